@@ -34,7 +34,7 @@ FRACTAL = 16
 def products(func: Func) -> list[tuple[int, int, int, int]]:
     """(how many, m, k, n) of each product of a func; batches and groups of a convolution are so many of one."""
     from aoec.ir.index import reads, variables
-    from aoec.search.sketches.sketches import nests
+    from aoec.search.sketches.nests import nests
     out = []
     for nest in nests(func):
         factors = reads(nest.block.value)

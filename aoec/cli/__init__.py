@@ -85,9 +85,10 @@ def run(options: argparse.Namespace) -> int:
     if getattr(options, "most_steps", None):
         from aoec.base.process.stop import allow
         allow(options.most_steps)
-    code = options.command_function(options)
+    from aoec.cli.commands import run_command
+    code = run_command(options)
     say("")
-    return int(code or 0)
+    return code
 
 
 def fail(code: int, message: str) -> int:

@@ -3,7 +3,6 @@ them does in `commands.py`."""
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from typing import NoReturn
 
 from aoec.base.files.files import say
@@ -14,11 +13,10 @@ from aoec.cli.vendor import vendor_words
 
 STAGES = ("import", "fuse", "lower", "schedule", "emit")  # of a dump, in order
 SHELLS = ("bash", "zsh", "tcsh")  # whose words `aoec completion` can complete
-Command = Callable[[argparse.Namespace], int]
 
 
 def parser() -> Parser:
-    """The parser of `aoec`; `command_function` of what it returns is the function to call."""
+    """The parser of `aoec`; `command` of what it returns is the name of the command, which `commands.run_command` runs."""
     p = Parser(prog="aoec", allow_abbrev=False, description=(
         "Open Ascend Optimization Engine. It tunes ONNX models for Ascend NPUs on a model of the machine, and shows why."),
         epilog="Begin with: aoec compile --tune model.onnx. All times are modelled: they come from the machines that aoec targets lists, "
@@ -51,16 +49,8 @@ def _add(commands: argparse._SubParsersAction, name: str, page: str, text: str, 
     p: Parser = commands.add_parser(name, help=text.partition(". ")[0], description=f"{text[0].upper()}{text[1:]}.".replace("%", "%%"),
                                     allow_abbrev=False, epilog=f"example: {example}" if example else None)
     p.page = f"docs/{page}.md"
-    p.set_defaults(command_function=_late(name), command=name)
+    p.set_defaults(command=name)
     return p
-
-
-def _late(name: str) -> Command:
-    def call(given: argparse.Namespace) -> int:
-        from aoec.cli import commands
-        function: Command = getattr(commands, f"run_{name}")
-        return function(given)
-    return call
 
 
 # ---------------------------------------------------------------- models

@@ -14,11 +14,17 @@ from aoec.base.errors import CheckError
 from aoec.base.files.files import check_file, check_writable, note, read_text, write_bytes, write_text
 from aoec.base.regions import Slices
 from aoec.base.text import plural
-from aoec.cli.arguments import DEFAULT_TARGET
+from aoec.cli.options import DEFAULT_TARGET
 from aoec.cli.outputs import ready_output
 
 NO_NAME = {"show": f"which machine? For example: aoec targets show {DEFAULT_TARGET}",
            "import": f"which file? For example: aoec targets import {DEFAULT_TARGET}.ini -o my.toml"}
+
+
+def run_command(options: Namespace) -> int:
+    """Run the command that parsed words name. Return its exit code."""
+    function: Callable[[Namespace], int] = globals()[f"run_{options.command}"]
+    return int(function(options) or 0)
 
 
 def ready_kernels() -> None:
@@ -109,7 +115,7 @@ def _translated(main: Callable[..., int], options: Namespace, untuned: str) -> i
     def command(words: Sequence[str]) -> int:
         own = parser().parse_args(words)
         own.untuned = untuned
-        return int(own.command_function(own) or 0)
+        return run_command(own)
 
     try:
         return main(options.words, command, note)

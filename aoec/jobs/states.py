@@ -3,15 +3,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aoec.bank.record import DEFAULT, IMPORTED, ROBUST
 from aoec.base.errors import CheckError
 from aoec.ir.program import Program
 from aoec.simulate.timing.state import CLEARED, COLD, NAMED, PREVIOUS_LAUNCH, State, fixed_sizes, resident_bytes
-
-if TYPE_CHECKING:
-    from aoec.simulate.timing.time import Measure
+from aoec.simulate.timing.time import Measure
 
 SPELLED = {"cold inputs": COLD, "previous launch": PREVIOUS_LAUNCH, "cleared": CLEARED}
 

@@ -20,7 +20,8 @@ from aoec.jobs.tune.tuning import Problem, Sketch
 from aoec.lowering.emit.emit import emit
 from aoec.lowering.lower.lower import lower
 from aoec.search.default.default import default
-from aoec.search.sketches.sketches import output_nest, sketches
+from aoec.search.sketches.nests import output_nest
+from aoec.search.sketches.sketches import sketches
 from aoec.search.space.grid import Grid, Space
 from aoec.simulate.encode.encode import encode
 from aoec.simulate.timing.state import PREVIOUS_LAUNCH, State

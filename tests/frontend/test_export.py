@@ -10,7 +10,8 @@ import pytest
 from aoec import cli
 from aoec.artifact.artifact import load as load_artifact
 from aoec.base.errors import UnsupportedError
-from aoec.frontend.export.export import End, export
+from aoec.frontend.export.export import export
+from aoec.frontend.export.steps import End
 from aoec.frontend.translate.onnx import load
 from aoec.ir.graph.graph import Graph
 from aoec.jobs.compile.ports import ports

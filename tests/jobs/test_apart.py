@@ -21,8 +21,9 @@ from aoec.jobs.choose import plan
 from aoec.jobs.choose.refusal import RAISE
 from aoec.jobs.compile import compile as compile_job
 from aoec.jobs.compile import untuned
-from aoec.jobs.tune import legal, solve
+from aoec.jobs.tune import solve
 from aoec.jobs.tune.tuning import Problem
+from aoec.jobs.verify import legal
 from aoec.lowering.arrange.fuse import fuse, halved
 from aoec.lowering.lower.lower import Indexed
 from aoec.target.legality.check import check

@@ -29,8 +29,8 @@ from aoec.frontend.zoo import mlp_softmax
 from aoec.jobs import known
 from aoec.jobs.compile import compile as job
 from aoec.jobs.compile import models
-from aoec.jobs.tune import legal, made, solve
-from aoec.jobs.verify import verify
+from aoec.jobs.tune import made, solve
+from aoec.jobs.verify import legal, verify
 from aoec.target.legality.check import check
 from aoec.target.machine import load as load_target
 from tests.jobs.nets import compiled

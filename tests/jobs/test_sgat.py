@@ -23,7 +23,7 @@ from aoec.jobs.bank.embedded import KEY
 from aoec.jobs.choose import plan as planning
 from aoec.jobs.choose.subgraphs import Subgraph, named, placed, runs, subgraphs
 from aoec.jobs.compile import compile as compiling
-from aoec.jobs.compile.lines import Lines
+from aoec.jobs.compile.compiled_model import Lines
 from aoec.jobs.version import model_version
 from aoec.lowering.arrange.slices import in_slices
 from aoec.target.machine import load

@@ -13,8 +13,9 @@ from onnx import TensorProto, helper
 from aoec import cli
 from aoec.bank.bank import Bank
 from aoec.jobs.stages.stages import lower_operator
-from aoec.jobs.tune.trust import BEST, MACHINES, Trust, again, leaders, most_robust, of_programs, seeded, together, weighed
+from aoec.jobs.tune.trust import MACHINES, Trust, of_programs, seeded, together
 from aoec.jobs.tune.tuning import Outcome, Problem, problem, search, start
+from aoec.jobs.tune.weigh import BEST, again, leaders, most_robust, weighed
 from aoec.search.space.grid import NEVER
 from aoec.simulate.encode.encode import encode
 from aoec.simulate.timing.time import measure
@@ -88,7 +89,7 @@ def test_what_no_machine_confirms_is_not_picked():
 
 def test_where_nothing_is_confirmed_the_default_stays(tuned, monkeypatch):
     p, found = tuned
-    monkeypatch.setattr("aoec.jobs.tune.trust.most_robust", lambda *_: None)
+    monkeypatch.setattr("aoec.jobs.tune.weigh.most_robust", lambda *_: None)
     kept = weighed(p, found, True)
     assert (kept.best, kept.ticks, kept.trust) == (found.default, found.default_ticks, None)
     same = replace(found, best=found.default, ticks=found.default_ticks)

@@ -19,7 +19,7 @@ from aoec.jobs.stages.stages import lower_operator
 from aoec.jobs.tune.tuning import Problem, problem, start
 from aoec.lowering.emit.emit import emit
 from aoec.search.proof.bounds import bound
-from aoec.search.sketches.sketches import find_product
+from aoec.search.sketches.nests import find_product
 from aoec.search.space.grid import Candidate
 from aoec.simulate.encode.encode import encode
 from aoec.simulate.timing.state import State

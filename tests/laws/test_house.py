@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from statistics import median, quantiles
@@ -107,6 +107,35 @@ def test_no_folder_is_too_long_to_read() -> None:
 def test_no_two_files_of_a_room_have_one_name() -> None:
     names = Counter((room(module_of(p)), p.name) for p in FILES if p.name != "__init__.py")
     assert {name for name, count in names.items() if count > 1} == set()
+
+
+def circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """The modules that import each other, by what is left when modules that import nothing of the rest, or that none of it imports, go."""
+    left = {name: set(inner) for name, inner in graph.items()}
+    while True:
+        imported = {m for inner in left.values() for m in inner}
+        ends = {name for name, inner in left.items() if not inner & left.keys() or name not in imported}
+        if not ends:
+            return [sorted(left)] if left else []
+        left = {name: inner - ends for name, inner in left.items() if name not in ends}
+
+
+def import_graph(files: Sequence[Path]) -> dict[str, set[str]]:
+    """Module -> the modules that it imports, in functions and under TYPE_CHECKING too."""
+    names = {module_of(p): p for p in files}
+    out: dict[str, set[str]] = {}
+    for name, path in names.items():
+        found = {m if m in names else m.rpartition(".")[0] for m in imports(path)}
+        out[name] = {m for m in found & names.keys() if m != name}
+    return out
+
+
+def test_no_modules_import_each_other() -> None:
+    """The package itself and what starts commands import in functions what imports them: they are the ways in."""
+    ways_in = {"aoec", "aoec.cli"}
+    graph = {name: {m for m in inner if m not in ways_in} for name, inner in import_graph(FILES).items()}
+    assert circles(graph) == []
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}) == [["b", "c"]]
 
 
 HEAVY = frozenset(["numpy", "onnx", "numba", "scipy", "skopt", "sqlalchemy", "lark", "rich", "asyncio", "multiprocessing"])

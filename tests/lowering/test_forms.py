@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from aoec.jobs.tune.tuning import Problem, problem
-from aoec.search.sketches.sketches import find_product
+from aoec.search.sketches.nests import find_product
 from aoec.search.sketches.sketches_matmul import FORMS, Form, matmul_sketch
 from aoec.simulate.timing.time import measure
 from aoec.target.legality.check import check

@@ -10,8 +10,8 @@ from aoec.ir.graph.graph import Graph, Group, OpNode, Tensor
 from aoec.jobs.stages.stages import lower_operator
 from aoec.jobs.tune.tuning import Problem, problem, start
 from aoec.lowering.lower.lower import lower
+from aoec.search.sketches.nests import find_product, writer
 from aoec.search.sketches.plan import factors
-from aoec.search.sketches.sketches import find_product, writer
 from aoec.search.sketches.sketches_cube import conv_sketch
 from aoec.target.legality.check import check
 from aoec.target.machine import load

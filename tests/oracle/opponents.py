@@ -14,7 +14,7 @@ from random import Random
 from aoec.ir.func.tir import Buffer, Func
 from aoec.ir.index import DTYPES, Int
 from aoec.jobs.tune.tuning import Problem
-from aoec.search.sketches.sketches import find_product
+from aoec.search.sketches.nests import find_product
 from aoec.search.space.grid import Candidate, Grid
 from aoec.target.machine import Machine
 

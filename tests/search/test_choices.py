@@ -10,7 +10,7 @@ from aoec.jobs.tune.solve import total_ticks
 from aoec.jobs.tune.tuning import problem, start
 from aoec.lowering.arrange.fuse import fuse
 from aoec.lowering.lower.lower import lower
-from aoec.search.sketches.sketches import find_product
+from aoec.search.sketches.nests import find_product
 from aoec.search.sketches.sketches_matmul import FORMS, LARGE, PARTS_OF_K, TURNS, forms
 from aoec.simulate.timing.time import measure
 from aoec.target.machine import load

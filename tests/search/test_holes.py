@@ -13,8 +13,9 @@ from aoec.ir.schedule import Trace
 from aoec.ir.text.parse import parse_func
 from aoec.jobs.stages.stages import lower_call, lower_operator
 from aoec.primitives.primitive import primitives
+from aoec.search.sketches.nests import Nest, find_product, writer
 from aoec.search.sketches.plan import factors
-from aoec.search.sketches.sketches import Nest, find_product, sketches, writer
+from aoec.search.sketches.sketches import sketches
 from aoec.search.sketches.sketches_columns import columns_sketches
 from aoec.search.sketches.sketches_cube import conv_sketch
 from aoec.search.sketches.sketches_matmul import Form, matmul_sketch

@@ -11,7 +11,7 @@ from aoec.ir.func.tir import Func
 from aoec.ir.rewrite import holes, normalise
 from aoec.jobs.stages.stages import lower_operator
 from aoec.lowering.emit.emit import emit
-from aoec.search.sketches.sketches import find_product
+from aoec.search.sketches.nests import find_product
 from aoec.search.vendor.vendor import ORDER_M, ORDER_N, MatmulTiling, matmul_choice, matmul_trace
 from aoec.search.vendor.vendor_conv import ConvTiling, conv_trace
 from aoec.simulate.encode.encode import encode

@@ -21,7 +21,8 @@ from aoec.jobs.choose.plan import tasks
 from aoec.jobs.compile.models import fused
 from aoec.jobs.stages.stages import lower_operator
 from aoec.lowering.emit.emit import emit
-from aoec.search.sketches.sketches import find_product, sketches
+from aoec.search.sketches.nests import find_product
+from aoec.search.sketches.sketches import sketches
 from aoec.search.vendor.vendor import ORDER_M, ORDER_N, MatmulTiling, product
 from aoec.search.vendor.vendor_back import Delivery, Refusal, tiling_of, trace_of
 from aoec.search.vendor.vendor_conv import ConvTiling

@@ -24,7 +24,7 @@ from aoec.ir.schedule import Trace
 from aoec.jobs.stages.stages import lower_operator
 from aoec.jobs.tune.tuning import Problem, problem
 from aoec.lowering.emit.emit import emit
-from aoec.search.sketches.sketches import find_product
+from aoec.search.sketches.nests import find_product
 from aoec.search.sketches.sketches_matmul import Form, forms
 from aoec.search.space.grid import NEVER, Candidate, Grid
 from aoec.search.vendor.vendor import ORDER_N, MatmulTiling, matmul_choice, matmul_trace, up

@@ -16,7 +16,7 @@ from aoec.base.files.files import check_folder, check_writable, write_bytes
 from aoec.cli.options import DEFAULT_TARGET
 from aoec.cli.vendor.aoe_models import FRAMEWORKS, as_ours, cut
 from aoec.cli.vendor.atc_exec import chip, program, real, run
-from aoec.cli.vendor.atc_places import banks_of, need_delivered
+from aoec.cli.vendor.atc_places import Fates, Note, banks_of, need_delivered
 from aoec.cli.vendor.atc_words import ONNX, SHAPES, SHORT, VALUES, WORDS
 from aoec.cli.vendor.vendor_words import Options, Use, help_lines, read_options
 from aoec.report.deliver import LABEL
@@ -28,9 +28,7 @@ MODES = {"1": "aoec import MODEL.onnx -o net.graph writes a model as text", "3":
          "5": "it reads what CANN dumps, and writes JSON", "6": "aoec run MODEL.aoec --random --json says what a compiled model takes",
          "7": "OM2 is CANN's own form", "30": "it is for nano chips, which aoec does not know"}
 GEARS = {"dynamic_batch_size": "--dynamic-batch", "dynamic_dims": "--dynamic-dims", "dynamic_image_size": "--dynamic-dims"}
-Note = Callable[[str], None]
 Compile = Callable[[Sequence[str]], int]
-Fates = dict[str, tuple[Use, str]]
 
 
 @dataclass(frozen=True)

@@ -3,17 +3,14 @@ there is passed over (atlasatcparam_16_0076). aoec's bank is a file in such a di
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from aoec.bank.place import in_folder, unnamed
 from aoec.base.errors import CheckError
 from aoec.cann.runtime_bank import SUFFIX
 from aoec.cli.vendor.vendor_words import Options, Use
 from aoec.report.results.folder import latest
-
-if TYPE_CHECKING:
-    from aoec.cli.vendor.atc import Fates, Note
 
 OPTIONS = ("op_bank_path", "op_compiler_cache_dir")  # the latter as tutorials mean it: what tuning left there
 KERNEL_BANKS = f"unified_bank/*{SUFFIX}"  # below the directory of a chip
@@ -82,3 +79,9 @@ def need_delivered(given: Options, chip: str) -> None:
     where = f" in {', '.join(map(str, places))}" if places else ""
     raise CheckError(f"--exec: there is no delivered bank{where} ({chip}/{KERNEL_BANKS}): aoec deliver {given.get('model', 'MODEL.onnx')} "
                      f"--target {given['soc_version']} --to DIR writes one, --exec=DIR names it")
+
+
+Note = Callable[[str], None]
+
+
+Fates = dict[str, tuple[Use, str]]

@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 from onnx import TensorProto
 
-from aoec.frontend.export.export import Step
+from aoec.frontend.export.steps import Step
 from aoec.ops.words.layout import unpack_conv
 from aoec.ops.words.movement import spelt_out
 

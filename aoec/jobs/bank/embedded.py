@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aoec.bank.bank import Bank
 from aoec.bank.builtin import Shelf
@@ -24,14 +24,12 @@ from aoec.base.errors import BankError
 from aoec.frontend.read import metadata
 from aoec.jobs.bank.shelf import base
 from aoec.jobs.choose.plan import Task
+from aoec.jobs.compile.compiled_model import Made
 from aoec.jobs.tune.order import keys
 from aoec.jobs.tune.solve import holds
 from aoec.jobs.tune.tuning import bound_in
 from aoec.jobs.version import language_version, model_version
 from aoec.target.machine import Machine
-
-if TYPE_CHECKING:
-    from aoec.jobs.compile.compile import Made
 
 KEY = "aoec.schedules"  # of the entry in metadata_props
 FORMAT = 1

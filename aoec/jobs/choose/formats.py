@@ -3,7 +3,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from aoec.bank.bank import Bank
 from aoec.base.errors import UnsupportedError
@@ -11,14 +10,12 @@ from aoec.base.text import plural
 from aoec.ir.graph.graph import Graph
 from aoec.ir.text.keys import key
 from aoec.jobs.choose.plan import Task
+from aoec.jobs.compile.compiled_model import Ready
 from aoec.jobs.tune.order import Solved, keys
 from aoec.lowering.arrange.nz import Region, in_nz, regions
 from aoec.lowering.lower.lower import Indexed
 from aoec.lowering.lower.vector.lower_nz import CONVERSIONS
 from aoec.target.machine import Machine
-
-if TYPE_CHECKING:
-    from aoec.jobs.compile.compile import Ready
 
 Found = tuple["Ready", dict[str, Solved]]
 GroupsAt = Mapping[str, set[str]]

@@ -4,19 +4,16 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from aoec.bank.record import Key
 from aoec.ir.func.tir import Func
 from aoec.ir.graph.graph import Graph
 from aoec.jobs.choose.plan import Placed, placed, taken_apart, tasks
+from aoec.jobs.compile.compiled_model import Ready
 from aoec.jobs.compile.say import Voice
 from aoec.jobs.tune.order import Order, keys
 from aoec.lowering.arrange.fuse import halved
 from aoec.target.machine import Machine
-
-if TYPE_CHECKING:
-    from aoec.jobs.compile.compile import Ready
 
 
 def where(ready: Ready, failed: Mapping[Key, str], machine: Machine, order: Order, options: Namespace, voice: Voice) -> Ready:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from aoec.bank.bank import Bank
 from aoec.bank.builtin import Shelf
@@ -24,13 +23,11 @@ from aoec.ir.graph.graph import Graph
 from aoec.ir.text.keys import key
 from aoec.ir.text.show import show
 from aoec.jobs.choose import slices
+from aoec.jobs.compile.compiled_model import Made
 from aoec.jobs.tune.budget import Until
 from aoec.jobs.version import model_version
 from aoec.report.results.opat import Outcome
 from aoec.target.machine import Machine
-
-if TYPE_CHECKING:
-    from aoec.jobs.compile.compile import Made
 
 Asked = slices.Asked
 Cut = Callable[[Asked], "Made | str"]  # the model with regions in slices, or why it cannot be had

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from aoec.ir.graph.graph import Graph
     from aoec.jobs.compile.models import Weights
-    from aoec.jobs.stages.dump import Stage
+    from aoec.jobs.stages.stage import Stage
 
 
 # what a word of --effort stands for
@@ -179,7 +179,7 @@ def _read(model: str | ModelProto, options: Namespace, voice: Voice) -> _Read:
 
 def _stages(name: str, read: _Read, options: Namespace) -> list[Stage]:
     from aoec.jobs.compile.ports import ports
-    from aoec.jobs.stages.dump import Stage
+    from aoec.jobs.stages.stage import Stage
     out = []
     for gear, (graph, weights, _) in zip(read.wanted, read.graphs):
         inputs, outputs = (ports(graph, listed, options.precision, read.dims) for listed in (graph.inputs, graph.outputs))

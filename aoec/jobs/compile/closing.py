@@ -5,10 +5,11 @@ from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aoec.jobs.choose import rounds
 from aoec.jobs.choose.plan import host_times
+from aoec.jobs.compile.compiled_model import Choice, Made, Model
 from aoec.jobs.tune.budget import Spent, as_dict
 from aoec.jobs.tune.solve import total_ticks
 from aoec.jobs.tune.trust import Trust, together
@@ -21,10 +22,6 @@ from aoec.report.table import Held, Report, Row, Times
 from aoec.search.proof.bounds import Bound
 from aoec.search.space.trials import Phase
 from aoec.target.machine import Machine
-
-if TYPE_CHECKING:
-    from aoec.jobs.compile.compile import Choice, Made, Model
-
 
 UNTUNED = "not tuned: --tune searches for faster schedules"  # said where the bank did not know all of a model, and nothing was searched
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 import time
 from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
 from aoec.artifact.artifact import write
-from aoec.artifact.compiled import Artifact, Compiled, Port
+from aoec.artifact.compiled import Artifact, Compiled
 from aoec.bank.bank import Bank
 from aoec.bank.record import Key
 from aoec.base.errors import BankError, CheckError, UnsupportedError
@@ -28,8 +28,9 @@ from aoec.jobs.choose.subgraphs import Planned, keep, planned
 from aoec.jobs.choose.wide_sums import wide
 from aoec.jobs.compile import models, opat, page, sgat
 from aoec.jobs.compile.closing import believed, table
+from aoec.jobs.compile.compiled_model import Choice, Lines, Made, Model, Ready
 from aoec.jobs.compile.course import CHECK_S, Course, begun
-from aoec.jobs.compile.lines import Lines, whole
+from aoec.jobs.compile.lines import whole
 from aoec.jobs.compile.models import Weights
 from aoec.jobs.compile.opat import Ends
 from aoec.jobs.compile.say import Quiet, Voice
@@ -39,7 +40,6 @@ from aoec.jobs.stages import dump
 from aoec.jobs.tune import counts
 from aoec.jobs.tune.baseline import baseline
 from aoec.jobs.tune.budget import Until
-from aoec.jobs.tune.legal import legal
 from aoec.jobs.tune.made import Schedule, realise, trusted
 from aoec.jobs.tune.order import Order, Solved, keys
 from aoec.jobs.tune.resume import Unfinished
@@ -47,55 +47,12 @@ from aoec.jobs.tune.shares import FIRST, LOOKING, JobTime
 from aoec.jobs.tune.solve import solve, total_ticks
 from aoec.jobs.tune.starts import starts
 from aoec.jobs.tune.trust import Trust, of_programs
+from aoec.jobs.verify.legal import legal
 from aoec.jobs.verify.sound import faults_of
 from aoec.jobs.version import model_version
 from aoec.target.machine import Machine
 
 NAMED = 8  # nodes in a sentence
-
-
-@dataclass(frozen=True)
-class Model:
-    """A fused graph with its packed constants and the ports that users see."""
-
-    name: str
-    precision: str
-    graph: Graph
-    weights: Weights
-    inputs: tuple[Port, ...]
-    outputs: tuple[Port, ...]
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A task with its default and best schedule made real."""
-
-    task: Task
-    solved: Solved
-    default: Schedule
-    best: Schedule
-    trust: Trust | None = None  # None where they are the same
-
-
-@dataclass(frozen=True)
-class Ready:
-    """A stage, its model in groups, and what of that is to be scheduled."""
-
-    stage: dump.Stage
-    model: Model
-    plan: list[Task]
-
-
-@dataclass(frozen=True)
-class Made:
-    """A stage compiled: its model, each group's schedules, the whole model's modelled times, and all of that as an artifact."""
-
-    stage: dump.Stage
-    model: Model
-    choices: list[Choice]
-    lines: Lines
-    artifact: Artifact
-    before: Made | None = None  # what it was in other layouts, if it was
 
 
 def finish(stages: Sequence[dump.Stage], machine: Machine, options: Namespace, voice: Voice, source: Source | None = None) -> int:

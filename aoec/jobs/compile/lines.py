@@ -1,27 +1,16 @@
 """Whole-model figures: the groups of a model on one timeline."""
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 from aoec.ir.graph.bodies import MAIN, homes
 from aoec.jobs.choose.plan import host_times, tasks
 from aoec.jobs.choose.rounds import passes, weighted
+from aoec.jobs.compile.compiled_model import Choice, Lines, Model
 from aoec.jobs.tune.made import realise
 from aoec.simulate.timing.state import State
 from aoec.simulate.timing.time import Chain, Measure, chain, measure
 from aoec.target.machine import Machine
-
-if TYPE_CHECKING:
-    from aoec.jobs.compile.compile import Choice, Model
-
-
-@dataclass(frozen=True)
-class Lines:
-    """Whole-model figures, all modelled: one timeline of all groups, by default and as tuned."""
-
-    default: Chain
-    tuned: Chain
 
 
 def whole(model: Model, choices: list[Choice], machine: Machine) -> Lines:

@@ -5,11 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aoec.base.errors import BackendError
 from aoec.base.files.files import reason, write_text
 from aoec.ir.text.show import show
+from aoec.jobs.compile.compiled_model import Choice, Made
 from aoec.jobs.stages import manifest
 from aoec.jobs.stages.roofline import roofline
 from aoec.jobs.stages.timeline import View, observe
@@ -22,9 +23,6 @@ from aoec.report.pictures.timeline import Core
 from aoec.report.reasons import held, wait_words
 from aoec.report.table import Report
 from aoec.target.machine import Machine
-
-if TYPE_CHECKING:
-    from aoec.jobs.compile.compile import Choice, Made
 
 PICTURE_BYTES, PICTURES_BYTES = 300_000, 3_000_000  # of one picture, and of all: those of the groups that take the most
 WAITS = 4  # the longest, of each schedule

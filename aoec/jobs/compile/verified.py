@@ -6,22 +6,19 @@ from argparse import Namespace
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from aoec.artifact.compiled import Artifact
 from aoec.bank.bank import Bank
 from aoec.base.errors import CheckError, UnsupportedError
+from aoec.jobs.compile.compiled_model import Choice, Made, Model
 from aoec.jobs.compile.say import Voice
 from aoec.jobs.progress import Line
-from aoec.jobs.stages.dump import Stage
+from aoec.jobs.stages.stage import Stage
 from aoec.jobs.verify.halfway import QUANTISING
 from aoec.jobs.verify.known_differences import find_known
 from aoec.ops.run import REALS, evaluate
-
-if TYPE_CHECKING:
-    from aoec.jobs.compile.compile import Choice, Made, Model
 
 TOLERANCE = {"fp32": 1e-4, "fp16": 2e-2, "bf16": 1.6e-1}  # of a whole model against fp32, relative to its largest output, by the
 # narrowest of its dtypes: bf16 has three bits less than fp16

@@ -27,8 +27,8 @@ from aoec.jobs.choose import rounds, slices
 from aoec.jobs.choose.plan import Task, host_times, tasks
 from aoec.jobs.compile.begin import stages_of
 from aoec.jobs.compile.compile import grouped, search
-from aoec.jobs.compile.profile import operands
 from aoec.jobs.compile.say import Voice
+from aoec.jobs.deliver.profile import operands
 from aoec.jobs.events import Events
 from aoec.jobs.states import state_of
 from aoec.jobs.tune.order import Order, Solved
@@ -36,7 +36,7 @@ from aoec.jobs.tune.resume import Unfinished
 from aoec.lowering.arrange.layout import family
 from aoec.lowering.arrange.slices import pieces
 from aoec.lowering.lower.lower import Indexed
-from aoec.search.sketches.sketches import find_product
+from aoec.search.sketches.nests import find_product
 from aoec.simulate.timing.state import State
 from aoec.target.machine import Machine, load, parse_machine
 

@@ -16,8 +16,8 @@ from aoec.jobs.deliver.deliver_entries import Entry
 from aoec.jobs.deliver.deliver_words import Said, sizes
 from aoec.jobs.tune.made import measured
 from aoec.jobs.tune.solve import total_ticks
+from aoec.search.sketches.nests import find_product, writer
 from aoec.search.sketches.plan import factors
-from aoec.search.sketches.sketches import find_product, writer
 from aoec.search.sketches.sketches_matmul import turned
 from aoec.search.vendor.vendor_back import Delivery, Refusal, tiling_of
 from aoec.search.vendor.vendor_conv_back import conv_tiling_of

@@ -6,7 +6,8 @@ from aoec.ir.rewrite import holes
 from aoec.ir.text.show import show
 from aoec.jobs.deliver.deliver_entries import Entry
 from aoec.jobs.tune.tuning import problem, search, start
-from aoec.search.sketches.sketches import find_product, sketches
+from aoec.search.sketches.nests import find_product
+from aoec.search.sketches.sketches import sketches
 from aoec.search.space.restrict import Restriction
 from aoec.target.machine import Machine
 

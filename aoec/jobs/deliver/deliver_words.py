@@ -13,7 +13,7 @@ from aoec.ir.index import Int
 from aoec.ir.schedule import Step, Trace
 from aoec.ir.text.parse import parse_trace
 from aoec.jobs.deliver.deliver_entries import Entry
-from aoec.search.sketches.sketches import find_product
+from aoec.search.sketches.nests import find_product
 from aoec.search.vendor.vendor import MatmulTiling
 from aoec.search.vendor.vendor_back import Delivery, Refusal, choice_of, tiling_in
 from aoec.search.vendor.vendor_conv import ConvTiling

@@ -8,7 +8,7 @@ from typing import Any
 from aoec.artifact.artifact import load_gears
 from aoec.cann.op_summary_join import Joined, Timed, join, share, timed
 from aoec.cann.op_summary_read import read
-from aoec.jobs.compile.profile import ends_of
+from aoec.jobs.deliver.profile import ends_of
 from aoec.report.reasons import table
 from aoec.target.machine import load, parse_machine
 

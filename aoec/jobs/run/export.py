@@ -4,7 +4,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aoec.frontend.export.export import End, export
+from aoec.frontend.export.export import export
+from aoec.frontend.export.steps import End
 
 if TYPE_CHECKING:
     import onnx

@@ -17,7 +17,7 @@ from aoec.base.files import arrays
 from aoec.base.files.files import note, write_text
 from aoec.jobs.compile.gears import named, pick
 from aoec.jobs.run.execute import run_model
-from aoec.jobs.tune.legal import legal
+from aoec.jobs.verify.legal import legal
 from aoec.ops import typed
 from aoec.ops.narrowed import counts
 from aoec.ops.run import NUMPY, REALS

@@ -18,14 +18,13 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from aoec import primitives
 from aoec.artifact.compiled import Artifact, Port
-from aoec.bank.record import Record
-from aoec.base.errors import AoecError, BackendError, CheckError, UnsupportedError
+from aoec.base.errors import AoecError, BackendError, CheckError
 from aoec.base.files.files import read_text, reason, write_text
 from aoec.ir.func.tir import Func
 from aoec.ir.graph.graph import Graph
@@ -36,13 +35,12 @@ from aoec.ir.schedule import Trace
 from aoec.ir.text.parse import parse_program, parse_trace
 from aoec.ir.text.show import show
 from aoec.ir.text.simplify import simplified
-from aoec.jobs.choose.plan import Task
+from aoec.jobs.compile.compiled_model import Choice
 from aoec.jobs.stages import manifest
 from aoec.jobs.stages.places import blamed_step, shown, step_places
+from aoec.jobs.stages.stage import Stage
 from aoec.jobs.stages.stages import apply_shown, check_shown, graph_of, load_weights, save_weights
 from aoec.jobs.tune.made import Schedule
-from aoec.jobs.tune.order import Order, Solved, keys
-from aoec.jobs.tune.solve import attempt
 from aoec.jobs.verify.within import read_func
 from aoec.lowering.emit.emit import emit
 from aoec.lowering.lower.lower import Indexed
@@ -50,67 +48,7 @@ from aoec.simulate.timing.time import measure
 from aoec.target.legality.check import check
 from aoec.target.machine import Machine
 
-if TYPE_CHECKING:
-    from aoec.jobs.compile.compile import Choice
-
 STAGES = ("import", "fuse", "lower", "schedule", "emit")
-
-
-@dataclass(frozen=True)
-class Stage:
-    """Where the job starts: a graph, and what a dump gives of the later stages."""
-
-    start: str
-    name: str
-    precision: str
-    graph: Graph
-    weights: Mapping[str, np.ndarray]
-    inputs: tuple[Port, ...]
-    outputs: tuple[Port, ...]
-    funcs: dict[str, Func] = field(default_factory=dict)
-    traces: dict[str, str] = field(default_factory=dict)  # group -> trace
-    programs: dict[str, Program] = field(default_factory=dict)
-    found: dict[str, Any] = field(default_factory=dict)  # group -> what the manifest says of it
-    gear: str = ""  # which, where a model is compiled for several shapes
-
-    def alone(self) -> Stage:
-        """The stage as that of a model for one shape of its inputs."""
-        inputs, outputs = (tuple(replace(p, dims=()) for p in ports) for ports in (self.inputs, self.outputs))
-        return replace(self, gear="", inputs=inputs, outputs=outputs)
-
-    def solved(self, plan: Sequence[Task], machine: Machine) -> dict[str, Solved]:
-        """Group -> records from the dump's schedules."""
-        return {t.group.name: self._solved(t, machine) for t in plan}
-
-    def _solved(self, task: Task, machine: Machine) -> Solved:
-        """What the manifest says holds for its func, machine, state and version; for another the default is made again."""
-        said = manifest.group(self.found, task.group.name)
-        default_key, best_key = keys(task, machine)
-        known = said["key"] in (best_key.digest, keys(task, machine, robust=True)[1].digest)
-        default = Record(default_key, task.label, said["default"], said["default_ticks"], said["default_ticks"], said["bound_ticks"])
-        if not known:
-            again = attempt(task, machine, Order(tune=False))
-            if isinstance(again, str):
-                raise UnsupportedError(f"group {task.group.name}: {again}")
-            default = again.default
-        best = Record(best_key, task.label, self.traces[task.group.name], default.default_ticks, said["ticks"], default.bound_ticks,
-                      proof=said["proof"] if known else "")
-        return Solved(default, best, True)
-
-    def replaced(self, task: Task, schedule: Schedule, machine: Machine) -> Schedule:
-        """The schedule, with the dump's program in place of the emitted one where the job is entered at emit."""
-        program = self.programs.get(task.group.name)
-        if program is None or program == simplified(schedule.program):
-            return schedule
-        if _ends(program) != _ends(schedule.program):
-            raise CheckError(f"program {task.group.name} of the dump has other tensors ({_ends(program)}) than its group has "
-                             f"({_ends(schedule.program)})")
-        return replace(schedule, program=program, measure=measure(program, machine, task.state))
-
-
-def _ends(program: Program) -> str:
-    """What a program takes and gives, in words."""
-    return ", ".join(f"{t.role} {t.name}: {t.dtype}[{', '.join(map(show, t.shape))}]" for t in program.tensors if t.role != "temp")
 
 
 # ---------------------------------------------------------------- writing

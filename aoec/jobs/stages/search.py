@@ -21,14 +21,15 @@ from aoec.jobs.states import state_text
 from aoec.jobs.tune import counts
 from aoec.jobs.tune.budget import Budget, as_dict
 from aoec.jobs.tune.order import search_of
-from aoec.jobs.tune.trust import Trust, weighed
+from aoec.jobs.tune.trust import Trust
 from aoec.jobs.tune.tuning import Outcome, Problem, problem, search, start
+from aoec.jobs.tune.weigh import weighed
 from aoec.jobs.verify.within import read_func
 from aoec.jobs.version import model_version
 from aoec.report.fidelity import near
 from aoec.report.space import lines
 from aoec.report.trials import Line, as_csv, as_json_lines
-from aoec.search.sketches.sketches import find_product, writer
+from aoec.search.sketches.nests import find_product, writer
 from aoec.search.space.count import cuts
 from aoec.search.space.restrict import Restriction, parse_where
 from aoec.search.space.trials import Status

@@ -2,15 +2,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from aoec.jobs.choose.slices import asked_us
+from aoec.jobs.compile.compiled_model import Choice, Made
 from aoec.jobs.compile.lines import whole
 from aoec.jobs.tune.made import realise
 from aoec.target.machine import Machine
-
-if TYPE_CHECKING:
-    from aoec.jobs.compile.compile import Choice, Made
 
 
 def baseline(plain: Made, laid_out: Made, banked: Made | None, machine: Machine, metric: str) -> Made:

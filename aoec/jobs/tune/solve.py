@@ -24,15 +24,15 @@ from aoec.jobs.choose.plan import Task
 from aoec.jobs.choose.refusal import IllegalProgram, refusal
 from aoec.jobs.compile.course import Course
 from aoec.jobs.tune.budget import Budget, limits, seconds_of
-from aoec.jobs.tune.legal import schedule_legal
 from aoec.jobs.tune.made import measured
 from aoec.jobs.tune.order import Order, SoFar, Solved, budget_trials, keys, search_of, suffices
 from aoec.jobs.tune.resume import Search, Unfinished
 from aoec.jobs.tune.shares import NO_TIME, Share, shares
 from aoec.jobs.tune.starts import candidates
 from aoec.jobs.tune.story import kept, told
-from aoec.jobs.tune.trust import weighed
 from aoec.jobs.tune.tuning import Outcome, Problem, bound_in, problem, search, start
+from aoec.jobs.tune.weigh import weighed
+from aoec.jobs.verify.legal import schedule_legal
 from aoec.search.strategies.run import Result
 from aoec.simulate.timing.time import Measure
 from aoec.target.machine import Machine, load

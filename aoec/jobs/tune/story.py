@@ -3,14 +3,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
 
 from aoec.bank.record import Record
 from aoec.jobs.known import memo
+from aoec.jobs.tune.tuning import Outcome, Problem
 from aoec.search.space.name import structure
-
-if TYPE_CHECKING:
-    from aoec.jobs.tune.tuning import Outcome, Problem
 
 LEADERS = 10
 

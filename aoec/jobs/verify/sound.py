@@ -3,14 +3,11 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from aoec.base.errors import AoecError
+from aoec.jobs.compile.compiled_model import Choice, Model
 from aoec.target.legality.check import check
 from aoec.target.machine import Machine
-
-if TYPE_CHECKING:
-    from aoec.jobs.compile.compile import Choice, Model
 
 
 def faults_of(model: Model, choices: Iterable[Choice], machine: Machine, options: Namespace) -> dict[str, str]:

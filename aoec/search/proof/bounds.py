@@ -16,8 +16,8 @@ import numpy as np
 from aoec.base.ticks import TICKS_PER_CYCLE
 from aoec.ir.func.tir import Block, Buffer, Func, Loop, blocks
 from aoec.ir.index import DTYPES, Binary, Call, Expr, Int, Read, Var, evaluate, reads, variables
+from aoec.search.sketches.nests import Nest
 from aoec.search.sketches.plan import by_fixpipe
-from aoec.search.sketches.sketches import Nest
 from aoec.search.sketches.sketches_matmul import parts_of_k_pay
 from aoec.target.isa.instructions import FRACTAL_BYTES, INSTRUCTIONS, REPEAT_BYTES
 from aoec.target.isa.words import is_selection

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from aoec.ir.func.tir import Func
 from aoec.ir.index import Binary, Call, Expr, Int, Read, Var, affine, evaluate, reads, variables
 from aoec.primitives.patterns import conjuncts
-from aoec.search.sketches.sketches import Nest, nests
+from aoec.search.sketches.nests import Nest, nests
 
 COMPARISONS = ("<", "<=", ">", ">=")
 MOST_PLACES = 1 << 20  # that are looked at one by one

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from aoec.ir.func.tir import COLUMNS, Block, Func, blocks
 from aoec.ir.index import DTYPES, Binary, Cast, Expr, Int, Read, Var, reads, walk
 from aoec.ir.schedule import Step
-from aoec.search.sketches.sketches import SKEW, Nest, hole, nests, output_nest, parts, skewed, step
+from aoec.search.sketches.nests import SKEW, Nest, hole, nests, output_nest, parts, skewed, step
 from aoec.target.machine import Machine
 
 SLOTS = (1, 2)

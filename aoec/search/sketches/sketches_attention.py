@@ -16,8 +16,8 @@ from aoec import primitives
 from aoec.ir.func.tir import Func
 from aoec.ir.index import Binary, Expr, Int, variables
 from aoec.ir.schedule import Step, Trace
+from aoec.search.sketches.nests import AHEAD, Nest, find_product, hole, nests, output_nest, parts
 from aoec.search.sketches.plan import SLOTS, Plan, cores_of, factors
-from aoec.search.sketches.sketches import AHEAD, Nest, find_product, hole, nests, output_nest, parts
 from aoec.target.machine import Machine
 
 LANES, BLOCK = 64, 8  # elements of fp32 that a repeat takes, and of a block

@@ -8,7 +8,7 @@ from __future__ import annotations
 from aoec.ir.func.tir import Func
 from aoec.ir.index import Int, reads, variables
 from aoec.ir.schedule import Step, Trace
-from aoec.search.sketches.sketches import Nest, dtype_bytes, gm_reads, ladder, nests, output_nest, step, tiles_over_cores
+from aoec.search.sketches.nests import Nest, dtype_bytes, gm_reads, ladder, nests, output_nest, step, tiles_over_cores
 from aoec.search.sketches.sketches_vector import (
     LEAST_ELEMENTS,
     MOST_ELEMENTS,

@@ -10,8 +10,8 @@ from __future__ import annotations
 from aoec.ir.func.tir import Func
 from aoec.ir.index import Binary, Int, normalise, reads, walk
 from aoec.ir.schedule import Trace
+from aoec.search.sketches.nests import Nest, dtype_bytes, fine, hole, ladder, parts, writer
 from aoec.search.sketches.plan import SLOTS, batch_axes, begin, bind, cores_of, factors, finish, load_bias, load_operand, output_block, ways
-from aoec.search.sketches.sketches import Nest, dtype_bytes, fine, hole, ladder, parts, writer
 from aoec.search.sketches.sketches_matmul import RATIOS, forms, matmul_sketch
 from aoec.target.machine import Machine
 

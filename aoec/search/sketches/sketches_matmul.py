@@ -12,6 +12,7 @@ from math import prod
 from aoec.ir.func.tir import Func, blocks
 from aoec.ir.index import DTYPES, Expr, Int, Read, ceildiv, variables
 from aoec.ir.schedule import Trace
+from aoec.search.sketches.nests import AHEAD, Nest, dtype_bytes, fine, hole, ladder, step
 from aoec.search.sketches.plan import (
     SLOTS,
     Plan,
@@ -25,7 +26,6 @@ from aoec.search.sketches.plan import (
     load_operand,
     output_block,
 )
-from aoec.search.sketches.sketches import AHEAD, Nest, dtype_bytes, fine, hole, ladder, step
 from aoec.target.machine import Machine
 
 RATIOS = (1, 2, 3, 4, 6, 8, 16)  # of the larger chunk of k in L1 to the smaller

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from aoec.ir.func.tir import Func
 from aoec.ir.index import Int, reads, variables
 from aoec.ir.schedule import Step, Trace
-from aoec.search.sketches.sketches import Nest, dtype_bytes, gm_reads, hole, ladder, nests, output_nest, parts, step
+from aoec.search.sketches.nests import Nest, dtype_bytes, gm_reads, hole, ladder, nests, output_nest, parts, step
 from aoec.search.sketches.sketches_vector import MOST_ELEMENTS, SLOTS, cores_of, lanes_cut, reduced_axes, rows_read, ruling_axes
 from aoec.target.machine import Machine
 

@@ -15,8 +15,7 @@ from aoec.ir.func.pixels import GROUP_ROWS, pixels_of
 from aoec.ir.func.tir import Func
 from aoec.ir.index import DTYPES, Call, Expr, Int, Read, Var, affine, normalise, reads, substitute, variables
 from aoec.ir.schedule import Step, Trace
-from aoec.search.sketches.padded import own_name, padded_far
-from aoec.search.sketches.sketches import (
+from aoec.search.sketches.nests import (
     AHEAD,
     SKEW,
     Nest,
@@ -30,6 +29,7 @@ from aoec.search.sketches.sketches import (
     step,
     tiles_over_cores,
 )
+from aoec.search.sketches.padded import own_name, padded_far
 from aoec.target.isa.words import is_selection
 from aoec.target.machine import Machine
 

@@ -12,8 +12,8 @@ from aoec.ir.func.tir import Func
 from aoec.ir.index import DTYPES
 from aoec.ir.rewrite import fill
 from aoec.ir.schedule import Trace
+from aoec.search.sketches.nests import Nest, find_product
 from aoec.search.sketches.plan import factors
-from aoec.search.sketches.sketches import Nest, find_product
 from aoec.search.sketches.sketches_matmul import Form, matmul_sketch
 from aoec.target.machine import Machine
 

@@ -15,8 +15,8 @@ from aoec.ir.index import DTYPES, Read
 from aoec.ir.rewrite import fill
 from aoec.ir.rewrite import holes as holes_of
 from aoec.ir.schedule import Step, Trace
+from aoec.search.sketches.nests import Nest, find_product
 from aoec.search.sketches.plan import cores_of, factors, unit_flag, ways
-from aoec.search.sketches.sketches import Nest, find_product
 from aoec.search.sketches.sketches_matmul import Form, matmul_sketch
 from aoec.search.space.placed import found
 from aoec.search.vendor.vendor import ORDER_M, ORDER_N, MatmulTiling, legal_matmul, matmul_choice, product, up

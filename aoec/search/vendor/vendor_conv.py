@@ -8,8 +8,8 @@ from aoec.ir.func.tir import Func
 from aoec.ir.index import DTYPES
 from aoec.ir.rewrite import fill
 from aoec.ir.schedule import Trace
+from aoec.search.sketches.nests import Nest, find_product, writer
 from aoec.search.sketches.plan import factors
-from aoec.search.sketches.sketches import Nest, find_product, writer
 from aoec.search.sketches.sketches_cube import conv_sketch, image_of, kernel_columns, narrow
 from aoec.search.vendor.vendor import ratio, up
 from aoec.target.machine import Machine

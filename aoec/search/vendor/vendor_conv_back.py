@@ -13,8 +13,8 @@ from aoec.ir.func.tir import Func
 from aoec.ir.rewrite import fill
 from aoec.ir.rewrite import holes as holes_of
 from aoec.ir.schedule import Trace
+from aoec.search.sketches.nests import Nest
 from aoec.search.sketches.plan import unit_flag, ways
-from aoec.search.sketches.sketches import Nest
 from aoec.search.sketches.sketches_cube import conv_sketch, stored_channels
 from aoec.search.space.placed import found
 from aoec.search.vendor.vendor_back import SAID, Delivery, Refusal, on_the_way

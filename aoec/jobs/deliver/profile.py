@@ -3,20 +3,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from math import prod
-from typing import TYPE_CHECKING
 
 from aoec.cann.op_summary import Launch, Operand, Part
 from aoec.cann.op_types import type_of
 from aoec.ir.graph.graph import OPAQUE, OpNode, Tensor
 from aoec.ir.index import evaluate
+from aoec.ir.program import Program
 from aoec.jobs.choose.plan import host_times
+from aoec.jobs.compile.compiled_model import Made
+from aoec.jobs.tune.made import Schedule
 from aoec.ops.words.layout import stored_shape
-
-if TYPE_CHECKING:
-    from aoec.ir.program import Program
-    from aoec.jobs.compile.compile import Made
-    from aoec.jobs.tune.made import Schedule
-    from aoec.target.machine import Machine
+from aoec.target.machine import Machine
 
 Ends = tuple[tuple[Operand, ...], tuple[Operand, ...]]
 
