@@ -3,13 +3,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aoec.bank.record import DEFAULT, IMPORTED, ROBUST
 from aoec.base.errors import CheckError
 from aoec.ir.program import Program
 from aoec.simulate.timing.state import CLEARED, COLD, NAMED, PREVIOUS_LAUNCH, State, fixed_sizes, resident_bytes
-from aoec.simulate.timing.time import Measure
+
+if TYPE_CHECKING:
+    from aoec.simulate.timing.time import Measure
 
 SPELLED = {"cold inputs": COLD, "previous launch": PREVIOUS_LAUNCH, "cleared": CLEARED}
 

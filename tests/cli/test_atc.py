@@ -307,7 +307,7 @@ def test_ctrl_c_and_signals(rest: str, code: int, place: Path) -> None:
     """Ctrl-C to us alone reaches it, and nothing is left running; where a signal ended it, the code is that of shells."""
     real(place, rest)
     bank = delivered(place / "d")
-    program = ("import signal, sys\nfrom aoec.cli import atc_exec, commands, main\n"
+    program = ("import signal, sys\nfrom aoec.cli.vendor import atc_exec, commands, main\n"
                "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # what runs in the background of a shell ignores it
                "atc_exec.TOLD_S, commands.run_compile = 0.1, lambda options: 0\n"
                f"sys.exit(main({['atc', *LINE, f'--exec={bank}']!r}))")

@@ -13,6 +13,7 @@ from aoec.ir.schedule import Trace
 from aoec.ir.text.parse import parse_func
 from aoec.jobs.stages.stages import lower_call, lower_operator
 from aoec.primitives.primitive import primitives
+from aoec.search import sketches as rules
 from aoec.search.sketches.nests import Nest, find_product, writer
 from aoec.search.sketches.plan import factors
 from aoec.search.sketches.sketches import sketches
@@ -108,5 +109,5 @@ def test_what_is_said_of_holes_is_what_sketches_have(sketch: str) -> None:
 
 def test_what_is_named_is_there() -> None:
     assert {k.primitive for k in KINDS} <= primitives().keys() and len({k.name for k in KINDS}) == len(KINDS)
-    assert all((Path(holes.__file__).parent / file).is_file() for file, _ in SKETCHES.values())
+    assert all((Path(rules.__file__ or "").parent / file).is_file() for file, _ in SKETCHES.values())
     assert all(set(k.vendor) <= k.decides.keys() <= SKETCHES.keys() for k in KINDS)

@@ -6,14 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from aoec.base.errors import CheckError
 from aoec.base.text import nearest
 from aoec.cann import op_types, tune_ops
 from aoec.ir.graph.graph import Graph, Group
-from aoec.jobs.choose.plan import Task
-from aoec.jobs.compile.compiled_model import Ready
-from aoec.jobs.compile.say import Voice
+
+if TYPE_CHECKING:
+    from aoec.jobs.choose.plan import Task
+    from aoec.jobs.compile.compiled_model import Ready
+    from aoec.jobs.compile.say import Voice
 
 
 @dataclass(frozen=True)

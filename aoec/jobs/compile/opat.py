@@ -6,24 +6,26 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from aoec.bank.record import Key
 from aoec.base.files.files import check_folder, write_text
 from aoec.cann.op_summary import csv_text
 from aoec.cann.op_types import type_of
-from aoec.ir.graph.graph import Graph
 from aoec.ir.text.parse import parse_trace
-from aoec.jobs.choose.formats import Change, Found
-from aoec.jobs.choose.plan import Task
-from aoec.jobs.compile.compiled_model import Choice, Made, Ready
 from aoec.jobs.deliver.profile import launches, split
 from aoec.jobs.tune.budget import as_dict
-from aoec.jobs.tune.order import Solved
 from aoec.report.results.folder import AFTER, BEFORE, FOLDER, Operator, file_of, operator_text, profile_of, summary_text
 from aoec.report.results.opat import Outcome, Policy, Tuning, found_new, model, text
 from aoec.search.space.name import structure
-from aoec.target.machine import Machine
+
+if TYPE_CHECKING:
+    from aoec.bank.record import Key
+    from aoec.ir.graph.graph import Graph
+    from aoec.jobs.choose.formats import Change, Found
+    from aoec.jobs.choose.plan import Task
+    from aoec.jobs.compile.compiled_model import Choice, Made, Ready
+    from aoec.jobs.tune.order import Solved
+    from aoec.target.machine import Machine
 
 
 def folder(asked: str | None) -> Path:

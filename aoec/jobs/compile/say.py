@@ -8,16 +8,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from shlex import quote
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from aoec.bank.bank import Bank
 from aoec.base.files.files import note
 from aoec.base.text import clipped, plural
 from aoec.ir.graph.graph import Graph
 from aoec.jobs.progress import Line, shown, unseen
 from aoec.ops.narrowed import narrowed, summary
-from aoec.report.table import Report
-from aoec.target.machine import Machine
+
+if TYPE_CHECKING:
+    from aoec.bank.bank import Bank
+    from aoec.report.table import Report
+    from aoec.target.machine import Machine
 
 
 class Voice:

@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from aoec.base.files.files import check_folder, write_text
 from aoec.jobs.choose.slices import asked_us
-from aoec.jobs.choose.subgraphs import Planned, Tuned
-from aoec.jobs.compile.compiled_model import Made
 from aoec.report.results.opat import found_new, model
 from aoec.report.results.sgat import Subgraph, Tuning, text
+
+if TYPE_CHECKING:
+    from aoec.jobs.choose.subgraphs import Planned, Tuned
+    from aoec.jobs.compile.compiled_model import Made
 
 
 class Results:

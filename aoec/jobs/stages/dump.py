@@ -18,7 +18,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,7 +35,6 @@ from aoec.ir.schedule import Trace
 from aoec.ir.text.parse import parse_program, parse_trace
 from aoec.ir.text.show import show
 from aoec.ir.text.simplify import simplified
-from aoec.jobs.compile.compiled_model import Choice
 from aoec.jobs.stages import manifest
 from aoec.jobs.stages.places import blamed_step, shown, step_places
 from aoec.jobs.stages.stage import Stage
@@ -47,6 +46,9 @@ from aoec.lowering.lower.lower import Indexed
 from aoec.simulate.timing.time import measure
 from aoec.target.legality.check import check
 from aoec.target.machine import Machine
+
+if TYPE_CHECKING:
+    from aoec.jobs.compile.compiled_model import Choice
 
 STAGES = ("import", "fuse", "lower", "schedule", "emit")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aoec.base.errors import CheckError
 from aoec.base.files.files import read_text
@@ -14,8 +14,10 @@ from aoec.ir.rewrite import holes as holes_of
 from aoec.ir.text.show import show
 from aoec.jobs.stages.stages import emit_text, program_text, schedule_text
 from aoec.jobs.states import state_text
-from aoec.simulate.timing.state import State
-from aoec.target.machine import Machine
+
+if TYPE_CHECKING:
+    from aoec.simulate.timing.state import State
+    from aoec.target.machine import Machine
 
 EVENTS = 1_000_000  # of a core: what the critical path is looked for in
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,10 +17,12 @@ from aoec.ir.text.show import show
 from aoec.ir.text.simplify import simplified
 from aoec.jobs.states import measured_facts
 from aoec.report.pictures.timeline import LANES, Arrow, Core, Slice, Timeline, Window, windows
-from aoec.simulate.reasons.events import Events
-from aoec.simulate.timing.state import State
 from aoec.target.isa.instructions import INSTRUCTIONS
-from aoec.target.machine import Machine
+
+if TYPE_CHECKING:
+    from aoec.simulate.reasons.events import Events
+    from aoec.simulate.timing.state import State
+    from aoec.target.machine import Machine
 
 KEPT = 1_000_000  # events of a core
 PIXELS = 1400  # of a strip

@@ -7,6 +7,7 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from aoec.base.errors import AoecError, CheckError
 from aoec.base.files.files import note, write_text
@@ -15,13 +16,15 @@ from aoec.jobs import interrupt
 from aoec.jobs.progress import shown
 from aoec.jobs.sweep.sweep_plan import Contender, Plan, plan
 from aoec.jobs.sweep.sweep_time import Cell, How, Made, Row, refused
-from aoec.jobs.sweep.sweep_values import References
 from aoec.ops.own import read_files
 from aoec.report.pictures.chart import chart
 from aoec.report.sweep import Sheet, csv_text, json_text, skipped, summary, table
 from aoec.search.space.trials import Status
 from aoec.simulate.timing.state import NAMED
 from aoec.target.machine import Machine
+
+if TYPE_CHECKING:
+    from aoec.jobs.sweep.sweep_values import References
 
 SLAB = 1024  # rows that are kept together
 MOST_FILES = 10_000
