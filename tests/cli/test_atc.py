@@ -307,13 +307,13 @@ def test_ctrl_c_and_signals(rest: str, code: int, place: Path) -> None:
     """Ctrl-C to us alone reaches it, and nothing is left running; where a signal ended it, the code is that of shells."""
     real(place, rest)
     bank = delivered(place / "d")
-    program = ("import signal, sys\nfrom aoec.cli.vendor import atc_exec, commands, main\n"
+    program = ("import signal, sys\nfrom aoec.cli import commands, main\nfrom aoec.cli.vendor import atc_exec\n"
                "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # what runs in the background of a shell ignores it
                "atc_exec.TOLD_S, commands.run_compile = 0.1, lambda options: 0\n"
                f"sys.exit(main({['atc', *LINE, f'--exec={bank}']!r}))")
     child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     until = time.monotonic() + 120
-    while code == 130 and not (place / "ready").exists() and time.monotonic() < until:
+    while code == 130 and not (place / "ready").exists() and child.poll() is None and time.monotonic() < until:
         time.sleep(0.05)
     if code == 130:
         child.send_signal(signal.SIGINT)

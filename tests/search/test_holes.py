@@ -23,7 +23,6 @@ from aoec.search.sketches.sketches_matmul import Form, matmul_sketch
 from aoec.search.sketches.sketches_reduce import chunked_sketches
 from aoec.search.sketches.sketches_sum import sum_sketches
 from aoec.search.sketches.sketches_vector import vector_sketches
-from aoec.search.space import holes
 from aoec.search.space.holes import KINDS, SKETCHES, Kind
 from aoec.target.machine import load
 from tests.lowering.groups import cases
