@@ -7,12 +7,13 @@ their own (`stride` as `stride_h`, `stride_w`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Union
 
 import numpy as np
 
 from aoec.ir.graph.graph import Attribute
+from aoec.ops.sizes import Sizes, rows
 
 Shape = tuple[int, ...]
 Attributes = Mapping[str, Attribute]
@@ -31,12 +32,14 @@ class Op:
     """A word of the operator dictionary.
 
     `family` is what fusion rules speak of: cube, elementwise, pool, softmax, row_norm, reduce, normalise, layout, movement, view, host.
+    `sizes`: how it is called by sizes alone, where it can be.
     """
 
     name: str
     text: Union[str, Template]
     reference: Callable[..., np.ndarray]
     family: str
+    sizes: Sizes | None = field(default=None, compare=False)
 
     def meaning_text(self, shapes: Sequence[Shape], attributes: Attributes) -> str:
         """The meaning in index notation for arguments of these shapes."""
@@ -69,12 +72,16 @@ def broadcast(shapes: Sequence[Shape]) -> Shape:
 
 
 def elementwise(name: str, expression: Union[str, Callable[[Attributes], str]], reference: Callable[..., np.ndarray],
-                params: str = "") -> Op:
+                params: str = "", sized: bool = True, flags: tuple[str, ...] = (), dtype: str = "") -> Op:
     """The operator whose element is `expression`, or what that gives for the attributes, over A, B, ... under broadcasting (a dimension of
-    extent 1 is read at 0)."""
+    extent 1 is read at 0). `sized`: it can be called by sizes; `flags`: the flags of such a call; `dtype`: that of the result, where it is
+    another one."""
     def text(shapes: Sequence[Shape], attributes: Attributes) -> str:
         return _elementwise_text(name, expression if isinstance(expression, str) else expression(attributes), params, shapes)
-    return Op(name, text, reference, "elementwise")
+    if not sized or not isinstance(expression, str):
+        return Op(name, text, reference, "elementwise")
+    count = sum(f"${letter}" in expression for letter in LETTERS)
+    return Op(name, text, reference, "elementwise", rows(count, tuple(p for p in params.split(", ") if p), flags, dtype))
 
 
 def _elementwise_text(name: str, expression: str, params: str, shapes: Sequence[Shape]) -> str:

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from aoec.base.errors import ParseError
-from aoec.jobs.stages.operators import graph_of
-from aoec.ops import evaluate
+from aoec.jobs.stages.operators import graph_of, sized
+from aoec.ops import OPS, evaluate
+from aoec.ops.check import check as check_graph
 
 
 def test_matmul() -> None:
@@ -45,7 +46,28 @@ def test_the_dictionary_knows_them_all(text: str) -> None:
     assert evaluate(graph, feeds, weights)[graph.outputs[0]].shape == shapes[graph.outputs[0]]
 
 
+@pytest.mark.parametrize("name", sized())
+def test_each_operator_with_a_rule_of_sizes_is_called_and_run(name: str) -> None:
+    """Its reference takes what the rule makes, and gives the shape and dtype that the graph states."""
+    rule = OPS[name].sizes
+    assert rule
+    small = {"kh": 3, "kw": 3, "h": 9, "w": 11}
+    sizes = [*(f"{r}={small.get(r, 4)}" for r in rule.required), *(f"{n}=0.5" for n in rule.numbers)]
+    for flags in ([], ["fp32"], *[[f] for f in rule.flags]):
+        graph, weights = graph_of(f"{name}({', '.join([*sizes, *flags])})")
+        check_graph(graph)
+        tensors = {t.name: t for t in graph.tensors}
+        feeds = {i: np.full(tensors[i].shape, 0.5) for i in graph.inputs}
+        made = evaluate(graph, feeds, weights)[graph.outputs[0]]
+        assert made.shape == tensors[graph.outputs[0]].shape and (made.dtype == bool) == (tensors[graph.outputs[0]].dtype == "bool")
+
+
+def test_every_elementwise_operator_of_reals_has_one() -> None:
+    assert {"sin", "less", "power", "shrink", "hard_sigmoid", "transpose", "reduce_max"} <= set(sized()) and len(sized()) > 70
+
+
 @pytest.mark.parametrize("text, column, message", [
+    ("concat(m=4)", 1, "concat cannot be called by sizes"), ("leaky_relu(m=4, n=4)", 20, "leaky_relu needs alpha=... too"),
     ("matmul(m=1, k=2, n=3", 21, "expected ',' or ')'"),
     ("matmul(m=1, k=2)", 16, "matmul needs n=... too"),
     ("matmul(m=1, k=2, n=0)", 18, "n must lie between 1 and"),

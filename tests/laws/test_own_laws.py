@@ -14,10 +14,11 @@ from aoec.ir.func.evaluate_whole import evaluate_whole, takes
 from aoec.ir.func.tir import Func
 from aoec.ir.text.parse import parse_func, parse_meaning
 from aoec.ir.text.show import show
-from aoec.jobs.stages.operators import KNOWN, graph_of
+from aoec.jobs.stages.operators import graph_of, sized
 from aoec.jobs.verify.within import read_func
 from aoec.lowering.arrange.fuse import fuse
 from aoec.lowering.lower.lower import lower, operands
+from aoec.ops import OPS
 from aoec.ops.interpret import interpret
 from aoec.ops.meanings import bind
 from aoec.ops.own import read_definitions
@@ -121,11 +122,13 @@ def test_what_is_lowered_can_be_read_and_means_the_definition(definition: str) -
     np.testing.assert_allclose(known[graph.outputs[0]], wanted, rtol=2e-5, atol=2e-5)
 
 
-@pytest.mark.parametrize("name", KNOWN)
+@pytest.mark.parametrize("name", sized())
 def test_funcs_of_every_operator_by_name_can_be_read(name: str) -> None:
-    required, _, flags = KNOWN[name]
+    rule = OPS[name].sizes
+    assert rule
+    required, flags = rule.required, rule.flags
     small = {"kh": 3, "kw": 3, "h": 9, "w": 11}
-    sizes = ", ".join(f"{r}={small.get(r, 32)}" for r in required)
+    sizes = ", ".join([*(f"{r}={small.get(r, 32)}" for r in required), *(f"{n}=0.5" for n in rule.numbers)])
     for words in (["fp16"], ["fp32"], *[["fp16", f] for f in flags if f not in ("int8",)]):
         graph, _ = fuse(*graph_of(f"{name}({sizes}, {', '.join(words)})"))
         for group in graph.groups:

@@ -5,7 +5,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from aoec.base.errors import ParseError
 from aoec.ops.declare import Attributes, Op, Shape, names, tensor
+from aoec.ops.sizes import Argument, Call, Made, Sizes
 
 
 def _attention_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
@@ -39,4 +41,16 @@ def _attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, bias: np.ndarray | N
     return np.matmul(shares / shares.sum(axis=-1, keepdims=True), v.swapaxes(-1, -2) if trans_v else v)
 
 
-OPS = (Op("attention", _attention_text, _attention, "attention"),)
+def _sized(call: Call) -> Made:
+    """Of b heads; with bias what is added to each head's scores, with mask one row of it for all."""
+    sizes = {**call.sizes, "one": 1, "e": call.sizes["e"] or call.sizes["d"]}
+    added = {flag: axes for flag, axes in {"bias": ("b", "m", "n"), "mask": ("b", "one", "n")}.items() if flag in call.flags}
+    if len(added) > 1:
+        raise ParseError("bias and mask exclude each other", source="operator")
+    shapes = {"q": ("b", "m", "d"), "k": ("b", "n", "d"), "v": ("b", "n", "e"), **added}
+    return Made(tuple(Argument(name, call.dtype, tuple(sizes[a] for a in axes)) for name, axes in shapes.items()),
+                {"scale": call.sizes["d"] ** -0.5})
+
+
+# e of 0: as d
+OPS = (Op("attention", _attention_text, _attention, "attention", Sizes(("b", "m", "n", "d"), _sized, {"e": 0}, ("bias", "mask"))),)

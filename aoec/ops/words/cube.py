@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from aoec.ops.declare import Attributes, Op, Shape, broadcast, names, numbers, tensor
+from aoec.ops.sizes import IMAGE, WINDOW, Argument, Call, Made, Sizes, bias, windows
 from aoec.ops.words.layout import unpack_conv
 
 
@@ -141,9 +142,29 @@ def _interpolate(x: np.ndarray, w: np.ndarray, *, axis: int) -> np.ndarray:
     return np.matmul(w, x) if axis == x.ndim - 2 else np.matmul(x, w.T)
 
 
+# ---------------------------------------------------------------- by sizes
+
+def _sized_matmul(call: Call) -> Made:
+    """Of `a` and a constant weight `b`; with nd, or stored as [n, k] (trans_b), `b` is an input that stays as it is. With nz what is read
+    and written at run time lies in fractals, as between matrix products on chips whose MTE2 does not reorder."""
+    layout, constant = "NZ" if "nz" in call.flags else "ND", not call.flags & {"nd", "trans_b"}
+    left = call.of("k", "m") if "trans_a" in call.flags else call.of("m", "k")
+    right = call.of("n", "k") if "trans_b" in call.flags else call.of("k", "n")
+    arguments = (Argument("a", call.dtype, left, layout=layout), Argument("b", call.dtype, right, constant, "ND" if constant else layout))
+    turned = {f"trans_{x}": 1 for x in "ab" if f"trans_{x}" in call.flags}
+    return Made((*arguments, *bias(call, call.sizes["n"])), turned, call.result)
+
+
+def _sized_conv(call: Call) -> Made:
+    weight = Argument("w", call.dtype, call.of("co", "c", "kh", "kw"), True)
+    image = Argument("x", call.dtype, call.of(*IMAGE))
+    return Made((image, weight, *bias(call, call.sizes["co"])), {**windows(call), "group": 1}, call.result)
+
+
 OPS = (
     Op("interpolate", _interpolate_text, _interpolate, "cube"),
-    Op("matmul", _matmul_text, _matmul, "cube"),
-    Op("conv2d", _conv_text, convolve, "cube"),
+    Op("matmul", _matmul_text, _matmul, "cube", Sizes(
+        ("m", "k", "n"), _sized_matmul, flags=("int8", "relu", "bias", "trans_a", "trans_b", "nd", "nz"))),
+    Op("conv2d", _conv_text, convolve, "cube", Sizes((*IMAGE, "co", "kh", "kw"), _sized_conv, WINDOW, ("relu", "bias"))),
     Op("conv2d_packed", _packed_text, _conv_packed, "cube"),
 )

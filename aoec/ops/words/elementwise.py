@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from aoec.ops.declare import Attributes, Op, Shape, elementwise, names, tensor
+from aoec.ops.sizes import rows
 
 
 def _sigmoid(a: np.ndarray) -> np.ndarray:
@@ -84,8 +85,8 @@ def _prelu(a: np.ndarray, slope: np.ndarray) -> np.ndarray:
 
 
 OPS = (
-    elementwise("cast", "$A", lambda a: a),
-    elementwise("add", "$A + $B", np.add),
+    elementwise("cast", "$A", lambda a: a, sized=False),
+    elementwise("add", "$A + $B", np.add, flags=("relu",)),
     elementwise("sub", "$A - $B", np.subtract),
     elementwise("mul", "$A * $B", np.multiply),
     elementwise("div", "$A / $B", np.divide),
@@ -109,7 +110,7 @@ OPS = (
     elementwise("gelu_tanh", "$A * sigmoid(($A + $A * $A * $A * 0.044715) * 1.5957691216057308)", _gelu_tanh),
     elementwise("mish", "$A * tanh(max($A, 0.0) + log(exp(abs($A) * -1.0) + 1.0))", lambda a: a * np.tanh(_softplus(a))),
     elementwise("silu", "$A * sigmoid($A)", lambda a: a * _sigmoid(a)),
-    Op("swiglu", _swiglu_text, _swiglu, "elementwise"),
+    Op("swiglu", _swiglu_text, _swiglu, "elementwise", rows(wide=2)),  # n is of the result
     elementwise("sigmoid", "sigmoid($A)", _sigmoid),
     # without overflow: exp takes nothing above zero
     elementwise("softplus", "max($A, 0.0) + log(exp(abs($A) * -1.0) + 1.0)", _softplus),

@@ -9,6 +9,7 @@ from math import prod
 import numpy as np
 
 from aoec.ops.declare import Attributes, Op, Shape, names, tensor
+from aoec.ops.sizes import rows
 
 
 def _reshape_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
@@ -128,7 +129,8 @@ def _depth_to_space(x: np.ndarray, *, scale: Sequence[int]) -> np.ndarray:
 OPS = (
     Op("depth_to_space", _depth_to_space_text, _depth_to_space, "movement"),
     Op("reshape", _reshape_text, lambda x, *, shape: x.reshape(shape), "view"),
-    Op("transpose", _transpose_text, lambda x, *, perm: np.ascontiguousarray(x.transpose(perm)), "movement"),
+    Op("transpose", _transpose_text, lambda x, *, perm: np.ascontiguousarray(x.transpose(perm)), "movement",
+       rows(attributes={"perm": (1, 0)})),
     Op("concat", _concat_text, lambda *xs, axis: np.concatenate(xs, axis=axis), "movement"),
     Op("slice", _slice_text, _slice, "movement"),
     Op("expand", _expand_text, lambda x, *, shape: np.ascontiguousarray(np.broadcast_to(x, shape)), "movement"),

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from aoec.ops.declare import Attributes, Op, Shape, names, tensor
+from aoec.ops.sizes import Argument, Call, Made, Sizes, rows
 
 
 def _along(shapes: Sequence[Shape], attributes: Attributes) -> dict[str, str]:
@@ -102,8 +103,16 @@ def _lrn(x: np.ndarray, *, size: int, alpha: float, beta: float, bias: float) ->
     return x / (x.dtype.type(bias) + x.dtype.type(alpha / size) * sums) ** x.dtype.type(beta)
 
 
+def _sized_norm(call: Call) -> Made:
+    m, n = call.of("m", "n")
+    factors = tuple(Argument(name, call.dtype, (n,), True) for name in ("scale", *(["bias"] if "bias" in call.flags else [])))
+    return Made((Argument("a", call.dtype, (m, n)), *factors), {"epsilon": 1e-5})
+
+
 OPS = (
-    Op("softmax", _softmax_text, _softmax, "softmax"), Op("log_softmax", _log_softmax_text, _log_softmax, "softmax"),
-    Op("layer_norm", _layer_norm_text, _layer_norm, "row_norm"), Op("rms_norm", _rms_norm_text, _rms_norm, "row_norm"),
+    Op("softmax", _softmax_text, _softmax, "softmax", rows(attributes={"axis": 1})),
+    Op("log_softmax", _log_softmax_text, _log_softmax, "softmax", rows(attributes={"axis": 1})),
+    Op("layer_norm", _layer_norm_text, _layer_norm, "row_norm", Sizes(("m", "n"), _sized_norm, flags=("bias",))),
+    Op("rms_norm", _rms_norm_text, _rms_norm, "row_norm", Sizes(("m", "n"), _sized_norm)),
     Op("batch_norm", _batch_norm_text, _batch_norm, "normalise"),
     Op("lrn", _lrn_text, _lrn, "host"))

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from aoec.ops.declare import Attributes, Op, Shape
+from aoec.ops.sizes import IMAGE, WINDOW, Argument, Call, Made, Sizes, images, windows
 
 _PARAMS = ("kernel_h, kernel_w, stride_h, stride_w, pad_top, pad_left, pad_bottom, pad_right, dilation_h, dilation_w, "
            "kh: kernel_h, kw: kernel_w")
@@ -55,8 +56,12 @@ def _global_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
             f"  S[n, c] += X[n, c, h, w]\n  Y[n, c, ho, wo] = S[n, c] * {1.0 / area!r}\n}}")
 
 
+def _sized_pool(call: Call) -> Made:
+    return Made((Argument("x", call.dtype, call.of(*IMAGE)),), {"kernel": call.of("kh", "kw"), **windows(call)})
+
+
 OPS = (
-    Op("max_pool", _MAX, _max_pool, "pool"),
+    Op("max_pool", _MAX, _max_pool, "pool", Sizes((*IMAGE, "kh", "kw"), _sized_pool, WINDOW)),
     Op("avg_pool", _avg_text, _avg_pool, "pool"),
-    Op("global_avg_pool", _global_text, lambda x: x.mean(axis=(2, 3), keepdims=True), "pool"),
+    Op("global_avg_pool", _global_text, lambda x: x.mean(axis=(2, 3), keepdims=True), "pool", images()),
 )

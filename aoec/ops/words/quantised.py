@@ -39,12 +39,12 @@ def _sum(attributes: Attributes) -> str:
 
 
 OPS: tuple[Op, ...] = (
-    elementwise("dequantise", "(fp32($A) - fp32($C)) * $B", _dequantise),
-    elementwise("quantise", "min(max(round($A / $B) + fp32($C), lo), hi)", _quantise, "lo, hi"),
-    elementwise("requantise", "min(max(round(fp32($A) * $B) + zero, -128.0), 127.0)", _requantise, "zero"),
+    elementwise("dequantise", "(fp32($A) - fp32($C)) * $B", _dequantise, sized=False),
+    elementwise("quantise", "min(max(round($A / $B) + fp32($C), lo), hi)", _quantise, "lo, hi", sized=False),
+    elementwise("requantise", "min(max(round(fp32($A) * $B) + zero, -128.0), 127.0)", _requantise, "zero", sized=False),
     # scales are those of the operands over the result's; `offset` has what zero points make; a step of half a number falls as it does in
     # onnxruntime's addition of bytes, which has these terms in this order (uint8 as it is: `more`)
-    elementwise("add_quantised", _sum, _add_quantised, "scale_a, scale_b, offset, more_a, more_b, more"),
-    elementwise("signed", f"fp16($A) - {MIDDLE}", lambda a: a.astype(np.float32) - np.float32(MIDDLE)),
-    elementwise("unsigned", f"fp16($A) + {MIDDLE}", lambda a: a.astype(np.float32) + np.float32(MIDDLE)),
+    elementwise("add_quantised", _sum, _add_quantised, "scale_a, scale_b, offset, more_a, more_b, more", sized=False),
+    elementwise("signed", f"fp16($A) - {MIDDLE}", lambda a: a.astype(np.float32) - np.float32(MIDDLE), sized=False),
+    elementwise("unsigned", f"fp16($A) + {MIDDLE}", lambda a: a.astype(np.float32) + np.float32(MIDDLE), sized=False),
 )

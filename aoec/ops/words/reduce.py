@@ -7,6 +7,7 @@ from math import prod
 import numpy as np
 
 from aoec.ops.declare import Attributes, Op, Shape, Template, names, tensor
+from aoec.ops.sizes import rows
 
 
 def _text(name: str, op: str, mean: bool = False) -> Template:
@@ -27,8 +28,8 @@ def _reference(f: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
 
 
 OPS = (
-    Op("reduce_sum", _text("reduce_sum", "+="), _reference(np.sum), "reduce"),
-    Op("reduce_mean", _text("reduce_mean", "+=", mean=True), _reference(np.mean), "reduce"),
-    Op("reduce_max", _text("reduce_max", "max="), _reference(np.max), "reduce"),
-    Op("reduce_min", _text("reduce_min", "min="), _reference(np.min), "reduce"),
+    Op("reduce_sum", _text("reduce_sum", "+="), _reference(np.sum), "reduce", rows(attributes={"axes": (1,)})),
+    Op("reduce_mean", _text("reduce_mean", "+=", mean=True), _reference(np.mean), "reduce", rows(attributes={"axes": (1,)})),
+    Op("reduce_max", _text("reduce_max", "max="), _reference(np.max), "reduce", rows(attributes={"axes": (1,)})),
+    Op("reduce_min", _text("reduce_min", "min="), _reference(np.min), "reduce", rows(attributes={"axes": (1,)})),
 )

@@ -19,12 +19,12 @@ def _remainder(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 OPS = (
-    elementwise("whole_div", "idiv($A, $B)", _quotient),
-    elementwise("whole_rem", "$A - idiv($A, $B) * $B", _remainder),
-    elementwise("bit_and", "bitand($A, $B)", np.bitwise_and),
-    elementwise("bit_or", "bitor($A, $B)", np.bitwise_or),
-    elementwise("bit_xor", "bitxor($A, $B)", np.bitwise_xor),
-    elementwise("bit_not", "bitnot($A)", np.invert),
-    elementwise("shift_left", "shl($A, $B)", np.left_shift),
-    elementwise("shift_right", "shr($A, $B)", np.right_shift),
+    elementwise("whole_div", "idiv($A, $B)", _quotient, sized=False),
+    elementwise("whole_rem", "$A - idiv($A, $B) * $B", _remainder, sized=False),
+    elementwise("bit_and", "bitand($A, $B)", np.bitwise_and, sized=False),
+    elementwise("bit_or", "bitor($A, $B)", np.bitwise_or, sized=False),
+    elementwise("bit_xor", "bitxor($A, $B)", np.bitwise_xor, sized=False),
+    elementwise("bit_not", "bitnot($A)", np.invert, sized=False),
+    elementwise("shift_left", "shl($A, $B)", np.left_shift, sized=False),
+    elementwise("shift_right", "shr($A, $B)", np.right_shift, sized=False),
 )
