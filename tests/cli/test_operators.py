@@ -62,6 +62,11 @@ def test_each_operator_with_a_rule_of_sizes_is_called_and_run(name: str) -> None
         assert made.shape == tensors[graph.outputs[0]].shape and (made.dtype == bool) == (tensors[graph.outputs[0]].dtype == "bool")
 
 
+def test_a_window_may_need_both_paddings() -> None:
+    graph, _ = graph_of("conv2d(n=1, c=4, h=1, w=1, co=8, kh=3, kw=3, pad=1)")
+    assert {t.name: t.shape for t in graph.tensors}["y"] == (1, 8, 1, 1)
+
+
 def test_every_elementwise_operator_of_reals_has_one() -> None:
     assert {"sin", "less", "power", "shrink", "hard_sigmoid", "transpose", "reduce_max"} <= set(sized()) and len(sized()) > 70
 
