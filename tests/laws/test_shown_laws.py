@@ -18,10 +18,12 @@ from aoec.ir.text.keys import key
 from aoec.ir.text.parse import parse_func, parse_program
 from aoec.ir.text.show import show
 from aoec.ir.text.simplify import finished, simplified, without_single
+from aoec.jobs.tune.tuning import problem
 from aoec.lowering.emit.emit import emit
 from aoec.simulate.timing.state import PREVIOUS_LAUNCH
 from aoec.simulate.timing.time import measure
 from aoec.target.legality.check import check
+from aoec.target.machine import load
 from tests.laws.strategies import HOLES, funcs, programs
 from tests.lowering.groups import MODELS, cases, legal, tuning
 
@@ -105,8 +107,8 @@ EACH = [pytest.param(m, chip, marks=[pytest.mark.slow] * (m not in SHOWN or SHOW
 
 @pytest.mark.parametrize("model, chip", EACH)
 def test_what_is_shown_is_emitted_and_run_in_the_same_time(model: str, chip: str) -> None:
-    for i, case in enumerate(cases(model, chip)):
-        p = tuning(model, i, chip)
+    for case in cases(model, chip):
+        p = problem(case.func, load(chip))
         assert simplified(case.func) == case.func and key(parse_func(show(simplified(case.func)), "f")) == key(case.func)
         for number, c in enumerate(legal(p, s, 1, 11)[0] for s in range(0, len(p.sketches), 2)):
             func = normalise(primitives.apply(case.func, p.trace(c)))
