@@ -84,3 +84,13 @@ def test_the_help_of_a_command_names_a_page_that_speaks_of_it(words: tuple[str, 
     last = capsys.readouterr().out.splitlines()[-1]
     assert last.startswith("read more: docs/")
     assert f"aoec {words[0]}" in (ROOT / last.removeprefix("read more: ")).read_text("utf-8")
+
+
+@pytest.mark.parametrize("words", [["primitives"], ["instructions"], ["holes"]])
+def test_lists_are_as_wide_as_the_terminal(words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    said = {}
+    for columns in ("80", "400"):
+        monkeypatch.setenv("COLUMNS", columns)
+        assert cli.main(words) == 0
+        said[columns] = capsys.readouterr().out
+    assert max(map(len, said["80"].splitlines())) <= 80 and said["80"].split() == said["400"].split()

@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 from aoec.base.errors import CheckError
-from aoec.report.words.reference import aligned
+from aoec.report.words.reference import aligned, terminal_width
 from aoec.search.space.holes import KINDS, SKETCHES, Kind, kind
 
 Facts = dict[str, Any]
@@ -18,7 +18,8 @@ def facts(name: str | None) -> list[Facts]:
 
 
 def _facts(k: Kind) -> Facts:
-    sketches = [{"sketch": sketch, "file": f"aoec/search/{SKETCHES[sketch][0]}", "decides": text, "vendor_only": sketch in k.vendor}
+    sketches = [{"sketch": sketch, "file": f"aoec/search/sketches/{SKETCHES[sketch][0]}", "decides": text,
+                 "vendor_only": sketch in k.vendor}
                 for sketch, text in k.decides.items()]
     return {"name": k.name, "primitive": k.primitive, "unit": k.unit, "sketches": sketches}
 
@@ -35,8 +36,8 @@ def show(found: list[Facts]) -> str:
     """Return a line for each hole and meaning."""
     rows = [(f"?{f['name']}", f["primitive"], f["unit"], f"{decides} ({', '.join(sketches)})")
             for f in found for decides, sketches in together(f).items()]
-    lines = aligned([("hole", "primitive", "counts", "decides (in which sketches)"), *rows])
-    return "\n".join([*lines, "", "A search chooses their values. The choices for one func: aoec search G.tir --space"]) + "\n"
+    lines = aligned([("hole", "primitive", "counts", "decides (in which sketches)"), *rows], terminal_width())
+    return "\n".join([*lines, "", "A search chooses their values; for one func: aoec search G.tir --space"]) + "\n"
 
 
 def show_one(f: Facts) -> str:

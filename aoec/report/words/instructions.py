@@ -12,7 +12,7 @@ from aoec.ir.program import OPTIONAL
 from aoec.ir.text.parse import parse_expr
 from aoec.ir.text.show import show as shown
 from aoec.report.words.instruction_words import DOES, field, together
-from aoec.report.words.reference import aligned, first_sentence
+from aoec.report.words.reference import aligned, first_sentence, terminal_width
 from aoec.target.isa.instructions import INSTRUCTIONS, RELATIONS, Instruction, Operand, check_dtypes, operand_align
 from aoec.target.legality.placement import placed_names
 from aoec.target.machine import DEFAULT, GIVEN, Machine, load, targets
@@ -120,7 +120,7 @@ def numbers(name: str, machine: Machine) -> list[Facts]:
 def show(found: Sequence[Facts]) -> str:
     """Return a line for each instruction."""
     rows = [(f["name"], f["pipe"], way(f), first_sentence(f["does"])) for f in found]
-    lines = aligned([("instruction", "pipe", "from and to", "does"), *rows])
+    lines = aligned([("instruction", "pipe", "from and to", "does"), *rows], terminal_width())
     return "\n".join([*lines, "", "Fields, limits, chips and timing of one: aoec instructions NAME"]) + "\n"
 
 
@@ -154,7 +154,7 @@ def says(n: Facts) -> str:
 
 
 def field_lines(f: Facts) -> list[str]:
-    return ["fields:", *aligned([(f"  {n['name']}", limits(n), n["unit"], says(n)) for n in f["fields"]])]
+    return ["fields:", *aligned([(f"  {n['name']}", limits(n), n["unit"], says(n)) for n in f["fields"]], terminal_width())]
 
 
 def limit_lines(f: Facts) -> list[str]:

@@ -12,7 +12,7 @@ from aoec.base.text import nearest
 from aoec.ir.index import Expr
 from aoec.ir.text.show import show as shown
 from aoec.primitives.primitive import NAMES, Primitive, field_types, primitives
-from aoec.report.words.reference import aligned, first_sentence
+from aoec.report.words.reference import aligned, first_sentence, terminal_width
 
 Facts = dict[str, Any]
 WIDTH = 100  # of the lines of a paragraph
@@ -62,7 +62,7 @@ def usage(f: Facts) -> str:
 def show(found: Sequence[Facts]) -> str:
     """Return a line for each primitive."""
     rows = [(f["name"], first_sentence(f["does"])) for f in found]
-    return "\n".join([*aligned(rows), "", "Fields and an example of one: aoec primitives NAME"]) + "\n"
+    return "\n".join([*aligned(rows, terminal_width()), "", "Fields and an example of one: aoec primitives NAME"]) + "\n"
 
 
 def show_one(f: Facts) -> str:

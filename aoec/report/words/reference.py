@@ -2,12 +2,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from shutil import get_terminal_size
+from textwrap import wrap
+
+NARROWEST, WIDE = 24, 140  # columns: of a text beside others, and of the longest line
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return a line for each row, its columns to the left, the last one as long as it is."""
+def aligned(rows: Sequence[Sequence[str]], width: int = 0) -> list[str]:
+    """Return a line for each row, its columns to the left, the last one as long as it is. With a width, long ones take more lines."""
     widths = [max(len(r[i]) for r in rows) for i in range(len(rows[0]) - 1)]
+    before = sum(widths) + 2 * len(widths)
+    if width and width - before >= NARROWEST:
+        return [line for r in rows for line in wrap(r[-1], width, initial_indent="  ".join([*(c.ljust(w) for c, w in zip(r, widths)), ""]),
+                                                    subsequent_indent=" " * before) or ["  ".join(r).rstrip()]]
     return ["  ".join([*(c.ljust(w) for c, w in zip(r, widths)), r[-1]]).rstrip() for r in rows]
+
+
+def terminal_width() -> int:
+    """Return the columns of the terminal, or of what COLUMNS says; where there is none, as many as text has here."""
+    return min(get_terminal_size((WIDE, 24)).columns, WIDE)
 
 
 def grid(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
