@@ -59,6 +59,27 @@ each takes some iterations until it is steady, do not take the product of these.
 
 Where the time went is told by a second walk over code with a PROBE after every instruction, flag operation and start of a loop (where
 each iteration begins); the code that a search walks has none, so that it pays nothing.
+
+What stands where, in this order:
+
+    entry .. State              how kernels are made; the tables of a program and the state of a walk, field by field
+    move .. cross_wait          cursors of instruction sites, ids of flags, cross flags
+    probe .. reach              what a second walk notes; granules that L0C is handed over in
+    stepped .. equal            a picture of the state, by which iterations are compared (rule 9)
+    epoch_end .. leap           iterations that are alike, taken at once
+    mark_of .. resolve          the same where other cores have a say (`meet`)
+    flags_of_row .. show        whether a loop can be compared at all: what its flags go by
+    learn .. turn_page          a loop that is gone through again: kept and recalled
+    over .. lead                floors of what is still to do, for a walk with a limit
+    flag_of .. instruct_often   one instruction, or many that are alike
+    walk                        a core's stream from where it stands, to its end, a cross flag or the horizon
+    axis_class .. walk_class    classes of cores; a group of cores that meet
+    core_end .. core_classes    which cores are alike
+    time_row                    a row: epochs, until its last core ends (rule 7)
+    does_less .. single_classes classes that need not be walked
+    floor .. firsts             the least that a row takes
+    find_rows                   the way in: many rows
+    make_state                  an empty state
 """
 from __future__ import annotations
 
