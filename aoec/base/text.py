@@ -66,7 +66,7 @@ def in_columns(text: str, width: int) -> str:
     return "\n".join("\n".join(parts) for parts in lines)
 
 
-def listed(words: Iterable[str]) -> str:
+def list_words(words: Iterable[str]) -> str:
     """`a, b or c`."""
     items = list(words)
     return " or ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)

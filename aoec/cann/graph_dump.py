@@ -35,10 +35,10 @@ def _of_nodes(graph: Message) -> Iterator[Seen]:
     """Operators as `ge_onnx` says them."""
     for node in graph.all("node"):
         named = {a.text("name"): a for a in node.all("attribute")}
-        yield Seen(node.text("name"), node.text("op_type").removeprefix("ge:"), _named(named, "input"), _named(named, "output"))
+        yield Seen(node.text("name"), node.text("op_type").removeprefix("ge:"), _operands_of(named, "input"), _operands_of(named, "output"))
 
 
-def _named(attributes: Mapping[str, Message], side: str) -> tuple[Operand, ...]:
+def _operands_of(attributes: Mapping[str, Message], side: str) -> tuple[Operand, ...]:
     """The tensors of one side, out of the attributes of a node."""
     out = []
     for i in range(OPERANDS_LIMIT):

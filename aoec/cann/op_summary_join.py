@@ -80,7 +80,7 @@ class Joined:
         return abs(self.theirs.us - self.ours.us) * self.theirs.calls
 
 
-def timed(profile: Profile) -> list[Timed]:
+def list_timed(profile: Profile) -> list[Timed]:
     """The different operators of a profile, in order: rows of one type, shapes, types and formats are calls of one."""
     found: dict[tuple[object, ...], list[Row]] = {}
     for row in profile.rows:

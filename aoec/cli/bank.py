@@ -103,7 +103,7 @@ def run_best(options: Namespace) -> int:
     if not found and (plans := bank.plans_of(options.bank, options.target, options.argument, options.builtin)):
         write_text(options.output, bank.best_plan(plans, options.argument, options.json))
         return 0
-    write_text(options.output, bank.best(found, options.argument, options.json, measured(options)))
+    write_text(options.output, bank.best(found, options.argument, options.json, measured_rows(options)))
     return 0
 
 
@@ -113,11 +113,11 @@ def run_show(options: Namespace) -> int:
     if not found and (plans := bank.plans_of(options.bank, options.target, options.argument, options.builtin)):
         write_text(options.output, bank.show_plans(plans, options.argument, options.json))
         return 0
-    write_text(options.output, bank.show(found, options.argument, options.json, measured(options)))
+    write_text(options.output, bank.show(found, options.argument, options.json, measured_rows(options)))
     return 0
 
 
-def measured(options: Namespace) -> tuple[Measured, ...]:
+def measured_rows(options: Namespace) -> tuple[Measured, ...]:
     """What devices took, in the user's own bank, for the funcs that are asked for."""
     from aoec.jobs.bank import bank
     return bank.measured_of(options.bank, options.target, options.argument)
@@ -126,23 +126,23 @@ def measured(options: Namespace) -> tuple[Measured, ...]:
 def run_which(options: Namespace) -> int:
     from aoec.jobs.bank import bank_plans
     from aoec.jobs.bank.bank import measured_of
-    from aoec.jobs.bank.bank_which import asked, facts, kept, told, which
+    from aoec.jobs.bank.bank_which import asked, describe_choices, facts, kept, which
     own = machines(options)
     model = asked(options, own)
     found, plans = which(options, own, model), bank_plans.which(options, own, model)
     kept(options.argument, [*found, *plans], options.bank)
     times = measured_of(options.bank, options.target)
     write_text(options.output, as_json(facts(found, times) + bank_plans.facts(plans)) if options.json
-               else "\n".join(filter(None, (told(found, times), bank_plans.told(plans)))))
+               else "\n".join(filter(None, (describe_choices(found, times), bank_plans.describe_plans(plans)))))
     return 0
 
 
 def run_diff(options: Namespace) -> int:
     from aoec.bank.bank import read_all
-    from aoec.jobs.bank.bank_diff import changes, facts, target_of, told
+    from aoec.jobs.bank.bank_diff import changes, describe_changes, facts, target_of
     found = changes(*([k for k in read_all(str(path)) if options.target in (None, target_of(k))]
                       for path in (options.argument, options.other or options.bank)))
-    write_text(options.output, as_json(facts(found)) if options.json else told(found))
+    write_text(options.output, as_json(facts(found)) if options.json else describe_changes(found))
     return 0
 
 
@@ -164,7 +164,7 @@ def run_import_cann(options: Namespace) -> int:
         if options.json:
             write_text(options.output, as_json(cann_import.facts(taken) | {"compared": cann_compare.facts(found)}))
         else:
-            write_text(options.output, cann_import.told(taken, options.bank) + cann_compare.table(found))
+            write_text(options.output, cann_import.describe_imports(taken, options.bank) + cann_compare.table(found))
     return 0
 
 
@@ -200,13 +200,13 @@ def run_verify(options: Namespace) -> int:
     from aoec.bank.bank import Bank
     from aoec.jobs.bank import bank_plans
     from aoec.jobs.bank.bank import plans_of, records_of
-    from aoec.jobs.bank.bank_verify import facts, told, verified
+    from aoec.jobs.bank.bank_verify import describe_verified, facts, verified
     own = machines(options)
     bank = None if options.builtin else Bank.open(options.bank, create=False, writable=False)
     found = verified(records_of(options.bank, options.target, "", options.builtin), own, bank.changed() if bank else ())
     plans = bank_plans.verified(plans_of(options.bank, options.target, "", options.builtin), own)
-    write_text(options.output, as_json(facts(found) + bank_plans.facts(plans)) if options.json else bank_plans.told(plans)
-               + told(found, bank.unmarked() if bank else 0))
+    write_text(options.output, as_json(facts(found) + bank_plans.facts(plans)) if options.json else bank_plans.describe_plans(plans)
+               + describe_verified(found, bank.unmarked() if bank else 0))
     return int(any(v.wrong for v in found))
 
 

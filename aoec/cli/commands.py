@@ -312,14 +312,14 @@ def run_explain(options: Namespace) -> int:
 
 
 def explain_profiles(options: Namespace) -> int:
-    from aoec.jobs.deliver.joined import facts, operators, told
+    from aoec.jobs.deliver.joined import describe_join, facts, operators
     if options.other is None or options.input == options.other == "-":
         raise CheckError("--op-summary takes two files: the device's op_summary_*.csv, and ours or a compiled model")
     sources = options.input, options.other
     (theirs, unused), (ours, ours_unused) = map(operators, sources)
     for line in (*unused, *ours_unused):
         note(f"note: {line}")
-    write_text(options.output, as_json(facts(theirs, ours, sources)) if options.json else told(theirs, ours, sources))
+    write_text(options.output, as_json(facts(theirs, ours, sources)) if options.json else describe_join(theirs, ours, sources))
     return 0
 
 
@@ -365,20 +365,20 @@ def run_targets(options: Namespace) -> int:
 
 def run_primitives(options: Namespace) -> int:
     from aoec.report.words import primitives
-    return _told(options, primitives.facts(options.name), primitives.show, primitives.show_one)
+    return _write_words(options, primitives.facts(options.name), primitives.show, primitives.show_one)
 
 
 def run_instructions(options: Namespace) -> int:
     from aoec.report.words import instructions
-    return _told(options, instructions.facts(options.name, options.target), instructions.show, instructions.show_one)
+    return _write_words(options, instructions.facts(options.name, options.target), instructions.show, instructions.show_one)
 
 
 def run_holes(options: Namespace) -> int:
     from aoec.jobs.stages import holes
-    return _told(options, holes.facts(options.name), holes.show, holes.show_one)
+    return _write_words(options, holes.facts(options.name), holes.show, holes.show_one)
 
 
-def _told(options: Namespace, found: list[dict[str, Any]], show: Callable[[list[dict[str, Any]]], str],
+def _write_words(options: Namespace, found: list[dict[str, Any]], show: Callable[[list[dict[str, Any]]], str],
           show_one: Callable[[dict[str, Any]], str]) -> int:
     """0, after facts of words were written: all of them as a list, or the one that is asked for."""
     if options.name is None:

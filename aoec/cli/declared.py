@@ -54,7 +54,7 @@ def declared(parser: argparse.ArgumentParser) -> Files:
     return {a.dest: use for a in parser._actions if isinstance(use := getattr(a, "file", None), File)}
 
 
-def named(options: Namespace, *uses: File) -> Iterator[str]:
+def named_paths(options: Namespace, *uses: File) -> Iterator[str]:
     """The paths that options name for these uses; not the standard streams."""
     for name, use in getattr(options, "files_of", {}).items():
         found = getattr(options, name, None)

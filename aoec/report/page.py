@@ -168,13 +168,13 @@ def _environment() -> Environment:
     script, style = _text("page.js"), _text("page.css")
     made = Environment(loader=DictLoader({name: _text(name) for name in ("page.html", "group.html")}), autoescape=True,
                        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    made.filters |= {"ours": Markup, "clean": clean, "named": named, "short": plots.short, **FORMS}
+    made.filters |= {"ours": Markup, "clean": clean, "named": name_list, "short": plots.short, **FORMS}
     made.globals |= {"script": Markup(script), "style": Markup(style), "sides": SIDES,
                      "allowed": "sha256-" + b64encode(sha256(script.encode()).digest()).decode()}
     return made
 
 
-def named(names: Sequence[str]) -> str:
+def name_list(names: Sequence[str]) -> str:
     """Names in a line, the first of them where there are many."""
     more = f" and {len(names) - NAMES:,} more" if len(names) > NAMES else ""
     return ", ".join(map(clean, names[:NAMES])) + more

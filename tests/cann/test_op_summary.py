@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from aoec.base.errors import AoecError, CheckError
 from aoec.cann.op_summary import Launch, Operand, Part, csv_text
-from aoec.cann.op_summary_join import Timed, Work, join, timed, work
+from aoec.cann.op_summary_join import Timed, Work, join, list_timed, work
 from aoec.cann.op_summary_read import LIMIT_ROWS, parse, read
 from aoec.cann.op_types import plain
 from aoec.cli import main
@@ -162,7 +162,8 @@ def test_the_nearest_of_several_is_joined() -> None:
 
 
 def test_calls_of_one_operator_are_one() -> None:
-    found = timed(parse(table(ROW, changed(Task_Duration="20", Op_Name="b"), changed(Task_Duration="14"), changed(OP_Type="Add")), "p.csv"))
+    rows = table(ROW, changed(Task_Duration="20", Op_Name="b"), changed(Task_Duration="14"), changed(OP_Type="Add"))
+    found = list_timed(parse(rows, "p.csv"))
     assert [(t.us, t.calls, t.names, t.least_us, t.most_us) for t in found] == [
         (14.0, 3, ("MatMul_0", "b"), 12.5, 20.0), (12.5, 1, ("MatMul_0",), 12.5, 12.5)]
 

@@ -18,7 +18,7 @@ from aoec.ir.graph.graph import Group
 from aoec.ir.text.keys import key
 from aoec.ir.text.parse import parse_trace
 from aoec.jobs.bank.cann_compare import Compared, compared, place, table
-from aoec.jobs.bank.cann_import import Taken, funcs, packed, said, take
+from aoec.jobs.bank.cann_import import Taken, funcs, packed, short_name, take
 from aoec.jobs.choose.plan import Task
 from aoec.jobs.stages.stages import lower_operator
 from aoec.jobs.tune.order import Order, keys
@@ -42,7 +42,7 @@ def test_products_of_int8_become_schedules_too(tmp_path: Path) -> None:
     path.write_text(line("QuantBatchMatmulV3", op_key, tiling))
     made = Bank.open(tmp_path / "bank.db")
     (seed,) = take([str(path)], lambda: made, None, lambda done, of: None).seeds
-    assert said(seed.problem) == "QuantBatchMatmulV3 304x1024x2000 int8 B^T" and len(seed.schedules) == 2
+    assert short_name(seed.problem) == "QuantBatchMatmulV3 304x1024x2000 int8 B^T" and len(seed.schedules) == 2
 
 
 def text(p: Product | Window, tiling: dict[str, int]) -> str:
@@ -136,7 +136,7 @@ def test_a_comparison_is_of_one_model(folder: Path, tmp_path: Path) -> None:
     assert first.best_us <= min(first.vendor_us, first.default_us)
     assert (first.rank.faster > 0) == (first.best_us < first.vendor_us)
     shown = table([first, "MatMulV3 1x1x1 fp16: no reason"])
-    assert shown.startswith("modelled, from cold inputs:\n") and said(seed.problem) in shown and "1 key:" in shown
+    assert shown.startswith("modelled, from cold inputs:\n") and short_name(seed.problem) in shown and "1 key:" in shown
     assert place(replace(first, rank=Rank(3, True), member=True)) == "3 faster"
     assert place(replace(first, rank=Rank(3, False), member=True)) == "at least 3 faster"
 

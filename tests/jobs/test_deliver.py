@@ -19,7 +19,7 @@ from aoec.ir.graph.graph import Graph, Group, OpNode, Tensor
 from aoec.ir.schedule import Trace
 from aoec.jobs.deliver import deliver as job
 from aoec.jobs.deliver.deliver_entries import Entry, parted
-from aoec.jobs.deliver.deliver_records import Record, once, problem, timed
+from aoec.jobs.deliver.deliver_records import Record, once, problem, time_tiling
 from aoec.jobs.stages.stages import lower_operator
 from aoec.report.deliver import LABEL
 from aoec.search.vendor.vendor import MatmulTiling
@@ -224,9 +224,9 @@ def test_a_tiling_that_is_read_as_nothing_legal_is_a_reason(monkeypatch: pytest.
     def refuse(*args: object) -> None:
         raise CapacityError("L0C needs 262,144 bytes of 131,072\nand more")
     func = lower_operator("matmul(m=64, k=64, n=64)")
-    monkeypatch.setattr("aoec.jobs.deliver.deliver_records.measured", refuse)
+    monkeypatch.setattr("aoec.jobs.deliver.deliver_records.measure_trace", refuse)
     entry = Entry("g0", "", "cube", (), ("matmul",), func=func, trace="sched {\n}")
-    found = timed(entry, Delivery(MatmulTiling(), Trace(())), load("Ascend910B3"))
+    found = time_tiling(entry, Delivery(MatmulTiling(), Trace(())), load("Ascend910B3"))
     assert isinstance(found, Refusal) and found.why.endswith("it is not legal here: L0C needs 262,144 bytes of 131,072")
 
 

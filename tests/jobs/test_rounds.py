@@ -18,7 +18,7 @@ from aoec.frontend.translate.onnx import load as translated
 from aoec.ir.graph.bodies import groups_by_place, place
 from aoec.ir.graph.graph import OpNode
 from aoec.jobs.choose.plan import host_times
-from aoec.jobs.choose.rounds import passes, rounds, told
+from aoec.jobs.choose.rounds import describe_rounds, passes, rounds
 from aoec.lowering.arrange.fuse import fuse
 from aoec.simulate.timing.host import ROUNDS_OF_A_LOOP, SHARE_OF_A_BRANCH, walk_us
 from aoec.target import machine
@@ -91,7 +91,7 @@ def test_rounds_in_rounds_multiply(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control, "MOST_NODES", 0)
     graph, _ = fuse(*translated(WALKED["a loop in a loop"], precision="fp32")[:2])
     assert sorted(passes(graph).values()) == [1, ROUNDS_OF_A_LOOP, 2 * ROUNDS_OF_A_LOOP]
-    assert len(told(graph)) == 2
+    assert len(describe_rounds(graph)) == 2
 
 
 def test_an_artifact_whose_body_is_cut_off_is_refused(made: tuple[Path, aoec.Session]) -> None:

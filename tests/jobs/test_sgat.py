@@ -21,7 +21,7 @@ from aoec.ir.graph.graph import Graph, Group
 from aoec.ir.text.show import show
 from aoec.jobs.bank.embedded import KEY
 from aoec.jobs.choose import plan as planning
-from aoec.jobs.choose.subgraphs import Subgraph, named, placed, runs, subgraphs
+from aoec.jobs.choose.subgraphs import Subgraph, placed, plan_regions, runs, subgraphs
 from aoec.jobs.compile import compile as compiling
 from aoec.jobs.compile.compiled_model import Lines
 from aoec.jobs.version import model_version
@@ -217,4 +217,4 @@ def test_a_subgraph_is_named_by_what_it_is_and_ends_at_the_host() -> None:
 def test_regions_are_kept_by_place(found: list[tuple[int, int, int]]) -> None:
     s = Subgraph(("a", "b_joined", "c", "d", "e"), "0" * 64, "0" * 16)
     regions = [(s.groups[min(a, b)], s.groups[max(a, b)], n) for a, b, n in found]
-    assert named(show_regions(placed(regions, s)), s) == regions and named("g0..g5/2", s) == ()
+    assert plan_regions(show_regions(placed(regions, s)), s) == regions and plan_regions("g0..g5/2", s) == ()

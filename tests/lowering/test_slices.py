@@ -15,7 +15,7 @@ from aoec.ir.graph.graph import Graph, Group, OpNode, Tensor
 from aoec.ir.text.parse import parse_graph
 from aoec.ir.text.show import show
 from aoec.jobs.choose.plan import size_bytes, tasks
-from aoec.jobs.choose.slices import told
+from aoec.jobs.choose.slices import describe_slices
 from aoec.lowering.arrange.fuse import fuse
 from aoec.lowering.arrange.slices import Region, sliced
 from aoec.lowering.arrange.views import places
@@ -103,8 +103,8 @@ def test_a_region_with_views_in_it_is_said_as_one() -> None:
     graph, _ = net(ROWS)
     last = [g for g in graph.groups if g.kind == "cube"][-1]
     assert any(g.kind == "view" for g in graph.groups[:graph.groups.index(last)])
-    (said,) = told(sliced(graph, [Region(graph.groups[0].name, last.name, 2)]))
-    assert said.endswith(f": {graph.groups[0].name}..{last.name} in 2") and told(graph) == ()
+    (said,) = describe_slices(sliced(graph, [Region(graph.groups[0].name, last.name, 2)]))
+    assert said.endswith(f": {graph.groups[0].name}..{last.name} in 2") and describe_slices(graph) == ()
 
 
 def test_uneven_parts_keep_images_whole_and_differ_by_one() -> None:

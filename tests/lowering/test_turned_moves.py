@@ -16,7 +16,7 @@ from aoec.jobs.choose.plan import placed, tasks
 from aoec.jobs.tune.tuning import problem, start
 from aoec.jobs.verify.verify import verify_group
 from aoec.lowering.arrange.fuse import fuse
-from aoec.lowering.lower.movement.turned_moves import joined
+from aoec.lowering.lower.movement.turned_moves import join_axes
 from aoec.ops.run import evaluate
 from aoec.target.legality.check import check
 from aoec.target.machine import load
@@ -100,7 +100,7 @@ def test_they_are_faster(proto: onnx.ModelProto, target: str, most_us: float) ->
 @settings(max_examples=200)
 def test_axes_are_joined_that_stay_neighbours(shape: list[int], draw: st.DataObject) -> None:
     perm = draw.draw(st.permutations(range(len(shape))))
-    fewer, order = joined(tuple(shape), tuple(perm))
+    fewer, order = join_axes(tuple(shape), tuple(perm))
     x = np.arange(prod(shape)).reshape(shape)
     np.testing.assert_array_equal(x.transpose(perm).ravel(), x.reshape(fewer).transpose(order).ravel())
     assert 1 not in fewer and all(b != a + 1 for a, b in pairwise(order))

@@ -16,7 +16,7 @@ from aoec.jobs.stages.stages import lower_operator
 from aoec.jobs.tune.tuning import problem
 from aoec.search.space import count, eliminate
 from aoec.search.space.count import Cut, cuts, exact, lefts
-from aoec.search.space.draws import QUICK, drawn, draws, few, holding, listed
+from aoec.search.space.draws import QUICK, drawn, draws, few, holding, list_ranks
 from aoec.search.space.eliminate import TooLarge, Truths
 from aoec.search.space.grid import Grid
 from aoec.target.machine import load
@@ -80,7 +80,7 @@ def test_halves_of_a_grid_have_their_own_parts_of_tables(monkeypatch: pytest.Mon
     monkeypatch.setattr(eliminate, "BUCKET", 15)
     known = Truths(grid)
     with pytest.raises(TooLarge):
-        count.counted(known, conditions)
+        count.count_grid(known, conditions)
     assert exact(known, conditions) == [len(left) for left in enumerated(grid, conditions)]
 
 
@@ -99,9 +99,9 @@ def test_what_is_drawn_keeps_all_conditions(grid: Grid, data: st.DataObject) -> 
 def test_what_is_listed_is_all_that_keeps_all_conditions(grid: Grid, data: st.DataObject) -> None:
     conditions = data.draw(conditions_of(grid))
     left = enumerated(grid, conditions)[-1] if conditions else list(product(*grid.choices))
-    ranks = listed(grid, conditions, len(left))
+    ranks = list_ranks(grid, conditions, len(left))
     assert ranks is not None and ranks.tolist() == sorted(map(grid.rank, left))
-    assert not left or listed(grid, conditions, len(left) - 1) is None
+    assert not left or list_ranks(grid, conditions, len(left) - 1) is None
 
 
 @pytest.mark.parametrize("work", [QUICK, 100, 1])

@@ -57,14 +57,14 @@ def spelled(t: onnx.TypeProto) -> str:
     kind = t.WhichOneof("value")
     if kind in ("tensor_type", "sparse_tensor_type"):
         of = getattr(t, kind)
-        dims = ",".join(str(d.dim_value) if d.HasField("dim_value") else _named(d.dim_param) for d in of.shape.dim)
+        dims = ",".join(str(d.dim_value) if d.HasField("dim_value") else _dimension_name(d.dim_param) for d in of.shape.dim)
         return f"{kind.removesuffix('_type')}({element(of.elem_type)})" + (f"[{dims}]" if of.HasField("shape") else "")
     if kind == "map_type":
         return f"map({element(t.map_type.key_type)},{spelled(t.map_type.value_type)})"
     return {"sequence_type": "seq", "optional_type": "optional"}[kind] + f"({spelled(getattr(t, kind).elem_type)})" if kind else ""
 
 
-def _named(dim: str) -> str:
+def _dimension_name(dim: str) -> str:
     """A dimension's name, "?" where it has none but what inference calls it."""
     return "?" if not dim or dim.startswith("unk__") else dim
 

@@ -91,13 +91,13 @@ def _one_hot(n: Node) -> bool:
         return False
     axis = n.integer("axis", -1) % len(out)
     index = n.step("reshape", [n.input(0)], {"shape": tuple(1 if at == axis else d for at, d in enumerate(out))})
-    index = counted(n, index, depth[0])
+    index = count_from_start(n, index, depth[0])
     hit = n.step("equal", [index, places(n, out, axis, kind)], dtype="bool")
     off, on = (n.step("slice", *part(n, n.input(2), 0, at, 1)) for at in (0, 1))
     return n.emit("where", [hit, on, off])
 
 
-def counted(n: Node, index: str, extent: int) -> str:
+def count_from_start(n: Node, index: str, extent: int) -> str:
     """An index from the start of its axis."""
     kind = n.draft.tensors[index].dtype
     below = n.step("less", [index, one(n, 0, kind)], dtype="bool")
@@ -156,7 +156,7 @@ def _gather_nd(n: Node) -> bool:
     depth, kind = own[-1], n.dtype_of(1)
     flat: str = ""
     for at in range(depth):
-        place = counted(n, n.step("slice", *part(n, n.input(1), len(own) - 1, at, 1)), shape[batch + at])
+        place = count_from_start(n, n.step("slice", *part(n, n.input(1), len(own) - 1, at, 1)), shape[batch + at])
         place = n.step("mul", [place, one(n, prod(shape[batch + at + 1:batch + depth]), kind)])
         flat = n.step("add", [flat, place]) if flat else place
     if batch:

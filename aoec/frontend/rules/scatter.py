@@ -9,7 +9,7 @@ from math import prod
 
 import numpy as np
 
-from aoec.frontend.rules.choice import PLACE, counted, one, places
+from aoec.frontend.rules.choice import PLACE, count_from_start, one, places
 from aoec.frontend.rules.reduce import halved
 from aoec.frontend.rules.rule import Rule
 from aoec.frontend.rules.vector import KNOWN
@@ -53,7 +53,7 @@ def _scatter_nd(n: Node) -> bool:
     index = n.step("reshape", [n.input(1)], {"shape": (1, k, depth)})
     flat = ""
     for at in range(depth):
-        place = n.step("mul", [counted(n, n.piece(index, 2, at, 1), shape[at]), one(n, prod(shape[at + 1:depth]), kind)])
+        place = n.step("mul", [count_from_start(n, n.piece(index, 2, at, 1), shape[at]), one(n, prod(shape[at + 1:depth]), kind)])
         flat = n.step("add", [flat, place]) if flat else place
     rows, q = prod(shape[:depth]), prod(shape[depth:])
     data, updates = (n.step("reshape", [n.input(at)], {"shape": (1, extent, q)}) for at, extent in ((0, rows), (2, k)))
@@ -91,7 +91,7 @@ def _scattered(n: Node, sizes: Sizes, given: list[str], lanes: int) -> str:
     pairs = p * extent * k * (lanes if reduction == "none" else q)
     if pairs > MOST_PAIRS or kind not in KNOWN or reduction not in ("none", *REDUCTIONS) or kind == "bool" and reduction != "none":
         return ""
-    index = counted(n, index, extent)
+    index = count_from_start(n, index, extent)
     index = index if n.made_dtype(index) == PLACE else n.step("cast", [index], dtype=PLACE)
     apart = n.step("reshape", [index], {"shape": (p, 1, k, lanes)})
     hit = n.step("equal", [places(n, (1, extent, 1, 1), 1), apart], dtype="bool")

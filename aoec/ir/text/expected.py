@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from lark.lexer import PatternStr, TerminalDef
 
-from aoec.base.text import listed
+from aoec.base.text import list_words
 
 WORDS = {
     "NAME": "a name", "HOLE": "a hole", "STRING": "a text in quotes", "INT": "a whole number", "FLOAT": "a real number", "INF": "'inf'",
@@ -34,7 +34,7 @@ def expected(names: Iterable[str], terminals: Iterable[TerminalDef]) -> str:
     if len(left | set(out)) > len(left & OPERATORS):
         left -= OPERATORS  # what may follow in any case says nothing about what is missing
     out += sorted(said for name in left for said in _say(name, patterns))
-    return listed(out[:8] + ["..."] if len(out) > 8 else out)
+    return list_words(out[:8] + ["..."] if len(out) > 8 else out)
 
 
 def _say(name: str, patterns: dict[str, TerminalDef]) -> list[str]:

@@ -61,10 +61,11 @@ def stats(bank: Bank, machines: Machines, target: str | None) -> dict[str, Any]:
     for r in bank.list(target):
         by.setdefault((r.key.target, r.key.kind), []).append(r)
     return {"path": str(bank.path), "bytes": bank.path.stat().st_size, "schema": SCHEMA_VERSION, "plans": len(bank.plans.list(target)),
-            "targets": [{"target": target, "kind": kind, **counted(records, machines)} for (target, kind), records in sorted(by.items())]}
+            "targets": [{"target": target, "kind": kind, **count_records(records, machines)}
+                        for (target, kind), records in sorted(by.items())]}
 
 
-def counted(records: list[Record], machines: Machines) -> dict[str, int]:
+def count_records(records: list[Record], machines: Machines) -> dict[str, int]:
     """What some records are."""
     best = [r for r in records if not r.key.state.endswith((DEFAULT, IMPORTED))]
     return {"records": len(records), "funcs": len({r.key.func_key for r in records}), "tuned": sum(r.gained for r in best),

@@ -44,12 +44,12 @@ class Change:
 
 def changes(before: Iterable[Kept], after: Iterable[Kept]) -> list[Change]:
     """What changed: records, then what was measured, then plans, each sorted by key."""
-    old, new = {named(k): k for k in before}, {named(k): k for k in after}
+    old, new = {identity_of(k): k for k in before}, {identity_of(k): k for k in after}
     found = (Change(old.get(k), new.get(k)) for k in sorted({*old, *new}))
     return [c for c in found if c.what != "changed" or c.fields]
 
 
-def named(k: Kept) -> tuple[Any, ...]:
+def identity_of(k: Kept) -> tuple[Any, ...]:
     """What tells one from all others of a bank: its kind and its key."""
     if isinstance(k, Record):
         return 0, k.key
@@ -69,11 +69,11 @@ def target_of(k: Kept) -> str:
 
 def facts(found: Iterable[Change]) -> list[dict[str, Any]]:
     """The changes as a program reads them."""
-    return [{"change": c.what, "kind": KINDS[named(c.kept)[0]], "fields": c.fields, "before": c.before and every(c.before),
+    return [{"change": c.what, "kind": KINDS[identity_of(c.kept)[0]], "fields": c.fields, "before": c.before and every(c.before),
              "after": c.after and every(c.after)} for c in found]
 
 
-def told(found: list[Change]) -> str:
+def describe_changes(found: list[Change]) -> str:
     """A line a change, and how many there are."""
     sign = {"added": "+", "removed": "-", "changed": "~"}
     rows = [f"{sign[c.what]} {key:{SHOWN_DIGITS}} {times(c):>24}  {words}" + f" ({', '.join(c.fields)})" * bool(c.fields)

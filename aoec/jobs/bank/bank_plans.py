@@ -98,7 +98,7 @@ def facts(found: Iterable[PlanSaid]) -> list[dict[str, Any]]:
     return [{"result": x.state, "why": x.why, "groups": list(x.groups), **asdict(x.plan)} for x in found]
 
 
-def told(found: Iterable[PlanSaid]) -> str:
+def describe_plans(found: Iterable[PlanSaid]) -> str:
     """A line for each plan; "" of none."""
     return "".join(map(_line, found))
 

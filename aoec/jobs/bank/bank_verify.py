@@ -17,7 +17,7 @@ from aoec.ir.text.parse import parse_func
 from aoec.jobs.bank.bank import SHOWN_DIGITS
 from aoec.jobs.bank.shelf import Machines, age, machine_of
 from aoec.jobs.states import state_of
-from aoec.jobs.tune.made import measured
+from aoec.jobs.tune.made import measure_trace
 from aoec.jobs.tune.solve import total_ticks
 from aoec.target.machine import Machine
 
@@ -67,7 +67,7 @@ def one(record: Record, func: str, machines: Machines) -> Verified:
 def retimed(record: Record, func: str, machine: Machine) -> int | str:
     """Modelled ticks of the record's schedule, launch included; or why there are none."""
     try:
-        return total_ticks(measured(func_of(func, record.key.func_key), record.trace, machine, state_of(record.key.state)), machine)
+        return total_ticks(measure_trace(func_of(func, record.key.func_key), record.trace, machine, state_of(record.key.state)), machine)
     except AoecError as e:
         return str(e).splitlines()[0]
 
@@ -86,7 +86,7 @@ def facts(found: Iterable[Verified]) -> list[dict[str, Any]]:
     return [{"result": v.state, "why": v.why, "ticks_now": v.ticks, **flat(v.record)} for v in found]
 
 
-def told(found: list[Verified], unmarked: int = 0) -> str:
+def describe_verified(found: list[Verified], unmarked: int = 0) -> str:
     """Return a line for each record that is not equal, and how many are what. `unmarked`: how many have no checksum."""
     out = [f"{v.record.key.func_key[:SHOWN_DIGITS]}  {v.state:8} {now(v)}  {v.record.key.target}, {v.record.label}, {v.record.key.state}"
            + f" ({v.why})" * bool(v.why) for v in found if v.state != "equal"]

@@ -145,7 +145,7 @@ def facts(found: Iterable[Choice], measured: Iterable[Measured] = ()) -> list[di
         for s in c.said]} for c in found]
 
 
-def told(found: Iterable[Choice], measured: Iterable[Measured] = ()) -> str:
+def describe_choices(found: Iterable[Choice], measured: Iterable[Measured] = ()) -> str:
     """A paragraph for each choice; what devices took stands below what it is of."""
     times = by_schedule(measured)
     return "\n".join("\n".join([heading(c), *(line for s in c.said for line in (said(s), *times_of(s.record, times))),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from aoec.base.errors import AoecError
 from aoec.base.text import plural
 from aoec.jobs import interrupt
-from aoec.jobs.bank.cann_import import Seed, said
+from aoec.jobs.bank.cann_import import Seed, short_name
 from aoec.jobs.tune.budget import PROOF_ROWS, Budget, limits
 from aoec.jobs.tune.tuning import Problem, problem, search, start
 from aoec.search.proof.rank import Rank, rank
@@ -40,7 +40,7 @@ def compared(seeds: Sequence[Seed], budget: Budget, number: int, hear: Callable[
         try:
             yield one(seed, budget, number)
         except AoecError as e:
-            yield f"{said(seed.problem)}: {str(e).splitlines()[0]}"
+            yield f"{short_name(seed.problem)}: {str(e).splitlines()[0]}"
 
 
 def one(seed: Seed, budget: Budget, number: int) -> Compared:
@@ -79,7 +79,7 @@ def table(found: Iterable[Compared | str]) -> str:
     """The comparison, a line a key; "" of none."""
     found = list(found)
     good, refused = [c for c in found if isinstance(c, Compared)], [c for c in found if isinstance(c, str)]
-    rows = [(said(c.seed.problem), c.seed.machine.name, *(f"{us:,.2f}" for us in (c.vendor_us, c.default_us, c.best_us)),
+    rows = [(short_name(c.seed.problem), c.seed.machine.name, *(f"{us:,.2f}" for us in (c.vendor_us, c.default_us, c.best_us)),
              f"{c.vendor_us / c.best_us:.3f}", place(c)) for c in good]
     lines = ["modelled, from cold inputs:", *aligned([HEAD, *rows]), summary(good)] if good else []
     return "".join(f"{line}\n" for line in [*lines, *refused])
@@ -104,6 +104,6 @@ def summary(found: list[Compared]) -> str:
 def facts(found: Iterable[Compared | str]) -> list[dict[str, object]]:
     """The same as a program reads it."""
     return [{"why_not": c} if isinstance(c, str) else {
-        "operator": said(c.seed.problem), "soc": c.seed.soc, "target": c.seed.machine.name, "kind": "modelled",
+        "operator": short_name(c.seed.problem), "soc": c.seed.soc, "target": c.seed.machine.name, "kind": "modelled",
         "vendor_us": round(c.vendor_us, 3), "default_us": round(c.default_us, 3), "best_us": round(c.best_us, 3),
         "faster": c.rank.faster, "faster_is_all": c.rank.closed, "in_our_space": c.member, "proof": c.proof} for c in found]

@@ -28,7 +28,7 @@ from aoec.ir.text.keys import key
 from aoec.ir.text.show import show
 from aoec.jobs import interrupt
 from aoec.jobs.stages.stages import lower_operator
-from aoec.jobs.tune.made import emitted, measured
+from aoec.jobs.tune.made import emitted, measure_trace
 from aoec.jobs.tune.solve import total_ticks
 from aoec.jobs.tune.tuning import bound_in
 from aoec.jobs.version import model_version
@@ -118,7 +118,7 @@ def seed(line: Line, soc: str, machine: Machine) -> Seed:
         _, program = emitted(func, text := show(trace), machine)
         if program.constraints:
             raise ScheduleError(f"does not fit {machine.name}: {program.constraints[0].reason}")
-        out.append((func, trace, total_ticks(measured(func, text, machine, COLD), machine)))
+        out.append((func, trace, total_ticks(measure_trace(func, text, machine, COLD), machine)))
     return Seed(problem, soc, machine, tuple(out))
 
 
@@ -179,7 +179,7 @@ def conv_text(w: Window) -> str:
     return f"conv2d({', '.join([*(f'{n}={v}' for n, v in sizes.items()), w.dtype, *['bias'] * w.bias])})"
 
 
-def said(problem: Problem) -> str:
+def short_name(problem: Problem) -> str:
     """An operator with its sizes, short."""
     if isinstance(problem, Product):
         p = problem
@@ -229,11 +229,12 @@ def records(found: Seed) -> Iterator[Record]:
         at = Key(key(func), found.machine.name, found.machine.hash, model_version(), f"cold inputs{IMPORTED}")
         floor = min(bound_in(func, found.machine, COLD).ticks, ticks)
         made = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        yield Record(at, f"{said(found.problem)} of CANN", show(trace), ticks, ticks, floor, search="CANN", tool="aoec " + version("aoec"),
+        yield Record(at, f"{short_name(found.problem)} of CANN", show(trace), ticks, ticks, floor, search="CANN",
+                     tool="aoec " + version("aoec"),
                      created=made, func=show(replace(func, name="f")))
 
 
-def told(taken: Taken, path: Path) -> str:
+def describe_imports(taken: Taken, path: Path) -> str:
     """What became of them, in lines."""
     sayable, schedules = len(taken.seeds), sum(len(s.schedules) for s in taken.seeds)
     head = f"{taken.lines:,} records in {plural(taken.files, 'file')}: {sayable:,} became schedules " \
@@ -245,7 +246,7 @@ def told(taken: Taken, path: Path) -> str:
 
 def facts(taken: Taken) -> dict[str, object]:
     """The same as a program reads it."""
-    us = [{"operator": said(s.problem), "soc": s.soc, "target": s.machine.name,
+    us = [{"operator": short_name(s.problem), "soc": s.soc, "target": s.machine.name,
            "schedules": [{"func": key(func), "modelled_us": round(ticks * s.machine.us_per_tick, 3)} for func, _, ticks in s.schedules]}
           for s in taken.seeds]
     return {"kind": "modelled", "files": taken.files, "records": taken.lines, "schedules": us, "stopped": taken.stopped,

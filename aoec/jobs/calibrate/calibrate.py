@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from aoec.base.errors import AoecError, CheckError
-from aoec.cann.op_summary_join import Timed, join, timed
+from aoec.cann.op_summary_join import Timed, join, list_timed
 from aoec.cann.op_summary_read import Profile
 from aoec.ir.func.tir import Func
 from aoec.ir.text.show import show
@@ -95,7 +95,7 @@ def calibrated(profile: Profile, machine: Machine, records: Sequence[Known], bes
     is one, else the default. `seed` draws what is held out."""
     if profile.kind != "measured":
         raise CheckError("the times of this profile are modelled, as its column source says; a device's are needed", source=profile.source)
-    operators, left = seen(timed(profile), machine, records, best, state)
+    operators, left = seen(list_timed(profile), machine, records, best, state)
     if len(operators) < FEWEST:
         why = f" ({left[0][0]}: {left[0][1]})" if left else ""
         raise CheckError(f"{len(operators)} different operators with a program here, and {FEWEST} are the fewest that a fit is made to; "

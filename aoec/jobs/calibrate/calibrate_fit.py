@@ -100,13 +100,13 @@ def fit_within(model: Callable[[Array], Array], lines_at: Callable[[Array, Array
             noise = spread_of(left[:seen], effective(slopes[:seen], width, noise))
             if not moved:
                 break
-        deviation = told(x, slopes, bends, width, bounds, noise, left, seen).deviation
+        deviation = fitted_numbers(x, slopes, bends, width, bounds, noise, left, seen).deviation
         said = deviation < TOLD * width
         # what was put right on the way says how to go on, not what is known where it ends
         slopes, bends = (np.where(said, new, old) for new, old in zip(lines_at(x, np.where(said, deviation, 0.0)), first))
         if (np.abs(x - before) <= SETTLED * deviation).all():
             break
-    return told(x, slopes, bends, width, bounds, noise, left, seen)
+    return fitted_numbers(x, slopes, bends, width, bounds, noise, left, seen)
 
 
 def bent(bends: Array) -> Array:
@@ -168,7 +168,7 @@ def observed(left: Array, numbers: float) -> float:
     return float(1.4826 * np.median(np.abs(left)) * np.sqrt(len(left) / free))
 
 
-def told(x: Array, slopes: Array, bends: Array, width: Array, bounds: Array, noise: float, left: Array, seen: int) -> Fitted:
+def fitted_numbers(x: Array, slopes: Array, bends: Array, width: Array, bounds: Array, noise: float, left: Array, seen: int) -> Fitted:
     """What is known of each number, from the lines where the fit ended; noise is known from the `seen` times."""
     off = np.hypot(noise, bent(bends))
     scaled = slopes * width * (huber(left / off) / off)[:, None]

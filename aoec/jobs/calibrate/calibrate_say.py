@@ -30,7 +30,7 @@ def calibrate(options: Namespace) -> tuple[dict[str, Any], str, str, str]:
     refusal = why_not(made)
     said = facts(made, machine, profile, options)
     text = "" if refusal else machine_file(made, machine, options.target or DEFAULT, profile, options.output)
-    return said, told(made, said), text, refusal
+    return said, describe_fit(made, said), text, refusal
 
 
 def banks(options: Namespace, machine: Machine) -> list[Known]:
@@ -72,7 +72,7 @@ def notes(made: Calibrated, machine: Machine, profile: Profile) -> list[str]:
     return [*other, *profile.notes]
 
 
-def told(made: Calibrated, said: dict[str, Any]) -> str:
+def describe_fit(made: Calibrated, said: dict[str, Any]) -> str:
     """The fit for people."""
     names = {o: [n for n in made.numbers if n.outcome == o] for o in ("changed", "confirmed", "refused")}
     unread, unfelt = ([n.place for n in names["refused"] if n.why.startswith(words)] for words in (UNREAD, UNFELT))

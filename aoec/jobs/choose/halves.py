@@ -24,12 +24,12 @@ def where(ready: Ready, failed: Mapping[Key, str], machine: Machine, order: Orde
     if graph == ready.model.graph or ready.stage.funcs:
         return ready
     voice.apart(taken_apart(ready.model.graph, reasons))
-    graph, funcs = said(placed(graph), voice)
+    graph, funcs = place_halves(placed(graph), voice)
     plan = tasks(graph, machine, options.metric == "throughput", funcs)
     return replace(ready, model=replace(ready.model, graph=graph), plan=plan)
 
 
-def said(found: Placed, voice: Voice) -> tuple[Graph, dict[str, Func]]:
+def place_halves(found: Placed, voice: Voice) -> tuple[Graph, dict[str, Func]]:
     """The graph and its funcs, after what is in parts or on the host, and why, was said."""
     voice.apart(found.apart)
     voice.on_host(found.reasons)

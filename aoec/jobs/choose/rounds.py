@@ -46,7 +46,7 @@ def weighted(times: Mapping[str, float], graph: Graph) -> float:
     return sum(us * often[name] for name, us in times.items())
 
 
-def told(graph: Graph) -> list[str]:
+def describe_rounds(graph: Graph) -> list[str]:
     """A sentence on each node of control flow whose bodies are compiled."""
     nodes = {n.name: n for n in graph.nodes}
     return [f"{name} is walked by the host and its bodies run on the AI Core; whole-model times, modelled, count {rounds(nodes[name])[1]}"

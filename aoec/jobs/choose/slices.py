@@ -23,7 +23,7 @@ def asked(graph: Graph, regions: Asked) -> Graph:
     return sliced(graph, [Region(*r) for r in regions])
 
 
-def told(graph: Graph) -> tuple[str, ...]:
+def describe_slices(graph: Graph) -> tuple[str, ...]:
     """A sentence on the regions of a graph that run in slices; none where none do."""
     of = pieces(graph)
     firsts = [of.get(g.name, ("", 0, 0)) for g in graph.groups]

@@ -119,7 +119,7 @@ class Job:
              until: Until) -> tuple[Made, dict[Subgraph, Asked] | None]:
         """The fastest of the model whole, as a search of the `missing` has it, and as the bank has it; what is taken is said. Its regions,
         None where nothing is known of them, as options forbid what it takes to have them."""
-        known = {s: named(p.regions, s) for s, p in self.held.items() if p is not None}
+        known = {s: plan_regions(p.regions, s) for s, p in self.held.items() if p is not None}
         banked = {s: r for s, r in known.items() if r}
         offers = {"by the bank's plan": banked}
         if missing:
@@ -241,7 +241,7 @@ def spans_us(made: Made, metric: str) -> list[float]:
     return [own[-1][1] - before if own else 0.0 for own, before in zip(spans, ends)]
 
 
-def named(text: str, s: Subgraph) -> Asked:
+def plan_regions(text: str, s: Subgraph) -> Asked:
     """The regions of a plan, by the names of a subgraph's groups; none where they are not of it."""
     found = words.regions(text) if text else ()
     if any(int(g[1:]) >= len(s.groups) for first, last, _ in found for g in (first, last)):

@@ -30,7 +30,7 @@ def believed(report: Report, model: Model, machine: Machine) -> Report:
     """The report with how near modelled times are to published ones, for every class of operators that the model has."""
     nodes = {n.name: n for n in model.graph.nodes}
     classes = sorted({operator_class(nodes[g.nodes[0]].op) for g in model.graph.groups if g.kind in ("cube", "vector")})
-    notes = (*report.notes, *kept_words(model.graph, model.precision), *rounds.told(model.graph))
+    notes = (*report.notes, *kept_words(model.graph, model.precision), *rounds.describe_rounds(model.graph))
     told = tuple(near(machine.name, classes, model_version()))
     return replace(report, notes=notes, near=told, fidelity=fidelity_of(machine.name, classes, model_version()))
 
@@ -58,7 +58,7 @@ def table(made: Made, machine: Machine, options: Namespace, seconds: float) -> R
     for g in model.graph.groups:
         if g.kind in ("view", "host"):
             times = Times(*[off_core[g.name]] * 3) if g.kind == "host" else Times()
-            rows[g.name] = Row(g.name, counted([ops[name] for name in g.nodes]), times, shown[g.name], "", g.kind)
+            rows[g.name] = Row(g.name, count_words([ops[name] for name in g.nodes]), times, shown[g.name], "", g.kind)
     found = len({(c.task.func_key, c.task.state_text) for c in choices if c.solved.found})
     return Report(
         model.name, machine.name, model.precision, tuple(rows.values()),
@@ -103,7 +103,7 @@ def looked_at(spent: Iterable[Spent]) -> dict[str, Any]:
             "bounded": sum(s.bounded for s in found)}
 
 
-def counted(words: Sequence[str]) -> str:
+def count_words(words: Sequence[str]) -> str:
     """Words in order, each once, with how often it is there."""
     return ", ".join(f"{word} x{n}" if n > 1 else word for word, n in Counter(words).items())
 

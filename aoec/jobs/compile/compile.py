@@ -121,7 +121,7 @@ def finished(stages: Sequence[dump.Stage], machine: Machine, options: Namespace,
     lines = made[0].lines
     events.end("done", output=options.output, latency_us={"default": lines.default.latency_us, "tuned": lines.tuned.latency_us})
     reports = [believed(replace(table(m, machine, options, seconds), searches=searches,
-                                notes=(*slices.told(m.model.graph), *n, *filter(None, [new]))), m.model, machine)
+                                notes=(*slices.describe_slices(m.model.graph), *n, *filter(None, [new]))), m.model, machine)
                for m, n in zip(made, notes)]
     if options.report:
         page.write_report(Path(options.report), made, reports, machine)
@@ -291,7 +291,7 @@ def fused(stage: dump.Stage, machine: Machine, voice: Voice, pool: models.Pool |
     host, and that is said."""
     graph, weights = laid_out(stage, machine, pool)
     graph = slices.asked(graph, regions)
-    graph, funcs = halves.said(placed(graph), voice)
+    graph, funcs = halves.place_halves(placed(graph), voice)
     return Model(stage.name, stage.precision, graph, weights, stage.inputs, stage.outputs), {**funcs, **stage.funcs}
 
 

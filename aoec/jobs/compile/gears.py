@@ -8,7 +8,7 @@ import numpy as np
 
 from aoec.artifact.compiled import Artifact
 from aoec.base.errors import CheckError
-from aoec.jobs.run.execute import Runner, check_names, said
+from aoec.jobs.run.execute import Runner, check_names, describe_port
 from aoec.ops.run import NUMPY
 
 SHOWN = 8  # gears in a sentence
@@ -39,22 +39,22 @@ def pick(gears: Sequence[Artifact], feeds: Mapping[str, Any]) -> Artifact:
         if all(given[p.name] == p.shape for p in gear.inputs if p.dtype in NUMPY):
             return gear
     shapes = ", ".join(f"{p.name}{list(given[p.name])}" for p in gears[0].inputs if p.dtype in NUMPY)
-    raise CheckError(f"no gear of this model takes {shapes}; its gears are {listed(gears)}")
+    raise CheckError(f"no gear of this model takes {shapes}; its gears are {list_gears(gears)}")
 
 
-def named(gears: Sequence[Artifact], name: str) -> Artifact:
+def find_gear(gears: Sequence[Artifact], name: str) -> Artifact:
     """The gear of that name; CheckError that says which there are."""
     for gear in gears:
         if gear.gear == name:
             return gear
-    raise CheckError(f"this model has no gear {name}; its gears are {listed(gears)}" if len(gears) > 1 else
+    raise CheckError(f"this model has no gear {name}; its gears are {list_gears(gears)}" if len(gears) > 1 else
                      f"this model is compiled for one shape of its inputs and has no gear {name}")
 
 
-def listed(gears: Sequence[Artifact]) -> str:
+def list_gears(gears: Sequence[Artifact]) -> str:
     """The gears with the shapes of what varies, in words."""
     varying = {p.name for g in gears for p, first in zip(g.inputs, gears[0].inputs) if p.shape != first.shape}
-    words = [f"{g.gear} ({', '.join(p.name + ' ' + said(p) for p in g.inputs if p.name in varying)})" for g in gears[:SHOWN]]
+    words = [f"{g.gear} ({', '.join(p.name + ' ' + describe_port(p) for p in g.inputs if p.name in varying)})" for g in gears[:SHOWN]]
     return "; ".join(words) + (f" and {len(gears) - SHOWN} more" if len(gears) > SHOWN else "")
 
 

@@ -18,7 +18,7 @@ from aoec.jobs.deliver import deliver_words
 from aoec.jobs.deliver.deliver_entries import Entry, Source, source
 from aoec.jobs.deliver.deliver_keys import Keys, keys, theirs
 from aoec.jobs.deliver.deliver_records import Record
-from aoec.jobs.deliver.deliver_search import searched
+from aoec.jobs.deliver.deliver_search import search_schedules
 from aoec.report import apply
 from aoec.report.deliver import Delivery, Line, as_json, kernels_csv, kernels_json, text
 from aoec.target.machine import Machine
@@ -56,7 +56,7 @@ def delivery(found: Source, known: Keys, soc: str, every: bool, trials: int) -> 
     """(what is delivered, the texts of the folder's files by name). `trials`: of a search among what tilings can say, for each group."""
     machine = found.machine
     cores = machine.core("aic" if "aic" in machine.cores else "core").count
-    more = {e.name: searched(e, machine, trials) if trials else [] for e in found.entries}
+    more = {e.name: search_schedules(e, machine, trials) if trials else [] for e in found.entries}
     made = records.once([(e, records.record(e, machine, soc, known.found.get(e.name, ()), every, more[e.name])) for e in found.entries])
     total_us = sum(e.all_us for e in found.entries)
     worth = {e.name for e in found.entries if e.kind != "host" and (e.us - e.bound_us) * e.count >= WORTH * total_us}
@@ -79,7 +79,7 @@ def delivery(found: Source, known: Keys, soc: str, every: bool, trials: int) -> 
 
 def line(e: Entry, r: Record, machine: Machine, seen: Sequence[Seen], tune: bool) -> Line:
     """An entry with what is delivered of it."""
-    values = deliver_words.words(e, records.said(e, e.trace, machine), machine)
+    values = deliver_words.words(e, records.entry_tiling(e, e.trace, machine), machine)
     rows = tuple((v.words, v.field, "" if v.value is None else str(v.value), v.meaning, v.why) for v in values)
     calls, all_us = sum(s.calls for s in seen if s.duration_us is not None), sum(s.all_us for s in seen)
     bare = Line(e.name, e.what, e.kind, e.count, e.default_us, e.us, e.bound_us, words=deliver_words.facts(values), values=rows, why=r.why,

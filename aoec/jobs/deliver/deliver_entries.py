@@ -129,7 +129,7 @@ def of_model(options: Namespace, voice: Voice) -> Source:
     ready = [grouped(s, machine, plain, voice, None) for s in stages]
     bank = Bank.open(options.bank).over(below(options.model, [t for r in ready for t in r.plan], machine, False, options.base, voice.say))
     found = search(ready, machine, Unfinished(bank, Order(False)), plain, voice, Events(None))
-    models = [Model(r.stage.gear, r.model.graph, r.plan, told(solved), shapes(r.stage.inputs)) for r, solved in found]
+    models = [Model(r.stage.gear, r.model.graph, r.plan, solved_groups(solved), shapes(r.stage.inputs)) for r, solved in found]
     return together(stages[0].name, machine, options.precision, models)
 
 
@@ -163,7 +163,7 @@ def shapes(ports: Sequence[Port]) -> tuple[tuple[str, tuple[int, ...]], ...]:
 
 def together(name: str, machine: Machine, precision: str, models: Sequence[Model]) -> Source:
     """One source of a model, or of its gears."""
-    cut = tuple(dict.fromkeys(said for m in models for said in slices.told(m.graph)))
+    cut = tuple(dict.fromkeys(said for m in models for said in slices.describe_slices(m.graph)))
     parts = [replace(e, name=f"{m.gear}/{e.name}" if m.gear else e.name) for m in models for e in groups(m.graph, machine, m.plan, m.known)]
     apart = tuple(dict.fromkeys(pair for m in models for pair in parted(m.graph)))
     return Source(name, machine, merged(parts), precision, models[0].inputs if len(models) == 1 else (), apart, cut)
@@ -181,7 +181,7 @@ class Found:
     func_key: str
 
 
-def told(solved: Mapping[str, Solved]) -> dict[str, Found]:
+def solved_groups(solved: Mapping[str, Solved]) -> dict[str, Found]:
     """What a job found of each group."""
     return {name: Found(s.best.trace, s.default.trace, s.default.ticks, s.best.ticks, s.best.bound_ticks, s.best.key.func_key)
             for name, s in solved.items()}
@@ -199,10 +199,10 @@ def groups(graph: Graph, machine: Machine, plan: Iterable[Task], known: Mapping[
         task, found = planned.get(g.name), known.get(g.name)
         if task is not None and found is not None and task.func_key == found.func_key:
             ins, outs = indexed.operands(g)
-            yield replace(timed(bare, found, us), what=task.label, inputs=operands(ins), outputs=operands(outs), func=task.func,
+            yield replace(with_times(bare, found, us), what=task.label, inputs=operands(ins), outputs=operands(outs), func=task.func,
                           func_key=task.func_key, trace=found.trace, default=found.default, state=task.state)
         elif found is not None:
-            yield replace(timed(bare, found, us), why="another version of aoec compiled it: compile it again")
+            yield replace(with_times(bare, found, us), why="another version of aoec compiled it: compile it again")
         elif g.kind == "host":
             host_us = off_core[g.name]
             yield replace(bare, default_us=host_us, us=host_us, bound_us=host_us, why="it runs on the host, as an AI CPU operator would")
@@ -216,7 +216,7 @@ def seen_of(nodes: Sequence[OpNode], tensors: Mapping[str, Tensor]) -> dict[str,
     return {"attributes": first.attributes, "shapes": tuple(tensors[name].shape for name in (*first.inputs, first.outputs[0]) if name)}
 
 
-def timed(entry: Entry, found: Found, us: float) -> Entry:
+def with_times(entry: Entry, found: Found, us: float) -> Entry:
     """The entry with the times of its schedules; `us`: of a tick."""
     return replace(entry, default_us=found.default_ticks * us, us=found.ticks * us, bound_us=found.bound_ticks * us)
 
@@ -303,7 +303,8 @@ def _of_records(listed: Sequence[Record], machine: Machine, say: Say) -> Entry |
     default = next((x.trace for x in listed if x.key.state.endswith(DEFAULT)), "")
     found = Found(r.trace, default, r.default_ticks, r.ticks, r.bound_ticks, r.key.func_key)
     bare = Entry(r.key.func_key[:SHOWN_DIGITS], r.label, kind, (), types, 1.0)
-    return replace(timed(bare, found, machine.us_per_tick), inputs=ins, outputs=outs, func=func, func_key=r.key.func_key, trace=r.trace,
+    return replace(with_times(bare, found, machine.us_per_tick), inputs=ins, outputs=outs, func=func, func_key=r.key.func_key,
+                   trace=r.trace,
                    default=default, state=state_of(r.key.state))
 
 

@@ -14,7 +14,7 @@ from aoec.ir.text.parse import parse_trace
 from aoec.ir.text.show import show
 from aoec.jobs.deliver.deliver_entries import Entry
 from aoec.jobs.deliver.deliver_words import Said, sizes
-from aoec.jobs.tune.made import measured
+from aoec.jobs.tune.made import measure_trace
 from aoec.jobs.tune.solve import total_ticks
 from aoec.search.sketches.nests import find_product, writer
 from aoec.search.sketches.plan import factors
@@ -49,7 +49,7 @@ class Record:
     why: str = ""
 
 
-def said(entry: Entry, trace: str, machine: Machine) -> Said:
+def entry_tiling(entry: Entry, trace: str, machine: Machine) -> Said:
     """A schedule of an entry as the vendor's tiling; None of what is no matrix product and no convolution."""
     mm = find_product(entry.func) if entry.func is not None else None
     if mm is None or entry.func is None or "attention" in entry.types:
@@ -62,10 +62,10 @@ def record(entry: Entry, machine: Machine, soc: str, seen: Sequence[Seen], every
     """The line of an entry: of its schedule, of the default one or of `more` schedules, whichever is fastest as the vendor's kernels read
     it. `seen`: the same operator as the user's CANN has it, where that is known. `every`: a tiling too that is modelled clearly slower than
     the default."""
-    asked = [(trace, said(entry, trace, machine)) for trace in dict.fromkeys((entry.trace, entry.default, *more)) if trace]
+    asked = [(trace, entry_tiling(entry, trace, machine)) for trace in dict.fromkeys((entry.trace, entry.default, *more)) if trace]
     if not asked or asked[0][1] is None:
         return Record(why=entry.why or NO_WORDS["attention" in entry.types])
-    read = [t if isinstance(t, Refusal) else timed(entry, t, machine) for _, t in asked if t is not None]
+    read = [t if isinstance(t, Refusal) else time_tiling(entry, t, machine) for _, t in asked if t is not None]
     tilings = [(us, n, t) for n, (us, t) in enumerate((0.0, r) if isinstance(r, Refusal) else r for r in read) if isinstance(t, Delivery)]
     if not tilings:
         return Record(why=next(r.why for r in read if isinstance(r, Refusal)))
@@ -84,11 +84,11 @@ def record(entry: Entry, machine: Machine, soc: str, seen: Sequence[Seen], every
                   "" if seen else "; ".join(filter(None, (doubt(op, soc), SLICED * entry.sliced))))
 
 
-def timed(entry: Entry, tiling: Delivery, machine: Machine) -> tuple[float, Delivery] | Refusal:
+def time_tiling(entry: Entry, tiling: Delivery, machine: Machine) -> tuple[float, Delivery] | Refusal:
     """The modelled time of the schedule that the vendor's kernels make of a tiling; a refusal where that is none of this machine's."""
     assert entry.func is not None
     try:
-        ticks = total_ticks(measured(entry.func, show(tiling.trace), machine, entry.state), machine)
+        ticks = total_ticks(measure_trace(entry.func, show(tiling.trace), machine, entry.state), machine)
     except AoecError as e:
         why = str(e).splitlines()[0].removeprefix(f"program {entry.func.name}: ")
         return Refusal(f"as the vendor's kernels would read its tiling it is not legal here: {why}")

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from aoec.artifact.artifact import load_gears
-from aoec.cann.op_summary_join import Joined, Timed, join, share, timed
+from aoec.cann.op_summary_join import Joined, Timed, join, list_timed, share
 from aoec.cann.op_summary_read import read
 from aoec.jobs.deliver.profile import ends_of
 from aoec.report.reasons import table
@@ -22,7 +22,7 @@ def operators(path: str) -> tuple[list[Timed], list[str]]:
     if path.endswith(".aoec"):
         return compiled(path), []
     profile = read(path)
-    return timed(profile), profile.notes
+    return list_timed(profile), profile.notes
 
 
 def compiled(path: str) -> list[Timed]:
@@ -35,7 +35,7 @@ def compiled(path: str) -> list[Timed]:
                   "modelled", nodes[g.group][:1]) for g in a.groups if g.program is not None]
 
 
-def joined(theirs: Sequence[Timed], ours: Sequence[Timed]) -> list[Joined]:
+def join_profiles(theirs: Sequence[Timed], ours: Sequence[Timed]) -> list[Joined]:
     """What both have, largest difference over all calls first."""
     found = [Joined(theirs[i], ours[j]) for i, j in join(theirs, ours)]
     return sorted(found, key=lambda j: -j.off_us)
@@ -49,7 +49,7 @@ def facts(theirs: Sequence[Timed], ours: Sequence[Timed], sources: tuple[str, st
         "theirs": {"source": sources[0], "operators": len(theirs), "share_joined": share(theirs, yours)},
         "ours": {"source": sources[1], "operators": len(ours), "share_joined": share(ours, mine)},
         "joined": [{"work": str(j.theirs.work), "theirs_by_ours": j.ratio, "off_us": j.off_us, "theirs": one(j.theirs), "ours": one(j.ours)}
-                   for j in joined(theirs, ours)],
+                   for j in join_profiles(theirs, ours)],
         "theirs_alone": [one(t) for t in alone(theirs, yours)], "ours_alone": [one(t) for t in alone(ours, mine)],
     }
 
@@ -66,9 +66,9 @@ def one(t: Timed) -> dict[str, Any]:
             "least_us": t.least_us, "most_us": t.most_us, "kind": t.kind, "calls": t.calls, "cores": t.cores, "names": list(t.names[:8])}
 
 
-def told(theirs: Sequence[Timed], ours: Sequence[Timed], sources: tuple[str, str]) -> str:
+def describe_join(theirs: Sequence[Timed], ours: Sequence[Timed], sources: tuple[str, str]) -> str:
     """The join for people."""
-    pairs, found = join(theirs, ours), joined(theirs, ours)
+    pairs, found = join(theirs, ours), join_profiles(theirs, ours)
     kinds = [next((t.kind for t in side), "modelled") for side in (theirs, ours)]
     rows = [(str(j.theirs.work), f"{j.theirs.calls:,}", f"{j.theirs.us:,.2f}", f"{j.ours.us:,.2f}", f"{j.ratio:.2f}", f"{j.off_us:,.1f}",
              " ".join("-" if c is None else str(c) for c in (j.theirs.cores, j.ours.cores)), clip(next(iter(j.theirs.names), "-")))

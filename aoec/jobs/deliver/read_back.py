@@ -21,7 +21,7 @@ from aoec.bank.measured import Measured
 from aoec.bank.record import NAME_LIMIT, Record
 from aoec.base.errors import CheckError, one_line
 from aoec.base.text import plural
-from aoec.cann.op_summary_join import Timed, join, share, timed
+from aoec.cann.op_summary_join import Timed, join, list_timed, share
 from aoec.cann.op_summary_read import Profile, read
 from aoec.jobs.bank.row_funcs import Known
 from aoec.jobs.calibrate.calibrate_say import banks
@@ -68,16 +68,16 @@ class Back:
 def read_back(options: Namespace) -> tuple[dict[str, Any], str, list[str]]:
     """(facts, words, notes); the bank has the measured times then."""
     machine = load(options.target) if options.target else load()
-    profiles = [measured(path) for path in (options.read, options.before) if path]
+    profiles = [read_profile(path) for path in (options.read, options.before) if path]
     if len({p.digest for p in profiles}) < len(profiles):
         raise CheckError("the profiles before and after are the same file", source=options.before)
     found = backs(profiles, banks(options, machine), machine)
     kept = Bank.open(options.bank).measured.put_all(records(profiles, found, machine, datetime.now(UTC)))
     said = facts(found, profiles, machine) | {"bank": str(options.bank), "kept": statuses(kept)}
-    return said, told(found, said), [line for p in profiles for line in (*p.notes, *other_chip(p, machine))]
+    return said, describe_reading(found, said), [line for p in profiles for line in (*p.notes, *other_chip(p, machine))]
 
 
-def measured(path: str) -> Profile:
+def read_profile(path: str) -> Profile:
     """The profile in a file; CheckError where its times are not a device's."""
     profile = read(path)
     if profile.kind != "measured":
@@ -95,7 +95,7 @@ def other_chip(p: Profile, machine: Machine) -> list[str]:
 
 def backs(profiles: Sequence[Profile], known: Sequence[Known], machine: Machine) -> list[Back]:
     """The operators of the profile (after), with what the one before and the banks have of them."""
-    now, *before = map(timed, profiles)
+    now, *before = map(list_timed, profiles)
     met = best_of(now, known)
     old = dict(join(now, before[0])) if before else {}
     pairs = [(t, before[0][old[i]] if i in old else None, met.get(i)) for i, t in enumerate(now)]
@@ -129,7 +129,7 @@ def records(profiles: Sequence[Profile], found: Sequence[Back], machine: Machine
     first = {id(b.before): b.record for b in found if b.before}
     for p in profiles[1:]:
         matched = {b.before.lines[0]: first[id(b.before)] for b in found if b.before}
-        out += [kept(p, t, matched.get(t.lines[0]), "before", False, machine, at) for t in timed(p)]
+        out += [kept(p, t, matched.get(t.lines[0]), "before", False, machine, at) for t in list_timed(p)]
     return out
 
 
@@ -165,7 +165,7 @@ def facts(found: Sequence[Back], profiles: Sequence[Profile], machine: Machine) 
     }
 
 
-def told(found: Sequence[Back], said: Mapping[str, Any]) -> str:
+def describe_reading(found: Sequence[Back], said: Mapping[str, Any]) -> str:
     """The reading for people."""
     files = [p["source"] for p in said["profiles"]]
     sources = f"{files[0]} (after) and {files[1]} (before)" if len(files) > 1 else files[0]
@@ -175,8 +175,8 @@ def told(found: Sequence[Back], said: Mapping[str, Any]) -> str:
     if len(said["profiles"]) > 1:
         lines += [f"hit by what was delivered: {said['hits']} ({said['wins']} faster, {said['regressions']} slower), not hit: "
                   f"{said['not_hit']}; operators that are in both: {said['before_us']:,.1f} µs before, {said['after_us']:,.1f} after",
-                  *named("slower than before", [b for b in found if b.what == "hit" and (b.change or 1) > 1]),
-                  *named("not hit", [b for b in found if b.what == "not hit"])]
+                  *name_lines("slower than before", [b for b in found if b.what == "hit" and (b.change or 1) > 1]),
+                  *name_lines("not hit", [b for b in found if b.what == "not hit"])]
     off = sorted((b for b in found if b.record), key=lambda b: -b.off)
     if off:
         lines += ["", "where model and chip differ most:", *(f"  {line}" for line in table(HEADS, [row(b) for b in off[:SHOWN]]))]
@@ -189,7 +189,7 @@ LEGEND = ("before µs, µs: measured, the median of calls. Modelled: of the bank
           f"is {LABEL}: please send both op_summary files and deliver.json.")
 
 
-def named(what: str, of: Sequence[Back]) -> list[str]:
+def name_lines(what: str, of: Sequence[Back]) -> list[str]:
     """A line that names operators; none where there are none."""
     names = [f"{b.now.work} ({b.change:.2f})" for b in of[:8] if b.change]
     return [f"{what}: {', '.join(names)}{f' and {len(of) - 8} more' if len(of) > 8 else ''}"] if of else []

@@ -241,7 +241,7 @@ def check_feeds(ports: Sequence[Port], feeds: Values) -> None:
 def check_names(ports: Sequence[Port], feeds: Values) -> None:
     """Nothing, or CheckError where an input is missing or unknown."""
     wanted = {p.name: p for p in ports}
-    listed = ", ".join(f"{p.name} ({said(p)})" for p in ports) or "none"
+    listed = ", ".join(f"{p.name} ({describe_port(p)})" for p in ports) or "none"
     for name in sorted(set(wanted) - set(feeds)):
         raise CheckError(f"input {name} is missing; the model's inputs are {listed}")
     for name in sorted(set(feeds) - set(wanted)):
@@ -255,6 +255,6 @@ def _check_feed(p: Port, given: np.ndarray) -> None:
         raise CheckError(f"input {p.name} is {np.dtype(NUMPY[p.dtype])}, and an array of {given.dtype} is given; cast it first")
 
 
-def said(p: Port) -> str:
+def describe_port(p: Port) -> str:
     """The type of an input or output in a sentence."""
     return f"{p.dtype}{list(p.shape)}" if p.dtype in NUMPY else p.dtype

@@ -15,7 +15,7 @@ from aoec.artifact.compiled import Artifact, Port
 from aoec.base.errors import CapacityError, CheckError
 from aoec.base.files import arrays
 from aoec.base.files.files import note, write_text
-from aoec.jobs.compile.gears import named, pick
+from aoec.jobs.compile.gears import find_gear, pick
 from aoec.jobs.run.execute import run_model
 from aoec.jobs.verify.legal import legal
 from aoec.ops import typed
@@ -34,7 +34,7 @@ def run_artifact(options: Namespace) -> int:
     gears = load_gears(options.model)
     aside = check_programs(gears, options.model)
     if options.random:
-        artifact = named(gears, options.gear) if options.gear else gears[0]
+        artifact = find_gear(gears, options.gear) if options.gear else gears[0]
         feeds = random_feeds(artifact, options.seed)
     else:
         feeds = arrays.load(options.inputs)

@@ -160,7 +160,8 @@ def plan(source: str, traces: Sequence[str], axes: Sequence[Axis], targets: Sequ
     subject.check(shapes)
     made = Plan(subject, tuple(shapes), contenders, machines, tuple(a.name for a in holes), varied[0] if varied else "")
     if made.rows > MOST_ROWS:
-        raise CheckError(f"these are {made.rows:,} combinations, and at most {MOST_ROWS:,} are timed: {counted(made)}; sweep fewer values")
+        raise CheckError(f"these are {made.rows:,} combinations, and at most {MOST_ROWS:,} are timed: {describe_count(made)}; "
+                         f"sweep fewer values")
     return made
 
 
@@ -243,7 +244,7 @@ def give(hole: str) -> str:
     return f'give its values, as in --set "?{hole}=64,128"'
 
 
-def counted(p: Plan) -> str:
+def describe_count(p: Plan) -> str:
     """The factors of the number of combinations, in words."""
     parts = [f"{len(a.values or ()):,} of {a.name}" for a in p.shapes]
     parts += [f"{plural(sum(c.grid.size for c in p.contenders), 'schedule')} with holes' values", plural(len(p.machines), 'machine')]

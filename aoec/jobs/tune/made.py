@@ -40,7 +40,7 @@ class Schedule:
 def realise(func: Func, trace: str, machine: Machine, state: State) -> Schedule:
     """The program of a trace (its text) and its measure; AoecError where the trace does not fit the func any more."""
     made, program = emitted(func, trace, machine)
-    return Schedule(made, program, measured(func, trace, machine, state))
+    return Schedule(made, program, measure_trace(func, trace, machine, state))
 
 
 @lru_cache(maxsize=1024)
@@ -55,7 +55,7 @@ def emitted(func: Func, trace: str, machine: Machine) -> tuple[Trace, Program]:
 
 
 @lru_cache(maxsize=1024)
-def measured(func: Func, trace: str, machine: Machine, state: State) -> Measure:
+def measure_trace(func: Func, trace: str, machine: Machine, state: State) -> Measure:
     """The measure of a trace's program from a memory state."""
     at = ("measure", *_parts(func, machine), trace, state_text(state))
     return known(at, lambda: measure(emitted(func, trace, machine)[1], machine, state),

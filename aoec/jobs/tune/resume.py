@@ -89,7 +89,7 @@ class Unfinished:
             self._done = {s.best.key: s for s in done}
         elif done:
             journal.end(self._name)
-        return said(len(done), timed.values(), self.order.resume)
+        return describe_resume(len(done), timed.values(), self.order.resume)
 
     def done(self, key: Key) -> Solved | None:
         """What became of a task before the job was broken off."""
@@ -152,7 +152,7 @@ class Unfinished:
             return None
 
 
-def said(done: int, timed: Iterable[int], resume: bool) -> str:
+def describe_resume(done: int, timed: Iterable[int], resume: bool) -> str:
     """A line on what there is of an earlier run."""
     counts = sorted(timed, reverse=True)
     if not done and not counts:

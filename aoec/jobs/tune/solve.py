@@ -24,12 +24,12 @@ from aoec.jobs.choose.plan import Task
 from aoec.jobs.choose.refusal import IllegalProgram, refusal
 from aoec.jobs.compile.course import Course
 from aoec.jobs.tune.budget import Budget, limits, seconds_of
-from aoec.jobs.tune.made import measured
+from aoec.jobs.tune.made import measure_trace
 from aoec.jobs.tune.order import Order, SoFar, Solved, budget_trials, keys, search_of, suffices
 from aoec.jobs.tune.resume import Search, Unfinished
 from aoec.jobs.tune.shares import NO_TIME, Share, shares
 from aoec.jobs.tune.starts import candidates
-from aoec.jobs.tune.story import kept, told
+from aoec.jobs.tune.story import kept, story_of
 from aoec.jobs.tune.tuning import Outcome, Problem, bound_in, problem, search, start
 from aoec.jobs.tune.weigh import weighed
 from aoec.jobs.verify.legal import schedule_legal
@@ -149,7 +149,7 @@ def holds(record: Record, task: Task, machine: Machine) -> bool:
 def unlike(record: Record, task: Task, machine: Machine) -> str:
     """Return why a record does not say what is so, "" where it does: its schedule makes no program, or one of another time."""
     try:
-        ticks = total_ticks(measured(task.func, record.trace, machine, task.state), machine)
+        ticks = total_ticks(measure_trace(task.func, record.trace, machine, task.state), machine)
     except AoecError as e:
         return f"its schedule cannot be used ({str(e).splitlines()[0]})"
     return "" if ticks == record.ticks else "its schedule takes another time than it says"
@@ -277,7 +277,7 @@ def attempt(task: Task, machine: Machine, order: Order, noted: Search | None = N
     try:
         p = problem(task.func, machine, task.state)
         with noted.answers() if noted else p.answers as p.answers:
-            first, found = searched(p, order, order.starts.get(task.func_key, ()), lambda so_far: hear(best_key, so_far),
+            first, found = search_problem(p, order, order.starts.get(task.func_key, ()), lambda so_far: hear(best_key, so_far),
                                     budget or order.budget)
         best_trace = show(p.trace(found.best))
         if not task.own:
@@ -298,13 +298,13 @@ def attempt(task: Task, machine: Machine, order: Order, noted: Search | None = N
     effort = budget_trials(order) if was_searched and whole else 0  # of a proof, which has no trials
     best = Record(key=best_key, trace=best_trace, ticks=found.ticks, trials=found.trials, searched=max(found.trials, effort),
                   seed=order.seed, search=order.strategy if was_searched else "default", proof=found.proof, **common)  # type: ignore[arg-type]
-    story = kept(told(p, found), best) if was_searched else None
+    story = kept(story_of(p, found), best) if was_searched else None
     ended = {status.value: n for status, n in p.ledger.counts().items()}
     spent = replace(found.spent, candidates={phase.value: n for phase, n in p.ledger.by_phase().items()})
     return Solved(default, best, False, spent, found.trust, ended, story=story, stopped=stopped and order.tune)
 
 
-def searched(p: Problem, order: Order, known: Sequence[str], tell: Callable[[SoFar], None],
+def search_problem(p: Problem, order: Order, known: Sequence[str], tell: Callable[[SoFar], None],
              budget: Budget | Share) -> tuple[Outcome, Outcome]:
     """(the default, the best that was found and how far it holds); `known`: schedules to begin with."""
     first = start(p)

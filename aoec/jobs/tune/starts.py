@@ -51,7 +51,7 @@ def starts(plan: Sequence[Task], machine: Machine, bank: Bank, order: Order) -> 
         if traces := first([*sorted(old.get(k, ()), key=lambda r: r.ticks), *alike]):
             found[k] = traces
     vendors = sum(all(map(imported, some)) for some in old.values())
-    return found, said(len(old) - vendors, vendors, len(found.keys() - old.keys()))
+    return found, describe_starts(len(old) - vendors, vendors, len(found.keys() - old.keys()))
 
 
 def unanswered(plan: Sequence[Task], machine: Machine, bank: Bank, order: Order) -> list[Task]:
@@ -83,7 +83,7 @@ def first(records: Iterable[Record]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(r.trace for r in records))[:MOST]
 
 
-def said(stale: int, imported: int, near: int) -> str:
+def describe_starts(stale: int, imported: int, near: int) -> str:
     """What is known, in words."""
     kinds = ((stale, "stale schedules, of another machine file or model version"), (imported, "CANN's own tilings"),
              (near, "schedules of near shapes"))

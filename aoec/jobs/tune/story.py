@@ -34,7 +34,7 @@ class Story:
     sketches: int
 
 
-def told(p: Problem, found: Outcome) -> Story:
+def story_of(p: Problem, found: Outcome) -> Story:
     """The story of a search that has ended; what --robust picks may be slower than where it ends."""
     known = found.history or ((1, found.default_ticks),)
     end = ((max(found.trials, 1), found.ticks),) if found.ticks < known[-1][1] else ()

@@ -301,7 +301,7 @@ def proved(p: Problem, first: Outcome, proof: Proof) -> Outcome:
                    min(proof.floor, ticks), history=((1, first.default_ticks),))
 
 
-def timed(p: Problem, candidates: Sequence[Candidate]) -> list[Found]:
+def time_candidates(p: Problem, candidates: Sequence[Candidate]) -> list[Found]:
     """Those of the candidates that are legal, with their ticks."""
     return [(ticks, c) for ticks, c in zip(p.cost(candidates), candidates) if ticks is not None]
 
@@ -350,7 +350,7 @@ class Asked:
         if (size := (p.space if pool is None else pool).size) <= most.whole:
             return self.whole(first, seed, pool, size)
         if strategy in ("proof", "portfolio"):
-            ticks, begun = min([(first.default_ticks, first.default), *timed(p, starts)], key=lambda f: f[0])
+            ticks, begun = min([(first.default_ticks, first.default), *time_candidates(p, starts)], key=lambda f: f[0])
             if strategy == "proof":
                 p.ledger.phase = Phase.PROOF
                 self.proofs.append(prove(p.space.grids, p, begun, ticks, most.alone,
@@ -361,7 +361,7 @@ class Asked:
                 return proved(p, first, proof)
             floor = proof.floor
         strategist = make(strategy, p.space, seed, pool or p.filter(strategy), measure_us=MODELLED_US)
-        known = list(dict.fromkeys((ticks, c) for ticks, c in [*p.leaders(), *timed(p, starts)] if c != first.default))
+        known = list(dict.fromkeys((ticks, c) for ticks, c in [*p.leaders(), *time_candidates(p, starts)] if c != first.default))
         strategist.tell([c for _, c in known], [ticks for ticks, _ in known])
         outcome, result, stopped = self.run(first, strategist, floor)
         if strategy == "portfolio" and not (stopped or result.closed or hopeless(proof, outcome.ticks, most)):

@@ -61,7 +61,7 @@ LEAST_NORMAL = -126  # of fp32
 ROUNDINGS = {"up": (1.0, ">"), "nearest": (1.5, ">="), "down": (2.0, ">=")}
 
 
-def _named(shapes: Sequence[Shape]) -> tuple[str, str]:
+def _argument_names(shapes: Sequence[Shape]) -> tuple[str, str]:
     """(the argument, the result) of an element."""
     loops = names("i", len(shapes[0]))
     return tensor("X", loops), tensor("Y", loops)
@@ -73,7 +73,7 @@ def _local(name: str, shapes: Sequence[Shape]) -> str:
 
 def _text(word: str, shapes: Sequence[Shape], statements: Sequence[tuple[str, str]], result: str) -> str:
     """A meaning with a local tensor for each statement but the last."""
-    x, y = _named(shapes)
+    x, y = _argument_names(shapes)
     lines = [f"  {_local(name, shapes)} = {value}" for name, value in statements] + [f"  {y} = {result}"]
     return f"{word}({x}) -> {y} {{\n" + "\n".join(lines) + "\n}"
 
@@ -82,7 +82,7 @@ def _text(word: str, shapes: Sequence[Shape], statements: Sequence[tuple[str, st
 
 def _decode_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
     """The mantissa times a power of two for each bit of the exponent that is set; 0 / 0 for what is no number."""
-    x = _named(shapes)[0]
+    x = _argument_names(shapes)[0]
     if attributes["of"] == POWERS:
         start, f = f"select(bitand({x}, 128) != 0, 2.0, {2.0 ** LEAST_POWER!r})", None
         bits, special = [(1 << j, 1 << j) for j in range(6, -1, -1)], f"{x} == {POWERS_NAN}"
@@ -129,7 +129,7 @@ def _encode_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
     steps and, for each halving, as many as a mantissa has."""
     if attributes["of"] == POWERS:
         return _encode_power_text(shapes, attributes)
-    f, x, saturate = FORMATS[str(attributes["of"])], _named(shapes)[0], bool(attributes.get("saturate", 1))
+    f, x, saturate = FORMATS[str(attributes["of"])], _argument_names(shapes)[0], bool(attributes.get("saturate", 1))
     m, limit = f.mantissa, f.value(f.top) if saturate else 2 * f.value(f.top)
     bits = [1 << j for j in range(f.bits - 2 - m, -1, -1)]
     statements = [("A", f"select({x} == {x}, min(abs(fp32({x})), {limit!r}), 0.0)"),
@@ -156,7 +156,7 @@ def _encode_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
 
 def _encode_power_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
     """The exponent of the magnitude, found by halvings, one more where what is left rounds up."""
-    x = _named(shapes)[0]
+    x = _argument_names(shapes)[0]
     share, more = ROUNDINGS[str(attributes.get("round_mode", "up"))]
     least, a = 2.0 ** LEAST_NORMAL, _local("A", shapes)
     statements = [("R0", f"select(abs(fp32({x})) < inf, abs(fp32({x})), 0.0)")]

@@ -8,7 +8,7 @@ import numpy as np
 from aoec.ops.declare import Attributes, Op, Shape, names, tensor
 
 
-def _counted(index: str, extent: int) -> str:
+def _count_from_start(index: str, extent: int) -> str:
     """The index from the start of its axis."""
     return f"select({index} < 0, {index} + {extent}, {index})"
 
@@ -26,7 +26,7 @@ def _gather_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
     i, j = names("i", len(shapes[0])), names("j", len(shapes[1]))
     index = tensor("I", j)
     y = tensor("Y", [*i[:axis], *j, *i[axis + 1:]])
-    read = tensor("X", [*i[:axis], _counted(index, shapes[0][axis]), *i[axis + 1:]])
+    read = tensor("X", [*i[:axis], _count_from_start(index, shapes[0][axis]), *i[axis + 1:]])
     return f"gather({tensor('X', i)}, {index}) -> {y} {{\n  {y} = {read}\n}}"
 
 
@@ -36,7 +36,7 @@ def _gather_elements_text(shapes: Sequence[Shape], attributes: Attributes) -> st
     j = names("j", len(shapes[1]))
     if len(shapes[0]) != len(j) or any(m > n for at, (n, m) in enumerate(zip(*shapes)) if at != axis):
         raise ValueError("the index has an axis that is longer than the tensor's, or another rank")
-    read = tensor("X", [_counted(tensor("I", j), shapes[0][axis]) if at == axis else v for at, v in enumerate(j)])
+    read = tensor("X", [_count_from_start(tensor("I", j), shapes[0][axis]) if at == axis else v for at, v in enumerate(j)])
     x = tensor("X", names("i", len(j)))
     return f"gather_elements({x}, {tensor('I', j)}) -> {tensor('Y', j)} {{\n  {tensor('Y', j)} = {read}\n}}"
 

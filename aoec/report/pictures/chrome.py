@@ -32,12 +32,12 @@ def _about(timeline: Timeline) -> dict[str, Any]:
 
 def _core(timeline: Timeline, pid: int, core: Core) -> Iterator[Event]:
     """Names first, then the slices of each lane in order of time, flags and arrows."""
-    yield _named("process_name", pid, 0, name=f"{core.process} ({core.name})")
-    yield _named("process_sort_index", pid, 0, sort_index=pid)
+    yield _name_event("process_name", pid, 0, name=f"{core.process} ({core.name})")
+    yield _name_event("process_sort_index", pid, 0, sort_index=pid)
     threads = {lane: ORDER.index(lane) for lane in (*core.lanes, FLOW_LANE)}
     for lane, tid in sorted(threads.items(), key=lambda x: x[1]):
-        yield _named("thread_name", pid, tid, name=lane)
-        yield _named("thread_sort_index", pid, tid, sort_index=tid)
+        yield _name_event("thread_name", pid, tid, name=lane)
+        yield _name_event("thread_sort_index", pid, tid, sort_index=tid)
     for lane, slices in core.lanes.items():
         for s in slices:
             yield _slice(timeline, pid, threads[lane], s)
@@ -48,7 +48,7 @@ def _core(timeline: Timeline, pid: int, core: Core) -> Iterator[Event]:
         yield from _arrow(timeline, pid, threads, f"{pid}.{number}", arrow)
 
 
-def _named(what: str, pid: int, tid: int, **args: Any) -> Event:
+def _name_event(what: str, pid: int, tid: int, **args: Any) -> Event:
     return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": args}
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from aoec.base.errors import ScheduleError
 from aoec.ir.index import Expr, hole_names
-from aoec.search.default.shortlist import alike, few, listed
+from aoec.search.default.shortlist import alike, few, list_candidates
 from aoec.search.default.stock import Conditions
 from aoec.search.space.draws import holding, some
 from aoec.search.space.grid import NEVER, Candidate, Grid, Space
@@ -71,7 +71,7 @@ def spread(space: Space, cost: Cost, conditions: Conditions) -> list[Found]:
     their end where they are not among the cheapest few of a sketch; of the others those like the cheapest, or a few of their lists."""
     found: list[Found] = []
     begun = set[int]()
-    lists = cache(lambda number: listed(space, number, conditions))
+    lists = cache(lambda number: list_candidates(space, number, conditions))
     for number in range(len(space.grids)):
         if len(begun) < LISTED and (own := timed_list(lists(number), cost)):
             found += own

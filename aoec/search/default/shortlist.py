@@ -22,7 +22,7 @@ FEW, LIKE = 16, 3  # of a list; of those like one
 SAMPLE = 512  # of all like one that are looked at
 
 
-def listed(space: Space, number: int, conditions: Conditions) -> list[Candidate]:
+def list_candidates(space: Space, number: int, conditions: Conditions) -> list[Candidate]:
     """The short list of one sketch."""
     grid, kept = space.grids[number], conditions(number)
     return list(dict.fromkeys([*shortlist(grid, number, kept), *stock(grid, number, kept)]))

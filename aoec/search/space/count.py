@@ -48,14 +48,14 @@ def lefts(grid: Grid, conditions: tuple[Expr, ...]) -> list[tuple[int, float]]:
 def exact(known: Truths, conditions: Sequence[Expr], parts: int = PARTS) -> list[int]:
     """How many candidates of a grid keep the first 1, 2, 3 ... conditions. TooLarge where that takes too much."""
     try:
-        return counted(known, conditions)
+        return count_grid(known, conditions)
     except TooLarge:
         if parts == 1:
             raise
     return [sum(lefts) for lefts in zip(*[exact(half, conditions, parts // 2) for half in known.halves()])]
 
 
-def counted(known: Truths, conditions: Sequence[Expr]) -> list[int]:
+def count_grid(known: Truths, conditions: Sequence[Expr]) -> list[int]:
     """The same, of a grid that is not cut into parts."""
     counting, out, left = Counting(known), [], known.grid.size
     for condition in conditions:

@@ -145,7 +145,7 @@ def value(e: Expr, rows: Rows, known: dict[Expr, Any]) -> Any:
 
 # ---------------------------------------------------------------- all of them
 
-def listed(grid: Grid, conditions: Sequence[Expr], most: int) -> np.ndarray | None:
+def list_ranks(grid: Grid, conditions: Sequence[Expr], most: int) -> np.ndarray | None:
     """The ranks in a grid of all candidates that keep all conditions, ascending; None where they are more than `most`. TooLarge where that
     takes too much."""
     found = decided(grid, conditions)
@@ -164,6 +164,6 @@ def listed(grid: Grid, conditions: Sequence[Expr], most: int) -> np.ndarray | No
 def few(grid: Grid, conditions: Sequence[Expr], most: int) -> np.ndarray | None:
     """`listed`, or None where that takes too much."""
     try:
-        return listed(grid, conditions, most)
+        return list_ranks(grid, conditions, most)
     except TooLarge:
         return None

@@ -111,7 +111,7 @@ def check_known(choices: Sequence[Mapping[str, Values]], restriction: Restrictio
 
 def parse_where(text: str) -> tuple[str, Expr]:
     """(text, condition): an integer expression over holes, written `tm` or `?tm`. ParseError or CheckError with a caret."""
-    e = named(parse_expr(text, "--where"))
+    e = name_holes(parse_expr(text, "--where"))
     for part in reversed(list(walk(e))):
         if why := not_integer(part):
             raise fault(f"{why}; a condition is of integers and holes, as in tm*tn <= 32768", text, spelt(part))
@@ -120,11 +120,11 @@ def parse_where(text: str) -> tuple[str, Expr]:
     return text, e
 
 
-def named(e: Expr) -> Expr:
+def name_holes(e: Expr) -> Expr:
     """The expression with plain names as holes, and holes without choices."""
     if isinstance(e, (Var, Hole)):
         return Hole(e.name)
-    return rebuild(e, named)
+    return rebuild(e, name_holes)
 
 
 def not_integer(e: Expr) -> str:

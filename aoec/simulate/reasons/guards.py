@@ -44,7 +44,7 @@ def guards(program: Program, stream: Stream) -> dict[Key, Guard]:
     for i, item in enumerate(items):
         if isinstance(item, WaitFlag) and variables(item.id) <= counters:
             key = (item.source, item.target, item.id)
-            names = found[key] = _named(item, uses) or _next(items[i + 1:], item, uses) or found.get(key, ())
+            names = found[key] = _guarded_buffers(item, uses) or _next(items[i + 1:], item, uses) or found.get(key, ())
             first_ids[item.source, item.target, _first(item.id)] = names
     for item in items:
         if isinstance(item, WaitFlag) and (item.source, item.target, item.id) not in found:
@@ -98,7 +98,7 @@ def _common(wait: WaitFlag, uses: dict[tuple[str, str], _Use]) -> list[str]:
     return [buffer for pipe, buffer in uses if pipe == wait.target and (wait.source, buffer) in uses]
 
 
-def _named(wait: WaitFlag, uses: dict[tuple[str, str], _Use]) -> tuple[str, ...]:
+def _guarded_buffers(wait: WaitFlag, uses: dict[tuple[str, str], _Use]) -> tuple[str, ...]:
     """Buffers of both pipes whose slot turns with the flag's id."""
     return tuple(b for b in _common(wait, uses) if variables(wait.id) & (uses[wait.source, b].slots | uses[wait.target, b].slots))
 

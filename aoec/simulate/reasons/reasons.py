@@ -119,7 +119,7 @@ def _operations(walked: Walked, stream: int, kind: type) -> int:
     return int(walked.told.at[stream, places, 1].sum())
 
 
-def named(program: Program, stream: int, pipe: str) -> str:
+def pipe_name(program: Program, stream: int, pipe: str) -> str:
     """The pipe's name: with its stream's where there are several."""
     return f"{program.streams[stream].name}.{pipe}" if len(program.streams) > 1 else pipe
 
@@ -135,7 +135,7 @@ def _accounts(walked: Walked) -> dict[str, Account]:
             if spent.any():
                 held = told.sum_spent[s, p, [kernel.BUSY, kernel.MEMORY]].sum() / cores
                 parts = [float(x) / TICKS for x in (*spent, end - spent.sum(), end, held)]
-                out[named(program, s, pipe)] = Account(*parts)
+                out[pipe_name(program, s, pipe)] = Account(*parts)
     return out
 
 
@@ -147,9 +147,9 @@ def _waits(walked: Walked) -> tuple[Wait, ...]:
         item, at = place.item, walked.told.at[place.stream, i]
         if isinstance(item, WaitFlag) and at[0]:
             guard = known[place.stream][item.source, item.target, item.id]
-            key = (named(program, place.stream, item.target), item.source, guard)
+            key = (pipe_name(program, place.stream, item.target), item.source, guard)
         elif isinstance(item, CrossWait) and at[0]:
-            key = (named(program, place.stream, item.pipe), item.source, Guard((), "cross", 0))
+            key = (pipe_name(program, place.stream, item.pipe), item.source, Guard((), "cross", 0))
         else:
             continue
         found[key] = found.get(key, 0) + at
@@ -184,7 +184,7 @@ def _instruction(walked: Walked, index: int, dtypes: dict[str, str], tensors: se
     on_chip = next((n for n in names if n not in tensors), "")
     ticks, times = (int(x) for x in walked.told.at[place.stream, index])
     words = shape(item.op, fields, size, moved)
-    return Work(item.op, named(program, place.stream, word.pipe), path, on_chip, times, ticks / TICKS, moved, fields, words)
+    return Work(item.op, pipe_name(program, place.stream, word.pipe), path, on_chip, times, ticks / TICKS, moved, fields, words)
 
 
 def shape(op: str, fields: dict[str, int], size: int, gm_bytes: int) -> str:

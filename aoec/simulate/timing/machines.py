@@ -17,7 +17,7 @@ from aoec.simulate.encode.sizes import Array, Choices, Entries, StreamValues
 from aoec.simulate.encode.tables import Rates, Tabulator, first_false, fixed_costs, upright
 from aoec.simulate.reasons.detail import core_counts, find_rows, fresh_state
 from aoec.simulate.timing.state import COLD, State
-from aoec.simulate.timing.time import Times, columns_of, joined, launch_ticks, time_rows
+from aoec.simulate.timing.time import Times, columns_of, join_times, launch_ticks, time_rows
 from aoec.target.machine import Machine
 from aoec.target.stacked import stacked, taken
 
@@ -35,7 +35,7 @@ def times_on(encoded: Encoded, machines: Sequence[Machine], rows: Mapping[str, A
         return [time_rows(encoded, rows, state)] * len(machines)
     some, step = {n: v[legal] for n, v in columns.items()}, max(1, AT_ONCE // len(legal))
     parts = [machines[first:first + step] for first in range(0, len(machines), step)]
-    return [joined([times], legal, status) for part in parts for times in _found(encoded, part, some, len(legal), state)]
+    return [join_times([times], legal, status) for part in parts for times in _found(encoded, part, some, len(legal), state)]
 
 
 def _found(encoded: Encoded, machines: Sequence[Machine], rows: Mapping[str, Array], count: int, state: State) -> list[Times]:

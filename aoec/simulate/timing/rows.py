@@ -15,7 +15,7 @@ from aoec.simulate.encode.tables import first_false
 from aoec.simulate.reasons.detail import walks
 from aoec.simulate.reasons.reasons import reasons
 from aoec.simulate.timing.state import COLD, State
-from aoec.simulate.timing.time import Measure, measured
+from aoec.simulate.timing.time import Measure, measure_walk
 
 SLAB = 128  # rows whose tables are made together, by one thread
 
@@ -46,7 +46,7 @@ def _slab(encoded: Encoded, rows: Mapping[str, Array], count: int, state: State)
         if done is None or wrong:
             yield wrong
         else:
-            yield measured(done, reasons(done, texts=False), values)
+            yield measure_walk(done, reasons(done, texts=False), values)
 
 
 def used_bytes(program: Program, rows: Mapping[str, Array], count: int) -> dict[str, Array]:

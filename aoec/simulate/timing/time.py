@@ -115,7 +115,7 @@ def time_rows(encoded: Encoded, rows: Mapping[str, Array], state: State = COLD, 
     status = first_false(encoded, columns, count)
     legal = np.flatnonzero(status == 0)  # no tables are made for the others
     found = found_rows(encoded, {n: v[legal] for n, v in columns.items()}, np.broadcast_to(limit, count)[legal], kernel.TIMES, state)
-    return joined([found], legal, status)
+    return join_times([found], legal, status)
 
 
 def columns_of(encoded: Encoded, rows: Mapping[str, Array]) -> tuple[dict[str, Array], int]:
@@ -158,7 +158,7 @@ def _slowly(encoded: Encoded, rows: dict[str, Array], limits: Array, what: int, 
         found, row_bytes = _batch(encoded, part, filled, what, limits[start:stop], shape)
         parts.append(found)
         start, size = stop, max(1, int(BATCH_BYTES / max(row_bytes, 1)))
-    return joined(parts, np.arange(len(limits)), np.zeros(len(limits), np.int32))
+    return join_times(parts, np.arange(len(limits)), np.zeros(len(limits), np.int32))
 
 
 def _planned(encoded: Encoded, filler: Filler, rows: dict[str, Array], limits: Array, what: int, shape: tuple[int, ...]) -> Times:
@@ -292,7 +292,7 @@ def _none(encoded: Encoded, shape: tuple[int, ...]) -> Times:
     return Times(np.zeros((0, *shape), np.int64), none, none, np.zeros((0, len(encoded.program.streams)), np.int64))
 
 
-def joined(parts: list[Times], legal: Array, status: Array) -> Times:
+def join_times(parts: list[Times], legal: Array, status: Array) -> Times:
     """The parts, which hold the legal rows in order, among all rows; what is not legal took no time."""
     joined: dict[str, Any] = {}
     for name in (f.name for f in fields(Times)):
@@ -306,10 +306,10 @@ def joined(parts: list[Times], legal: Array, status: Array) -> Times:
 def measure(program: Program, machine: Machine, state: State = COLD) -> Measure:
     """The modelled time of a filled program. CheckError where it cannot be timed, with the reason."""
     walked = checked_walk(program, machine, state)
-    return measured(walked, reasons(walked), {})
+    return measure_walk(walked, reasons(walked), {})
 
 
-def measured(walked: Walked, why: Reasons, values: Mapping[str, int]) -> Measure:
+def measure_walk(walked: Walked, why: Reasons, values: Mapping[str, int]) -> Measure:
     """The measure of a walk whose holes, if any, have these values."""
     program, machine = walked.encoded.program, walked.encoded.machine
     cores = int(walked.cores.sum())

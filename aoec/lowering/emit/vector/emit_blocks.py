@@ -114,14 +114,14 @@ def over_rows(em: Emitter, work: VectorOp, operands: list[Read], strides: list[d
     return both(le(eights + (int(again) or rest), rows - 1), le(rows, MAX_REPEAT)), items
 
 
-def joined(strides: list[dict[str, Expr]], extents: list[tuple[str, Expr]]) -> list[tuple[str, Expr]]:
+def join_loops(strides: list[dict[str, Expr]], extents: list[tuple[str, Expr]]) -> list[tuple[str, Expr]]:
     """The loops with the innermost ones made one as long as every operand walks them without a gap; literal lengths only."""
     if len(extents) < 2:
         return extents
     *outer, (row, count), (lane, inner) = extents
     if not (isinstance(inner, Int) and isinstance(count, Int)) or any(s.get(lane) != Int(1) or s.get(row) != inner for s in strides):
         return extents
-    return joined(strides, [*outer, (lane, Int(count.value * inner.value))])
+    return join_loops(strides, [*outer, (lane, Int(count.value * inner.value))])
 
 
 def row_blocks(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],

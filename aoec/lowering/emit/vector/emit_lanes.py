@@ -23,7 +23,7 @@ from aoec.lowering.emit.emit_runs import (
     run,
 )
 from aoec.lowering.emit.tile import Emitter, TileOp, base_offset, c0, dtype_size, instr, largest, loop_strides, product
-from aoec.lowering.emit.vector.emit_blocks import joined, narrow_rows, over_rows, row_blocks, side_by_side, strided
+from aoec.lowering.emit.vector.emit_blocks import join_loops, narrow_rows, over_rows, row_blocks, side_by_side, strided
 from aoec.target.isa.instructions import REPEAT_BYTES
 from aoec.target.isa.words import VectorOp
 
@@ -59,7 +59,7 @@ def elementwise(em: Emitter, op: TileOp, work: VectorOp, accumulate: bool = Fals
         if work.sources and all(r.buffer in em.spread for r in operands[1:]):
             em.spread.add(target.buffer)
         return [run(em, work, (target.buffer, offsets[0]), list(zip([r.buffer for r in operands[1:]], offsets[1:])), whole)]
-    long = joined(strides, extents)
+    long = join_loops(strides, extents)
     if (parts := row_blocks(em, work, operands, strides, offsets, long)) is not None:
         return parts
     wide = next((e for e in (long, extents) if wide_rows(em, operands, strides, e)), None)

@@ -70,7 +70,7 @@ def _whole(value: Attribute | None) -> tuple[int, ...]:
     return tuple(int(v) for v in value)
 
 
-def counted(runs: int, lanes: int, x: Tensor) -> int:
+def count_runs(runs: int, lanes: int, x: Tensor) -> int:
     """The runs, or half of them where rows of so many elements, which are turned in their place, are no whole blocks: these take longer."""
     return runs if lanes * DTYPES[x.dtype] % BLOCK_BYTES == 0 else runs // 2
 
@@ -80,7 +80,7 @@ def counted(runs: int, lanes: int, x: Tensor) -> int:
 def _transposed(x: Tensor, node: OpNode) -> tuple[int, Steps]:
     """(short rows, the two turns): rows in between are of the axis that comes before the short one, or of the one that came before it. With
     what these leave beside it the short one makes longer rows on the other side; where it does not, nothing is gained."""
-    shape, perm = joined(x.shape, _whole(node.attribute("perm")))
+    shape, perm = join_axes(x.shape, _whole(node.attribute("perm")))
     last = len(shape) - 1
     if last < 2 or perm[-1] != last or shape[-1] * DTYPES[x.dtype] >= BLOCK_BYTES:
         return 0, []
@@ -98,7 +98,7 @@ def _transposed(x: Tensor, node: OpNode) -> tuple[int, Steps]:
     return runs, [("reshape", {"shape": shape}), *turns, ("reshape", {"shape": made})]
 
 
-def joined(shape: tuple[int, ...], perm: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def join_axes(shape: tuple[int, ...], perm: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """(shape, permutation) without axes of one element, and with axes that stay neighbours made one."""
     kept = [a for a in perm if shape[a] != 1]
     groups: list[list[int]] = []
@@ -134,7 +134,7 @@ def _padded(x: Tensor, node: OpNode) -> tuple[int, Steps]:
     wide = tuple(b + n + a for b, n, a in zip(before[last:], behind, after[last:]))
     whole = tuple(b + n + a for b, n, a in zip(before, x.shape, after))
     ends: dict[str, Attribute] = {"before": (*before[last:], 0), "after": (*after[last:], 0), "value": value}
-    return counted(prod(x.shape), lead, x), [*steps, *_as_rows(lead, behind), ("pad", ends), *_back(lead, wide, whole)]
+    return count_runs(prod(x.shape), lead, x), [*steps, *_as_rows(lead, behind), ("pad", ends), *_back(lead, wide, whole)]
 
 
 def _repeated(x: Tensor, node: OpNode) -> tuple[int, Steps]:
@@ -143,7 +143,7 @@ def _repeated(x: Tensor, node: OpNode) -> tuple[int, Steps]:
     if across == 1:
         return 0, []
     made = (n, c, h * down, w * across)
-    runs = counted(prod(made) // 2, n * c * (1 if n * c >= LEAST_LANES else h), x)
+    runs = count_runs(prod(made) // 2, n * c * (1 if n * c >= LEAST_LANES else h), x)
     if n * c >= LEAST_LANES:
         return runs, [*_as_rows(n * c, (h, 1, w, 1)), ("expand", {"shape": (h, down, w, across, n * c)}),
                       *_back(n * c, made[2:], made)]
