@@ -96,12 +96,14 @@ def test_packages_exist_and_are_listed() -> None:
 
 
 MOST_FILES = 16  # of a folder
-OF_ONE_KIND = ("aoec/frontend/passes", "aoec/frontend/rules", "aoec/primitives")  # folders in which each file is an entry of a dictionary
+# folders in which each file is an entry of a dictionary
+OF_ONE_KIND = ("aoec/frontend/passes", "aoec/frontend/rules", "aoec/ops/words", "aoec/primitives")
 
 
 def test_no_folder_is_too_long_to_read() -> None:
     counts = Counter(str(p.parent.relative_to(ROOT)) for p in FILES)
-    assert {f: n for f, n in counts.items() if n > MOST_FILES and f not in OF_ONE_KIND} == {}
+    full = {f: n for f, n in counts.items() if n > MOST_FILES and f not in OF_ONE_KIND}
+    assert full == {}, f"a folder holds at most {MOST_FILES} files: put the new one beside the folder, or make a folder of its own in it"
     assert set(OF_ONE_KIND) <= counts.keys()
 
 
