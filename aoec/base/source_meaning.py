@@ -60,9 +60,10 @@ def read_units(sources: Mapping[str, str]) -> Iterator[Unit]:
     scopes = {name: _Scope(name, name in packages, tree) for name, tree in trees.items()}
     members = {m for s in scopes.values() for m in s.members}
     for name, scope in scopes.items():
-        for at, (unit_name, node) in enumerate(scope.statements):
-            several = at and scope.statements[at - 1][1] is node  # a statement that defines more than one name
-            yield from _units_of(Unit(name, unit_name, ["next"] if several else []), node, _Names(scopes, scope, members))
+        part, last = 0, None  # of a statement that defines several names, the place of each
+        for unit_name, node in scope.statements:
+            part, last = part + 1 if node is last else 0, node
+            yield from _units_of(Unit(name, unit_name, [f"part {part}"] if part else []), node, _Names(scopes, scope, members))
 
 
 # ---------------------------------------------------------------- names of modules

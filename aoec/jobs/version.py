@@ -20,7 +20,7 @@ TIMING = ("aoec.ir", "aoec.ops", "aoec.primitives", "aoec.lowering", "aoec.simul
 BELOW = ("aoec.base",)
 # packages that make what is kept: graphs, programs, times of default schedules
 MAKING = (*TIMING, *BELOW, "aoec.grammars", "aoec.frontend", "aoec.search", "aoec.jobs")
-FORMAT = "1"  # of the hash
+FORMAT = "2"  # of the hash
 
 
 @lru_cache(maxsize=1)

@@ -27,7 +27,8 @@ def module_of(path: str) -> str:
     return ".".join(("aoec", *parts) if parts[0] == "kernels" else parts)
 
 
-TIMED = [f for f in FAULTS if "/" not in f.where and module_of(change(f, ROOT).path) in SOURCES]
+IMPORTED = imported_by(SOURCES, [name for name in SOURCES if name.startswith(TIMING)])
+TIMED = [f for f in FAULTS if "/" not in f.where and module_of(change(f, ROOT).path) in IMPORTED]
 
 
 @cache
@@ -110,6 +111,12 @@ def test_code_counts(before: str, after: str) -> None:
     text = ("import numpy as np\nclass P:\n    first: int\n    second: int\ndef f(x, a=0, b=0):\n    return a - b + x\n"
             "def g(x):\n    return -x\ndef h(x):\n    return {}\n")
     assert hash_sources({"m": text.format(before)}) != hash_sources({"m": text.format(after)})
+
+
+@pytest.mark.parametrize("names", ["A, B, C = 1, 2, 3", "A, B, C = (1 << k for k in range(3))"])
+def test_names_of_one_statement_are_told_apart(names: str) -> None:
+    found = {hash_sources({"m": f"{names}\ndef f(x):\n    return x + {name}\n"}) for name in "ABC"}
+    assert len(found) == 3
 
 
 def test_what_is_referred_to_counts_at_any_distance() -> None:
