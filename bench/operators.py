@@ -115,7 +115,8 @@ def _far(a: Any, b: Any) -> Any:
 
 def _mean(*x: Any) -> Any:
     """Where a mean of 16 bits is rounded otherwise, or has a sum beyond the range."""
-    return np.full(x[0].shape, x[0].dtype == np.float16 and len(x) > 2) | ~np.isfinite(sum(np.abs(v) for v in x))
+    beyond = np.all([np.isfinite(v) for v in x], axis=0) & ~np.isfinite(sum(np.abs(v) for v in x))
+    return np.full(x[0].shape, x[0].dtype == np.float16 and len(x) > 2) | beyond
 
 
 def _products(x: Any) -> bool:

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from aoec.jobs.stages import holes
 from aoec.report.words import instructions, primitives
-from aoec.report.words.reference import grid
+from aoec.report.words.reference import first_sentence, grid
 from aoec.search.space.holes import SKETCHES
 from bench import machine_keys
 
@@ -44,7 +44,7 @@ A *number or hole* is an expression over integers and holes (`?tm`); a hole stan
 def primitives_page() -> str:
     """Return docs/primitives.md."""
     found = primitives.facts()
-    table = grid(("primitive", "does"), [[f"[`{f['name']}`](#{f['name']})", primitives.first_sentence(f["does"])] for f in found])
+    table = grid(("primitive", "does"), [[f"[`{f['name']}`](#{f['name']})", first_sentence(f["does"])] for f in found])
     return "\n".join([PRIMITIVES, *table, *[line for f in found for line in primitive(f)]]) + "\n"
 
 
@@ -94,7 +94,7 @@ def instructions_page() -> str:
     """Return docs/instructions.md."""
     found, machines = instructions.facts(None), instructions.machines()
     rows = [[f"[`{f['name']}`](#{f['name']})", f["pipe"], instructions.way(f), chips(f["chips"], f["without"]),
-             primitives.first_sentence(f["does"])] for f in found]
+             first_sentence(f["does"])] for f in found]
     table = grid(("instruction", "pipe", "from and to", "chips", "does"), rows)
     return "\n".join([INSTRUCTIONS, *table, *[line for f in found for line in instruction(f)], *timing(found, machines)]) + "\n"
 
@@ -113,8 +113,7 @@ def named(found: Sequence[str]) -> str:
 
 def instruction(f: Facts) -> list[str]:
     """Return the section of an instruction."""
-    operands = [[f"`{o['name']}`", "written" if o["written"] else "read", " or ".join(
-        f"{s}, at multiples of {a}" + " bytes" * a.isdigit() for s, a in o["align"].items())] for o in f["operands"]]
+    operands = [[f"`{o['name']}`", *instructions.operand(o)] for o in f["operands"]]
     fields = [[f"`{n['name']}`", instructions.limits(n), n["unit"], instructions.says(n)] for n in f["fields"]]
     limits = [f"- Refused: {text}." for text in f["together"]]
     moved = [f"- Bytes between GM and the core: `{f['gm_bytes']}`."] if f["gm_bytes"] else []

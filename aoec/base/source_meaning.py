@@ -5,8 +5,8 @@ annotations and positions. Local names become numbers. A name of the project sta
 depends on the hashes of all units that it refers to (colour refinement, as in Weisfeiler and Leman's test of graphs). The hash of the
 sources is that of all units in any order.
 
-Attributes and keywords are told apart by all that the project calls by that name: types are not known here. So the hash never misses a
-change of code, and may differ after a change that only renames an attribute.
+Attributes and keywords are told apart by all that the project calls by that name: types are not known here. So the hash may differ after a
+change that only renames an attribute. Assertions are left out with the rest, and so is a text of three words in a row without signs.
 """
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
+INIT = ".__init__"  # how the name of a package's source ends
 Ref = tuple[str, str]  # (module, name) of a unit; ("", name) of all members of that name
 PROSE = re.compile(r"[A-Za-z]{2,} [A-Za-z]+ [A-Za-z]{2,}")  # three words in a row ...
 CODE = re.compile(r"[\[\]{}=*+$<>]")  # ... and nothing that formulas have
@@ -33,31 +34,39 @@ class Unit:
     tokens: list[str | Ref] = field(default_factory=list)
 
 
-def hash_sources(sources: Mapping[str, str]) -> str:
-    """Return 16 hex digits for sources by module name. A package's name ends in ".__init__". SyntaxError where a text is no source."""
-    units = list(read_units(sources))
-    return _hash(sorted(_refine(units)))
+def hash_sources(sources: Mapping[str, str], modules: Iterable[str] | None = None) -> str:
+    """Return 16 hex digits for sources by module name, or for some modules of them with all that these import. A package's name ends in
+    ".__init__". SyntaxError where a text is no source."""
+    scopes = _read_scopes(sources)
+    chosen = scopes if modules is None else _reach(scopes, modules)
+    return _hash(sorted(_refine(list(_read_units(chosen)))))
 
 
-def imported_by(sources: Mapping[str, str], modules: Iterable[str]) -> dict[str, str]:
-    """Return those of the sources that are among the modules, or are imported by one of these, directly or not."""
-    names = {name.removesuffix(".__init__"): name for name in sources}
-    open_, found = [m.removesuffix(".__init__") for m in modules], set[str]()
+def imported_by(sources: Mapping[str, str], modules: Iterable[str]) -> set[str]:
+    """Return the names of those sources that are among the modules, or are imported by one of these, directly or not."""
+    found = _reach(_read_scopes(sources), modules)
+    return {name for name in sources if name.removesuffix(INIT) in found}
+
+
+def _read_scopes(sources: Mapping[str, str]) -> dict[str, _Scope]:
+    named = ((name, name.removesuffix(INIT), text) for name, text in sources.items())
+    return {module: _Scope(module, name != module, ast.parse(text)) for name, module, text in named}
+
+
+def _reach(scopes: Mapping[str, _Scope], modules: Iterable[str]) -> dict[str, _Scope]:
+    """Return the scopes of modules and of all that they import, sorted by name."""
+    open_, found = [m.removesuffix(INIT) for m in modules], set[str]()
     while open_:
         name = open_.pop()
-        if name in found or name not in names:
+        if name in found or name not in scopes:
             continue
         found.add(name)
-        scope = _Scope(name, names[name] != name, ast.parse(sources[names[name]]))
-        open_ += [m for module, inner in scope.imported.values() for m in (module, f"{module}.{inner}")]
-    return {names[n]: sources[names[n]] for n in sorted(found)}
+        open_ += [m for module, inner in scopes[name].imported.values() for m in (module, f"{module}.{inner}")]
+    return {name: scopes[name] for name in sorted(found)}
 
 
-def read_units(sources: Mapping[str, str]) -> Iterator[Unit]:
+def _read_units(scopes: Mapping[str, _Scope]) -> Iterator[Unit]:
     """Yield the units of all modules, their names resolved among these."""
-    trees = {name.removesuffix(".__init__"): ast.parse(text) for name, text in sources.items()}
-    packages = {name.removesuffix(".__init__") for name in sources if name.endswith(".__init__")}
-    scopes = {name: _Scope(name, name in packages, tree) for name, tree in trees.items()}
     members = {m for s in scopes.values() for m in s.members}
     for name, scope in scopes.items():
         part, last = 0, None  # of a statement that defines several names, the place of each
@@ -179,11 +188,9 @@ def _units_of(unit: Unit, node: ast.AST, names: _Names) -> Iterator[Unit]:
         of_inner = _names_of([inner])
         member = Unit("", of_inner[0] if of_inner else "", ["member", (unit.module, unit.name)])
         if isinstance(inner, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            before = len(member.tokens)
             _Writer(member, names).write(inner)
-            said = Unit(unit.module, "")
-            _Writer(said, names).write(inner)
-            unit.tokens.append("method" if not inner.name.startswith("__") else inner.name)
-            unit.tokens += said.tokens
+            unit.tokens += ["method" if not inner.name.startswith("__") else inner.name, *member.tokens[before:]]
             yield from _arguments_of(inner, ("", inner.name))
         else:
             member.tokens.append(f"field {at}")

@@ -379,7 +379,7 @@ def run_holes(options: Namespace) -> int:
 
 
 def _write_words(options: Namespace, found: list[dict[str, Any]], show: Callable[[list[dict[str, Any]]], str],
-          show_one: Callable[[dict[str, Any]], str]) -> int:
+                 show_one: Callable[[dict[str, Any]], str]) -> int:
     """0, after facts of words were written: all of them as a list, or the one that is asked for."""
     if options.name is None:
         write_text("-", as_json(found) if options.json else show(found))

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from aoec.base.files.memo import Memo, cache_folder
-from aoec.base.source_meaning import hash_sources, imported_by
+from aoec.base.source_meaning import hash_sources
 
 # packages that decide a modelled time: what is emitted, and how it is timed
 TIMING = ("aoec.ir", "aoec.ops", "aoec.primitives", "aoec.lowering", "aoec.simulate", "aoec.target", "aoec.kernels")
@@ -41,7 +41,7 @@ def model_sources() -> dict[str, str]:
 
 def version_of(sources: dict[str, str]) -> str:
     """Return the model version that sources have, of which some may not decide a time."""
-    return hash_sources(imported_by(sources, [name for name in sources if name.startswith(TIMING)]))
+    return hash_sources(sources, [name for name in sources if name.startswith(TIMING)])
 
 
 @lru_cache(maxsize=1)

@@ -11,6 +11,8 @@ from aoec.base.errors import ParseError
 from aoec.ir.graph.graph import Attribute
 
 Numbers = Mapping[str, Attribute]
+IMAGE = ("n", "c", "h", "w")  # sizes of an image
+WINDOW = {"stride": 1, "pad": 0, "dilation": 1}  # of a window, where a call does not say them
 
 
 @dataclass(frozen=True)
@@ -78,11 +80,14 @@ def rows(count: int = 1, numbers: tuple[str, ...] = (), flags: tuple[str, ...] =
     return Sizes(("m", "n"), make, flags=flags, numbers=numbers)
 
 
-def images(attributes: Numbers | None = None) -> Sizes:
+def images() -> Sizes:
     """Return the rule of an operator over one image."""
-    def make(call: Call) -> Made:
-        return Made((Argument("x", call.dtype, call.of("n", "c", "h", "w")),), attributes or {})
-    return Sizes(("n", "c", "h", "w"), make)
+    return Sizes(IMAGE, lambda call: Made((image(call),)))
+
+
+def image(call: Call) -> Argument:
+    """Return the image `x` of a call."""
+    return Argument("x", call.dtype, call.of(*IMAGE))
 
 
 def windows(call: Call) -> dict[str, Attribute]:
@@ -91,10 +96,6 @@ def windows(call: Call) -> dict[str, Attribute]:
     if min(s[i] + 2 * s["pad"] - s["dilation"] * (s[k] - 1) for i, k in (("h", "kh"), ("w", "kw"))) < 1:
         raise ParseError(f"the window {s['kh']}x{s['kw']} does not fit the image {s['h']}x{s['w']} with pad {s['pad']}", source="operator")
     return {"stride": (s["stride"],) * 2, "pad": (s["pad"],) * 4, "dilation": (s["dilation"],) * 2}
-
-
-WINDOW = {"stride": 1, "pad": 0, "dilation": 1}
-IMAGE = ("n", "c", "h", "w")
 
 
 def bias(call: Call, size: int) -> tuple[Argument, ...]:

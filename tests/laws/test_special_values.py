@@ -39,7 +39,7 @@ TRUTHS = {"IsNaN", "IsInf", "Equal", "Less", "LessOrEqual", "Greater", "GreaterO
 KNOWN: dict[str, Callable[..., np.ndarray]] = {
     "Sin": lambda x: np.abs(x) > 1e5, "Cos": lambda x: np.abs(x) > 1e5, "Tan": lambda x: np.abs(x) > 1e4, "Gelu": lambda x: x == -np.inf,
     "Clip": lambda x: x == np.inf, "Mod": lambda a, b: np.abs(a.astype(np.float64) / b) >= 2.0**48,
-    "Mean": lambda a, b: ~np.isfinite(a + b)}
+    "Mean": lambda a, b: np.isfinite(a) & np.isfinite(b) & ~np.isfinite(a + b)}
 OF_HALVES = KNOWN | {"Softplus": lambda x: x > 11, "Sign": np.isnan}
 CLOSE = 3e-5  # of a result: what the worst function (a power) states
 LEAST = 1e-7  # of results near 0

@@ -166,7 +166,7 @@ def sources(root: Path) -> Sources:
 
 def change(fault: Fault, root: Path) -> Change:
     """Return what a fault changes in a checkout: a data file by its text, else sources. MisfitError where that is not there once."""
-    if fault.where.endswith(".py") or "/" not in fault.where:
+    if "/" not in fault.where:
         return sources(root).change(fault)
     path = root / fault.where
     text = path.read_text("utf-8") if path.exists() else ""

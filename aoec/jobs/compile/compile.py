@@ -37,6 +37,7 @@ from aoec.jobs.compile.say import Quiet, Voice
 from aoec.jobs.compile.verified import verified
 from aoec.jobs.events import Events, stream
 from aoec.jobs.stages import dump
+from aoec.jobs.stages.stage import Stage
 from aoec.jobs.tune import counts
 from aoec.jobs.tune.baseline import baseline
 from aoec.jobs.tune.budget import Until
@@ -55,13 +56,13 @@ from aoec.target.machine import Machine
 NAMED = 8  # nodes in a sentence
 
 
-def finish(stages: Sequence[dump.Stage], machine: Machine, options: Namespace, voice: Voice, source: Source | None = None) -> int:
+def finish(stages: Sequence[Stage], machine: Machine, options: Namespace, voice: Voice, source: Source | None = None) -> int:
     """`finished`, with what becomes of it as events."""
     with stream(options.events) as events:
         return finished(stages, machine, options, voice, events, source)
 
 
-def finished(stages: Sequence[dump.Stage], machine: Machine, options: Namespace, voice: Voice, events: Events,
+def finished(stages: Sequence[Stage], machine: Machine, options: Namespace, voice: Voice, events: Events,
              source: Source | None) -> int:
     """Everything from an imported graph, or from wherever a dump is entered again, to the written model and its table; of several gears
     each is a stage, and what they have in common is done once. `source`: the ONNX model, which may carry schedules."""
@@ -137,7 +138,7 @@ def compiled(parts: Sequence[str], voice: Voice) -> None:
             kernels.wait(parts, line)
 
 
-def grouped(stage: dump.Stage, machine: Machine, options: Namespace, voice: Voice, pool: models.Pool | None) -> Ready:
+def grouped(stage: Stage, machine: Machine, options: Namespace, voice: Voice, pool: models.Pool | None) -> Ready:
     """A stage with its model fused, in slices where that is asked for, and lowered; UnsupportedError for what --no-host forbids."""
     if (options.slices.regions or options.slices.plan == "search") and (stage.funcs or stage.traces):
         raise CheckError(f"--slices cuts a model, or the fused graph of a dump: enter it at --from fuse, not {stage.start}")
@@ -285,7 +286,7 @@ def refuse_host(graph: Graph, reasons: dict[str, str]) -> None:
         raise UnsupportedError(f"{plural(len(found), 'node')} would run on the host, which --no-host forbids: {named}{more}")
 
 
-def fused(stage: dump.Stage, machine: Machine, voice: Voice, pool: models.Pool | None,
+def fused(stage: Stage, machine: Machine, voice: Voice, pool: models.Pool | None,
           regions: slices.Asked = ()) -> tuple[Model, dict[str, Func]]:
     """The model in layouts and groups, `regions` of these in slices, with their funcs by group; groups that cannot be lowered go to the
     host, and that is said."""
@@ -295,7 +296,7 @@ def fused(stage: dump.Stage, machine: Machine, voice: Voice, pool: models.Pool |
     return Model(stage.name, stage.precision, graph, weights, stage.inputs, stage.outputs), {**funcs, **stage.funcs}
 
 
-def laid_out(stage: dump.Stage, machine: Machine, pool: models.Pool | None) -> tuple[Graph, Weights]:
+def laid_out(stage: Stage, machine: Machine, pool: models.Pool | None) -> tuple[Graph, Weights]:
     """The graph in layouts and groups, with its constants; a stage's own where it has groups."""
     if stage.graph.groups:
         return stage.graph, stage.weights
@@ -309,7 +310,7 @@ def scheduled(plan: list[Task], solved: dict[str, Solved], model: Model, reasons
     return [t for t in plan if t.group.name in solved], replace(model, graph=on_host(model.graph, reasons))
 
 
-def chosen(plan: list[Task], solved: dict[str, Solved], machine: Machine, stage: dump.Stage) -> list[Choice]:
+def chosen(plan: list[Task], solved: dict[str, Solved], machine: Machine, stage: Stage) -> list[Choice]:
     """Each task with its schedules made real, equal tasks sharing them; programs of a dump stand in for emitted ones."""
     made: dict[tuple[str, str, str], Schedule] = {}
     trusts: dict[tuple[str, str, int], Trust | None] = {}

@@ -278,7 +278,7 @@ def attempt(task: Task, machine: Machine, order: Order, noted: Search | None = N
         p = problem(task.func, machine, task.state)
         with noted.answers() if noted else p.answers as p.answers:
             first, found = search_problem(p, order, order.starts.get(task.func_key, ()), lambda so_far: hear(best_key, so_far),
-                                    budget or order.budget)
+                                          budget or order.budget)
         best_trace = show(p.trace(found.best))
         if not task.own:
             schedule_legal(task.func, best_trace, machine)
@@ -305,7 +305,7 @@ def attempt(task: Task, machine: Machine, order: Order, noted: Search | None = N
 
 
 def search_problem(p: Problem, order: Order, known: Sequence[str], tell: Callable[[SoFar], None],
-             budget: Budget | Share) -> tuple[Outcome, Outcome]:
+                   budget: Budget | Share) -> tuple[Outcome, Outcome]:
     """(the default, the best that was found and how far it holds); `known`: schedules to begin with."""
     first = start(p)
     if isinstance(budget, Share):

@@ -7,8 +7,7 @@ from heapq import nsmallest
 
 import numpy as np
 
-from aoec.jobs.tune import trust
-from aoec.jobs.tune.trust import CONFIRMS, Trust, ticks_on
+from aoec.jobs.tune.trust import CONFIRMS, Trust, seeded, ticks_on
 from aoec.jobs.tune.tuning import Outcome, Problem
 from aoec.search.space.grid import NEVER, Candidate
 
@@ -27,8 +26,8 @@ def weighed(p: Problem, found: Outcome, robust: bool) -> Outcome:
     pick = most_robust(ticks, default, nominal) if robust else ten.index(found.best)
     if pick is None:
         return replace(found, best=found.default, ticks=found.default_ticks, proof="")
-    held = Trust(tuple(map(int, default)), tuple(map(int, ticks[:, pick])))
-    return replace(found, best=ten[pick], ticks=nominal[pick], proof=found.proof if ten[pick] == found.best else "", trust=held)
+    trust = Trust(tuple(map(int, default)), tuple(map(int, ticks[:, pick])))
+    return replace(found, best=ten[pick], ticks=nominal[pick], proof=found.proof if ten[pick] == found.best else "", trust=trust)
 
 
 def leaders(p: Problem, found: Outcome) -> list[Candidate]:
@@ -42,7 +41,7 @@ def leaders(p: Problem, found: Outcome) -> list[Candidate]:
 
 def again(p: Problem, candidates: Sequence[Candidate]) -> np.ndarray:
     """Ticks [machine, candidate]; each sketch is timed once, with its candidates as rows."""
-    out = np.full((len(trust.seeded(p.machine)), len(candidates)), NEVER, np.int64)
+    out = np.full((len(seeded(p.machine)), len(candidates)), NEVER, np.int64)
     for grid, places, columns in p.space.slabs(candidates):
         out[:, places] = ticks_on(p.sketches[grid].encoded, p.machine, columns, p.state)
     return out

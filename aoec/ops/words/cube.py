@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from aoec.ops.declare import Attributes, Op, Shape, broadcast, names, numbers, tensor
-from aoec.ops.sizes import IMAGE, WINDOW, Argument, Call, Made, Sizes, bias, windows
+from aoec.ops.sizes import IMAGE, WINDOW, Argument, Call, Made, Sizes, bias, image, windows
 from aoec.ops.words.layout import unpack_conv
 
 
@@ -157,8 +157,7 @@ def _sized_matmul(call: Call) -> Made:
 
 def _sized_conv(call: Call) -> Made:
     weight = Argument("w", call.dtype, call.of("co", "c", "kh", "kw"), True)
-    image = Argument("x", call.dtype, call.of(*IMAGE))
-    return Made((image, weight, *bias(call, call.sizes["co"])), {**windows(call), "group": 1}, call.result)
+    return Made((image(call), weight, *bias(call, call.sizes["co"])), {**windows(call), "group": 1}, call.result)
 
 
 OPS = (

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from aoec.ops.declare import Attributes, Op, Shape
-from aoec.ops.sizes import IMAGE, WINDOW, Argument, Call, Made, Sizes, images, windows
+from aoec.ops.sizes import IMAGE, WINDOW, Call, Made, Sizes, image, images, windows
 
 _PARAMS = ("kernel_h, kernel_w, stride_h, stride_w, pad_top, pad_left, pad_bottom, pad_right, dilation_h, dilation_w, "
            "kh: kernel_h, kw: kernel_w")
@@ -57,7 +57,7 @@ def _global_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
 
 
 def _sized_pool(call: Call) -> Made:
-    return Made((Argument("x", call.dtype, call.of(*IMAGE)),), {"kernel": call.of("kh", "kw"), **windows(call)})
+    return Made((image(call),), {"kernel": call.of("kh", "kw"), **windows(call)})
 
 
 OPS = (

@@ -138,9 +138,14 @@ def way(f: Facts) -> str:
 
 
 def operand_lines(f: Facts) -> list[str]:
-    rows = [(f"  {o['name']}", "written" if o["written"] else "read", " or ".join(f"{s}, at multiples of {a}" + " bytes" * a.isdigit()
-             for s, a in o["align"].items())) for o in f["operands"]]
+    rows = [(f"  {o['name']}", *operand(o)) for o in f["operands"]]
     return ["operands:", *aligned(rows), f"  dtypes: {f['dtypes']}"]
+
+
+def operand(o: Facts) -> tuple[str, str]:
+    """Return whether an operand is written or read, and where it may lie."""
+    places = [f"{scope}, at multiples of {align}" + " bytes" * align.isdigit() for scope, align in o["align"].items()]
+    return "written" if o["written"] else "read", " or ".join(places)
 
 
 def limits(n: Facts) -> str:
