@@ -6,27 +6,24 @@
 from __future__ import annotations
 
 import warnings
-from argparse import Namespace
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import wraps
+from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Union
+from typing import Any, ParamSpec, TypeVar
 
 from aoec.artifact.artifact import load_gears
 from aoec.artifact.compiled import Port
-from aoec.bank.place import chosen
 from aoec.base.errors import CheckError
-from aoec.base.files.files import check_apart, check_folder, check_writable
-from aoec.base.precision import SPELLINGS
-from aoec.base.regions import asked
-from aoec.jobs.compile.begin import compile_model, compile_proto
+from aoec.jobs.compile.begin import compile_model
 from aoec.jobs.compile.gears import Dispatch, common_shape
-from aoec.jobs.compile.say import Silence
 from aoec.jobs.run.run import check_programs, modelled
+from aoec.jobs.voice import Silence
 from aoec.ops import typed
-
-if TYPE_CHECKING:
-    from onnx import ModelProto
+from aoec.options.compile import CompileOptions
+from aoec.options.option import Options
+from aoec.options.output_check import check_outputs
 
 
 @dataclass(frozen=True)
@@ -99,49 +96,39 @@ def _described(p: Port, shape: list[int | str | None]) -> NodeArg:
     return NodeArg(p.name, [None if d == "?" else d for d in element[1] or ()], f"tensor({element[0]})")
 
 
-def compile(model: Union[str, Path, ModelProto], output: str | Path | None = None, *, target: str | None = None, tune: bool = False,
-            input_shape: Mapping[str, Sequence[int]] | None = None, dynamic_batch: Sequence[int] = (),
-            dynamic_dims: Sequence[Sequence[int]] = (), precision: str = "fp16", budget: int = 2000,
-            search: str = "portfolio", seed: int = 0, robust: bool = False, metric: str = "latency", bank: str | Path | None = None,
-            verify: bool | None = None, jobs: int = 1, no_host: bool = False, dump: str | Path | None = None,
-            repeat: bool = False, frozen: bool = False, resume: bool = False, results: str | Path | None = None,
-            only: str | None = None, slices: str = "bank", start: str = "import", report: str | Path | None = None,
-            ops: str | Path | Sequence[str | Path] = (), base: str | Path | None = None, embed: str | Path | None = None,
-            effort: str | None = None, until: Mapping[str, float] | None = None, events: str | Path | None = None,
-            seconds: float | None = None, counts: str | Path | None = None) -> Session:
+P = ParamSpec("P")
+SomeOptions = TypeVar("SomeOptions", bound=Options)
+R = TypeVar("R")
+
+
+def takes(make: Callable[P, SomeOptions]) -> Callable[[Callable[[SomeOptions], R]], Callable[P, R]]:
+    """Makes a function of options one that takes the fields of these options, by name and type."""
+    def wrap(function: Callable[[SomeOptions], R]) -> Callable[P, R]:
+        @wraps(function)
+        def call(*words: P.args, **fields: P.kwargs) -> R:
+            return function(make(*words, **fields))
+        vars(call)["__signature__"] = signature(make).replace(return_annotation="Session")
+        return call
+    return wrap
+
+
+@takes(CompileOptions)
+def compile(options: CompileOptions) -> Session:
     """The compiled model, written to `output` (default: `<model>.aoec` in the current folder) and ready to run.
 
-    The options are those of `aoec compile`: `dynamic_batch=[1, 8]`, or `input_shape={"x": (-1, 3, -1, -1)}` with
-    `dynamic_dims=[(1, 224, 224), (8, 448, 448)]`, compile for several shapes. `budget` is a number of trials for each group;
-    `seconds` in its place is the time of all searches together, and `counts` the file in which such a run said what it searched;
-    `until={"gain": 10, "gap": 5}` ends the search of a group as soon as it is so many per cent faster, or so near its bound;
-    `ops` are files of operators of your own; `slices` are regions, as "g3..g12/4", "auto", "none", or what the "bank" has kept.
-    `model` is an ONNX file, a folder that a dump was written to, or a model at hand. `jobs` above 1 starts processes that import the
-    calling script again, which must then do nothing outside `if __name__ == "__main__"`. An AoecError says what is wrong; CheckError where
-    values differ from the reference.
+    The options are those of `aoec compile` (aoec/options/compile.py says what each is): `dynamic_batch=[1, 8]`, or
+    `input_shape={"x": (-1, 3, -1, -1)}` with `dynamic_dims=[(1, 224, 224), (8, 448, 448)]`, compile for several shapes. `budget` is a
+    number of trials for each group; `seconds` in its place is the time of all searches together, and `counts` the file in which such a run
+    said what it searched. `until={"gain": 10, "gap": 5}` ends the search of a group as soon as it is so many per cent faster, or so near
+    its bound. `ops` are files of operators of your own. `slices` are regions, as "g3..g12/4", "auto", "none", or what the "bank" has kept.
+    `model` is an ONNX file, a folder that a dump was written to, or a model at hand. `jobs` (1 unless given) above 1 starts processes that
+    import the calling script again, which must then do nothing outside `if __name__ == "__main__"`. An AoecError says what is wrong;
+    CheckError where values differ from the reference.
     """
-    proto = None if isinstance(model, (str, Path)) else model
-    name = proto.graph.name or "model" if proto is not None else str(model)
-    out = str(output) if output is not None else Path(name).absolute().stem + ".aoec"
-    for path in filter(None, (out, embed, events)):
-        check_writable(str(path))
-    read = [str(p) for p in (None if proto is not None else name, bank, base, counts) if p]
-    check_apart([str(p) for p in (out, embed, events) if p], read)
-    for folder in filter(None, (dump, report)):
-        check_folder(str(folder))
-    mode = SPELLINGS.get(precision, precision)
-    options = Namespace(
-        model=name, output=out, target=target, tune=tune, precision=mode, search=search, seed=seed, robust=robust, metric=metric,
-        input_shape=[(n, tuple(s)) for n, s in (input_shape or {}).items()], dynamic_batch=tuple(dynamic_batch),
-        dynamic_dims=tuple(map(tuple, dynamic_dims)), bank=chosen(str(bank) if bank else None), base=str(base or ""), verify=verify,
-        budget=("trials", budget), seconds=seconds, counts=str(counts) if counts else None, jobs=jobs,
-        dump=str(dump) if dump else None, start=start,
-        json=True, no_host=no_host, repeat=repeat, frozen=frozen, resume=resume, results=str(results) if results is not None else None,
-        effort=effort, until=tuple((until or {}).items()), events=str(events) if events else None, lowered=None,
-        only=only, slices=asked(slices), job="opat", report=str(report) if report else None, embed=str(embed) if embed else None,
-        ops=[str(o) for o in ([ops] if isinstance(ops, (str, Path)) else ops)])
+    options = replace(options, jobs=options.jobs or 1, json=True, progress=False)
+    check_outputs(options)
+    options.check()
     voice = Silence()
-    code = compile_proto(proto, options, voice) if proto is not None else compile_model(options, voice)
-    if code:
+    if compile_model(options, voice):
         raise CheckError(f"wrong values: {'; '.join(voice.faults)}")
-    return Session(out, voice.facts)
+    return Session(options.path, voice.facts)

@@ -26,15 +26,18 @@ from unittest.mock import patch
 HERE = str(Path(__file__).resolve())
 sys.path.insert(0, str(Path(HERE).parents[1]))
 
-from aoec.cli.options import DEFAULT_TARGET  # noqa: E402
+from aoec.options.shared import DEFAULT_TARGET  # noqa: E402
 
 # steps of a compile: (module, function) -> what it is called here, in the order in which they come
 STEPS = {
     ("aoec.jobs.compile.begin", "imported"): "import", ("aoec.jobs.compile.models", "fused"): "layouts and groups",
-    ("aoec.jobs.compile.compile", "placed"): "lower", ("aoec.jobs.compile.compile", "tasks"): "memory states",
-    ("aoec.jobs.compile.compile", "solve"): "bank and search", ("aoec.jobs.compile.compile", "chosen"): "programs and trust",
-    ("aoec.jobs.compile.compile", "whole"): "whole model", ("aoec.jobs.compile.verified", "verify"): "verify",
-    ("aoec.jobs.compile.compile", "write"): "artifact", ("aoec.report.table", "print_table"): "table",
+    ("aoec.jobs.compile.steps.group_model", "placed"): "lower", ("aoec.jobs.compile.steps.group_model", "tasks"): "memory states",
+    ("aoec.jobs.compile.steps.search_groups", "solve"): "bank and search",
+    ("aoec.jobs.compile.steps.assemble", "choose_programs"): "programs and trust",
+    ("aoec.jobs.compile.steps.assemble", "whole"): "whole model",
+    ("aoec.jobs.compile.steps.check_values", "verify"): "verify",
+    ("aoec.jobs.compile.compile", "write"): "artifact",
+    ("aoec.report.table", "print_table"): "table",
 }
 Taken = tuple[float, float]  # CPU seconds of all threads, and seconds by the clock
 

@@ -5,7 +5,6 @@ itself, 130 interrupted.
 """
 from __future__ import annotations
 
-import argparse
 import contextlib
 import errno
 import io
@@ -16,9 +15,14 @@ import sys
 import traceback
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 from aoec.base.errors import AoecError
 from aoec.base.files.files import reason, say
+
+if TYPE_CHECKING:
+    from aoec.cli.command import Command
+    from aoec.options.option import Options
 
 LONGEST_WORD = 400  # characters of a message without a space between them
 LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD + 60},}}")
@@ -28,22 +32,23 @@ EXIT_BAD_INPUT, EXIT_FAULT, EXIT_INTERRUPTED, EXIT_CLOSED_PIPE = 2, 70, 130, 141
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit code of one command; no exception leaves it, and what went wrong is one sentence on standard error."""
     open_streams()
-    from aoec.cli.arguments import parser
+    from aoec.cli.parser import parse
     words = list(sys.argv[1:] if argv is None else argv)
-    options = argparse.Namespace(traceback=False)
+    options, traceback_wanted = None, "--traceback" in words
     try:
         try:
-            options = parser().parse_args(words[:1] if words[:1] in (["aoe"], ["atc"]) else words)
+            vendor = words[:1] in (["aoe"], ["atc"])  # whose options are their own
+            command, options = parse(words[:1] if vendor else words, words[1:])
         except SystemExit as e:  # argparse: 0 after --help and --version, 2 after a message
             say("")
             return int(e.code or 0)
-        options.words = words[1:]  # of aoe and atc, whose options are their own
-        return run(options)
+        return run(command, options)
     except BrokenPipeError:
         quiet_stdout()
         return EXIT_CLOSED_PIPE
-    except KeyboardInterrupt:
-        return fail(EXIT_INTERRUPTED, f"interrupted; {kept(options)}")
+    except KeyboardInterrupt as e:
+        left = str(e) or (options.left_behind() if options else "nothing was written")
+        return fail(EXIT_INTERRUPTED, f"interrupted; {left}")
     except AoecError as e:
         return fail(EXIT_BAD_INPUT, f"error: {in_full(e, words)}")
     except MemoryError:
@@ -51,9 +56,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as e:
         return fail(EXIT_BAD_INPUT, f"error: {e.filename or 'the system'}: {reason(e)}")
     except Exception as e:
-        if options.traceback:
+        if traceback_wanted:
             traceback.print_exc()
-        hint = "" if options.traceback else "; please report it with the output of: aoec --traceback " + " ".join(words)
+        hint = "" if traceback_wanted else "; please report it with the output of: aoec --traceback " + " ".join(words)
         return fail(EXIT_FAULT, f"internal fault: {type(e).__name__}: {first_line(e)}{hint}")
 
 
@@ -80,13 +85,13 @@ def open_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def run(options: argparse.Namespace) -> int:
-    """The exit code of the command chosen; output that is still buffered is written here, where a closed pipe is expected."""
-    if getattr(options, "most_steps", None):
+def run(command: Command[Any], options: Options) -> int:
+    """Runs a command and returns its exit code. Output that is still buffered is written here, where a closed pipe is expected."""
+    from aoec.options.shared import StepLimit
+    if isinstance(options, StepLimit) and options.most_steps:
         from aoec.base.process.stop import allow
         allow(options.most_steps)
-    from aoec.cli.commands import run_command
-    code = run_command(options)
+    code = command.start(options)
     say("")
     return code
 
@@ -102,15 +107,6 @@ def fail(code: int, message: str) -> int:
 def shortened(message: str) -> str:
     """Return the message, in which words out of files are not longer than a path may be shown."""
     return LONG_WORD.sub(lambda found: f"{found[0][:LONGEST_WORD]}[... {len(found[0]) - LONGEST_WORD:,} more characters]", message)
-
-
-def kept(options: argparse.Namespace) -> str:
-    """What an interrupted command leaves behind, in words."""
-    if getattr(options, "uses_bank", False) and not hasattr(options, "kept"):
-        from aoec.cli.commands import bank_path
-        if (bank := bank_path(options)).exists():
-            return f"schedules found so far are kept in the bank {bank}; the same command with --resume goes on from there"
-    return getattr(options, "kept", "nothing was written")
 
 
 def in_full(error: AoecError, words: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import IO, Any
 
 
@@ -34,7 +35,7 @@ class Events:
 
 
 @contextmanager
-def stream(path: str | None) -> Iterator[Events]:
+def stream(path: str | Path | None) -> Iterator[Events]:
     """The events of a job to a file, or to standard output (`-`); the last says how it ended, whatever ends it but a kill."""
     with nullcontext(sys.stdout if path else None) if path in ("-", None) else open(path, "w", encoding="utf-8") as file:
         events = Events(file)

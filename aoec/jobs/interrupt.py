@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from multiprocessing import active_children, parent_process
 
 _noted = threading.Event()
@@ -16,22 +17,30 @@ def asked() -> bool:
     return _noted.is_set()
 
 
+@dataclass
+class Noted:
+    """What a noted Ctrl-C leaves, in words; "" where the command's options say it."""
+
+    left_behind: str = ""
+
+
 @contextmanager
-def noted() -> Iterator[None]:
+def noted() -> Iterator[Noted]:
     """The first Ctrl-C inside is only noted, a second one interrupts at once; at the end a noted one is raised after all."""
+    found = Noted()
     if threading.current_thread() is not threading.main_thread():  # signals are the main thread's
-        yield
+        yield found
         return
     _noted.clear()
     before = signal.signal(signal.SIGINT, _note_once)
     try:
-        yield
+        yield found
     finally:
         signal.signal(signal.SIGINT, before)
         was_asked = asked()
         _noted.clear()  # a job of another thread, or a later one, is not asked
     if was_asked:
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt(*filter(None, [found.left_behind]))
 
 
 @contextmanager

@@ -12,7 +12,6 @@ import struct
 import subprocess
 import sys
 import time
-from argparse import Namespace
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -20,6 +19,7 @@ from pathlib import Path
 from aoec.base.process.kernel_cache import kernel_sources
 from aoec.jobs.doctor import cores, kernel_cache
 from aoec.jobs.progress import Line, unseen
+from aoec.options.compile import CompileOptions
 
 # part (aoec/simulate/compile_kernels.py) -> kernels that it compiles: module and function. Parts that take longer come first
 TIMES = {"walk": (("timeline", "walk"), ("columns", "fill")), "rows": (("timeline", "find_rows"),)}
@@ -33,11 +33,9 @@ _queue: list[str] = []
 _running: dict[str, subprocess.Popen[bytes]] = {}
 
 
-def values_needed(options: Namespace) -> bool:
-    """Whether a job checks values, and so needs the kernels that run programs: as its user says, else where schedules are searched. A job
-    without such options checks none."""
-    verify = getattr(options, "verify", None)
-    return bool(verify if verify is not None else getattr(options, "tune", False))
+def values_needed(options: CompileOptions) -> bool:
+    """Whether a job checks values, and so needs the kernels that run programs: as its user says, else where schedules are searched."""
+    return options.tune if options.verify is None else options.verify
 
 
 def missing(parts: Sequence[str]) -> list[str]:

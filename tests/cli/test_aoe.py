@@ -13,10 +13,10 @@ import pytest
 from aoec import cli
 from aoec.base.errors import AoecError
 from aoec.cli.vendor import aoe
-from aoec.cli.vendor.aoe import parse
+from aoec.cli.vendor.aoe_line import parse
 from aoec.cli.vendor.aoe_words import WORDS, Use
 from aoec.frontend.zoo import mlp_softmax
-from aoec.jobs.compile import opat
+from aoec.jobs.results import opat_file as opat
 from tests.jobs.small import poor_defaults
 from tests.oracle.schemas import faults
 

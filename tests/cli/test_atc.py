@@ -21,10 +21,10 @@ import aoec
 from aoec import cli
 from aoec.bank.bank import Bank
 from aoec.base.errors import AoecError
-from aoec.cli import commands
 from aoec.cli.vendor import atc
 from aoec.cli.vendor.atc_words import NOT_ATC, VALUES, WORDS
 from aoec.cli.vendor.vendor_words import Use
+from aoec.jobs.compile import begin
 from tests.cli.test_aoe import OPERATORS, VARIABLES
 
 pytestmark = pytest.mark.usefixtures("few")
@@ -269,7 +269,7 @@ def test_banks_are_asked_in_the_order_of_atc(place: Path, monkeypatch: pytest.Mo
 def test_the_real_one_runs_with_the_delivered_bank(place: Path, capsys: pytest.CaptureFixture[str],
                                                    monkeypatch: pytest.MonkeyPatch) -> None:
     """Its options are those of the line that is shown, its exit code is passed on, and ours does not speak in its place."""
-    monkeypatch.setattr(commands, "run_compile", lambda options: 0)
+    monkeypatch.setattr(begin, "compile_model", lambda options: 0)
     path, bank = real(place, 'echo "real atc speaks"; exit 7'), delivered(place / "to the board")
     monkeypatch.setenv("TUNE_BANK_PATH", str(place / "elsewhere"))
     words = ["atc", *LINE, "--aoe_mode=1", "--op_compiler_cache_mode=enable", "--input_shape=data:4,40", f"--exec={bank}"]
@@ -307,9 +307,9 @@ def test_ctrl_c_and_signals(rest: str, code: int, place: Path) -> None:
     """Ctrl-C to us alone reaches it, and nothing is left running; where a signal ended it, the code is that of shells."""
     real(place, rest)
     bank = delivered(place / "d")
-    program = ("import signal, sys\nfrom aoec.cli import commands, main\nfrom aoec.cli.vendor import atc_exec\n"
+    program = ("import signal, sys\nfrom aoec.cli import main\nfrom aoec.cli.vendor import atc_exec\nfrom aoec.jobs.compile import begin\n"
                "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # what runs in the background of a shell ignores it
-               "atc_exec.TOLD_S, commands.run_compile = 0.1, lambda options: 0\n"
+               "atc_exec.TOLD_S, begin.compile_model = 0.1, lambda options: 0\n"
                f"sys.exit(main({['atc', *LINE, f'--exec={bank}']!r}))")
     child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     until = time.monotonic() + 120

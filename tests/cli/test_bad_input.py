@@ -14,8 +14,8 @@ from onnx import TensorProto, helper
 
 from aoec import cli
 from aoec.base.files import arrays
-from aoec.cli import outputs
 from aoec.frontend.zoo import mlp_softmax
+from aoec.options import output_check
 
 GOOD = {
     "func": "func f(X: fp16[64]) -> (Y: fp16[64]) {\n  for i in 64 {\n    add: Y[i] = X[i] + 1.0\n  }\n}\n",
@@ -263,7 +263,7 @@ def test_what_is_read_is_not_written_over(words: list[str], lost: str, refusals:
 def test_a_schedule_may_lie_where_nothing_can_be_written(refusals: Refusals, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is read: only of simulate --trace is a file to write."""
     asked: list[str] = []
-    monkeypatch.setattr(outputs, "check_writable", lambda path: asked.append(path))
+    monkeypatch.setattr(output_check, "check_writable", lambda path: asked.append(path))
     folder = refusals.folder
     assert cli.main(["schedule", str(folder / "func"), "--with", str(folder / "trace"), "-o", str(folder / "out.tir")]) == 0
     assert asked == [str(folder / "out.tir")]

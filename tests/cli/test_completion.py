@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from aoec import cli
-from aoec.cli.arguments import SHELLS, parser
-from aoec.cli.bank import ACTIONS
+from aoec.cli.commands import bank
+from aoec.cli.commands.completion import SHELLS
+from aoec.cli.parser import parser
 from aoec.cli.vendor.aoe_words import WORDS as AOE_WORDS
 from aoec.cli.vendor.vendor_words import Use
 
@@ -39,7 +40,7 @@ def completed(script: Path, *words: str) -> set[str]:
 
 
 @pytest.mark.parametrize("words, offered", [
-    (["comp"], {"compile", "completion"}), (["completion", ""], set(SHELLS)), (["bank", ""], set(ACTIONS)),
+    (["comp"], {"compile", "completion"}), (["completion", ""], set(SHELLS)), (["bank", ""], {a.name for a in bank.COMMAND.actions}),
     (["compile", "--tu"], {"--tune"}), (["compile", "mod"], {"model.onnx"}), (["compile", "model.onnx", "--report", ""], {"made"}),
     (["compile", "--effort", ""], {"none", "quick", "full"}), (["compile", "--target", "Ascend310P"], {"Ascend310P3"}),
     (["compile", "--target", "m"], {"model.onnx", "made"}), (["targets", "show", "Ascend910_938"], {"Ascend910_9382"}),
@@ -81,5 +82,5 @@ def test_without_shtab_one_line_says_what_is_missing(monkeypatch: pytest.MonkeyP
 
 
 def test_nothing_of_it_is_imported_by_other_commands() -> None:
-    code = "import sys\nfrom aoec.cli import main\nmain(['targets'])\nassert not {'shtab', 'aoec.cli.completion'} & set(sys.modules)"
+    code = "import sys\nfrom aoec.cli import main\nmain(['targets'])\nassert not {'shtab', 'aoec.cli.completion_script'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

@@ -41,7 +41,7 @@ def command(*words: str) -> list[str]:
 
 def test_the_first_lines_come_within_two_seconds_and_before_anything_heavy(folder: Path) -> None:
     """The bound is 6 s here, for machines that are busy; what is imported until then is what keeps it at two."""
-    code = ("import sys\nfrom aoec import cli\nfrom aoec.jobs.compile.say import Voice\n"
+    code = ("import sys\nfrom aoec import cli\nfrom aoec.jobs.voice import Voice\n"
             "real = Voice.bank_at\n"
             "def stop(self, path):\n"
             "    real(self, path)\n"

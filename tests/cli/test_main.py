@@ -5,14 +5,17 @@ import json
 import os
 import subprocess
 import sys
-from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
 from aoec import cli
 from aoec.base.errors import CheckError, ParseError, UnsupportedError
-from aoec.cli import arguments, commands, in_full
+from aoec.cli import in_full
+from aoec.cli.command import Command, all_commands
+from aoec.cli.parser import parse
+from aoec.options.compile import CompileOptions
+from aoec.options.shared import HoleOptions
 
 COMMANDS = ("compile", "run", "demo", "import", "fuse", "lower", "schedule", "emit", "simulate", "search", "targets", "bank", "doctor")
 
@@ -34,7 +37,7 @@ def test_help_names_every_command_and_is_quick() -> None:
 def test_every_command_has_help_and_a_function(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([command, "--help"]) == 0
     assert f"aoec {command}" in capsys.readouterr().out
-    assert callable(getattr(commands, f"run_{command}"))
+    assert command in [c.name for c in all_commands()]
 
 
 @pytest.mark.parametrize("words, usage", [
@@ -99,25 +102,25 @@ def test_a_command_that_is_a_choice_of_others_shows_them(words: list[str], liste
 ])
 def test_every_failure_has_its_code_and_sentence(
         error: BaseException, code: int, text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def fail(_: Namespace) -> int:
+    def fail(*_: object) -> int:
         raise error
-    monkeypatch.setattr(commands, "run_doctor", fail)
+    monkeypatch.setattr(Command, "start", fail)
     monkeypatch.setattr(cli, "quiet_stdout", lambda: None)
     assert cli.main(["doctor"]) == code
     assert capsys.readouterr().err == text
 
 
 def test_traceback_on_demand(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(commands, "run_doctor", lambda _: 1 // 0)
+    monkeypatch.setattr(Command, "start", lambda *_: 1 // 0)
     assert cli.main(["--traceback", "doctor"]) == 70
     assert "Traceback (most recent call last)" in capsys.readouterr().err
 
 
 def test_interrupted_search_says_what_is_kept(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """Before there is a bank it is nothing."""
-    def stop(_: Namespace) -> int:
+    def stop(*_: object) -> int:
         raise KeyboardInterrupt
-    monkeypatch.setattr(commands, "run_compile", stop)
+    monkeypatch.setattr(Command, "start", stop)
     bank = tmp_path / "b.db"
     assert cli.main(["compile", "m.onnx", "--bank", str(bank)]) == 130
     assert capsys.readouterr().err == "aoec: interrupted; nothing was written\n"
@@ -137,10 +140,11 @@ def test_version() -> None:
 
 
 def test_values_of_options() -> None:
-    options = arguments.parser().parse_args(
-        ["compile", "m.onnx", "--input-shape", "a:b:1,3", "--time", "1.5m", "--no-verify"])
-    assert options.input_shape == [("a:b", (1, 3))] and options.seconds == 90.0 and options.verify is False
-    assert arguments.parser().parse_args(["emit", "-", "--set", "?tm=64"]).holes == [("tm", 64)]
+    _, options = parse(["compile", "m.onnx", "--input-shape", "a:b:1,3", "--time", "1.5m", "--no-verify"])
+    assert isinstance(options, CompileOptions)
+    assert options.input_shape == {"a:b": (1, 3)} and options.seconds == 90.0 and options.verify is False
+    _, options = parse(["emit", "-", "--set", "?tm=64"])
+    assert isinstance(options, HoleOptions) and options.holes == {"tm": 64}
 
 
 def test_a_program_is_timed_from_cold_inputs_or_after_itself(capsys: pytest.CaptureFixture[str]) -> None:

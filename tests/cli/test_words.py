@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from aoec import cli
-from aoec.cli.arguments import parser
+from aoec.cli.parser import parser
 from aoec.primitives import primitives
 from aoec.search.space.holes import KINDS
 from aoec.target.isa.instructions import INSTRUCTIONS

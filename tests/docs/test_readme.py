@@ -14,8 +14,8 @@ import onnx
 import pytest
 
 from aoec import cli
-from aoec.cli.arguments import parser
-from aoec.cli.bank import ACTIONS
+from aoec.cli.commands import bank
+from aoec.cli.parser import parser
 from aoec.frontend import zoo
 from tests.docs.told import missing
 
@@ -89,7 +89,7 @@ def test_every_command_is_in_the_table(capsys: pytest.CaptureFixture[str]) -> No
 
 def test_options_named_in_the_text_exist(capsys: pytest.CaptureFixture[str]) -> None:
     known, listed = "", [[command] for command in re.findall(r"^\| `aoec (\w+)` \|", README, re.MULTILINE)]
-    for words in [*listed, *(["bank", action] for action in ACTIONS)]:
+    for words in [*listed, *(["bank", action.name] for action in bank.COMMAND.actions)]:
         if words[0] in ("aoe", "atc"):  # whose options are not the parser's
             cli.main([*words, "--help"])
         else:

@@ -147,7 +147,7 @@ def test_an_illegal_program_ends_no_compile(before: str, tmp_path: Path, monkeyp
             *(["--tune", "--budget", "2", "--jobs", "1", "--resume"] if before == "an interrupted run" else [])]
     if before == "an interrupted run":
         with monkeypatch.context() as m, pytest.raises(GeneratorExit):
-            m.setattr(compile_job, "real", broken_off)
+            m.setattr(compile_job, "assemble", broken_off)
             cli.main(args)
     elif before == "a bank":
         assert cli.main(args) == 0

@@ -27,8 +27,8 @@ from aoec.base.files.memo import Memo
 from aoec.base.process.processors import THREADS, keep_to, share_of, threads
 from aoec.frontend.zoo import mlp_softmax
 from aoec.jobs import known
-from aoec.jobs.compile import compile as job
 from aoec.jobs.compile import models
+from aoec.jobs.compile.steps import assemble as job
 from aoec.jobs.tune import made, solve
 from aoec.jobs.verify import legal, verify
 from aoec.target.legality.check import check

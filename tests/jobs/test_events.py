@@ -12,7 +12,7 @@ from aoec import cli
 from aoec.bank.record import Key
 from aoec.jobs.choose.plan import Task
 from aoec.jobs.compile.course import Course
-from aoec.jobs.compile.verified import Checks
+from aoec.jobs.compile.steps.check_values import Checks
 from aoec.jobs.events import Events
 from aoec.jobs.tune.order import Order, SoFar
 from tests.jobs.small import layers
@@ -96,8 +96,8 @@ def test_a_search_ends_where_it_is_good_enough(tmp_path: Path) -> None:
     ("gain=10", 90, True), ("gain=10", 91, False), ("gap=20", 60, True), ("gap=20", 61, False),
     ("gain=50,gap=20", 60, True), ("", 50, False)])
 def test_good_enough(until: str, ticks: int, good: bool) -> None:
-    from aoec.cli.values import until as parsed
-    assert Order(True, until=parsed(until) if until else ()).reached(ticks, 100, 50) == good
+    from aoec.options.readers import until as parsed
+    assert Order(True, until=tuple(parsed(until).items()) if until else ()).reached(ticks, 100, 50) == good
 
 
 @pytest.mark.parametrize("words", ["--until gain", "--until gain=ten", "--until speed=3", "--effort some", "--budget 5 --effort quick"])

@@ -2,9 +2,9 @@
 from __future__ import annotations
 
 import json
-from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -23,6 +23,7 @@ from aoec.ir.program import Tensor
 from aoec.jobs.run.execute import Runner, placed, run_model
 from aoec.jobs.run.run import rate, run_artifact
 from aoec.jobs.verify.verify import verify_model
+from aoec.options.func import RunOptions
 from aoec.simulate.values.account import Account
 from tests.frontend.models import model, node
 from tests.jobs.nets import compiled, feeds, fused, net
@@ -115,9 +116,8 @@ def test_placed_pads_with_zeros_and_refuses_more() -> None:
 
 # ---------------------------------------------------------------- aoec run
 
-def options(model: Path, **given: object) -> Namespace:
-    defaults = {"inputs": None, "random": False, "gear": None, "seed": 0, "json": False, "output": None}
-    return Namespace(**{"model": str(model), **defaults, **given})
+def options(model: Path, **given: Any) -> RunOptions:
+    return RunOptions(model=str(model), **given)
 
 
 def test_run_reads_writes_and_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,7 @@ from aoec import cli
 from aoec.artifact.artifact import load as load_artifact
 from aoec.jobs.choose import formats
 from aoec.jobs.compile import compile as compile_job
+from aoec.jobs.compile.steps import choose_layouts
 from aoec.jobs.run.run import random_feeds
 from aoec.jobs.verify.verify import verify_model
 from aoec.target.machine import load
@@ -72,8 +73,9 @@ def test_a_layout_that_pays_is_taken_told_and_found_again(job: Path, capsys: pyt
 def test_a_bank_that_has_heard_of_nothing_costs_no_second_plan(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without --tune, groups in NZ are lowered where the bank has something of one."""
     planned: list[bool] = []
-    real = compile_job.grouped
-    monkeypatch.setattr(compile_job, "grouped", lambda stage, *rest: planned.append(bool(stage.graph.groups)) or real(stage, *rest))
+    real = compile_job.group_model
+    for module in (compile_job, choose_layouts):
+        monkeypatch.setattr(module, "group_model", lambda stage, *rest: planned.append(bool(stage.graph.groups)) or real(stage, *rest))
     words = ["compile", str(job / "mlp.onnx"), "--base", "none", "--bank", str(job / "b.db"), "-o", str(job / "m.aoec")]
     assert cli.main(words) == 0 and planned == [False]
     assert cli.main([*words, "--tune", "--budget", "3", "--jobs", "1", "--no-verify"]) == 0 and planned[1:] != [False]

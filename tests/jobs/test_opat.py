@@ -11,7 +11,7 @@ import pytest
 
 from aoec import cli
 from aoec.frontend.zoo import mlp_softmax
-from aoec.jobs.compile import opat
+from aoec.jobs.results import opat_file as opat
 from aoec.report.results.folder import AFTER, BEFORE
 from tests.oracle.schemas import faults
 

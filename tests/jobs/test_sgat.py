@@ -22,8 +22,9 @@ from aoec.ir.text.show import show
 from aoec.jobs.bank.embedded import KEY
 from aoec.jobs.choose import plan as planning
 from aoec.jobs.choose.subgraphs import Subgraph, placed, plan_regions, runs, subgraphs
-from aoec.jobs.compile import compile as compiling
 from aoec.jobs.compile.compiled_model import Lines
+from aoec.jobs.compile.steps import assemble as compiling
+from aoec.jobs.compile.steps import choose_slices
 from aoec.jobs.version import model_version
 from aoec.lowering.arrange.slices import in_slices
 from aoec.target.machine import load
@@ -109,7 +110,7 @@ def test_looking_ends_with_the_time_of_the_job(folder: Path, monkeypatch: pytest
     """What was not looked at is not said to gain nothing; the counts of a run by time repeat it; with time enough the plan is found."""
     (folder / "small.toml").write_text(SMALL)
     with monkeypatch.context() as m:
-        m.setattr(compiling, "LOOKING", 0.0)
+        m.setattr(choose_slices, "LOOKING", 0.0)
         m.setattr("aoec.jobs.choose.slices.known", lambda at, make, *more: make())  # no earlier run has an answer
         ran("tune", "--job", "sgat", "images.onnx", *QUICK, "--time", "30s", "--report", "r")
     assert len(results()) == 2 and Bank.open("b.db").plans.list() == ()

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from aoec.jobs.compile.closing import UNTUNED
+from aoec.jobs.compile.steps.closing_table import UNTUNED
 from aoec.report.table import Held, Report, Row, Times, as_dict, print_table, show_table
 
 ROWS = (

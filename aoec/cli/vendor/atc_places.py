@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from aoec.bank.place import in_folder, unnamed
 from aoec.base.errors import CheckError
+from aoec.base.files.bank_place import in_folder, unnamed
 from aoec.cann.runtime_bank import SUFFIX
 from aoec.cli.vendor.vendor_words import Options, Use
 from aoec.report.results.folder import latest

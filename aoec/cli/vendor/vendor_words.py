@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from aoec.base.errors import CheckError
-from aoec.cli.declared import READ
+from aoec.cli.command import READ
 
 AIPP = "inputs stay as the model declares them; its pre-processing is neither calculated nor timed"  # of --insert_op_conf
 PAGE = "deploy"  # of both commands, under docs/

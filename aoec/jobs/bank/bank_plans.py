@@ -1,7 +1,6 @@
 """Plans of slices as `aoec bank which` and `verify` have them: which a compile tries, and what can be said of one without its model."""
 from __future__ import annotations
 
-from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -18,6 +17,7 @@ from aoec.jobs.choose.plan import Task
 from aoec.jobs.choose.subgraphs import Subgraph, held, kept, subgraphs
 from aoec.jobs.tune.order import keys
 from aoec.lowering.arrange.slices import in_slices
+from aoec.options.exchange import WhichOptions
 from aoec.target.machine import Machine, load
 
 TRIED = "tried: a compile times the model with it, and takes it where that is faster"
@@ -40,12 +40,12 @@ def verified(plans: Iterable[Plan], machines: Machines) -> list[PlanSaid]:
             for p in plans for old in [aged(p, machines)]]
 
 
-def which(options: Namespace, machines: Machines, model: Asked | None) -> list[PlanSaid]:
+def which(options: WhichOptions, machines: Machines, model: Asked | None) -> list[PlanSaid]:
     """The plans that are kept of a key (its beginning), or of the subgraphs of the model that was asked about: what a compile makes of
     each."""
-    own = Bank.open(options.bank, create=False, writable=False) if options.bank.exists() else None
+    own = Bank.open(options.bank_path, create=False, writable=False) if options.bank_path.exists() else None
     if model is None:
-        found = own.plans.list(options.target, options.argument) if own else ()
+        found = own.plans.list(options.target, options.subject) if own else ()
         return [PlanSaid(p, *_of_key(p, machines)) for p in found]
     lower = beneath(options.base, model.target)
     plans = [*kept(own, model.target), *kept(lower, model.target)]

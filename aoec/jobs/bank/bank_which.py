@@ -1,7 +1,6 @@
 """`aoec bank which`: of the records that say something of a func, which one a compile takes, and why not the others."""
 from __future__ import annotations
 
-from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +18,8 @@ from aoec.jobs.bank.bank import SHOWN_DIGITS, Times, as_values, by_schedule, in_
 from aoec.jobs.bank.shelf import Machines, age, beneath
 from aoec.jobs.choose.plan import Task
 from aoec.jobs.stages.tasks import planned
+from aoec.options.compile import TasksOptions
+from aoec.options.exchange import WhichOptions
 from aoec.target.machine import load, targets
 
 OWN, BASE = "bank", "base"
@@ -66,30 +67,30 @@ class Asked:
     gears: tuple[Artifact, ...] = ()
 
 
-def asked(options: Namespace, machines: Machines) -> Asked | None:
-    """The model that `options.argument` names, read and lowered once for all that is said of it; None of a key."""
-    path = options.argument
+def asked(options: WhichOptions, machines: Machines) -> Asked | None:
+    """The model that `options.subject` names, read and lowered once for all that is said of it; None of a key."""
+    path = options.subject
     if not (Path(path).is_file() or path.endswith((".onnx", ".aoec"))):
         return None
     if path.endswith(".aoec"):
         gears = tuple(load_gears(path))
         return Asked(gears[0].target, gears=gears)
     machine = next(iter(machines.values()), None) or load()
-    graph, _, tasks = planned(Namespace(**{**vars(options), "model": path}), machine)
+    graph, _, tasks = planned(options.into(TasksOptions, model=path), machine)
     return Asked(machine.name, graph, tuple(tasks))
 
 
-def which(options: Namespace, machines: Machines, model: Asked | None) -> list[Choice]:
-    """The choices of a key (`options.argument`, its beginning), or of all groups of the model that was asked about."""
-    own = Bank.open(options.bank, create=False, writable=False) if options.bank.exists() else None
+def which(options: WhichOptions, machines: Machines, model: Asked | None) -> list[Choice]:
+    """The choices of a key (`options.subject`, its beginning), or of all groups of the model that was asked about."""
+    own = Bank.open(options.bank_path, create=False, writable=False) if options.bank_path.exists() else None
     if model:
         target, wanted = model.target, wanted_of(model)
         said, lower = ([*shelf.of_funcs(f for _, f, _ in wanted)] if shelf else [] for shelf in (own, beneath(options.base, target)))
         found = in_model(choices(said, lower, machines), wanted, target)
     else:
         shelves = [beneath(options.base, name) for name in ([options.target] if options.target else targets())]
-        lower = [*{r.key: r for shelf in shelves if shelf for r in shelf.list(options.target, options.argument)}.values()]
-        found = choices(own.list(options.target, options.argument) if own else (), lower, machines)
+        lower = [*{r.key: r for shelf in shelves if shelf for r in shelf.list(options.target, options.subject)}.values()]
+        found = choices(own.list(options.target, options.subject) if own else (), lower, machines)
     return found
 
 

@@ -7,10 +7,10 @@ from functools import lru_cache
 from aoec.bank.bank import Bank
 from aoec.bank.builtin import BuiltIn, Shelf
 from aoec.bank.claimed import Claimed
-from aoec.bank.place import NO_BASE, base_named, in_folder, path_of
 from aoec.bank.plans import Plan
 from aoec.bank.record import Key, Record
 from aoec.base.errors import BankError
+from aoec.base.files.bank_place import NO_BASE, base_named, in_folder, path_of
 from aoec.jobs.bank.from_results import schedules
 from aoec.jobs.version import model_version
 from aoec.report.results.folder import latest

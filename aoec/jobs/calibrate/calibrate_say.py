@@ -1,7 +1,6 @@
 """`aoec calibrate` at the command line: what it is given, what it says, and when it writes nothing."""
 from __future__ import annotations
 
-from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import asdict
 from textwrap import wrap
@@ -13,6 +12,8 @@ from aoec.cann.op_summary_read import Profile, read
 from aoec.jobs.bank.row_funcs import Known, known
 from aoec.jobs.bank.shelf import beneath
 from aoec.jobs.calibrate.calibrate import UNFELT, UNREAD, Calibrated, Number, calibrated, machine_file
+from aoec.options.exchange import CalibrateOptions
+from aoec.options.shared import BankOptions
 from aoec.report.reasons import table
 from aoec.simulate.timing.state import NAMED
 from aoec.target.machine import DEFAULT, Machine, load
@@ -22,20 +23,20 @@ HEADS = ("number", "before", "after", "unit", "was")
 LISTED, WIDTH = 12, 120
 
 
-def calibrate(options: Namespace) -> tuple[dict[str, Any], str, str, str]:
+def calibrate(options: CalibrateOptions) -> tuple[dict[str, Any], str, str, str]:
     """(facts, words for people, machine file, why none is to be written: "" where it is)."""
     machine = load(options.target) if options.target else load()
     profile = read(options.read)
     made = calibrated(profile, machine, banks(options, machine), options.schedule == "bank", NAMED[options.state], options.seed)
     refusal = why_not(made)
     said = facts(made, machine, profile, options)
-    text = "" if refusal else machine_file(made, machine, options.target or DEFAULT, profile, options.output)
+    text = "" if refusal else machine_file(made, machine, options.target or DEFAULT, profile, str(options.output))
     return said, describe_fit(made, said), text, refusal
 
 
-def banks(options: Namespace, machine: Machine) -> list[Known]:
+def banks(options: BankOptions, machine: Machine) -> list[Known]:
     """The records of the user's bank and of the one beneath it."""
-    own = Bank.open(options.bank, create=False, writable=False) if options.bank.exists() else None
+    own = Bank.open(options.bank_path, create=False, writable=False) if options.bank_path.exists() else None
     return known([r for shelf in (own, beneath(options.base, machine.name)) if shelf for r in shelf.list(machine.name)], machine)
 
 
@@ -51,7 +52,7 @@ def why_not(made: Calibrated) -> str:
     return ""
 
 
-def facts(made: Calibrated, machine: Machine, profile: Profile, options: Namespace) -> dict[str, Any]:
+def facts(made: Calibrated, machine: Machine, profile: Profile, options: CalibrateOptions) -> dict[str, Any]:
     """All of it as plain values."""
     errors = {name: dict(zip(("before", "after"), pair)) for name, pair in (("fitted", made.fitted_error), ("held_out", made.held_error))}
     return {

@@ -16,7 +16,7 @@ from aoec.ir.graph.graph import Graph, Group
 if TYPE_CHECKING:
     from aoec.jobs.choose.plan import Task
     from aoec.jobs.compile.compiled_model import Ready
-    from aoec.jobs.compile.say import Voice
+    from aoec.jobs.voice import Voice
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ scheduled and timed like any other, and it is taken where that is faster.
 """
 from __future__ import annotations
 
-from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -23,9 +22,12 @@ from aoec.ir.graph.graph import Graph
 from aoec.ir.text.keys import key
 from aoec.ir.text.show import show
 from aoec.jobs.choose import slices
+from aoec.jobs.choose.slice_plans import Planned, Tuned
 from aoec.jobs.compile.compiled_model import Made
+from aoec.jobs.context import Job
 from aoec.jobs.tune.budget import Until
 from aoec.jobs.version import model_version
+from aoec.options.compile import CompileOptions
 from aoec.report.results.opat import Outcome
 from aoec.target.machine import Machine
 
@@ -42,45 +44,19 @@ class Subgraph:
     schedules: str
 
 
-@dataclass(frozen=True)
-class Tuned:
-    """What became of a subgraph of so many groups: the plan that is kept of it, what it took before, modelled, and the outcome as AOE
-    counts it."""
-
-    groups: int
-    plan: Plan
-    before_us: float
-    outcome: Outcome
-
-
-@dataclass(frozen=True)
-class Planned:
-    """A model with those regions in slices that are faster so, itself where none are. `tuned`: what became of its subgraphs, none where
-    nothing was asked. `banked`: the model with the regions that the bank's plan has, where it has some. `over`: time ended the looking."""
-
-    made: Made
-    tuned: Sequence[Tuned] = ()
-    banked: Made | None = None
-    over: bool = False
-
-    @property
-    def kept(self) -> Sequence[Tuned]:
-        """What a bank keeps: where time ended the looking, nothing is said of subgraphs for which none was found."""
-        return [t for t in self.tuned if t.plan.gained or not self.over]
-
-
-def planned(made: Made, bank: Bank, machine: Machine, options: Namespace, say: Callable[[str], None], cut: Cut, until: Until) -> Planned:
+def plan_slices(made: Made, context: Job, cut: Cut, until: Until) -> Planned:
     """The model with its plan of slices. With plan "bank" of the options nothing is looked for. BankError where something is to be, which
     --frozen forbids. `until`: when looking ends."""
-    search = options.slices.plan == "search"
+    options, bank, say = context.options, context.bank, context.voice.say
+    search = options.plan.plan == "search"
     if made.model.graph.bodies:
         if search:
             say("slices: a model whose control flow is walked is not sliced")
         return Planned(made)
-    known = [p for p in plans(bank, machine) if p.metric == options.metric]
+    known = [p for p in plans(bank, context.machine) if p.metric == options.metric]
     if not search and not any(p.gained for p in known):
         return Planned(made)
-    job = Job(made, known, machine, options)
+    job = SubgraphJob(made, known, context.machine, options)
     missing = job.missing() if search else []
     if missing and options.frozen:
         raise BankError(f"bank {bank.path} has no plan of slices of {made.model.name}, and --frozen forbids to look for one: without "
@@ -96,10 +72,10 @@ def keep(bank: Bank, found: Iterable[Tuned]) -> None:
         bank.plans.put_all(kept)
 
 
-class Job:
+class SubgraphJob:
     """The subgraphs of a compiled model, and what a bank has kept of them."""
 
-    def __init__(self, made: Made, kept: Sequence[Plan], machine: Machine, options: Namespace) -> None:
+    def __init__(self, made: Made, kept: Sequence[Plan], machine: Machine, options: CompileOptions) -> None:
         self.made, self.machine, self.options = made, machine, options
         self.subgraphs = subgraphs(made.model.graph, {c.task.group.name: show(c.best.trace) for c in made.choices})
         self.whole_us = spans_us(made, options.metric)

@@ -4,10 +4,9 @@ What the later steps need (the kernels' compiler above all) takes seconds to imp
 """
 from __future__ import annotations
 
-from argparse import Namespace
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from aoec.base.errors import CheckError
 from aoec.base.files.files import check_writable, write_text
@@ -15,10 +14,11 @@ from aoec.frontend.read.read import opened
 from aoec.frontend.translate.gears import Asked, Gear, dimension_names, gears
 from aoec.jobs import kernels
 from aoec.jobs.compile.models import Pool, imported, refers_elsewhere
-from aoec.jobs.compile.say import Voice
 from aoec.jobs.stages import manifest
+from aoec.jobs.voice import Voice
 from aoec.ops.narrowed import table
 from aoec.ops.own import read_files
+from aoec.options.compile import CompileOptions, DemoOptions
 from aoec.target.machine import Machine, load, targets
 
 if TYPE_CHECKING:
@@ -26,43 +26,47 @@ if TYPE_CHECKING:
 
     from aoec.ir.graph.graph import Graph
     from aoec.jobs.compile.models import Weights
+    from aoec.jobs.context import Context
+    from aoec.jobs.kind import Kind
     from aoec.jobs.stages.stage import Stage
 
 
-# what a word of --effort stands for
-EFFORTS: dict[str | None, dict[str, Any]] = {
-    None: {}, "none": {"tune": False}, "quick": {"tune": True, "budget": ("trials", 200)},
-    "full": {"tune": True, "budget": ("trials", 20_000), "until": (("gap", 1.0),)}}
-
-
-def compile_model(options: Namespace, voice: Voice | None = None) -> int:
-    """Compiles `options.model` (an ONNX file, or a folder that --dump wrote) to `options.output`; 0, or 1 where verification failed."""
-    voice = voice or Voice(options.json, options.progress, options.events == "-")
-    vars(options).update(EFFORTS[options.effort])
+def compile_model(options: CompileOptions, voice: Voice | None = None, kind: Kind | None = None) -> int:
+    """Compiles `options.model` (an ONNX file, a folder that --dump wrote, or a model at hand) to `options.output`. Returns 0, or 1 where
+    values are wrong. `kind`: the kind of tuning job, which has a result file."""
+    voice = voice or voice_of(options)
+    if not isinstance(options.model, (str, Path)):
+        machine = _begin(Path(options.name), options, voice)
+        return _compile(options.model, options.name, machine, options, voice, kind)
     source = Path(options.model)
     if source.is_dir():
-        return _enter(source, options, voice)
+        return _enter(source, options, voice, kind)
     if source.suffix == ".tir":
         raise CheckError(f"{source} is a func, not a model: aoec search {source} -o g.sched tunes it, and aoec run {source} --with g.sched "
                          "--random runs it for values")
     if options.start != "import":
         raise CheckError(f"--from {options.start} enters a folder that --dump wrote; {source} is none")
     if options.embed:
-        _check_copy(options.embed, source)
+        _check_copy(str(options.embed), source)
     machine = _begin(source, options, voice)
-    return _compile(str(source), source.stem, machine, options, voice)
+    return _compile(str(source), source.stem, machine, options, voice, kind)
+
+
+def voice_of(options: CompileOptions) -> Voice:
+    """The voice that the options of a command ask for."""
+    return Voice(options.json, options.progress, options.events == "-")
 
 
 def _check_copy(path: str, source: Path) -> None:
-    """Nothing, or an error where no copy of the model can be at `path`."""
+    """Raises an error where no copy of the model can be at `path`."""
     check_writable(path)
     if source.is_file() and source.stat().st_size and refers_elsewhere(str(source)) and \
             Path(path).absolute().parent.resolve() != source.absolute().parent.resolve():
         raise CheckError(f"--embed {path}: constants of {source} lie in files beside it, so the copy must be in the same directory")
 
 
-def _enter(folder: Path, options: Namespace, voice: Voice) -> int:
-    """The job from a stage of a dump on, for the dump's own machine unless --target names another."""
+def _enter(folder: Path, options: CompileOptions, voice: Voice, kind: Kind | None) -> int:
+    """Runs the job from a stage of a dump on, for the dump's own machine unless --target names another."""
     if asked(options):
         raise CheckError(f"{folder} is a dump, whose shapes are fixed: --dynamic-batch and --dynamic-dims are for an ONNX model")
     if options.embed:
@@ -70,20 +74,21 @@ def _enter(folder: Path, options: Namespace, voice: Voice) -> int:
     folders = manifest.folders(folder)
     said = [manifest.read(f) for f in folders]
     how = "--target" if options.target else "of the dump; --target"
-    options.target = options.target or _own_target(folders[0], said[0]["target"])
-    machine = load(options.target)
+    target = options.target or _own_target(folders[0], said[0]["target"])
+    options, machine = replace(options, target=target), load(target)
     voice.reading(folder, machine, how)
     begin_kernels(options, voice)
-    _say_replaced(options.output, machine, voice)
-    voice.bank_at(options.bank)
+    _say_replaced(options.path, machine, voice)
+    voice.bank_at(options.bank_path)
     from aoec.jobs.compile.compile import finish
+    from aoec.jobs.context import Context
     from aoec.jobs.stages import dump
     stages = [dump.load(f, options.start, words, machine) for f, words in zip(folders, said)]
     if len(stages) == 1:
         stages = [stages[0].alone()]
     for stage in stages:
         voice.read(stage.graph, stage.precision, [], stage.gear)
-    return finish(stages, machine, options, voice)
+    return finish(stages, Context(machine, options, voice), kind)
 
 
 def _own_target(folder: Path, name: str) -> str:
@@ -92,39 +97,31 @@ def _own_target(folder: Path, name: str) -> str:
     return name if not own.is_file() or name in targets() and load(name).hash == load(own).hash else str(own)
 
 
-def compile_demo(options: Namespace) -> int:
-    """The main job on a full-size ResNet-50 with seeded random weights, built here."""
-    voice = Voice(options.json, options.progress, options.events == "-")
-    vars(options).update(EFFORTS[options.effort])
+def compile_demo(options: DemoOptions) -> int:
+    """Compiles a full-size ResNet-50 with seeded random weights, built here."""
+    voice = voice_of(options)
     machine = _begin(Path(f"resnet50 (seeded random weights, batch {options.batch})"), options, voice)
     from aoec.frontend.zoo import resnet50
-    return _compile(resnet50(batch=options.batch), "resnet50", machine, options, voice)
+    return _compile(resnet50(batch=options.batch), "resnet50", machine, options, voice, None)
 
 
-def compile_proto(model: ModelProto, options: Namespace, voice: Voice) -> int:
-    """Compiles a model at hand, as `compile_model` does one in a file."""
-    vars(options).update(EFFORTS[options.effort])
-    machine = _begin(Path(options.model), options, voice)
-    return _compile(model, options.model, machine, options, voice)
-
-
-def _begin(source: Path, options: Namespace, voice: Voice) -> Machine:
+def _begin(source: Path, options: CompileOptions, voice: Voice) -> Machine:
     """The machine to compile for, after it was said."""
     machine = load(options.target) if options.target else load()
     voice.reading(source, machine, "--target" if options.target else "default; --target, see aoec targets")
     begin_kernels(options, voice)
-    _say_replaced(options.output, machine, voice)
+    _say_replaced(options.path, machine, voice)
     return machine
 
 
-def begin_kernels(options: Namespace, voice: Voice) -> None:
+def begin_kernels(options: CompileOptions, voice: Voice) -> None:
     """Begins to compile those kernels that the job needs and that are not compiled yet, beside what else is to be done, and says so."""
     if notice := kernels.start([*kernels.TIMES, *(kernels.VALUES if kernels.values_needed(options) else ())]):
         voice.say(notice)
 
 
 def _say_replaced(output: str, machine: Machine, voice: Voice) -> None:
-    """Nothing; it is said before any work that a compiled model for another machine will be replaced."""
+    """Says before any work that a compiled model for another machine will be replaced."""
     if not Path(output).is_file():
         return
     from aoec.artifact.artifact import made_for
@@ -134,28 +131,28 @@ def _say_replaced(output: str, machine: Machine, voice: Voice) -> None:
         voice.say(f"{output} was compiled for {which} and will be replaced; -o names another file")
 
 
-def asked(options: Namespace) -> Asked:
-    """The gears that a user asks for; a command without the options asks for none."""
-    return Asked(getattr(options, "dynamic_batch", ()), getattr(options, "dynamic_dims", ()))
+def asked(options: CompileOptions) -> Asked:
+    """The gears that a user asks for."""
+    return Asked(tuple(options.dynamic_batch), tuple(tuple(dims) for dims in options.dynamic_dims))
 
 
-def _wanted(model: str | ModelProto, options: Namespace) -> tuple[list[Gear], dict[str, tuple[str, ...]]]:
+def _wanted(model: str | ModelProto, options: CompileOptions) -> tuple[list[Gear], dict[str, tuple[str, ...]]]:
     """(the gears to compile for, the model's names of dimensions); of a model for one shape one gear without a name, and no names."""
-    shapes = dict(getattr(options, "input_shape", ()))
     if not asked(options):
-        return [Gear((), tuple(shapes.items()))], {}
+        return [Gear((), tuple(options.shapes.items()))], {}
     graph = opened(model).graph
-    return gears(graph, shapes, asked(options)), dimension_names(graph)
+    return gears(graph, options.shapes, asked(options)), dimension_names(graph)
 
 
-def _compile(model: str | ModelProto, name: str, machine: Machine, options: Namespace, voice: Voice) -> int:
+def _compile(model: str | ModelProto, name: str, machine: Machine, options: CompileOptions, voice: Voice, kind: Kind | None) -> int:
     """Imports the model, for each gear if there are some, says so, and does the rest."""
     read = _read(model, options, voice)
     if options.lowered:
         write_text(options.lowered, table({gear.name: graph for gear, (graph, _, _) in zip(read.wanted, read.graphs)}, options.precision))
-    voice.bank_at(options.bank)
+    voice.bank_at(options.bank_path)
     from aoec.jobs.compile.compile import finish
-    return finish(_stages(name, read, options), machine, options, voice, model)
+    from aoec.jobs.context import Context
+    return finish(_stages(name, read, options), Context(machine, options, voice), kind, model)
 
 
 @dataclass(frozen=True)
@@ -167,17 +164,17 @@ class _Read:
     graphs: list[tuple[Graph, Weights, list[str]]]
 
 
-def _read(model: str | ModelProto, options: Namespace, voice: Voice) -> _Read:
+def _read(model: str | ModelProto, options: CompileOptions, voice: Voice) -> _Read:
     wanted, dims = _wanted(model, options)
     pool: Pool | None = {} if len(wanted) > 1 else None
-    own, read = read_files(options.ops), []
+    own, read = read_files(options.operator_files), []
     for gear in wanted:
         read.append(imported(model, dict(gear.shapes), options.precision, pool, own))
         voice.read(read[-1][0], options.precision, read[-1][2], gear.name)
     return _Read(wanted, dims, read)
 
 
-def _stages(name: str, read: _Read, options: Namespace) -> list[Stage]:
+def _stages(name: str, read: _Read, options: CompileOptions) -> list[Stage]:
     from aoec.jobs.compile.ports import ports
     from aoec.jobs.stages.stage import Stage
     out = []
@@ -187,6 +184,7 @@ def _stages(name: str, read: _Read, options: Namespace) -> list[Stage]:
     return out
 
 
-def stages_of(path: str, options: Namespace, voice: Voice) -> list[Stage]:
-    """An ONNX model as imported, a stage for each gear that is asked for, with what there is to say of it."""
-    return _stages(Path(path).stem, _read(path, options, voice), options)
+def read_stages(context: Context) -> list[Stage]:
+    """The ONNX model that a job is of, as imported: a stage for each gear that is asked for."""
+    path = context.options.name
+    return _stages(Path(path).stem, _read(path, context.options, context.voice), context.options)

@@ -1,7 +1,6 @@
 """`aoec deliver --to DIR`: what was found, in the files that CANN and kernel writers take; a folder written whole, or not at all."""
 from __future__ import annotations
 
-from argparse import Namespace
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -12,13 +11,14 @@ from aoec.cann import fusion_switch, tune_ops
 from aoec.cann.op_types import types_of
 from aoec.cann.seen import Seen
 from aoec.cann.tune_ops import TuneOps
-from aoec.jobs.compile.say import Voice
 from aoec.jobs.deliver import deliver_records as records
 from aoec.jobs.deliver import deliver_words
 from aoec.jobs.deliver.deliver_entries import Entry, Source, source
 from aoec.jobs.deliver.deliver_keys import Keys, keys, theirs
 from aoec.jobs.deliver.deliver_records import Record
 from aoec.jobs.deliver.deliver_search import search_schedules
+from aoec.jobs.voice import Voice
+from aoec.options.exchange import DeliverOptions
 from aoec.report import apply
 from aoec.report.deliver import Delivery, Line, as_json, kernels_csv, kernels_json, text
 from aoec.target.machine import Machine
@@ -33,14 +33,14 @@ WHAT = {
     "APPLY.md": "what to type, and how to undo it"}
 
 
-def deliver(options: Namespace) -> str:
-    """The table, or its JSON; the folder `options.to` is written."""
-    check_new_folder(options.to)
+def deliver(model: str, folder: str, options: DeliverOptions) -> str:
+    """Writes a delivery of a model, compiled or not, or of a bank into a new folder. Returns the table, or its JSON."""
+    check_new_folder(folder)
     listed, voice = theirs(options), Voice(options.json, bar=False)
-    found = source(options, voice)
+    found = source(model, options, voice)
     made, files = delivery(found, keys(listed, found.entries), soc_of(found.machine, options.soc), options.all, options.tune or 0)
-    write_folder(options.to, files)
-    voice.say(f"wrote {options.to}: {plural(len(files), 'file')}; begin with {options.to}/APPLY.md")
+    write_folder(folder, files)
+    voice.say(f"wrote {folder}: {plural(len(files), 'file')}; begin with {folder}/APPLY.md")
     return as_json(made) if options.json else text(made)
 
 

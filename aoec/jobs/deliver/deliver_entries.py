@@ -1,7 +1,6 @@
 """What there is to deliver: the different groups of a model, compiled or not, or the funcs of a bank, with the best schedule of each."""
 from __future__ import annotations
 
-from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,17 +24,19 @@ from aoec.jobs.bank.embedded import below
 from aoec.jobs.bank.shelf import age
 from aoec.jobs.choose import rounds, slices
 from aoec.jobs.choose.plan import Task, host_times, tasks
-from aoec.jobs.compile.begin import stages_of
-from aoec.jobs.compile.compile import grouped, search
-from aoec.jobs.compile.say import Voice
+from aoec.jobs.compile.begin import read_stages
+from aoec.jobs.compile.steps.group_model import group_model
+from aoec.jobs.compile.steps.search_groups import search_groups
+from aoec.jobs.context import Context, Job
 from aoec.jobs.deliver.profile import operands
-from aoec.jobs.events import Events
 from aoec.jobs.states import state_of
 from aoec.jobs.tune.order import Order, Solved
-from aoec.jobs.tune.resume import Unfinished
+from aoec.jobs.voice import Voice
 from aoec.lowering.arrange.layout import family
 from aoec.lowering.arrange.slices import pieces
 from aoec.lowering.lower.lower import Indexed
+from aoec.options.compile import CompileOptions
+from aoec.options.exchange import DeliverOptions
 from aoec.search.sketches.nests import find_product
 from aoec.simulate.timing.state import State
 from aoec.target.machine import Machine, load, parse_machine
@@ -96,14 +97,13 @@ class Source:
     cut: tuple[str, ...] = ()
 
 
-def source(options: Namespace, voice: Voice) -> Source:
-    """What `options.model` holds, by what it is."""
-    path = options.model
+def source(path: str, options: DeliverOptions, voice: Voice) -> Source:
+    """What a file holds that is to be delivered, by what it is."""
     if path.endswith(".aoec"):
         return of_artifact(path, options)
     if is_bank(path):
         return of_bank(path, options, voice.say)
-    return of_model(options, voice)
+    return of_model(path, options, voice)
 
 
 def is_bank(path: str) -> bool:
@@ -119,21 +119,23 @@ def is_bank(path: str) -> bool:
 
 # ---------------------------------------------------------------- models
 
-def of_model(options: Namespace, voice: Voice) -> Source:
+def of_model(path: str, options: DeliverOptions, voice: Voice) -> Source:
     """Of an ONNX model: schedules are those of the banks, else default ones; nothing is searched."""
     machine = load(options.target) if options.target else load()
-    voice.reading(Path(options.model), machine, "--target" if options.target else "default; --target, see aoec targets")
-    stages = stages_of(options.model, options, voice)
-    voice.bank_at(options.bank)
-    plain = Namespace(**{**vars(options), "tune": False, "only": None, "no_host": False, "metric": "latency", "slices": Slices()})
-    ready = [grouped(s, machine, plain, voice, None) for s in stages]
-    bank = Bank.open(options.bank).over(below(options.model, [t for r in ready for t in r.plan], machine, False, options.base, voice.say))
-    found = search(ready, machine, Unfinished(bank, Order(False)), plain, voice, Events(None))
+    voice.reading(Path(path), machine, "--target" if options.target else "default; --target, see aoec targets")
+    context = Context(machine, options.into(CompileOptions, model=path, tune=False, slices=Slices()), voice)
+    stages = read_stages(context)
+    voice.bank_at(options.bank_path)
+    ready = [group_model(s, context) for s in stages]
+    plan = [t for r in ready for t in r.plan]
+    bank = Bank.open(options.bank_path).over(below(path, plan, machine, False, options.base, voice.say))
+    job = Job.begin(context, bank, Order(False), stages[0].name)
+    found = search_groups(ready, job.runs[0], job)
     models = [Model(r.stage.gear, r.model.graph, r.plan, solved_groups(solved), shapes(r.stage.inputs)) for r, solved in found]
     return together(stages[0].name, machine, options.precision, models)
 
 
-def of_artifact(path: str, options: Namespace) -> Source:
+def of_artifact(path: str, options: DeliverOptions) -> Source:
     """Of a compiled model: the schedules that it has, for the machine that it was compiled for."""
     gears = load_gears(path)
     machine = parse_machine(gears[0].machine, path) if gears[0].machine else load(gears[0].target)
@@ -260,7 +262,7 @@ def _word(node: OpNode) -> str:
 
 # ---------------------------------------------------------------- banks
 
-def of_bank(path: str, options: Namespace, say: Say) -> Source:
+def of_bank(path: str, options: DeliverOptions, say: Say) -> Source:
     """Of a bank or an export of one, what it has of one machine: of each func in a memory state the best schedule, and the default one.
     Stale records are passed over."""
     records = [r for r in read_records(path) if r.key.kind == "modelled" and not r.key.state.endswith(ROBUST)]

@@ -1,7 +1,6 @@
 """The operators as the user's own CANN has them, out of a profile or a dumped graph, joined to ours by what they do, exactly."""
 from __future__ import annotations
 
-from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -12,6 +11,7 @@ from aoec.cann import graph_dump, op_summary_read
 from aoec.cann.op_summary_join import Work, work
 from aoec.cann.seen import Seen
 from aoec.jobs.deliver.deliver_entries import Entry
+from aoec.options.exchange import DeliverOptions
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Theirs:
     seen: tuple[Seen, ...]
 
 
-def theirs(options: Namespace) -> Theirs | None:
+def theirs(options: DeliverOptions) -> Theirs | None:
     """The operators of the file that is given, if one is."""
     if options.op_summary:
         profile = op_summary_read.read(options.op_summary)

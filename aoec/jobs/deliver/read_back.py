@@ -7,7 +7,6 @@ of cores: its time after is then taken to be that of our schedule. Nothing in a 
 """
 from __future__ import annotations
 
-from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -26,6 +25,7 @@ from aoec.cann.op_summary_read import Profile, read
 from aoec.jobs.bank.row_funcs import Known
 from aoec.jobs.calibrate.calibrate_say import banks
 from aoec.jobs.deliver.joined import clip
+from aoec.options.exchange import DeliverOptions
 from aoec.report.deliver import LABEL
 from aoec.report.reasons import table
 from aoec.target.machine import Machine, load
@@ -65,15 +65,15 @@ class Back:
         return abs(log(self.now.us / self.modelled_us)) if self.modelled_us else 0.0
 
 
-def read_back(options: Namespace) -> tuple[dict[str, Any], str, list[str]]:
+def read_back(path: str, options: DeliverOptions) -> tuple[dict[str, Any], str, list[str]]:
     """(facts, words, notes); the bank has the measured times then."""
     machine = load(options.target) if options.target else load()
-    profiles = [read_profile(path) for path in (options.read, options.before) if path]
+    profiles = [read_profile(p) for p in (path, options.before) if p]
     if len({p.digest for p in profiles}) < len(profiles):
-        raise CheckError("the profiles before and after are the same file", source=options.before)
+        raise CheckError("the profiles before and after are the same file", source=options.before or path)
     found = backs(profiles, banks(options, machine), machine)
-    kept = Bank.open(options.bank).measured.put_all(records(profiles, found, machine, datetime.now(UTC)))
-    said = facts(found, profiles, machine) | {"bank": str(options.bank), "kept": statuses(kept)}
+    kept = Bank.open(options.bank_path).measured.put_all(records(profiles, found, machine, datetime.now(UTC)))
+    said = facts(found, profiles, machine) | {"bank": str(options.bank_path), "kept": statuses(kept)}
     return said, describe_reading(found, said), [line for p in profiles for line in (*p.notes, *other_chip(p, machine))]
 
 

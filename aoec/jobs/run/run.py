@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import json
 import time
-from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from math import log10
 from typing import Any
@@ -21,6 +20,7 @@ from aoec.jobs.verify.legal import legal
 from aoec.ops import typed
 from aoec.ops.narrowed import counts
 from aoec.ops.run import NUMPY, REALS
+from aoec.options.func import RunOptions
 from aoec.target import machine as machines
 from aoec.target.machine import Machine
 
@@ -29,11 +29,11 @@ STALE = "{} has other numbers now than when this model was compiled: its modelle
 INTEGERS = (0, 2)  # random values of inputs that are not reals: small, as indices and masks are
 
 
-def run_artifact(options: Namespace) -> int:
+def run_artifact(options: RunOptions) -> int:
     """The exit code, 0; the outputs are written where -o says, and what they are is printed."""
     gears = load_gears(options.model)
     aside = check_programs(gears, options.model)
-    if options.random:
+    if options.random or options.inputs is None:
         artifact = find_gear(gears, options.gear) if options.gear else gears[0]
         feeds = random_feeds(artifact, options.seed)
     else:
@@ -147,7 +147,7 @@ def modelled(artifact: Artifact) -> dict[str, float]:
     return out
 
 
-def lines(facts: Mapping[str, Any], options: Namespace) -> str:
+def lines(facts: Mapping[str, Any], options: RunOptions) -> str:
     """The facts for people: a line an output, then the times, each saying what it is."""
     out = [output_line(name, s) for name, s in facts["outputs"].items()]
     times = facts["modelled"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from argparse import Namespace
 from math import prod
 
 import numpy as np
@@ -31,6 +30,7 @@ from aoec.jobs.verify.allowed import finite
 from aoec.jobs.verify.within import read_func
 from aoec.lowering.emit.emit import emit
 from aoec.ops.words.layout import stored_shape, to_logical, to_physical
+from aoec.options.func import RunOptions
 from aoec.simulate.timing.time import measure
 from aoec.target.machine import Machine, load
 
@@ -40,7 +40,7 @@ MOST_BEHIND = 512  # elements that a program may declare behind those that are s
 ROUNDED = 2.0**-9  # of the largest: sums of products in another order, rounded to 16 bits
 
 
-def run_func(options: Namespace) -> int:
+def run_func(options: RunOptions) -> int:
     """0, or 1 where values differ from the func's meaning; outputs are written where -o says, and what they are is printed."""
     source = options.func or options.model
     text = read_text(source)
@@ -73,7 +73,7 @@ def run_func(options: Namespace) -> int:
     return int(wrong)
 
 
-def program_of(func: Func, machine: Machine, options: Namespace) -> tuple[Program, str]:
+def program_of(func: Func, machine: Machine, options: RunOptions) -> tuple[Program, str]:
     """(program, what scheduled it): the schedule that --with names, the func's own instructions, or the default of its space."""
     if options.trace:
         text = read_text(options.trace)
@@ -92,7 +92,7 @@ def program_of(func: Func, machine: Machine, options: Namespace) -> tuple[Progra
     return program, how
 
 
-def given_program(func: Func, options: Namespace) -> tuple[Program, Machine]:
+def given_program(func: Func, options: RunOptions) -> tuple[Program, Machine]:
     """(the program of a text, legal on its machine or that of --target; the machine); CheckError where its tensors are not the func's."""
     program, machine = program_text(read_text(options.model), options.model, options.target, {})
     own = {t.name: t for t in program.tensors}

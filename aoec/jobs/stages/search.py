@@ -3,13 +3,12 @@ from __future__ import annotations
 
 import json
 import sys
-from argparse import Namespace
 from collections.abc import Mapping
 from typing import Any
 
 from aoec.bank.record import Key
 from aoec.base.errors import CheckError, ScheduleError
-from aoec.base.files.files import read_text, write_text
+from aoec.base.files.files import write_text
 from aoec.base.text import plural
 from aoec.ir.func.tir import Func
 from aoec.ir.index import reads
@@ -26,6 +25,7 @@ from aoec.jobs.tune.tuning import Outcome, Problem, problem, search, start
 from aoec.jobs.tune.weigh import weighed
 from aoec.jobs.verify.within import read_func
 from aoec.jobs.version import model_version
+from aoec.options.func import SearchOptions
 from aoec.report.fidelity import near
 from aoec.report.space import lines
 from aoec.report.trials import Line, as_csv, as_json_lines
@@ -40,10 +40,10 @@ Facts = dict[str, Any]
 ENDS = {"default": "the default schedule", "proof": "a proof", "settling": "settling the result"}  # beside the search's own trials
 
 
-def search_func(options: Namespace) -> int:
+def search_func(options: SearchOptions) -> int:
     """Searches the space of a func text, or shows it; 0. The trace goes to `options.output`, or the facts as JSON."""
     machine = load(options.target) if options.target else load()
-    text = read_text(options.input)
+    text = options.text
     func = read_func(text, options.input)
     left = restriction(options)
     with blocks_shown(text, options.input):
@@ -59,21 +59,21 @@ def search_func(options: Namespace) -> int:
     searches = counts.facts({name: found.spent.limits}, options.search, options.seed, options.robust)
     facts = describe(found, p) | {"searches": searches, "fidelity": ": ".join(near(machine.name, [class_of(func)], model_version())[0])}
     if options.trials:
-        write_text(options.trials, trial_table(p, options.trials))
+        write_text(options.trials, trial_table(p, str(options.trials)))
     write_text(options.output, as_json({**facts, "schedule": trace, "best": best_facts(p)}) if options.json else trace + "\n")
     if not options.json:
         print(in_words(facts), file=sys.stderr)
     return 0
 
 
-def budget_of(options: Namespace, name: str) -> Budget:
+def budget_of(options: SearchOptions, name: str) -> Budget:
     """What the options say that a search may spend."""
     if options.counts:
         found = counts.read(options.counts, options.search, options.seed, options.robust).get(name)
         if found is None:
             raise CheckError(f"{options.counts} has no counts of a search of this func")
         return found
-    return ("seconds", options.seconds) if options.seconds is not None else options.budget  # type: ignore[no-any-return]
+    return ("seconds", options.seconds) if options.seconds is not None else ("trials", options.budget)
 
 
 def as_json(facts: Mapping[str, object]) -> str:
@@ -89,7 +89,7 @@ def started(p: Problem) -> Outcome:
         raise ScheduleError(why_empty(p) or str(e)) from None
 
 
-def restriction(options: Namespace) -> Restriction:
+def restriction(options: SearchOptions) -> Restriction:
     """What the options leave of the space."""
     return Restriction(tuple(options.pin), tuple(options.exclude), tuple(map(parse_where, options.where)), tuple(options.sketch))
 

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import json
-from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -21,6 +20,7 @@ from aoec.jobs.tune.order import Order, budget_trials, keys, suffices
 from aoec.jobs.tune.shares import READY_S
 from aoec.jobs.tune.tuning import bound_in
 from aoec.ops.own import read_files
+from aoec.options.compile import TasksOptions
 from aoec.target.machine import Machine, load
 
 TRIAL_S = 0.0008  # CPU seconds of a trial: an estimate, from groups of BERT-base
@@ -30,24 +30,24 @@ LEGEND = ("bound µs  modelled; no schedule can beat it",
           "to do, s  CPU seconds that tuning may take, an estimate; 0 where the bank has what was asked for")
 
 
-def list_tasks(options: Namespace) -> str:
+def list_tasks(options: TasksOptions) -> str:
     """The table, or JSON."""
     machine = load(options.target) if options.target else load()
     graph, reasons, plan = planned(options, machine)
-    bank = Bank.open(options.bank, create=False, writable=False) if options.bank.exists() else None
+    bank = Bank.open(options.bank_path, create=False, writable=False) if options.bank_path.exists() else None
     def say(text: str) -> None:
         note(text)
 
     shelf = below(options.model, plan, machine, False, options.base, say)
     facts = {"model": graph.name, "target": machine.name, "times": "modelled", "on_host": dict(reasons),
              "tasks": rows(plan, machine, bank.over(shelf).claims if bank else shelf.all_of if shelf else lambda keys: {},
-                           Order(True, budget=options.budget), rounds.counts(graph))}
+                           Order(True, budget=("trials", options.budget)), rounds.counts(graph))}
     return json.dumps(facts, indent=2) + "\n" if options.json else show(facts)
 
 
-def planned(options: Namespace, machine: Machine) -> tuple[Graph, dict[str, str], list[Task]]:
+def planned(options: TasksOptions, machine: Machine) -> tuple[Graph, dict[str, str], list[Task]]:
     """(the fused graph of `options.model`, why groups of it cannot be the AI Core's, the tasks of the others in order)."""
-    graph, weights, _ = imported(options.model, dict(options.input_shape), options.precision, None, read_files(options.ops))
+    graph, weights, _ = imported(options.model, options.shapes, options.precision, None, read_files(options.operator_files))
     graph, _ = fused(graph, weights, machine, apart=apart(graph, machine))
     found = placed(graph)
     return found.graph, found.reasons, tasks(found.graph, machine, funcs=found.funcs)

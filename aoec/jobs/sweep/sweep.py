@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import re
 import time
-from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ from aoec.jobs.progress import shown
 from aoec.jobs.sweep.sweep_plan import Contender, Plan, plan
 from aoec.jobs.sweep.sweep_time import Cell, How, Made, Row, refused
 from aoec.ops.own import read_files
+from aoec.options.func import SweepOptions
 from aoec.report.pictures.chart import chart
 from aoec.report.sweep import Sheet, csv_text, json_text, skipped, summary, table
 from aoec.search.space.trials import Status
@@ -32,23 +32,23 @@ WORDS = {"cold": "cold inputs", "previous": "after a launch of the same program"
 Told = Callable[[int], None]
 
 
-def sweep(options: Namespace) -> int:
+def sweep(options: SweepOptions) -> int:
     """Times all combinations and writes them; 1 where values were checked and are wrong, else 0."""
-    what = plan(options.input, options.traces, options.axes, options.targets, options.tune is not None, read_files(options.ops))
+    what = plan(options.input, options.traces, options.axes, options.targets, options.tune is not None, read_files(options.operator_files))
     if options.plot and not what.x:
         raise CheckError("there is nothing to draw along: --plot needs a --set with more than one value")
     if options.dump and what.rows > MOST_FILES:
         raise CheckError(f"--dump would write {what.rows:,} files, and at most {MOST_FILES:,} are written; sweep fewer values")
-    how = How(NAMED[options.state], options.brief, options.search, options.tune or 0, options.seed, options.verify, options.dump or "")
+    how = How(NAMED[options.state], options.brief, options.search, options.tune or 0, options.seed, options.verify, str(options.dump or ""))
     sheet = empty(what, options)
-    with interrupt.noted():
+    with interrupt.noted() as noted:
         with progress(what.rows) as told:
             fill_sheet(sheet, what, how, told)
-        write(sheet, what, options)
+        noted.left_behind = write(sheet, what, options)
     return int(any(row["status"] == Status.WRONG_VALUE.value for row in sheet.rows(["status"])))
 
 
-def empty(what: Plan, options: Namespace) -> Sheet:
+def empty(what: Plan, options: SweepOptions) -> Sheet:
     """The sheet before its first row."""
     sizes = [a.name for a in what.shapes]
     apart = [a.name for a in what.shapes if len(a.values or ()) > 1 and a.name != what.x]
@@ -142,14 +142,15 @@ def progress(total: int) -> Iterator[Told]:
         yield told
 
 
-def write(sheet: Sheet, what: Plan, options: Namespace) -> None:
-    """Nothing; the files, each whole, of the rows that there are; a table for people where standard output is free; a count."""
+def write(sheet: Sheet, what: Plan, options: SweepOptions) -> str:
+    """Writes the files, each whole, of the rows that there are; a table for people where standard output is free; a count. Returns what a
+    Ctrl-C leaves, in words."""
     write_text(options.output, json_text(sheet) if options.json else csv_text(sheet))
     if options.plot:
         write_text(options.plot, chart(sheet))
     if options.output != "-":
         write_text("-", table(sheet))
-        options.kept = f"the {sheet.count:,} of {what.rows:,} rows that were done are in {options.output}"
     for line in (summary(sheet, what.rows), skipped(row["verified"] for row in sheet.rows(["verified"]))):
         if line:
             note(line)
+    return "" if options.output == "-" else f"the {sheet.count:,} of {what.rows:,} rows that were done are in {options.output}"

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from aoec.base.errors import CheckError
@@ -18,7 +19,7 @@ def facts(counts: Counts, strategy: str, seed: int, robust: bool) -> dict[str, A
             "limits": {name: None if known is None else asdict(known) for name, known in counts.items()}} if counts else {}
 
 
-def read(path: str, strategy: str, seed: int, robust: bool) -> Counts:
+def read(path: str | Path, strategy: str, seed: int, robust: bool) -> Counts:
     """The counts in a file; CheckError where it says none, or those of searches that were made otherwise."""
     said = read_json(path)
     if isinstance(said, Mapping) and isinstance(gears := said.get("gears"), list) and gears and "searches" not in said:

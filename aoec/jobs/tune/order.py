@@ -1,7 +1,6 @@
 """What is asked of a search, how far it is, what becomes of a task, and under which keys a bank has it."""
 from __future__ import annotations
 
-from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -12,6 +11,7 @@ from aoec.jobs.tune.counts import Counts, read
 from aoec.jobs.tune.story import Story
 from aoec.jobs.tune.trust import Trust
 from aoec.jobs.version import model_version
+from aoec.options.compile import CompileOptions
 from aoec.report.results.opat import Outcome
 from aoec.target.machine import Machine
 
@@ -36,11 +36,12 @@ class Order:
     counts: Counts = field(default_factory=dict)  # search (named) -> what it had in a run by time, None: it had none
 
     @classmethod
-    def of(cls, options: Namespace) -> Order:
+    def of(cls, options: CompileOptions) -> Order:
         """What the options of a command ask for."""
         o = options
         counts = read(o.counts, o.search, o.seed, o.robust) if o.counts else {}
-        return cls(o.tune, o.search, o.budget, o.seed, o.jobs, o.robust and o.tune, o.repeat, o.frozen, o.resume, o.until,
+        return cls(o.tune, o.search, ("trials", o.budget), o.seed, o.jobs, o.robust and o.tune, o.repeat, o.frozen, o.resume,
+                   tuple(o.until.items()),
                    seconds=o.seconds, counts=counts)
 
     def by(self, deadline: float | None) -> Order:

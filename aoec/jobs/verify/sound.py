@@ -1,16 +1,16 @@
 """Programs of operators of the user's own, of which no test of aoec has met the like, held against the definitions before they are used."""
 from __future__ import annotations
 
-from argparse import Namespace
 from collections.abc import Iterable
 
 from aoec.base.errors import AoecError
 from aoec.jobs.compile.compiled_model import Choice, Model
+from aoec.options.compile import CompileOptions
 from aoec.target.legality.check import check
 from aoec.target.machine import Machine
 
 
-def faults_of(model: Model, choices: Iterable[Choice], machine: Machine, options: Namespace) -> dict[str, str]:
+def faults_of(model: Model, choices: Iterable[Choice], machine: Machine, options: CompileOptions) -> dict[str, str]:
     """Group -> what is wrong with its program, of groups with operators of the user's own: whether the machine takes it
     and, unless --no-verify, whether it gives what the definitions say."""
     own = {n.name for n in model.graph.nodes if n.definition}

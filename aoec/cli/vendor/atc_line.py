@@ -13,12 +13,12 @@ from pathlib import Path
 
 from aoec.base.errors import AoecError, CheckError
 from aoec.base.files.files import check_folder, check_writable, write_bytes
-from aoec.cli.options import DEFAULT_TARGET
 from aoec.cli.vendor.aoe_models import FRAMEWORKS, as_ours, cut
 from aoec.cli.vendor.atc_exec import chip, program, real, run
 from aoec.cli.vendor.atc_places import Fates, Note, banks_of, need_delivered
 from aoec.cli.vendor.atc_words import ONNX, SHAPES, SHORT, VALUES, WORDS
 from aoec.cli.vendor.vendor_words import Options, Use, help_lines, read_options
+from aoec.options.shared import DEFAULT_TARGET
 from aoec.report.deliver import LABEL
 
 STARTED = "ATC start working now, please wait for a moment."  # and how it ends: what atc prints

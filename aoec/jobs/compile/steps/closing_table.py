@@ -1,7 +1,6 @@
 """What is said of a compiled model at the end: the closing table, and how far to believe it."""
 from __future__ import annotations
 
-from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -16,6 +15,7 @@ from aoec.jobs.tune.trust import Trust, together
 from aoec.jobs.tune.tuning import bound_in
 from aoec.jobs.version import model_version
 from aoec.ops.narrowed import counts, kept_words
+from aoec.options.compile import CompileOptions
 from aoec.report.fidelity import as_dict as fidelity_of
 from aoec.report.fidelity import near, operator_class
 from aoec.report.table import Held, Report, Row, Times
@@ -26,7 +26,7 @@ from aoec.target.machine import Machine
 UNTUNED = "not tuned: --tune searches for faster schedules"  # said where the bank did not know all of a model, and nothing was searched
 
 
-def believed(report: Report, model: Model, machine: Machine) -> Report:
+def add_fidelity(report: Report, model: Model, machine: Machine) -> Report:
     """The report with how near modelled times are to published ones, for every class of operators that the model has."""
     nodes = {n.name: n for n in model.graph.nodes}
     classes = sorted({operator_class(nodes[g.nodes[0]].op) for g in model.graph.groups if g.kind in ("cube", "vector")})
@@ -35,10 +35,10 @@ def believed(report: Report, model: Model, machine: Machine) -> Report:
     return replace(report, notes=notes, near=told, fidelity=fidelity_of(machine.name, classes, model_version()))
 
 
-def table(made: Made, machine: Machine, options: Namespace, seconds: float) -> Report:
+def closing_table(made: Made, machine: Machine, options: CompileOptions, seconds: float) -> Report:
     """The closing table: equal groups in one row."""
     model, choices, lines = made.model, made.choices, made.lines
-    us = machine.us_per_tick
+    us, advice = machine.us_per_tick, UNTUNED if options.advice is None else options.advice
     rows: dict[object, Row] = {}
     bound_us = 0.0
     spent = {}
@@ -66,7 +66,7 @@ def table(made: Made, machine: Machine, options: Namespace, seconds: float) -> R
         Times(lines.default.sum_us, lines.tuned.sum_us, bound_us),
         (1e6 / lines.default.throughput_us, 1e6 / lines.tuned.throughput_us) if lines.tuned.throughput_us else None,
         "cold inputs and weights" if options.metric == "latency" else "what an equal inference before it leaves",
-        hint="" if options.tune or all(c.solved.held is not None for c in choices) else getattr(options, "untuned", UNTUNED),
+        hint="" if options.tune or all(c.solved.held is not None for c in choices) else advice,
         **looked_at(spent.values()), seconds=seconds, found=found, tuned=options.tune, lowered=counts(model.graph),
         held=whole_trust(choices), images=images_of(model), gear=made.stage.gear)
 

@@ -14,7 +14,7 @@ OLD_NAME = "bank.db"  # of earlier releases, where it is there and the other is 
 NO_BASE = "none"
 
 
-def chosen(named: str | Path | None) -> Path:
+def bank_path(named: str | Path | None) -> Path:
     """The bank that is named, else $TUNE_BANK_PATH's, else $ASCEND_CACHE_PATH's (AOE's order), else the user data directory's.
 
     The first two may be files, or directories that hold one; the third is a directory, of which AOE uses `aoe_data`.

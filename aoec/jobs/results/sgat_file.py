@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -10,15 +9,15 @@ from typing import TYPE_CHECKING
 
 from aoec.base.files.files import check_folder, write_text
 from aoec.jobs.choose.slices import asked_us
+from aoec.jobs.results.result_file import Ended, ResultFile
 from aoec.report.results.opat import found_new, model
 from aoec.report.results.sgat import Subgraph, Tuning, text
 
 if TYPE_CHECKING:
-    from aoec.jobs.choose.subgraphs import Planned, Tuned
-    from aoec.jobs.compile.compiled_model import Made
+    from aoec.jobs.choose.slice_plans import Tuned
 
 
-class Results:
+class SgatFile(ResultFile):
     """The result file of one run."""
 
     def __init__(self, where: Path, name: str, now: datetime) -> None:
@@ -28,15 +27,13 @@ class Results:
         self._tuning = Tuning(name)
         write_text(self.path, text(self._tuning))
 
-    def close(self, was: Sequence[Made], after: Sequence[Planned], metric: str, seconds: float) -> str:
-        """What the job found that is new, in words; it has ended. Each gear as a build with the bank as it `was` when the job began has it,
-        and with its plan, by what it was tuned for."""
-        times = [(m.stage.gear, asked_us(m.lines.tuned, metric) / 1e3, asked_us(a.made.lines.tuned, metric) / 1e3)
-                 for m, a in zip(was, after)]
+    def close(self, ended: Ended) -> str:
+        times = [(m.stage.gear, asked_us(m.lines.tuned, ended.metric) / 1e3, asked_us(a.made.lines.tuned, ended.metric) / 1e3)
+                 for m, a in zip(ended.was, ended.sliced)]
         gears = tuple({"gear": gear, **model(old, new)} for gear, old, new in times if gear)
         _, old, new = times[0]
-        different = {t.plan.graph_key: t for a in after for t in a.tuned}
-        self._tuning = replace(self._tuning, subgraphs=tuple(map(subgraph, different.values())), seconds=seconds, gears=gears,
+        different = {t.plan.graph_key: t for a in ended.sliced for t in a.tuned}
+        self._tuning = replace(self._tuning, subgraphs=tuple(map(subgraph, different.values())), seconds=ended.seconds, gears=gears,
                                baseline_ms=old, result_ms=new)
         write_text(self.path, text(self._tuning))
         return found_new(self._tuning.subgraphs, "subgraph", old, new)

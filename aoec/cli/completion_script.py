@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from aoec.base.errors import BackendError
-from aoec.cli.declared import File
 from aoec.cli.vendor.vendor_words import Use, Word
+from aoec.options.option import File
 
 NEEDS = "aoec completion needs the package shtab: pip install shtab"
 MACHINE = "NAME|FILE"  # how the place of a machine begins in help

@@ -2,17 +2,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from aoec.base.files.files import check_folder, write_text
 from aoec.cann.op_summary import csv_text
 from aoec.cann.op_types import type_of
 from aoec.ir.text.parse import parse_trace
 from aoec.jobs.deliver.profile import launches, split
+from aoec.jobs.results.result_file import Done, Ended, ResultFile
 from aoec.jobs.tune.budget import as_dict
 from aoec.report.results.folder import AFTER, BEFORE, FOLDER, Operator, file_of, operator_text, profile_of, summary_text
 from aoec.report.results.opat import Outcome, Policy, Tuning, found_new, model, text
@@ -28,22 +29,7 @@ if TYPE_CHECKING:
     from aoec.target.machine import Machine
 
 
-def folder(asked: str | None) -> Path:
-    """Where results go: what was asked for, else $ASCEND_WORK_PATH, else the current directory (AOE's order)."""
-    return Path(asked or os.environ.get("ASCEND_WORK_PATH") or ".")
-
-
-@dataclass(frozen=True)
-class Ends:
-    """Each gear's model at the end of a job: `whole`, before groups are cut into slices; as `made`; and as a build with the bank as it was
-    when the job began has it."""
-
-    whole: Sequence[Made]
-    made: Sequence[Made]
-    was: Sequence[Made]
-
-
-class Results:
+class OpatFile(ResultFile):
     """The result file of one run, and the folder of its time that says the same as tutorials do. They are written after every operator,
     each file whole: after a kill they say how far the job came."""
 
@@ -57,18 +43,17 @@ class Results:
         self._rows: list[tuple[Key | None, Policy, Task, Solved]] = []  # key of the best; None of a row that is of layouts
         self._write()
 
-    def noting(self, graphs: Sequence[Graph], told: Callable[[Task, Solved], None]) -> Callable[[Task, Solved], None]:
-        """What is called for every distinct task that is done, and passes that on."""
+    def hear_tasks(self, graphs: Sequence[Graph], done: Done) -> Done:
         types = {n.name: n.op for g in graphs for n in g.nodes}
 
-        def done(task: Task, solved: Solved) -> None:
-            told(task, solved)
+        def hear(task: Task, solved: Solved) -> None:
+            done(task, solved)
             self._add(policy(task, solved, types, self._machine), task, solved)
 
-        return done
+        return hear
 
-    def formats(self, found: Sequence[Change], every: Found) -> None:
-        """Nothing; these changes of layouts were made, each told under the first product that it touches, as `every` has it."""
+    def hear_layouts(self, found: Sequence[Change], every: Found) -> None:
+        """Adds a row for each change, under the first product that it touches, as `every` has it."""
         for change in found:
             self._add(*format_policy(change, every, self._machine))
 
@@ -97,19 +82,18 @@ class Results:
                 self._put_row(at)
             self._tuning = replace(self._tuning, policies=tuple(row[1] for row in rows))
 
-    def close(self, ready: Sequence[Ready], ends: Ends, seconds: float, searches: Mapping[str, Any]) -> str:
-        """What the job found that is new, in words; it has ended. `ready`: each gear before its search; `searches`: what repeats them."""
-        made = ends.made
-        self._keep_to(ends.whole, made)
-        times_ms = [(m.stage.gear, w.lines.tuned.latency_us / 1e3, m.lines.tuned.latency_us / 1e3) for w, m in zip(ends.was, made)]
+    def close(self, ended: Ended) -> str:
+        made = ended.made
+        self._keep_to(ended.whole, made)
+        times_ms = [(m.stage.gear, w.lines.tuned.latency_us / 1e3, m.lines.tuned.latency_us / 1e3) for w, m in zip(ended.was, made)]
         gears = tuple({"gear": gear, **model(before, after)} for gear, before, after in times_ms if gear)
         _, before, after = times_ms[0]
-        for (when, m) in ((when, m) for pair in zip(ends.was, made) for when, m in zip((BEFORE, AFTER), pair)):
+        for (when, m) in ((when, m) for pair in zip(ended.was, made) for when, m in zip((BEFORE, AFTER), pair)):
             self._profiles.append(profile_of(when, m.stage.gear))
             listed = launches(m, self._machine, True)
             self._put(self._profiles[-1], csv_text(m.model.name, listed, self._machine.clock_mhz, split(self._machine)))
-        self._tuning = replace(self._tuning, failed=failed(ready, made), seconds=seconds, gears=gears, baseline_ms=before, result_ms=after,
-                               searches=searches)
+        self._tuning = replace(self._tuning, failed=failed(ended.ready, made), seconds=ended.seconds, gears=gears, baseline_ms=before,
+                               result_ms=after, searches=ended.searches)
         self._write()
         return found_new(self._tuning.policies, "operator", before, after)
 

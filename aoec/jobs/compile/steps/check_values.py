@@ -1,9 +1,8 @@
-"""What of a compiled model was not verified before: its schedules group by group, then the whole on data."""
+"""Checking: what of a compiled model was not checked before: programs by rules, schedules group by group, then the whole on data."""
 from __future__ import annotations
 
 import time
-from argparse import Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,20 +12,29 @@ from aoec.artifact.compiled import Artifact
 from aoec.bank.bank import Bank
 from aoec.base.errors import CheckError, UnsupportedError
 from aoec.jobs.compile.compiled_model import Choice, Made, Model
-from aoec.jobs.compile.say import Voice
+from aoec.jobs.context import Job
 from aoec.jobs.progress import Line
 from aoec.jobs.stages.stage import Stage
 from aoec.jobs.verify.halfway import QUANTISING
 from aoec.jobs.verify.known_differences import find_known
+from aoec.jobs.verify.legal import legal
 from aoec.ops.run import REALS, evaluate
+from aoec.options.compile import CompileOptions
 
 TOLERANCE = {"fp32": 1e-4, "fp16": 2e-2, "bf16": 1.6e-1}  # of a whole model against fp32, relative to its largest output, by the
 # narrowest of its dtypes: bf16 has three bits less than fp16
 
 
-def verified(made: list[Made], bank: Bank, options: Namespace, voice: Voice) -> tuple[list[tuple[str, ...]], list[str]]:
-    """(notes by gear, faults) of what was not verified before, group by group and then whole; `voice` shows how far that is."""
-    keeps = bank if options.tune and bank.writable and not made[0].stage.traces else None
+def check_programs(made: Sequence[Made], job: Job) -> None:
+    """Raises an error where a program that was not verified before breaks a rule of the machine."""
+    for program in {id(c.best.program): c.best.program for m in made for c in m.choices if not c.solved.best.verified}.values():
+        legal(program, job.machine)
+
+
+def check_values(made: Sequence[Made], job: Job) -> tuple[list[tuple[str, ...]], list[str]]:
+    """(notes by gear, faults) of what was not verified before, group by group and then whole. The job's voice shows how far that is."""
+    options = job.options
+    keeps = job.bank if options.tune and job.bank.writable and not made[0].stage.traces else None
     fresh = [any(not c.solved.best.verified for c in m.choices) for m in made]
     todo: dict[tuple[str, int], Choice] = {}
     for m in made:
@@ -34,7 +42,7 @@ def verified(made: list[Made], bank: Bank, options: Namespace, voice: Voice) -> 
     notes: list[tuple[str, ...]] = []
     if not any(fresh):
         return [()] * len(made), []
-    with voice.progress("checking values", len(todo) + sum(fresh)) as line:
+    with job.voice.progress("checking values", len(todo) + sum(fresh)) as line:
         checks = Checks({key: c.best.measure.time_us for key, c in todo.items()}, sum(fresh), line)
         for m, new in zip(made, fresh):
             faults = verify(m.model, m.choices, keeps, options.seed, checks)
@@ -103,13 +111,12 @@ def verify(model: Model, choices: list[Choice], bank: Bank | None, seed: int, ch
     return faults
 
 
-def verify_whole(artifact: Artifact, stage: Stage, options: Namespace) -> tuple[list[str], list[str]]:
+def verify_whole(artifact: Artifact, stage: Stage, options: CompileOptions) -> tuple[list[str], list[str]]:
     """(notes, faults) of one inference on seeded data against onnxruntime, or the references where it is not installed."""
     from aoec.jobs.run.run import random_feeds
     from aoec.jobs.verify.verify import verify_model
 
-    path = str(getattr(options, "model", ""))
-    path = path if Path(path).is_file() else ""
+    path = str(options.model) if isinstance(options.model, (str, Path)) and Path(options.model).is_file() else ""
     try:
         feeds = random_feeds(artifact, options.seed)
     except CheckError as e:  # a text, a sequence, a free shape: there is no such thing as any value of it

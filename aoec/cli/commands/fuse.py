@@ -1,0 +1,28 @@
+"""`aoec fuse`: a graph in layouts and groups."""
+from __future__ import annotations
+
+from aoec.cli.command import Command, write_line
+from aoec.options.option import File, argument, options, redeclare
+from aoec.options.shared import DEFAULT_TARGET, OneInput, OutputOption, TargetOption
+from aoec.options.weights import ENDING, WeightsOption, weights_beside
+
+
+@options
+class FuseOptions(OneInput, WeightsOption, TargetOption, OutputOption):
+    input: str = argument("NET.graph", file=File.READ, help="a file, or - for standard input")
+    output: str = redeclare(OutputOption, "output", with_it=(ENDING,))
+
+
+def run(options: FuseOptions) -> int:
+    """Writes the graph and its packed constants."""
+    from aoec.ir.text.show import show
+    from aoec.jobs.stages.stages import fuse_text, save_weights
+    graph, weights = fuse_text(options.text, options.input, options.weights_path, options.target or DEFAULT_TARGET)
+    if options.output != "-":
+        save_weights(graph, weights, weights_beside(options.output))
+    write_line(options.output, show(graph))
+    return 0
+
+
+COMMAND = Command("fuse", "lay out a graph and divide it into groups", FuseOptions, run, "research", 210,
+                  "aoec fuse net.graph -o fused.graph")

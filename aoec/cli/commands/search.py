@@ -1,0 +1,18 @@
+"""`aoec search`: the space of a func, and a fast schedule of it."""
+from __future__ import annotations
+
+from aoec.base.errors import CheckError
+from aoec.cli.command import Command
+from aoec.options.func import SearchOptions
+
+
+def run(options: SearchOptions) -> int:
+    """Searches the space, or shows it."""
+    from aoec.jobs.stages.search import search_func
+    if options.space and options.trials:
+        raise CheckError("--space searches nothing, so there are no trials to write; leave out one of them")
+    return search_func(options)
+
+
+COMMAND = Command("search", "search the design space of a func for a fast schedule", SearchOptions, run, "research", 290,
+                  "aoec search g.tir --budget 2000 -o g.sched")

@@ -1,0 +1,53 @@
+"""`aoec simulate`: the modelled time of a program."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aoec.base.files.files import write_text
+from aoec.cli.command import Command, as_json
+from aoec.cli.kernels import ready_kernels
+from aoec.options import readers
+from aoec.options.option import File, Options, argument, option, options
+from aoec.options.shared import HoleOptions, JsonOption, OneInput, OutputOption, ProgramState, StepLimit, TargetOption
+
+
+@options
+class TimelineOptions(Options):
+    """What is shown of the timeline, and where. `start` and `stop`: in cycles."""
+
+    title = "timeline"
+    trace: str | None = option("--trace", default=None, metavar="FILE.json", file=File.WRITTEN,
+                                 help="write the timeline as a Chrome trace, for Perfetto and chrome://tracing")
+    svg: str | None = option("--svg", default=None, metavar="FILE.svg", file=File.WRITTEN, help="draw the timeline")
+    core: Sequence[str] = option("--core", default=(), many=True, metavar="STREAM.N",
+                                 help="a core to show (default: the last of each stream)")
+    start: float | None = option("--from", default=None, metavar="CYCLE", read=readers.cycles,
+                                 help="show from here (default: beginning, middle and end)")
+    stop: float | None = option("--to", default=None, metavar="CYCLE", read=readers.cycles, help="show up to here")
+    most_events: int = option("--events", default=100_000, metavar="N", read=readers.events,
+                              help="the most events of a core in the trace (default: 100000)")
+
+
+@options
+class SimulateOptions(OneInput, HoleOptions, TargetOption, ProgramState, JsonOption, StepLimit, TimelineOptions, OutputOption):
+    input: str = argument("G.prog", file=File.READ, help="a file, or - for standard input")
+
+
+def run(options: SimulateOptions) -> int:
+    """Times the program, and draws its timeline where that is asked for."""
+    from aoec.jobs.stages.stages import program_text
+    from aoec.jobs.states import measured_facts, of_program
+    from aoec.report.reasons import lines
+    from aoec.simulate.timing.time import measure
+    ready_kernels()
+    program, machine = program_text(options.text, options.input, options.target, dict(options.holes))
+    state = of_program(options.state, program)
+    facts = measured_facts(measure(program, machine, state), state)
+    if options.trace or options.svg:
+        from aoec.jobs.stages.timeline import View, export
+        export(program, machine, View(options.core, options.start, options.stop, options.most_events, state), options.trace, options.svg)
+    write_text(options.output, as_json(facts) if options.json else lines(facts))
+    return 0
+
+
+COMMAND = Command("simulate", "time a program on the model machine", SimulateOptions, run, "explain", 270, "aoec simulate g.prog --json")

@@ -1,0 +1,36 @@
+"""What became of the subgraphs of a model: the plans of slices that are kept of them, and the model that these make."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from aoec.bank.plans import Plan
+from aoec.jobs.compile.compiled_model import Made
+from aoec.report.results.opat import Outcome
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What became of a subgraph of so many groups: the plan that is kept of it, what it took before, modelled, and the outcome as AOE
+    counts it."""
+
+    groups: int
+    plan: Plan
+    before_us: float
+    outcome: Outcome
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A model with those regions in slices that are faster so, itself where none are. `tuned`: what became of its subgraphs, none where
+    nothing was asked. `banked`: the model with the regions that the bank's plan has, where it has some. `over`: time ended the looking."""
+
+    made: Made
+    tuned: Sequence[Tuned] = ()
+    banked: Made | None = None
+    over: bool = False
+
+    @property
+    def kept(self) -> Sequence[Tuned]:
+        """What a bank keeps: where time ended the looking, nothing is said of subgraphs for which none was found."""
+        return [t for t in self.tuned if t.plan.gained or not self.over]

@@ -1,0 +1,87 @@
+"""Assembling: the compiled model that the schedules of its groups make."""
+from __future__ import annotations
+
+from dataclasses import replace
+
+from aoec.artifact.compiled import Artifact, Compiled
+from aoec.jobs.choose.plan import Task
+from aoec.jobs.compile.compiled_model import Choice, Lines, Made, Model
+from aoec.jobs.compile.lines import whole
+from aoec.jobs.compile.steps.group_model import refuse_host
+from aoec.jobs.compile.steps.search_groups import Found, move_to_host
+from aoec.jobs.context import Context
+from aoec.jobs.stages.stage import Stage
+from aoec.jobs.tune.made import Schedule, realise, trusted
+from aoec.jobs.tune.order import Solved
+from aoec.jobs.tune.solve import total_ticks
+from aoec.jobs.tune.trust import Trust, of_programs
+from aoec.jobs.verify.sound import faults_of
+from aoec.jobs.version import model_version
+from aoec.target.machine import Machine
+
+
+def assemble(found: Found, context: Context, before: Made | None = None) -> Made:
+    """The compiled model of a model and its schedules. Groups of the user's own operators whose programs are wrong go to the host.
+
+    `before`: the model in other layouts, whose default schedules are what this one is measured against.
+    """
+    ready, solved = found
+    machine, options = context.machine, context.options
+    choices, model = choose_programs(ready.plan, solved, machine, ready.stage), ready.model
+    if unsound := faults_of(model, choices, machine, options):
+        choices = [c for c in choices if c.task.group.name not in unsound]
+        _, model = move_to_host(ready.plan, {c.task.group.name: c.solved for c in choices}, model, unsound, context.voice)
+        if options.no_host:
+            refuse_host(model.graph, unsound)
+    lines = whole(model, choices, machine)
+    artifact = replace(pack(model, choices, machine, lines), gear=ready.stage.gear)
+    lines = lines if before is None else replace(lines, default=before.lines.default)
+    return Made(ready.stage, model, choices, lines, artifact, before)
+
+
+def choose_programs(plan: list[Task], solved: dict[str, Solved], machine: Machine, stage: Stage) -> list[Choice]:
+    """Each task with the programs of its schedules. Equal tasks share them. Programs of a dump stand in for emitted ones."""
+    made: dict[tuple[str, str, str], Schedule] = {}
+    trusts: dict[tuple[str, str, int], Trust | None] = {}
+    out = []
+    for task in plan:
+        records = solved[task.group.name]
+        pair = []
+        for record in (records.default, records.best):
+            at = (task.func_key, task.state_text, record.trace)
+            if at not in made:
+                made[at] = realise(task.func, record.trace, machine, task.state)
+            pair.append(made[at])
+        best = stage.replaced(task, pair[1], machine)
+        if total_ticks(best.measure, machine) != records.best.ticks:  # edited: what was proved was proved of another
+            records = replace(records, best=replace(records.best, proof=""))
+        same = (task.func_key, task.state_text, id(best.program))
+        if same not in trusts:
+            trusts[same] = trust_in(task, records, pair[0], best, machine, best is pair[1])
+        out.append(Choice(task, records, pair[0], best, trusts[same]))
+    return out
+
+
+def trust_in(task: Task, records: Solved, default: Schedule, best: Schedule, machine: Machine, emitted: bool) -> Trust | None:
+    """How far a choice holds: as its search found it, else timed; None where nothing is gained. `emitted`: its program is its trace's."""
+    if best.program == default.program:
+        return None
+    if not emitted:
+        return of_programs(default.program, best.program, machine, task.state)
+    found = records.trust if total_ticks(best.measure, machine) == records.best.ticks else None
+    return trusted(task.func, default, best, machine, task.state, found)
+
+
+def pack(model: Model, choices: list[Choice], machine: Machine, lines: Lines) -> Artifact:
+    """The artifact: the fused graph, and for each group what runs it."""
+    by_group = {c.task.group.name: c for c in choices}
+    groups = []
+    for g in model.graph.groups:
+        c = by_group.get(g.name)
+        groups.append(Compiled(g.name) if c is None else Compiled(
+            g.name, c.task.label, c.task.func_key, c.best.trace, c.best.program, c.task.bindings, c.solved.default.ticks,
+            total_ticks(c.best.measure, machine), min(c.solved.best.bound_ticks, total_ticks(c.best.measure, machine))))
+    figures = (("latency_ns", round(lines.tuned.latency_us * 1000)), ("latency_default_ns", round(lines.default.latency_us * 1000)),
+               ("throughput_period_ns", round(lines.tuned.throughput_us * 1000)), ("isolated_ns", round(lines.tuned.sum_us * 1000)))
+    return Artifact(model.name, machine.name, machine.hash, model_version(), model.precision, model.graph, model.inputs, model.outputs,
+                    tuple(groups), model.weights, figures, machine.text)

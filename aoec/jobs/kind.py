@@ -1,0 +1,31 @@
+"""What tells one kind of tuning job from another: what its options are, and which result file it writes."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from aoec.jobs.context import Job
+    from aoec.jobs.results.result_file import ResultFile
+    from aoec.options.compile import CompileOptions
+
+SomeOptions = TypeVar("SomeOptions", bound="CompileOptions")
+
+
+def unchanged(options: SomeOptions) -> SomeOptions:
+    """The options as they are given."""
+    return options
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of tuning job. `number` and `title`: AOE's own. `about`: what it does, in words. `settle`: options as the job has them, or
+    CheckError where one says nothing to it. `open_results`: its result file. `left_behind`: what a Ctrl-C leaves, where that is no bank."""
+
+    number: str
+    title: str
+    about: str
+    open_results: Callable[[Job], ResultFile]
+    settle: Callable[[Any], Any] = unchanged
+    left_behind: str = ""

@@ -1,0 +1,39 @@
+"""Subgraph tuning (SGAT)."""
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from aoec.base.errors import CheckError
+from aoec.base.regions import Slices
+from aoec.jobs.kind import Kind
+
+if TYPE_CHECKING:
+    from aoec.jobs.context import Job
+    from aoec.jobs.results.result_file import ResultFile
+    from aoec.options.compile import CompileOptions
+
+SomeOptions = TypeVar("SomeOptions", bound="CompileOptions")
+
+
+def settle(options: SomeOptions) -> SomeOptions:
+    """The options of a job that searches slices and no schedules."""
+    if options.plan.regions or not options.plan.plan:
+        raise CheckError("--job sgat finds the groups that run in slices; --slices is for compile, and for --job opat")
+    if options.effort not in (None, "none"):
+        raise CheckError("--job sgat searches no schedules, so --effort says nothing: aoec tune --job opat does, with the plan")
+    return replace(options, slices=Slices(plan="search"), effort="none", advice="", verify=options.verify is not False)
+
+
+def open_results(job: Job) -> ResultFile:
+    """The result file of a job, there from its begin."""
+    from datetime import datetime
+
+    from aoec.jobs.results.result_file import results_folder
+    from aoec.jobs.results.sgat_file import SgatFile
+    return SgatFile(results_folder(job.options.results), job.title, datetime.now())
+
+
+KIND = Kind(
+    "1", "subgraph tuning", "find groups that run faster in slices that stay in L2, with the schedules of the bank and the defaults",
+    open_results, settle, "what was timed so far is kept in the cache folder; the same command goes on from there")

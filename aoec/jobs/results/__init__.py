@@ -1,0 +1,1 @@
+"""AOE's result files as jobs write them."""
