@@ -57,7 +57,7 @@ class CommandGroup:
 
 @options
 class VendorOptions(Options):
-    """The words of a command line that is the vendor's. `kept`: what there is after a Ctrl-C."""
+    """The `words` of a command line that is the vendor's. `kept`: what there is after a Ctrl-C."""
 
     words: Sequence[str] = ()
     kept: str = ""

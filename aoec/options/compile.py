@@ -43,7 +43,7 @@ class ModelTuning(Options):
         help="end the search of a group as soon as it is P % faster than its default, or within P % of its bound")
     metric: str = option("--metric", default="latency", choices=("latency", "throughput"), help="what to tune for (default: latency)")
     only: Place | None = option(
-        "--only", default=None, metavar="NAMES|FILE", file=File.READ,
+        "--only", default=None, metavar="NAMES|FILE", file=File.READ, vendor=("tune_ops_file",),
         help="tune only the groups with these nodes or types of operators (MatMul,conv_*), or those in AOE's tune_ops_file. The others "
              "keep what they have")
     repeat: bool = switch(

@@ -43,8 +43,8 @@ class SpaceOptions(Options):
     sketch: Sequence[int] = option(
         "--sketch", default=(), many=True, metavar="N", read=readers.sketch, help="search only this sketch")
     trials: str | None = option(
-        "--trials", default=None, metavar="FILE.csv|FILE.jsonl", read=readers.table, file=File.WRITTEN,
-        help="write a row for each candidate: holes, status, modelled time, why it is illegal")
+        "--trials", default=None, metavar="FILE.csv|FILE.jsonl|..", file=File.WRITTEN,
+        help="write a row for each candidate: holes, status, modelled time, why it is illegal. The ending says the form")
 
 
 @options

@@ -46,7 +46,7 @@ class Option:
     `flags`: its words, such as -o and --output; none of what stands without a word. `read`: text -> value, or ParseError. `many`: it may be
     given several times. `negatable`: a switch that has a --no- form. `one_of`: the name of a set of which one at most is given.
     `required`: it, or one of its set, must be given. `with_it`: further files that are written, as endings of a file's name or as names
-    in a folder.
+    in a folder. `vendor`: the names of options of AOE and ATC that mean the same, with the same values.
     """
 
     flags: tuple[str, ...]
@@ -60,13 +60,14 @@ class Option:
     one_of: str = ""
     required: bool = False
     with_it: tuple[str, ...] = ()
+    vendor: tuple[str, ...] = ()
 
     def value(self, name: str, given: Any) -> Any:
         """The value of a field for what a caller gave: text is read, paths become text. ParseError for what cannot be."""
         if given is None or isinstance(given, bool):
             return given
-        if self.many and isinstance(given, Mapping):
-            return dict(given)
+        if isinstance(given, Mapping):
+            return {key: as_tuple(each) for key, each in given.items()}
         if self.many:
             listed = [given] if isinstance(given, (str, os.PathLike)) else given
             return tuple(self.one(name, each) for each in listed)
@@ -79,18 +80,23 @@ class Option:
         if self.choices and given not in self.choices:
             raise ParseError(f"{name}: {str(given)[:40]!r} is unknown{nearest(str(given), list(self.choices))}".rstrip("?"))
         if self.read is None or not isinstance(given, str):
-            return given
+            return as_tuple(given)
         try:
             return self.read(given)
         except ParseError as e:
             raise ParseError(f"{name}: {e.message}") from None
 
 
+def as_tuple(value: Any) -> Any:
+    """A list, and those in it, as tuples; anything else as it is."""
+    return tuple(map(as_tuple, value)) if isinstance(value, (list, tuple)) else value
+
+
 def option(*flags: str, help: str, default: Any = MISSING, factory: Any = MISSING, metavar: str = "", read: Read | None = None,
            choices: tuple[str, ...] = (), file: File | None = None, many: bool = False, one_of: str = "", required: bool = False,
-           with_it: tuple[str, ...] = (), kw_only: bool = True) -> Any:
+           with_it: tuple[str, ...] = (), vendor: tuple[str, ...] = (), kw_only: bool = True) -> Any:
     """A field that is given behind a word."""
-    found = Option(flags, help, metavar, read, choices, file, many, False, one_of, required, with_it)
+    found = Option(flags, help, metavar, read, choices, file, many, False, one_of, required, with_it, vendor)
     return _field(found, default, factory, kw_only)
 
 
@@ -155,6 +161,11 @@ def declared(cls: type[Options]) -> dict[str, Option]:
             if name in all_fields and name not in cls.hidden and WHERE in all_fields[name].metadata:
                 out.setdefault(name, all_fields[name].metadata[WHERE])
     return out
+
+
+def vendor_words(cls: type[Options]) -> dict[str, str]:
+    """Name of an option of AOE or ATC -> the word of ours that means the same."""
+    return {theirs: found.flags[-1] for found in declared(cls).values() for theirs in found.vendor}
 
 
 def title_of(cls: type[Options], name: str) -> str:

@@ -104,12 +104,6 @@ def choices(text: str) -> tuple[str, tuple[int, ...]]:
     return match[1], tuple(dict.fromkeys(map(int, match[2].split(","))))
 
 
-def table(text: str) -> str:
-    if not text.endswith((".csv", ".jsonl")):
-        raise ParseError(f"{text!r} ends in neither .csv nor .jsonl, which say how the table is written")
-    return text
-
-
 def state(text: str) -> str:
     """One of the named memory states, or one by tensors, as text: whether they are a program's is known where that is read."""
     if text not in ("cold", "previous", "cleared", "cold inputs", "previous launch") \

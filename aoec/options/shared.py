@@ -43,7 +43,7 @@ class ModelOptions(OwnOperators):
         "--input-shape", factory=dict, many=True, metavar="NAME:1,3,224,224", read=readers.input_shape,
         help="bind the free dimensions of an input; -1 leaves one free")
     precision: str = option(
-        "--precision", default="fp16", metavar="MODE", read=readers.mode,
+        "--precision", default="fp16", metavar="MODE", read=readers.mode, vendor=("precision_mode", "precision_mode_v2"),
         help="dtype of tensors: fp16, bf16, mixed, cube16, keep or fp32 (default: fp16). Sums are kept in fp32. keep: what the model "
              "declares. mixed: fp16, but norms, softmax, exponentials, logarithms and reductions in fp32. cube16: fp32, but products are "
              "multiplied in fp16. ATC's names work too")
@@ -61,10 +61,11 @@ class ModelOptions(OwnOperators):
 class GearOptions(Options):
     title = "model"
     dynamic_batch: Sequence[int] = option(
-        "--dynamic-batch", default=(), metavar="1,8,16", read=readers.batches, one_of="gears",
+        "--dynamic-batch", default=(), metavar="1,8,16", read=readers.batches, one_of="gears", vendor=("dynamic_batch_size",),
         help="compile for each of these batches, into one file. The batch is the first dimension of every input, where it is free")
     dynamic_dims: Sequence[Sequence[int]] = option(
         "--dynamic-dims", default=(), metavar='"1,224,224;8,448,448"', read=readers.dims, one_of="gears",
+        vendor=("dynamic_dims", "dynamic_image_size"),
         help="compile for each of these lists of values, into one file. A list has a value for each -1 of --input-shape, in order")
 
 

@@ -1,9 +1,9 @@
-"""The table of all that a search looked at, a row a candidate: CSV with a column for each hole, or JSON lines."""
+"""The table of all that a search looked at, a row a candidate, in the form that the ending of its file says."""
 from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
 
@@ -34,6 +34,9 @@ def as_csv(lines: Iterable[Line], names: Sequence[str]) -> str:
     return out.getvalue()
 
 
-def as_json_lines(lines: Iterable[Line]) -> str:
+def as_json_lines(lines: Iterable[Line], names: Sequence[str] = ()) -> str:
     """The table as JSON, a line a candidate."""
     return "".join(json.dumps({**{c: getattr(x, c) for c in COLUMNS}, "holes": dict(x.holes)}) + "\n" for x in lines)
+
+
+FORMS: dict[str, Callable[[Iterable[Line], Sequence[str]], str]] = {".csv": as_csv, ".jsonl": as_json_lines}  # by the ending of a file

@@ -12,7 +12,7 @@ import pytest
 
 from aoec import cli
 from aoec.base.errors import AoecError
-from aoec.cli.vendor import aoe
+from aoec.cli.vendor import aoe_line as aoe
 from aoec.cli.vendor.aoe_line import parse
 from aoec.cli.vendor.aoe_words import WORDS, Use
 from aoec.frontend.zoo import mlp_softmax

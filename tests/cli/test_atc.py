@@ -21,7 +21,7 @@ import aoec
 from aoec import cli
 from aoec.bank.bank import Bank
 from aoec.base.errors import AoecError
-from aoec.cli.vendor import atc
+from aoec.cli.vendor import atc_line as atc
 from aoec.cli.vendor.atc_words import NOT_ATC, VALUES, WORDS
 from aoec.cli.vendor.vendor_words import Use
 from aoec.jobs.compile import begin

@@ -58,7 +58,7 @@ def test_trials_are_written_beside_the_schedule(func: Path, suffix: str, tmp_pat
 
 
 @pytest.mark.parametrize(("words", "message"), [
-    (["--trials", "t.txt"], "'t.txt' ends in neither .csv nor .jsonl"), (["--trials", "no/t.csv"], "there is no directory no"),
+    (["--trials", "t.txt"], "t.txt ends in none of .csv, .jsonl"), (["--trials", "no/t.csv"], "there is no directory no"),
     (["--trials", "t.csv", "--space"], "--space searches nothing")])
 def test_a_table_that_cannot_be_written_is_refused_first(func: Path, words: list[str], message: str,
                                                          capsys: pytest.CaptureFixture[str]) -> None:

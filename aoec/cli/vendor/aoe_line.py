@@ -17,17 +17,19 @@ from aoec.cli.vendor.aoe_models import Asked, Note, asked_for
 from aoec.cli.vendor.aoe_places import bank_words, environment, ini, work_folder
 from aoec.cli.vendor.aoe_words import SHORT, WORDS, Use
 from aoec.cli.vendor.vendor_words import Options, help_lines, read_options
+from aoec.jobs import kinds
+from aoec.options.compile import TuneOptions
+from aoec.options.option import vendor_words
 from aoec.report.reasons import table
 from aoec.report.results.opat import improvement
 from aoec.report.results.results import Job, jobs
 
-JOBS = {"1": "sgat", "2": "opat", "4": "gdat", "3": "gdat"}
-NAMES = {"sgat": "subgraph tuning", "opat": "operator tuning", "gdat": "gradient tuning"}
+JOBS = {**{kinds.load(name).number: name for name in kinds.names()}, "4": "gdat", "3": "gdat"}
+NAMES = {**{name: kinds.load(name).title for name in kinds.names()}, "gdat": "gradient tuning"}
 SEARCHES = {"bayesian": "bayes", "bayes": "bayes", "genetic": "genetic", "ga": "genetic", "random": "random", "rl": "portfolio"}
 LEVELS = {"O1": 10_000, "O2": 2_000}  # trials an operator: O1 is documented to take several times as long
 DEEPER = 20_000  # --Fdeeper_opat
-SAME = {"dynamic_batch_size": "--dynamic-batch", "dynamic_dims": "--dynamic-dims", "dynamic_image_size": "--dynamic-dims",
-        "precision_mode": "--precision", "precision_mode_v2": "--precision", "tune_ops_file": "--only"}  # with the same values
+SAME = vendor_words(TuneOptions)  # name of an option of AOE's -> ours, with the same values
 Tune = Callable[[Sequence[str]], int]
 
 

@@ -18,7 +18,8 @@ from aoec.cli.vendor.atc_exec import chip, program, real, run
 from aoec.cli.vendor.atc_places import Fates, Note, banks_of, need_delivered
 from aoec.cli.vendor.atc_words import ONNX, SHAPES, SHORT, VALUES, WORDS
 from aoec.cli.vendor.vendor_words import Options, Use, help_lines, read_options
-from aoec.options.shared import DEFAULT_TARGET
+from aoec.options.option import vendor_words
+from aoec.options.shared import DEFAULT_TARGET, GearOptions
 from aoec.report.deliver import LABEL
 
 STARTED = "ATC start working now, please wait for a moment."  # and how it ends: what atc prints
@@ -27,7 +28,7 @@ FAILED = "ATC run failed, Please check the detail log, Try 'atc --help' for more
 MODES = {"1": "aoec import MODEL.onnx -o net.graph writes a model as text", "3": "aoec tasks MODEL.onnx says what it would be compiled to",
          "5": "it reads what CANN dumps, and writes JSON", "6": "aoec run MODEL.aoec --random --json says what a compiled model takes",
          "7": "OM2 is CANN's own form", "30": "it is for nano chips, which aoec does not know"}
-GEARS = {"dynamic_batch_size": "--dynamic-batch", "dynamic_dims": "--dynamic-dims", "dynamic_image_size": "--dynamic-dims"}
+GEARS = vendor_words(GearOptions)  # name of an option of ATC's -> ours, with the same values
 Compile = Callable[[Sequence[str]], int]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from aoec.bank.record import Key
@@ -28,7 +29,7 @@ from aoec.jobs.version import model_version
 from aoec.options.func import SearchOptions
 from aoec.report.fidelity import near
 from aoec.report.space import lines
-from aoec.report.trials import Line, as_csv, as_json_lines
+from aoec.report.trials import FORMS, Line
 from aoec.search.sketches.nests import find_product, writer
 from aoec.search.space.count import cuts
 from aoec.search.space.restrict import Restriction, parse_where
@@ -171,7 +172,7 @@ def trial_table(p: Problem, path: str) -> str:
                   None if t.ticks is None else round(t.ticks * us, 3), t.reason)
              for t in p.ledger.trials(lambda grid: p.sketches[grid].program.constraints, ERRORS))
     names = dict.fromkeys(name for g in p.space.grids for name in g.names)
-    return as_csv(table, list(names)) if path.endswith(".csv") else as_json_lines(table)
+    return FORMS[Path(path).suffix](table, list(names))
 
 
 def held_on(trust: Trust | None) -> str:
