@@ -18,7 +18,7 @@ from aoec.artifact.compiled import Port
 from aoec.base.errors import CheckError
 from aoec.jobs.compile.begin import compile_model
 from aoec.jobs.compile.gears import Dispatch, common_shape
-from aoec.jobs.run.run import check_programs, modelled
+from aoec.jobs.run.run import check_programs, modelled_times
 from aoec.jobs.voice import Silence
 from aoec.ops import typed
 from aoec.options.compile import CompileOptions
@@ -58,7 +58,7 @@ class Session:
         made = load_gears(str(path))
         self._dispatch, self._artifact = Dispatch(made), made[0]
         self.report = dict(report or {})
-        self.gears = tuple(Gear(a.gear, {p.name: p.shape for p in a.inputs}, modelled(a)) for a in made)
+        self.gears = tuple(Gear(a.gear, {p.name: p.shape for p in a.inputs}, modelled_times(a)) for a in made)
         self.modelled = self.gears[0].modelled
         if note := check_programs(made, str(path)):
             warnings.warn(note, stacklevel=2)
@@ -70,11 +70,11 @@ class Session:
 
     def get_inputs(self) -> list[NodeArg]:
         """The model's inputs, in its order; a dimension in which gears differ has the model's name, or None without one."""
-        return [_described(p, common_shape(self._dispatch.gears, False, i)) for i, p in enumerate(self._artifact.inputs)]
+        return [describe_port(p, common_shape(self._dispatch.gears, False, i)) for i, p in enumerate(self._artifact.inputs)]
 
     def get_outputs(self) -> list[NodeArg]:
         """The model's outputs, in its order, as its inputs are described."""
-        return [_described(p, common_shape(self._dispatch.gears, True, i)) for i, p in enumerate(self._artifact.outputs)]
+        return [describe_port(p, common_shape(self._dispatch.gears, True, i)) for i, p in enumerate(self._artifact.outputs)]
 
     def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None) -> list[Any]:
         """The outputs named, or all, of inputs by name; CheckError where a name, shape or dtype is not the model's; of gears, that
@@ -88,7 +88,7 @@ class Session:
         return [made[name] for name in names]
 
 
-def _described(p: Port, shape: list[int | str | None]) -> NodeArg:
+def describe_port(p: Port, shape: list[int | str | None]) -> NodeArg:
     text = p.dtype if "(" in p.dtype else f"tensor({typed.ELEMENTS.get(p.dtype, p.dtype)})"
     element = typed.tensor(text)
     if element is None or text != p.dtype:

@@ -20,7 +20,7 @@ from aoec.base.errors import CheckError
 from aoec.frontend.read.parameters import parameters, with_values
 from aoec.frontend.read.read import free_inputs, graph_inputs
 from aoec.frontend.translate.onnx import load
-from aoec.jobs.compile.untuned import untuned
+from aoec.jobs.compile.untuned import compile_untuned
 from aoec.jobs.run.execute import Runner
 from aoec.target import machine
 
@@ -42,7 +42,7 @@ class Prepared(BackendRep):
         at = (*shapes.items(), *[(name, x.dtype.str, x.shape, x.tobytes()) for name, x in values.items()])
         if at not in self._made:
             graph, weights, _ = load(with_values(self._model, values), shapes, PRECISION)
-            self._made[at] = Compiled(*untuned(graph, weights, PRECISION, self._machine))
+            self._made[at] = Compiled(*compile_untuned(graph, weights, PRECISION, self._machine))
         return self._made[at]
 
     @property

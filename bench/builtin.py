@@ -30,7 +30,7 @@ import aoec
 from aoec.bank.bank import Bank
 from aoec.bank.builtin import BuiltIn, write
 from aoec.bank.record import DEFAULT, Record
-from aoec.jobs.bank.bank_verify import retimed
+from aoec.jobs.bank.bank_verify import retime as retime_record
 from aoec.jobs.version import model_version, source_version
 from aoec.target.machine import load
 from bench.networks import NETWORKS
@@ -66,7 +66,7 @@ def better(records: Iterable[Record], older: Path) -> list[Record]:
     for r in records:
         old = known.get((r.key.func_key, r.key.state))
         if old is not None and not r.key.state.endswith(DEFAULT) and old.trace != r.trace:
-            ticks = retimed(old, r.func, load(r.key.target))
+            ticks = retime_record(old, r.func, load(r.key.target))
             if isinstance(ticks, int) and ticks < r.ticks:
                 r = replace(r, trace=old.trace, ticks=ticks, trials=old.trials, searched=old.searched)
         out.append(r)
@@ -94,7 +94,7 @@ def retime(target: str, output: Path | None) -> tuple[Path | None, list[str]]:
     found, machine = BuiltIn.of(target), load(target)
     records = found.list() if found else ()
     funcs = {r.key.func_key: r.func for r in records if r.func}
-    now = [(r, retimed(r, funcs[r.key.func_key], machine)) for r in records]
+    now = [(r, retime_record(r, funcs[r.key.func_key], machine)) for r in records]
     different = [f"{r.label}, {r.key.func_key[:12]}, {r.key.state}: {r.ticks} ticks, now {ticks}" for r, ticks in now if ticks != r.ticks]
     if different or not records:
         return None, different

@@ -38,9 +38,9 @@ from aoec.backend import PRECISION  # noqa: E402
 from aoec.base.errors import AoecError, CheckError  # noqa: E402
 from aoec.base.files import arrays  # noqa: E402
 from aoec.frontend.translate.onnx import load  # noqa: E402
-from aoec.jobs.compile.untuned import untuned  # noqa: E402
+from aoec.jobs.compile.untuned import compile_untuned  # noqa: E402
 from aoec.jobs.run.execute import run_model  # noqa: E402
-from aoec.jobs.run.run import random_feeds, written  # noqa: E402
+from aoec.jobs.run.run import plain_arrays, random_feeds  # noqa: E402
 from aoec.target import machine  # noqa: E402
 
 SECONDS, LIMIT_BYTES, SENTENCE = 30, 4 << 30, 1000
@@ -182,13 +182,13 @@ def ours(folder: Path, random_seed: int) -> dict[str, str]:
     """Imports, compiles and runs the model in a folder; leaves the feeds and outputs there."""
     try:
         graph, weights, _ = load(folder / "model.onnx", precision=PRECISION)
-        artifact, _ = untuned(graph, weights, PRECISION, machine.load())
+        artifact, _ = compile_untuned(graph, weights, PRECISION, machine.load())
         try:
             feeds = random_feeds(artifact, random_seed)
         except CheckError as e:  # of a text or a sequence there is no random value
             return {"status": "ran", "said": str(e)}
-        arrays.save(folder / "in.npz", written(feeds))
-        arrays.save(folder / "out.npz", written(run_model(artifact, feeds)))
+        arrays.save(folder / "in.npz", plain_arrays(feeds))
+        arrays.save(folder / "out.npz", plain_arrays(run_model(artifact, feeds)))
     except AoecError as e:
         text = str(e)
         return {"status": "refused" if len(text.splitlines()) == 1 and len(text) <= SENTENCE else "fault", "said": text}
@@ -210,7 +210,7 @@ def theirs(folder: Path) -> dict[str, str]:
     except Exception as e:  # its errors have no class in common but this one
         return {"status": "other refuses", "said": str(e)[:200]}
     got = arrays.load(folder / "out.npz")
-    wanted = written({o.name: x for o, x in zip(session.get_outputs(), made)})
+    wanted = plain_arrays({o.name: x for o, x in zip(session.get_outputs(), made)})
     for name, x in wanted.items():
         if why := differs(got.get(name), x):
             return {"status": "differs", "said": f"{name}: {why}"}

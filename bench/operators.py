@@ -32,7 +32,7 @@ from single.case import Case, Maker  # noqa: E402
 from aoec.base.errors import AoecError  # noqa: E402
 from aoec.frontend.differences import of_node  # noqa: E402
 from aoec.frontend.translate.onnx import load  # noqa: E402
-from aoec.jobs.compile.untuned import untuned  # noqa: E402
+from aoec.jobs.compile.untuned import compile_untuned  # noqa: E402
 from aoec.jobs.run.execute import Runner  # noqa: E402
 from aoec.target import machine  # noqa: E402
 
@@ -149,7 +149,7 @@ def explains(op: str, given: Sequence[Any], apart: Sequence[Any]) -> bool:
 def run_aoec(case: Case) -> list[Any]:
     """Our values, in the order of the results."""
     graph, weights, _ = load(case.model, {}, "keep")
-    artifact, _ = untuned(graph, weights, "keep", machine.load(machine.DEFAULT))
+    artifact, _ = compile_untuned(graph, weights, "keep", machine.load(machine.DEFAULT))
     got = Runner(artifact).run(case.feeds)
     return [got[p.name] for p in artifact.outputs]
 

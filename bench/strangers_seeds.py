@@ -17,7 +17,7 @@ from aoec import cli
 from aoec.artifact import artifact
 from aoec.frontend.translate.onnx import load
 from aoec.frontend.zoo import mlp_softmax, tiny_resnet
-from aoec.jobs.compile.untuned import untuned
+from aoec.jobs.compile.untuned import compile_untuned
 from aoec.jobs.run.execute import run_model
 from aoec.jobs.run.run import random_feeds
 from aoec.target import machine
@@ -88,7 +88,7 @@ def make(folder: Path) -> Seeds:
         kinds["onnx"].append(Seed(f"{name}.onnx", data, (("onnx",), ("onnx",), ("import", "{file}"), ("tasks", "{file}"))))
     for name in ("gemm", "control", "mlp"):
         graph, weights, _ = load(models[name])
-        built, _ = untuned(graph, weights, "fp16", machine.load())
+        built, _ = compile_untuned(graph, weights, "fp16", machine.load())
         run_model(built, random_feeds(built, 0))
         data = artifact.pack(built)
         (folder / f"{name}.aoec").write_bytes(data)

@@ -100,11 +100,11 @@ def fail(code: int, message: str) -> int:
     """`code`, after the message on standard error."""
     with contextlib.suppress(OSError):  # which cannot be written to: the message says why
         sys.stdout.flush()
-    print(f"aoec: {shortened(message)}", file=sys.stderr)
+    print(f"aoec: {shorten_words(message)}", file=sys.stderr)
     return code
 
 
-def shortened(message: str) -> str:
+def shorten_words(message: str) -> str:
     """Return the message, in which words out of files are not longer than a path may be shown."""
     return LONG_WORD.sub(lambda found: f"{found[0][:LONGEST_WORD]}[... {len(found[0]) - LONGEST_WORD:,} more characters]", message)
 

@@ -7,8 +7,8 @@ from aoec.base.files.files import note
 def ready_kernels() -> None:
     """Waits until the kernels that time programs are compiled, and says so where they are not yet."""
     from aoec.jobs import kernels
-    from aoec.jobs.progress import shown
+    from aoec.jobs.progress import show_progress
     if notice := kernels.start(tuple(kernels.TIMES)):
         note(notice)
-        with shown("compiling kernels", len(kernels.TIMES)) as line:
+        with show_progress("compiling kernels", len(kernels.TIMES)) as line:
             kernels.wait(tuple(kernels.TIMES), line)

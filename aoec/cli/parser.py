@@ -13,7 +13,7 @@ from aoec.base.errors import ParseError
 from aoec.base.files.files import say
 from aoec.base.text import nearest
 from aoec.cli.command import READ, Command, CommandGroup, VendorOptions, all_commands
-from aoec.options.option import Option, Options, declared, default_of, title_of
+from aoec.options.option import Option, Options, default_of, options_of, title_of
 
 CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)$")  # as argparse says it, with all that could be meant
 WIDEST, COLUMN = 110, 30  # of help: longer lines are hard to follow; where what an option does begins
@@ -45,10 +45,10 @@ class Parser(argparse.ArgumentParser):
 
     def format_help(self) -> str:
         """The help, whose first line names what must be given; what may be given is listed below it."""
-        self.usage = self.usage or " ".join([self.prog.replace("%", "%%"), "[options]", *self._needed()])
+        self.usage = self.usage or " ".join([self.prog.replace("%", "%%"), "[options]", *self._usage_words()])
         return super().format_help() + (f"{READ} {self.page}\n" if self.page else "")
 
-    def _needed(self) -> list[str]:
+    def _usage_words(self) -> list[str]:
         """What must be given, as the line of usage has it."""
         either = {id(a): g for g in self._mutually_exclusive_groups if g.required for a in g._group_actions}
         out: list[str] = []
@@ -142,7 +142,7 @@ def add_options(p: argparse.ArgumentParser, cls: type[Options]) -> None:
     """Adds the words of a class of options to a parser, in the groups that their classes name."""
     groups: dict[str, Container] = {"": p}
     sets: dict[str, Container] = {}
-    found = declared(cls)
+    found = options_of(cls)
     for name, said in found.items():
         title = title_of(cls, name)
         place = groups.get(title) or groups.setdefault(title, p.add_argument_group(title))
@@ -187,7 +187,7 @@ def parse(words: Sequence[str], behind: Sequence[str] = ()) -> tuple[Command[Any
     command = found.pop("command")
     del found["traceback"]
     cls = command.options
-    for name, said in declared(cls).items():
+    for name, said in options_of(cls).items():
         if said.many and name in found and isinstance(default_of(cls, name), dict):
             found[name] = dict(found[name])
     if issubclass(cls, VendorOptions):

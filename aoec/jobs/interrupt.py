@@ -12,7 +12,7 @@ from multiprocessing import active_children, parent_process
 _noted = threading.Event()
 
 
-def asked() -> bool:
+def is_asked() -> bool:
     """Whether the user has asked this process to stop."""
     return _noted.is_set()
 
@@ -25,7 +25,7 @@ class Noted:
 
 
 @contextmanager
-def noted() -> Iterator[Noted]:
+def note_interrupts() -> Iterator[Noted]:
     """The first Ctrl-C inside is only noted, a second one interrupts at once; at the end a noted one is raised after all."""
     found = Noted()
     if threading.current_thread() is not threading.main_thread():  # signals are the main thread's
@@ -37,14 +37,14 @@ def noted() -> Iterator[Noted]:
         yield found
     finally:
         signal.signal(signal.SIGINT, before)
-        was_asked = asked()
+        was_asked = is_asked()
         _noted.clear()  # a job of another thread, or a later one, is not asked
     if was_asked:
         raise KeyboardInterrupt(*filter(None, [found.left_behind]))
 
 
 @contextmanager
-def deferred() -> Iterator[None]:
+def defer_interrupts() -> Iterator[None]:
     """Ctrl-C does nothing inside: for starting processes, which are born with it and only later say how they take it."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN) if threading.current_thread() is threading.main_thread() else None
     try:
@@ -81,6 +81,6 @@ def end_workers() -> None:
 
 
 def _note_once(*_: object) -> None:
-    if asked():
+    if is_asked():
         raise KeyboardInterrupt
     _noted.set()

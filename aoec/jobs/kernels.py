@@ -41,10 +41,10 @@ def values_needed(options: CompileOptions) -> bool:
 def missing(parts: Sequence[str]) -> list[str]:
     """Those parts of the kernels that are not on disk for this source, this Python and this Numba."""
     folder = Path(kernel_cache()["cache"])
-    return [p for p in parts if not all(kept(folder, module, function) for module, function in KERNELS[p])]
+    return [p for p in parts if not all(is_compiled(folder, module, function) for module, function in KERNELS[p])]
 
 
-def kept(folder: Path, module: str, function: str) -> bool:
+def is_compiled(folder: Path, module: str, function: str) -> bool:
     """Whether Numba has a kernel on disk. Its index is a pickle and is not read as one. What is looked for in its bytes is Numba's version,
     at the beginning, and the hash of the source, or of older Numbas the time at which the source was changed."""
     source = kernel_sources() / f"{module}.py"

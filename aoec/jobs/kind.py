@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 SomeOptions = TypeVar("SomeOptions", bound="CompileOptions")
 
 
-def unchanged(options: SomeOptions) -> SomeOptions:
+def keep_options(options: SomeOptions) -> SomeOptions:
     """The options as they are given."""
     return options
 
@@ -27,5 +27,5 @@ class Kind:
     title: str
     about: str
     open_results: Callable[[Job], ResultFile]
-    settle: Callable[[Any], Any] = unchanged
+    settle: Callable[[Any], Any] = keep_options
     left_behind: str = ""

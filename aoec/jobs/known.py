@@ -14,7 +14,7 @@ from aoec.jobs.version import source_version
 T = TypeVar("T")
 
 
-def known(at: tuple[str, ...], make: Callable[[], T], to: Callable[[T], Any], back: Callable[[Any], T],
+def recall(at: tuple[str, ...], make: Callable[[], T], to: Callable[[T], Any], back: Callable[[Any], T],
           whole: Callable[[], bool] = lambda: True) -> T:
     """What is kept under a key; where that is nothing, or nothing that can be used, what `make` makes, which is kept from now on.
 

@@ -16,14 +16,14 @@ TENTH, SOONEST_S = 10, 2.0  # one for each tenth of the work, but no sooner afte
 LONGEST = 44  # characters of what is worked on, so that a bar with all that belongs to it fits 80 columns
 
 
-def left(seconds: float | None) -> str:
+def describe_left(seconds: float | None) -> str:
     """What is left, in words; "" where nobody can say."""
     if seconds is None:
         return ""
     return f"{seconds:.0f} s left" if seconds < 100 else f"{seconds / 60:.0f} min left"
 
 
-def elapsed(seconds: float) -> str:
+def describe_elapsed(seconds: float) -> str:
     """Seconds as minutes and seconds, with hours where there are some: "0:42"."""
     minutes, rest = divmod(int(seconds), 60)
     return f"{minutes // 60}:{minutes % 60:02}:{rest:02}" if minutes >= 60 else f"{minutes}:{rest:02}"
@@ -34,7 +34,7 @@ def unseen(words: str, done: int, left_s: float | None) -> None:
 
 
 @contextmanager
-def shown(what: str, total: int) -> Iterator[Line]:
+def show_progress(what: str, total: int) -> Iterator[Line]:
     """What is told how far the work on `total` parts is: on a terminal a bar, gone at the end whatever ends it, else `Lines`."""
     if not sys.stderr.isatty():
         with Lines(what, total, sys.stderr).ticking() as lines:
@@ -48,7 +48,7 @@ def shown(what: str, total: int) -> Iterator[Line]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         line = bar.add_task(what, total=total, left="")
         def tell(words: str, done: int, left_s: float | None) -> None:
-            bar.update(line, completed=done, description=clipped(f"{what} {words}".strip(), LONGEST), left=left(left_s))
+            bar.update(line, completed=done, description=clipped(f"{what} {words}".strip(), LONGEST), left=describe_left(left_s))
         yield tell
 
 
@@ -78,7 +78,7 @@ class Lines:
             if since < EVERY_S and (tenths <= self._tenths or since < SOONEST_S):
                 return
             self._tenths, self._said_at = tenths, self._clock()
-            parts = [f"{self._what} {done:,}/{self._total:,}", words, elapsed(self._said_at - self._began), left(left_s)]
+            parts = [f"{self._what} {done:,}/{self._total:,}", words, describe_elapsed(self._said_at - self._began), describe_left(left_s)]
             print(", ".join(filter(None, parts)), file=self._file, flush=True)
 
     @contextmanager

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from aoec.base.files.files import note
 from aoec.base.text import clipped, plural
 from aoec.ir.graph.graph import Graph
-from aoec.jobs.progress import Line, shown, unseen
+from aoec.jobs.progress import Line, show_progress, unseen
 from aoec.ops.narrowed import narrowed, summary
 
 if TYPE_CHECKING:
@@ -64,14 +64,14 @@ class Voice:
         if not self.bar:
             yield unseen
             return
-        with shown(what, total) as line:
+        with show_progress(what, total) as line:
             yield line
 
     def on_host(self, reasons: dict[str, str]) -> None:
         for group, reason in reasons.items():
             self.say(f"{group} runs on the host: {reason}")
 
-    def apart(self, reasons: Mapping[str, str]) -> None:
+    def in_parts(self, reasons: Mapping[str, str]) -> None:
         for group, reason in reasons.items():
             self.say(f"{group} is done in parts, of which each is a launch: {reason}")
 

@@ -140,7 +140,7 @@ class Options:
     hidden: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
-        for name, found in declared(type(self)).items():
+        for name, found in options_of(type(self)).items():
             object.__setattr__(self, name, found.value(name, getattr(self, name)))
 
     def left_behind(self) -> str:
@@ -153,7 +153,7 @@ class Options:
         return other(**{**common, **changes})
 
 
-def declared(cls: type[Options]) -> dict[str, Option]:
+def options_of(cls: type[Options]) -> dict[str, Option]:
     """Name -> option, of the fields that a command line has; those of the class itself first, then those of its bases as listed."""
     all_fields, out = cls.__dataclass_fields__, dict[str, Option]()
     for owner in cls.__mro__:
@@ -165,7 +165,7 @@ def declared(cls: type[Options]) -> dict[str, Option]:
 
 def vendor_words(cls: type[Options]) -> dict[str, str]:
     """Name of an option of AOE or ATC -> the word of ours that means the same."""
-    return {theirs: found.flags[-1] for found in declared(cls).values() for theirs in found.vendor}
+    return {theirs: found.flags[-1] for found in options_of(cls).values() for theirs in found.vendor}
 
 
 def title_of(cls: type[Options], name: str) -> str:
@@ -182,7 +182,7 @@ def default_of(cls: type[Options], name: str) -> Any:
 
 def named_paths(given: Options, *uses: File) -> Iterator[str]:
     """The paths that options name for these uses, without the standard streams."""
-    for name, found in declared(type(given)).items():
+    for name, found in options_of(type(given)).items():
         value = getattr(given, name)
         for path in value if isinstance(value, tuple) else [value]:
             if found.file in uses and isinstance(path, (str, os.PathLike)) and str(path) not in ("", "-"):

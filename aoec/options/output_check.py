@@ -8,7 +8,7 @@ from aoec.base.errors import BackendError
 from aoec.base.files import files
 from aoec.base.files.bank_place import bank_path
 from aoec.base.files.files import check_folder, check_writable
-from aoec.options.option import File, Options, declared, named_paths
+from aoec.options.option import File, Options, named_paths, options_of
 
 
 def check_outputs(options: Options) -> None:
@@ -28,7 +28,7 @@ def written_files(options: Options) -> list[str]:
 def further_files(options: Options, use: File) -> list[str]:
     """The files that are written beside an output, or in a folder, whose names follow from its name."""
     out = list[str]()
-    for name, found in declared(type(options)).items():
+    for name, found in options_of(type(options)).items():
         path = getattr(options, name)
         if found.file is use and path not in (None, "", "-"):
             out += [os.path.join(path, each) if use is File.FOLDER else f"{path}{each}" for each in found.with_it]
@@ -50,4 +50,4 @@ def check_apart(options: Options) -> None:
 
 def banks(options: Options) -> list[str]:
     """The bank of a command that has one, named or not."""
-    return [str(bank_path(getattr(options, name))) for name, found in declared(type(options)).items() if found.file is File.BANK]
+    return [str(bank_path(getattr(options, name))) for name, found in options_of(type(options)).items() if found.file is File.BANK]

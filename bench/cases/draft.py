@@ -9,7 +9,7 @@ import numpy as np
 from aoec.base.errors import UnsupportedError
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import Attribute, Graph, Group, Tensor
-from aoec.jobs.choose.attention import apart
+from aoec.jobs.choose.attention import fuse_exceptions
 from aoec.jobs.choose.wide_sums import wide
 from aoec.lowering.arrange.fuse import fuse
 from aoec.ops import OPS
@@ -69,4 +69,4 @@ class Net:
         if self.machine is None:
             return fuse(graph, weights)[0]
         graph = wide(graph, self.machine)
-        return fuse(graph, weights, self.machine, apart(graph, self.machine))[0]
+        return fuse(graph, weights, self.machine, fuse_exceptions(graph, self.machine))[0]

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from aoec.jobs.choose.plan import Task
-from aoec.jobs.choose.regions import refitted
+from aoec.jobs.choose.regions import refit
 from aoec.jobs.tune.tuning import Outcome, Problem, problem, start
 from aoec.search.sketches.sketches import sketches
 from aoec.simulate.timing.time import Measure
@@ -62,5 +62,5 @@ def fit(task: Task, machine: Machine, known: tuple[int, int, dict[str, int]]) ->
     (cost,) = p.cost([first])
     if cost is None:
         return None
-    ticks, best = refitted(p, (cost, first))
+    ticks, best = refit(p, (cost, first))
     return p, Outcome(first, cost, best, ticks, min(p.bound().ticks, ticks))

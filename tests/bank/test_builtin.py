@@ -12,7 +12,7 @@ from aoec.bank.builtin import BuiltIn, write
 from aoec.bank.near import family
 from aoec.bank.record import DEFAULT, Key, Record
 from aoec.base.errors import BankError
-from aoec.jobs.bank.bank_verify import retimed
+from aoec.jobs.bank.bank_verify import retime
 from aoec.jobs.bank.shelf import base, stale
 from aoec.target.machine import load
 
@@ -79,7 +79,7 @@ def test_what_comes_with_aoec_is_whole_and_true_or_said_to_be_stale(path: Path, 
         assert shelf is None and said == [f"the built-in bank of {path.stem} is of another {why} and is not used"]
     else:
         some = [r for r in records if r.gained][::40]
-        assert shelf is not None and not said and all(retimed(r, r.func, machine) == r.ticks for r in some)
+        assert shelf is not None and not said and all(retime(r, r.func, machine) == r.ticks for r in some)
 
 
 def test_which_targets_have_one() -> None:

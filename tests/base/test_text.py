@@ -4,7 +4,7 @@ from __future__ import annotations
 import pytest
 
 from aoec.base.text import WHOLE, beginning, clipped, plural, quoted
-from aoec.jobs.stages.places import numbered, quoted_place
+from aoec.jobs.stages.places import number_lines, quoted_place
 
 FIELDS = ", ".join(f"field_{i}=x[{i} * 128]" for i in range(200))
 
@@ -26,8 +26,8 @@ def test_the_line_at_which_a_message_begins_is_its_place() -> None:
     text = f"# set(V, S, 0)\n  vadds({FIELDS})\n  set(V,  S, 0)  # here\n"
     message = f"set(V, S, 0): comes before {quoted(f'vadds({FIELDS})')} is done"
     assert quoted_place(message, text) == (3, 3)
-    assert numbered(message, text, 3) == message.replace(" is done", " in line 2 is done")
-    assert numbered("set(V, S, 0) comes twice", "\nset(V, S, 0)\n", 2) == "set(V, S, 0) comes twice"  # the caret says where
+    assert number_lines(message, text, 3) == message.replace(" is done", " in line 2 is done")
+    assert number_lines("set(V, S, 0) comes twice", "\nset(V, S, 0)\n", 2) == "set(V, S, 0) comes twice"  # the caret says where
     assert quoted_place("program f has none", text) == (0, 0)
 
 

@@ -43,7 +43,7 @@ def test_ctrl_c_ends_the_whole_and_the_next_run_goes_on(tmp_path: Path, monkeypa
 def test_what_an_older_file_knows_better_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By what it takes now, whatever it said; not of a default, nor what has no program any more."""
     now = {"better": 450, "worse": 700, "gone": "no such loop"}
-    monkeypatch.setattr(builtin, "retimed", lambda old, func, machine: now[old.trace])
+    monkeypatch.setattr(builtin, "retime_record", lambda old, func, machine: now[old.trace])
     keys = [replace(RECORD.key, func_key=f"{i:064x}") for i in range(3)]
     own = [replace(RECORD, key=k) for k in keys] + [replace(RECORD, key=replace(keys[0], state=RECORD.key.state + DEFAULT))]
     older = [replace(r, trace=trace, ticks=460, trials=3) for r, trace in zip(own, (*now, "better"))]
@@ -55,7 +55,7 @@ def test_what_an_older_file_knows_better_is_kept(tmp_path: Path, monkeypatch: py
 @pytest.mark.parametrize("changed", [False, True])
 def test_a_bank_whose_times_are_equal_is_written_for_the_present_sources(changed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                                                          capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(builtin, "retimed", lambda r, func, machine: r.ticks + changed if func else "a default without its func")
+    monkeypatch.setattr(builtin, "retime_record", lambda r, func, machine: r.ticks + changed if func else "a default without its func")
     monkeypatch.setattr(builtin, "model_version", lambda: "m2")
     default = replace(RECORD, key=replace(RECORD.key, state=RECORD.key.state + DEFAULT), func="")
     path = builtin.write("Ascend310P3", [RECORD, default], tmp_path)

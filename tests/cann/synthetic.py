@@ -15,7 +15,7 @@ from aoec.ir.program import Program
 from aoec.jobs.bank.row_funcs import operand
 from aoec.jobs.calibrate.calibrate import default_of
 from aoec.jobs.stages.stages import lower_operator
-from aoec.jobs.tune.made import emitted
+from aoec.jobs.tune.made import emit_trace
 from aoec.simulate.timing.state import PREVIOUS_LAUNCH
 from aoec.simulate.timing.time import measure
 from aoec.target.machine import Machine, load, parse_machine
@@ -38,7 +38,7 @@ def other(target: str, off: Mapping[str, float]) -> Machine:
 def program(call: str, target: str) -> Program:
     """The default schedule's program of an operator."""
     func, machine = lower_operator(call), load(target)
-    return emitted(func, default_of(func, machine, PREVIOUS_LAUNCH), machine)[1]
+    return emit_trace(func, default_of(func, machine, PREVIOUS_LAUNCH), machine)[1]
 
 
 def profile(calls: Sequence[str], target: str, off: Mapping[str, float], noise: float = 0.0, seed: int = 0, repeats: int = 1) -> str:

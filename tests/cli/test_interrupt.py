@@ -29,18 +29,18 @@ def test_a_watched_search_stops_with_what_it_has() -> None:
 
 def test_the_first_signal_is_noted_and_raised_at_the_end() -> None:
     reached = False
-    with pytest.raises(KeyboardInterrupt), interrupt.noted():
-        assert not interrupt.asked()
+    with pytest.raises(KeyboardInterrupt), interrupt.note_interrupts():
+        assert not interrupt.is_asked()
         os.kill(os.getpid(), signal.SIGINT)
-        assert interrupt.asked()
+        assert interrupt.is_asked()
         reached = True
     assert reached
-    with interrupt.noted():
-        assert not interrupt.asked()
+    with interrupt.note_interrupts():
+        assert not interrupt.is_asked()
 
 
 def test_the_second_signal_interrupts_at_once() -> None:
-    with pytest.raises(KeyboardInterrupt), interrupt.noted():
+    with pytest.raises(KeyboardInterrupt), interrupt.note_interrupts():
         os.kill(os.getpid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGINT)
         pytest.fail("the second signal must not be passed over")

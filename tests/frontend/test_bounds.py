@@ -21,7 +21,7 @@ from aoec.frontend.read.inference import steps_are_small
 from aoec.frontend.translate.control import MOST_BYTES
 from aoec.frontend.translate.onnx import load
 from aoec.ir.index import Binary, Int, Var, evaluate
-from aoec.jobs.compile.untuned import untuned
+from aoec.jobs.compile.untuned import compile_untuned
 from aoec.search.sketches.padded import Inside
 from aoec.target import machine
 
@@ -125,7 +125,7 @@ def test_windows_far_larger_than_their_tensor_are_compiled_or_refused_at_once() 
         with pytest.raises(UnsupportedError, match="covers, moves by or is padded by 2,147,483,648 elements"):
             load(pooled(1 << 31, kind))
         graph, weights, _ = load(pooled(1 << 22, kind))
-        assert untuned(graph, weights, "fp16", machine.load())[0].groups
+        assert compile_untuned(graph, weights, "fp16", machine.load())[0].groups
 
 
 def test_places_within_padding_are_those_that_a_walk_over_all_finds() -> None:

@@ -7,7 +7,7 @@ from onnx import TensorProto
 
 from aoec import ops
 from aoec.frontend.translate.onnx import load
-from aoec.jobs.choose.plan import placed, tasks
+from aoec.jobs.choose.plan import place_groups, tasks
 from aoec.jobs.tune.tuning import problem, start
 from aoec.lowering.arrange.fuse import fuse
 from aoec.target.machine import load as load_machine
@@ -38,7 +38,7 @@ def test_they_take_two_launches_a_step(target: str, most_us: float) -> None:
     proto = model([node("CumSum", "x a", "y")], {"x": (1024, 64)}, ["y"], {"a": np.array(1)})
     machine = load_machine(target)
     graph, weights, _ = load(proto)
-    found = placed(fuse(graph, weights, machine)[0])
+    found = place_groups(fuse(graph, weights, machine)[0])
     problems = [problem(t.func, machine, t.state) for t in tasks(found.graph, machine, funcs=found.funcs)]
     assert not found.reasons and len(problems) == 14
     assert sum(start(p).ticks for p in problems) * machine.us_per_tick < most_us

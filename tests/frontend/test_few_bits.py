@@ -13,7 +13,7 @@ from aoec.base.errors import CheckError
 from aoec.frontend.translate.onnx import load
 from aoec.ir.text.parse import parse_graph
 from aoec.ir.text.show import show
-from aoec.jobs.run.run import written
+from aoec.jobs.run.run import plain_arrays
 from aoec.ops import typed as typed_values
 
 from .models import model, node, normal
@@ -75,7 +75,7 @@ def test_a_compiled_model_takes_and_gives_them() -> None:
 def test_files_hold_them_as_bytes() -> None:
     x = (np.arange(24).reshape(X) % 16 - 8).astype(ml_dtypes.int4)
     z = np.arange(24, dtype=np.uint8).reshape(X).view(ml_dtypes.float8_e5m2)
-    held = written({"y": x, "z": z})
+    held = plain_arrays({"y": x, "z": z})
     assert (held["y"].dtype, held["z"].dtype) == (np.int8, np.uint8)
     for text, value, byte in (("tensor(int4)", x, held["y"]), ("tensor(float8e5m2)", z, held["z"])):
         taken = typed_values.given("x", byte, f"{text}[3,8]")

@@ -16,7 +16,7 @@ from aoec.frontend.translate.onnx import load
 from aoec.ir.graph.bodies import MAIN, MOST_DEEP, nodes_by_place
 from aoec.ir.text.parse import parse_graph
 from aoec.ir.text.show import show
-from aoec.jobs.compile.untuned import untuned
+from aoec.jobs.compile.untuned import compile_untuned
 from aoec.jobs.run.execute import Runner
 from aoec.target import machine
 
@@ -84,7 +84,7 @@ def test_walked_control_flow_is_onnxruntimes(name: str, sign: int) -> None:
                                  name != "a loop in a loop"]
     assert parse_graph(show(graph)) == graph
     by_reference = ops.evaluate(graph, feeds, weights)
-    artifact, reasons = untuned(graph, weights, "fp32", machine.load())
+    artifact, reasons = compile_untuned(graph, weights, "fp32", machine.load())
     assert not reasons
     by_programs = Runner(artifact).run(feeds)
     for output, expected in zip(graph.outputs, wanted, strict=True):

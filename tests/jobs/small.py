@@ -74,11 +74,11 @@ def few_sketches() -> Iterator[None]:
 def small_searches() -> Iterator[None]:
     """A short list is short, and how far a schedule holds is asked of two machines: the others tell nothing about jobs. Sketches are
     encoded and planned once for all jobs of the file."""
-    trust.seeded.cache_clear()
+    trust.seeded_machines.cache_clear()
     with (mock.patch.object(trust, "MACHINES", 2), mock.patch.object(made, "MACHINES", 2), mock.patch.object(shortlist, "LIST", 60),
           mock.patch.object(tuning, "encode", encoded_once()), kept_apart("small")):
         yield
-    trust.seeded.cache_clear()
+    trust.seeded_machines.cache_clear()
 
 
 def layers(*widths: int) -> onnx.ModelProto:

@@ -179,6 +179,6 @@ def test_what_is_no_matter_of_a_group_is_no_reason(monkeypatch: pytest.MonkeyPat
     graph: Graph = fuse(*load(NET)[:2], load_machine())[0]
     monkeypatch.setattr(Indexed, "lower", full)
     with pytest.raises(MemoryError):
-        plan.placed(graph)
+        plan.place_groups(graph)
     with pytest.raises(MemoryError):
         untuned.programs(graph, load_machine())

@@ -16,9 +16,9 @@ from aoec.cann.op_summary import Operand
 from aoec.cann.op_summary_join import Timed
 from aoec.cli import main
 from aoec.jobs.bank.row_funcs import call_of, plane
-from aoec.jobs.calibrate.calibrate import stacked
+from aoec.jobs.calibrate.calibrate import stack_tasks
 from aoec.jobs.calibrate.calibrate_fit import NOISE, Fitted, fit
-from aoec.jobs.calibrate.calibrate_times import scaled, value
+from aoec.jobs.calibrate.calibrate_times import scale_machine, value
 from aoec.target.machine import load
 from aoec.target.vary import SPREAD
 from tests.cann.synthetic import HEAD, other, profile
@@ -213,12 +213,12 @@ def test_deviations_hold_where_a_run_disturbs_both_of_its_times() -> None:
 
     def model(x: np.ndarray) -> np.ndarray:
         run = runs * exp(x[0])
-        return stacked(np.log(np.stack([run + 3 * exp(x[1]), run], axis=1)), cores)
+        return stack_tasks(np.log(np.stack([run + 3 * exp(x[1]), run], axis=1)), cores)
 
     off = []
     for _ in range(100):
         both = np.repeat(draw.normal(0, 0.03, 16)[:, None], 2, axis=1)
-        found = fit(model, lines(model), model(truth) + stacked(both, cores), np.full(2, 0.5), len(runs))
+        found = fit(model, lines(model), model(truth) + stack_tasks(both, cores), np.full(2, 0.5), len(runs))
         off.append((found.x - truth)[0] / found.deviation[0])
     assert 0.8 < np.std(off) < 1.2
 
@@ -227,9 +227,9 @@ def test_deviations_hold_where_a_run_disturbs_both_of_its_times() -> None:
 
 def test_numbers_are_scaled_where_they_stand() -> None:
     machine = load(TARGET)
-    made = scaled(machine, {"launch.fixed_us": 0.1, "tables.slow.fp16": -0.2, "shared.l2_usable_bytes": 5.0, "clock_mhz": 0.0})
+    made = scale_machine(machine, {"launch.fixed_us": 0.1, "tables.slow.fp16": -0.2, "shared.l2_usable_bytes": 5.0, "clock_mhz": 0.0})
     assert made.launch_fixed_us == pytest.approx(0.7 * exp(0.1)) and made.tables["slow"]["fp16"] == pytest.approx(4 * exp(-0.2))
-    assert made.l2_usable_bytes == machine.l2_size_bytes and made.hash != machine.hash == scaled(machine, {}).hash
+    assert made.l2_usable_bytes == machine.l2_size_bytes and made.hash != machine.hash == scale_machine(machine, {}).hash
     assert value(machine, "clock_mhz", 0.0) == 1800 and load(TARGET).launch_fixed_us == 0.7
 
 

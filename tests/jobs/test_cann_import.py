@@ -17,8 +17,8 @@ from aoec.cann.runtime_bank_tilings import knowledge_of
 from aoec.ir.graph.graph import Group
 from aoec.ir.text.keys import key
 from aoec.ir.text.parse import parse_trace
-from aoec.jobs.bank.cann_compare import Compared, compared, place, table
-from aoec.jobs.bank.cann_import import Taken, funcs, packed, short_name, take
+from aoec.jobs.bank.cann_compare import Compared, compare_seeds, place, table
+from aoec.jobs.bank.cann_import import Taken, funcs, pack_right_operand, short_name, take
 from aoec.jobs.choose.plan import Task
 from aoec.jobs.stages.stages import lower_operator
 from aoec.jobs.tune.order import Order, keys
@@ -119,7 +119,7 @@ def test_a_key_is_of_weights_in_rows_and_packed() -> None:
             _, weights = funcs(replace(SMALL, dtype=dtype, trans_b=trans_b))
             assert weights == replace(lower_operator(f"matmul(m=256, k=512, n=384, {dtype})"), name=weights.name)
     (nz,) = funcs(replace(SMALL, nz_b=True, bias=True))
-    assert nz == packed(lower_operator("matmul(m=256, k=512, n=384, bias, nd)"))
+    assert nz == pack_right_operand(lower_operator("matmul(m=256, k=512, n=384, bias, nd)"))
     rows, weights = funcs(Product(256, 512, 384, "int8", "int32"))
     assert rows == replace(lower_operator("matmul(m=256, k=512, n=384, int8, trans_b, nd)"), name=rows.name)
     assert weights == replace(lower_operator("matmul(m=256, k=512, n=384, int8)"), name=weights.name)
@@ -130,7 +130,7 @@ def test_a_key_is_of_weights_in_rows_and_packed() -> None:
 
 def test_a_comparison_is_of_one_model(folder: Path, tmp_path: Path) -> None:
     (seed, *_) = taken(folder, tmp_path / "bank.db").seeds
-    (first,) = list(compared([seed], ("trials", 8), 0, lambda done, of: None))
+    (first,) = list(compare_seeds([seed], ("trials", 8), 0, lambda done, of: None))
     assert isinstance(first, Compared)
     assert first.vendor_us == pytest.approx(seed.schedules[0][2] * MACHINE.us_per_tick)
     assert first.best_us <= min(first.vendor_us, first.default_us)

@@ -195,7 +195,7 @@ def test_a_second_run_imports_nothing_writes_nothing_and_is_the_same(run: Compil
     def refused(*_: object, **__: object) -> None:
         raise AssertionError("made again")
 
-    made.emitted.cache_clear()
+    made.emit_trace.cache_clear()
     made.measure_trace.cache_clear()
     with monkeypatch.context() as m:
         for module, name in ((models.frontend, "load"), (made, "emit"), (made, "measure"), (made, "of_programs"), (made, "parse_trace")):

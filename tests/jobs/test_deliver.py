@@ -18,7 +18,7 @@ from aoec.cann.runtime_bank_keys import Window, key_of
 from aoec.ir.graph.graph import Graph, Group, OpNode, Tensor
 from aoec.ir.schedule import Trace
 from aoec.jobs.deliver import deliver as job
-from aoec.jobs.deliver.deliver_entries import Entry, parted
+from aoec.jobs.deliver.deliver_entries import Entry, split_pairs
 from aoec.jobs.deliver.deliver_records import Record, once, problem, time_tiling
 from aoec.jobs.stages.stages import lower_operator
 from aoec.report.deliver import LABEL
@@ -246,6 +246,6 @@ def test_what_cann_would_fuse_and_we_do_not_is_switched_off() -> None:
     tensors = tuple(Tensor(n, "fp16", (16, 16)) for n in "abyzu")
     graph = Graph("g", ("a", "b"), ("u",), tensors, nodes, tuple(Group(f"g{i}", k, (n,)) for i, (k, n) in enumerate(
         (("cube", "p"), ("vector", "s"), ("vector", "t")))))
-    assert list(parted(graph)) == [("matmul", "elementwise"), ("elementwise", "softmax")]
+    assert list(split_pairs(graph)) == [("matmul", "elementwise"), ("elementwise", "softmax")]
     together = replace(graph, groups=(Group("g0", "cube", ("p", "s")), Group("g1", "vector", ("t",))))
-    assert list(parted(together)) == [("elementwise", "softmax")]
+    assert list(split_pairs(together)) == [("elementwise", "softmax")]

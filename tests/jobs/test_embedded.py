@@ -16,7 +16,7 @@ from aoec.frontend.read.metadata import value, write
 from aoec.frontend.zoo import mlp_softmax
 from aoec.jobs.bank.embedded import KEY, below
 from aoec.jobs.choose.plan import Task, tasks
-from aoec.jobs.compile.models import fused, imported
+from aoec.jobs.compile.models import fuse_model, import_model
 from aoec.jobs.tune.order import keys
 from aoec.target.machine import load
 from tests.oracle.schemas import faults
@@ -41,8 +41,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def plan(folder: Path) -> list[Task]:
     machine = load("Ascend910B3")
-    graph, weights, _ = imported(str(folder / "net.onnx"), {}, "fp16")
-    return tasks(fused(graph, weights, machine)[0], machine)
+    graph, weights, _ = import_model(str(folder / "net.onnx"), {}, "fp16")
+    return tasks(fuse_model(graph, weights, machine)[0], machine)
 
 
 def test_the_copy_is_the_model_with_its_schedules(folder: Path) -> None:

@@ -97,7 +97,7 @@ def test_a_search_ends_where_it_is_good_enough(tmp_path: Path) -> None:
     ("gain=50,gap=20", 60, True), ("", 50, False)])
 def test_good_enough(until: str, ticks: int, good: bool) -> None:
     from aoec.options.readers import until as parsed
-    assert Order(True, until=tuple(parsed(until).items()) if until else ()).reached(ticks, 100, 50) == good
+    assert Order(True, until=tuple(parsed(until).items()) if until else ()).is_reached(ticks, 100, 50) == good
 
 
 @pytest.mark.parametrize("words", ["--until gain", "--until gain=ten", "--until speed=3", "--effort some", "--budget 5 --effort quick"])

@@ -20,7 +20,7 @@ from aoec.base.files import arrays
 from aoec.cli import main
 from aoec.ir.index import Int
 from aoec.ir.program import Tensor
-from aoec.jobs.run.execute import Runner, placed, run_model
+from aoec.jobs.run.execute import Runner, pad_array, run_model
 from aoec.jobs.run.run import rate, run_artifact
 from aoec.jobs.verify.verify import verify_model
 from aoec.options.func import RunOptions
@@ -109,9 +109,9 @@ def test_programs_make_the_outputs() -> None:
 
 def test_placed_pads_with_zeros_and_refuses_more() -> None:
     t = Tensor("bias", "fp32", (Int(2), Int(3)), "input")
-    assert placed(t, np.ones(4, np.float32)).tolist() == [1, 1, 1, 1, 0, 0]
+    assert pad_array(t, np.ones(4, np.float32)).tolist() == [1, 1, 1, 1, 0, 0]
     with pytest.raises(CheckError, match="has 6 elements, and 7 are stored"):
-        placed(t, np.ones(7, np.float32))
+        pad_array(t, np.ones(7, np.float32))
 
 
 # ---------------------------------------------------------------- aoec run

@@ -84,4 +84,4 @@ def test_a_bank_that_has_heard_of_nothing_costs_no_second_plan(job: Path, monkey
 
 
 def test_nothing_changes_where_nothing_may_be_searched() -> None:
-    assert formats.formatted(block("mlp"), "base", lambda graph, tune: None) == ([], "base", "base")  # type: ignore[arg-type, comparison-overlap]
+    assert formats.choose_formats(block("mlp"), "base", lambda graph, tune: None) == ([], "base", "base")  # type: ignore[arg-type, comparison-overlap]

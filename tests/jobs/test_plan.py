@@ -7,7 +7,7 @@ import pytest
 from aoec.frontend.translate.onnx import load
 from aoec.frontend.zoo import tiny_resnet
 from aoec.ir.graph.graph import Graph, Group, OpNode, Tensor
-from aoec.jobs.choose.plan import content, lowered
+from aoec.jobs.choose.plan import content, lower_groups
 from aoec.lowering.arrange.fuse import fuse
 from aoec.lowering.lower.lower import Indexed
 from aoec.target.machine import load as load_machine
@@ -42,7 +42,7 @@ def fused(name: str) -> Graph:
 @pytest.mark.parametrize("name", ("chain", "Ascend910B3", "Ascend310P3"))
 def test_alike_groups_have_one_func_but_for_its_name(name: str) -> None:
     graph = fused(name)
-    indexed, (funcs, reasons) = Indexed(graph), lowered(graph)
+    indexed, (funcs, reasons) = Indexed(graph), lower_groups(graph)
     own = {g.name: indexed.lower(g) for g in graph.groups if g.kind in ("cube", "vector")}
     assert own == funcs and own and not reasons
 
@@ -55,5 +55,5 @@ def test_what_differs_in_one_thing_is_not_alike() -> None:
 
 
 def test_a_group_whose_parts_others_need_is_another() -> None:
-    funcs, reasons = lowered(needed())
+    funcs, reasons = lower_groups(needed())
     assert list(funcs) == ["g0"] and "g1: a vector group gives one tensor, not 2" in reasons["g1"]

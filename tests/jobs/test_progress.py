@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aoec.base.text import in_columns
-from aoec.jobs.progress import EVERY_S, SOONEST_S, Lines, elapsed, left
+from aoec.jobs.progress import EVERY_S, SOONEST_S, Lines, describe_elapsed, describe_left
 
 
 class Clock:
@@ -61,8 +61,8 @@ def test_lines_are_neither_too_many_nor_too_few(steps: list[tuple[float, int]]) 
 
 
 def test_times_in_words() -> None:
-    assert [elapsed(s) for s in (0, 59.9, 61, 3600)] == ["0:00", "0:59", "1:01", "1:00:00"]
-    assert [left(s) for s in (None, 3.4, 600)] == ["", "3 s left", "10 min left"]
+    assert [describe_elapsed(s) for s in (0, 59.9, 61, 3600)] == ["0:00", "0:59", "1:01", "1:00:00"]
+    assert [describe_left(s) for s in (None, 3.4, 600)] == ["", "3 s left", "10 min left"]
 
 
 @given(st.text(st.sampled_from("ab -/\n"), max_size=200), st.integers(20, 90))

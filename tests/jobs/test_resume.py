@@ -27,7 +27,7 @@ from aoec.ir.graph.graph import Group
 from aoec.ir.text.keys import key
 from aoec.jobs.choose.plan import Task
 from aoec.jobs.stages.stages import lower_operator
-from aoec.jobs.tune.answers import Answers, packed, unpacked
+from aoec.jobs.tune.answers import Answers, pack, unpack
 from aoec.jobs.tune.order import Order, Solved, keys
 from aoec.jobs.tune.resume import Unfinished, search_name
 from aoec.jobs.tune.solve import solve
@@ -220,10 +220,10 @@ def test_a_journal_that_lies_is_found_out(folder: Path, tmp_path: Path) -> None:
     journal, name = Bank.open(path).journal, search_name(KEYS[0], ORDER)
     told = list(journal.batches(name))
     first = next(i for i, b in enumerate(told) if b.timed)
-    lies = unpacked(told[first].answer, (2, told[first].timed))
+    lies = unpack(told[first].answer, (2, told[first].timed))
     assert lies is not None
     lies[:] = [[1], [0]]
-    note(journal, name, {first: replace(told[first], answer=packed(lies))})
+    note(journal, name, {first: replace(told[first], answer=pack(lies))})
     assert run(path, again())[1:] == undisturbed(folder)
 
 
@@ -237,9 +237,9 @@ def test_a_task_without_a_schedule_leaves_nothing(tmp_path: Path) -> None:
 
 @given(st.binary(max_size=40), st.integers(0, 9))
 def test_bytes_that_were_never_packed_are_refused(data: bytes, n: int) -> None:
-    found = unpacked(data, (n,))
-    assert found is None or found.shape == (n,) and np.array_equal(unpacked(packed(found), (n,)), found)
-    assert unpacked(packed(np.zeros(1 << 12, np.int64)), (n,)) is None
+    found = unpack(data, (n,))
+    assert found is None or found.shape == (n,) and np.array_equal(unpack(pack(found), (n,)), found)
+    assert unpack(pack(np.zeros(1 << 12, np.int64)), (n,)) is None
 
 
 def test_seconds_of_earlier_runs_count() -> None:

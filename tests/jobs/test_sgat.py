@@ -21,7 +21,7 @@ from aoec.ir.graph.graph import Graph, Group
 from aoec.ir.text.show import show
 from aoec.jobs.bank.embedded import KEY
 from aoec.jobs.choose import plan as planning
-from aoec.jobs.choose.subgraphs import Subgraph, placed, plan_regions, runs, subgraphs
+from aoec.jobs.choose.subgraphs import Subgraph, place_regions, plan_regions, runs, subgraphs
 from aoec.jobs.compile.compiled_model import Lines
 from aoec.jobs.compile.steps import assemble as compiling
 from aoec.jobs.compile.steps import choose_slices
@@ -47,7 +47,7 @@ def results() -> list[dict[str, object]]:
     return json.loads(max(Path().glob("aoe_result_sgat_*.json")).read_text())
 
 
-def longer_in_slices(model: compiling.Model, *more: object, real: Callable[..., Lines] = compiling.whole) -> Lines:
+def longer_in_slices(model: compiling.Model, *more: object, real: Callable[..., Lines] = compiling.model_lines) -> Lines:
     """The figures of a model in which, in slices, a millisecond more goes by beside its subgraphs: L2 then holds other things."""
     lines = real(model, *more)
     return replace(lines, tuned=replace(lines.tuned, latency_us=lines.tuned.latency_us + 1000.0 * in_slices(model.graph)))
@@ -69,7 +69,7 @@ def test_a_plan_is_found_kept_and_taken_without_a_search(folder: Path, capsys: p
     def never(*_: object) -> None:
         raise AssertionError("this is known")
 
-    monkeypatch.setattr("aoec.jobs.choose.slices.found", never)
+    monkeypatch.setattr("aoec.jobs.choose.slices.find_regions", never)
     ran("tune", "--job", "sgat", "images.onnx", *QUICK, "-o", "again.aoec")
     assert results()[1]["SGAT"]["repo_summary"]["repo_reserved_num"] == 1 and "by the bank's plan" in capsys.readouterr().err
     ran("compile", "images.onnx", *QUICK, "--frozen", "-o", "c.aoec")
@@ -77,8 +77,8 @@ def test_a_plan_is_found_kept_and_taken_without_a_search(folder: Path, capsys: p
     assert Path("c.aoec").read_bytes() == Path("again.aoec").read_bytes() == Path("images.aoec").read_bytes()
     ran("compile", "images.onnx", *QUICK, "--slices", "none", "-o", "whole.aoec")
     assert not any("_1of" in g.name for g in load_artifact("whole.aoec").graph.groups)
-    lowerings, lower = [], planning.placed
-    monkeypatch.setattr("aoec.jobs.stages.tasks.placed", lambda graph: lowerings.append(graph) or lower(graph))
+    lowerings, lower = [], planning.place_groups
+    monkeypatch.setattr("aoec.jobs.stages.tasks.place_groups", lambda graph: lowerings.append(graph) or lower(graph))
     ran("bank", "which", "images.onnx", *COMMON[:6])
     assert len(lowerings) == 1  # for its records and its plans
     assert f"plan of slices {plan.regions} by latency of g0..g" in (told := capsys.readouterr().out) and "(tried: a compile times" in told
@@ -91,7 +91,7 @@ def test_a_plan_is_found_kept_and_taken_without_a_search(folder: Path, capsys: p
     ran("deliver", "images.aoec", "--to", "out", "--soc", "Ascend310P3")
     assert "no public file tells CANN of that" in capsys.readouterr().out
     with monkeypatch.context() as m:
-        m.setattr(compiling, "whole", longer_in_slices)
+        m.setattr(compiling, "model_lines", longer_in_slices)
         ran("compile", "images.onnx", *QUICK, "-o", "l.aoec")
     assert "a plan that is no faster" in capsys.readouterr().err and Path("l.aoec").read_bytes() == Path("whole.aoec").read_bytes()
     instead(plan, schedules="0" * 16)
@@ -111,7 +111,7 @@ def test_looking_ends_with_the_time_of_the_job(folder: Path, monkeypatch: pytest
     (folder / "small.toml").write_text(SMALL)
     with monkeypatch.context() as m:
         m.setattr(choose_slices, "LOOKING", 0.0)
-        m.setattr("aoec.jobs.choose.slices.known", lambda at, make, *more: make())  # no earlier run has an answer
+        m.setattr("aoec.jobs.choose.slices.recall", lambda at, make, *more: make())  # no earlier run has an answer
         ran("tune", "--job", "sgat", "images.onnx", *QUICK, "--time", "30s", "--report", "r")
     assert len(results()) == 2 and Bank.open("b.db").plans.list() == ()
     counts = json.loads(Path("r/report.json").read_text())["searches"]["limits"]
@@ -130,7 +130,7 @@ def test_a_model_carries_its_plan(folder: Path, capsys: pytest.CaptureFixture[st
     said = json.loads(value("copy.onnx", KEY))
     assert faults("embedded", said) == [] and len(said["plans"]) == 1 and "and a plan of slices, in copy.onnx" in capsys.readouterr().err
     elsewhere = [w.replace("b.db", "other.db") for w in QUICK]
-    monkeypatch.setattr("aoec.jobs.choose.slices.found", lambda *_: pytest.fail("this is known"))
+    monkeypatch.setattr("aoec.jobs.choose.slices.find_regions", lambda *_: pytest.fail("this is known"))
     ran("compile", "copy.onnx", *elsewhere, "--tune", "--budget", "8", "--frozen", "-o", "b.aoec")
     told = capsys.readouterr().err
     assert "groups, and a plan of slices" in told and "by the bank's plan" in told
@@ -145,7 +145,7 @@ def test_a_model_carries_its_plan(folder: Path, capsys: pytest.CaptureFixture[st
 def test_a_plan_by_throughput_is_kept_by_the_time_between_two_inferences(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It may be slower in one inference, which the bank does not ask of it: both times of the plan are of what it was looked for."""
     (folder / "small.toml").write_text(SMALL)
-    real = compiling.whole
+    real = compiling.model_lines
 
     def slow_to_begin(model: compiling.Model, *more: object) -> Lines:
         """The figures of a model whose first inference waits a millisecond where it runs in slices."""
@@ -155,8 +155,8 @@ def test_a_plan_by_throughput_is_kept_by_the_time_between_two_inferences(folder:
         late = replace(line, latency_us=line.latency_us + wait, spans_us=tuple((a + wait, b + wait) for a, b in line.spans_us))
         return replace(lines, tuned=late)
 
-    monkeypatch.setattr(compiling, "whole", slow_to_begin)
-    monkeypatch.setattr("aoec.jobs.choose.slices.found", lambda *_: [("g0", "g2", 6)])
+    monkeypatch.setattr(compiling, "model_lines", slow_to_begin)
+    monkeypatch.setattr("aoec.jobs.choose.slices.find_regions", lambda *_: [("g0", "g2", 6)])
     ran("tune", "--job", "sgat", "images.onnx", *QUICK, "--metric", "throughput")
     plan, = Bank.open("b.db").plans.list()
     assert plan.gained and plan.after_ns == pytest.approx(dict(load_artifact("images.aoec").figures)["throughput_period_ns"], abs=1)
@@ -194,7 +194,7 @@ def test_what_forbids_a_plan_is_said(folder: Path, capsys: pytest.CaptureFixture
     assert "has no plan of slices of images, and --frozen forbids to look for one" in capsys.readouterr().err
     ran("tune", "images.onnx", "--job", "sgat", *QUICK, "--slices", "g0/2", code=2)
     assert "finds the groups that run in slices" in capsys.readouterr().err
-    monkeypatch.setattr("aoec.jobs.choose.slices.found", lambda *_: [])
+    monkeypatch.setattr("aoec.jobs.choose.slices.find_regions", lambda *_: [])
     ran("tune", "images.onnx", "--job", "sgat", *QUICK)
     assert "no region of groups is faster" in capsys.readouterr().err
     assert results()[1]["SGAT"]["repo_summary"] | {"repo_unsatisfied_num": 1, "total_num": 1} == results()[1]["SGAT"]["repo_summary"]
@@ -218,4 +218,4 @@ def test_a_subgraph_is_named_by_what_it_is_and_ends_at_the_host() -> None:
 def test_regions_are_kept_by_place(found: list[tuple[int, int, int]]) -> None:
     s = Subgraph(("a", "b_joined", "c", "d", "e"), "0" * 64, "0" * 16)
     regions = [(s.groups[min(a, b)], s.groups[max(a, b)], n) for a, b, n in found]
-    assert plan_regions(show_regions(placed(regions, s)), s) == regions and plan_regions("g0..g5/2", s) == ()
+    assert plan_regions(show_regions(place_regions(regions, s)), s) == regions and plan_regions("g0..g5/2", s) == ()

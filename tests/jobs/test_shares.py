@@ -90,7 +90,7 @@ def test_time_that_is_over_is_none() -> None:
     clock = JobTime(20.0, lambda: now[0])
     assert (clock.deadline, clock.until(0.5), JobTime(None).until(0.5)) == (120.0, 110.0, None)
     now[0] = 130.0
-    assert clock.until(0.5) == 130.0 and clock.left(clock.deadline) == 0.0 and clock.left(None) is None
+    assert clock.until(0.5) == 130.0 and clock.seconds_left(clock.deadline) == 0.0 and clock.seconds_left(None) is None
 
 
 def test_steps_end_where_time_ended_an_equal_work() -> None:

@@ -13,9 +13,9 @@ from onnx import TensorProto, helper
 from aoec import cli
 from aoec.bank.bank import Bank
 from aoec.jobs.stages.stages import lower_operator
-from aoec.jobs.tune.trust import MACHINES, Trust, of_programs, seeded, together
+from aoec.jobs.tune.trust import MACHINES, Trust, of_programs, seeded_machines, together
 from aoec.jobs.tune.tuning import Outcome, Problem, problem, search, start
-from aoec.jobs.tune.weigh import BEST, again, leaders, most_robust, weighed
+from aoec.jobs.tune.weigh import BEST, again, leaders, most_robust, weigh
 from aoec.search.space.grid import NEVER
 from aoec.simulate.encode.encode import encode
 from aoec.simulate.timing.time import measure
@@ -42,17 +42,17 @@ def test_the_best_ten_are_timed_again_on_every_machine(tuned):
     others = sorted(t for c, t in p.costs.items() if t is not None and c not in ten)
     assert max(t for t in p.cost(ten[:BEST]) if t is not None) <= others[0]
     for row in (0, 7):  # as the same programs are timed one by one
-        m = seeded(MACHINE)[row]
+        m = seeded_machines(MACHINE)[row]
         one = measure(p.program(ten[0]), m)
         assert int(ticks[row, 0]) == one.ticks + round(one.launch_us * m.clock_mhz * 1024)
 
 
 def test_trust_is_the_same_from_candidates_and_from_programs(tuned):
     p, found = tuned
-    weigh = weighed(p, found, False)
-    assert (weigh.best, weigh.ticks, weigh.proof) == (found.best, found.ticks, found.proof)  # nothing but the trust is new
-    assert weigh.trust == of_programs(p.program(found.default), p.program(found.best), MACHINE, p.state)
-    assert weighed(p, found, False) == weigh
+    weighed = weigh(p, found, False)
+    assert (weighed.best, weighed.ticks, weighed.proof) == (found.best, found.ticks, found.proof)  # nothing but the trust is new
+    assert weighed.trust == of_programs(p.program(found.default), p.program(found.best), MACHINE, p.state)
+    assert weigh(p, found, False) == weighed
 
 
 @pytest.mark.parametrize("chip", ["Ascend910B3", "Ascend310P3"])
@@ -60,7 +60,7 @@ def test_a_program_on_another_machine_is_as_if_encoded_for_it(chip):
     machine = load(chip)
     for text in ("matmul(m=64, k=64, n=64, fp16, bias)", "softmax(m=40, n=96)"):
         sketch = problem(lower_operator(text), machine).sketches[0]
-        for other in seeded(machine)[:2]:
+        for other in seeded_machines(machine)[:2]:
             on, anew = sketch.encoded.on(other), encode(sketch.program, other)
             assert on.sites == anew.sites != sketch.encoded.sites and on.machine is other
             assert np.array_equal(on.code, anew.code) and (on.loops, on.forms, on.counters) == (anew.loops, anew.forms, anew.counters)
@@ -71,7 +71,7 @@ def test_robust_picks_the_best_worst_case(tuned):
     ten = leaders(p, found)
     ratios = again(p, ten) / again(p, [found.default])
     worst = {c: max(column) for c, column in zip(ten, ratios.T.tolist()) if sum(r < 1 for r in column) >= 0.9 * MACHINES}
-    picked = weighed(p, found, True)
+    picked = weigh(p, found, True)
     assert picked.best == min(worst, key=lambda c: (worst[c], p.costs[c]), default=found.default)
     assert picked.ticks == p.costs[picked.best] and (picked.best == found.best or picked.proof == "")
     if picked.trust is not None:
@@ -90,16 +90,16 @@ def test_what_no_machine_confirms_is_not_picked():
 def test_where_nothing_is_confirmed_the_default_stays(tuned, monkeypatch):
     p, found = tuned
     monkeypatch.setattr("aoec.jobs.tune.weigh.most_robust", lambda *_: None)
-    kept = weighed(p, found, True)
+    kept = weigh(p, found, True)
     assert (kept.best, kept.ticks, kept.trust) == (found.default, found.default_ticks, None)
     same = replace(found, best=found.default, ticks=found.default_ticks)
-    assert weighed(p, same, True) == same
+    assert weigh(p, same, True) == same
 
 
 def test_trusts_add_up():
     a, b = Trust((10, 10), (5, 12)), Trust((30, 30), (31, 20))
     assert together([a, b]) == Trust((40, 40), (36, 32)) and together([a, b]).faster == 2
-    assert (a.faster, a.worst, a.confirmed) == (1, 1.2, False)
+    assert (a.faster, a.worst, a.is_confirmed) == (1, 1.2, False)
 
 
 def test_robust_is_kept_apart_in_the_bank_and_said(tmp_path, capsys, monkeypatch):

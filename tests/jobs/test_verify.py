@@ -19,9 +19,9 @@ from aoec.ir.program import For, Instr, Item, Program, Ref
 from aoec.jobs.choose.plan import tasks
 from aoec.jobs.run.execute import group_graph
 from aoec.jobs.tune.tuning import problem, start
-from aoec.jobs.verify.allowed import carried, tolerance
+from aoec.jobs.verify.allowed import carried_rounding, tolerance
 from aoec.jobs.verify.halfway import either_way
-from aoec.jobs.verify.undefined import undefined, within_casts
+from aoec.jobs.verify.undefined import undefined_elements, within_casts
 from aoec.jobs.verify.verify import _onnxruntime, agreement, compare, differences, kept_wide, nearer, verify_group
 from aoec.lowering.arrange.fuse import fuse
 from aoec.lowering.arrange.wide_sums import widened
@@ -159,9 +159,9 @@ def test_roundings_between_nodes_are_carried() -> None:
     graph = Graph("g", ("a", "b"), ("z",), tuple(tensors), nodes)
     values = {"a": np.array([-8.0, 1.0]), "b": np.array([2.0, 0.0]), "product": np.array([-16.0, 0.0]), "y": np.array([-24.0, 1.0])}
     step = 2.0**-7
-    assert carried(graph, values, tensors[2]).tolist() == [0, 0]
-    assert carried(graph, values, tensors[3]).tolist() == [16 * step, 0]
-    assert carried(graph, values, tensors[4]).tolist() == [2 * (16 + 24) * step, 0]
+    assert carried_rounding(graph, values, tensors[2]).tolist() == [0, 0]
+    assert carried_rounding(graph, values, tensors[3]).tolist() == [16 * step, 0]
+    assert carried_rounding(graph, values, tensors[4]).tolist() == [2 * (16 + 24) * step, 0]
 
 
 def test_sums_of_reductions_may_cancel() -> None:
@@ -173,10 +173,10 @@ def test_sums_of_reductions_may_cancel() -> None:
     graph = Graph("g", ("x",), ("mean",), tuple(tensors), (mean,))
     apart = 2 * 9 * 2.0**-24 * 60_002 / 8  # eight terms and one more rounding, of their magnitudes
     np.testing.assert_allclose(tolerance(graph, values, values, tensors[1]), apart, rtol=1e-6)
-    np.testing.assert_allclose(carried(replace(graph, nodes=(mean, twice)), values, tensors[2]), 2 * apart, rtol=1e-6)
+    np.testing.assert_allclose(carried_rounding(replace(graph, nodes=(mean, twice)), values, tensors[2]), 2 * apart, rtol=1e-6)
     squares, total = OpNode("q", "mul", ("x", "x"), ("squares",)), OpNode("s", "reduce_sum", ("squares",), ("sum",), (("axes", (0,)),))
     values |= {"squares": values["x"] ** 2, "sum": np.array([1.8e9])}
-    allowed = carried(replace(graph, nodes=(squares, total)), values, tensors[4])
+    allowed = carried_rounding(replace(graph, nodes=(squares, total)), values, tensors[4])
     np.testing.assert_allclose(allowed, (2.0**-7 + 2 * 9 * 2.0**-24) * (2 * 9e8 + 2), rtol=1e-6)
 
 
@@ -286,8 +286,8 @@ def test_casts_beyond_what_their_result_holds_are_not_held_against_a_program() -
              OpNode("o", "cast", ("b",), ("c",)), OpNode("p", "reduce_sum", ("c",), ("t",), (("axes", (0,)),)))
     graph = Graph("g", ("x",), ("c",), tuple(tensors), nodes)
     values = evaluate(graph, {"x": np.array([100.0, 128.0, -1.0, np.inf], np.float16)}, {}, every=True)
-    assert undefined(graph, values, "c").tolist() == undefined(graph, values, "b").tolist() == [False, True, True, True]
-    assert undefined(graph, values, "t").all() and not undefined(graph, values, "a").any()
+    assert undefined_elements(graph, values, "c").tolist() == undefined_elements(graph, values, "b").tolist() == [False, True, True, True]
+    assert undefined_elements(graph, values, "t").all() and not undefined_elements(graph, values, "a").any()
     direct = Graph("g", ("x",), ("b",), (Tensor("x", "fp16", (4,)), Tensor("b", "uint8", (4,))), (OpNode("n", "cast", ("x",), ("b",)),))
     data = {"x": np.array([-48.0, 7.0, 3e4, 255.0], np.float16)}
     assert within_casts(direct, data, {})["x"].tolist() == [0, 7, 255, 255] and within_casts(direct, data, data)["x"].tolist()[0] == -48

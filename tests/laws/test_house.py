@@ -144,13 +144,14 @@ def test_no_modules_import_each_other() -> None:
 MOST_PARTICIPLES = 708  # functions whose whole name is a participle or an adverb; fewer with each change, none in the end
 IRREGULAR = ("told made known kept found said held given shown begun drawn written taken left cut built chosen sown apart alone whole "
              "within real")
+NO_PARTICIPLES = ("need", "seed")  # which end like one
 PARTICIPLE = re.compile(rf"_?(?:[a-z]+ed|{'|'.join(IRREGULAR.split())})")
 
 
 def test_names_of_functions_become_verbs_or_nouns() -> None:
     """A bound that only falls: a new function is `measure_trace` or `trace_ticks`, not `measured`."""
     names = [n.name for p in FILES for n in ast.walk(ast.parse(p.read_text("utf-8"))) if isinstance(n, ast.FunctionDef)]
-    found = Counter(name for name in names if PARTICIPLE.fullmatch(name))
+    found = Counter(name for name in names if PARTICIPLE.fullmatch(name) and name.strip("_") not in NO_PARTICIPLES)
     assert found.total() <= MOST_PARTICIPLES, f"{found.total()} now; the most frequent: {found.most_common(12)}"
 
 

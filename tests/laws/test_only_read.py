@@ -15,7 +15,7 @@ from aoec import cli
 from aoec.bank.bank import Bank
 from aoec.cli.commands.doctor import DoctorOptions
 from aoec.cli.parser import parser
-from aoec.options.option import File, declared
+from aoec.options.option import File, options_of
 from tests.bank.test_bank import RECORD
 from tests.jobs.small import layers
 
@@ -147,4 +147,4 @@ def test_a_base_is_only_read(shape: str, there: Path, capsys: pytest.CaptureFixt
 
 
 def test_a_command_without_files_has_none() -> None:
-    assert {name: o.file for name, o in declared(DoctorOptions).items() if o.file} == {"bank": File.BANK}
+    assert {name: o.file for name, o in options_of(DoctorOptions).items() if o.file} == {"bank": File.BANK}

@@ -14,7 +14,7 @@ from aoec.ir.func.evaluate_whole import evaluate_whole, takes
 from aoec.ir.func.tir import Func
 from aoec.ir.text.parse import parse_func, parse_meaning
 from aoec.ir.text.show import show
-from aoec.jobs.stages.operators import graph_of, sized
+from aoec.jobs.stages.operators import graph_of, sized_operators
 from aoec.jobs.verify.within import read_func
 from aoec.lowering.arrange.fuse import fuse
 from aoec.lowering.lower.lower import lower, operands
@@ -122,7 +122,7 @@ def test_what_is_lowered_can_be_read_and_means_the_definition(definition: str) -
     np.testing.assert_allclose(known[graph.outputs[0]], wanted, rtol=2e-5, atol=2e-5)
 
 
-@pytest.mark.parametrize("name", sized())
+@pytest.mark.parametrize("name", sized_operators())
 def test_funcs_of_every_operator_by_name_can_be_read(name: str) -> None:
     rule = OPS[name].sizes
     assert rule

@@ -16,7 +16,7 @@ from aoec import backend
 from aoec.frontend.differences import DIFFERENCES
 from aoec.frontend.rules import vector
 from aoec.frontend.translate.onnx import load
-from aoec.jobs.compile.untuned import untuned
+from aoec.jobs.compile.untuned import compile_untuned
 from aoec.jobs.run.execute import Runner
 from aoec.target import machine
 from tests.frontend.models import model, node, run
@@ -107,7 +107,7 @@ def test_remainders_of_all_kinds_are_exact() -> None:
 def in_halves(proto: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The values of a model of fp16 in the dtypes that it states."""
     graph, weights, _ = load(proto, {}, "keep")
-    return Runner(untuned(graph, weights, "keep", machine.load(machine.DEFAULT))[0]).run(feeds)
+    return Runner(compile_untuned(graph, weights, "keep", machine.load(machine.DEFAULT))[0]).run(feeds)
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from aoec.ir.graph.graph import Attribute, Graph, OpNode, Tensor
 from aoec.ir.text.show import show
 from aoec.jobs.choose.plan import tasks
 from aoec.jobs.run.execute import run_program
-from aoec.jobs.tune.made import emitted
+from aoec.jobs.tune.made import emit_trace
 from aoec.jobs.tune.tuning import problem, start
 from aoec.lowering.arrange.fuse import fuse
 from aoec.ops.run import NUMPY, evaluate
@@ -33,7 +33,7 @@ def moved(op: str, xs: dict[str, np.ndarray], dtypes: tuple[str, ...], target: s
     values = {**weights, **(xs if len(todo) == 1 else evaluate(fused, xs, weights, every=True))}
     for task in todo:
         p = problem(task.func, machine, task.state)
-        _, program = emitted(task.func, show(p.trace(start(p).best)), machine)
+        _, program = emit_trace(task.func, show(p.trace(start(p).best)), machine)
         check(program, machine)
         values |= run_program(program, task.bindings, {t.name: t for t in fused.tensors}, values)
     return values["y"]

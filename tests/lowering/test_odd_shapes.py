@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from onnx import TensorProto
 
 from aoec.frontend.translate.onnx import load as load_model
-from aoec.jobs.choose.attention import apart
-from aoec.jobs.choose.plan import placed, tasks
+from aoec.jobs.choose.attention import fuse_exceptions
+from aoec.jobs.choose.plan import place_groups, tasks
 from aoec.jobs.choose.wide_sums import wide
 from aoec.jobs.tune.tuning import problem, start
 from aoec.jobs.verify.verify import verify_group
@@ -173,8 +173,8 @@ def test_chains_of_operators_have_schedules_that_are_right(seed: int) -> None:
     precision = ("fp16", "fp16", "mixed", "fp32", "fp16", "bf16")[seed // 7 % 6] if machine.has("mmad_bias") else "fp16"
     model = chain(seed)
     graph, weights, _ = load_model(model, {}, precision)
-    fused, stored = fuse(wide(graph, machine), weights, machine, apart(graph, machine))
-    found = placed(fused)
+    fused, stored = fuse(wide(graph, machine), weights, machine, fuse_exceptions(graph, machine))
+    found = place_groups(fused)
     assert not found.reasons, onnx.printer.to_text(model)
     for task in tasks(found.graph, machine, funcs=found.funcs):
         p = problem(task.func, machine, task.state)

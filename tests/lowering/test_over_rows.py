@@ -15,7 +15,7 @@ from aoec.ir.rewrite import normalise
 from aoec.ir.text.parse import parse_trace
 from aoec.ir.text.show import show
 from aoec.jobs.stages.stages import lower_operator
-from aoec.jobs.tune.made import emitted
+from aoec.jobs.tune.made import emit_trace
 from aoec.jobs.tune.tuning import problem, start
 from aoec.lowering.emit.emit import emit
 from aoec.simulate.values.values import execute
@@ -75,7 +75,7 @@ def test_a_number_is_spread_once_for_all_rows(target: str) -> None:
     """And what it is multiplied with is worked on as one run, in which rows lie with what pads them."""
     (case,) = cases("softmax_number", target)
     p = problem(case.func, load(target))
-    _, program = emitted(case.func, show(p.trace(start(p).best)), load(target))
+    _, program = emit_trace(case.func, show(p.trace(start(p).best)), load(target))
     assert case.agrees(case.run(program))
     counts = issued(program.streams[0].body, dict.fromkeys([v for v, _ in program.streams[0].grid], 0))
     tiles = counts["copy_ub_gm"]
@@ -99,5 +99,5 @@ def test_folded_windows_hold_the_greatest(target: str) -> None:
     """Of images with what pads them, in blocks of channels."""
     for case in cases("max_pool_wide", target):
         p = problem(case.func, load(target))
-        _, program = emitted(case.func, show(p.trace(start(p).best)), load(target))
+        _, program = emit_trace(case.func, show(p.trace(start(p).best)), load(target))
         assert case.agrees(case.run(program))

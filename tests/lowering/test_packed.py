@@ -9,7 +9,7 @@ from aoec.ir.graph.graph import Attribute, Graph, OpNode, Tensor
 from aoec.ir.text.show import show
 from aoec.jobs.choose.plan import Task, tasks
 from aoec.jobs.run.execute import run_program
-from aoec.jobs.tune.made import emitted
+from aoec.jobs.tune.made import emit_trace
 from aoec.jobs.tune.tuning import problem, start
 from aoec.lowering.arrange.fuse import fuse
 from aoec.ops.run import NUMPY
@@ -53,7 +53,7 @@ def test_ragged_rows_leave_as_one_run(op: str, own: tuple[int, ...], dtype: str,
     task, tensors = task_of(op, own, dtype, machine, **attributes)
     p = problem(task.func, machine, task.state)
     trace = p.trace(start(p).best)
-    _, program = emitted(task.func, show(trace), machine)
+    _, program = emit_trace(task.func, show(trace), machine)
     assert "vreducev2" in show(program)
     check(program, machine)
     x = (np.random.default_rng(0).standard_normal(own) * (1 if dtype[:2] == "fp" else 40)).astype(NUMPY[dtype])
@@ -61,7 +61,7 @@ def test_ragged_rows_leave_as_one_run(op: str, own: tuple[int, ...], dtype: str,
     wanted = ops.get(op).reference(x, **attributes)
     np.testing.assert_allclose(got, wanted, atol=0 if op != "softmax" else 1e-3)
     rows = [line for line in show(trace).replace("_packed", "").splitlines() if "pack(" not in line]
-    _, apart = emitted(task.func, "\n".join(rows), machine)
+    _, apart = emit_trace(task.func, "\n".join(rows), machine)
     assert measure(program, machine).ticks < measure(apart, machine).ticks
 
 
@@ -84,14 +84,14 @@ def test_channels_of_images_leave_as_one_run(dtype: str, shape: tuple[int, ...],
     task, tensors = converted(dtype, shape, machine)
     p = problem(task.func, machine, task.state)
     trace = p.trace(start(p).best)
-    _, program = emitted(task.func, show(trace), machine)
+    _, program = emit_trace(task.func, show(trace), machine)
     assert "vreducev2" in show(program)
     check(program, machine)
     x = np.random.default_rng(0).integers(-9, 9, shape).astype(NUMPY[dtype])
     got = run_program(program, task.bindings, tensors, {"x": to_physical(x, tensors["x"])})[dict(task.bindings)["Y"]]
     np.testing.assert_array_equal(got.reshape(shape), x)
     rows = [line for line in show(trace).replace("_packed", "").splitlines() if "pack(" not in line]
-    _, apart = emitted(task.func, "\n".join(rows), machine)
+    _, apart = emit_trace(task.func, "\n".join(rows), machine)
     assert measure(program, machine).ticks < measure(apart, machine).ticks
 
 
@@ -117,6 +117,6 @@ def test_masks_of_long_rows_have_room() -> None:
     """On 310P each repeat of a row has a block of mask in UB, and the repeats of a row are whole blocks apart."""
     task, _ = task_of("softmax", (400, 197), "fp16", load("Ascend310P3"), axis=1)
     p = problem(task.func, load("Ascend310P3"), task.state)
-    _, program = emitted(task.func, show(p.trace(start(p).best)), load("Ascend310P3"))
+    _, program = emit_trace(task.func, show(p.trace(start(p).best)), load("Ascend310P3"))
     (packing,) = [line for line in show(program).splitlines() if "vreducev2" in line]
     assert "lanes=197" in packing and "src_rep=14)" in packing  # 13 blocks, and one more for two repeats

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from aoec.frontend.translate.onnx import load as load_model
-from aoec.jobs.choose.plan import placed, tasks
+from aoec.jobs.choose.plan import place_groups, tasks
 from aoec.jobs.tune.tuning import problem, start
 from aoec.jobs.verify.verify import verify_group
 from aoec.lowering.arrange.fuse import fuse
@@ -58,7 +58,7 @@ def test_the_nearest_pixels_of_an_image(target: str, most_us: float) -> None:
     x = normal(1, 256, 13, 13)
     np.testing.assert_array_equal(evaluate(graph, {"x": x}, weights)["y"], run(proto, {"x": x})[0].astype(np.float16))
     machine = load(target)
-    found = placed(fuse(graph, weights, machine)[0])
+    found = place_groups(fuse(graph, weights, machine)[0])
     problems = [problem(t.func, machine, t.state) for t in tasks(found.graph, machine, funcs=found.funcs)]
     assert not found.reasons and len(problems) == 4
     assert sum(start(p).ticks for p in problems) * machine.us_per_tick < most_us

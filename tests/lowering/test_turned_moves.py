@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from aoec.frontend.translate.onnx import load as load_model
 from aoec.ir.graph.graph import Graph
-from aoec.jobs.choose.plan import placed, tasks
+from aoec.jobs.choose.plan import place_groups, tasks
 from aoec.jobs.tune.tuning import problem, start
 from aoec.jobs.verify.verify import verify_group
 from aoec.lowering.arrange.fuse import fuse
@@ -91,7 +91,7 @@ def test_their_programs_are_right(target: str, precision: str) -> None:
     (repeat((1, 128, 40, 40), [1, 1, 2, 2]), "Ascend310P3", 19), (repeat((1, 128, 40, 40), [1, 1, 2, 2]), "Ascend910B3", 11)])
 def test_they_are_faster(proto: onnx.ModelProto, target: str, most_us: float) -> None:
     machine = load(target)
-    found = placed(fused(proto, target)[0])
+    found = place_groups(fused(proto, target)[0])
     problems = [problem(t.func, machine, t.state) for t in tasks(found.graph, machine, funcs=found.funcs)]
     assert not found.reasons and sum(start(p).ticks for p in problems) * machine.us_per_tick < most_us
 

@@ -16,7 +16,7 @@ from aoec.frontend.translate.onnx import load
 from aoec.ir.graph.graph import Graph, Group, OpNode, Tensor
 from aoec.ir.index import evaluate
 from aoec.jobs.choose.plan import size_bytes
-from aoec.jobs.run.execute import placed, run_nodes
+from aoec.jobs.run.execute import pad_array, run_nodes
 from aoec.lowering.arrange.fuse import fuse
 from aoec.lowering.arrange.views import places
 from aoec.ops.run import NUMPY
@@ -119,7 +119,7 @@ class Memory:
                 self.put(name, array)
             return
         own = {t.name: t for t in c.program.tensors}
-        results = Executable(c.program).run({p: placed(own[p], self.get(g)) for p, g in c.bindings if own[p].role == "input"})
+        results = Executable(c.program).run({p: pad_array(own[p], self.get(g)) for p, g in c.bindings if own[p].role == "input"})
         for p, g in c.bindings:
             if own[p].role == "output":
                 assert prod(int(evaluate(d, {})) for d in own[p].shape) == results[p].size

@@ -6,7 +6,7 @@ import pytest
 
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import Graph, Tensor
-from aoec.jobs.choose.attention import apart
+from aoec.jobs.choose.attention import fuse_exceptions
 from aoec.lowering.arrange.fuse import fuse
 from aoec.lowering.arrange.whole_rows import ragged_scores
 from aoec.ops.run import evaluate
@@ -63,11 +63,11 @@ def test_what_others_look_into_stays_as_it_is() -> None:
 
 @pytest.mark.usefixtures("small")
 def test_few_rows_are_not_made_whole() -> None:
-    assert apart(graph(17, batch=1), load("Ascend910A")) == frozenset()
+    assert fuse_exceptions(graph(17, batch=1), load("Ascend910A")) == frozenset()
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("small")
 def test_rows_are_made_whole_where_that_is_faster() -> None:
-    assert apart(graph(197, batch=96), load("Ascend910A")) == {"softmax"}
-    assert apart(graph(197, batch=96), load("Ascend310P3")) == frozenset()  # which packs them
+    assert fuse_exceptions(graph(197, batch=96), load("Ascend910A")) == {"softmax"}
+    assert fuse_exceptions(graph(197, batch=96), load("Ascend310P3")) == frozenset()  # which packs them

@@ -16,7 +16,7 @@ from aoec.base.errors import ParseError
 from aoec.cli.command import Command, CommandGroup, VendorOptions, all_commands
 from aoec.cli.parser import parse
 from aoec.options.compile import CompileOptions, TuneOptions
-from aoec.options.option import Option, declared, default_of
+from aoec.options.option import Option, default_of, options_of
 
 COMMANDS = {words: command for c in all_commands() for words, command in (
     [((c.name, a.name), a) for a in c.actions] if isinstance(c, CommandGroup) else [((c.name,), c)])}
@@ -31,7 +31,7 @@ SWITCHES = ("--tune", "--robust", "--repeat", "--resume", "--no-host", "--json")
 
 
 def field_of(word: str) -> str:
-    return next(name for name, o in declared(CompileOptions).items() if word in o.flags)
+    return next(name for name, o in options_of(CompileOptions).items() if word in o.flags)
 
 
 PAIRS = [(word, text) for word, found in VALUES.items() for text in found]
@@ -50,10 +50,10 @@ def test_the_command_line_and_python_say_the_same(words: set[tuple[str, str]], s
 def test_every_field_is_an_option_or_is_said_in_the_docstring(words: tuple[str, ...]) -> None:
     """And what an option does is said."""
     cls = COMMANDS[words].options
-    hidden = {f.name for f in fields(cls)} - declared(cls).keys()
+    hidden = {f.name for f in fields(cls)} - options_of(cls).keys()
     said = " ".join(c.__doc__ or "" for c in cls.__mro__)
     assert {name for name in hidden if f"`{name}`" not in said and name not in (*cls.hidden, "model", "tune")} == set()
-    assert [name for name, o in declared(cls).items() if not o.help] == []
+    assert [name for name, o in options_of(cls).items() if not o.help] == []
 
 
 @pytest.mark.parametrize("words", [w for w, c in COMMANDS.items() if not issubclass(c.options, VendorOptions)], ids=" ".join)
@@ -63,7 +63,7 @@ def test_defaults_are_those_of_the_class(words: tuple[str, ...]) -> None:
     needed: dict[str, Any] = {}
     typed: list[str] = []
     sets = set[str]()
-    for name, o in declared(cls).items():
+    for name, o in options_of(cls).items():
         must = o.required or not o.flags and default_of(cls, name) is MISSING
         if not must or o.one_of in sets:
             continue
@@ -97,5 +97,5 @@ def test_effort_is_a_budget_in_a_word() -> None:
 def test_one_class_says_each_word_of_a_command() -> None:
     for c in COMMANDS.values():
         assert isinstance(c, Command)
-        flags = [f for o in declared(c.options).values() for f in o.flags]
-        assert len(flags) == len(set(flags)) and all(isinstance(o, Option) for o in declared(c.options).values())
+        flags = [f for o in options_of(c.options).values() for f in o.flags]
+        assert len(flags) == len(set(flags)) and all(isinstance(o, Option) for o in options_of(c.options).values())

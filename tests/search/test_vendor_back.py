@@ -18,7 +18,7 @@ from aoec.ir.func.tir import Func
 from aoec.ir.rewrite import fill, holes, normalise
 from aoec.ir.schedule import Trace
 from aoec.jobs.choose.plan import tasks
-from aoec.jobs.compile.models import fused
+from aoec.jobs.compile.models import fuse_model
 from aoec.jobs.stages.stages import lower_operator
 from aoec.lowering.emit.emit import emit
 from aoec.search.sketches.nests import find_product
@@ -193,7 +193,7 @@ def test_results_leave_in_granules_where_fixpipe_takes_them_out(text: str, model
     """On 310B by what is done to them: FIXPIPE has no GELU, and such results go through UB."""
     machine = load(model)
     graph, weights, _ = load_onnx(seeded(f'<ir_version: 9, opset_import: ["": 20]> net {text}'), {}, "fp16")
-    func = next(t.func for t in tasks(fused(graph, weights, machine)[0], machine) if find_product(t.func))
+    func = next(t.func for t in tasks(fuse_model(graph, weights, machine)[0], machine) if find_product(t.func))
     sketch = sketches(func, machine)[0]
     trace = fill(sketch, {n: c[-1] if n == "uf" else c[0] for n, c in holes(sketch).items()})
     d = (conv_tiling_of if "Conv" in text else tiling_of)(func, trace, machine)

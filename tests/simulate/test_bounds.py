@@ -228,13 +228,13 @@ def test_ctrl_c_ends_a_kernel(work):
 def test_where_ctrl_c_is_only_noted_the_run_is_made_anew():
     made = Executable(copies("for i in 300000"))
     made.run(X)
-    with pytest.raises(KeyboardInterrupt), interrupt.noted():
+    with pytest.raises(KeyboardInterrupt), interrupt.note_interrupts():
         threading.Timer(0.01, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
         for _ in range(100):
             assert np.array_equal(made.run(X)["Y"], X["X"])
-            if interrupt.asked():
+            if interrupt.is_asked():
                 break
-        assert interrupt.asked() and not stop.stop_flag[0]
+        assert interrupt.is_asked() and not stop.stop_flag[0]
 
 
 def test_signals_go_on_to_whoever_waited_for_them():
@@ -242,7 +242,7 @@ def test_signals_go_on_to_whoever_waited_for_them():
     os.set_blocking(writer, False)
     before = signal.set_wakeup_fd(writer)
     try:
-        with interrupt.noted(), stop.heeded() as flag:
+        with interrupt.note_interrupts(), stop.heeded() as flag:
             os.kill(os.getpid(), signal.SIGINT)
             assert os.read(reader, 1) == bytes([signal.SIGINT])
             assert flag[0] == 1

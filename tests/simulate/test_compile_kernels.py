@@ -111,8 +111,8 @@ def test_another_numba_or_source_is_seen(tmp_path: Path, monkeypatch: pytest.Mon
     right = version("numba").encode() + b" and " + hashlib.sha256(source.read_bytes()).digest()
     for data, there in ((right, True), (right.replace(b".", b"!"), False), (right[:-1] + bytes([right[-1] ^ 1]), False), (b"", False)):
         index.write_bytes(data)
-        assert begun.kept(tmp_path, "timeline", "walk") is there
-    assert not begun.kept(tmp_path, "timeline", "find_rows") and not begun.kept(tmp_path / "none", "timeline", "walk")
+        assert begun.is_compiled(tmp_path, "timeline", "walk") is there
+    assert not begun.is_compiled(tmp_path, "timeline", "find_rows") and not begun.is_compiled(tmp_path / "none", "timeline", "walk")
 
 
 TIMED_BY_ANOTHER_NUMBA = """

@@ -137,11 +137,11 @@ def run_which(options: WhichOptions) -> int:
     """Says which record or plan a compile takes."""
     from aoec.jobs.bank import bank_plans
     from aoec.jobs.bank.bank import measured_of
-    from aoec.jobs.bank.bank_which import asked, describe_choices, facts, kept, which
+    from aoec.jobs.bank.bank_which import describe_choices, facts, need_any, read_subject, which
     options, own = load_machine(options)
-    model = asked(options, own)
+    model = read_subject(options, own)
     found, plans = which(options, own, model), bank_plans.which(options, own, model)
-    kept(options.subject, [*found, *plans], options.bank_path)
+    need_any(options.subject, [*found, *plans], options.bank_path)
     times = measured_of(options.bank_path, options.target)
     write_text(options.output, as_json(facts(found, times) + bank_plans.facts(plans)) if options.json
                else "\n".join(filter(None, (describe_choices(found, times), bank_plans.describe_plans(plans)))))
@@ -172,10 +172,10 @@ def run_import_cann(options: ImportCannOptions) -> int:
     from aoec.jobs.bank import cann_compare, cann_import
     options, machines = load_machine(options)
     own, path = next(iter(machines.values()), None), options.bank_path
-    with interrupt.noted():
+    with interrupt.note_interrupts():
         taken = cann_import.take(options.paths, lambda: Bank.open(path), own, show_count("records"))
         seeds = taken.seeds if options.compare else []
-        found = list(cann_compare.compared(seeds, ("trials", options.budget), options.seed, show_count("keys")))
+        found = list(cann_compare.compare_seeds(seeds, ("trials", options.budget), options.seed, show_count("keys")))
         if options.json:
             write_text(options.output, as_json(cann_import.facts(taken) | {"compared": cann_compare.facts(found)}))
         else:
@@ -219,12 +219,12 @@ def run_verify(options: ListOptions) -> int:
     from aoec.bank.bank import Bank
     from aoec.jobs.bank import bank_plans
     from aoec.jobs.bank.bank import plans_of, records_of
-    from aoec.jobs.bank.bank_verify import describe_verified, facts, verified
+    from aoec.jobs.bank.bank_verify import describe_verified, facts, verify_records
     options, own = load_machine(options)
     path = options.bank_path
     bank = None if options.builtin else Bank.open(path, create=False, writable=False)
-    found = verified(records_of(path, options.target, "", options.builtin), own, bank.changed() if bank else ())
-    plans = bank_plans.verified(plans_of(path, options.target, "", options.builtin), own)
+    found = verify_records(records_of(path, options.target, "", options.builtin), own, bank.changed() if bank else ())
+    plans = bank_plans.check_plans(plans_of(path, options.target, "", options.builtin), own)
     write_text(options.output, as_json(facts(found) + bank_plans.facts(plans)) if options.json else bank_plans.describe_plans(plans)
                + describe_verified(found, bank.unmarked() if bank else 0))
     return int(any(v.wrong for v in found))

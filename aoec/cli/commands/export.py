@@ -20,9 +20,9 @@ class ExportOptions(OneInput, WeightsOption):
 
 def run(options: ExportOptions) -> int:
     """Writes the ONNX model."""
-    from aoec.jobs.run.export import exported
+    from aoec.jobs.run.export import export_model
     text = "" if options.input.endswith(".aoec") else options.text
-    data = exported(options.input, text, options.weights_path).SerializeToString(deterministic=True)
+    data = export_model(options.input, text, options.weights_path).SerializeToString(deterministic=True)
     if options.output == "-":
         sys.stdout.buffer.write(data)
     else:

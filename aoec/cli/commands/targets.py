@@ -32,7 +32,7 @@ def run(options: TargetsOptions) -> int:
     if not options.name:
         raise CheckError(NO_NAME[options.action])
     if options.action == "import":
-        text, notes = targets.imported(options.name)
+        text, notes = targets.import_machine(options.name)
         write_text(options.output, text)
         for line in notes:
             note(f"note: {line}")

@@ -11,7 +11,7 @@ from aoec.options.option import option, options
 class JobOptions(TuneOptions):
     """What `aoec tune` is asked for, and as which kind of job."""
 
-    job: str = option("--job", default="opat", choices=kinds.names(), help=f"{kinds.described()} (default: opat)")
+    job: str = option("--job", default="opat", choices=kinds.names(), help=f"{kinds.describe_all()} (default: opat)")
 
     def left_behind(self) -> str:
         return kinds.load(self.job).left_behind or super().left_behind()

@@ -43,11 +43,11 @@ def main(words: Sequence[str], tune: Tune, note: Note) -> int:
             note(f"aoe: --{name} changes nothing: {WORDS[name].said}")
     job = job_of(given, note)
     said, now = ini(note), datetime.now()
-    common = ["--job", job, *translated(given, note, job), *bank_words(given.get("base_result")), *environment(said, note)]
+    common = ["--job", job, *translate_options(given, note, job), *bank_words(given.get("base_result")), *environment(said, note)]
     work = work_folder(said)
     wanted = asked_for(given, work, f"{now:%Y%m%d%H%M%S}{now.microsecond // 1000:03d}", note)
     if len(wanted) == 1:
-        return tuned(wanted[0], common, work, tune, note)[0]
+        return tune_model(wanted[0], common, work, tune, note)[0]
     ended = [(asked, *one_of_many(asked, common, work, tune, note)) for asked in wanted]
     print(summary([(asked.name, job) for asked, _, job in ended]))
     return max(code for _, code, _ in ended)
@@ -56,13 +56,13 @@ def main(words: Sequence[str], tune: Tune, note: Note) -> int:
 def one_of_many(asked: Asked, common: Sequence[str], work: Path, tune: Tune, note: Note) -> tuple[int, Job | None]:
     """`tuned`; a model that cannot be is said, and keeps no other from its turn."""
     try:
-        return tuned(asked, common, work, tune, note)
+        return tune_model(asked, common, work, tune, note)
     except AoecError as e:
         note(f"aoe: {asked.name}: {e}")
         return 2, None
 
 
-def tuned(asked: Asked, common: Sequence[str], work: Path, tune: Tune, note: Note) -> tuple[int, Job | None]:
+def tune_model(asked: Asked, common: Sequence[str], work: Path, tune: Tune, note: Note) -> tuple[int, Job | None]:
     """The exit code of tuning one model, and what its result file says."""
     words = ["tune", str(asked.source), *common, "--results", str(work), "-o", str(asked.result)]
     note(f"aoe: aoec {shlex.join(words)}")
@@ -106,7 +106,7 @@ def job_of(given: Mapping[str, str], note: Note) -> str:
     return job
 
 
-def translated(given: Mapping[str, str], note: Note, job: str) -> list[str]:
+def translate_options(given: Mapping[str, str], note: Note, job: str) -> list[str]:
     """The words for `aoec tune` that follow from options and environment, whatever the model."""
     words = ["--target", given["soc_version"]] if "soc_version" in given else []
     for shape in filter(None, given.get("input_shape", "").split(";")):
@@ -126,10 +126,10 @@ def translated(given: Mapping[str, str], note: Note, job: str) -> list[str]:
             note(f"aoe: --reload={given['reload']}: what was broken off is found in the bank, whatever folder it worked in")
     if "singleop" in given and not {"precision_mode", "precision_mode_v2"} & given.keys():
         words += ["--precision", "keep"]  # types are part of what an operator is
-    return [*words, *(effort(given, note) if job == "opat" else unsearched(given, note))]
+    return [*words, *(effort(given, note) if job == "opat" else time_words(given, note))]
 
 
-def unsearched(given: Mapping[str, str], note: Note) -> list[str]:
+def time_words(given: Mapping[str, str], note: Note) -> list[str]:
     """The time of the job alone: what says how schedules are searched says nothing of slices, which is said."""
     for name in ("tune_optimization_level", "Fdeeper_opat", "config"):
         if name in given:

@@ -49,7 +49,7 @@ class Asked:
             from aoec.frontend.vendor.singleop import model
             write_bytes(self.model, model(self.operator).SerializeToString())
         if self.ends:
-            cut(self.model, self.ends, self.source)
+            cut_model(self.model, self.ends, self.source)
 
 
 def asked_for(given: Mapping[str, str], work: Path, stamp: str, note: Note) -> list[Asked]:
@@ -61,11 +61,12 @@ def asked_for(given: Mapping[str, str], work: Path, stamp: str, note: Note) -> l
         raise CheckError(f"--framework={framework} is {FRAMEWORKS.get(framework, 'none of 0, 1, 3 and 5')}; {ONNX}")
     if "singleop" in given:
         from aoec.frontend.vendor.singleop import read
-        return [_asked(given, work, stamp, job_folder(work, o.label, stamp) / f"{o.label}.onnx", note, o) for o in read(given["singleop"])]
-    return [_asked(given, work, stamp, path, note, None) for path in _files(given)]
+        described = [(o, job_folder(work, o.label, stamp) / f"{o.label}.onnx") for o in read(given["singleop"])]
+        return [_model_to_tune(given, work, stamp, path, note, o) for o, path in described]
+    return [_model_to_tune(given, work, stamp, path, note, None) for path in _files(given)]
 
 
-def _asked(given: Mapping[str, str], work: Path, stamp: str, model: Path, note: Note, operator: Operator | None) -> Asked:
+def _model_to_tune(given: Mapping[str, str], work: Path, stamp: str, model: Path, note: Note, operator: Operator | None) -> Asked:
     result = job_folder(work, model.stem, stamp) / "tunespace" / "result" / f"{model.stem}_{stamp}_tune.aoec"
     return Asked(model.stem, model, result, _output(given, model, note), operator, given.get("out_nodes", ""))
 
@@ -89,7 +90,7 @@ def _files(given: Mapping[str, str]) -> list[Path]:
     return found
 
 
-def cut(path: Path, ends: str, copy: Path) -> Path:
+def cut_model(path: Path, ends: str, copy: Path) -> Path:
     """A copy of a model that ends at outputs of nodes; CheckError where it could not find its constants."""
     from aoec.frontend.read.ends import ending_at, parse_ends
     from aoec.frontend.read.read import opened

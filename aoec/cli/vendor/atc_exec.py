@@ -13,7 +13,7 @@ from pathlib import Path
 
 from aoec.base.errors import CheckError
 from aoec.cli.vendor.aoe_models import as_ours
-from aoec.cli.vendor.atc_places import delivered
+from aoec.cli.vendor.atc_places import find_delivered
 from aoec.cli.vendor.atc_words import NOT_ATC
 from aoec.cli.vendor.vendor_words import Options
 
@@ -35,14 +35,14 @@ class Real:
         return where + shlex.join(["atc", *self.options])
 
 
-def real(given: Options) -> Real:
+def real_command(given: Options) -> Real:
     """The same model for the real atc. What it remembers of kernels was built before the bank was there, and is made anew
     (op_compiler_cache_mode, atlasatcparam_16_0084)."""
     target = chip(given["soc_version"])
     said = {name: value for name, value in given.items() if name not in NOT_ATC} | {"soc_version": target}
     if "model" in given:
         said["output"] = str(as_ours(Path(given.get("output") or Path(given["model"]).stem)).with_suffix(""))
-    bank = delivered(given, target)
+    bank = find_delivered(given, target)
     if bank and said.get("op_compiler_cache_mode") == "enable":
         said["op_compiler_cache_mode"] = "force"
     return Real(tuple(f"--{name}={value}" if value else f"--{name}" for name, value in said.items()), bank)

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from aoec.base.errors import AoecError, CheckError
 from aoec.base.files.files import check_folder, check_writable, write_bytes
-from aoec.cli.vendor.aoe_models import FRAMEWORKS, as_ours, cut
-from aoec.cli.vendor.atc_exec import chip, program, real, run
+from aoec.cli.vendor.aoe_models import FRAMEWORKS, as_ours, cut_model
+from aoec.cli.vendor.atc_exec import chip, program, real_command, run
 from aoec.cli.vendor.atc_places import Fates, Note, banks_of, need_delivered
 from aoec.cli.vendor.atc_words import ONNX, SHAPES, SHORT, VALUES, WORDS
 from aoec.cli.vendor.vendor_words import Options, Use, help_lines, read_options
@@ -48,14 +48,14 @@ def main(words: Sequence[str], compile_: Compile, note: Note) -> int:
     print(STARTED, flush=True)
     try:
         given = parse(words)
-        code = converted(given, compile_, note)
+        code = convert_models(given, compile_, note)
     except (AoecError, SystemExit):
         print(FAILED, flush=True)
         raise
     if "exec" not in given or code:
         print(FAILED if code else DONE, flush=True)
         return code
-    return run(real(given), note)  # which says how it ended
+    return run(real_command(given), note)  # which says how it ended
 
 
 def parse(words: Sequence[str]) -> Options:
@@ -74,7 +74,7 @@ def _spelt(word: str) -> str:
     return "--" + name.lstrip("-").replace("-", "_") + equals + value
 
 
-def converted(given: Options, compile_: Compile, note: Note) -> int:
+def convert_models(given: Options, compile_: Compile, note: Note) -> int:
     """The exit code of compiling what is asked for, after all that could be wrong with the rest was looked at."""
     fates: Fates = {name: (WORDS[name].use, WORDS[name].said) for name in given}
     for name, default in (("soc_version", DEFAULT_TARGET), ("framework", "5")):
@@ -86,15 +86,15 @@ def converted(given: Options, compile_: Compile, note: Note) -> int:
     if "exec" in given:
         need_delivered(given, chip(target))
         program()
-    jobs = wanted(given, fates)
+    jobs = models_to_compile(given, fates)
     for name, (use, said) in fates.items():
         note(f"atc: --{name}{'=' * bool(given[name])}{given[name]}: {use.value}{(' ' if use is Use.REPLACED else ': ') * bool(said)}{said}")
-    code = max(compiled(job, common, compile_, note, len(jobs) > 1) for job in jobs)
-    note(f"atc: for the real atc ({LABEL}): {real(given).line}")
+    code = max(compile_one(job, common, compile_, note, len(jobs) > 1) for job in jobs)
+    note(f"atc: for the real atc ({LABEL}): {real_command(given).line}")
     return code
 
 
-def compiled(job: Job, common: Sequence[str], compile_: Compile, note: Note, one_of_many: bool) -> int:
+def compile_one(job: Job, common: Sequence[str], compile_: Compile, note: Note, one_of_many: bool) -> int:
     """The exit code of one model; of several, one that cannot be is said, and keeps no other from its turn."""
     words = ["compile", str(job.model), *common, "-o", str(job.output)]
     note(f"atc: aoec {shlex.join(words)}")
@@ -109,7 +109,7 @@ def compiled(job: Job, common: Sequence[str], compile_: Compile, note: Note, one
 
 # ---------------------------------------------------------------- what is compiled
 
-def wanted(given: Options, fates: Fates) -> list[Job]:
+def models_to_compile(given: Options, fates: Fates) -> list[Job]:
     """What is to be compiled, ready to be read; CheckError where that is nothing, or not to be had."""
     if given.get("mode", "0") != "0":
         raise CheckError(f"--mode={given['mode']} compiles nothing: {MODES[given['mode']]}")
@@ -130,7 +130,7 @@ def model(given: Options, fates: Fates) -> Job:
     if "output" in given:
         fates["output"] = Use.REPLACED, f"{output}: only atc makes a .om"
     if "out_nodes" in given:
-        path = cut(path, given["out_nodes"], output.with_name(f"{output.stem}_out_nodes.onnx"))
+        path = cut_model(path, given["out_nodes"], output.with_name(f"{output.stem}_out_nodes.onnx"))
         fates["out_nodes"] = Use.HONOURED, f"{path} is the model up to there"
     return Job(path, output)
 

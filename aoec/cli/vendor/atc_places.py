@@ -59,7 +59,7 @@ def of_cann(folder: Path) -> dict[str, Path]:
     return {p.parent.parent.name: place for place in places for p in place.glob(f"*/{KERNEL_BANKS}")}
 
 
-def delivered(given: Options, chip: str) -> Path | None:
+def find_delivered(given: Options, chip: str) -> Path | None:
     """The directory that CANN is to take its bank for a chip from: that of --exec, else the first of the places above that has one."""
     return next((found[chip].absolute() for found in map(of_cann, _places(given)) if chip in found), None)
 
@@ -71,7 +71,7 @@ def _places(given: Options) -> list[Path]:
 
 def need_delivered(given: Options, chip: str) -> None:
     """Nothing, or CheckError where there is no delivered bank for the chip."""
-    if delivered(given, chip) is not None:
+    if find_delivered(given, chip) is not None:
         return
     for place in (places := _places(given)):
         if others := of_cann(place):

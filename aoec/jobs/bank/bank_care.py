@@ -11,7 +11,7 @@ from aoec.bank.plans import Plan
 from aoec.bank.record import DEFAULT, IMPORTED, SCHEMA_VERSION, Record, flat
 from aoec.base.text import plural
 from aoec.jobs.bank.bank import SHOWN_DIGITS
-from aoec.jobs.bank.shelf import Machines, age, aged
+from aoec.jobs.bank.shelf import Machines, age, age_of
 
 
 def dispensable(records: Iterable[Record], machines: Machines, keep_days: int, now: datetime) -> list[tuple[Record, str]]:
@@ -33,7 +33,7 @@ def days_before(now: datetime, days: int) -> str:
 
 def stale_plans(bank: Bank, machines: Machines, target: str | None, keep_days: int, now: datetime) -> list[tuple[Plan, str]]:
     """The plans of slices that no compile takes, as `dispensable` has records."""
-    found = [(p, aged(p, machines)) for p in bank.plans.list(target)]
+    found = [(p, age_of(p, machines)) for p in bank.plans.list(target)]
     return [(p, why) for p, why in found if why.startswith("stale") and (not keep_days or p.created < days_before(now, keep_days))]
 
 

@@ -28,7 +28,7 @@ class Change:
         return "added" if self.before is None else "removed" if self.after is None else "changed"
 
     @property
-    def kept(self) -> Kept:
+    def row(self) -> Kept:
         found = self.after or self.before
         assert found is not None
         return found
@@ -69,7 +69,7 @@ def target_of(k: Kept) -> str:
 
 def facts(found: Iterable[Change]) -> list[dict[str, Any]]:
     """The changes as a program reads them."""
-    return [{"change": c.what, "kind": KINDS[identity_of(c.kept)[0]], "fields": c.fields, "before": c.before and every(c.before),
+    return [{"change": c.what, "kind": KINDS[identity_of(c.row)[0]], "fields": c.fields, "before": c.before and every(c.before),
              "after": c.after and every(c.after)} for c in found]
 
 
@@ -77,13 +77,13 @@ def describe_changes(found: list[Change]) -> str:
     """A line a change, and how many there are."""
     sign = {"added": "+", "removed": "-", "changed": "~"}
     rows = [f"{sign[c.what]} {key:{SHOWN_DIGITS}} {times(c):>24}  {words}" + f" ({', '.join(c.fields)})" * bool(c.fields)
-            for c in found for key, words in [shown(c.kept)]]
+            for c in found for key, words in [show_key(c.row)]]
     said = ", ".join(f"{sum(c.what == w for c in found):,} {w}" for w in sign)
-    units = "; cycles by kind" + "; plans of slices and what was measured: us" * any(not isinstance(c.kept, Record) for c in found)
+    units = "; cycles by kind" + "; plans of slices and what was measured: us" * any(not isinstance(c.row, Record) for c in found)
     return "\n".join([*rows, said + units]) + "\n"
 
 
-def shown(k: Kept) -> tuple[str, str]:
+def show_key(k: Kept) -> tuple[str, str]:
     """The first digits of what it is kept under, and what it is of."""
     if isinstance(k, Record):
         return k.key.func_key[:SHOWN_DIGITS], f"{k.key.target}, {k.label}, {k.key.state}"

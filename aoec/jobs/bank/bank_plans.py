@@ -12,9 +12,9 @@ from aoec.bank.record import Key
 from aoec.ir.text.show import show
 from aoec.jobs.bank.bank import SHOWN_DIGITS
 from aoec.jobs.bank.bank_which import Asked
-from aoec.jobs.bank.shelf import Machines, aged, beneath
+from aoec.jobs.bank.shelf import Machines, age_of, beneath
 from aoec.jobs.choose.plan import Task
-from aoec.jobs.choose.subgraphs import Subgraph, held, kept, subgraphs
+from aoec.jobs.choose.subgraphs import Subgraph, kept_plans, plan_of, subgraphs
 from aoec.jobs.tune.order import keys
 from aoec.lowering.arrange.slices import in_slices
 from aoec.options.exchange import WhichOptions
@@ -34,10 +34,10 @@ class PlanSaid:
     groups: tuple[str, ...] = ()
 
 
-def verified(plans: Iterable[Plan], machines: Machines) -> list[PlanSaid]:
+def check_plans(plans: Iterable[Plan], machines: Machines) -> list[PlanSaid]:
     """What is known of plans without their models: whether they are of the machine and the model version as these are."""
     return [PlanSaid(p, "stale" if old.startswith("stale") else "unknown", old or "only a compile of its model times it again")
-            for p in plans for old in [aged(p, machines)]]
+            for p in plans for old in [age_of(p, machines)]]
 
 
 def which(options: WhichOptions, machines: Machines, model: Asked | None) -> list[PlanSaid]:
@@ -48,31 +48,31 @@ def which(options: WhichOptions, machines: Machines, model: Asked | None) -> lis
         found = own.plans.list(options.target, options.subject) if own else ()
         return [PlanSaid(p, *_of_key(p, machines)) for p in found]
     lower = beneath(options.base, model.target)
-    plans = [*kept(own, model.target), *kept(lower, model.target)]
+    plans = [*kept_plans(own, model.target), *kept_plans(lower, model.target)]
     there = in_model(model, machines, own, lower) if plans else []
     return [x for s in there for metric in METRICS for x in of_subgraph(s, [p for p in plans if p.metric == metric], machines)]
 
 
 def _of_key(p: Plan, machines: Machines) -> tuple[str, str]:
     """(state, why) of a plan whose model is not known."""
-    old = aged(p, machines)
+    old = age_of(p, machines)
     return ("not used", old) if old else ("tried", TRIED) if p.gained else ("not used", "nothing is faster in slices")
 
 
 def of_subgraph(s: Subgraph, plans: Sequence[Plan], machines: Machines) -> list[PlanSaid]:
     """What a compile makes of the plans of one metric: that of the same schedules first, else what gained most."""
     mine = [p for p in plans if p.graph_key == s.graph_key]
-    first = held(s, [p for p in mine if not aged(p, machines)])
+    first = plan_of(s, [p for p in mine if not age_of(p, machines)])
     groups = (s.groups[0], s.groups[-1])
 
-    def said(p: Plan) -> PlanSaid:
+    def describe(p: Plan) -> PlanSaid:
         if p != first:
             other = "that of the same schedules, or of more gain, is tried" if first else "none is tried"
-            return PlanSaid(p, "not used", aged(p, machines) or other, groups)
+            return PlanSaid(p, "not used", age_of(p, machines) or other, groups)
         same = "" if p.schedules == s.schedules else "; it was found for other schedules of the same groups"
         return PlanSaid(p, *(("tried", TRIED + same) if p.gained else ("not used", "nothing is faster in slices" + same)), groups)
 
-    return sorted(map(said, dict.fromkeys(mine)), key=lambda x: (x.plan != first, x.plan))
+    return sorted(map(describe, dict.fromkeys(mine)), key=lambda x: (x.plan != first, x.plan))
 
 
 def in_model(model: Asked, machines: Machines, own: Bank | None, lower: Shelf | None) -> list[Subgraph]:

@@ -40,7 +40,7 @@ class Verified:
         return self.state in ("differs", "changed") or self.state == "illegal" and not self.why.startswith("stale")
 
 
-def verified(records: Iterable[Record], machines: Machines, changed: Collection[Record] = ()) -> list[Verified]:
+def verify_records(records: Iterable[Record], machines: Machines, changed: Collection[Record] = ()) -> list[Verified]:
     """Return what became of each record, in order: timed again, but for those that another program has `changed`."""
     records, other = list(records), set(changed)
     funcs = {r.key.func_key: r.func for r in records if r.func}
@@ -58,13 +58,13 @@ def one(record: Record, func: str, machines: Machines) -> Verified:
         return Verified(record, "unknown", why=why)
     if not func:
         return Verified(record, "unknown", why="its func is not kept: an older schema wrote it")
-    found = retimed(record, func, machine)
+    found = retime(record, func, machine)
     if isinstance(found, str):
         return Verified(record, "illegal", why=f"{why}; {found}" if why else found)
     return Verified(record, "stale" if why else "equal" if found == record.ticks else "differs", found, why)
 
 
-def retimed(record: Record, func: str, machine: Machine) -> int | str:
+def retime(record: Record, func: str, machine: Machine) -> int | str:
     """Modelled ticks of the record's schedule, launch included; or why there are none."""
     try:
         return total_ticks(measure_trace(func_of(func, record.key.func_key), record.trace, machine, state_of(record.key.state)), machine)

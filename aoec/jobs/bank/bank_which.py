@@ -17,7 +17,7 @@ from aoec.ir.graph.graph import Graph
 from aoec.jobs.bank.bank import SHOWN_DIGITS, Times, as_values, by_schedule, in_words, of_record, theirs
 from aoec.jobs.bank.shelf import Machines, age, beneath
 from aoec.jobs.choose.plan import Task
-from aoec.jobs.stages.tasks import planned
+from aoec.jobs.stages.tasks import plan_tasks
 from aoec.options.compile import TasksOptions
 from aoec.options.exchange import WhichOptions
 from aoec.target.machine import load, targets
@@ -54,7 +54,7 @@ def choices(own: Iterable[Record], base: Iterable[Record], machines: Machines) -
         for r in records:
             if not r.key.state.endswith((DEFAULT, IMPORTED)):
                 found.setdefault((r.key.func_key, r.key.target, r.key.state), []).append((shelf, r))
-    return [Choice(tuple(decided(found[at], machines))) for at in sorted(found)]
+    return [Choice(tuple(decide(found[at], machines))) for at in sorted(found)]
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Asked:
     gears: tuple[Artifact, ...] = ()
 
 
-def asked(options: WhichOptions, machines: Machines) -> Asked | None:
+def read_subject(options: WhichOptions, machines: Machines) -> Asked | None:
     """The model that `options.subject` names, read and lowered once for all that is said of it; None of a key."""
     path = options.subject
     if not (Path(path).is_file() or path.endswith((".onnx", ".aoec"))):
@@ -76,7 +76,7 @@ def asked(options: WhichOptions, machines: Machines) -> Asked | None:
         gears = tuple(load_gears(path))
         return Asked(gears[0].target, gears=gears)
     machine = next(iter(machines.values()), None) or load()
-    graph, _, tasks = planned(options.into(TasksOptions, model=path), machine)
+    graph, _, tasks = plan_tasks(options.into(TasksOptions, model=path), machine)
     return Asked(machine.name, graph, tuple(tasks))
 
 
@@ -94,7 +94,7 @@ def which(options: WhichOptions, machines: Machines, model: Asked | None) -> lis
     return found
 
 
-def kept(asked: str, found: Sequence[object], bank: Path) -> None:
+def need_any(asked: str, found: Sequence[object], bank: Path) -> None:
     """Nothing; BankError where nothing was found of what was asked about."""
     if not found:
         if not bank.exists():
@@ -116,7 +116,7 @@ def in_model(found: list[Choice], wanted: list[tuple[str, str, str]], target: st
             if c.first.key.func_key == func and c.first.key.target == target and state in ("", c.first.key.state.removesuffix(ROBUST))]
 
 
-def decided(records: list[tuple[str, Record]], machines: Machines) -> list[Said]:
+def decide(records: list[tuple[str, Record]], machines: Machines) -> list[Said]:
     """What the records of one func come to, in the order in which they are asked (bank/bank.py: `claims`)."""
     fit = [(shelf, r) for shelf, r in records if r.key.kind == "modelled" and not age(r, machines)]
     gained = [f for f in fit if f[1].gained]
@@ -149,7 +149,7 @@ def facts(found: Iterable[Choice], measured: Iterable[Measured] = ()) -> list[di
 def describe_choices(found: Iterable[Choice], measured: Iterable[Measured] = ()) -> str:
     """A paragraph for each choice; what devices took stands below what it is of."""
     times = by_schedule(measured)
-    return "\n".join("\n".join([heading(c), *(line for s in c.said for line in (said(s), *times_of(s.record, times))),
+    return "\n".join("\n".join([heading(c), *(line for s in c.said for line in (describe_record(s), *times_of(s.record, times))),
                                 *theirs(times.get((c.first.key.target, c.first.key.func_key, ""), ()))[1:]]) + "\n" for c in found)
 
 
@@ -164,6 +164,6 @@ def heading(c: Choice) -> str:
     return f"{name}{c.first.label} on {key.target}, {key.state} ({key.func_key[:SHOWN_DIGITS]})"
 
 
-def said(s: Said) -> str:
+def describe_record(s: Said) -> str:
     r, taken = s.record, "taken" if s.wins else "not used"
     return f"  {taken:8} {s.shelf:4} {r.ticks / TICKS_PER_CYCLE:12,.0f} cycles, {r.key.kind}, {plural(r.searched, 'trial')}: {s.why}"

@@ -30,11 +30,11 @@ class Compared:
     proof: str
 
 
-def compared(seeds: Sequence[Seed], budget: Budget, number: int, hear: Callable[[int, int], None]) -> Iterator[Compared | str]:
+def compare_seeds(seeds: Sequence[Seed], budget: Budget, number: int, hear: Callable[[int, int], None]) -> Iterator[Compared | str]:
     """Each seed compared, or why it cannot be; Ctrl-C ends it between two. `number`: the seed of the searches; `hear` is told (done, of how
     many)."""
     for at, seed in enumerate(seeds):
-        if interrupt.asked():
+        if interrupt.is_asked():
             return
         hear(at, len(seeds))
         try:
@@ -49,16 +49,16 @@ def one(seed: Seed, budget: Budget, number: int) -> Compared:
     p = problem(func, seed.machine)
     near = placed([s.trace for s in p.sketches], p.space.grids, trace)
     first = start(p)
-    found = search(p, first, "portfolio", budget, number, lambda _: interrupt.asked(), near)
+    found = search(p, first, "portfolio", budget, number, lambda _: interrupt.is_asked(), near)
     best = min(found.ticks, ticks)
     us = seed.machine.us_per_tick
-    place = ranked(p, found.best, ticks, budget) if best < ticks else Rank(0, found.proof == "space")
+    place = rank_time(p, found.best, ticks, budget) if best < ticks else Rank(0, found.proof == "space")
     if not place.closed:
         place = Rank(max(place.faster, sum(t is not None and t < ticks for t in p.costs.values())), False)
     return Compared(seed, ticks * us, first.default_ticks * us, best * us, place, any(p.trace(c) == trace for c in near), found.proof)
 
 
-def ranked(p: Problem, some: tuple[int, tuple[int, ...]], ticks: int, budget: Budget) -> Rank:
+def rank_time(p: Problem, some: tuple[int, tuple[int, ...]], ticks: int, budget: Budget) -> Rank:
     """The rank of a time in a problem's space, as far as a share of the budget decides it."""
     return rank(p.space.grids, p, some, ticks, limits(budget).alone * RANK_ROWS // PROOF_ROWS)
 
@@ -81,11 +81,11 @@ def table(found: Iterable[Compared | str]) -> str:
     good, refused = [c for c in found if isinstance(c, Compared)], [c for c in found if isinstance(c, str)]
     rows = [(short_name(c.seed.problem), c.seed.machine.name, *(f"{us:,.2f}" for us in (c.vendor_us, c.default_us, c.best_us)),
              f"{c.vendor_us / c.best_us:.3f}", place(c)) for c in good]
-    lines = ["modelled, from cold inputs:", *aligned([HEAD, *rows]), summary(good)] if good else []
+    lines = ["modelled, from cold inputs:", *align_rows([HEAD, *rows]), summary(good)] if good else []
     return "".join(f"{line}\n" for line in [*lines, *refused])
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+def align_rows(rows: Sequence[Sequence[str]]) -> list[str]:
     """Rows in columns, numbers to the right."""
     widths = [max(map(len, column)) for column in zip(*rows)]
     return ["  ".join(f"{c:<{w}}" if i in (0, 1, 6) else f"{c:>{w}}" for i, (c, w) in enumerate(zip(row, widths))).rstrip() for row in rows]

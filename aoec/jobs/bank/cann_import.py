@@ -28,7 +28,7 @@ from aoec.ir.text.keys import key
 from aoec.ir.text.show import show
 from aoec.jobs import interrupt
 from aoec.jobs.stages.stages import lower_operator
-from aoec.jobs.tune.made import emitted, measure_trace
+from aoec.jobs.tune.made import emit_trace, measure_trace
 from aoec.jobs.tune.solve import total_ticks
 from aoec.jobs.tune.tuning import bound_in
 from aoec.jobs.version import model_version
@@ -108,21 +108,21 @@ def unknown(found: File) -> str:
 
 # ---------------------------------------------------------------- one record
 
-def seed(line: Line, soc: str, machine: Machine) -> Seed:
+def seed_schedules(line: Line, soc: str, machine: Machine) -> Seed:
     """The schedules of a record; AoecError with the reason where our words do not say it, or the machine does not hold it."""
     problem = problem_of(line.op, line.key)
     tiling = tiling_of(problem, line.knowledge, machine.has("fixpipe_nd"))
     out = []
     for func in funcs(problem):
-        trace = scheduled(func, machine, problem, tiling)
-        _, program = emitted(func, text := show(trace), machine)
+        trace = schedule_tiling(func, machine, problem, tiling)
+        _, program = emit_trace(func, text := show(trace), machine)
         if program.constraints:
             raise ScheduleError(f"does not fit {machine.name}: {program.constraints[0].reason}")
         out.append((func, trace, total_ticks(measure_trace(func, text, machine, COLD), machine)))
     return Seed(problem, soc, machine, tuple(out))
 
 
-def scheduled(func: Func, machine: Machine, problem: Problem, tiling: dict[str, int]) -> Trace:
+def schedule_tiling(func: Func, machine: Machine, problem: Problem, tiling: dict[str, int]) -> Trace:
     """The schedule of a tiling's fields."""
     if isinstance(problem, Product):
         return trace_of(func, machine, MatmulTiling(**tiling))
@@ -135,7 +135,7 @@ def funcs(problem: Problem) -> list[Func]:
         return [lower_operator(conv_text(problem))]
     p = replace(problem, dtype="fp32", out="", trans_b=True) if problem.dtype == "int8" else problem
     rows = lower_operator(matmul_text(p))
-    both = [*[rows] * (not p.nz_b), packed(rows)]
+    both = [*[rows] * (not p.nz_b), pack_right_operand(rows)]
     return [of_int8(f) for f in both] if problem.dtype == "int8" else both
 
 
@@ -146,16 +146,16 @@ def of_int8(func: Func) -> Func:
     return replace(func, inputs=inputs, outputs=outputs, locals=sums)
 
 
-def packed(func: Func) -> Func:
+def pack_right_operand(func: Func) -> Func:
     """The func of a product with its right operand as [k, n] in the fractals in which weights are packed."""
     b = factors(product(func))[1]
     turned_b = turned(b, product(func).loops[-1].var)
 
-    def walked(e: Expr) -> Expr:
-        return Read(b.buffer, b.indices[::-1]) if e == b and turned_b else rebuild(e, walked)
+    def transpose_reads(e: Expr) -> Expr:
+        return Read(b.buffer, b.indices[::-1]) if e == b and turned_b else rebuild(e, transpose_reads)
 
     inputs = tuple(replace(x, layout="ZN", shape=x.shape[::-1] if turned_b else x.shape) if x.name == b.buffer else x for x in func.inputs)
-    return map_exprs(replace(func, inputs=inputs), walked)  # type: ignore[return-value]
+    return map_exprs(replace(func, inputs=inputs), transpose_reads)  # type: ignore[return-value]
 
 
 def matmul_text(p: Product) -> str:
@@ -199,12 +199,12 @@ def take(paths: Sequence[str], bank: Callable[[], Bank], named: Machine | None, 
     lines, taken = read(paths, named)
     put = list[Record]()
     for at, (line, soc, machine) in enumerate(lines):
-        if interrupt.asked():
+        if interrupt.is_asked():
             taken.stopped = True
             break
         hear(at, len(lines))
         try:
-            found = seed(line, soc, machine)
+            found = seed_schedules(line, soc, machine)
         except AoecError as e:
             taken.others[reason(line, e)] += 1
             continue

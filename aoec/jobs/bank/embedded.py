@@ -63,7 +63,7 @@ class Carried(Claimed):
         distinct = {keys(t, machine, robust): t for t in plan}
         found = [(self.untried[default], self.untried[best], t) for (default, best), t in distinct.items()
                  if {default, best} <= self.untried.keys()]
-        good = [pair for default, best, t in found if (pair := tried(default, best, t, machine))]
+        good = [pair for default, best, t in found if (pair := try_records(default, best, t, machine))]
         self.records |= {r.key: r for pair in good for r in pair}
         return len(distinct), len(good), len(found) - len(good)
 
@@ -104,7 +104,7 @@ def made_for(machine: Machine) -> dict[str, Any]:
 def below(source: metadata.Source | None, plan: Sequence[Task], machine: Machine, robust: bool, named: str | None,
             say: Callable[[str], None]) -> Shelf | None:
     """What lies beneath a user's own bank: what the model's file carries for these tasks, over the bank that is `named` (`--base`)."""
-    under, said = base(named, machine, say), carried(source, machine, say)
+    under, said = base(named, machine, say), read_carried(source, machine, say)
     if said is None:
         return under
     shelf = Carried(said, under)
@@ -115,19 +115,19 @@ def below(source: metadata.Source | None, plan: Sequence[Task], machine: Machine
     return shelf
 
 
-def carried(source: metadata.Source | None, machine: Machine, say: Callable[[str], None]) -> Said | None:
+def read_carried(source: metadata.Source | None, machine: Machine, say: Callable[[str], None]) -> Said | None:
     """What a model's file carries for a machine; that there is something that cannot be used is said in a line."""
     text = metadata.value(source, KEY) if source is not None else ""
     if not text:
         return None
     try:
-        return parsed(text, machine)
+        return parse_entry(text, machine)
     except BankError as e:
         say(f"the schedules in the model's file are not used: {e}")
         return None
 
 
-def parsed(text: str, machine: Machine) -> Said:
+def parse_entry(text: str, machine: Machine) -> Said:
     """What an entry says for a machine; BankError where it is of another, or damaged. One without plans is of a model that has none."""
     try:
         said = json.loads(text)
@@ -166,7 +166,7 @@ def record(item: Any, machine: Machine) -> Record:
     return unflat({**item, **FORGOTTEN, "target": machine.name, "machine_hash": machine.hash, "model_version": model_version()})
 
 
-def tried(default: Record, best: Record, task: Task, machine: Machine) -> tuple[Record, Record] | None:
+def try_records(default: Record, best: Record, task: Task, machine: Machine) -> tuple[Record, Record] | None:
     """The records of a task with its bound, where both schedules take the time that they say; that the first is the default is believed."""
     if best.ticks > default.ticks or not (holds(default, task, machine) and holds(best, task, machine)):
         return None

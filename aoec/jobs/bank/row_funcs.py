@@ -38,7 +38,7 @@ class Known:
     timed: Timed
 
 
-def known(records: Iterable[Record], machine: Machine) -> list[Known]:
+def known_records(records: Iterable[Record], machine: Machine) -> list[Known]:
     """The records of a machine, fresh or stale, without defaults and what was imported, that have their func; modelled times in µs."""
     return [Known(r, Timed(types_of(r.label), *ends(r.func), r.ticks * machine.us_per_tick, "modelled", (r.label,)))
             for r in records if r.func and r.key.target == machine.name and not r.key.state.endswith((DEFAULT, IMPORTED))]
@@ -79,13 +79,13 @@ def call_of(t: Timed) -> str:
         raise UnsupportedError(f"{t.types[0]} of {first.dtype or 'no data type'}: {' and '.join(MADE)} are made from rows")
     relu = ["relu"] * (len(words) > 1)
     if words[0] == "matmul":
-        return said("matmul", *matmul(t), first.dtype, *relu)
+        return call_text("matmul", *matmul(t), first.dtype, *relu)
     if words[0] == "conv2d":
-        return said("conv2d", *conv(t), first.dtype, *relu)
-    return said(*rows(t, words[0]), first.dtype, *relu)
+        return call_text("conv2d", *conv(t), first.dtype, *relu)
+    return call_text(*rows(t, words[0]), first.dtype, *relu)
 
 
-def said(name: str, *words: str) -> str:
+def call_text(name: str, *words: str) -> str:
     return f"{name}({', '.join(words)})"
 
 

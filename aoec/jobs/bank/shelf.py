@@ -69,10 +69,10 @@ Machines = Mapping[str, Machine]  # by name: those that a user names by file, in
 
 def age(record: Record, machines: Machines) -> str:
     """"" of a fresh record; else in words why it says nothing of the machine and the model as they are."""
-    return aged(record.key, machines)
+    return age_of(record.key, machines)
 
 
-def aged(key: Key | Plan, machines: Machines) -> str:
+def age_of(key: Key | Plan, machines: Machines) -> str:
     """The same of a record's key, or of a plan."""
     machine = machine_of(key.target, machines)
     if machine is None:
@@ -83,9 +83,9 @@ def aged(key: Key | Plan, machines: Machines) -> str:
 
 def machine_of(name: str, machines: Machines) -> Machine | None:
     """The machine that a record's target names; None where nobody knows it."""
-    return machines.get(name) or (_shipped(name) if name in targets() else None)
+    return machines.get(name) or (_shipped_machine(name) if name in targets() else None)
 
 
 @lru_cache(maxsize=64)
-def _shipped(name: str) -> Machine:
+def _shipped_machine(name: str) -> Machine:
     return load(name)

@@ -23,9 +23,9 @@ from aoec.ir.text.show import show
 from aoec.jobs.bank.row_funcs import Known, call_of, func_for
 from aoec.jobs.calibrate.calibrate_fit import FELT, HELD_BY, Array, Fitted, fit
 from aoec.jobs.calibrate.calibrate_times import Times, logs, value
-from aoec.jobs.known import known as remembered
+from aoec.jobs.known import recall as remembered
 from aoec.jobs.states import state_text
-from aoec.jobs.tune.made import emitted
+from aoec.jobs.tune.made import emit_trace
 from aoec.jobs.tune.tuning import problem, start
 from aoec.simulate.encode.encode import Encoded, encode
 from aoec.simulate.timing.state import State
@@ -86,11 +86,11 @@ class Calibrated:
         return self.held_error[1] <= self.held_error[0]
 
     @property
-    def changed(self) -> list[Number]:
+    def changes(self) -> list[Number]:
         return [n for n in self.numbers if n.outcome == "changed"]
 
 
-def calibrated(profile: Profile, machine: Machine, records: Sequence[Known], best: bool, state: State, seed: int) -> Calibrated:
+def calibrate_machine(profile: Profile, machine: Machine, records: Sequence[Known], best: bool, state: State, seed: int) -> Calibrated:
     """The fit of a machine to a profile; CheckError where there is too little to fit to. `best`: schedules are the records', where there
     is one, else the default. `seed` draws what is held out."""
     if profile.kind != "measured":
@@ -100,7 +100,7 @@ def calibrated(profile: Profile, machine: Machine, records: Sequence[Known], bes
         why = f" ({left[0][0]}: {left[0][1]})" if left else ""
         raise CheckError(f"{len(operators)} different operators with a program here, and {FEWEST} are the fewest that a fit is made to; "
                          f"{len(left)} others have none{why}", source=profile.source)
-    fitted, held = parted(operators, seed)
+    fitted, held = part_operators(operators, seed)
     return fitted_to(fitted, held, machine, state, left)
 
 
@@ -118,7 +118,7 @@ def seen(operators: Sequence[Timed], machine: Machine, records: Sequence[Known],
                 raise CheckError(f"{MOST} others take longer")
             func = func_for(one, record)
             trace = record.trace if best and record and record.gained else default_of(func, machine, state)
-            found.append(Seen(one, record.label if record else call_of(one), encode(emitted(func, trace, machine)[1], machine)))
+            found.append(Seen(one, record.label if record else call_of(one), encode(emit_trace(func, trace, machine)[1], machine)))
         except AoecError as e:
             left.append((str(one.work or "+".join(one.types)), str(e).splitlines()[0]))
     return found, left
@@ -126,14 +126,14 @@ def seen(operators: Sequence[Timed], machine: Machine, records: Sequence[Known],
 
 def default_of(func: Func, machine: Machine, state: State) -> str:
     """The default schedule of a func, as text."""
-    def made() -> str:
+    def find_default() -> str:
         p = problem(func, machine, state)
         return show(p.trace(start(p).best))
 
-    return remembered(("default", show(func), machine.name, machine.hash, state_text(state)), made, str, str)
+    return remembered(("default", show(func), machine.name, machine.hash, state_text(state)), find_default, str, str)
 
 
-def parted(operators: Sequence[Seen], seed: int) -> tuple[list[Seen], list[Seen]]:
+def part_operators(operators: Sequence[Seen], seed: int) -> tuple[list[Seen], list[Seen]]:
     """(those to fit to, those held out): one in four, drawn by the seed, of each kind in turn."""
     draw = random.Random(seed)
     order = sorted(operators, key=lambda s: (s.timed.work.kind if s.timed.work else "", draw.random()))
@@ -145,10 +145,10 @@ def fitted_to(fitted: Sequence[Seen], held: Sequence[Seen], machine: Machine, st
     every = Times(machine, [s.encoded for s in fitted], state)
     times = Times(machine, every.programs, state, [p for p, read in zip(every.places, every.read) if read])
     cores = np.array([s.timed.core_us is not None for s in fitted])
-    measured = stacked(np.log([[s.timed.us, s.timed.core_us or 1.0] for s in fitted]), cores)
-    found = fit(lambda x: stacked(logs(times.of(x)), cores), lambda x, by: lines(times, x, by, cores), measured, times.bounds,
+    measured = stack_tasks(np.log([[s.timed.us, s.timed.core_us or 1.0] for s in fitted]), cores)
+    found = fit(lambda x: stack_tasks(logs(times.of(x)), cores), lambda x, by: lines(times, x, by, cores), measured, times.bounds,
                 int(cores.sum()))
-    x = np.where(found.changed, found.x, 0.0)
+    x = np.where(found.changed_numbers, found.x, 0.0)
     held_times = Times(machine, [s.encoded for s in held], state, times.places)
     errors = [(error(part, t, np.zeros(len(x))), error(part, t, x)) for part, t in ((fitted, times), (held, held_times))]
     unread = [as_it_is(machine, p, UNREAD) for p, read in zip(every.places, every.read) if not read]
@@ -168,7 +168,7 @@ def as_it_is(machine: Machine, place: str, why: str) -> Number:
     return Number(place, n.value, n.value, n.unit, n.confidence, "refused", why, 0.0)
 
 
-def stacked(of: Array, cores: Array) -> Array:
+def stack_tasks(of: Array, cores: Array) -> Array:
     """What a fit is made to, times that are disturbed apart: of [program, (task, run), ...] all tasks; where the core time is known too,
     the mean of both, which is one observation, for what disturbs a run disturbs both, and what they differ by."""
     task, run = of[:, 0], of[:, 1]
@@ -179,7 +179,7 @@ def stacked(of: Array, cores: Array) -> Array:
 def lines(times: Times, x: Array, by: Array, cores: Array) -> tuple[Array, Array]:
     """(slopes, bends) of what a fit is made to."""
     slopes, bends = times.lines(x, by)
-    return stacked(slopes, cores), stacked(bends, cores)
+    return stack_tasks(slopes, cores), stack_tasks(bends, cores)
 
 
 def error(of: Sequence[Seen], times: Times, x: Array) -> float:
@@ -194,8 +194,8 @@ def numbers(found: Fitted, times: Times, fitted: Sequence[Seen], cores: Array) -
     out = []
     for j, place in enumerate(times.places):
         source = times.machine.sources[place]
-        outcome = "changed" if found.changed[j] else "confirmed" if found.found[j] else "refused"
-        after = rounded(value(times.machine, place, float(found.x[j]))) if outcome == "changed" else source.value
+        outcome = "changed" if found.changed_numbers[j] else "confirmed" if found.identified_numbers[j] else "refused"
+        after = round_number(value(times.machine, place, float(found.x[j]))) if outcome == "changed" else source.value
         far = dict.fromkeys(rows[i] for i in np.argsort(-np.abs(found.slopes[:, j])) if found.slopes[i, j])
         out.append(Number(place, source.value, after, source.unit, source.confidence, outcome, why(found, j, times.places, outcome),
                           float(found.half[j]) / 2, tuple(far)[:NAMED_ROWS]))
@@ -219,7 +219,7 @@ def why(found: Fitted, j: int, places: Sequence[str], outcome: str) -> str:
            f"({found.correlation[j]:+.2f}); the file says {wide:.0%}"
 
 
-def rounded(number: float) -> int | float:
+def round_number(number: float) -> int | float:
     return number if isinstance(number, int) else float(f"{number:.{DIGITS}g}")
 
 
@@ -231,7 +231,7 @@ def machine_file(made: Calibrated, machine: Machine, target: str, profile: Profi
     parent = os.path.relpath(Path(target).absolute(), folder) if is_path(target) else machine.name
     raw: dict[str, Any] = {"extends": parent if not is_path(target) or is_path(parent) else f"./{parent}"}
     name = Path(profile.source).name
-    for n in made.changed:
+    for n in made.changes:
         *tables, key = n.place.split(".")
         at = raw
         for table in tables:

@@ -57,14 +57,14 @@ class Fitted:
     slopes: Array
 
     @property
-    def found(self) -> Array:
+    def identified_numbers(self) -> Array:
         """The numbers that times say."""
         return (self.half <= KNOWN) & (self.half <= HALVED * self.width) & ~self.beyond
 
     @property
-    def changed(self) -> Array:
+    def changed_numbers(self) -> Array:
         """Of them those that are not what the file says."""
-        return self.found & (np.abs(self.x) > self.half)
+        return self.identified_numbers & (np.abs(self.x) > self.half)
 
 
 def fit(model: Callable[[Array], Array], lines_at: Callable[[Array, Array], tuple[Array, Array]], measured: Array, bounds: Array,
@@ -119,7 +119,7 @@ def step(model: Callable[[Array], Array], measured: Array, x: Array, left: Array
     """(x, what is left there, slopes, whether x moved) after one bounded linear problem; a step that does not pay is halved, and what was
     timed on the way puts the slopes right."""
     before = price(left, x, noise, width)
-    to = solved(slopes, left + slopes @ x, huber(left / noise) / noise, width, bounds)
+    to = solve_bounded(slopes, left + slopes @ x, huber(left / noise) / noise, width, bounds)
     for _ in range(HALVINGS):
         by = to - x
         if np.abs(by / width).max(initial=0.0) < SMALL_STEP:
@@ -133,7 +133,7 @@ def step(model: Callable[[Array], Array], measured: Array, x: Array, left: Array
     return x, left, slopes, False
 
 
-def solved(slopes: Array, target: Array, weights: Array, width: Array, bounds: Array) -> Array:
+def solve_bounded(slopes: Array, target: Array, weights: Array, width: Array, bounds: Array) -> Array:
     """The x of the bounded linear problem."""
     rows = np.vstack([slopes * weights[:, None], np.diag(1 / width)])
     found: Array = lsq_linear(rows, np.concatenate([target * weights, np.zeros(len(width))]), (-bounds, bounds)).x
@@ -159,10 +159,10 @@ def effective(slopes: Array, width: Array, noise: float) -> float:
 
 def spread_of(left: Array, numbers: float) -> float:
     """The standard deviation of times, NOISE at least."""
-    return max(NOISE, observed(left, numbers))
+    return max(NOISE, deviation(left, numbers))
 
 
-def observed(left: Array, numbers: float) -> float:
+def deviation(left: Array, numbers: float) -> float:
     """The standard deviation of times: of what is left without the farthest (1.4826 MADs), for as many numbers as were fitted."""
     free = max(len(left) - numbers, 1.0)
     return float(1.4826 * np.median(np.abs(left)) * np.sqrt(len(left) / free))
@@ -180,7 +180,7 @@ def fitted_numbers(x: Array, slopes: Array, bends: Array, width: Array, bounds: 
     felt = np.abs(slopes).max(axis=0, initial=0.0) * bounds
     numbers = effective(slopes[:seen], width, noise)
     free = max(1.0, EFFICIENT * (seen - numbers))
-    times = max(2.0, stdtrit(free, INTERVAL) * observed(left[:seen], numbers) / noise)  # deviations, of which NOISE is known beforehand
+    times = max(2.0, stdtrit(free, INTERVAL) * deviation(left[:seen], numbers) / noise)  # deviations, of which NOISE is known beforehand
     half = np.minimum(times * deviation, np.sqrt(3)) * width  # nothing is known less than within its bounds
     return Fitted(x, deviation * width, half, np.zeros(len(x), bool), width, noise, felt, partner,
                   correlation[partner, np.arange(len(x))], slopes)

@@ -9,9 +9,9 @@ from typing import Any
 from aoec.bank.bank import Bank
 from aoec.base.text import plural
 from aoec.cann.op_summary_read import Profile, read
-from aoec.jobs.bank.row_funcs import Known, known
+from aoec.jobs.bank.row_funcs import Known, known_records
 from aoec.jobs.bank.shelf import beneath
-from aoec.jobs.calibrate.calibrate import UNFELT, UNREAD, Calibrated, Number, calibrated, machine_file
+from aoec.jobs.calibrate.calibrate import UNFELT, UNREAD, Calibrated, Number, calibrate_machine, machine_file
 from aoec.options.exchange import CalibrateOptions
 from aoec.options.shared import BankOptions
 from aoec.report.reasons import table
@@ -27,7 +27,7 @@ def calibrate(options: CalibrateOptions) -> tuple[dict[str, Any], str, str, str]
     """(facts, words for people, machine file, why none is to be written: "" where it is)."""
     machine = load(options.target) if options.target else load()
     profile = read(options.read)
-    made = calibrated(profile, machine, banks(options, machine), options.schedule == "bank", NAMED[options.state], options.seed)
+    made = calibrate_machine(profile, machine, banks(options, machine), options.schedule == "bank", NAMED[options.state], options.seed)
     refusal = why_not(made)
     said = facts(made, machine, profile, options)
     text = "" if refusal else machine_file(made, machine, options.target or DEFAULT, profile, str(options.output))
@@ -37,7 +37,7 @@ def calibrate(options: CalibrateOptions) -> tuple[dict[str, Any], str, str, str]
 def banks(options: BankOptions, machine: Machine) -> list[Known]:
     """The records of the user's bank and of the one beneath it."""
     own = Bank.open(options.bank_path, create=False, writable=False) if options.bank_path.exists() else None
-    return known([r for shelf in (own, beneath(options.base, machine.name)) if shelf for r in shelf.list(machine.name)], machine)
+    return known_records([r for shelf in (own, beneath(options.base, machine.name)) if shelf for r in shelf.list(machine.name)], machine)
 
 
 def why_not(made: Calibrated) -> str:
@@ -45,7 +45,7 @@ def why_not(made: Calibrated) -> str:
     before, after = made.held_error
     if not made.holds:
         return f"the fit does not hold for operators that it has not seen: held-out error {before:.2%} before, {after:.2%} after"
-    if not made.changed:
+    if not made.changes:
         sure = [n.place for n in made.numbers if n.outcome == "confirmed"]
         said = f"they confirm {', '.join(sure[:4])}" + " and others" * (len(sure) > 4) if sure else "they identify none"
         return f"these rows change no number of the machine: {said}"

@@ -61,7 +61,7 @@ class Times:
 
     def _machine(self, x: Array) -> Machine:
         """The machine whose numbers are off by x."""
-        return scaled(self.machine, dict(zip(self.places, x)))
+        return scale_machine(self.machine, dict(zip(self.places, x)))
 
     def _on(self, machines: Sequence[Machine]) -> Array:
         """µs [program, machine, (run, launch)]."""
@@ -88,7 +88,7 @@ def logs(times: Array) -> Array:
     return np.log(np.stack([times.sum(axis=-1), times[..., 0]], axis=-1))
 
 
-def scaled(machine: Machine, ratios: Mapping[str, float]) -> Machine:
+def scale_machine(machine: Machine, ratios: Mapping[str, float]) -> Machine:
     """The machine with some numbers times e^x."""
     return with_numbers(machine, with_values(machine.merged.raw, {p: value(machine, p, x) for p, x in ratios.items() if x}))
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from aoec.ir.graph.graph import Graph, OpNode, Tensor
-from aoec.jobs.choose.plan import placed, tasks
+from aoec.jobs.choose.plan import place_groups, tasks
 from aoec.jobs.tune.made import realise
 from aoec.jobs.tune.order import Order
 from aoec.jobs.tune.solve import attempt
@@ -18,7 +18,7 @@ from aoec.target.machine import Machine
 NO_WEIGHTS: Mapping[str, np.ndarray] = {}
 
 
-def alone(tensors: Mapping[str, Tensor], *nodes: OpNode) -> Graph:
+def graph_of_nodes(tensors: Mapping[str, Tensor], *nodes: OpNode) -> Graph:
     """A graph of some nodes, under names of its own (of the first of an operator its word), all that they read from elsewhere being inputs,
     and what the last makes its outputs. `tensors`: of their graph, by name."""
     made = {o for n in nodes for o in n.outputs}
@@ -37,7 +37,7 @@ def alone(tensors: Mapping[str, Tensor], *nodes: OpNode) -> Graph:
 def time_us(graph: Graph, machine: Machine, apart: Collection[str] = (), weights: Mapping[str, np.ndarray] = NO_WEIGHTS) -> float:
     """Modelled µs of one inference of a graph by default schedules, attention nodes `apart` in single operators; inf where one has none."""
     fused, _ = fuse(graph, weights, machine, apart)
-    found = placed(fused)
+    found = place_groups(fused)
     if found.reasons:
         return float("inf")
     measures = []

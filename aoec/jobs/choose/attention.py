@@ -8,8 +8,8 @@ from math import inf
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import Graph
 from aoec.ir.text.show import show
-from aoec.jobs.choose.alone import alone, time_us
-from aoec.jobs.known import known
+from aoec.jobs.choose.alone import graph_of_nodes, time_us
+from aoec.jobs.known import recall
 from aoec.lowering.arrange.take_apart import in_one_pass
 from aoec.lowering.arrange.whole_rows import ragged_scores
 from aoec.ops.words.layout import FRACTAL_ROWS
@@ -18,16 +18,16 @@ from aoec.target.machine import Machine
 SINGLE, WHOLE_ROWS = ("attention",), ("attention", "attention_shares")
 
 
-def apart(graph: Graph, machine: Machine) -> frozenset[str]:
+def fuse_exceptions(graph: Graph, machine: Machine) -> frozenset[str]:
     """What `fuse` does otherwise than in one pass and with rows as they are: attention nodes in single operators, softmax nodes whose
     scores are in whole fractals."""
     draft, out = Draft.of(graph, {}), set[str]()
     for n in (n for n in graph.nodes if n.op == "attention"):
         ragged = draft.tensors[n.inputs[1]].shape[-2] % FRACTAL_ROWS > 0
         ways = [()] * in_one_pass(draft, n, machine) + [SINGLE] + [WHOLE_ROWS] * ragged
-        out.update(n.name + word.removeprefix("attention") for word in _fastest(alone(draft.tensors, n), machine, ways))
+        out.update(n.name + word.removeprefix("attention") for word in _fastest(graph_of_nodes(draft.tensors, n), machine, ways))
     for s in ragged_scores(draft):
-        if _fastest(alone(draft.tensors, *s.nodes), machine, [(), ("softmax",)]):
+        if _fastest(graph_of_nodes(draft.tensors, *s.nodes), machine, [(), ("softmax",)]):
             out.add(s.softmax.name)
     return frozenset(out)
 
@@ -40,5 +40,5 @@ def _fastest(single: Graph, machine: Machine, ways: Sequence[tuple[str, ...]]) -
     if len(ways) == 1:
         return ways[0]
     at = ("attention", show(single), machine.name, machine.hash)
-    times = known(at, make, lambda made: made, lambda kept: [float(x) for x in kept])
+    times = recall(at, make, lambda made: made, lambda kept: [float(x) for x in kept])
     return SINGLE if min(times) == inf and SINGLE in ways else ways[times.index(min(times))]

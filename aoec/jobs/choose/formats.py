@@ -32,7 +32,7 @@ class Change:
     after_ticks: int
 
 
-def formatted(plain: Graph, base: Found, find: Callable[[Graph, bool], Found | None]) -> tuple[list[Change], Found, Found]:
+def choose_formats(plain: Graph, base: Found, find: Callable[[Graph, bool], Found | None]) -> tuple[list[Change], Found, Found]:
     """(changes that pay, the model with all that were tuned, the model with those that pay) of a graph that is not fused yet.
 
     `base` is its model; `find` gives that of another graph, by default schedules or tuned as `base` is; None where there is none. A change
@@ -71,7 +71,7 @@ def heard_of(graph: Graph, bank: Bank) -> bool:
     return True
 
 
-def known(plan: Sequence[Task], machine: Machine, bank: Bank, tuned: bool) -> bool:
+def are_known(plan: Sequence[Task], machine: Machine, bank: Bank, tuned: bool) -> bool:
     """Whether a bank has the best schedules of all tasks, or their defaults."""
     wanted = {best if tuned else default for default, best in (keys(t, machine) for t in plan)}
     return wanted <= bank.claims(wanted).keys()
@@ -87,7 +87,7 @@ def changes(found: Sequence[Region], base: Found, every: Found, tuned: bool) -> 
     """What becomes of the groups around each region, of regions that share one together; without those that have a group on the host."""
     before, after = groups_at(base[0].model.graph), groups_at(every[0].model.graph)
     out = []
-    for together in apart(before, found):
+    for together in disjoint_lists(before, found):
         old, new = (frozenset().union(*(around(at, r) for r in together)) for at in (before, after))
         before_ticks, after_ticks = ticks(base, old, tuned), ticks(every, new, tuned)
         if before_ticks is not None and after_ticks is not None:
@@ -95,7 +95,7 @@ def changes(found: Sequence[Region], base: Found, every: Found, tuned: bool) -> 
     return out
 
 
-def apart(at: GroupsAt, found: Sequence[Region]) -> list[list[Region]]:
+def disjoint_lists(at: GroupsAt, found: Sequence[Region]) -> list[list[Region]]:
     """The regions in lists that have no group in common."""
     lists: dict[int, list[Region]] = {}
     owner: dict[str, int] = {}  # group -> the list that has it

@@ -7,7 +7,7 @@ from dataclasses import replace
 from aoec.bank.record import Key
 from aoec.ir.func.tir import Func
 from aoec.ir.graph.graph import Graph
-from aoec.jobs.choose.plan import Placed, placed, taken_apart, tasks
+from aoec.jobs.choose.plan import Placed, place_groups, taken_apart, tasks
 from aoec.jobs.compile.compiled_model import Ready
 from aoec.jobs.context import Context
 from aoec.jobs.tune.order import Order, keys
@@ -22,14 +22,14 @@ def where(ready: Ready, failed: Mapping[Key, str], order: Order, context: Contex
     graph = halved(ready.model.graph, reasons)
     if graph == ready.model.graph or ready.stage.funcs:
         return ready
-    context.voice.apart(taken_apart(ready.model.graph, reasons))
-    graph, funcs = place_halves(placed(graph), context.voice)
+    context.voice.in_parts(taken_apart(ready.model.graph, reasons))
+    graph, funcs = place_halves(place_groups(graph), context.voice)
     plan = tasks(graph, context.machine, context.options.metric == "throughput", funcs)
     return replace(ready, model=replace(ready.model, graph=graph), plan=plan)
 
 
 def place_halves(found: Placed, voice: Voice) -> tuple[Graph, dict[str, Func]]:
     """The graph and its funcs, after what is in parts or on the host, and why, was said."""
-    voice.apart(found.apart)
+    voice.in_parts(found.apart)
     voice.on_host(found.reasons)
     return found.graph, found.funcs

@@ -31,7 +31,7 @@ class Pick:
         return any(fnmatchcase(n, p) for n in group.nodes for p in self.names) or \
             any(is_type(types[n], p) for n in group.nodes for p in self.types)
 
-    def unused(self, graph: Graph) -> list[str]:
+    def unused_patterns(self, graph: Graph) -> list[str]:
         """The patterns that mean no node of a graph."""
         used = {p for p in self.names if any(fnmatchcase(n.name, p) for n in graph.nodes)}
         used |= {p for p in self.types if any(is_type(n.op, p) for n in graph.nodes)}
@@ -59,7 +59,7 @@ def pick(text: str) -> Pick:
     return Pick(words, words)
 
 
-def wanted(ready: Sequence[Ready], only: str | None, voice: Voice) -> tuple[list[Task], list[Task]]:
+def pick_tasks(ready: Sequence[Ready], only: str | None, voice: Voice) -> tuple[list[Task], list[Task]]:
     """The tasks to be tuned, and those that keep what they have; what --only names and no model has is said."""
     if only is None:
         return [t for r in ready for t in r.plan], []
@@ -70,7 +70,7 @@ def wanted(ready: Sequence[Ready], only: str | None, voice: Voice) -> tuple[list
         types = {n.name: n.op for n in r.model.graph.nodes}
         for task in r.plan:
             (chosen if asked.takes(task.group, types) else others).append(task)
-        if unused := asked.unused(r.model.graph):
+        if unused := asked.unused_patterns(r.model.graph):
             voice.say(f"--only: no operator is named {', '.join(unused)}, or of that type")
     if not chosen and not Path(only).is_file():
         known = sorted({n.op for r in ready for n in r.model.graph.nodes})

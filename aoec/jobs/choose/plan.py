@@ -73,12 +73,12 @@ class Placed:
     apart: dict[str, str]
 
 
-def placed(graph: Graph) -> Placed:
+def place_groups(graph: Graph) -> Placed:
     """The graph with groups that cannot be lowered in halves, and these again, until they can; operators that cannot are on the host."""
-    (funcs, reasons), apart = lowered(graph), dict[str, str]()
+    (funcs, reasons), apart = lower_groups(graph), dict[str, str]()
     while (parts := halved(graph, reasons)) != graph:
         apart |= taken_apart(graph, reasons)
-        graph, (funcs, reasons) = parts, lowered(parts)
+        graph, (funcs, reasons) = parts, lower_groups(parts)
     return Placed(on_host(graph, reasons), funcs, reasons, apart)
 
 
@@ -87,7 +87,7 @@ def taken_apart(graph: Graph, reasons: Mapping[str, str]) -> dict[str, str]:
     return {g.name: reasons[g.name] for g in graph.groups if g.name in reasons and len(g.nodes) > 1}
 
 
-def lowered(graph: Graph) -> tuple[dict[str, Func], dict[str, str]]:
+def lower_groups(graph: Graph) -> tuple[dict[str, Func], dict[str, str]]:
     """(group -> func, group -> reason) of cube and vector groups: of those that can be lowered, and of those that cannot. Groups of
     equal content are lowered once."""
     funcs, reasons, indexed = {}, {}, Indexed(graph)
@@ -113,12 +113,12 @@ def content(indexed: Indexed, group: Group) -> Content:
     tensors = dict.fromkeys(t for n in nodes for t in (*n.inputs, *n.outputs) if t)
     names = {"": "", **{t: str(at) for at, t in enumerate(tensors)}}
 
-    def renamed(ends: tuple[str, ...]) -> tuple[str, ...]:
+    def rename(ends: tuple[str, ...]) -> tuple[str, ...]:
         return tuple([names[t] for t in ends])
 
-    return (group.kind, tuple([replace(n, name="", inputs=renamed(n.inputs), outputs=renamed(n.outputs)) for n in nodes]),
+    return (group.kind, tuple([replace(n, name="", inputs=rename(n.inputs), outputs=rename(n.outputs)) for n in nodes]),
             tuple([replace(indexed.tensors[t], name="", data="constant" if indexed.tensors[t].data else "") for t in tensors]),
-            renamed(indexed.escaping(group)))
+            rename(indexed.escaping(group)))
 
 
 class Walk:
@@ -131,7 +131,7 @@ class Walk:
         self.nodes = {n.name: n for n in graph.nodes}
         self.places = places(graph)  # of views: whose bytes they are
         self.cuts = self.boundaries()
-        self.windows = self.written()
+        self.windows = self.bytes_written()
         self.resident = Resident(self.l2_bytes)
         self.funcs, self.keys = dict(funcs), dict(keys)
 
@@ -169,7 +169,7 @@ class Walk:
         ins, outs = self.indexed.operands(group)
         bindings = tuple(zip([b.name for b in (*func.inputs, *func.outputs)], [t.name for t in (*ins, *outs)], strict=True))
         names = [name for name, _ in bindings]
-        state = self.held(dict(zip(names, ins))) + self.passing(dict(zip(names[len(ins):], outs)))
+        state = self.bytes_held(dict(zip(names, ins))) + self.passing(dict(zip(names[len(ins):], outs)))
         self.touch([*ins, *outs])
         own = any(self.indexed.nodes[name][1].definition for name in group.nodes)
         return Task(group, func, self.keys[group.name], bindings, state, self.label(group), own)
@@ -192,7 +192,7 @@ class Walk:
         inside = [at for at in self.cuts[whose] if start <= at <= end]
         return {f"{whose} {a}": b - a for a, b in pairwise(inside)}
 
-    def held(self, given: Mapping[str, Tensor]) -> State:
+    def bytes_held(self, given: Mapping[str, Tensor]) -> State:
         """What L2 holds of a func's inputs, by their names in it, the oldest first."""
         pieces = {piece: name for name, t in given.items() for piece in self.lies(t)}
         out: dict[str, int] = {}
@@ -205,7 +205,7 @@ class Walk:
         found = {name: self.windows.get(self.places[t.name][0], 0) for name, t in made.items() if t.name in self.places}
         return tuple((name, size) for name, size in found.items() if size > self.l2_bytes)
 
-    def written(self) -> dict[str, int]:
+    def bytes_written(self) -> dict[str, int]:
         """Tensor that slices write -> bytes that groups touch from the one with its first part to the one with its last. What whole groups
         write of a tensor is one of its own to L2, however late the others are written."""
         at: dict[str, list[int]] = {}
@@ -214,9 +214,9 @@ class Walk:
             for o in self.indexed.escaping(g) if g.name in slices and g.kind in ("cube", "vector") else ():
                 if o in self.places:
                     at.setdefault(self.places[o][0], []).append(i)
-        return {whose: self.touched(every[min(i):max(i) + 1]) for whose, i in at.items()}
+        return {whose: self.bytes_touched(every[min(i):max(i) + 1]) for whose, i in at.items()}
 
-    def touched(self, groups: Iterable[Group]) -> int:
+    def bytes_touched(self, groups: Iterable[Group]) -> int:
         """Bytes that cube and vector groups read and make, each once."""
         tensors = (t for g in groups if g.kind in ("cube", "vector") for both in self.indexed.operands(g) for t in both)
         return sum({piece: size for t in tensors for piece, size in self.lies(t).items()}.values())

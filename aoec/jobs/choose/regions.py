@@ -20,8 +20,8 @@ from aoec.ir.text.keys import key
 from aoec.ir.text.parse import parse_trace
 from aoec.ir.text.show import show
 from aoec.jobs.choose.plan import size_bytes
-from aoec.jobs.known import known
-from aoec.jobs.tune.made import emitted
+from aoec.jobs.known import recall
+from aoec.jobs.tune.made import emit_trace
 from aoec.jobs.tune.starts import candidates
 from aoec.jobs.tune.tuning import Problem, problem, start
 from aoec.lowering.arrange.slices import Region, batch, sliceable
@@ -98,7 +98,7 @@ class Search:
             for last, cost in self.grown(first, count):
                 offers[last].append((cost, first, count))
         for last, g in enumerate(groups):
-            own = [(cheapest[last][0] + self.alone(g), cheapest[last][1])]
+            own = [(cheapest[last][0] + self.whole_us(g), cheapest[last][1])]
             own += [(cheapest[first][0] + cost, (*cheapest[first][1], Region(groups[first].name, g.name, count)))
                     for cost, first, count in offers[last]]
             cheapest.append(min(own, key=lambda row: (row[0], len(row[1]))))
@@ -109,7 +109,7 @@ class Search:
         weight: Counter[int] = Counter()
         for i, g in enumerate(self.graph.groups):
             for count in self.fitting(i) if g.name in self.whole else ():
-                weight[count] += round(1000 * self.alone(g))
+                weight[count] += round(1000 * self.whole_us(g))
         return sorted(count for count, _ in weight.most_common(COUNTS))
 
     def fitting(self, at: int) -> list[int]:
@@ -127,11 +127,11 @@ class Search:
         ins, outs = self.indexed.operands(g)
         return max(1, -(-sum(size_bytes(t) for t in (*ins, *outs) if not t.data) // self.usable))
 
-    def alone(self, g: Group) -> float:
+    def whole_us(self, g: Group) -> float:
         """What a group takes whole, in its place, in µs of the queue."""
-        return self.queued(self.whole[g.name].measure) if g.name in self.whole else 0.0
+        return self.queue_us(self.whole[g.name].measure) if g.name in self.whole else 0.0
 
-    def queued(self, m: Measure) -> float:
+    def queue_us(self, m: Measure) -> float:
         """What a launch adds to a row of them, in µs."""
         return max(m.run_us + min(self.machine.queue_gap_us, m.launch_us), self.machine.enqueue_us)
 
@@ -149,7 +149,7 @@ class Search:
                 return
             pieces.append(piece)
             made.update(o for n in self.graph.groups[last].nodes for o in self.nodes[n].outputs)
-            before += self.alone(self.graph.groups[last])
+            before += self.whole_us(self.graph.groups[last])
             results = [o for o in made if self.last_read.get(o, 0) > last]
             if before and all(sliceable(self.tensors[o], self.share(o, slices)) for o in results):
                 cost = self.cost(pieces, made, results, slices, 2 * before)
@@ -172,7 +172,7 @@ class Search:
         than `most`."""
         once = {self.spot(t, p, made, 0): size for p in pieces for _, t, size in (*p.reads, *p.makes)}
         beside = sum(size * (slices if spot.endswith(" 0") else 1) for spot, size in once.items())
-        passing = dict.fromkeys(results, self.rounded(beside)) if beside > self.usable else {}
+        passing = dict.fromkeys(results, self.round_bytes(beside)) if beside > self.usable else {}
         l2, total = Resident(self.usable), 0.0
         for at, often in ((0, 1), (1, slices - 1)):
             for p in pieces:
@@ -188,7 +188,7 @@ class Search:
                 l2.touch({spot: size for _, spot, size in spots})
         return total
 
-    def rounded(self, size_bytes: int) -> int:
+    def round_bytes(self, size_bytes: int) -> int:
         """What comes by, in steps of half as much again: each region has its own, and pieces are timed once for all nearly equal ones."""
         return ceil(self.usable * STEP ** ceil(log(size_bytes / self.usable, STEP)))
 
@@ -205,18 +205,18 @@ class Search:
         if (at, slices) not in self.pieces and slices > WIDER * self.least(at):
             self.pieces[at, slices] = None
         if (at, slices) not in self.pieces:
-            self.pieces[at, slices] = self.cut(self.graph.groups[at], slices)
+            self.pieces[at, slices] = self.last_piece(self.graph.groups[at], slices)
         return self.pieces[at, slices]
 
-    def cut(self, group: Group, slices: int) -> Piece | None:
+    def last_piece(self, group: Group, slices: int) -> Piece | None:
         """The last piece of a group, which lies worst; where parts are uneven with the work of the first, the largest."""
-        last = self.made(group, slices, -1)
+        last = self.make_piece(group, slices, -1)
         if last is None or not uneven(slices, self.units):
             return last
-        first = self.made(group, slices, 0)
+        first = self.make_piece(group, slices, 0)
         return first and replace(first, boxes=last.boxes)
 
-    def made(self, group: Group, slices: int, at: int) -> Piece | None:
+    def make_piece(self, group: Group, slices: int, at: int) -> Piece | None:
         own, boxes, nodes = dict[str, Tensor](), dict[str, Box](), []
         made = {o for n in group.nodes for o in self.nodes[n].outputs}
         for n in (self.nodes[name] for name in group.nodes):
@@ -237,9 +237,9 @@ class Search:
             return Piece(None, "", (), (), boxes)
         outputs = self.indexed.escaping(group)
         graph = Graph("slice", tuple(boxes), outputs, tuple(own.values()), tuple(nodes), (group,))
-        return self.lowered(Indexed(graph), group, boxes)
+        return self.lower_piece(Indexed(graph), group, boxes)
 
-    def lowered(self, indexed: Indexed, group: Group, boxes: Mapping[str, Box]) -> Piece | None:
+    def lower_piece(self, indexed: Indexed, group: Group, boxes: Mapping[str, Box]) -> Piece | None:
         """The piece of a group; None where a slice of it has no lowering."""
         try:
             func = indexed.lower(group)
@@ -249,7 +249,7 @@ class Search:
         named = [(b.name, t.name, size_bytes(t)) for b, t in zip((*func.inputs, *func.outputs), (*ins, *outs))]
         piece = Piece(func, key(func), tuple(named[:len(ins)]), tuple(named[len(ins):]), boxes)
         if piece.func_key not in self.programs:
-            self.programs[piece.func_key] = self.fitted(func, tuple((n, size) for n, _, size in piece.reads), group.name)
+            self.programs[piece.func_key] = self.fit_program(func, tuple((n, size) for n, _, size in piece.reads), group.name)
         return piece if self.programs[piece.func_key] is not None else None
 
     # ------------------------------------------------------------ times
@@ -259,16 +259,16 @@ class Search:
         if (piece.func_key, state) not in self.times:
             program = self.programs[piece.func_key]
             assert program is not None
-            self.times[piece.func_key, state] = self.queued(measure(program, self.machine, state))
+            self.times[piece.func_key, state] = self.queue_us(measure(program, self.machine, state))
         return self.times[piece.func_key, state]
 
-    def fitted(self, func: Func, state: State, group: str) -> Program | None:
+    def fit_program(self, func: Func, state: State, group: str) -> Program | None:
         """The program of a slice, by the schedule of the whole group as it fits; by a default of its own where it does not; None where it
         has none."""
         trace = self.whole[group].trace
         at = ("slice", show(func), self.machine.name, self.machine.hash, str(state), trace)
-        text = known(at, lambda: self.schedule(func, state, trace), str, str)
-        return emitted(func, text, self.machine)[1] if text else None
+        text = recall(at, lambda: self.schedule(func, state, trace), str, str)
+        return emit_trace(func, text, self.machine)[1] if text else None
 
     def schedule(self, func: Func, state: State, trace: str) -> str:
         """The schedule of a slice, as text; "" where it has none."""
@@ -289,9 +289,9 @@ def fit(p: Problem, trace: str) -> tuple[int, tuple[int, ...]] | None:
     """The candidate nearest to a schedule, settled; None where none is legal."""
     found = candidates(p, [trace])
     legal = [(ticks, c) for ticks, c in zip(p.cost(found), found) if ticks is not None]
-    return refitted(p, min(legal))[1] if legal else None
+    return refit(p, min(legal))[1] if legal else None
 
 
-def refitted(p: Problem, found: Found) -> Found:
+def refit(p: Problem, found: Found) -> Found:
     """A candidate that served another batch, settled: first how it shares the batch out."""
     return settle(p.space, [settle(p.space, [found], p.cost, SHARED)], p.cost)

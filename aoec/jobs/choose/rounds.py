@@ -40,7 +40,7 @@ def counts(graph: Graph) -> dict[str, int]:
     return {name: max(1, round(often)) for name, often in passes_of_groups(graph).items()}
 
 
-def weighted(times: Mapping[str, float], graph: Graph) -> float:
+def weighted_sum(times: Mapping[str, float], graph: Graph) -> float:
     """The sum of times of groups, by name, in one inference."""
     often = passes_of_groups(graph)
     return sum(us * often[name] for name, us in times.items())

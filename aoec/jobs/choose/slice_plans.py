@@ -31,6 +31,6 @@ class Planned:
     over: bool = False
 
     @property
-    def kept(self) -> Sequence[Tuned]:
+    def plans_to_keep(self) -> Sequence[Tuned]:
         """What a bank keeps: where time ended the looking, nothing is said of subgraphs for which none was found."""
         return [t for t in self.tuned if t.plan.gained or not self.over]

@@ -8,7 +8,7 @@ from aoec.base.keys import digest
 from aoec.ir.graph.graph import Graph
 from aoec.ir.text.show import show
 from aoec.jobs.choose.regions import Whole, regions
-from aoec.jobs.known import known
+from aoec.jobs.known import recall
 from aoec.jobs.tune.budget import Until
 from aoec.jobs.tune.made import Schedule
 from aoec.lowering.arrange.slices import Region, pieces, sliced
@@ -18,7 +18,7 @@ from aoec.target.machine import Machine
 Asked = Sequence[tuple[str, str, int]]  # as base/regions.py reads them
 
 
-def asked(graph: Graph, regions: Asked) -> Graph:
+def cut_regions(graph: Graph, regions: Asked) -> Graph:
     """The fused graph with these regions in slices; UnsupportedError where one cannot run so."""
     return sliced(graph, [Region(*r) for r in regions])
 
@@ -32,7 +32,7 @@ def describe_slices(graph: Graph) -> tuple[str, ...]:
     return (f"groups in slices, one slice after the other: {named}",) if runs else ()
 
 
-def found(graph: Graph, chosen: Mapping[str, Schedule], machine: Machine, until: Until) -> Asked:
+def find_regions(graph: Graph, chosen: Mapping[str, Schedule], machine: Machine, until: Until) -> Asked:
     """The regions of a fused graph that take less time in slices, as far as fitted schedules tell; `chosen`: those of its groups. An equal
     question is answered once, unless time ends the answer. `until`: when looking ends."""
     whole = {name: Whole(show(s.trace), s.measure) for name, s in chosen.items()}
@@ -42,7 +42,7 @@ def found(graph: Graph, chosen: Mapping[str, Schedule], machine: Machine, until:
 
     if until.steps:  # time ended an equal looking, whose answer is repeated
         return look()
-    return known(("slices", show(graph), machine.name, machine.hash, said), look,
+    return recall(("slices", show(graph), machine.name, machine.hash, said), look,
                  lambda made: [list(r) for r in made], lambda kept: [(str(a), str(b), int(n)) for a, b, n in kept],
                  lambda: not until.over)
 

@@ -62,7 +62,7 @@ def plan_slices(made: Made, context: Job, cut: Cut, until: Until) -> Planned:
         raise BankError(f"bank {bank.path} has no plan of slices of {made.model.name}, and --frozen forbids to look for one: without "
                         "--slices auto, the model is compiled whole")
     out, regions = job.best(missing, cut, say, until)
-    tuned = list(job.tuned(out, regions, missing)) if regions is not None else []
+    tuned = list(job.outcomes(out, regions, missing)) if regions is not None else []
     return Planned(out, tuned, job.was[0] if job.was else None, until.over)
 
 
@@ -79,7 +79,7 @@ class SubgraphJob:
         self.made, self.machine, self.options = made, machine, options
         self.subgraphs = subgraphs(made.model.graph, {c.task.group.name: show(c.best.trace) for c in made.choices})
         self.whole_us = spans_us(made, options.metric)
-        self.held = {s: held(s, kept) for s in self.subgraphs}
+        self.held = {s: plan_of(s, kept) for s in self.subgraphs}
         self.was: tuple[Made, dict[Subgraph, Asked]] | None = None  # the model by the bank's plan, and its regions
 
     def exact(self, s: Subgraph) -> Plan | None:
@@ -99,12 +99,12 @@ class SubgraphJob:
         banked = {s: r for s, r in known.items() if r}
         offers = {"by the bank's plan": banked}
         if missing:
-            found = slices.found(self.made.model.graph, {c.task.group.name: c.best for c in self.made.choices}, self.machine, until)
+            found = slices.find_regions(self.made.model.graph, {c.task.group.name: c.best for c in self.made.choices}, self.machine, until)
             fresh = {s: r for s, r in (banked | {s: own(found, s) for s in missing}).items() if r}
             offers |= {"as found": fresh} if fresh != banked else {}
         best, chosen, why, refused = self.made, dict[Subgraph, Asked](), "", ""
         for name, offer in offers.items():
-            got = self.tried({s: r for s, r in offer.items() if r}, cut)
+            got = self.try_regions({s: r for s, r in offer.items() if r}, cut)
             if got is not None and not isinstance(got, str) and offer is banked:
                 self.was = got
             if isinstance(got, str):
@@ -120,7 +120,7 @@ class SubgraphJob:
             say(f"slices: {'no region of groups is faster in slices' if missing else 'the bank has a plan that is no faster'} than whole")
         return best, chosen
 
-    def tried(self, offer: Mapping[Subgraph, Asked], cut: Cut) -> tuple[Made, dict[Subgraph, Asked]] | str | None:
+    def try_regions(self, offer: Mapping[Subgraph, Asked], cut: Cut) -> tuple[Made, dict[Subgraph, Asked]] | str | None:
         """The model with these regions in slices, less those of subgraphs that take longer so; None where nothing is left, or why there is
         none."""
         if not offer:
@@ -130,18 +130,18 @@ class SubgraphJob:
             return out
         after = spans_us(out, self.options.metric)
         less = {s: r for s, r in offer.items() if ns(after[self.place(s)]) < ns(self.whole_us[self.place(s)])}
-        return (out, less) if len(less) == len(offer) else self.tried(less, cut)
+        return (out, less) if len(less) == len(offer) else self.try_regions(less, cut)
 
     def place(self, s: Subgraph) -> int:
         return self.subgraphs.index(s)
 
-    def tuned(self, out: Made, chosen: Mapping[Subgraph, Asked], missing: Sequence[Subgraph]) -> Iterator[Tuned]:
+    def outcomes(self, out: Made, chosen: Mapping[Subgraph, Asked], missing: Sequence[Subgraph]) -> Iterator[Tuned]:
         """What became of each subgraph in the model as it is now."""
         after_us, before_us, had_regions = spans_us(out, self.options.metric), self.whole_us, dict[Subgraph, Asked]()
         if self.was and slices.faster(self.made.lines.tuned, self.was[0].lines.tuned, self.options.metric):
             before_us, had_regions = spans_us(self.was[0], self.options.metric), self.was[1]
         for i, s in enumerate(self.subgraphs):
-            text = words.show(placed(chosen.get(s, ()), s))
+            text = words.show(place_regions(chosen.get(s, ()), s))
             plan = Plan(s.graph_key, self.machine.name, self.machine.hash, model_version(), s.schedules, self.options.metric,
                         self.made.model.name[:200], text, ns(self.whole_us[i]), ns(after_us[i] if text else self.whole_us[i]),
                         f"aoec {version('aoec')}", f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")
@@ -158,20 +158,20 @@ def ns(us: float) -> int:
 
 def plans(bank: Bank, machine: Machine) -> list[Plan]:
     """What a bank, and then what lies beneath it, has kept of this machine and model."""
-    return [p for p in kept(bank, machine.name) if (p.machine_hash, p.model_version) == (machine.hash, model_version())]
+    return [p for p in kept_plans(bank, machine.name) if (p.machine_hash, p.model_version) == (machine.hash, model_version())]
 
 
-def kept(shelf: Shelf | None, target: str | None) -> Iterator[Plan]:
+def kept_plans(shelf: Shelf | None, target: str | None) -> Iterator[Plan]:
     """The plans of a shelf, and then of those beneath it."""
     if isinstance(shelf, Bank):
         yield from shelf.plans.list(target)
     elif isinstance(shelf, Claimed):
         yield from (p for p in shelf.plans if target in (None, p.target))
     if isinstance(shelf, Bank | Claimed):
-        yield from kept(shelf.base, target)
+        yield from kept_plans(shelf.base, target)
 
 
-def held(s: Subgraph, kept: Iterable[Plan]) -> Plan | None:
+def plan_of(s: Subgraph, kept: Iterable[Plan]) -> Plan | None:
     """What is kept of a subgraph: by the same schedules first, then what gained most."""
     of = [p for p in kept if p.graph_key == s.graph_key]
     return min(of, key=lambda p: (p.schedules != s.schedules, not p.gained, p.after_ns / p.before_ns, p), default=None)
@@ -181,7 +181,7 @@ def held(s: Subgraph, kept: Iterable[Plan]) -> Plan | None:
 
 def subgraphs(graph: Graph, traces: Mapping[str, str]) -> list[Subgraph]:
     """The subgraphs of a fused graph, in order. `traces`: the schedules of its groups."""
-    return [Subgraph(run, key(alone(graph, run)), digest("\n".join(traces.get(name, "") for name in run))[:16]) for run in runs(graph)]
+    return [Subgraph(run, key(subgraph(graph, run)), digest("\n".join(traces.get(name, "") for name in run))[:16]) for run in runs(graph)]
 
 
 def runs(graph: Graph) -> list[tuple[str, ...]]:
@@ -190,7 +190,7 @@ def runs(graph: Graph) -> list[tuple[str, ...]]:
     return [tuple(g.name for g in run) for run in found if any(g.kind != "view" for g in run)]
 
 
-def alone(graph: Graph, names: Sequence[str]) -> Graph:
+def subgraph(graph: Graph, names: Sequence[str]) -> Graph:
     """The graph of some groups that follow each other; constants are what they are, and not what they hold."""
     groups = tuple(g for g in graph.groups if g.name in set(names))
     own = {name for g in groups for name in g.nodes}
@@ -225,7 +225,7 @@ def plan_regions(text: str, s: Subgraph) -> Asked:
     return [(s.groups[int(first[1:])], s.groups[int(last[1:])], n) for first, last, n in found]
 
 
-def placed(regions: Asked, s: Subgraph) -> Asked:
+def place_regions(regions: Asked, s: Subgraph) -> Asked:
     """Regions by the places of their groups in a subgraph."""
     return [(f"g{s.groups.index(first)}", f"g{s.groups.index(last)}", n) for first, last, n in regions]
 

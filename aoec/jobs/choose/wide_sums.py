@@ -7,9 +7,9 @@ import numpy as np
 from aoec.ir.graph.bodies import homes
 from aoec.ir.graph.graph import Graph
 from aoec.ir.text.show import show
-from aoec.jobs.choose.alone import alone, time_us
+from aoec.jobs.choose.alone import graph_of_nodes, time_us
 from aoec.jobs.choose.refusal import refusal
-from aoec.jobs.known import known
+from aoec.jobs.known import recall
 from aoec.lowering.arrange.fuse import fuse
 from aoec.lowering.arrange.wide_sums import ROUNDED, SUMS, widened
 from aoec.lowering.lower.lower import lower
@@ -28,7 +28,7 @@ def wide(graph: Graph, machine: Machine) -> Graph:
     found: dict[Single, list[str]] = {}
     for n in (n for n in graph.nodes if n.name not in inside):
         if n.op in SUMS and tensors[n.outputs[0]].dtype in ROUNDED and tensors[n.outputs[0]].layout == "ND":
-            single = alone(tensors, n)
+            single = graph_of_nodes(tensors, n)
             own = dict(zip(filter(None, single.nodes[0].inputs), filter(None, n.inputs)))
             found.setdefault((single, tuple(i for i, name in own.items() if tensors[name].data)), []).append(n.name)
     return widened(graph, frozenset(name for single, names in found.items() if _faster(single, machine) for name in names))
@@ -45,7 +45,7 @@ def _faster(single: Single, machine: Machine) -> bool:
         weights = {t.name: np.zeros(t.shape, NUMPY[t.dtype]) for t in graph.tensors if t.name in constants}
         return [time_us(g, machine, weights=weights) for g in (graph, in_fp32)]
     at = ("wide sum", show(graph), " ".join(constants), machine.name, machine.hash)
-    rounded_us, wide_us = known(at, make, lambda made: made, lambda kept: [float(x) for x in kept])
+    rounded_us, wide_us = recall(at, make, lambda made: made, lambda kept: [float(x) for x in kept])
     return wide_us < rounded_us
 
 

@@ -13,7 +13,7 @@ from aoec.base.files.files import check_writable, write_text
 from aoec.frontend.read.read import opened
 from aoec.frontend.translate.gears import Asked, Gear, dimension_names, gears
 from aoec.jobs import kernels
-from aoec.jobs.compile.models import Pool, imported, refers_elsewhere
+from aoec.jobs.compile.models import Pool, import_model, refers_elsewhere
 from aoec.jobs.stages import manifest
 from aoec.jobs.voice import Voice
 from aoec.ops.narrowed import table
@@ -67,7 +67,7 @@ def _check_copy(path: str, source: Path) -> None:
 
 def _enter(folder: Path, options: CompileOptions, voice: Voice, kind: Kind | None) -> int:
     """Runs the job from a stage of a dump on, for the dump's own machine unless --target names another."""
-    if asked(options):
+    if gears_asked(options):
         raise CheckError(f"{folder} is a dump, whose shapes are fixed: --dynamic-batch and --dynamic-dims are for an ONNX model")
     if options.embed:
         raise CheckError(f"{folder} is a dump, which holds no ONNX model: --embed is for one")
@@ -85,7 +85,7 @@ def _enter(folder: Path, options: CompileOptions, voice: Voice, kind: Kind | Non
     from aoec.jobs.stages import dump
     stages = [dump.load(f, options.start, words, machine) for f, words in zip(folders, said)]
     if len(stages) == 1:
-        stages = [stages[0].alone()]
+        stages = [stages[0].for_one_shape()]
     for stage in stages:
         voice.read(stage.graph, stage.precision, [], stage.gear)
     return finish(stages, Context(machine, options, voice), kind)
@@ -131,17 +131,17 @@ def _say_replaced(output: str, machine: Machine, voice: Voice) -> None:
         voice.say(f"{output} was compiled for {which} and will be replaced; -o names another file")
 
 
-def asked(options: CompileOptions) -> Asked:
+def gears_asked(options: CompileOptions) -> Asked:
     """The gears that a user asks for."""
     return Asked(tuple(options.dynamic_batch), tuple(tuple(dims) for dims in options.dynamic_dims))
 
 
-def _wanted(model: str | ModelProto, options: CompileOptions) -> tuple[list[Gear], dict[str, tuple[str, ...]]]:
+def _gears_of(model: str | ModelProto, options: CompileOptions) -> tuple[list[Gear], dict[str, tuple[str, ...]]]:
     """(the gears to compile for, the model's names of dimensions); of a model for one shape one gear without a name, and no names."""
-    if not asked(options):
+    if not gears_asked(options):
         return [Gear((), tuple(options.shapes.items()))], {}
     graph = opened(model).graph
-    return gears(graph, options.shapes, asked(options)), dimension_names(graph)
+    return gears(graph, options.shapes, gears_asked(options)), dimension_names(graph)
 
 
 def _compile(model: str | ModelProto, name: str, machine: Machine, options: CompileOptions, voice: Voice, kind: Kind | None) -> int:
@@ -165,11 +165,11 @@ class _Read:
 
 
 def _read(model: str | ModelProto, options: CompileOptions, voice: Voice) -> _Read:
-    wanted, dims = _wanted(model, options)
+    wanted, dims = _gears_of(model, options)
     pool: Pool | None = {} if len(wanted) > 1 else None
     own, read = read_files(options.operator_files), []
     for gear in wanted:
-        read.append(imported(model, dict(gear.shapes), options.precision, pool, own))
+        read.append(import_model(model, dict(gear.shapes), options.precision, pool, own))
         voice.read(read[-1][0], options.precision, read[-1][2], gear.name)
     return _Read(wanted, dims, read)
 

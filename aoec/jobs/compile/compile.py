@@ -17,7 +17,7 @@ from aoec.jobs.choose.slice_plans import Planned
 from aoec.jobs.choose.subgraphs import keep
 from aoec.jobs.compile import page
 from aoec.jobs.compile.compiled_model import Made, Ready
-from aoec.jobs.compile.course import begun
+from aoec.jobs.compile.course import first_event
 from aoec.jobs.compile.steps.assemble import assemble
 from aoec.jobs.compile.steps.check_values import check_programs, check_values
 from aoec.jobs.compile.steps.choose_layouts import choose_layouts
@@ -85,7 +85,7 @@ def begin(ready: Sequence[Ready], context: Context, source: Source | None, kind:
         kind = kinds.load("opat")
     if kind is not None:
         job = replace(job, results=kind.open_results(job))
-    job.events.say("job_started", **begun(job.title, job.machine, job.order, len(distinct_tasks(plan, job.machine, job.order))))
+    job.events.say("job_started", **first_event(job.title, job.machine, job.order, len(distinct_tasks(plan, job.machine, job.order))))
     return job
 
 
@@ -110,7 +110,7 @@ def write_model(whole: Sequence[Made], sliced: Sequence[Planned], job: Job, sour
     if options.dump:
         dump.write_all(Path(options.dump), [(m.stage, m.artifact, m.choices) for m in made], job.machine)
     if options.plan.plan == "search":
-        keep(job.bank, (t for s in sliced for t in s.kept))
+        keep(job.bank, (t for s in sliced for t in s.plans_to_keep))
 
 
 def searches_of(job: Job) -> dict[str, object]:
@@ -120,7 +120,7 @@ def searches_of(job: Job) -> dict[str, object]:
 
 def report(ended: Ended, notes: Notes, job: Job) -> None:
     """Closes the result file, and says what became of the job: events, the page, the table."""
-    made, options, machine = ended.made, job.options, job.machine
+    made, options, machine = ended.models, job.options, job.machine
     new = ""
     if job.results:
         new = job.results.close(ended)

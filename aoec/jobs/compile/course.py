@@ -64,7 +64,7 @@ class Course:
                          left_seconds=self.left_s)
         self._line(f"{task.group.name} {default:.2f} -> {best:.2f} us modelled", self._done, self.left_s)
 
-    def failed(self, key: Key, reason: str) -> None:
+    def fail(self, key: Key, reason: str) -> None:
         """Nothing; a task has no schedule."""
         self._end(key)
         self._events.say("task_failed", task=self._tasks[key].group.name, what=self._tasks[key].label, reason=reason)
@@ -88,7 +88,7 @@ class Course:
             self._parts[key] = 1.0
 
 
-def begun(model: str, machine: Machine, order: Order, tasks: int) -> dict[str, Any]:
+def first_event(model: str, machine: Machine, order: Order, tasks: int) -> dict[str, Any]:
     """What the first event says."""
     budget = words(order.budget) if order.seconds is None else {"seconds": order.seconds}
     return {"format": "aoec events 1", "times": "modelled", "tool": "aoec " + version("aoec"), "model": model, "target": machine.name,

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from aoec.ir.graph.bodies import MAIN, homes
 from aoec.jobs.choose.plan import host_times, tasks
-from aoec.jobs.choose.rounds import passes, weighted
+from aoec.jobs.choose.rounds import passes, weighted_sum
 from aoec.jobs.compile.compiled_model import Choice, Lines, Model
 from aoec.jobs.tune.made import realise
 from aoec.simulate.timing.state import State
@@ -13,7 +13,7 @@ from aoec.simulate.timing.time import Chain, Measure, chain, measure
 from aoec.target.machine import Machine
 
 
-def whole(model: Model, choices: list[Choice], machine: Machine) -> Lines:
+def model_lines(model: Model, choices: list[Choice], machine: Machine) -> Lines:
     """One timeline of all groups in order, launches overlapped as in a task queue; throughput from the state that one inference leaves.
 
     What runs on the host is added to it, and so are bodies of control flow, each a timeline of its own as often as it runs: nothing runs
@@ -38,7 +38,7 @@ def whole(model: Model, choices: list[Choice], machine: Machine) -> Lines:
     there = {at: [c for c in choices if home.get(c.task.group.nodes[0], MAIN) == at] for at in often}
 
     def in_all(pick: str) -> Chain:
-        main, added_us = line(pick, there[MAIN]), weighted(host_times(model.graph), model.graph)
+        main, added_us = line(pick, there[MAIN]), weighted_sum(host_times(model.graph), model.graph)
         alone_us = main.sum_us + added_us
         for body, count in [(line(pick, there[at]), count) for at, count in often.items() if at != MAIN]:
             added_us, alone_us = added_us + count * body.latency_us, alone_us + count * body.sum_us

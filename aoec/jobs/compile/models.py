@@ -17,7 +17,7 @@ from aoec.frontend.translate import onnx as frontend
 from aoec.ir.graph.graph import Graph, Tensor
 from aoec.ir.text.flat import flat, noun
 from aoec.ir.text.show import show
-from aoec.jobs.known import known
+from aoec.jobs.known import recall
 from aoec.ops.own import NO_DEFINITIONS, Definitions
 from aoec.target.machine import Machine
 
@@ -29,35 +29,35 @@ Pool = dict[tuple[object, ...], np.ndarray]  # constants of several graphs by wh
 ELSEWHERE = b"\n\x08location"  # how an ONNX file says that data of a constant lie in another file
 
 
-def imported(model: str | ModelProto, shapes: Mapping[str, tuple[int, ...]], precision: str,
+def import_model(model: str | ModelProto, shapes: Mapping[str, tuple[int, ...]], precision: str,
              pool: Pool | None = None, own: Definitions = NO_DEFINITIONS) -> tuple[Graph, Weights, list[str]]:
     """(graph, constants, notices) of an ONNX model, by path or as a proto, and the user's `own` operators; what the frontend refuses is
     refused."""
     @cache
     def load() -> tuple[Graph, Weights, list[str]]:
         graph, weights, notices = frontend.load(model, dict(shapes), precision, own)
-        return graph, _pooled(graph, weights, pool), notices
+        return graph, _share_constants(graph, weights, pool), notices
 
     content = file_digest(model) if isinstance(model, str) else ""
     if not content:
         graph, weights, notices = load()
         return graph, weights, notices
     at = ("import", content, repr(sorted(shapes.items())), precision, frontend.onnx.__version__, repr(sorted(own.items())))
-    graph, notices = known(at, lambda: (load()[0], load()[2]), lambda made: None if refers_elsewhere(model) else [flat(made[0]), made[1]],
+    graph, notices = recall(at, lambda: (load()[0], load()[2]), lambda made: None if refers_elsewhere(model) else [flat(made[0]), made[1]],
                            lambda kept: (noun(kept[0]), kept[1]))
     return graph, _constants(graph, lambda: load()[1], pool), notices
 
 
-def fused(graph: Graph, weights: Weights, machine: Machine, pool: Pool | None = None,
+def fuse_model(graph: Graph, weights: Weights, machine: Machine, pool: Pool | None = None,
           apart: frozenset[str] = frozenset()) -> tuple[Graph, Weights]:
     """The graph in layouts and groups for a machine, with its constants as stored; `apart`: attention nodes in single operators."""
     @cache
     def make() -> tuple[Graph, Weights]:
         from aoec.lowering.arrange.fuse import fuse
         made, stored = fuse(graph, weights, machine, apart)
-        return made, _pooled(made, stored, pool)
+        return made, _share_constants(made, stored, pool)
 
-    out = known(("fuse", show(graph), machine.name, machine.hash, *sorted(apart)), lambda: make()[0], flat, noun)
+    out = recall(("fuse", show(graph), machine.name, machine.hash, *sorted(apart)), lambda: make()[0], flat, noun)
     return out, _constants(out, lambda: make()[1], pool)
 
 
@@ -72,7 +72,7 @@ def _constants(graph: Graph, make: Callable[[], Weights], pool: Pool | None) -> 
     return Lazy([t.name for t in graph.tensors if t.data], take)
 
 
-def _pooled(graph: Graph, weights: Weights, pool: Pool | None) -> Weights:
+def _share_constants(graph: Graph, weights: Weights, pool: Pool | None) -> Weights:
     """The constants, those that the pool has already in its memory; the others are in it then."""
     return weights if pool is None else {t.name: pool.setdefault(_what(t), weights[t.name]) for t in graph.tensors if t.data}
 

@@ -14,7 +14,7 @@ from aoec.jobs.compile.compiled_model import Choice, Made
 from aoec.jobs.stages import manifest
 from aoec.jobs.stages.roofline import roofline
 from aoec.jobs.stages.timeline import View, observe
-from aoec.jobs.tune.story import Story, recalled
+from aoec.jobs.tune.story import Story, recall_story
 from aoec.jobs.version import model_version
 from aoec.report.page import About, Detail, as_json, facts, pages
 from aoec.report.pictures.plots import STRIP, strips
@@ -90,7 +90,7 @@ def _detail(alike: Sequence[Choice], machine: Machine, pictures: bool) -> tuple[
         if pictures:
             drawn[side] = picture(seen.picture(), PICTURE_BYTES)
     until = max(core.end for both in cores.values() for core in both)
-    story = c.solved.story or recalled(c.solved.best)
+    story = c.solved.story or recall_story(c.solved.best)
     search = None if story is None else _search(story, c, us)
     return Detail(c.task.group.nodes, tuple(o.task.group.name for o in alike[1:]), c.solved.outcome.value, c.solved.trials,
                   {"default": show(c.default.trace), "tuned": show(c.best.trace)}, measures,

@@ -13,7 +13,7 @@ from aoec.ir.func.tir import Func
 from aoec.ir.graph.graph import Graph
 from aoec.ir.program import Program
 from aoec.ir.schedule import Trace
-from aoec.jobs.choose.plan import Task, on_host, placed, tasks
+from aoec.jobs.choose.plan import Task, on_host, place_groups, tasks
 from aoec.jobs.choose.refusal import refusal
 from aoec.jobs.compile.ports import ports
 from aoec.jobs.tune.tuning import problem
@@ -24,7 +24,7 @@ from aoec.search.sketches.sketches import sketches
 from aoec.target.machine import Machine
 
 
-def untuned(graph: Graph, weights: Mapping[str, np.ndarray], precision: str, machine: Machine) -> tuple[Artifact, dict[str, str]]:
+def compile_untuned(graph: Graph, weights: Mapping[str, np.ndarray], precision: str, machine: Machine) -> tuple[Artifact, dict[str, str]]:
     """(the compiled model, without modelled times; why a group that could be the AI Core's runs on the host, by group)."""
     fused, stored = fuse(graph, weights, machine)
     fused, made, reasons = programs(fused, machine)
@@ -39,24 +39,24 @@ def untuned(graph: Graph, weights: Mapping[str, np.ndarray], precision: str, mac
 
 def programs(graph: Graph, machine: Machine) -> tuple[Graph, dict[str, Compiled], dict[str, str]]:
     """(the graph, group -> what runs it, group -> why there is nothing for it)."""
-    found = placed(graph)
+    found = place_groups(graph)
     made: dict[str, Compiled] = {}
     reasons = dict(found.reasons)
     for task in tasks(found.graph, machine, funcs=found.funcs):
         try:
-            made[task.group.name] = compiled(task, *scheduled(task.func, machine))
+            made[task.group.name] = compile_group(task, *first_schedule(task.func, machine))
         except Exception as e:
             reasons[task.group.name] = refusal(e)
     return found.graph, made, reasons
 
 
-def compiled(task: Task, trace: Trace, program: Program) -> Compiled:
+def compile_group(task: Task, trace: Trace, program: Program) -> Compiled:
     """What runs a task's group."""
     return Compiled(task.group.name, task.label, task.func_key, trace, program, task.bindings)
 
 
 @lru_cache(maxsize=1024)
-def scheduled(func: Func, machine: Machine) -> tuple[Trace, Program]:
+def first_schedule(func: Func, machine: Machine) -> tuple[Trace, Program]:
     """A legal schedule of a func, and its program: the first of the short list that a default is found in, of the first sketch with one.
 
     UnsupportedError or ScheduleError where there is none.

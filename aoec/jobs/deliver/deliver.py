@@ -70,9 +70,9 @@ def delivery(found: Source, known: Keys, soc: str, every: bool, trials: int) -> 
         texts["fusion_switch.json"] = fusion_switch.text(passes)
     named = {name: f"run-time bank, {plural(said_.count(chr(10)), 'record')}" for name, said_ in texts.items() if name not in WHAT}
     named |= {name: what for name, what in WHAT.items() if name in texts or not name.startswith(("tune_ops", "fusion"))}
-    shared = known.shared(e.name for e, r in made if r.key == records.EXACT)
-    d = Delivery(found.name, machine.name, soc, cores, found.precision, lines, known.source, known.kind, shared, named, alone(known.alone),
-                 tuple(notes(found, passes, listed)))
+    shared = known.share(e.name for e, r in made if r.key == records.EXACT)
+    d = Delivery(found.name, machine.name, soc, cores, found.precision, lines, known.source, known.kind, shared, named,
+                 unmatched(known.alone), tuple(notes(found, passes, listed)))
     return d, {**texts, "deliver.txt": text(d), "deliver.json": as_json(d), "kernels.csv": kernels_csv(d), "kernels.json": kernels_json(d),
                "APPLY.md": apply.text(d, found.inputs)}
 
@@ -108,7 +108,7 @@ def together(listed: Iterable[TuneOps]) -> TuneOps:
     return TuneOps(*(tuple(dict.fromkeys(w for some in words for w in some)) for words in (names, types)))
 
 
-def alone(seen: Sequence[Seen]) -> tuple[tuple[str, str, float | None], ...]:
+def unmatched(seen: Sequence[Seen]) -> tuple[tuple[str, str, float | None], ...]:
     """The operators of the user's file that none of ours does, longest first."""
     longest = sorted(seen, key=lambda s: -s.all_us)
     return tuple((s.name, s.type, s.duration_us) for s in longest[:ALONE])
@@ -120,7 +120,7 @@ def notes(found: Source, passes: set[str], listed: Mapping[str, TuneOps]) -> lis
            "Their tilings are those of slices; what CANN asks for are whole operators: deliver the ONNX model for these. "
            "aoec export writes the graph with its slices as an ONNX model, for atc to compile in the model's place"
            for said in found.cut]
-    if not any(e.gained for e in found.entries):
+    if not any(e.is_faster for e in found.entries):
         out.append("no schedule here is faster than the default one: tune first (aoec compile --tune), and deliver then")
     if passes:
         out.append(f"fusion_switch.json turns off {', '.join(sorted(passes))}: CANN would make one kernel of what are two groups here")

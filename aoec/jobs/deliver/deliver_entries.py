@@ -73,7 +73,7 @@ class Entry:
     sliced: bool = False
 
     @property
-    def gained(self) -> bool:
+    def is_faster(self) -> bool:
         """Whether its schedule is faster than the default one."""
         return self.us < self.default_us
 
@@ -167,8 +167,8 @@ def together(name: str, machine: Machine, precision: str, models: Sequence[Model
     """One source of a model, or of its gears."""
     cut = tuple(dict.fromkeys(said for m in models for said in slices.describe_slices(m.graph)))
     parts = [replace(e, name=f"{m.gear}/{e.name}" if m.gear else e.name) for m in models for e in groups(m.graph, machine, m.plan, m.known)]
-    apart = tuple(dict.fromkeys(pair for m in models for pair in parted(m.graph)))
-    return Source(name, machine, merged(parts), precision, models[0].inputs if len(models) == 1 else (), apart, cut)
+    apart = tuple(dict.fromkeys(pair for m in models for pair in split_pairs(m.graph)))
+    return Source(name, machine, merge_entries(parts), precision, models[0].inputs if len(models) == 1 else (), apart, cut)
 
 
 @dataclass(frozen=True)
@@ -223,7 +223,7 @@ def with_times(entry: Entry, found: Found, us: float) -> Entry:
     return replace(entry, default_us=found.default_ticks * us, us=found.ticks * us, bound_us=found.bound_ticks * us)
 
 
-def merged(parts: Iterable[Entry]) -> tuple[Entry, ...]:
+def merge_entries(parts: Iterable[Entry]) -> tuple[Entry, ...]:
     """Equal groups as one entry, in order; where what lies in L2 before them differs they may have several schedules: CANN keeps one for
     a shape, which is that of most of the time."""
     equal: dict[object, list[Entry]] = {}
@@ -242,7 +242,7 @@ def _one(alike: Sequence[Entry]) -> Entry:
                    sliced=all(e.sliced for e in alike))
 
 
-def parted(graph: Graph) -> Iterator[tuple[str, str]]:
+def split_pairs(graph: Graph) -> Iterator[tuple[str, str]]:
     """(family of a producer, family of its only reader) where the two are in different groups."""
     nodes, home = {n.name: n for n in graph.nodes}, {name: g.name for g in graph.groups for name in g.nodes}
     readers: dict[str, list[str]] = {}
@@ -278,7 +278,7 @@ def of_bank(path: str, options: DeliverOptions, say: Say) -> Source:
     entries = [e for listed in pairs.values() if (e := _of_records(listed, machine, say)) is not None]
     if not entries:
         raise BankError(f"{path} has no fresh record of {machine.name} with a func: nothing to deliver; see aoec bank list")
-    return Source(Path(path).stem, machine, merged(entries))
+    return Source(Path(path).stem, machine, merge_entries(entries))
 
 
 def _target(path: str, records: Sequence[Record]) -> str:

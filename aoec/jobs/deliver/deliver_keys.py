@@ -24,7 +24,7 @@ class Keys:
     found: dict[str, tuple[Seen, ...]] = field(default_factory=dict)
     alone: tuple[Seen, ...] = ()
 
-    def shared(self, names: Iterable[str]) -> tuple[float, float] | None:
+    def share(self, names: Iterable[str]) -> tuple[float, float] | None:
         """(time of all operators of the file, of that what the entries of these names do); None where it says no times."""
         listed = {id(s): s for one in self.found.values() for s in one}
         total = sum(s.all_us for s in (*listed.values(), *self.alone))

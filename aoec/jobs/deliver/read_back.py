@@ -125,15 +125,15 @@ def what(now: Timed, before: Timed | None, record: Record | None, steady: float)
 
 def records(profiles: Sequence[Profile], found: Sequence[Back], machine: Machine, at: datetime) -> list[Measured]:
     """What the bank keeps: every operator of each profile."""
-    out = [kept(profiles[0], b.now, b.record, "after" if len(profiles) > 1 else "", b.what == "hit", machine, at) for b in found]
+    out = [measured_row(profiles[0], b.now, b.record, "after" if len(profiles) > 1 else "", b.what == "hit", machine, at) for b in found]
     first = {id(b.before): b.record for b in found if b.before}
     for p in profiles[1:]:
         matched = {b.before.lines[0]: first[id(b.before)] for b in found if b.before}
-        out += [kept(p, t, matched.get(t.lines[0]), "before", False, machine, at) for t in list_timed(p)]
+        out += [measured_row(p, t, matched.get(t.lines[0]), "before", False, machine, at) for t in list_timed(p)]
     return out
 
 
-def kept(p: Profile, t: Timed, record: Record | None, when: str, ours: bool, machine: Machine, at: datetime) -> Measured:
+def measured_row(p: Profile, t: Timed, record: Record | None, when: str, ours: bool, machine: Machine, at: datetime) -> Measured:
     """A measured time for the bank."""
     ns = [max(round(us * 1e3), 1) for us in (t.us, t.least_us, t.most_us)]
     work, types, name, source = (one_line(w)[:NAME_LIMIT] for w in (

@@ -21,6 +21,6 @@ def load(name: str) -> Kind:
     return kind
 
 
-def described() -> str:
+def describe_all() -> str:
     """What each kind does, in words."""
     return ". ".join(f"{name}: {load(name).about}" for name in names())

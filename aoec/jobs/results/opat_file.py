@@ -83,7 +83,7 @@ class OpatFile(ResultFile):
             self._tuning = replace(self._tuning, policies=tuple(row[1] for row in rows))
 
     def close(self, ended: Ended) -> str:
-        made = ended.made
+        made = ended.models
         self._keep_to(ended.whole, made)
         times_ms = [(m.stage.gear, w.lines.tuned.latency_us / 1e3, m.lines.tuned.latency_us / 1e3) for w, m in zip(ended.was, made)]
         gears = tuple({"gear": gear, **model(before, after)} for gear, before, after in times_ms if gear)
@@ -92,7 +92,7 @@ class OpatFile(ResultFile):
             self._profiles.append(profile_of(when, m.stage.gear))
             listed = launches(m, self._machine, True)
             self._put(self._profiles[-1], csv_text(m.model.name, listed, self._machine.clock_mhz, split(self._machine)))
-        self._tuning = replace(self._tuning, failed=failed(ended.ready, made), seconds=ended.seconds, gears=gears, baseline_ms=before,
+        self._tuning = replace(self._tuning, failed=failed_nodes(ended.ready, made), seconds=ended.seconds, gears=gears, baseline_ms=before,
                                result_ms=after, searches=ended.searches)
         self._write()
         return found_new(self._tuning.policies, "operator", before, after)
@@ -116,7 +116,7 @@ def first_of_each(made: Iterable[Made]) -> dict[Key, Choice]:
     return out
 
 
-def failed(ready: Sequence[Ready], made: Sequence[Made]) -> tuple[str, ...]:
+def failed_nodes(ready: Sequence[Ready], made: Sequence[Made]) -> tuple[str, ...]:
     """First nodes of groups that were to run on the AI Core and have no schedule, whole or operator by operator."""
     return tuple(g.nodes[0] for r, m in zip(ready, made) for g in r.model.graph.groups
                  if g.kind in ("cube", "vector") and not {n for c in (m.before or m).choices for n in c.task.group.nodes} >= {*g.nodes})

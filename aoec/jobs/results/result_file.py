@@ -40,7 +40,7 @@ class Ended:
     searches: Mapping[str, Any]
 
     @property
-    def made(self) -> list[Made]:
+    def models(self) -> list[Made]:
         """The compiled models."""
         return [s.made for s in self.sliced]
 

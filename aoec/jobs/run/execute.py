@@ -65,7 +65,7 @@ class Runner:
 
     def _run(self, feeds: Values) -> dict[str, Any]:
         known = self._run_place(MAIN, _stored_inputs(self.artifact, feeds, self.tensors))
-        return {p.name: _returned(to_logical(known[p.tensor], self.tensors[p.tensor]), p) for p in self.artifact.outputs}
+        return {p.name: _as_declared(to_logical(known[p.tensor], self.tensors[p.tensor]), p) for p in self.artifact.outputs}
 
     def _run_body(self, at: Place, given: Values) -> dict[str, Any]:
         """The outputs of a body, logical and in memory of their own: its programs run again and write where they lie."""
@@ -80,7 +80,7 @@ class Runner:
         for compiled in self.groups[at]:
             made = self._run_group(compiled, known)
             values.update(made)
-            _drop(values, left, _touched(compiled, self.members[compiled.group]), made)
+            _drop(values, left, _tensors_read(compiled, self.members[compiled.group]), made)
         return known
 
     def _run_group(self, compiled: Compiled, known: Values) -> Values:
@@ -112,7 +112,7 @@ def executable(program: Program, bindings: Iterable[tuple[str, str]], constants:
     """A program with those of its inputs in place that are constants; `bindings`: (tensor of the program, constant). `like`: one made of it
     before."""
     own = {t.name: t for t in program.tensors}
-    return Executable(program, {p: placed(own[p], constants[g]) for p, g in bindings if own[p].role == "input"}, like)
+    return Executable(program, {p: pad_array(own[p], constants[g]) for p, g in bindings if own[p].role == "input"}, like)
 
 
 class BoundProgram:
@@ -128,11 +128,11 @@ class BoundProgram:
     def run(self, stored: Values, threads: int = 0, account: Account | None = None) -> dict[str, np.ndarray]:
         """Graph tensor -> stored array, of everything that the program writes."""
         work = self.executable.run_in_place if self.alone else self.executable.run
-        results = work({p: placed(self.own[p], stored[g]) for p, g in self.inputs}, threads, account)
-        return {g: taken(results[p], self.tensors[g], self.executable.program) for p, g in self.outputs}
+        results = work({p: pad_array(self.own[p], stored[g]) for p, g in self.inputs}, threads, account)
+        return {g: take_output(results[p], self.tensors[g], self.executable.program) for p, g in self.outputs}
 
 
-def placed(t: ProgramTensor, array: np.ndarray) -> np.ndarray:
+def pad_array(t: ProgramTensor, array: np.ndarray) -> np.ndarray:
     """The elements of a stored array with zeros behind them up to what the program declares; CheckError where they are more."""
     flat = np.ascontiguousarray(array).reshape(-1)
     size = prod(int(evaluate(d, {})) for d in t.shape)
@@ -145,7 +145,7 @@ def placed(t: ProgramTensor, array: np.ndarray) -> np.ndarray:
     return out
 
 
-def taken(array: np.ndarray, t: Tensor, program: Program) -> np.ndarray:
+def take_output(array: np.ndarray, t: Tensor, program: Program) -> np.ndarray:
     """What a program wrote, in the stored shape of the graph tensor."""
     shape = stored_shape(t)
     if array.size < prod(shape) or array.dtype != NUMPY[t.dtype]:
@@ -175,7 +175,7 @@ def group_graph(graph: Graph, group: Group, inputs: Sequence[Tensor], outputs: S
 
 # ---------------------------------------------------------------- arrays that are alive
 
-def _touched(compiled: Compiled, nodes: Sequence[OpNode]) -> list[str]:
+def _tensors_read(compiled: Compiled, nodes: Sequence[OpNode]) -> list[str]:
     """Graph tensors that a group reads."""
     if compiled.program is not None:
         roles = {t.name: t.role for t in compiled.program.tensors}
@@ -193,7 +193,7 @@ def _readers(groups: Iterable[Compiled], outputs: Iterable[str], members: Mappin
     """How many groups (and outputs) are still to read each tensor."""
     out = Counter(outputs)
     for c in groups:
-        out.update(_touched(c, members[c.group]))
+        out.update(_tensors_read(c, members[c.group]))
     return out
 
 
@@ -207,7 +207,7 @@ def _drop(values: dict[str, Any], left: Counter[str], read: Iterable[str], made:
 
 # ---------------------------------------------------------------- the model's inputs
 
-def _returned(value: Any, port: Port) -> Any:
+def _as_declared(value: Any, port: Port) -> Any:
     """An output as the model declares it, in memory of its own."""
     if small := typed.small(port.dtype):
         return typed.shown(value, small) if value.dtype != typed.NUMPY[small] else value

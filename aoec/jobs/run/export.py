@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import onnx
 
 
-def exported(path: str, text: str, weights: str | Path) -> onnx.ModelProto:
+def export_model(path: str, text: str, weights: str | Path) -> onnx.ModelProto:
     """The ONNX model of a compiled model, `path`.aoec, or of the `text` of a graph with its constants; of gears each is a model of its own,
     so that a file with several is a CheckError."""
     if path.endswith(".aoec"):

@@ -43,11 +43,11 @@ def run_artifact(options: RunOptions) -> int:
     outputs = run_model(artifact, feeds)
     seconds = time.monotonic() - started
     if options.output:
-        arrays.save(options.output, written(outputs))
+        arrays.save(options.output, plain_arrays(outputs))
     facts = {"model": artifact.name, "target": artifact.target, "precision": artifact.precision,
              "lowered": counts(artifact.graph),
              **({"gear": artifact.gear} if artifact.gear else {}),
-             "outputs": {name: summary(x) for name, x in outputs.items()}, "modelled": modelled(artifact),
+             "outputs": {name: summary(x) for name, x in outputs.items()}, "modelled": modelled_times(artifact),
              "seconds_on_this_computer": round(seconds, 3), **({"note": aside} if aside else {})}
     if aside:
         note(f"note: {aside}")
@@ -107,13 +107,13 @@ def _array_of(port: Port) -> tuple[Any, tuple[int, ...]]:
     return typed.NUMPY[element], dims
 
 
-def written(outputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+def plain_arrays(outputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """The outputs as plain arrays: a sequence is an array an element, texts are of a fixed width, elements of few bits are the bytes that
     stand for them, nothing is left out."""
     out: dict[str, np.ndarray] = {}
     for name, x in outputs.items():
         if isinstance(x, list):
-            out.update(written({f"{name}[{i}]": element for i, element in enumerate(x)}))
+            out.update(plain_arrays({f"{name}[{i}]": element for i, element in enumerate(x)}))
         elif x is not None:
             out[name] = x.astype(np.str_) if x.dtype == np.object_ else typed.in_bytes(x)
     return out
@@ -136,7 +136,7 @@ def summary(x: Any) -> dict[str, Any]:
     return out
 
 
-def modelled(artifact: Artifact) -> dict[str, float]:
+def modelled_times(artifact: Artifact) -> dict[str, float]:
     """The modelled times that the artifact carries, as people read them."""
     figures = dict(artifact.figures)
     out: dict[str, float] = {}

@@ -20,11 +20,11 @@ from aoec.ir.rewrite import holes, normalise
 from aoec.ir.schedule import Trace
 from aoec.ir.text.parse import parse_trace
 from aoec.jobs.run.execute import check_feeds, run_program
-from aoec.jobs.run.run import lines, random_array, summary, written
+from aoec.jobs.run.run import lines, plain_arrays, random_array, summary
 from aoec.jobs.stages.nouns import need
 from aoec.jobs.stages.places import blocks_shown
 from aoec.jobs.stages.stages import apply_shown, check_program, program_text
-from aoec.jobs.sweep.sweep_values import allowed, points_of, tensor
+from aoec.jobs.sweep.sweep_values import allowed_difference, points_of, tensor
 from aoec.jobs.tune.tuning import problem, start
 from aoec.jobs.verify.allowed import finite
 from aoec.jobs.verify.within import read_func
@@ -65,7 +65,7 @@ def run_func(options: RunOptions) -> int:
     outputs = {name: to_logical(x, tensors[name]) for name, x in made.items()}
     seconds = time.monotonic() - started
     if options.output:
-        arrays.save(options.output, written(outputs))
+        arrays.save(options.output, plain_arrays(outputs))
     wrong, said = against(func, feeds, outputs)
     facts = {"model": func.name, "target": machine.name, "schedule": how, "outputs": {name: summary(x) for name, x in outputs.items()},
              "modelled": {"latency_us": measure(program, machine).time_us}, "values": said, "seconds_on_this_computer": round(seconds, 3)}
@@ -127,7 +127,7 @@ def against(func: Func, feeds: dict[str, np.ndarray], outputs: dict[str, np.ndar
         t = next(tensor(b) for b in func.outputs if b.name == name)
         differ = np.abs(finite(outputs[name], t.dtype) - finite(wanted, t.dtype))
         most = float(np.abs(finite(wanted, t.dtype)).max(initial=0.0))
-        limit = np.maximum(allowed(func, wanted, t), ROUNDED * most)
+        limit = np.maximum(allowed_difference(func, wanted, t), ROUNDED * most)
         found.append((name, float(np.nan_to_num(differ).max(initial=0.0)) / (most or 1.0), bool((differ > limit).any())))
     said = ", ".join(f"{name} within {error:.1e} of the func itself (max|a-b| / max|b|)" for name, error, _ in found)
     wrong = any(bad for _, _, bad in found)

@@ -36,7 +36,7 @@ from aoec.ir.text.parse import parse_program, parse_trace
 from aoec.ir.text.show import show
 from aoec.ir.text.simplify import simplified
 from aoec.jobs.stages import manifest
-from aoec.jobs.stages.places import blamed_step, shown, step_places
+from aoec.jobs.stages.places import blamed_step, step_places, with_place
 from aoec.jobs.stages.stage import Stage
 from aoec.jobs.stages.stages import apply_shown, check_shown, graph_of, load_weights, save_weights
 from aoec.jobs.tune.made import Schedule
@@ -98,10 +98,10 @@ def _text(path: Path, noun: Graph | Func | Trace | Program) -> None:
 
 def _reasons(choice: Choice, machine: Machine) -> dict[str, Any]:
     """Where the time of the best and of the default candidate goes, for reading (docs/explain.md); nothing is taken from it again."""
-    def told(s: Schedule) -> dict[str, Any]:
+    def describe(s: Schedule) -> dict[str, Any]:
         return asdict(s.measure if s.measure.reasons else measure(s.program, machine, choice.task.state))
 
-    return {"times": "modelled", "state": choice.task.state_text, "best": told(choice.best), "default": told(choice.default)}
+    return {"times": "modelled", "state": choice.task.state_text, "best": describe(choice.best), "default": describe(choice.default)}
 
 
 def _manifest(artifact: Artifact, choices: Sequence[Choice]) -> dict[str, Any]:
@@ -174,7 +174,7 @@ class Schedules:
             refusal = self.refusal(func, trace)
             if refusal is not None:
                 number = blamed_step(trace, parse_trace(known, "manifest.json"), lambda t: self.refusal(func, t) is None)
-                raise shown(refusal, text, str(path), places[number] if number < len(places) else (0, 0))
+                raise with_place(refusal, text, str(path), places[number] if number < len(places) else (0, 0))
             self.tried.add((func, trace))
         return show(trace)
 

@@ -38,7 +38,7 @@ def graph_of(text: str, own: Definitions = NO_DEFINITIONS) -> tuple[Graph, dict[
 
 def parse_call(text: str, own: Definitions = NO_DEFINITIONS) -> Call:
     """The call that the text spells; ParseError with the place where it does not."""
-    words, name = _words(text), _known(text, own)
+    words, name = _words(text), _operator_called(text, own)
     takes = _takes(name, own)
     required, optional, extra, params = takes.required, takes.optional, takes.flags, takes.numbers
     sizes, flags, numbers = dict(optional), set(), {}
@@ -61,7 +61,7 @@ def parse_call(text: str, own: Definitions = NO_DEFINITIONS) -> Call:
 
 def sizes_of(text: str, own: Definitions = NO_DEFINITIONS) -> tuple[str, ...]:
     """The sizes that the operator of a call takes; ParseError where it is no call of a known one."""
-    takes = _takes(_known(text, own), own)
+    takes = _takes(_operator_called(text, own), own)
     return (*takes.required, *takes.optional)
 
 
@@ -71,10 +71,10 @@ def with_sizes(text: str, sizes: Mapping[str, int], without: Collection[str] = (
     `without`: sizes that are not written at all, for people who read it.
     """
     stated = {word: value for word, value, _ in _words(text)[1:] if word not in without} | {s: str(n) for s, n in sizes.items()}
-    return f"{_known(text, own)}({', '.join(word if value is None else f'{word}={value}' for word, value in stated.items())})"
+    return f"{_operator_called(text, own)}({', '.join(word if value is None else f'{word}={value}' for word, value in stated.items())})"
 
 
-def sized() -> tuple[str, ...]:
+def sized_operators() -> tuple[str, ...]:
     """Return the operators that can be called by sizes."""
     return tuple(name for name, op in OPS.items() if op.sizes is not None)
 
@@ -93,14 +93,14 @@ def _takes(name: str, own: Definitions) -> Sizes:
     return Sizes(tuple(dict.fromkeys(d.name for a in said.inputs for d in a.dims)), lambda call: Made(()), numbers=said.params)
 
 
-def _known(text: str, own: Definitions) -> str:
+def _operator_called(text: str, own: Definitions) -> str:
     """The name of the operator that is called."""
     name, _, at = _words(text)[0]
     if name in own or name in OPS and OPS[name].sizes is not None:
         return name
     if name in OPS:
         raise _error(text, at, f"{name} cannot be called by sizes; write a graph with it, for aoec fuse")
-    raise _error(text, at, f"unknown operator {name}{nearest(name, (*own, *sized()))}" + " (--ops gives others)" * (not own))
+    raise _error(text, at, f"unknown operator {name}{nearest(name, (*own, *sized_operators()))}" + " (--ops gives others)" * (not own))
 
 
 def _own_graph(call: Call, own: Definitions) -> tuple[Graph, dict[str, np.ndarray]]:

@@ -10,13 +10,13 @@ from aoec.base.text import beginning, quoted
 from aoec.ir.schedule import Step, Trace
 
 
-def shown(error: AoecError, text: str, source: str, place: tuple[int, int] = (0, 0)) -> CheckError:
+def with_place(error: AoecError, text: str, source: str, place: tuple[int, int] = (0, 0)) -> CheckError:
     """The refusal with its place in the text: `place`, or where the line stands that it quotes; other lines that it quotes are numbered."""
     message = getattr(error, "message", "") or str(error)
     if place[0]:
         return CheckError(message, text, *place, source)
     line, column = quoted_place(message, text)
-    return CheckError(numbered(message, text, line), text, line, column, source)
+    return CheckError(number_lines(message, text, line), text, line, column, source)
 
 
 @contextmanager
@@ -71,7 +71,7 @@ def quoted_place(message: str, text: str) -> tuple[int, int]:
     return place
 
 
-def numbered(message: str, text: str, first: int) -> str:
+def number_lines(message: str, text: str, first: int) -> str:
     """The message with their numbers behind the lines that it quotes; without that of the line `first`, or of one equal to it."""
     numbers: dict[str, list[int]] = {}
     for number, code, _ in lines(text):

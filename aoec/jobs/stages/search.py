@@ -23,7 +23,7 @@ from aoec.jobs.tune.budget import Budget, as_dict
 from aoec.jobs.tune.order import search_of
 from aoec.jobs.tune.trust import Trust
 from aoec.jobs.tune.tuning import Outcome, Problem, problem, search, start
-from aoec.jobs.tune.weigh import weighed
+from aoec.jobs.tune.weigh import weigh
 from aoec.jobs.verify.within import read_func
 from aoec.jobs.version import model_version
 from aoec.options.func import SearchOptions
@@ -55,7 +55,7 @@ def search_func(options: SearchOptions) -> int:
         return 0
     p.ledger.whole = bool(options.trials)
     name = search_of(Key(key(func), machine.name, machine.hash, model_version(), state_text(p.state)))
-    found = weighed(p, search(p, started(p), options.search, budget_of(options, name), options.seed), options.robust)
+    found = weigh(p, search(p, start_search(p), options.search, budget_of(options, name), options.seed), options.robust)
     trace = show(p.trace(found.best))
     searches = counts.facts({name: found.spent.limits}, options.search, options.seed, options.robust)
     facts = describe(found, p) | {"searches": searches, "fidelity": ": ".join(near(machine.name, [class_of(func)], model_version())[0])}
@@ -82,7 +82,7 @@ def as_json(facts: Mapping[str, object]) -> str:
     return json.dumps(facts, indent=2) + "\n"
 
 
-def started(p: Problem) -> Outcome:
+def start_search(p: Problem) -> Outcome:
     """The default of a space; ScheduleError with what took the last candidates where none is legal."""
     try:
         return start(p)
@@ -179,5 +179,5 @@ def held_on(trust: Trust | None) -> str:
     """On how many seeded machines the schedule beats the default, and its worst case, in words."""
     if trust is None:
         return "the default"
-    close = "" if trust.confirmed else ", ≈ default"
+    close = "" if trust.is_confirmed else ", ≈ default"
     return f"{trust.faster} of {len(trust.default)} machines, at worst {100 * trust.worst:.1f}% of the default's time{close}"

@@ -41,16 +41,16 @@ class Stage:
     found: dict[str, Any] = field(default_factory=dict)  # group -> what the manifest says of it
     gear: str = ""  # which, where a model is compiled for several shapes
 
-    def alone(self) -> Stage:
+    def for_one_shape(self) -> Stage:
         """The stage as that of a model for one shape of its inputs."""
         inputs, outputs = (tuple(replace(p, dims=()) for p in ports) for ports in (self.inputs, self.outputs))
         return replace(self, gear="", inputs=inputs, outputs=outputs)
 
-    def solved(self, plan: Sequence[Task], machine: Machine) -> dict[str, Solved]:
+    def records_of(self, plan: Sequence[Task], machine: Machine) -> dict[str, Solved]:
         """Group -> records from the dump's schedules."""
-        return {t.group.name: self._solved(t, machine) for t in plan}
+        return {t.group.name: self._records(t, machine) for t in plan}
 
-    def _solved(self, task: Task, machine: Machine) -> Solved:
+    def _records(self, task: Task, machine: Machine) -> Solved:
         """What the manifest says holds for its func, machine, state and version; for another the default is made again."""
         said = manifest.group(self.found, task.group.name)
         default_key, best_key = keys(task, machine)
@@ -65,7 +65,7 @@ class Stage:
                       proof=said["proof"] if known else "")
         return Solved(default, best, True)
 
-    def replaced(self, task: Task, schedule: Schedule, machine: Machine) -> Schedule:
+    def with_program(self, task: Task, schedule: Schedule, machine: Machine) -> Schedule:
         """The schedule, with the dump's program in place of the emitted one where the job is entered at emit."""
         program = self.programs.get(task.group.name)
         if program is None or program == simplified(schedule.program):

@@ -22,7 +22,7 @@ from aoec.ir.rewrite import holes as holes_of
 from aoec.ir.schedule import Trace
 from aoec.ir.text import parse
 from aoec.jobs.stages.nouns import need
-from aoec.jobs.stages.places import blocks_shown, shown, shown_definition, step_places
+from aoec.jobs.stages.places import blocks_shown, shown_definition, step_places, with_place
 from aoec.jobs.verify.within import read_func
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def apply_shown(func: Func, trace: Trace, text: str, source: str) -> Func:
         try:
             func = from_step(step).apply(func)
         except (ScheduleError, CheckError) as e:
-            raise shown(e, text, source, places[number] if number < len(places) else (0, 0)) from e
+            raise with_place(e, text, source, places[number] if number < len(places) else (0, 0)) from e
     return normalise(func)
 
 
@@ -213,7 +213,7 @@ def check_shown(program: Program, machine: Machine, text: str, source: str) -> N
     try:
         check(program, machine)
     except (CheckError, CapacityError) as e:
-        raise shown(e, text, source) from e
+        raise with_place(e, text, source) from e
 
 
 def check_program(program: Program, machine: Machine) -> None:

@@ -9,7 +9,7 @@ from aoec.base.errors import CheckError
 from aoec.base.files.files import read_text
 from aoec.base.keys import digest
 from aoec.ir.text.show import show
-from aoec.jobs.known import known
+from aoec.jobs.known import recall
 from aoec.target.inherit import shipped
 from aoec.target.machine import Machine, load, targets
 from aoec.target.platform import import_platform
@@ -19,7 +19,7 @@ def machines() -> list[dict[str, Any]]:
     """What can be compared of each machine that comes with aoec. It follows from their files, whose formulas take longest to read: equal
     ones are read once."""
     said = digest("\n".join(f"{stem}\n{text}" for stem, text in sorted(shipped().items())))
-    return known(("targets", said), lambda: [_summary(load(name)) for name in targets()], lambda made: made, lambda kept: kept)
+    return recall(("targets", said), lambda: [_summary(load(name)) for name in targets()], lambda made: made, lambda kept: kept)
 
 
 def machine_facts(name: str) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def machine_facts(name: str) -> dict[str, Any]:
     return _summary(m) | {"numbers": {key: asdict(n) for key, n in m.sources.items()}, "formulas": formulas}
 
 
-def imported(path: str) -> tuple[str, list[str]]:
+def import_machine(path: str) -> tuple[str, list[str]]:
     """(machine file, notes) from a platform_config file of CANN."""
     text = "\n".join(line for line in read_text(path).splitlines() if line.strip() and line.lstrip()[0] not in "#;")
     if not text.lstrip("\ufeff").startswith("["):

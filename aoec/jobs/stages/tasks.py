@@ -13,9 +13,9 @@ from aoec.base.text import plural
 from aoec.ir.graph.graph import Graph
 from aoec.jobs.bank.embedded import below
 from aoec.jobs.choose import rounds
-from aoec.jobs.choose.attention import apart
-from aoec.jobs.choose.plan import Task, placed, tasks
-from aoec.jobs.compile.models import fused, imported
+from aoec.jobs.choose.attention import fuse_exceptions
+from aoec.jobs.choose.plan import Task, place_groups, tasks
+from aoec.jobs.compile.models import fuse_model, import_model
 from aoec.jobs.tune.order import Order, budget_trials, keys, suffices
 from aoec.jobs.tune.shares import READY_S
 from aoec.jobs.tune.tuning import bound_in
@@ -33,7 +33,7 @@ LEGEND = ("bound µs  modelled; no schedule can beat it",
 def list_tasks(options: TasksOptions) -> str:
     """The table, or JSON."""
     machine = load(options.target) if options.target else load()
-    graph, reasons, plan = planned(options, machine)
+    graph, reasons, plan = plan_tasks(options, machine)
     bank = Bank.open(options.bank_path, create=False, writable=False) if options.bank_path.exists() else None
     def say(text: str) -> None:
         note(text)
@@ -45,11 +45,11 @@ def list_tasks(options: TasksOptions) -> str:
     return json.dumps(facts, indent=2) + "\n" if options.json else show(facts)
 
 
-def planned(options: TasksOptions, machine: Machine) -> tuple[Graph, dict[str, str], list[Task]]:
+def plan_tasks(options: TasksOptions, machine: Machine) -> tuple[Graph, dict[str, str], list[Task]]:
     """(the fused graph of `options.model`, why groups of it cannot be the AI Core's, the tasks of the others in order)."""
-    graph, weights, _ = imported(options.model, options.shapes, options.precision, None, read_files(options.operator_files))
-    graph, _ = fused(graph, weights, machine, apart=apart(graph, machine))
-    found = placed(graph)
+    graph, weights, _ = import_model(options.model, options.shapes, options.precision, None, read_files(options.operator_files))
+    graph, _ = fuse_model(graph, weights, machine, apart=fuse_exceptions(graph, machine))
+    found = place_groups(graph)
     return found.graph, found.reasons, tasks(found.graph, machine, funcs=found.funcs)
 
 

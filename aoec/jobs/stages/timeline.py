@@ -78,7 +78,7 @@ class Observed:
 
     def strips(self, pixels: int) -> Timeline:
         """All of each core, coarsely, and nothing else."""
-        return self._timeline(lambda told, drawn: drawn.alone(pixels))
+        return self._timeline(lambda told, drawn: drawn.as_strip(pixels))
 
     def trace(self) -> Timeline:
         """What a trace holds: the first events of all, or of the window."""
@@ -95,7 +95,7 @@ def observe(program: Program, machine: Machine, view: View = View()) -> Observed
     from aoec.simulate.reasons.events import events
     from aoec.simulate.timing.time import measure
     program = simplified(program)  # the same times, and texts that read well
-    told = events(program, machine, view.state, cores=[chosen(program, c) for c in view.cores] or None, limit=KEPT)
+    told = events(program, machine, view.state, cores=[choose_core(program, c) for c in view.cores] or None, limit=KEPT)
     return Observed(program, machine, view, told, measured_facts(measure(program, machine, view.state), view.state))
 
 
@@ -111,7 +111,7 @@ def export(program: Program, machine: Machine, view: View, trace: str | None, sv
         write_text(svg, picture(seen.picture()))
 
 
-def chosen(program: Program, text: str) -> tuple[str, int]:
+def choose_core(program: Program, text: str) -> tuple[str, int]:
     """(stream, index) of a core as text: STREAM.INDEX, or INDEX alone where there is one stream."""
     stream, _, index = text.rpartition(".")
     if not index.isdecimal() or len(index) > 6:
@@ -178,7 +178,7 @@ class _Drawn:
         found: list[int] = np.flatnonzero(touched & (np.isin(self.told.kinds, (0, 1, 3)) | self.waits())).tolist()
         return found
 
-    def alone(self, pixels: int) -> Core:
+    def as_strip(self, pixels: int) -> Core:
         """The core as a strip of so many pixels."""
         return Core(self.told.name, process_name(self.machine, self.stream.core, self.told.core), self.end, {}, (), (), (),
                     self.strip(pixels), self.told.note)

@@ -12,9 +12,9 @@ from aoec.base.errors import AoecError, CheckError
 from aoec.base.files.files import note, write_text
 from aoec.ir.func.tir import Func
 from aoec.jobs import interrupt
-from aoec.jobs.progress import shown
+from aoec.jobs.progress import show_progress
 from aoec.jobs.sweep.sweep_plan import Contender, Plan, plan
-from aoec.jobs.sweep.sweep_time import Cell, How, Made, Row, refused
+from aoec.jobs.sweep.sweep_time import Cell, How, Made, Row, refused_row
 from aoec.ops.own import read_files
 from aoec.options.func import SweepOptions
 from aoec.report.pictures.chart import chart
@@ -41,7 +41,7 @@ def sweep(options: SweepOptions) -> int:
         raise CheckError(f"--dump would write {what.rows:,} files, and at most {MOST_FILES:,} are written; sweep fewer values")
     how = How(NAMED[options.state], options.brief, options.search, options.tune or 0, options.seed, options.verify, str(options.dump or ""))
     sheet = empty(what, options)
-    with interrupt.noted() as noted:
+    with interrupt.note_interrupts() as noted:
         with progress(what.rows) as told:
             fill_sheet(sheet, what, how, told)
         noted.left_behind = write(sheet, what, options)
@@ -64,7 +64,7 @@ def fill_sheet(sheet: Sheet, what: Plan, how: How, told: Told) -> None:
         if len(slab) == SLAB:
             sheet.add(slab)
             slab = []
-        if interrupt.asked():
+        if interrupt.is_asked():
             break
     sheet.add(slab)
 
@@ -75,7 +75,7 @@ def rows(what: Plan, how: How) -> Iterator[Row]:
         func = func_of(what, sizes)
         if isinstance(func, AoecError):
             for first, c, _ in contests(what, sizes):
-                yield from (first | row | refused(func) for row in c.settings())
+                yield from (first | row | refused_row(func) for row in c.settings())
         else:
             yield from at_size(what, sizes, func, how)
 
@@ -101,8 +101,8 @@ def at_size(what: Plan, sizes: dict[str, int], func: Func, how: How) -> Iterator
     held = references(what, sizes, func) if how.verify else None
     for first, c, machine in contests(what, sizes):
         for row, made in cells[machine.hash].rows(c):
-            done = first | (row if made is None or held is None else checked(row, made, machine, held))
-            yield done | dumped(done, made, (*sizes, *(name for name in row if name[0] == "?")), how.folder)
+            done = first | (row if made is None or held is None else check_row(row, made, machine, held))
+            yield done | dump_schedule(done, made, (*sizes, *(name for name in row if name[0] == "?")), how.folder)
 
 
 def references(what: Plan, sizes: dict[str, int], func: Func) -> References:
@@ -111,14 +111,14 @@ def references(what: Plan, sizes: dict[str, int], func: Func) -> References:
     return References(what.subject, sizes, func)
 
 
-def checked(row: Row, made: Made, machine: Machine, held: References) -> Row:
+def check_row(row: Row, made: Made, machine: Machine, held: References) -> Row:
     """The row with what was found of its values; of one that breaks a rule after all nothing else."""
     found = held.at(row).finding(made.program(), machine)
     kept = {name: v for name, v in row.items() if name.startswith("?")} if found.status == Status.ILLEGAL.value else row
     return kept | found._asdict()
 
 
-def dumped(row: Row, made: Made | None, swept: Sequence[str], folder: str) -> Row:
+def dump_schedule(row: Row, made: Made | None, swept: Sequence[str], folder: str) -> Row:
     """The name of the file in `folder` that holds a row's schedule, where that is asked for and there is one."""
     text = made.schedule() if folder and made and row["status"] != Status.ILLEGAL.value else ""
     if not text:
@@ -134,12 +134,12 @@ def dumped(row: Row, made: Made | None, swept: Sequence[str], folder: str) -> Ro
 def progress(total: int) -> Iterator[Told]:
     """What is told of rows that are done, as they are."""
     done, began = 0, time.monotonic()
-    with shown("timing", total) as line:
-        def told(n: int) -> None:
+    with show_progress("timing", total) as line:
+        def tell(n: int) -> None:
             nonlocal done
             done += n
             line("", done, (time.monotonic() - began) * (total - done) / done if done else None)
-        yield told
+        yield tell
 
 
 def write(sheet: Sheet, what: Plan, options: SweepOptions) -> str:

@@ -21,7 +21,7 @@ from aoec.ir.schedule import Trace
 from aoec.ir.text.parse import parse_trace
 from aoec.jobs.stages.nouns import need
 from aoec.jobs.stages.operators import parse_call, sizes_of, with_sizes
-from aoec.jobs.stages.places import shown, step_places
+from aoec.jobs.stages.places import step_places, with_place
 from aoec.jobs.stages.stages import lower_operator
 from aoec.jobs.verify.within import read_func
 from aoec.ops.own import NO_DEFINITIONS, Definitions
@@ -51,7 +51,7 @@ class Subject:
         """What of its shape can be swept: an operator's sizes, the loops of a func that is not scheduled."""
         if self.read is None:
             return sizes_of(self.operator, self.own)
-        return () if self.scheduled else tuple(v for v, loop in loops_of(self.read).items() if isinstance(loop.extent, Int))
+        return () if self.has_instructions else tuple(v for v, loop in loops_of(self.read).items() if isinstance(loop.extent, Int))
 
     @cached_property
     def holes(self) -> dict[str, tuple[int, ...]]:
@@ -59,7 +59,7 @@ class Subject:
         return {} if self.read is None else holes_of(self.read)
 
     @property
-    def scheduled(self) -> bool:
+    def has_instructions(self) -> bool:
         """Whether the func has instructions already."""
         return self.read is not None and any(b.instr for b, _ in blocks(self.read.body))
 
@@ -102,7 +102,7 @@ class Contender:
     open: tuple[str, ...]
 
     @property
-    def searched(self) -> bool:
+    def is_searched(self) -> bool:
         """Whether a search has a say in each of its rows."""
         return bool(self.open) or self.name in SEARCHED and self.trace is None
 
@@ -175,7 +175,7 @@ def read_subject(source: str, own: Definitions) -> Subject:
 
 def read_schedules(subject: Subject, paths: Sequence[str], tune: bool) -> list[tuple[str, Trace | None]]:
     """(name, trace) of each: a file's name without folder and suffix, where that tells them apart."""
-    if not paths and subject.scheduled:
+    if not paths and subject.has_instructions:
         return [("as written", None)]
     if "tuned" in paths and not tune:
         raise CheckError("--with tuned is the best that a search finds; give --tune N, the trials of each search")
@@ -194,7 +194,7 @@ def read_trace(path: str) -> Trace:
         try:
             from_step(step)
         except ScheduleError as e:
-            raise shown(e, text, path, place) from e
+            raise with_place(e, text, path, place) from e
     primitives.check(trace)
     return trace
 

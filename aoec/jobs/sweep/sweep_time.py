@@ -84,13 +84,13 @@ class Cell:
     def rows(self, c: Contender) -> Iterator[tuple[Row, Made | None]]:
         """Each row of a schedule, in the order of its grid, with what it is made of where it was timed."""
         try:
-            made = None if c.searched else self.emitted(c)
+            made = None if c.is_searched else self.emit(c)
         except AoecError as e:
-            yield from ((row | refused(e), None) for row in c.settings())
+            yield from ((row | refused_row(e), None) for row in c.settings())
             return
         for start_at in range(0, c.grid.size, SLAB):
             columns = c.grid.rows(start_at, start_at + SLAB)
-            yield from self.given(c, *made, columns) if made else self.found(c, columns)
+            yield from self.filled_rows(c, *made, columns) if made else self.searched_rows(c, columns)
 
     def bound_us(self, values: Values) -> float | None:
         """The time that no schedule of the func beats, launch included; None where the func is scheduled already."""
@@ -104,20 +104,20 @@ class Cell:
 
     # ------------------------------------------------------------ schedules that are given
 
-    def emitted(self, c: Contender) -> tuple[Program, Encoded]:
+    def emit(self, c: Contender) -> tuple[Program, Encoded]:
         """The program of a schedule with its holes, ready to be timed."""
         func = self.func if c.trace is None else normalise(primitives.apply(self.func, c.trace))
         program = normalise(emit(func, self.machine))
         return program, encode(program, self.machine)
 
-    def given(self, c: Contender, program: Program, encoded: Encoded, columns: Columns) -> Iterator[tuple[Row, Made | None]]:
+    def filled_rows(self, c: Contender, program: Program, encoded: Encoded, columns: Columns) -> Iterator[tuple[Row, Made | None]]:
         """Some rows of a program with holes; a value that is none of a hole's choices is illegal."""
         count = len(next(iter(columns.values()))) if columns else 1
         legal = np.ones(count, bool)
         for name, column in columns.items():
             legal &= np.isin(column, c.choices[name]) if c.choices[name] else True
         part = {name: column[legal] for name, column in columns.items()}
-        timed = iter(self.timed(program, encoded, part, int(legal.sum())))
+        timed = iter(self.time_rows(program, encoded, part, int(legal.sum())))
         for (row, values), yes in zip(settings(columns, count), legal):
             facts = next(timed) if yes else {"status": ILLEGAL, "reason": no_choice(c, values)}
             yield self.row(row, facts, values, Made(c.trace, program, values))
@@ -129,7 +129,7 @@ class Cell:
         facts["bound_us"] = self.bound_us({name: v for name, v in values.items() if name in self.holes})
         return row | facts, made
 
-    def timed(self, program: Program, encoded: Encoded, columns: Columns, count: int) -> Iterator[Row]:
+    def time_rows(self, program: Program, encoded: Encoded, columns: Columns, count: int) -> Iterator[Row]:
         """What is found of some rows of hole values."""
         if not count:
             return
@@ -145,26 +145,26 @@ class Cell:
 
     # ------------------------------------------------------------ schedules that are searched
 
-    def found(self, c: Contender, columns: Columns) -> Iterator[tuple[Row, Made | None]]:
+    def searched_rows(self, c: Contender, columns: Columns) -> Iterator[tuple[Row, Made | None]]:
         """Some rows of what a search fills."""
         count = len(next(iter(columns.values()))) if columns else 1
         for row, values in settings(columns, count):
-            if interrupt.asked():
+            if interrupt.is_asked():
                 return
             try:
-                p, outcome = self.searched(c, values)
+                p, outcome = self.search(c, values)
             except AoecError as e:
-                yield row | refused(e), None
+                yield row | refused_row(e), None
                 continue
-            if interrupt.asked():  # what an unfinished search has is no row
+            if interrupt.is_asked():  # what an unfinished search has is no row
                 return
             grid, chosen = outcome.best if c.trace or c.name == "tuned" else outcome.default
             sketch, picked = p.sketches[grid], dict(zip(p.space.grids[grid].names, chosen))
-            facts = next(self.timed(sketch.program, sketch.encoded, {name: np.array([v]) for name, v in picked.items()}, 1))
+            facts = next(self.time_rows(sketch.program, sketch.encoded, {name: np.array([v]) for name, v in picked.items()}, 1))
             facts["found"] = " ".join(f"{n}={v}" for n, v in picked.items())
             yield self.row(row, facts, values, Made(sketch.trace, sketch.program, picked))
 
-    def searched(self, c: Contender, values: Values) -> tuple[Problem, Outcome]:
+    def search(self, c: Contender, values: Values) -> tuple[Problem, Outcome]:
         """The best that a search makes of a schedule with these holes filled; of the default, what it begins with."""
         at = (c.trace, tuple(values.items()))
         if at not in self.searches:
@@ -177,7 +177,7 @@ class Cell:
         if c.name == "default" and c.trace is None:
             return p, first
         limits = ("trials", float(self.how.trials))
-        return p, search(p, first, self.how.strategy, limits, self.how.seed, lambda result: interrupt.asked())
+        return p, search(p, first, self.how.strategy, limits, self.how.seed, lambda result: interrupt.is_asked())
 
 
 def settings(columns: Columns, count: int) -> Iterator[tuple[Row, Values]]:
@@ -188,7 +188,7 @@ def settings(columns: Columns, count: int) -> Iterator[tuple[Row, Values]]:
         yield {f"?{name}": v for name, v in values.items()}, values
 
 
-def refused(error: AoecError) -> Row:
+def refused_row(error: AoecError) -> Row:
     """A row whose schedule cannot be had: it breaks a rule, or asks for what aoec does not do."""
     return {"status": FAILED if isinstance(error, UnsupportedError) else ILLEGAL, "reason": getattr(error, "message", "") or str(error)}
 

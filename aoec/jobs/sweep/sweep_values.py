@@ -85,10 +85,10 @@ class Values:
             return Finding(Status.TIMED.value, f"skipped: {points:,} points of loops, and at most {most:,} are checked")
         at = key(program), machine.hash
         if at not in self.seen:
-            self.seen[at] = self.found(program, machine)
+            self.seen[at] = self.find(program, machine)
         return self.seen[at]
 
-    def found(self, program: Program, machine: Machine) -> Finding:
+    def find(self, program: Program, machine: Machine) -> Finding:
         """What is found: a program that breaks a rule of the machine is not run."""
         try:
             check(program, machine)
@@ -116,7 +116,8 @@ class Values:
         out: list[str] = []
         for name, x in wanted.items():
             logical = to_logical(to_physical(x, tensors[name]), tensors[name])
-            out += differences(self.func.name, tensors[name], results[name], logical, allowed(self.func, x, tensors[name]), "whole numbers")
+            limit = allowed_difference(self.func, x, tensors[name])
+            out += differences(self.func.name, tensors[name], results[name], logical, limit, "whole numbers")
         return out
 
 
@@ -150,7 +151,7 @@ def whole_numbers(func: Func) -> dict[str, np.ndarray]:
     return {b.name: random.integers(-2 if b.dtype in REALS else 0, 3, tensor(b).shape).astype(NUMPY[b.dtype]) for b in func.inputs}
 
 
-def allowed(func: Func, wanted: np.ndarray, t: Tensor) -> np.ndarray:
+def allowed_difference(func: Func, wanted: np.ndarray, t: Tensor) -> np.ndarray:
     """How much each element may differ: nothing where whole numbers stay whole; else what rounding once a block gives, as
     jobs/verify/verify.py says of nodes."""
     size = np.nan_to_num(np.abs(finite(wanted, t.dtype)))

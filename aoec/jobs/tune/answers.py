@@ -53,12 +53,12 @@ class Answers:
         `timed`: how many candidates it times. BankError where it cannot be noted."""
         if self._notes is None and not self._told:
             return work()
-        asked = hashed(question)
+        asked = hash_question(question)
         if (known := self._next(asked.hex(), shape)) is not None:
             return known
         found = work()
         if self._notes is not None:
-            batch = Batch(asked.hex(), timed, self.seconds, packed(found))
+            batch = Batch(asked.hex(), timed, self.seconds, pack(found))
             self._notes.note(self._at, batch)
             self._at, self._bytes = self._at + 1, self._bytes + len(batch.answer)
             if self._bytes > LIMIT_BYTES:
@@ -76,7 +76,7 @@ class Answers:
         if not self._told:
             return None
         batch = self._told.popleft()
-        found = unpacked(batch.answer, shape) if batch.question == asked else None
+        found = unpack(batch.answer, shape) if batch.question == asked else None
         self._since = self._clock()
         if found is None:
             self._told.clear()
@@ -86,7 +86,7 @@ class Answers:
         return found
 
 
-def hashed(question: Sequence[bytes]) -> bytes:
+def hash_question(question: Sequence[bytes]) -> bytes:
     """16 bytes that name a question; parts are told apart by their lengths."""
     h = blake2b(digest_size=16)
     for part in question:
@@ -95,12 +95,12 @@ def hashed(question: Sequence[bytes]) -> bytes:
     return h.digest()
 
 
-def packed(found: np.ndarray) -> bytes:
+def pack(found: np.ndarray) -> bytes:
     """An array of int64 as compressed bytes."""
     return zlib.compress(np.ascontiguousarray(found, "<i8").tobytes(), 1)
 
 
-def unpacked(data: bytes, shape: tuple[int, ...]) -> np.ndarray | None:
+def unpack(data: bytes, shape: tuple[int, ...]) -> np.ndarray | None:
     """The array of a shape that was packed; None where the bytes, which may come from anybody, are none. None is larger than its shape."""
     size = 8 * int(np.prod(shape))
     try:

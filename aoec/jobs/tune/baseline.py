@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from aoec.jobs.choose.slices import asked_us
 from aoec.jobs.compile.compiled_model import Choice, Made
-from aoec.jobs.compile.lines import whole
+from aoec.jobs.compile.lines import model_lines
 from aoec.jobs.tune.made import realise
 from aoec.target.machine import Machine
 
@@ -14,12 +14,12 @@ def baseline(plain: Made, laid_out: Made, banked: Made | None, machine: Machine,
     """The fastest of the forms that a build with the bank as it was could take: the model in plain layouts, `laid_out` in others that pay
     now (itself where none do), and that in the slices of the bank's plan, `banked`, where it has one."""
     forms = [plain]
-    if laid_out is plain or known(laid_out):
+    if laid_out is plain or is_known(laid_out):
         forms += [laid_out, *([banked] if banked else [])]
     return min((as_it_was(m, machine) for m in forms), key=lambda m: asked_us(m.lines.tuned, metric))
 
 
-def known(made: Made) -> bool:
+def is_known(made: Made) -> bool:
     """Whether the bank knew every group of a model when the run began, with a gain or without: only then a build takes its layouts."""
     return all(c.solved.held is not None for c in made.choices)
 
@@ -30,7 +30,7 @@ def as_it_was(made: Made, machine: Machine) -> Made:
     choices = [before(c, machine) for c in made.choices]
     if all(new is old for new, old in zip(choices, made.choices)):
         return made
-    return replace(made, choices=choices, lines=whole(made.model, choices, machine))
+    return replace(made, choices=choices, lines=model_lines(made.model, choices, machine))
 
 
 def before(c: Choice, machine: Machine) -> Choice:

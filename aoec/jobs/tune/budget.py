@@ -104,7 +104,7 @@ class Spent:
     bounded: int = 0
     limits: Limits | None = None
 
-    def ended(self, trials: int, asked: int = 0) -> Spent:
+    def spent_at_end(self, trials: int, asked: int = 0) -> Spent:
         """The same of a search that has ended after so many trials."""
         known = self.limits
         return self if known is None else replace(self, trials=trials, limits=replace(

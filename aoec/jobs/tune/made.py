@@ -17,7 +17,7 @@ from aoec.ir.schedule import Trace
 from aoec.ir.text.flat import flat, noun
 from aoec.ir.text.parse import parse_trace
 from aoec.ir.text.show import show
-from aoec.jobs.known import known, memo
+from aoec.jobs.known import memo, recall
 from aoec.jobs.states import state_text
 from aoec.jobs.tune.trust import MACHINES, Trust, of_programs
 from aoec.lowering.emit.emit import emit
@@ -39,36 +39,36 @@ class Schedule:
 
 def realise(func: Func, trace: str, machine: Machine, state: State) -> Schedule:
     """The program of a trace (its text) and its measure; AoecError where the trace does not fit the func any more."""
-    made, program = emitted(func, trace, machine)
+    made, program = emit_trace(func, trace, machine)
     return Schedule(made, program, measure_trace(func, trace, machine, state))
 
 
 @lru_cache(maxsize=1024)
-def emitted(func: Func, trace: str, machine: Machine) -> tuple[Trace, Program]:
+def emit_trace(func: Func, trace: str, machine: Machine) -> tuple[Trace, Program]:
     """The trace that a text says, and its program."""
     def make() -> tuple[Trace, Program]:
         parsed = parse_trace(trace)
         return parsed, normalise(emit(primitives.apply(func, parsed), machine))
 
     at = ("program", *_parts(func, machine), trace)
-    return known(at, make, lambda made: [flat(m) for m in made], lambda kept: (noun(kept[0]), noun(kept[1])))
+    return recall(at, make, lambda made: [flat(m) for m in made], lambda kept: (noun(kept[0]), noun(kept[1])))
 
 
 @lru_cache(maxsize=1024)
 def measure_trace(func: Func, trace: str, machine: Machine, state: State) -> Measure:
     """The measure of a trace's program from a memory state."""
     at = ("measure", *_parts(func, machine), trace, state_text(state))
-    return known(at, lambda: measure(emitted(func, trace, machine)[1], machine, state),
+    return recall(at, lambda: measure(emit_trace(func, trace, machine)[1], machine, state),
                  lambda m: {f.name: getattr(m, f.name) for f in fields(m) if f.name not in REMADE}, lambda kept: Measure(**kept))
 
 
-def trusted(func: Func, default: Schedule, best: Schedule, machine: Machine, state: State, found: Trust | None) -> Trust:
+def trust_of(func: Func, default: Schedule, best: Schedule, machine: Machine, state: State, found: Trust | None) -> Trust:
     """How far the better of two schedules holds: as the search `found`, which is kept, else looked up, else timed now."""
     at = ("trust", *_parts(func, machine), state_text(state), show(default.trace), show(best.trace), str(MACHINES))
     if found is not None:
         memo().put([found.default, found.best], *at)
         return found
-    return known(at, lambda: of_programs(default.program, best.program, machine, state), lambda t: [t.default, t.best], _trust)
+    return recall(at, lambda: of_programs(default.program, best.program, machine, state), lambda t: [t.default, t.best], _trust)
 
 
 def _trust(kept: list[list[int]]) -> Trust:

@@ -48,7 +48,7 @@ class Order:
         """The order with the time by which its searches are to end."""
         return replace(self, deadline=deadline)
 
-    def reached(self, ticks: int, default_ticks: int, bound_ticks: int) -> bool:
+    def is_reached(self, ticks: int, default_ticks: int, bound_ticks: int) -> bool:
         """Whether a schedule is good enough."""
         asked = dict(self.until)
         return "gain" in asked and 100 * (default_ticks - ticks) >= asked["gain"] * default_ticks or \
@@ -93,7 +93,7 @@ class Solved:
     def before(self) -> Record | None:
         """The bank's best when the run began; None where it had none that is faster than the default (a search that found nothing is
         remembered with its effort, and is no hit)."""
-        return gained(self.held)
+        return gaining(self.held)
 
     @property
     def outcome(self) -> Outcome:
@@ -114,7 +114,7 @@ def search_of(key: Key) -> str:
     return f"{key.func_key} {key.state}"
 
 
-def gained(record: Record | None) -> Record | None:
+def gaining(record: Record | None) -> Record | None:
     """A bank's record that is faster than the default; None of any other."""
     return record if record is not None and record.gained else None
 
@@ -126,5 +126,5 @@ def budget_trials(order: Order) -> int:
 
 def suffices(record: Record, order: Order) -> bool:
     """Whether what a bank has makes a search needless: it is proved, took the effort that is asked for, or reaches what is to be."""
-    return bool(record.proof) or record.searched >= budget_trials(order) or order.reached(
+    return bool(record.proof) or record.searched >= budget_trials(order) or order.is_reached(
         record.ticks, record.default_ticks, record.bound_ticks)

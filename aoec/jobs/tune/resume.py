@@ -21,7 +21,7 @@ from aoec.base.text import plural
 from aoec.jobs.tune.answers import Answers
 from aoec.jobs.tune.budget import Limits, as_dict, parse_spent, words
 from aoec.jobs.tune.order import Order, Solved, search_of
-from aoec.jobs.tune.story import recalled
+from aoec.jobs.tune.story import recall_story
 from aoec.jobs.tune.trust import Trust
 
 
@@ -133,7 +133,7 @@ class Unfinished:
         """Nothing; what the searches of these tasks had is known."""
         self.searched |= {search_of(k): s.spent.limits for k, s in solved.items() if self.order.tune and not s.found}
 
-    def failed(self, key: Key) -> None:
+    def fail(self, key: Key) -> None:
         """Nothing is noted of a task's search any more: there is no schedule."""
         if self._on:
             self.bank.journal.forget(search_name(key, self.order))
@@ -181,7 +181,7 @@ def solved_of(text: str) -> Solved | None:
         trust = Trust(*(tuple(map(int, ticks)) for ticks in said["trust"])) if said["trust"] else None
         best = parse_record(said["best"])
         return Solved(parse_record(said["default"]), best, False, parse_spent(said["spent"]), trust, counts(said["candidates"]),
-                      parse_record(said["held"]) if said["held"] else None, story=recalled(best))
+                      parse_record(said["held"]) if said["held"] else None, story=recall_story(best))
     except (BankError, ValueError, TypeError, LookupError, RecursionError):
         return None
 

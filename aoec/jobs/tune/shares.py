@@ -50,6 +50,6 @@ class JobTime:
         """When a part of the time that is left now is over."""
         return None if self.deadline is None else self._clock() + part * max(0.0, self.deadline - self._clock())
 
-    def left(self, deadline: float | None) -> float | None:
+    def seconds_left(self, deadline: float | None) -> float | None:
         """Seconds up to then, at least 0."""
         return None if deadline is None else max(0.0, deadline - self._clock())

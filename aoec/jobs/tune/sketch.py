@@ -27,7 +27,7 @@ class Sketch:
     encoded: Encoded
     number: int
 
-    def asked(self, columns: Rows) -> list[bytes]:
+    def question(self, columns: Rows) -> list[bytes]:
         """What names rows of this sketch in a question: its text, and each hole with its values."""
         return [self.text, *[part for name, values in columns.items() for part in (name.encode(), values.tobytes())]]
 

@@ -29,9 +29,9 @@ from aoec.jobs.tune.order import Order, SoFar, Solved, budget_trials, keys, sear
 from aoec.jobs.tune.resume import Search, Unfinished
 from aoec.jobs.tune.shares import NO_TIME, Share, shares
 from aoec.jobs.tune.starts import candidates
-from aoec.jobs.tune.story import kept, story_of
+from aoec.jobs.tune.story import keep_story, story_of
 from aoec.jobs.tune.tuning import Outcome, Problem, bound_in, problem, search, start
-from aoec.jobs.tune.weigh import weighed
+from aoec.jobs.tune.weigh import weigh
 from aoec.jobs.verify.legal import schedule_legal
 from aoec.search.strategies.run import Result
 from aoec.simulate.timing.time import Measure
@@ -93,9 +93,9 @@ def solve(tasks: Iterable[Task], machine: Machine, target: str, bank: Bank, orde
         key = keys(task, machine, order.robust)[1]
         if isinstance(solved, str):
             reasons[key] = solved
-            job.failed(key)
+            job.fail(key)
             if course:
-                course.failed(key, solved)
+                course.fail(key, solved)
             continue
         out[key] = replace(with_held(solved, held), held=held.get(key))
         job.keep(out[key], held.get(key))
@@ -190,12 +190,12 @@ def work(missing: dict[Key, Task], weights: Mapping[Key, float], machine: Machin
         heavy = sorted(missing, key=lambda key: -weights[key])
         todo = [Todo(missing[key], job.search(key), share) for key, share in
                 zip(heavy, shares([weights[key] for key in heavy], jobs, order.deadline))]
-    with interrupt.noted():
+    with interrupt.note_interrupts():
         if jobs > 1:
             yield from in_processes(jobs, todo, target, order, hear)
             return
         for one in todo:
-            if interrupt.asked():
+            if interrupt.is_asked():
                 return
             yield one.task, attempt(one.task, machine, order, one.noted, hear, one.budget)
 
@@ -228,7 +228,7 @@ def in_processes(jobs: int, todo: Sequence[Todo], target: str, order: Order, hea
     pool = ProcessPoolExecutor(jobs, context, begin_worker, (words, share))
     running: dict[Future[Solved | str | None], Task] = {}
     try:
-        with interrupt.deferred(), few_threads(share):
+        with interrupt.defer_interrupts(), few_threads(share):
             running |= {pool.submit(attempt_on, one, target, order): one.task for one in todo}
         while running:
             ended = wait(running, POLL_S, FIRST_COMPLETED).done
@@ -238,7 +238,7 @@ def in_processes(jobs: int, todo: Sequence[Todo], target: str, order: Order, hea
                 task, solved = running.pop(future), future.result()
                 if solved is not None:
                     yield task, solved
-            if interrupt.asked():
+            if interrupt.is_asked():
                 running = {f: t for f, t in running.items() if not f.cancel()}
                 interrupt.pass_on()
     except BrokenProcessPool:
@@ -259,7 +259,7 @@ def begin_worker(words: SimpleQueue[tuple[Key, SoFar | None]], share: int) -> No
 
 def attempt_on(one: Todo, target: str, order: Order) -> Solved | str | None:
     """`attempt` in a worker process; None where the user has asked to stop before it began."""
-    return None if interrupt.asked() else attempt(one.task, load(target), order, one.noted, say, one.budget)
+    return None if interrupt.is_asked() else attempt(one.task, load(target), order, one.noted, say, one.budget)
 
 
 def say(key: Key, so_far: SoFar | None) -> None:
@@ -287,7 +287,7 @@ def attempt(task: Task, machine: Machine, order: Order, noted: Search | None = N
         if noted and noted.again:  # what is noted may have been changed by anybody
             return attempt(task, machine, order, replace(noted, again=False), hear, budget)
         return said
-    stopped = interrupt.asked()
+    stopped = interrupt.is_asked()
     if noted and noted.again and not (p.takes(first.default, first.default_ticks) and p.takes(found.best, found.ticks)):
         return attempt(task, machine, order, replace(noted, again=False), hear, budget)
     common = dict(label=task.label, default_ticks=first.default_ticks, bound_ticks=first.bound_ticks, tool="aoec " + version("aoec"),
@@ -298,7 +298,7 @@ def attempt(task: Task, machine: Machine, order: Order, noted: Search | None = N
     effort = budget_trials(order) if was_searched and whole else 0  # of a proof, which has no trials
     best = Record(key=best_key, trace=best_trace, ticks=found.ticks, trials=found.trials, searched=max(found.trials, effort),
                   seed=order.seed, search=order.strategy if was_searched else "default", proof=found.proof, **common)  # type: ignore[arg-type]
-    story = kept(story_of(p, found), best) if was_searched else None
+    story = keep_story(story_of(p, found), best) if was_searched else None
     ended = {status.value: n for status, n in p.ledger.counts().items()}
     spent = replace(found.spent, candidates={phase.value: n for phase, n in p.ledger.by_phase().items()})
     return Solved(default, best, False, spent, found.trust, ended, story=story, stopped=stopped and order.tune)
@@ -322,8 +322,8 @@ def search_problem(p: Problem, order: Order, known: Sequence[str], tell: Callabl
             told_at = now
             part = p.answers.seconds / seconds if seconds is not None else result.trials / max(1, most or 1)
             tell(SoFar(result.trials, p.answers.seconds, fastest, first.default_ticks, first.bound_ticks, min(1.0, part)))
-        return interrupt.asked() or order.reached(fastest, first.default_ticks, first.bound_ticks)
+        return interrupt.is_asked() or order.is_reached(fastest, first.default_ticks, first.bound_ticks)
 
-    found = weighed(p, search(p, first, order.strategy, budget, order.seed, watch, candidates(p, known)), order.robust)
+    found = weigh(p, search(p, first, order.strategy, budget, order.seed, watch, candidates(p, known)), order.robust)
     give_back()  # tables of other sizes come next
     return first, found

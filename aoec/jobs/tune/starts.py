@@ -32,13 +32,13 @@ def starts(plan: Sequence[Task], machine: Machine, bank: Bank, order: Order) -> 
 
     Nothing that a run of the same job may have kept itself is among it: so it ends as it would have where it is broken off and goes on.
     """
-    wanted = {t.func_key: t for t in unanswered(plan, machine, bank, order)}
+    wanted = {t.func_key: t for t in tasks_to_search(plan, machine, bank, order)}
     if not wanted:
         return {}, ""
     texts = {k: show(replace(t.func, name="f")) for k, t in wanted.items()}
     old: dict[str, list[Record]] = {}
     for r in usable(bank.of_funcs(wanted), machine):
-        if imported(r) or stale(r.key.machine_hash, r.key.model_version, machine):
+        if is_imported(r) or stale(r.key.machine_hash, r.key.model_version, machine):
             old.setdefault(r.key.func_key, []).append(r)
     planned = {t.func_key for t in plan}
     near: dict[str, list[Record]] = {}
@@ -50,11 +50,11 @@ def starts(plan: Sequence[Task], machine: Machine, bank: Bank, order: Order) -> 
         alike = sorted(near.get(family(text), ()), key=lambda r: (distance(text, r.func), r.key))
         if traces := first([*sorted(old.get(k, ()), key=lambda r: r.ticks), *alike]):
             found[k] = traces
-    vendors = sum(all(map(imported, some)) for some in old.values())
+    vendors = sum(all(map(is_imported, some)) for some in old.values())
     return found, describe_starts(len(old) - vendors, vendors, len(found.keys() - old.keys()))
 
 
-def unanswered(plan: Sequence[Task], machine: Machine, bank: Bank, order: Order) -> list[Task]:
+def tasks_to_search(plan: Sequence[Task], machine: Machine, bank: Bank, order: Order) -> list[Task]:
     """The tasks of which the bank does not say enough for no search to be made."""
     asked = {keys(t, machine, order.robust)[1]: t for t in plan}
     held = {} if order.repeat else bank.claims(asked)
@@ -64,10 +64,10 @@ def unanswered(plan: Sequence[Task], machine: Machine, bank: Bank, order: Order)
 def usable(records: Iterable[Record], machine: Machine) -> list[Record]:
     """Those that a search may learn from: better than their default in a model of the same chip, whatever its file said; all of CANN's."""
     here = (machine.name, "modelled")
-    return [r for r in records if (r.key.target, r.key.kind) == here and (r.gained and not r.key.state.endswith(DEFAULT) or imported(r))]
+    return [r for r in records if (r.key.target, r.key.kind) == here and (r.gained and not r.key.state.endswith(DEFAULT) or is_imported(r))]
 
 
-def imported(record: Record) -> bool:
+def is_imported(record: Record) -> bool:
     """Whether a bank of CANN said it (cann_import.py): no run of a job keeps any such."""
     return record.key.state.endswith(IMPORTED)
 

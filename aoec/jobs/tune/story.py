@@ -43,13 +43,13 @@ def story_of(p: Problem, found: Outcome) -> Story:
     return Story((*known, *end), leaders, found.trials, p.space.size, len(p.sketches))
 
 
-def kept(story: Story, best: Record) -> Story:
+def keep_story(story: Story, best: Record) -> Story:
     """The story, which later runs of this user that find its schedule in the bank know too."""
     memo().put(asdict(story), *_at(best))
     return story
 
 
-def recalled(best: Record) -> Story | None:
+def recall_story(best: Record) -> Story | None:
     """The story of the search that found a record; None where another user's did, or it is forgotten."""
     said = memo().get(*_at(best))
     try:

@@ -41,7 +41,7 @@ class Trust:
         return max(b / d for d, b in zip(self.default, self.best))
 
     @property
-    def confirmed(self) -> bool:
+    def is_confirmed(self) -> bool:
         return self.faster >= CONFIRMS * len(self.default)
 
 
@@ -51,7 +51,7 @@ def together(trusts: Sequence[Trust]) -> Trust:
 
 
 @lru_cache(maxsize=8)
-def seeded(machine: Machine) -> tuple[Machine, ...]:
+def seeded_machines(machine: Machine) -> tuple[Machine, ...]:
     """The machines that a result is held against: seeds 0, 1, 2 ..."""
     return tuple(varied(machine, seed) for seed in range(MACHINES))
 
@@ -63,7 +63,7 @@ def of_programs(default: Program, best: Program, machine: Machine, state: State)
 
 def ticks_on(encoded: Encoded, machine: Machine, rows: Mapping[str, np.ndarray], state: State) -> np.ndarray:
     """Ticks [seeded machine, row], NEVER where a row cannot run."""
-    found = times_on(encoded, seeded(machine), rows, state)
+    found = times_on(encoded, seeded_machines(machine), rows, state)
     return np.array([np.where(times.status == 0, times.total_ticks, NEVER) for times in found])
 
 

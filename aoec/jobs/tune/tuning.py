@@ -93,12 +93,12 @@ class Problem:
         """Nothing; candidates of a sketch are timed, or given up at their limit."""
         most = np.array([limits[c] for c in candidates], np.int64)
 
-        def timed() -> np.ndarray:
+        def time_candidates() -> np.ndarray:
             times = time_rows(self.sketches[grid].encoded, columns, self.state, most)
             return np.stack([times.total_ticks, times.status])
 
-        question = [b"times", *self.sketches[grid].asked(columns), most.tobytes()]
-        all_ticks, codes = self.answers.ask(question, len(candidates), (2, len(candidates)), timed)
+        question = [b"times", *self.sketches[grid].question(columns), most.tobytes()]
+        all_ticks, codes = self.answers.ask(question, len(candidates), (2, len(candidates)), time_candidates)
         self.ledger.note(grid, columns, all_ticks, codes, [c for c in candidates if c in self.given_up])
         for c, ticks, status in zip(candidates, all_ticks.tolist(), codes.tolist()):
             if status == ABANDONED:
@@ -181,17 +181,17 @@ class Problem:
         """Ticks that no row beats, nor any with other slots; 0 where none are known, any such from `limit` on."""
         count = len(next(iter(columns.values()), (0,)))  # no holes: one row
 
-        def bounded() -> np.ndarray:
+        def bound_rows() -> np.ndarray:
             floors = floor_rows(self.sketches[grid].loose, columns, self.state, limit=limit)
             unknown = np.where(floors.status == VARIES, NEVER, 0)  # it varies whatever the slots
             return np.minimum(np.where(floors.status == 0, floors.total_ticks, unknown), limit)
 
-        return self.answers.ask([b"floors", *self.sketches[grid].asked(columns), str(limit).encode()], 0, (count,), bounded)
+        return self.answers.ask([b"floors", *self.sketches[grid].question(columns), str(limit).encode()], 0, (count,), bound_rows)
 
     def parts(self, grid: int, columns: Rows, opened: Mapping[str, int | None], whole: bool, limit: int, known: np.ndarray) -> np.ndarray:
         """What no row goes below, as pipes are at work and beside, with any choices of holes `opened`: see Bounds.parts."""
         encoded, count = self.sketches[grid].loose, len(next(iter(columns.values()), (0,)))
-        question = [b"parts", *self.sketches[grid].asked(columns), f"{list(opened.items())} {whole} {limit}".encode(),
+        question = [b"parts", *self.sketches[grid].question(columns), f"{list(opened.items())} {whole} {limit}".encode(),
                     known.tobytes()]
         return self.answers.ask(question, 0, (2, count, len(encoded.program.streams) * len(PIPES)),
                                 lambda: floor_parts(encoded, columns, opened, whole, self.state, limit, known))
@@ -203,7 +203,7 @@ class Problem:
     def alone(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
         """Ticks that no row beats, nor any with fewer slots: by a walk of its first core, slots in nobody's way: see Bounds.alone."""
         count = len(next(iter(columns.values()), (0,)))
-        question = [b"alone", *self.sketches[grid].asked(columns), str(limit).encode()]
+        question = [b"alone", *self.sketches[grid].question(columns), str(limit).encode()]
         return self.answers.ask(question, 0, (count,), lambda: np.minimum(alone_rows(
             self.sketches[grid].loose, columns, self.state, limit).total_ticks, limit))
 
@@ -290,7 +290,7 @@ def hopeless(proof: Proof | None, ticks: int, most: Limits) -> bool:
         proof.foreseen(ticks) > most.after * (HOPE_LAST - (HOPE_LAST - 1) * min(1.0, proof.effort / most.after))
 
 
-def proved(p: Problem, first: Outcome, proof: Proof) -> Outcome:
+def outcome_of_proof(p: Problem, first: Outcome, proof: Proof) -> Outcome:
     """The outcome of a proof and no search, settled: where it is closed in its slots alone, since one less than fits may save two flag
     operations."""
     found = min((proof.ticks, proof.best), *p.leaders()[:1])
@@ -323,7 +323,7 @@ def search(p: Problem, first: Outcome, strategy: str, budget: Budget, seed: int,
     found = asked.search(first, strategy, seed, starts)
     p.known = frozenset()
     spent = Spent(0, {phase.value: n for phase, n in p.ledger.by_phase().items()}, sum(proof.bounded for proof in asked.proofs), asked.most)
-    return replace(found, spent=spent.ended(found.trials, asked.until.limits.asked))
+    return replace(found, spent=spent.spent_at_end(found.trials, asked.until.limits.asked))
 
 
 class Asked:
@@ -332,9 +332,9 @@ class Asked:
         self.p, self.watch, self.most, self.seconds = p, watch, most, seconds
         self.begun = p.answers.seconds
         self.proofs: list[Proof] = []
-        self.until = Until(self.left, most.asked)
+        self.until = Until(self.seconds_left, most.asked)
 
-    def left(self) -> float | None:
+    def seconds_left(self) -> float | None:
         """Seconds that are left, at least 0; None where time is no limit."""
         return None if self.seconds is None else max(0.0, self.seconds - (self.p.answers.seconds - self.begun))
 
@@ -348,27 +348,27 @@ class Asked:
     def search(self, first: Outcome, strategy: str, seed: int, starts: Sequence[Candidate]) -> Outcome:
         p, most, pool, floor, proof = self.p, self.most, self.p.pool(), 0, None
         if (size := (p.space if pool is None else pool).size) <= most.whole:
-            return self.whole(first, seed, pool, size)
+            return self.search_all(first, seed, pool, size)
         if strategy in ("proof", "portfolio"):
             ticks, begun = min([(first.default_ticks, first.default), *time_candidates(p, starts)], key=lambda f: f[0])
             if strategy == "proof":
                 p.ledger.phase = Phase.PROOF
                 self.proofs.append(prove(p.space.grids, p, begun, ticks, most.alone,
                                          lambda: self.until.ends() or self.watch(Result())))
-                return proved(p, first, self.proofs[-1])
+                return outcome_of_proof(p, first, self.proofs[-1])
             proof = self.beside((ticks, begun), most.before, HOPE_FIRST, Result())
             if proof.closed:
-                return proved(p, first, proof)
+                return outcome_of_proof(p, first, proof)
             floor = proof.floor
         strategist = make(strategy, p.space, seed, pool or p.filter(strategy), measure_us=MODELLED_US)
         known = list(dict.fromkeys((ticks, c) for ticks, c in [*p.leaders(), *time_candidates(p, starts)] if c != first.default))
         strategist.tell([c for _, c in known], [ticks for ticks, _ in known])
         outcome, result, stopped = self.run(first, strategist, floor)
         if strategy == "portfolio" and not (stopped or result.closed or hopeless(proof, outcome.ticks, most)):
-            return confirmed(p, outcome, self.beside((outcome.ticks, outcome.best), most.after, HOPE_LAST, result))
+            return confirm(p, outcome, self.beside((outcome.ticks, outcome.best), most.after, HOPE_LAST, result))
         return outcome
 
-    def whole(self, first: Outcome, seed: int, pool: Pool | None, size: int) -> Outcome:
+    def search_all(self, first: Outcome, seed: int, pool: Pool | None, size: int) -> Outcome:
         """The best of a space that is tried whole."""
         within = self.most.trials is None or size <= self.most.trials
         self.most = replace(self.most, trials=max(size, self.most.trials or 0) if within else self.most.trials)
@@ -383,7 +383,7 @@ class Asked:
         p.ledger.phase = phase
         for result in steps(strategist, p.cost, legal=p.legal, floor=first.bound_ticks, first=first.default,
                             clock=lambda: p.answers.seconds, budget_trials=self.most.trials if limited else None,
-                            budget_seconds=self.left() if limited else None):
+                            budget_seconds=self.seconds_left() if limited else None):
             if stopped := self.watch(result):
                 break
         assert result.best is not None and result.cost is not None
@@ -395,9 +395,9 @@ class Asked:
                        history=result.history), result, stopped
 
 
-def confirmed(p: Problem, found: Outcome, proof: Proof) -> Outcome:
+def confirm(p: Problem, found: Outcome, proof: Proof) -> Outcome:
     """What a search found with what a proof that began there adds: that it is optimal, what is, or how much it may be short of it."""
     if proof.closed:
-        last = proved(p, found, proof)
+        last = outcome_of_proof(p, found, proof)
         return replace(found, best=last.best, ticks=last.ticks, proof=last.proof, floor_ticks=last.floor_ticks)
     return replace(found, best=proof.best, ticks=proof.ticks, floor_ticks=min(max(found.floor_ticks, proof.floor), proof.ticks))

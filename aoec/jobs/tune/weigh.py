@@ -7,14 +7,14 @@ from heapq import nsmallest
 
 import numpy as np
 
-from aoec.jobs.tune.trust import CONFIRMS, Trust, seeded, ticks_on
+from aoec.jobs.tune.trust import CONFIRMS, Trust, seeded_machines, ticks_on
 from aoec.jobs.tune.tuning import Outcome, Problem
 from aoec.search.space.grid import NEVER, Candidate
 
 BEST = 10  # candidates that are timed again
 
 
-def weighed(p: Problem, found: Outcome, robust: bool) -> Outcome:
+def weigh(p: Problem, found: Outcome, robust: bool) -> Outcome:
     """A search's outcome with its trust, from its best ten candidates timed again; `robust`: of those that at least 90 % of the
     machines confirm, the one whose worst case is best, instead of the fastest; the default where none is confirmed."""
     if found.best == found.default:
@@ -41,7 +41,7 @@ def leaders(p: Problem, found: Outcome) -> list[Candidate]:
 
 def again(p: Problem, candidates: Sequence[Candidate]) -> np.ndarray:
     """Ticks [machine, candidate]; each sketch is timed once, with its candidates as rows."""
-    out = np.full((len(seeded(p.machine)), len(candidates)), NEVER, np.int64)
+    out = np.full((len(seeded_machines(p.machine)), len(candidates)), NEVER, np.int64)
     for grid, places, columns in p.space.slabs(candidates):
         out[:, places] = ticks_on(p.sketches[grid].encoded, p.machine, columns, p.state)
     return out

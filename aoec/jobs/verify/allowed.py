@@ -55,21 +55,21 @@ def tolerance(alone: Graph, data: Arrays, wanted: Arrays, t: Tensor) -> np.ndarr
     if first.op in SUMS and data[first.inputs[0]].dtype.kind not in "iu":  # sums of whole numbers are exact
         total = next(x for x in alone.tensors if x.name == first.outputs[0])
         rounded = SPACING.get(total.dtype, 0.0) * sizes(wanted[total.name], total.dtype) if total.name != t.name else 0.0
-        allowed = allowed + 2 * summed(first, alone) * ROUNDING * magnitude(first, data) + rounded
+        allowed = allowed + 2 * products_summed(first, alone) * ROUNDING * magnitude(first, data) + rounded
     if any(n.op not in EXACT and n.op not in SUMS for n in alone.nodes):
         made = {o for n in alone.nodes for o in n.outputs}
         rough = max(SPACING.get(x.dtype, 0.0) for x in alone.tensors if x.name in made) if t.dtype in REALS else u
         allowed = allowed + 8 * rough * len(alone.nodes) * (size + min(1.0, float(size.max(initial=0.0))))
     inexact = any(n.op not in EXACT for n in alone.nodes[:-1]) or any(n.op in (*ADDING, "attention") for n in alone.nodes)
     if t.dtype == "bf16" or inexact and t.dtype in REALS:
-        allowed = allowed + carried(alone, {**data, **wanted}, t)
+        allowed = allowed + carried_rounding(alone, {**data, **wanted}, t)
     if any(n.op in QUANTISING for n in alone.nodes):
         allowed = allowed + either_way(alone, {**data, **wanted}, t, lambda part, made: tolerance(part, data, wanted, made))
     own = sum(operations(n) for n in alone.nodes)
     return allowed + 8 * u * own * (size + float(size.max(initial=0.0))) if own else allowed
 
 
-def carried(alone: Graph, values: Arrays, t: Tensor) -> np.ndarray:
+def carried_rounding(alone: Graph, values: Arrays, t: Tensor) -> np.ndarray:
     """What roundings of values between nodes to bf16, and of sums in another order, may come to in a result; through operators that are
     not listed, nothing."""
     errors: dict[str, np.ndarray] = {}
@@ -87,7 +87,7 @@ def carried(alone: Graph, values: Arrays, t: Tensor) -> np.ndarray:
         elif n.op in ADDING:
             ((terms, off),) = of
             (error,) = run_node(n, [np.broadcast_to(off, terms.shape)])
-            error = error + 2 * summed(n, alone) * ROUNDING * magnitude(n, values) * (dtypes[n.inputs[0]] in REALS)
+            error = error + 2 * products_summed(n, alone) * ROUNDING * magnitude(n, values) * (dtypes[n.inputs[0]] in REALS)
         elif n.op == "attention" and dtypes[n.outputs[0]] == "fp32":
             error = attention_error(n, values)
         else:
@@ -141,7 +141,7 @@ def operations(node: OpNode) -> int:
     return sum(isinstance(e, (Binary, Call, Cast)) for v in values for e in walk(v)) + 1
 
 
-def summed(node: OpNode, graph: Graph) -> int:
+def products_summed(node: OpNode, graph: Graph) -> int:
     """How many products each sum of the node has."""
     shapes = [next(t.shape for t in graph.tensors if t.name == i) for i in node.inputs if i]
     if node.op in ("conv2d_packed", "matmul"):

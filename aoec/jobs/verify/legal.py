@@ -6,20 +6,20 @@ from aoec.ir.func.tir import Func
 from aoec.ir.program import Program
 from aoec.ir.text.show import show
 from aoec.jobs.choose.refusal import IllegalProgram
-from aoec.jobs.known import known
-from aoec.jobs.tune.made import emitted
+from aoec.jobs.known import recall
+from aoec.jobs.tune.made import emit_trace
 from aoec.target.legality.check import check
 from aoec.target.machine import Machine
 
 
 def legal(program: Program, machine: Machine) -> None:
     """Nothing where it is; else what `check` says."""
-    known(("check", show(program), machine.name, machine.hash), lambda: check(program, machine), lambda _: True, lambda _: None)
+    recall(("check", show(program), machine.name, machine.hash), lambda: check(program, machine), lambda _: True, lambda _: None)
 
 
 def schedule_legal(func: Func, trace: str, machine: Machine) -> None:
     """Nothing where the program of a schedule that aoec chose is legal; else IllegalProgram."""
     try:
-        legal(emitted(func, trace, machine)[1], machine)
+        legal(emit_trace(func, trace, machine)[1], machine)
     except AoecError as e:
         raise IllegalProgram(f"its program is not legal: {e}") from e

@@ -97,11 +97,11 @@ def normal(inputs: list[Tensor], weights: Arrays, random: np.random.Generator, l
 
 def few_rows(inputs: list[Tensor], weights: Arrays) -> bool:
     """Whether special rows would be most of a group's data."""
-    counts = [prod(t.shape[:-1]) for t in _computed(inputs, weights)]
+    counts = [prod(t.shape[:-1]) for t in _real_inputs(inputs, weights)]
     return bool(counts) and max(counts) < MANY
 
 
-def _computed(inputs: list[Tensor], weights: Arrays) -> list[Tensor]:
+def _real_inputs(inputs: list[Tensor], weights: Arrays) -> list[Tensor]:
     """The reals that a group computes with, which are no constants and no single numbers."""
     return [t for t in inputs if t.name not in weights and t.dtype in REALS and prod(t.shape) > 1]
 
@@ -110,7 +110,7 @@ def sow(alone: Graph, inputs: list[Tensor], weights: Arrays, data: dict[str, np.
     """Nothing; some rows of what a group computes with are special now, the same ones of all inputs that have as many: one of zeros; one of
     equal numbers; one with a NaN, where that stays in its row; and one of the ends of the range, where numbers stay where they are. What a
     quantiser makes of a quotient by 0 is not defined: where there is one, no row is special."""
-    given = [] if any(n.op in QUANTISING for n in alone.nodes) else _computed(inputs, weights)
+    given = [] if any(n.op in QUANTISING for n in alone.nodes) else _real_inputs(inputs, weights)
     counts = {t.name: prod(t.shape) // _length(alone, t) for t in given}
     most = max(counts.values(), default=0)
     families = {word(n).family for n in alone.nodes}

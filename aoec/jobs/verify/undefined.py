@@ -22,7 +22,7 @@ def within_casts(alone: Graph, data: Arrays, constants: Arrays) -> dict[str, np.
     return out
 
 
-def undefined(alone: Graph, values: Arrays, name: str) -> np.ndarray:
+def undefined_elements(alone: Graph, values: Arrays, name: str) -> np.ndarray:
     """Of each element of a group's tensor, whether it follows from a cast of a number that its result cannot hold."""
     dtypes = {t.name: t.dtype for t in alone.tensors}
     found: dict[str, np.ndarray] = {}

@@ -24,7 +24,7 @@ from aoec.ir.program import Program
 from aoec.jobs.run.execute import group_graph, run_model, run_program
 from aoec.jobs.verify.allowed import EXACT, SUMS, finite, tolerance
 from aoec.jobs.verify.sown import few_rows, integers, normal, read_axes, sow, zeros
-from aoec.jobs.verify.undefined import undefined, within_casts
+from aoec.jobs.verify.undefined import undefined_elements, within_casts
 from aoec.lowering.lower.lower import operands
 from aoec.ops.run import NUMPY, REALS, evaluate
 from aoec.ops.words.layout import stored_shape, to_logical, to_physical
@@ -78,7 +78,7 @@ def compare(alone: Graph, program: Program, bindings: tuple[tuple[str, str], ...
         if name not in results:
             out.append(f"group {alone.name}: its program does not write {name}")
             continue
-        anything = undefined(alone, {**data, **wanted}, name) | beyond(alone, wanted, name)
+        anything = undefined_elements(alone, {**data, **wanted}, name) | beyond(alone, wanted, name)
         within = np.where(anything, np.inf, allowed.get(name, np.zeros(tensors[name].shape)))
         said = differences(alone.name, tensors[name], results[name], wanted[name], within, "integers" if exact else "normal data")
         if said and (wide := kept_wide(alone)) != alone:
@@ -143,7 +143,7 @@ class Agreement:
     counted: bool = False
     mean_error: float = 0.0  # root mean square of a - b over that of b: a few steps of a quantiser hardly move it
 
-    def said(self, how: str) -> str:
+    def describe(self, how: str) -> str:
         """The agreement in words, and how it was found."""
         if self.counted:
             return f"differs in {self.rows - self.same_top1:,} of {self.rows:,} whole numbers from {self.reference} ({how})"
@@ -151,7 +151,7 @@ class Agreement:
 
     def differs(self, how: str) -> str:
         """The same of what is too far away."""
-        return self.said(how) if self.counted else self.said(how).replace("is within", "differs by", 1).replace(" of ", " from ", 1)
+        return self.describe(how) if self.counted else self.describe(how).replace("is within", "differs by", 1).replace(" of ", " from ", 1)
 
 
 def verify_model(artifact: Artifact, graph: Graph, weights: Arrays, feeds: Arrays, model_path: str = "") -> dict[str, Agreement]:

@@ -27,7 +27,7 @@ def read_func(text: str, source: str) -> Func:
         ranges = {lp.var: (0, lp.extent.value - 1) for lp in above if isinstance(lp.extent, Int) and lp.extent.value > 0}
         for read in _accesses(block):
             for axis, (index, extent) in enumerate(zip(read.indices, shapes.get(read.buffer, ()))):
-                found = _reached(normalise(index), ranges)
+                found = _value_range(normalise(index), ranges)
                 if found and isinstance(extent, Int) and not 0 <= found[0] <= found[1] < extent.value:
                     said = f"{show(index)} runs from {found[0]:,} to {found[1]:,}, and axis {axis} of {read.buffer} has {extent.value:,}"
                     raise _beyond(func, block, f"{show(read)}: {said}", text, source)
@@ -52,7 +52,7 @@ def _accesses(block: Block) -> Iterator[Read]:
             stack += children(e)
 
 
-def _reached(e: Expr, ranges: Mapping[str, Range]) -> Range | None:
+def _value_range(e: Expr, ranges: Mapping[str, Range]) -> Range | None:
     """The least and the greatest value of a sum in which each loop stands once; None for anything else."""
     terms = [(1, e)]
     low = high = 0

@@ -6,12 +6,12 @@ from dataclasses import replace
 from aoec.artifact.compiled import Artifact, Compiled
 from aoec.jobs.choose.plan import Task
 from aoec.jobs.compile.compiled_model import Choice, Lines, Made, Model
-from aoec.jobs.compile.lines import whole
+from aoec.jobs.compile.lines import model_lines
 from aoec.jobs.compile.steps.group_model import refuse_host
 from aoec.jobs.compile.steps.search_groups import Found, move_to_host
 from aoec.jobs.context import Context
 from aoec.jobs.stages.stage import Stage
-from aoec.jobs.tune.made import Schedule, realise, trusted
+from aoec.jobs.tune.made import Schedule, realise, trust_of
 from aoec.jobs.tune.order import Solved
 from aoec.jobs.tune.solve import total_ticks
 from aoec.jobs.tune.trust import Trust, of_programs
@@ -33,7 +33,7 @@ def assemble(found: Found, context: Context, before: Made | None = None) -> Made
         _, model = move_to_host(ready.plan, {c.task.group.name: c.solved for c in choices}, model, unsound, context.voice)
         if options.no_host:
             refuse_host(model.graph, unsound)
-    lines = whole(model, choices, machine)
+    lines = model_lines(model, choices, machine)
     artifact = replace(pack(model, choices, machine, lines), gear=ready.stage.gear)
     lines = lines if before is None else replace(lines, default=before.lines.default)
     return Made(ready.stage, model, choices, lines, artifact, before)
@@ -52,7 +52,7 @@ def choose_programs(plan: list[Task], solved: dict[str, Solved], machine: Machin
             if at not in made:
                 made[at] = realise(task.func, record.trace, machine, task.state)
             pair.append(made[at])
-        best = stage.replaced(task, pair[1], machine)
+        best = stage.with_program(task, pair[1], machine)
         if total_ticks(best.measure, machine) != records.best.ticks:  # edited: what was proved was proved of another
             records = replace(records, best=replace(records.best, proof=""))
         same = (task.func_key, task.state_text, id(best.program))
@@ -69,7 +69,7 @@ def trust_in(task: Task, records: Solved, default: Schedule, best: Schedule, mac
     if not emitted:
         return of_programs(default.program, best.program, machine, task.state)
     found = records.trust if total_ticks(best.measure, machine) == records.best.ticks else None
-    return trusted(task.func, default, best, machine, task.state, found)
+    return trust_of(task.func, default, best, machine, task.state, found)
 
 
 def pack(model: Model, choices: list[Choice], machine: Machine, lines: Lines) -> Artifact:

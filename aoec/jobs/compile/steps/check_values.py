@@ -128,7 +128,7 @@ def verify_whole(artifact: Artifact, stage: Stage, options: CompileOptions) -> t
     dtypes = {t.dtype for t in stage.graph.tensors}
     limit = max(TOLERANCE[d] for d in REALS if d in dtypes or d == "fp32")
     how = f"one seeded input, {stage.precision}"
-    lines = [f"values: {name} {a.said(how)}" for name, a in found.items()]
+    lines = [f"values: {name} {a.describe(how)}" for name, a in found.items()]
     far = [name for name, a in found.items() if not a.relative_error <= limit]
     if far and {n.op for n in stage.graph.nodes} & {*QUANTISING}:  # a number half way between two steps falls on either side of it
         own = verify_model(artifact, stage.graph, stage.weights, feeds)
@@ -155,5 +155,5 @@ def _hold_known(artifact: Artifact, stage: Stage, feeds: dict[str, np.ndarray], 
         return [], far
     own = verify_model(artifact, stage.graph, stage.weights, feeds)
     near = [name for name in known if own[name].relative_error <= limit]
-    return [f"values: {name} {own[name].said(how)}; onnxruntime differs by a known difference of {known[name][0]}, "
+    return [f"values: {name} {own[name].describe(how)}; onnxruntime differs by a known difference of {known[name][0]}, "
             f"{known[name][1].when} (docs/operators.md)" for name in near], [name for name in far if name not in near]

@@ -33,13 +33,13 @@ def choose_layouts(found: Found, made: Made, job: Job) -> Made:
                 return None
             other = replace(group_model(replace(stage, graph=graph, weights=weights), trial), stage=stage)
             embedded.hear(job.bank, other.plan, machine, how.robust)
-            if not options.tune and not formats.known(other.plan, machine, job.bank, tune):
+            if not options.tune and not formats.are_known(other.plan, machine, job.bank, tune):
                 return None
             return search_groups([other], job.another_run(how), trial)[0]
         except (BankError, UnsupportedError):  # nothing may be searched, or put on the host
             return None
 
-    changes, every, last = formats.formatted(wide(stage.graph, machine), found, find)
+    changes, every, last = formats.choose_formats(wide(stage.graph, machine), found, find)
     if not changes:
         return made
     job.voice.say(formats.sentence(changes, machine))

@@ -25,7 +25,7 @@ def choose_slices(made: Made, job: Job) -> Planned:
 
     def cut(regions: slices.Asked) -> Made | str:
         try:
-            graph = slices.asked(made.model.graph, regions)
+            graph = slices.cut_regions(made.model.graph, regions)
             ready = replace(group_model(replace(stage, graph=graph, weights=made.model.weights), trial), stage=stage)
             embedded.hear(job.bank, ready.plan, job.machine, order.robust)
             found = search_groups([ready], job.another_run(order), job.trial())[0]
@@ -37,7 +37,7 @@ def choose_slices(made: Made, job: Job) -> Planned:
         return Planned(made)
     name, deadline = f"slices {stage.gear}".strip(), job.clock.until(LOOKING)
     had = order.counts.get(name)
-    until = Until(lambda: job.clock.left(deadline), had.asked if had else 0)
+    until = Until(lambda: job.clock.seconds_left(deadline), had.asked if had else 0)
     found = plan_slices(made, job, cut, until)
     if plan.plan == "search":
         job.runs[0].searched[name] = until.limits

@@ -49,12 +49,12 @@ def closing_table(made: Made, machine: Machine, options: CompileOptions, seconds
         times = Times(c.solved.default.ticks * us, ticks * us, min(c.solved.best.bound_ticks, ticks) * us)
         bound_us += often[c.task.group.name] * (times.bound_us or 0.0)
         spent[at] = c.solved.spent
-        new = Row(c.task.group.name, c.task.label, times, 0, c.best.measure.bound_by, c.task.group.kind, c.solved.best.proof, held(c.trust),
-                  c.solved.candidates, as_dict(c.solved.spent) if c.solved.candidates else {})
+        new = Row(c.task.group.name, c.task.label, times, 0, c.best.measure.bound_by, c.task.group.kind, c.solved.best.proof,
+                  held_of(c.trust), c.solved.candidates, as_dict(c.solved.spent) if c.solved.candidates else {})
         row = rows.get(at, new)
         rows[at] = replace(row, count=row.count + shown[c.task.group.name])
     off_core, ops = host_times(model.graph), {n.name: n.op for n in model.graph.nodes}
-    bound_us += rounds.weighted(off_core, model.graph)
+    bound_us += rounds.weighted_sum(off_core, model.graph)
     for g in model.graph.groups:
         if g.kind in ("view", "host"):
             times = Times(*[off_core[g.name]] * 3) if g.kind == "host" else Times()
@@ -92,7 +92,7 @@ def chain_bound_us(made: Made, machine: Machine) -> float:
             known[at] = bound_in(c.task.func, machine, c.task.state)
         cycles = known[at].queued_cycles if place else known[at].cycles
         us += often[c.task.group.name] * cycles / machine.clock_mhz
-    return us + rounds.weighted(host_times(graph), graph)
+    return us + rounds.weighted_sum(host_times(graph), graph)
 
 
 def looked_at(spent: Iterable[Spent]) -> dict[str, Any]:
@@ -108,12 +108,12 @@ def count_words(words: Sequence[str]) -> str:
     return ", ".join(f"{word} x{n}" if n > 1 else word for word, n in Counter(words).items())
 
 
-def held(trust: Trust | None) -> Held | None:
+def held_of(trust: Trust | None) -> Held | None:
     """What a table says of a trust."""
-    return Held(len(trust.default), trust.faster, trust.worst, trust.confirmed) if trust else None
+    return Held(len(trust.default), trust.faster, trust.worst, trust.is_confirmed) if trust else None
 
 
 def whole_trust(choices: list[Choice]) -> Held | None:
     """The groups' sum on the seeded machines; groups that keep their default take the same on both sides."""
     trusts = [c.trust for c in choices if c.trust]
-    return held(together(trusts)) if trusts else None
+    return held_of(together(trusts)) if trusts else None

@@ -6,8 +6,8 @@ from aoec.base.text import plural
 from aoec.ir.func.tir import Func
 from aoec.ir.graph.graph import Graph
 from aoec.jobs.choose import halves, slices
-from aoec.jobs.choose.attention import apart
-from aoec.jobs.choose.plan import placed, tasks
+from aoec.jobs.choose.attention import fuse_exceptions
+from aoec.jobs.choose.plan import place_groups, tasks
 from aoec.jobs.choose.wide_sums import wide
 from aoec.jobs.compile import models
 from aoec.jobs.compile.compiled_model import Model, Ready
@@ -33,8 +33,8 @@ def fuse_model(stage: Stage, context: Context, regions: slices.Asked = ()) -> tu
     """The model in layouts and groups, `regions` of these in slices, and its funcs by group. Groups that cannot be lowered go to the host,
     which is said."""
     graph, weights = lay_out(stage, context)
-    graph = slices.asked(graph, regions)
-    graph, funcs = halves.place_halves(placed(graph), context.voice)
+    graph = slices.cut_regions(graph, regions)
+    graph, funcs = halves.place_halves(place_groups(graph), context.voice)
     return Model(stage.name, stage.precision, graph, weights, stage.inputs, stage.outputs), {**funcs, **stage.funcs}
 
 
@@ -43,7 +43,7 @@ def lay_out(stage: Stage, context: Context) -> tuple[Graph, Weights]:
     if stage.graph.groups:
         return stage.graph, stage.weights
     graph = wide(stage.graph, context.machine)
-    return models.fused(graph, stage.weights, context.machine, context.pool, apart(graph, context.machine))
+    return models.fuse_model(graph, stage.weights, context.machine, context.pool, fuse_exceptions(graph, context.machine))
 
 
 def refuse_host(graph: Graph, reasons: dict[str, str]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from aoec.bank.record import Key
 from aoec.jobs import kernels
 from aoec.jobs.choose import halves
-from aoec.jobs.choose.pick import wanted
+from aoec.jobs.choose.pick import pick_tasks
 from aoec.jobs.choose.plan import Task, on_host
 from aoec.jobs.compile.compiled_model import Model, Ready
 from aoec.jobs.compile.course import CHECK_S, Course
@@ -30,9 +30,9 @@ def search_groups(ready: Sequence[Ready], run: Unfinished, job: Job) -> list[Fou
     """
     machine, options = job.machine, job.options
     if ready[0].stage.traces:
-        return [(r, r.stage.solved(r.plan, machine)) for r in ready]
+        return [(r, r.stage.records_of(r.plan, machine)) for r in ready]
     only = None if options.only is None else str(options.only)
-    order, chosen, others = run.order, *wanted(ready, only, job.voice)
+    order, chosen, others = run.order, *pick_tasks(ready, only, job.voice)
     if resumed := run.begin([keys(t, machine, order.robust)[1] for t in chosen]):
         job.voice.say(resumed)
     if order.tune:
@@ -44,7 +44,7 @@ def search_groups(ready: Sequence[Ready], run: Unfinished, job: Job) -> list[Fou
     while (parts := [halves.where(r, failed, order, job) for r in ready]) != ready:
         ready, done = parts, found.keys() | failed.keys()
         chosen, others = ([t for t in part if keys(t, machine, order.robust)[1] not in done]
-                          for part in wanted(ready, only, job.trial().voice))
+                          for part in pick_tasks(ready, only, job.trial().voice))
         more = find_schedules(ready, chosen, others, run, order, job)
         found, failed = found | more[0], failed | more[1]
     out = []
