@@ -76,9 +76,9 @@ def test_lines_in_columns_break_between_words(text: str, width: int) -> None:
 SHOWN = """
 import sys, time
 from aoec.base.files.files import note
-from aoec.jobs.progress import shown
+from aoec.jobs.progress import show_progress
 note("target " + "word " * 40)
-with shown("tuning", 8) as line:
+with show_progress("tuning", 8) as line:
     line("g31 conv2d_packed " + "12,345 trials, 12,345.67 us modelled", 3, 55.0)
     time.sleep(0.3)
 """

@@ -75,7 +75,7 @@ def test_robust_picks_the_best_worst_case(tuned):
     assert picked.best == min(worst, key=lambda c: (worst[c], p.costs[c]), default=found.default)
     assert picked.ticks == p.costs[picked.best] and (picked.best == found.best or picked.proof == "")
     if picked.trust is not None:
-        assert picked.trust.confirmed and picked.trust.worst == pytest.approx(worst[picked.best])
+        assert picked.trust.is_confirmed and picked.trust.worst == pytest.approx(worst[picked.best])
 
 
 def test_what_no_machine_confirms_is_not_picked():

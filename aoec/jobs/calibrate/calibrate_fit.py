@@ -159,10 +159,10 @@ def effective(slopes: Array, width: Array, noise: float) -> float:
 
 def spread_of(left: Array, numbers: float) -> float:
     """The standard deviation of times, NOISE at least."""
-    return max(NOISE, deviation(left, numbers))
+    return max(NOISE, robust_deviation(left, numbers))
 
 
-def deviation(left: Array, numbers: float) -> float:
+def robust_deviation(left: Array, numbers: float) -> float:
     """The standard deviation of times: of what is left without the farthest (1.4826 MADs), for as many numbers as were fitted."""
     free = max(len(left) - numbers, 1.0)
     return float(1.4826 * np.median(np.abs(left)) * np.sqrt(len(left) / free))
@@ -180,7 +180,7 @@ def fitted_numbers(x: Array, slopes: Array, bends: Array, width: Array, bounds: 
     felt = np.abs(slopes).max(axis=0, initial=0.0) * bounds
     numbers = effective(slopes[:seen], width, noise)
     free = max(1.0, EFFICIENT * (seen - numbers))
-    times = max(2.0, stdtrit(free, INTERVAL) * deviation(left[:seen], numbers) / noise)  # deviations, of which NOISE is known beforehand
+    times = max(2.0, stdtrit(free, INTERVAL) * robust_deviation(left[:seen], numbers) / noise)  # deviations, of which NOISE is known beforehand
     half = np.minimum(times * deviation, np.sqrt(3)) * width  # nothing is known less than within its bounds
     return Fitted(x, deviation * width, half, np.zeros(len(x), bool), width, noise, felt, partner,
                   correlation[partner, np.arange(len(x))], slopes)
