@@ -11,7 +11,7 @@ from aoec.jobs.choose.plan import tasks
 from aoec.jobs.stages.stages import lower_operator
 from aoec.jobs.tune.tuning import problem
 from aoec.lowering.arrange.fuse import fuse
-from aoec.lowering.arrange.wide_sums import widened
+from aoec.lowering.arrange.wide_sums import widen_sums
 from aoec.search.space.draws import some
 from aoec.simulate.timing import machines as several
 from aoec.simulate.timing.machines import times_on
@@ -73,7 +73,7 @@ def test_what_adds_to_its_outputs_has_their_zeros_first():
     """A long sum that several cores make parts of."""
     machine = load("Ascend910B3")
     graph, weights, _ = load_onnx(model([node("MatMul", "x w", "y")], {"x": (16, 2048), "w": (2048, 512)}, ["y"]))
-    graph, weights = fuse(widened(graph, [n.name for n in graph.nodes]), weights, machine)
+    graph, weights = fuse(widen_sums(graph, [n.name for n in graph.nodes]), weights, machine)
     p = problem(tasks(graph, machine)[0].func, machine)
     adds = next(i for i, s in enumerate(p.sketches) if s.encoded.adds)
     assert_same(p.sketches[adds].encoded, [varied(machine, seed) for seed in range(3)], drawn(p, adds, 4), COLD)

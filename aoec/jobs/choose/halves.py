@@ -12,7 +12,7 @@ from aoec.jobs.choose.plan import Placed, placed, taken_apart, tasks
 from aoec.jobs.compile.compiled_model import Ready
 from aoec.jobs.compile.say import Voice
 from aoec.jobs.tune.order import Order, keys
-from aoec.lowering.arrange.fuse import halved
+from aoec.lowering.arrange.fuse import halve_groups
 from aoec.target.machine import Machine
 
 
@@ -20,7 +20,7 @@ def where(ready: Ready, failed: Mapping[Key, str], machine: Machine, order: Orde
     """The model with those of its groups that have no schedule in halves; itself where there are none, or where funcs are a dump's."""
     keyed = {t.group.name: keys(t, machine, order.robust)[1] for t in ready.plan}
     reasons = {name: failed[key] for name, key in keyed.items() if key in failed}
-    graph = halved(ready.model.graph, reasons)
+    graph = halve_groups(ready.model.graph, reasons)
     if graph == ready.model.graph or ready.stage.funcs:
         return ready
     voice.apart(taken_apart(ready.model.graph, reasons))

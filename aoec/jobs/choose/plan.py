@@ -15,7 +15,7 @@ from aoec.ir.text.keys import key
 from aoec.jobs.choose.refusal import refusal
 from aoec.jobs.choose.rounds import rounds
 from aoec.jobs.states import state_text
-from aoec.lowering.arrange.fuse import halved
+from aoec.lowering.arrange.fuse import halve_groups
 from aoec.lowering.arrange.slices import pieces
 from aoec.lowering.arrange.views import places
 from aoec.lowering.lower.lower import Indexed
@@ -76,7 +76,7 @@ class Placed:
 def placed(graph: Graph) -> Placed:
     """The graph with groups that cannot be lowered in halves, and these again, until they can; operators that cannot are on the host."""
     (funcs, reasons), apart = lowered(graph), dict[str, str]()
-    while (parts := halved(graph, reasons)) != graph:
+    while (parts := halve_groups(graph, reasons)) != graph:
         apart |= taken_apart(graph, reasons)
         graph, (funcs, reasons) = parts, lowered(parts)
     return Placed(on_host(graph, reasons), funcs, reasons, apart)

@@ -63,7 +63,7 @@ def fuse(graph: Graph, weights: Mapping[str, np.ndarray], machine: Machine | Non
         draft = Draft.of(part, {t.name: weights[t.name] for t in part.tensors if t.data and t.name in weights})
         draft.reserve(names)
         draft.reserve(nodes, "node")
-        fused, own = _fused(draft, machine, apart)
+        fused, own = _fuse_flat(draft, machine, apart)
         names.update(t.name for t in fused.tensors)
         nodes.update(n.name for n in fused.nodes)
         parts.append((body, fused))
@@ -71,7 +71,7 @@ def fuse(graph: Graph, weights: Mapping[str, np.ndarray], machine: Machine | Non
     return bodies.together(parts), stored
 
 
-def _fused(draft: Draft, machine: Machine | None, apart: Collection[str]) -> tuple[Graph, dict[str, np.ndarray]]:
+def _fuse_flat(draft: Draft, machine: Machine | None, apart: Collection[str]) -> tuple[Graph, dict[str, np.ndarray]]:
     """A graph without bodies, fused."""
     take_apart(draft, machine, apart)
     pad_rows(draft, apart)
@@ -219,7 +219,7 @@ class _Grouping:
         return True
 
 
-def halved(graph: Graph, names: Collection[str]) -> Graph:
+def halve_groups(graph: Graph, names: Collection[str]) -> Graph:
     """The graph with each of the named groups in two, of half its operators each; one of a single operator stays. A group whose operators
     do not read one the other comes apart: half of it has several results."""
     draft = Draft.of(graph, {})

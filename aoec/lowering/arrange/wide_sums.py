@@ -16,7 +16,7 @@ SUMS = ("matmul", "reduce_sum")
 ROUNDED = ("fp16", "bf16")
 
 
-def widened(graph: Graph, names: Collection[str]) -> Graph:
+def widen_sums(graph: Graph, names: Collection[str]) -> Graph:
     """The graph, not fused yet, whose named sums are made in fp32: a bias is added behind them, and what they gave is rounded once."""
     draft = Draft.of(graph, {})
     nodes, draft.nodes = draft.nodes, []

@@ -29,15 +29,15 @@ def fixpipe(em: Emitter, op: TileOp) -> Piece:
     if out.layout not in COLUMNS and not _splits_channel(target, n_var):
         start = base_offset(out, target.indices, op.names)
         sizes: Sizes = dict(m=m, n=n, src_rows=rows, dst_stride=pitches(out)[-2], relu=relu)
-        item: Item = drained(em, op, "fixpipe_nd", (em.ref(out.name, start), em.ref(src.buffer, Int(0))), sizes)
+        item: Item = fixpipe_instr(em, op, "fixpipe_nd", (em.ref(out.name, start), em.ref(src.buffer, Int(0))), sizes)
         return piece(em, "FIXP", [item], out.name, src.buffer, *beside)
     runs = channel_runs(em, op, op.block.target, row_loops)
     sizes = dict(m=runs.rows, n=round_up(n, c0(out)) if out.layout in COLUMNS else n, src_rows=rows, dst_stride=runs.plane, relu=relu)
-    item = drained(em, op, "fixpipe_nz", (em.ref(out.name, runs.start), em.ref(src.buffer, runs.first * FRACTAL_ROWS)), sizes)
+    item = fixpipe_instr(em, op, "fixpipe_nz", (em.ref(out.name, runs.start), em.ref(src.buffer, runs.first * FRACTAL_ROWS)), sizes)
     return piece(em, "FIXP", runs.around(item), out.name, src.buffer, *beside)
 
 
-def drained(em: Emitter, op: TileOp, word: str, ends: tuple[Ref, Ref], sizes: Sizes) -> Instr:
+def fixpipe_instr(em: Emitter, op: TileOp, word: str, ends: tuple[Ref, Ref], sizes: Sizes) -> Instr:
     """The instruction that takes a tile from L0C to GM, with the scales of its columns where it has any."""
     src, _, wide = epilogue(op)
     dst, source = ends

@@ -17,7 +17,7 @@ from aoec.ops.meanings import meaning
 from aoec.ops.words.layout import stored_shape
 
 
-def interleaved(name: str, node: OpNode, x: Tensor, y: Tensor) -> Func:
+def lower_interleaved(name: str, node: OpNode, x: Tensor, y: Tensor) -> Func:
     """The func of a node by which an image in NC1HWC0 gets `scale` times as many pixels down and across, of phases or of copies."""
     scale = node.attribute("scale")
     assert isinstance(scale, tuple)
