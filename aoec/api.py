@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Union
 
 from aoec.artifact.artifact import load_gears
 from aoec.artifact.compiled import Port
-from aoec.bank.place import chosen
+from aoec.bank.place import choose_path
 from aoec.base.errors import CheckError
 from aoec.base.files.files import check_apart, check_folder, check_writable
 from aoec.base.precision import SPELLINGS
-from aoec.base.regions import asked
+from aoec.base.regions import parse_slices
 from aoec.jobs.compile.begin import compile_model, compile_proto
 from aoec.jobs.compile.gears import Dispatch, common_shape
 from aoec.jobs.compile.say import Silence
@@ -133,12 +133,12 @@ def compile(model: Union[str, Path, ModelProto], output: str | Path | None = Non
     options = Namespace(
         model=name, output=out, target=target, tune=tune, precision=mode, search=search, seed=seed, robust=robust, metric=metric,
         input_shape=[(n, tuple(s)) for n, s in (input_shape or {}).items()], dynamic_batch=tuple(dynamic_batch),
-        dynamic_dims=tuple(map(tuple, dynamic_dims)), bank=chosen(str(bank) if bank else None), base=str(base or ""), verify=verify,
+        dynamic_dims=tuple(map(tuple, dynamic_dims)), bank=choose_path(str(bank) if bank else None), base=str(base or ""), verify=verify,
         budget=("trials", budget), seconds=seconds, counts=str(counts) if counts else None, jobs=jobs,
         dump=str(dump) if dump else None, start=start,
         json=True, no_host=no_host, repeat=repeat, frozen=frozen, resume=resume, results=str(results) if results is not None else None,
         effort=effort, until=tuple((until or {}).items()), events=str(events) if events else None, lowered=None,
-        only=only, slices=asked(slices), job="opat", report=str(report) if report else None, embed=str(embed) if embed else None,
+        only=only, slices=parse_slices(slices), job="opat", report=str(report) if report else None, embed=str(embed) if embed else None,
         ops=[str(o) for o in ([ops] if isinstance(ops, (str, Path)) else ops)])
     voice = Silence()
     code = compile_proto(proto, options, voice) if proto is not None else compile_model(options, voice)

@@ -14,7 +14,7 @@ OLD_NAME = "bank.db"  # of earlier releases, where it is there and the other is 
 NO_BASE = "none"
 
 
-def chosen(named: str | Path | None) -> Path:
+def choose_path(named: str | Path | None) -> Path:
     """The bank that is named, else $TUNE_BANK_PATH's, else $ASCEND_CACHE_PATH's (AOE's order), else the user data directory's.
 
     The first two may be files, or directories that hold one; the third is a directory, of which AOE uses `aoe_data`.
@@ -22,7 +22,7 @@ def chosen(named: str | Path | None) -> Path:
     if path := named or os.environ.get("TUNE_BANK_PATH"):
         at = (path if isinstance(path, Path) else path_of(path)).expanduser()
         return in_folder(at) if os.path.isdir(at) else at  # which a folder that may not be looked into is not
-    return unnamed()
+    return default_bank()
 
 
 def path_of(name: str) -> Path:
@@ -35,7 +35,7 @@ def path_of(name: str) -> Path:
     return Path(name)
 
 
-def unnamed() -> Path:
+def default_bank() -> Path:
     """The bank where neither an option nor $TUNE_BANK_PATH names one."""
     if root := os.environ.get("ASCEND_CACHE_PATH"):
         return in_folder(Path(root).expanduser() / "aoe_data")

@@ -45,7 +45,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"; known: {', '.join(words)}" if 0 < len(words) <= 30 else ""
 
 
-def quoted(line: str) -> str:
+def quote_line(line: str) -> str:
     """A line as a sentence quotes it: whole, or of a very long one the beginning, up to a comma, and how much more there is."""
     start = beginning(line)
     return line if start == line else f"{start} [... {len(line) - len(start):,} more characters]"
@@ -77,7 +77,7 @@ def plural(count: int, word: str) -> str:
     return f"{count:,} {word}{'s' * (count != 1)}"
 
 
-def clipped(name: str, most: int = 60) -> str:
+def clip_name(name: str, most: int = 60) -> str:
     """A name as lines for people hold it: of a longer one its beginning, and what is not printed escaped."""
     said = one_line(name[:most + 1])
     return said if len(said) <= most else said[:most - 1] + "…"

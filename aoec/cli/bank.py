@@ -203,10 +203,10 @@ def run_verify(options: Namespace) -> int:
     from aoec.jobs.bank.bank_verify import describe_verified, facts, verified
     own = machines(options)
     bank = None if options.builtin else Bank.open(options.bank, create=False, writable=False)
-    found = verified(records_of(options.bank, options.target, "", options.builtin), own, bank.changed() if bank else ())
+    found = verified(records_of(options.bank, options.target, "", options.builtin), own, bank.changed_records() if bank else ())
     plans = bank_plans.verified(plans_of(options.bank, options.target, "", options.builtin), own)
     write_text(options.output, as_json(facts(found) + bank_plans.facts(plans)) if options.json else bank_plans.describe_plans(plans)
-               + describe_verified(found, bank.unmarked() if bank else 0))
+               + describe_verified(found, bank.count_unmarked() if bank else 0))
     return int(any(v.wrong for v in found))
 
 

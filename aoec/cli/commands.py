@@ -39,8 +39,8 @@ def ready_kernels() -> None:
 
 def bank_path(options: Namespace) -> Path:
     """--bank, else what the environment and the system say."""
-    from aoec.bank.place import chosen
-    return chosen(options.bank)
+    from aoec.bank.place import choose_path
+    return choose_path(options.bank)
 
 
 def as_json(facts: Any) -> str:
@@ -253,23 +253,23 @@ def run_lower(options: Namespace) -> int:
 
 def run_schedule(options: Namespace) -> int:
     from aoec.ir.text.show import show
-    from aoec.ir.text.simplify import simplified
+    from aoec.ir.text.simplify import simplify
     from aoec.jobs.stages.stages import schedule_text
     ready_output(options)
     if options.input == options.trace == "-":
         raise CheckError("the func and the schedule cannot both come from standard input")
     func = schedule_text(read_text(options.input), options.input, read_text(options.trace), options.trace, dict(options.holes))
-    write_noun(options.output, show(func if options.raw else simplified(func)))
+    write_noun(options.output, show(func if options.raw else simplify(func)))
     return 0
 
 
 def run_emit(options: Namespace) -> int:
     from aoec.ir.text.show import show
-    from aoec.ir.text.simplify import simplified, without_single
+    from aoec.ir.text.simplify import simplify, without_single
     from aoec.jobs.stages.stages import emit_text
     ready_output(options)
     program = emit_text(read_text(options.input), options.input, options.target or DEFAULT_TARGET, dict(options.holes))
-    write_noun(options.output, show(program if options.raw else without_single(program) if options.short else simplified(program)))
+    write_noun(options.output, show(program if options.raw else without_single(program) if options.short else simplify(program)))
     return 0
 
 

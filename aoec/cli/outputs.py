@@ -5,7 +5,7 @@ import os
 from argparse import Namespace
 from pathlib import Path
 
-from aoec.bank.place import chosen
+from aoec.bank.place import choose_path
 from aoec.base.errors import BackendError
 from aoec.base.files import files
 from aoec.base.files.files import check_folder, check_writable
@@ -34,7 +34,7 @@ def written(options: Namespace) -> list[str]:
 
 def check_apart(options: Namespace) -> None:
     """Nothing, or BackendError where what is read, or another thing that is written, would be written over."""
-    read = [*named_paths(options, File.READ), *([str(chosen(options.bank))] if holds_bank(options) else [])]
+    read = [*named_paths(options, File.READ), *([str(choose_path(options.bank))] if holds_bank(options) else [])]
     page = [os.path.join(folder, name) for folder in filter(None, [getattr(options, "report", None)]) for name in PAGE]
     targets = [*written(options), *page]
     files.check_apart(targets, read)

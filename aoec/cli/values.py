@@ -110,9 +110,9 @@ def choices(text: str) -> tuple[str, tuple[int, ...]]:
 
 
 def slices(text: str) -> Slices:
-    from aoec.base.regions import asked
+    from aoec.base.regions import parse_slices
     try:
-        return asked(text)
+        return parse_slices(text)
     except ParseError as e:
         raise argparse.ArgumentTypeError(e.message) from None
 

@@ -14,39 +14,39 @@ APART = ("hash", "sources", "merged", "timing", "scopes")  # what a stack has of
 
 
 @lru_cache(maxsize=8)
-def stacked(machines: tuple[Machine, ...]) -> Machine:
+def stack_machines(machines: tuple[Machine, ...]) -> Machine:
     """The first of the machines, but that each number in which they differ is a column of all theirs. They have the same formulas, pipes,
     counts and sizes (target/vary.py: varied). It is for calculations with columns, and stands for no target."""
-    return replace(machines[0], **{f.name: _joined([getattr(m, f.name) for m in machines])
+    return replace(machines[0], **{f.name: _join_values([getattr(m, f.name) for m in machines])
                                    for f in fields(Machine) if f.name not in APART})
 
 
-def taken(stack: Machine, which: np.ndarray) -> Machine:
+def take_rows(stack: Machine, which: np.ndarray) -> Machine:
     """A stack in which each column has one number a row, that of the row's machine: `which` [row] of them it is."""
-    return replace(stack, **{f.name: _mapped(getattr(stack, f.name), lambda column: column[which])
+    return replace(stack, **{f.name: _map_columns(getattr(stack, f.name), lambda column: column[which])
                              for f in fields(Machine) if f.name not in APART})
 
 
-def _joined(values: Sequence[Any]) -> Any:
+def _join_values(values: Sequence[Any]) -> Any:
     """What several machines say at one place, as one: numbers that differ as a column."""
     first = values[0]
     if isinstance(first, dict):
-        return {key: _joined([v[key] for v in values]) for key in first}
+        return {key: _join_values([v[key] for v in values]) for key in first}
     if isinstance(first, tuple):
-        return tuple(_joined(parts) for parts in zip(*values, strict=True))
+        return tuple(_join_values(parts) for parts in zip(*values, strict=True))
     if is_dataclass(first):
-        return replace(first, **{f.name: _joined([getattr(v, f.name) for v in values]) for f in fields(first)})  # type: ignore[type-var]
+        return replace(first, **{f.name: _join_values([getattr(v, f.name) for v in values]) for f in fields(first)})  # type: ignore[type-var]
     return first if all(v == first for v in values) else np.array(values)
 
 
-def _mapped(value: Any, change: Callable[[np.ndarray], np.ndarray]) -> Any:
+def _map_columns(value: Any, change: Callable[[np.ndarray], np.ndarray]) -> Any:
     """The same with each column changed."""
     if isinstance(value, np.ndarray):
         return change(value)
     if isinstance(value, dict):
-        return {key: _mapped(v, change) for key, v in value.items()}
+        return {key: _map_columns(v, change) for key, v in value.items()}
     if isinstance(value, tuple):
-        return tuple(_mapped(v, change) for v in value)
+        return tuple(_map_columns(v, change) for v in value)
     if is_dataclass(value):
-        return replace(value, **{f.name: _mapped(getattr(value, f.name), change) for f in fields(value)})  # type: ignore[type-var]
+        return replace(value, **{f.name: _map_columns(getattr(value, f.name), change) for f in fields(value)})  # type: ignore[type-var]
     return value

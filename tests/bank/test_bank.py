@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from aoec.bank import store
 from aoec.bank.bank import LINE_LIMIT_BYTES, Bank, statuses
-from aoec.bank.journal import opened as opened_journal
+from aoec.bank.journal import open_journal as opened_journal
 from aoec.bank.near import distance, family
-from aoec.bank.place import chosen, default_path
+from aoec.bank.place import choose_path, default_path
 from aoec.bank.record import SCHEMA_VERSION, Key, Record, show_record
 from aoec.base.errors import BackendError, BankError
 from tests.bank.first_schema import bank_of_the_first_schema
@@ -387,6 +387,6 @@ def test_a_bank_in_a_folder_that_may_not_be_looked_into(tmp_path: Path, monkeypa
         return stat(path, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(os, "stat", denied)
-    assert chosen(str(hidden)) == hidden
+    assert choose_path(str(hidden)) == hidden
     with pytest.raises(BankError, match=r"cannot open bank .*b\.db: permission denied"):
         Bank.open(hidden)

@@ -13,7 +13,7 @@ import pytest
 
 import aoec
 from aoec.bank.bank import Bank
-from aoec.bank.place import chosen, path_of
+from aoec.bank.place import choose_path, path_of
 from aoec.bank.store import HEADER
 from aoec.base.errors import BackendError, BankError
 from aoec.base.files import files
@@ -101,14 +101,14 @@ def test_a_bank_s_address_is_its_path_or_refused(tmp_path: Path, monkeypatch: py
     monkeypatch.chdir(tmp_path)
     assert [str(path_of(n)) for n in ("sqlite:////x/b.db", "sqlite:///b.db", "a:b.db", "C.db")] == ["/x/b.db", "b.db", "a:b.db", "C.db"]
     monkeypatch.setenv("TUNE_BANK_PATH", f"sqlite:///{tmp_path}/env.db")
-    assert chosen(None) == tmp_path / "env.db"
+    assert choose_path(None) == tmp_path / "env.db"
     aoec.compile(layers(32, 48), tmp_path / "a.aoec", bank=f"sqlite:///{tmp_path}/b.db", base="none")
     assert (tmp_path / "b.db").read_bytes().startswith(HEADER)
     with pytest.raises(BackendError, match="it is read here, and would be lost"):  # the bank, by the name of the output
         aoec.compile(layers(32, 48), tmp_path / "b.db", bank=tmp_path / "b.db", base="none")
     for name in ("sqlite://", "postgresql://host/db", "file:///x/b.db", "s3://bucket/b.db"):
         with pytest.raises(BankError, match="is an address"):
-            chosen(name)
+            choose_path(name)
     for check in (files.check_writable, files.check_folder):
         with pytest.raises(BackendError, match="is an address"):
             check("s3://bucket/out")

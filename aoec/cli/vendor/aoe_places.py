@@ -7,7 +7,7 @@ import os
 import re
 from pathlib import Path
 
-from aoec.bank.place import chosen
+from aoec.bank.place import choose_path
 from aoec.base.errors import CheckError
 from aoec.base.files.files import read_text
 from aoec.cli.vendor.aoe_models import Note
@@ -39,7 +39,7 @@ def bank_words(base: str | None) -> list[str]:
     root = os.environ.get("TUNE_BANK_PATH")
     if root and not (Path(root).is_dir() and os.access(root, os.R_OK | os.W_OK | os.X_OK)):
         raise CheckError(f"TUNE_BANK_PATH={root} must be a directory that can be read and written")
-    return ["--bank", str(chosen(None)), *(["--base", base] if base is not None else [])]
+    return ["--bank", str(choose_path(None)), *(["--base", base] if base is not None else [])]
 
 
 def environment(said: dict[str, str], note: Note) -> list[str]:

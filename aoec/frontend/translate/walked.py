@@ -19,7 +19,7 @@ from aoec.frontend.read.inference import infer_shapes
 from aoec.frontend.read.values import captured, shape_of, tensor
 from aoec.frontend.translate.constants import Constants
 from aoec.frontend.translate.node import title_of
-from aoec.ir.graph.bodies import MOST_DEEP, renamed
+from aoec.ir.graph.bodies import MOST_DEEP, rename_graph
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import OPAQUE, Body, Graph
 from aoec.ops import typed
@@ -131,7 +131,7 @@ class Walker:
         """A body's graph and constants by names that are new in the model."""
         tensors = {t.name: self.draft.fresh(f"{label}_{t.name}") for t in graph.tensors}
         nodes = {n.name: self.draft.fresh(f"{label}_{n.name}", "node") for n in graph.nodes}
-        return renamed(graph, tensors, nodes), {tensors[name]: array for name, array in weights.items()}
+        return rename_graph(graph, tensors, nodes), {tensors[name]: array for name, array in weights.items()}
 
     def _check(self, proto: onnx.NodeProto, graphs: Sequence[Graph]) -> None:
         """Nothing, or UnsupportedError where the bodies do not give what the node takes of them, or have no work for the AI Core."""

@@ -20,7 +20,7 @@ class Scaled:
         return Cast("int8", e + Float(self.zero) if self.zero else e)
 
 
-def scaled(value: Expr) -> Scaled | None:
+def match_scale(value: Expr) -> Scaled | None:
     """What a value scales, and how; None where it is something else."""
     if not isinstance(value, Cast) or value.dtype != "int8":
         return None

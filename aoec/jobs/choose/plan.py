@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 
-from aoec.base.text import clipped
+from aoec.base.text import clip_name
 from aoec.ir.func.tir import Func
 from aoec.ir.graph.bodies import MAIN, Place, groups_by_place, place
 from aoec.ir.graph.graph import OPAQUE, Graph, Group, OpNode, Tensor
@@ -233,7 +233,7 @@ class Walk:
         if isinstance(kernel, tuple):
             ops[0] += " " + "x".join(str(k) for k in kernel)
         shapes = [self.tensors[nodes[0].inputs[0]].shape, self.tensors[nodes[-1].outputs[0]].shape]
-        return f"{clipped('+'.join(ops), LONGEST)} {'->'.join('x'.join(map(str, s)) for s in shapes)}"
+        return f"{clip_name('+'.join(ops), LONGEST)} {'->'.join('x'.join(map(str, s)) for s in shapes)}"
 
 
 def host_times(graph: Graph) -> dict[str, float]:

@@ -66,7 +66,7 @@ class Planned:
     @property
     def kept(self) -> Sequence[Tuned]:
         """What a bank keeps: where time ended the looking, nothing is said of subgraphs for which none was found."""
-        return [t for t in self.tuned if t.plan.gained or not self.over]
+        return [t for t in self.tuned if t.plan.is_faster or not self.over]
 
 
 def planned(made: Made, bank: Bank, machine: Machine, options: Namespace, say: Callable[[str], None], cut: Cut, until: Until) -> Planned:
@@ -78,7 +78,7 @@ def planned(made: Made, bank: Bank, machine: Machine, options: Namespace, say: C
             say("slices: a model whose control flow is walked is not sliced")
         return Planned(made)
     known = [p for p in plans(bank, machine) if p.metric == options.metric]
-    if not search and not any(p.gained for p in known):
+    if not search and not any(p.is_faster for p in known):
         return Planned(made)
     job = Job(made, known, machine, options)
     missing = job.missing() if search else []
@@ -198,7 +198,7 @@ def kept(shelf: Shelf | None, target: str | None) -> Iterator[Plan]:
 def held(s: Subgraph, kept: Iterable[Plan]) -> Plan | None:
     """What is kept of a subgraph: by the same schedules first, then what gained most."""
     of = [p for p in kept if p.graph_key == s.graph_key]
-    return min(of, key=lambda p: (p.schedules != s.schedules, not p.gained, p.after_ns / p.before_ns, p), default=None)
+    return min(of, key=lambda p: (p.schedules != s.schedules, not p.is_faster, p.after_ns / p.before_ns, p), default=None)
 
 
 # ---------------------------------------------------------------- subgraphs

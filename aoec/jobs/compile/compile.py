@@ -100,7 +100,7 @@ def finished(stages: Sequence[Stage], machine: Machine, options: Namespace, voic
             return voice.wrong(faults, options.output)
     write(options.output, *[m.artifact for m in made])
     if options.embed and source is not None:
-        plans = [t.plan for s in sliced for t in s.tuned if t.plan.gained]
+        plans = [t.plan for s in sliced for t in s.tuned if t.plan.is_faster]
         embedded.write(options.embed, source, [*before, *made], plans, machine)
         count = plural(len(made[0].choices), "group")
         voice.say(f"embedded the schedules of {count}{', and a plan of slices,' * bool(plans)} in {options.embed}")

@@ -59,7 +59,7 @@ def fuse(graph: Graph, weights: Mapping[str, np.ndarray], machine: Machine | Non
     names, nodes = {t.name for t in graph.tensors}, {n.name for n in graph.nodes}
     parts: list[tuple[Body | None, Graph]] = []
     stored: dict[str, np.ndarray] = {}
-    for body, part in bodies.apart(graph):
+    for body, part in bodies.split_bodies(graph):
         draft = Draft.of(part, {t.name: weights[t.name] for t in part.tensors if t.data and t.name in weights})
         draft.reserve(names)
         draft.reserve(nodes, "node")

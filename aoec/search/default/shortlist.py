@@ -61,14 +61,14 @@ def alike(space: Space, candidates: Sequence[Candidate], number: int, conditions
         part = Grid(grid.names, tuple(
             (min(choices, key=lambda v: (abs(v - known[name]), v)),) if name in known else around(grid, name, choices)
             for name, choices in zip(grid.names, grid.choices)))
-        rows, count = sampled(part)
+        rows, count = sample_grid(part)
         legal = np.flatnonzero(holding(conditions, rows, count))
         legal = legal[evenly(len(legal), LIKE)]
         out |= dict.fromkeys((number, v) for v in zip(*[column[legal].tolist() for column in rows.values()]))
     return list(out)[:FEW]
 
 
-def sampled(grid: Grid) -> tuple[Rows, int]:
+def sample_grid(grid: Grid) -> tuple[Rows, int]:
     """(columns of all candidates of a grid, or of a fixed sample of them; how many)"""
     if grid.size <= SAMPLE:
         return grid.rows(0, grid.size), grid.size

@@ -63,7 +63,7 @@ def output_nest(func: Func) -> Nest:
 SKEW = 256  # bytes: half a period of the 16 bank groups of 32 bytes (2201)
 
 
-def skewed(pairs: Sequence[tuple[str, str]]) -> list[str]:
+def skewed_buffers(pairs: Sequence[tuple[str, str]]) -> list[str]:
     """The buffers that start half a period of the banks further on, so that of pairs that one instruction reads each has one of them, as
     far as can be."""
     found: dict[str, bool] = {}

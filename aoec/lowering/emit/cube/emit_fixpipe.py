@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from aoec.base.errors import UnsupportedError
-from aoec.ir.func.scaled import Scaled, scaled
+from aoec.ir.func.scaled import Scaled, match_scale
 from aoec.ir.func.tir import COLUMNS
 from aoec.ir.index import Binary, Call, Cast, Expr, Int, Read, is_zero, le, round_up, walk
 from aoec.ir.program import Instr, Item, Ref
@@ -59,7 +59,7 @@ def _splits_channel(target: Read, n_var: str) -> bool:
 
 def epilogue(op: TileOp) -> tuple[Read, int, Scaled | None]:
     """(accumulator read, relu, scales) of a FIXPIPE block: `cast(max(C[...], 0.0))`, cast and max optional, or what is so scaled."""
-    wide = scaled(op.block.value)
+    wide = match_scale(op.block.value)
     e = wide.sums if wide else op.block.value
     if isinstance(e, Cast):
         e = e.value
