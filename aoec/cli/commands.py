@@ -69,11 +69,11 @@ def ready_tuning(options: Namespace) -> None:
 # ---------------------------------------------------------------- models
 
 def run_compile(options: Namespace) -> int:
-    from aoec.frontend.read.read import opened
+    from aoec.frontend.read.read import open_model
     from aoec.jobs.compile.begin import compile_model
     model = options.model
     if model.endswith(".aoec") and os.path.exists(model) and not os.path.isdir(model) and not Path(model).is_fifo():
-        opened(model)  # says what it is (compiled already, or a device) before it could be said that it would be written over
+        open_model(model)  # says what it is (compiled already, or a device) before it could be said that it would be written over
     options.output = options.output or Path(options.model).absolute().stem + ".aoec"
     ready_tuning(options)
     return compile_model(options)

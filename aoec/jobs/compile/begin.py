@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from aoec.base.errors import CheckError
 from aoec.base.files.files import check_writable, write_text
-from aoec.frontend.read.read import opened
+from aoec.frontend.read.read import open_model
 from aoec.frontend.translate.gears import Asked, Gear, dimension_names, gears
 from aoec.jobs import kernels
 from aoec.jobs.compile.models import Pool, imported, refers_elsewhere
@@ -144,7 +144,7 @@ def _wanted(model: str | ModelProto, options: Namespace) -> tuple[list[Gear], di
     shapes = dict(getattr(options, "input_shape", ()))
     if not asked(options):
         return [Gear((), tuple(shapes.items()))], {}
-    graph = opened(model).graph
+    graph = open_model(model).graph
     return gears(graph, shapes, asked(options)), dimension_names(graph)
 
 
