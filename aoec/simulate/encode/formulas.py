@@ -58,7 +58,7 @@ class _Noted:
         for i, name in enumerate(self.names):
             given[i] = rows[name]
         p, out = self.packed, np.empty((count, len(self.out_at)), np.int64)
-        kernel.whole(p.code, p.pool, p.constant_at, p.constant, self.input_at, self.out_at, given,
+        kernel.fill_ints(p.code, p.pool, p.constant_at, p.constant, self.input_at, self.out_at, given,
                      np.empty((max(1, p.registers), kernel.LANES), np.int64), out)
         return out
 
