@@ -18,9 +18,9 @@ from sqlalchemy.dialects.sqlite import insert
 from aoec.bank import store
 from aoec.bank.builtin import Shelf
 from aoec.bank.journal import Journal
-from aoec.bank.measured import Measured, Measurements
-from aoec.bank.measured import parse as parse_measured
-from aoec.bank.measured import show as show_measured
+from aoec.bank.measurements import Measured, Measurements
+from aoec.bank.measurements import parse as parse_measured
+from aoec.bank.measurements import show as show_measured
 from aoec.bank.near import family
 from aoec.bank.plans import Plan, Plans
 from aoec.bank.plans import parse as parse_plan

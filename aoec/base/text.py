@@ -52,7 +52,7 @@ def quote_line(line: str) -> str:
 
 
 def beginning(line: str) -> str:
-    """What `quoted` says of a line word for word."""
+    """What `quote_line` says of a line word for word."""
     if len(line) <= WHOLE:
         return line
     comma = line.rfind(", ", WHOLE // 2, WHOLE)

@@ -14,7 +14,7 @@ from aoec.cli import values
 from aoec.cli.declared import reads, writes
 
 if TYPE_CHECKING:
-    from aoec.bank.measured import Measured
+    from aoec.bank.measurements import Measured
     from aoec.target.machine import Machine
 
 

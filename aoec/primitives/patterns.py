@@ -13,7 +13,7 @@ from functools import partial
 from aoec.base.errors import ScheduleError
 from aoec.ir.func.pixels import pixels_of
 from aoec.ir.func.regions import lift, same
-from aoec.ir.func.scaled import Scaled, match_scale
+from aoec.ir.func.scaling import Scaled, match_scale
 from aoec.ir.func.tir import Block, Func, Loop
 from aoec.ir.index import Binary, Call, Cast, Expr, Float, Int, Read, Var, affine, is_zero, normalise, reads, substitute, variables
 from aoec.target.isa.words import is_selection, vector_op

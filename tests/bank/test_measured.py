@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aoec.bank.bank import Bank
-from aoec.bank.measured import Measured, parse, show
+from aoec.bank.measurements import Measured, parse, show
 from aoec.bank.record import ROBUST, Key, Record
 from aoec.base.errors import BankError
 from aoec.cli import main

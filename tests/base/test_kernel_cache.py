@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from aoec.base.files.owned import why_not_own
+from aoec.base.files.ownership import why_not_own
 from aoec.base.process import kernel_cache
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "getuid"), reason="owners and modes are of systems with users")

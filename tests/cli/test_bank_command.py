@@ -11,7 +11,7 @@ import pytest
 
 from aoec import cli
 from aoec.bank.bank import Bank
-from aoec.bank.measured import Measured
+from aoec.bank.measurements import Measured
 from aoec.bank.plans import Plan
 from aoec.bank.record import DEFAULT, Key, Record, flat, show_record
 from aoec.target.machine import load

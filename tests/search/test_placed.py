@@ -12,7 +12,7 @@ from aoec.ir.text.parse import parse_func, parse_trace
 from aoec.ir.text.show import show
 from aoec.search.sketches.sketches import sketches
 from aoec.search.space.grid import Grid
-from aoec.search.space.placed import nearest_candidates, nearest_choices
+from aoec.search.space.nearest import nearest_candidates, nearest_choices
 from aoec.target.machine import load
 
 MATMUL = "func f(A: fp16[{m}, 512], B: fp16[512, 256] ZN) -> (Y: fp16[{m}, 256]) {{\n  local C: fp32[{m}, 256]\n  for m in {m} {{\n" \

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from aoec.target.machine import Machine, load
-from aoec.target.stacked import APART, stack_machines, take_rows
+from aoec.target.stack import APART, stack_machines, take_rows
 from aoec.target.vary import vary_machine
 
 

@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from aoec.base.files.memo import cache_folder
-from aoec.base.files.owned import why_not_own
+from aoec.base.files.ownership import why_not_own
 
 VARIABLE = "NUMBA_CACHE_DIR"
 ENDINGS = (".nbi", ".nbc")  # Numba's index of a function and its code

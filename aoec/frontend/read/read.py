@@ -20,7 +20,7 @@ from aoec.frontend.read.inference import InferenceError, infer_shapes
 from aoec.frontend.read.sparse import make_dense
 from aoec.frontend.read.versions import domain, full_name, opset, opsets
 from aoec.frontend.read.weights import Arrays, check, take
-from aoec.frontend.translate import ceiled
+from aoec.frontend.translate import ceil_pools
 from aoec.frontend.translate.contrib import spell_out
 from aoec.ops.own import NO_DEFINITIONS, Definitions
 
@@ -215,7 +215,7 @@ def _spread_slopes(proto: onnx.ModelProto) -> None:
 
 
 def _infer(proto: onnx.ModelProto) -> onnx.ModelProto:
-    return ceiled.infer_restated(proto, _strictly)
+    return ceil_pools.infer_restated(proto, _strictly)
 
 
 def _strictly(proto: onnx.ModelProto) -> onnx.ModelProto:

@@ -38,7 +38,7 @@ def _as_int8(n: Node, x: str) -> str:
 
 
 def _zero_point(n: Node, at: int, of: int) -> str:
-    """The zero point in argument `at` of argument `of` after `_signed`, in int32; "" where it is 0."""
+    """The zero point in argument `at` of argument `of` after `_as_int8`, in int32; "" where it is 0."""
     middle = MIDDLE if n.dtype_of(of) == "uint8" else 0
     if not n.has(at):
         return n.constant("zero_point", np.array([-middle]), "int32") if middle else ""

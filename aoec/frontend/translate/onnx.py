@@ -21,11 +21,11 @@ from aoec.frontend.read.values import REALS, Fixed, captured_names, shape_of, st
 from aoec.frontend.read.versions import opset, opsets
 from aoec.frontend.read.weights import array_of
 from aoec.frontend.rules import ANY_DTYPE, RULES, TAKES_SMALL
-from aoec.frontend.translate.ceiled import SAID, as_run
+from aoec.frontend.translate.ceil_pools import SAID, as_run
 from aoec.frontend.translate.constants import Constants
 from aoec.frontend.translate.control import Control
 from aoec.frontend.translate.node import Node, title_of
-from aoec.frontend.translate.walked import Load, Walked, Walker, attempt, with_bodies
+from aoec.frontend.translate.walk_bodies import Load, Walked, Walker, attempt, with_bodies
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import OPAQUE, Graph, OpNode, Tensor
 from aoec.ops import word

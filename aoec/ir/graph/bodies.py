@@ -53,7 +53,7 @@ def split_bodies(graph: Graph) -> Iterator[tuple[Body | None, Graph]]:
 
 
 def together(parts: Sequence[tuple[Body | None, Graph]]) -> Graph:
-    """The graph of parts as `apart` gives them, whose names differ but for constants; groups are numbered anew, g0, g1, ..."""
+    """The graph of parts as `split_bodies` gives them, whose names differ but for constants; groups are numbered anew, g0, g1, ..."""
     tensors: dict[str, Tensor] = {}
     groups: list[Group] = []
     for _, part in parts:

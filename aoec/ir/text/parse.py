@@ -18,7 +18,7 @@ from aoec.ir.index import Expr
 from aoec.ir.program import Program
 from aoec.ir.schedule import Trace
 from aoec.ir.text.build import GraphBuilder, IndexBuilder, ProgramBuilder, ScheduleBuilder, TirBuilder
-from aoec.ir.text.expected import expected_words
+from aoec.ir.text.expected_words import expected_words
 from aoec.ir.text.places import Places
 
 MAX_BYTES = 64 << 20

@@ -78,7 +78,7 @@ class _Written(Ranges[Expr]):
         return self.other(e, scope) if is_element(e) else super().term(e, scope)
 
     def apply(self, op: str, given: list[Term[Expr]]) -> Term[Expr]:
-        """As `Ranges.applied`; what can be one number only is that number, and a condition that always holds is not asked."""
+        """As `Ranges.apply`; what can be one number only is that number, and a condition that always holds is not asked."""
         if op in ("and", "or"):
             for side, other in ((given[0], given[1]), (given[1], given[0])):
                 known = bool(side.low) if side.low == side.high else True if side.low > 0 or side.high < 0 else None

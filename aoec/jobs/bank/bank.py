@@ -9,7 +9,7 @@ from typing import Any
 
 from aoec.bank.bank import Bank, statuses
 from aoec.bank.builtin import built_in
-from aoec.bank.measured import Measured
+from aoec.bank.measurements import Measured
 from aoec.bank.plans import Plan
 from aoec.bank.record import DEFAULT, IMPORTED, Record, flat
 from aoec.base.errors import BankError

@@ -9,7 +9,7 @@ from typing import Any
 
 from aoec.artifact.artifact import Artifact, load_gears
 from aoec.bank.bank import Bank
-from aoec.bank.measured import Measured
+from aoec.bank.measurements import Measured
 from aoec.bank.record import DEFAULT, IMPORTED, ROBUST, Record, flat
 from aoec.base.errors import BankError
 from aoec.base.text import plural

@@ -11,7 +11,7 @@ from aoec.jobs.bank.cann_import import Seed, short_name
 from aoec.jobs.tune.budget import PROOF_ROWS, Budget, limits
 from aoec.jobs.tune.tuning import Problem, problem, search, start
 from aoec.search.proof.rank import Rank, rank
-from aoec.search.space.placed import nearest_candidates
+from aoec.search.space.nearest import nearest_candidates
 
 RANK_ROWS = 100  # that a rank looks at for each trial of the budget
 

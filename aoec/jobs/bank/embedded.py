@@ -17,7 +17,7 @@ from typing import Any
 
 from aoec.bank.bank import Bank
 from aoec.bank.builtin import Shelf
-from aoec.bank.claimed import Claimed
+from aoec.bank.claims import Claimed
 from aoec.bank.plans import Plan, check_fields
 from aoec.bank.record import Key, Record, flat, unflat
 from aoec.base.errors import BankError

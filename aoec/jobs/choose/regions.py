@@ -30,7 +30,7 @@ from aoec.lowering.lower.lower import Indexed
 from aoec.ops.slices import Box, nth, part_of, sizes, uneven
 from aoec.search.default.default import Found, settle
 from aoec.search.sketches.sketches import sketches
-from aoec.search.space.placed import match_structure
+from aoec.search.space.nearest import match_structure
 from aoec.simulate.timing.state import Resident, State
 from aoec.simulate.timing.time import Measure, measure
 from aoec.target.machine import Machine

@@ -14,7 +14,7 @@ from itertools import groupby
 
 from aoec.bank.bank import Bank
 from aoec.bank.builtin import Shelf
-from aoec.bank.claimed import Claimed
+from aoec.bank.claims import Claimed
 from aoec.bank.plans import Plan
 from aoec.base import regions as words
 from aoec.base.errors import BankError

@@ -17,7 +17,7 @@ from statistics import median
 from typing import Any
 
 from aoec.bank.bank import Bank, statuses
-from aoec.bank.measured import Measured
+from aoec.bank.measurements import Measured
 from aoec.bank.record import NAME_LIMIT, Record
 from aoec.base.errors import CheckError, one_line
 from aoec.base.text import plural

@@ -19,7 +19,7 @@ from aoec.jobs.choose.plan import Task
 from aoec.jobs.tune.order import Order, keys, suffices
 from aoec.jobs.tune.tuning import Problem
 from aoec.search.space.grid import Candidate
-from aoec.search.space.placed import nearest_candidates
+from aoec.search.space.nearest import nearest_candidates
 from aoec.target.machine import Machine
 
 MOST = 4  # schedules that a search is given

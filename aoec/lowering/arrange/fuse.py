@@ -26,8 +26,8 @@ from aoec.lowering.arrange.take_apart import take_apart
 from aoec.lowering.arrange.views import find_views
 from aoec.lowering.arrange.whole_bias import add_whole_biases
 from aoec.lowering.arrange.whole_rows import pad_rows
-from aoec.lowering.lower.movement.turned import turn_reads
-from aoec.lowering.lower.movement.turned_moves import turn_moves
+from aoec.lowering.lower.movement.turn_moves import turn_moves
+from aoec.lowering.lower.movement.turn_reads import turn_reads
 from aoec.ops.words.layout import FRACTAL_ROWS, c0_of
 from aoec.target.machine import Machine
 

@@ -10,7 +10,7 @@ from math import prod
 
 from aoec.base.errors import UnsupportedError
 from aoec.ir.func.meaning import Statement
-from aoec.ir.func.scaled import Scaled
+from aoec.ir.func.scaling import Scaled
 from aoec.ir.func.tir import Block, Buffer, Func, Node
 from aoec.ir.graph.graph import OpNode, Tensor
 from aoec.ir.index import Cast, Expr, Float, Int, Read, Var, maximum, normalise, reads, rebuild, rename_reads, substitute

@@ -31,7 +31,7 @@ class Bounds(Protocol):
         """What no row goes below, whatever its slots and switches, nor any with other choices of holes `opened`, which are at their largest
         in the rows and whose least are given (None: assigned), [2, row, pipe]: ticks for which a pipe is at work, 0 where none are known,
         and ticks beside; of rows that take `limit` or more not all. `whole`: none of the holes cuts what leaves L0C. `known`, [row, pipe]:
-        the former as `worked` found it, 0 where it is not known."""
+        the former as `work_floors` found it, 0 where it is not known."""
 
     def work_floors(self, grid: int, columns: Rows, whatever: Sequence[str], opened: bool, limit: int) -> np.ndarray:
         """What no row goes below, as `parts`, nor any with other choices of holes `whatever`. `opened`: some others are at their largest,

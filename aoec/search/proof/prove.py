@@ -286,7 +286,7 @@ class Levels(Kinds):
         return left.rows(np.argsort(left.floors, kind="stable"))
 
     def walked_alike(self, part: Part, eased: tuple[str, ...], found: Proof) -> Part:
-        """`walked` of rows in which the same slots change no cost. Before the walks of all ways in which slots fit come floors and one walk
+        """`prune_by_walk` of rows in which the same slots change no cost. Before the walks of all ways in which slots fit come floors and one walk
         with each slot at its most, whether they fit together or not: first whichever excluded more of what it was last asked about."""
         if not eased:
             part = self.prune_by_bounds(part, (), found)

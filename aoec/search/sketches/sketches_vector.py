@@ -29,7 +29,7 @@ from aoec.search.sketches.nests import (
     step,
     tiles_over_cores,
 )
-from aoec.search.sketches.padded import own_name, padded_far
+from aoec.search.sketches.padding import own_name, padded_far
 from aoec.target.isa.words import is_selection
 from aoec.target.machine import Machine
 

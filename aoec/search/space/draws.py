@@ -162,7 +162,7 @@ def list_ranks(grid: Grid, conditions: Sequence[Expr], most: int) -> np.ndarray 
 
 
 def few(grid: Grid, conditions: Sequence[Expr], most: int) -> np.ndarray | None:
-    """`listed`, or None where that takes too much."""
+    """`list_ranks`, or None where that takes too much."""
     try:
         return list_ranks(grid, conditions, most)
     except TooLarge:

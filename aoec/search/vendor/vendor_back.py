@@ -18,7 +18,7 @@ from aoec.ir.schedule import Step, Trace
 from aoec.search.sketches.nests import Nest, find_product
 from aoec.search.sketches.plan import cores_of, factors, unit_flag, ways
 from aoec.search.sketches.sketches_matmul import Form, matmul_sketch
-from aoec.search.space.placed import solve_holes
+from aoec.search.space.nearest import solve_holes
 from aoec.search.vendor.vendor import ORDER_M, ORDER_N, MatmulTiling, legal_matmul, matmul_choice, product, up
 from aoec.search.vendor.vendor_conv import ConvTiling
 from aoec.target.machine import Machine

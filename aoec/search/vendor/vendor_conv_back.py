@@ -16,7 +16,7 @@ from aoec.ir.schedule import Trace
 from aoec.search.sketches.nests import Nest
 from aoec.search.sketches.plan import unit_flag, ways
 from aoec.search.sketches.sketches_cube import conv_sketch, stored_channels
-from aoec.search.space.placed import solve_holes
+from aoec.search.space.nearest import solve_holes
 from aoec.search.vendor.vendor_back import SAID, Delivery, Refusal, on_the_way
 from aoec.search.vendor.vendor_conv import M_FIRST, N_FIRST, ConvForm, ConvTiling, axes_of, conv_choice, convolution
 from aoec.target.machine import Machine

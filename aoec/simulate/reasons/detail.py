@@ -38,7 +38,7 @@ class Told:
 class Walked:
     """One walk of a filled program, or of one row of hole values; where `status` is not 0 (as in time.Times) it has no times.
 
-    `moved` bytes [site, (hbm, l2)] over all cores; `cores` by stream. `state` is that of the latest walk of several.
+    `moved_bytes`: [site, (hbm, l2)] over all cores; `cores` by stream. `state` is that of the latest walk of several.
     """
 
     encoded: Encoded

@@ -19,7 +19,7 @@ from aoec.simulate.reasons.detail import core_counts, find_rows, fresh_state
 from aoec.simulate.timing.state import COLD, State
 from aoec.simulate.timing.time import Times, columns_of, join_times, launch_ticks, time_rows
 from aoec.target.machine import Machine
-from aoec.target.stacked import stack_machines, take_rows
+from aoec.target.stack import stack_machines, take_rows
 
 MACHINE = "@machine"  # the column that says which machine a row is on; no hole is called so
 AT_ONCE = 256  # rows whose tables are made together

@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from aoec.base.errors import UnsupportedError
-from aoec.ir.func.scaled import Scaled, match_scale
+from aoec.ir.func.scaling import Scaled, match_scale
 from aoec.ir.func.tir import COLUMNS
 from aoec.ir.index import Binary, Call, Cast, Expr, Int, Read, is_zero, le, round_up, walk
 from aoec.ir.program import Instr, Item, Ref

@@ -81,7 +81,7 @@ def block_columns(em: Emitter, work: VectorOp, operands: list[Read], strides: li
 
 def over_rows(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
               extents: list[tuple[str, Expr]]) -> tuple[Expr, list[Item]] | None:
-    """What `strided` does row by row, of rows of known length: eight blocks of every row an instruction, a repeat a row. What is left of
+    """What `emit_strided` does row by row, of rows of known length: eight blocks of every row an instruction, a repeat a row. What is left of
     them goes in eight that end with the row, where what these do again changes nothing, else a block of every row an instruction. With
     whether these are fewer instructions, as they are where rows are short. None where rows do not lie at a literal stride."""
     if len(extents) < 3:

@@ -16,7 +16,7 @@ APART = ("hash", "sources", "merged", "timing", "scopes")  # what a stack has of
 @lru_cache(maxsize=8)
 def stack_machines(machines: tuple[Machine, ...]) -> Machine:
     """The first of the machines, but that each number in which they differ is a column of all theirs. They have the same formulas, pipes,
-    counts and sizes (target/vary.py: varied). It is for calculations with columns, and stands for no target."""
+    counts and sizes (target/vary.py: vary_machine). It is for calculations with columns, and stands for no target."""
     return replace(machines[0], **{f.name: _join_values([getattr(m, f.name) for m in machines])
                                    for f in fields(Machine) if f.name not in APART})
 

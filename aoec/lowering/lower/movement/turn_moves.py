@@ -12,7 +12,7 @@ from math import prod
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import Attribute, OpNode, Tensor
 from aoec.ir.index import DTYPES
-from aoec.lowering.lower.movement.turned import TURNED
+from aoec.lowering.lower.movement.turn_reads import TURNED
 from aoec.ops.words.layout import BLOCK_BYTES
 from aoec.target.machine import Machine
 
