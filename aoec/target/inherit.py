@@ -40,7 +40,7 @@ def read_merged(text: str, source: str, folder: Path | None = None) -> Merged:
 
 @lru_cache(maxsize=1)
 def shipped_texts() -> dict[str, str]:
-    """The texts of the machine and family files that come with aoec, by the name of the file without .toml."""
+    """Return the texts of the machine and family files that come with aoec, by the name of the file without .toml."""
     files = resources.files("aoec.target").iterdir()
     return {f.name.removesuffix(".toml"): f.read_text(encoding="utf-8") for f in files if f.name.endswith(".toml")}
 

@@ -15,20 +15,21 @@ APART = ("hash", "sources", "merged", "timing", "scopes")  # what a stack has of
 
 @lru_cache(maxsize=8)
 def stack_machines(machines: tuple[Machine, ...]) -> Machine:
-    """The first of the machines, but that each number in which they differ is a column of all theirs. They have the same formulas, pipes,
-    counts and sizes (target/vary.py: vary_machine). It is for calculations with columns, and stands for no target."""
+    """Return the first of the machines with each number in which they differ as a column of all theirs.
+    They have the same formulas, pipes, counts and sizes (target/vary.py: vary_machine). It is for calculations with columns, and stands
+    for no target."""
     return replace(machines[0], **{f.name: _join_values([getattr(m, f.name) for m in machines])
                                    for f in fields(Machine) if f.name not in APART})
 
 
 def take_rows(stack: Machine, which: np.ndarray) -> Machine:
-    """A stack in which each column has one number a row, that of the row's machine: `which` [row] of them it is."""
+    """Return a stack in which each column has one number a row: that of the row's machine, `which` [row]."""
     return replace(stack, **{f.name: _map_columns(getattr(stack, f.name), lambda column: column[which])
                              for f in fields(Machine) if f.name not in APART})
 
 
 def _join_values(values: Sequence[Any]) -> Any:
-    """What several machines say at one place, as one: numbers that differ as a column."""
+    """Join what several machines say at one place: numbers that differ become a column."""
     first = values[0]
     if isinstance(first, dict):
         return {key: _join_values([v[key] for v in values]) for key in first}
@@ -40,7 +41,7 @@ def _join_values(values: Sequence[Any]) -> Any:
 
 
 def _map_columns(value: Any, change: Callable[[np.ndarray], np.ndarray]) -> Any:
-    """The same with each column changed."""
+    """Change each column of a value."""
     if isinstance(value, np.ndarray):
         return change(value)
     if isinstance(value, dict):

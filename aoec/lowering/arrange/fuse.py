@@ -72,7 +72,7 @@ def fuse(graph: Graph, weights: Mapping[str, np.ndarray], machine: Machine | Non
 
 
 def _fuse_flat(draft: Draft, machine: Machine | None, apart: Collection[str]) -> tuple[Graph, dict[str, np.ndarray]]:
-    """A graph without bodies, fused."""
+    """Fuse a graph without bodies."""
     take_apart(draft, machine, apart)
     pad_rows(draft, apart)
     scales = machine is None or machine.has("fixpipe_nz_scale")
@@ -220,8 +220,8 @@ class _Grouping:
 
 
 def halve_groups(graph: Graph, names: Collection[str]) -> Graph:
-    """The graph with each of the named groups in two, of half its operators each; one of a single operator stays. A group whose operators
-    do not read one the other comes apart: half of it has several results."""
+    """Split each of the named groups in two, with half of its operators each. A group of one operator stays.
+    A group whose operators do not read one the other is split into single operators, since half of it has several results."""
     draft = Draft.of(graph, {})
     draft.reserve((g.name for g in graph.groups), "group")
     nodes = {n.name: n for n in graph.nodes}

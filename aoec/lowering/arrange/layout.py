@@ -81,7 +81,7 @@ def _layout(draft: Draft, node: OpNode) -> str:
 
 
 def _operand_layout(draft: Draft, node: OpNode, layout: str) -> str:
-    """The layout in which the node takes its tensors, which is that of its result but for rows and for images of few channels."""
+    """Return the layout in which the node takes its tensors: that of its result, but for rows and for images of few channels."""
     if node.op == "conv2d" and _few(draft, node):
         return FEW
     if node.op == "transpose" and layout == FIVE:
@@ -113,7 +113,7 @@ def _any_five(draft: Draft, node: OpNode) -> bool:
 
 
 def _fills_channels(t: Tensor) -> bool:
-    """True where the channels fill whole units of C0, so that no padding exists."""
+    """Whether the channels fill whole units of C0, so that there is no padding."""
     return t.shape[1] % c0_of(t.dtype) == 0
 
 

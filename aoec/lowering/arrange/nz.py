@@ -60,7 +60,8 @@ def _fits_nz(t: Tensor) -> bool:
 
 
 def _nz_candidates(graph: Graph) -> frozenset[str]:
-    """The tensors that could be in NZ with all that leads to them: products make them, or elementwise operators of such in their shape."""
+    """Return the tensors that could be in NZ with all that leads to them.
+    Products make them, or elementwise operators of such tensors in their shape."""
     tensors, led = {t.name: t for t in graph.tensors}, set[str]()
     for n in graph.nodes:
         shapes = {tensors[i].shape for i in n.inputs if i} if n.op != "matmul" else set()
@@ -100,7 +101,7 @@ def in_nz(graph: Graph, chosen: Collection[Region]) -> Graph:
 
 
 def _convert_layout(draft: Draft, name: str, other: dict[str, str]) -> str:
-    """The tensor in the other layout, by a node that stands here where there is none yet."""
+    """Return the tensor in the other layout. Add the node that converts it where there is none yet."""
     if name not in other:
         t = draft.tensors[name]
         op, layout = ("to_nz", "NZ") if t.layout == "ND" else ("from_nz", "ND")

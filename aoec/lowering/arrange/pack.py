@@ -94,7 +94,7 @@ def _turns(draft: Draft, name: str) -> bool:
 
 
 def _pack_operand(draft: Draft, name: str, turned: bool, packed: dict[str, str]) -> str:
-    """The constant right operand in ZN, stored transposed if `turned`."""
+    """Return the constant right operand in ZN, stored transposed if `turned`."""
     t, key = draft.tensors[name], f"{name} turned" if turned else name
     if key not in packed:
         data = draft.weights[name].swapaxes(-1, -2) if turned else draft.weights[name]
@@ -103,7 +103,7 @@ def _pack_operand(draft: Draft, name: str, turned: bool, packed: dict[str, str])
 
 
 def _transpose_operand(draft: Draft, name: str, packed: dict[str, str]) -> str:
-    """The operand with its last two axes exchanged, by a node of its own; a constant at once."""
+    """Return the operand with its last two axes swapped: a constant at once, else by a node."""
     t, key = draft.tensors[name], f"transposed {name}"
     *lead, m, n = range(len(t.shape))
     if key not in packed and draft.is_constant(name):

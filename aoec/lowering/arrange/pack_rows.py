@@ -49,7 +49,7 @@ def bias_in_fractals(draft: Draft, name: str) -> str:
 
 
 def pad_axis(draft: Draft, name: str, axis: int, unit: int) -> str:
-    """The tensor with zeros behind it along an axis, up to a multiple of `unit`."""
+    """Pad the tensor with zeros at the end of an axis, up to a multiple of `unit`."""
     t = draft.tensors[name]
     missing = -t.shape[axis] % unit
     if not missing:

@@ -21,7 +21,7 @@ def join_in_parts(draft: Draft, views: Collection[str] = (), most: int = FLAG_ID
 
 
 def _join_inputs(draft: Draft, node: OpNode, part: Sequence[str]) -> str:
-    """The tensor that joins some of a concat's inputs; itself where it is one."""
+    """Return the tensor that joins some of a concat's inputs; the input itself where it is only one."""
     if len(part) == 1:
         return part[0]
     axis, out = node.attribute("axis"), draft.tensors[node.outputs[0]]

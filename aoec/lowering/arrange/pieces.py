@@ -29,7 +29,7 @@ class Walk:
     step: int = 1
 
     def slice(self, start: int, count: int, step: int, to: int) -> Walk | None:
-        """What a slice leaves of it, in a result where the slice begins at `to`; None where that is nothing."""
+        """Return what a slice leaves of the walk, in a result where the slice begins at `to`; None where it leaves nothing."""
         ends = sorted((self.to - start, self.to + self.count - 1 - start))
         low, high = (-(ends[0] // -step), ends[1] // step) if step > 0 else (-(ends[1] // -step), ends[0] // step)
         low, high = max(low, 0), min(high, count - 1)
@@ -144,7 +144,7 @@ class Laid:
 
     @property
     def has_core_axis(self) -> bool:
-        """Whether there is an axis for cores to share: one that all pieces walk whole, or of places, or the only one."""
+        """Whether there is an axis for cores to share: one that all pieces walk whole, one of places, or the only one."""
         return len(self.result) == 1 or any(map(self.walks_whole, range(len(self.result))))
 
     def walks_whole(self, axis: int) -> bool:

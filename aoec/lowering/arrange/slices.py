@@ -32,7 +32,7 @@ class Region:
 
 
 def slice_graph(graph: Graph, regions: Sequence[Region]) -> Graph:
-    """The fused graph with these regions in slices. UnsupportedError where one cannot run so, with the reason."""
+    """Slice these regions of the fused graph. UnsupportedError, with the reason, where one cannot run in slices."""
     for region in regions:
         graph = _slice_region(graph, *_ends(graph, region), region.slices)
     return graph
@@ -174,7 +174,7 @@ class Cut:
         return axes.pop()
 
     def join_parts(self, name: str) -> list[OpNode]:
-        """The nodes, views, that join the parts of a result."""
+        """Return the nodes, all views, that join the parts of a result."""
         t = self.draft.tensors[name]
         parts = [self.of[name, at] for at in range(self.slices)]
         if uneven(self.slices, self.units):

@@ -54,7 +54,8 @@ def _flat(t: Tensor) -> bool:
 
 
 def _concat_as_view(draft: Draft, node: OpNode, makers: Mapping[str, OpNode], views: set[str], parts: set[str]) -> list[OpNode] | None:
-    """A concat as a view, behind the copy of those parts that cannot lie in the whole; None where it is none. `parts` grows by its own."""
+    """Return a concat as a view, behind the copy of those parts that cannot lie in the whole; None where it is no view.
+    `parts` grows by its own."""
     own: set[str] = set()
     free = []
     for name in node.inputs:
@@ -94,7 +95,7 @@ def _copy(draft: Draft, node: OpNode, run: Sequence[str]) -> OpNode:
 
 
 def _aliases(name: str, makers: Mapping[str, OpNode], views: set[str]) -> Iterator[str]:
-    """A tensor, and all that it is but another name of."""
+    """Yield a tensor, and all tensors of which it is another name."""
     yield name
     while name in makers and makers[name].name in views and makers[name].op != "concat":
         name = makers[name].inputs[0]
@@ -134,7 +135,7 @@ def offset_bytes(t: Tensor, box: Box) -> int | None:
 
 
 def _stored_box(t: Tensor, box: Box) -> Box | None:
-    """A part of a tensor as one of its stored array; None where it is none."""
+    """Return a part of a tensor as a box of its stored array; None where it is none."""
     if t.layout == "ND":
         return box
     if t.layout in PIXEL and len(t.shape) == 4:

@@ -110,14 +110,14 @@ def _pad(draft: Draft, s: Scores) -> None:
 
 
 def _has_mask(draft: Draft, s: Scores) -> bool:
-    """Whether what is added last has a number for each score, so that it can say which are behind the last."""
+    """Whether what is added last has a number for each score, so that it can say which scores are behind the last key."""
     last = s.between[-1] if s.between else s.product
     other = [i for i in last.inputs if i not in {o for n in s.nodes for o in n.outputs}]
     return last.op == "add" and draft.tensors[other[0]].shape[-1:] == (s.every,)
 
 
 def _pad_input(draft: Draft, node: OpNode, at: int, axis: int, wide: int, value: float) -> OpNode:
-    """The node with an input as wide along an axis, by a node of its own; a constant at once."""
+    """Return the node with an input padded to this width along an axis: a constant at once, else by a node."""
     t = draft.tensors[node.inputs[at]]
     axis %= len(t.shape)
     after = tuple(wide - d if i == axis else 0 for i, d in enumerate(t.shape))

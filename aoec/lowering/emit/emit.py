@@ -86,7 +86,7 @@ def emit_part(part: Part, machine: Machine, meet: dict[str, Meeting]) -> tuple[S
 
 
 def wrap_in_grid(func: Func, grid: tuple[Loop, ...]) -> Func:
-    """The func inside the loops of its grid."""
+    """Wrap the func in the loops of its grid."""
     body = func.body
     for lp in reversed(grid):
         body = (replace(lp, body=body),)

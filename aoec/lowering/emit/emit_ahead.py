@@ -47,7 +47,7 @@ class Parts:
 
 
 def items_at(items: Sequence[Item], loop: str, at: Expr) -> tuple[Item, ...]:
-    """The items of iteration `at` of a loop."""
+    """Return the items of iteration `at` of a loop."""
     return map_items(tuple(items), lambda e: normalise(substitute(e, {loop: at})))
 
 
@@ -68,7 +68,7 @@ def touching(names: Collection[str], pieces: Sequence[Piece]) -> set[int]:
 
 
 def private_buffers(names: Collection[str], pieces: Sequence[Piece], found: Collection[int]) -> list[str]:
-    """The buffers that only these pieces touch."""
+    """Return the buffers that only these pieces touch."""
     return [n for n in names if found and touching([n], pieces) <= set(found)]
 
 

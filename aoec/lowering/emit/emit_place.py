@@ -41,12 +41,12 @@ def few(b: Buffer) -> bool:
 
 
 def requested_place(b: Buffer) -> tuple[Expr, Expr]:
-    """Where the schedule wants a buffer: only buffers of one place share an address."""
+    """Return where the schedule wants a buffer. Only buffers of one place share an address."""
     return b.align, b.skew
 
 
 def align_up(address: Expr, unit: Expr) -> Expr:
-    """The next multiple of `unit` bytes from an address on."""
+    """Return the next multiple of `unit` bytes from an address on."""
     return address if unit == Int(1) else ceildiv(address, unit) * unit
 
 

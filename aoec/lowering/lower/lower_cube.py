@@ -241,8 +241,8 @@ def activation(tail: Tail, given: Expr, loops: list[tuple[str, int]], tensors: d
 
 
 def drop_rounding(given: Cast, result: Read, work: Work) -> tuple[Expr, Work]:
-    """(what a result is, the work) with sums in fp32 as they are, where all that reads them rounded makes fp32 of them again: one rounding
-    and two casts less. As they were where anything reads them otherwise."""
+    """Keep sums in fp32 where all that reads them rounded makes fp32 of them again: one rounding and two casts less.
+    Return (what a result is, the work), unchanged where anything reads the sums otherwise."""
     first = [s for s in work.statements if any(r.buffer == result.buffer for r in reads(s.value))]
     if any((s.op, s.value) != ("=", Cast("fp32", result)) or s.target.indices != result.indices for s in first):
         return given, work

@@ -61,7 +61,7 @@ def default(space: Space, cost: Cost, conditions: Conditions) -> Found:
 
 
 def time_sample(space: Space, cost: Cost, conditions: Conditions) -> list[Found]:
-    """Those of some candidates of each sketch that have a time, cheapest first."""
+    """Time some candidates of each sketch, and return those that have a time, cheapest first."""
     candidates = [(g, v) for g, grid in enumerate(space.grids) for v in some(grid, conditions(g), DRAWN)]
     return cheapest_first(candidates, cost(candidates))
 
@@ -163,7 +163,7 @@ def variations(space: Space, candidate: Candidate, names: Sequence[str], conditi
 
 def find_variations(space: Space, number: int, given: Sequence[tuple[int, ...]], names: Sequence[str],
                     conditions: Sequence[Expr]) -> list[list[Candidate]]:
-    """The variations of several candidates of a sketch."""
+    """Return the variations of each of several candidates of a sketch."""
     grid = space.grids[number]
     if not set(names) <= set(grid.names):
         return [[] for _ in given]

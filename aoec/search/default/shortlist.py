@@ -69,7 +69,7 @@ def alike(space: Space, candidates: Sequence[Candidate], number: int, conditions
 
 
 def sample_grid(grid: Grid) -> tuple[Rows, int]:
-    """(columns of all candidates of a grid, or of a fixed sample of them; how many)"""
+    """Return (columns, count) of all candidates of a grid, or of a fixed sample of a large one."""
     if grid.size <= SAMPLE:
         return grid.rows(0, grid.size), grid.size
     random = np.random.RandomState(0)  # whose numbers are the same in every version of NumPy

@@ -62,8 +62,8 @@ def blocks(grid: Grid) -> np.ndarray:
 
 
 def block_choices(choices: dict[str, tuple[int, ...]], columns: int) -> dict[str, tuple[int, ...]]:
-    """The choices of holes for a block of so many columns; the wide one takes all of a 2201's L0C: one slot. A schedule that was read may
-    have any of these holes and lack the others."""
+    """Return the choices of holes for a block of so many columns. The wide block takes all of a 2201's L0C: one slot.
+    A schedule that was read may have any of these holes and lack the others."""
     limits = {"tm": PIXELS, "tn": columns, "n1": columns // 16, "uc": PART}
     fixed: dict[str, tuple[int, ...]] = {name: (up_to(choices[name], limit),) for name, limit in limits.items() if name in choices}
     fixed |= {name: (up_to(choices[name], 2),) for name in SLOTS if name in choices}
@@ -85,7 +85,7 @@ def tiles(choices: dict[str, tuple[int, ...]]) -> list[dict[str, int]]:
 
 
 def image_holes(choices: dict[str, tuple[int, ...]], rows: int, columns: int) -> dict[str, int]:
-    """The holes of an image's tiles at this rectangle."""
+    """Return the holes of an image's tiles at this rectangle."""
     wanted = {"th": rows, "h0": rows, "tw": columns, "w0": columns}
     return {name: up_to(choices[name], v) for name, v in wanted.items() if name in choices}
 

@@ -99,7 +99,7 @@ class Ways:
     eased: tuple[str, ...]
 
     def prune(self, floors: np.ndarray, found: Proof, level: str) -> Ways:
-        """What further floors of the part's rows do not exclude."""
+        """Return the ways that further floors of the part's rows do not exclude."""
         floors = np.maximum(self.part.floors, floors)
         good = floors < found.ticks
         own, place = good[self.source], np.cumsum(good) - 1
@@ -219,13 +219,14 @@ class Levels(Kinds):
         return self.prune_by_bounds(part, self.inner, found)
 
     def assign(self, part: Part, name: str) -> Part:
-        """The part with a further inner hole assigned."""
+        """Return the part with a further inner hole assigned."""
         columns, source = self.grown(part.columns, len(part.floors), name)
         self.growth[name] = len(source) / max(1, len(part.floors))
         return Part(self.number, columns, part.floors[source], part.of_rows()[:, source])
 
     def prune_by_work_if_many(self, part: Part, rest: Sequence[str], found: Proof) -> Part:
-        """A part glanced at, unless it has so few rows, or that excluded so few when it was last done, that what comes next costs less."""
+        """Prune a part by its work alone, where that is likely to pay.
+        It is left as it is where it has few rows, or where this step excluded few when it was last done."""
         if len(part.floors) < FEW or self.learned.passes(("work", *rest), WORTH):
             return part
         left = self.prune_by_work(part, rest, found)
@@ -234,7 +235,7 @@ class Levels(Kinds):
         return left
 
     def prune_by_work(self, part: Part, rest: Sequence[str], found: Proof) -> Part:
-        """The rows of a part that their work alone does not exclude, the `rest` of the inner holes being open, beside what is known."""
+        """Return the rows of a part that their work alone does not exclude, beside what is known. The `rest` of the inner holes is open."""
         if not (count := len(part.floors)):
             return part
         left = []
@@ -247,8 +248,8 @@ class Levels(Kinds):
         return part
 
     def prune_by_sample(self, part: Part, rest: Sequence[str], found: Proof) -> Part:
-        """The rows of a part that no bound excludes, the `rest` of the inner holes being open; where of each TASTE-th too few are excluded
-        to make up for it, as each becomes so many rows of the next level, the others are left as they are."""
+        """Return the rows of a part that no bound excludes. The `rest` of the inner holes is open.
+        Each TASTE-th row is tried first. Where too few of these are excluded to pay for the rest, the others are left as they are."""
         count = len(part.floors)
         if count < MANY_OPEN:
             return self.prune_by_bounds(part, rest, found)
@@ -259,7 +260,7 @@ class Levels(Kinds):
         return some.join(others)
 
     def prune_by_bounds(self, part: Part, rest: Sequence[str], found: Proof) -> Part:
-        """The rows of a part that no bound excludes, the `rest` of the inner holes being open, and switches and slots."""
+        """Return the rows of a part that no bound excludes. The `rest` of the inner holes is open, and so are switches and slots."""
         if (count := len(part.floors)) and rest:
             columns = self.fill_open(part.columns, count, rest)
             known = part.of_rows()[0]
@@ -280,14 +281,15 @@ class Levels(Kinds):
         return {n: min(self.choices[n]) if n in rest else None for n in self.inner}
 
     def prune_by_walk(self, part: Part, found: Proof) -> Part:
-        """The rows of a part, every hole of whose work is assigned, that neither floors nor the walk of a core exclude with the largest
-        slots that fit, cheapest first."""
+        """Return the rows that neither floors nor the walk of a core exclude with the largest slots that fit, cheapest first.
+        Every hole of the part's work is assigned."""
         left = reduce(Part.join, [self.walked_alike(some, eased, found) for some, eased in self.by_cost(part)])
         return left.rows(np.argsort(left.floors, kind="stable"))
 
     def walked_alike(self, part: Part, eased: tuple[str, ...], found: Proof) -> Part:
-        """`prune_by_walk` of rows in which the same slots change no cost. Before the walks of all ways in which slots fit come floors and one walk
-        with each slot at its most, whether they fit together or not: first whichever excluded more of what it was last asked about."""
+        """Prune by a walk rows in which the same slots change no cost.
+        Before the walks of all ways in which slots fit come floors, and one walk with each slot at its most, whether they fit together
+        or not. Whichever excluded more when it was last asked comes first."""
         if not eased:
             part = self.prune_by_bounds(part, (), found)
         if not len(part.floors):
@@ -330,8 +332,8 @@ class Levels(Kinds):
         return self.least_alone(ways, rows, source, found.ticks, spare if len(own) else 0)
 
     def decide_rows(self, part: Part, found: Proof, effort: int, hope: float) -> bool:
-        """Whether all rows of a part, every hole of whose work is assigned, are decided: walked, and timed where that excludes none. What
-        is ahead is seen each time by what those so far took."""
+        """Return whether all rows of a part are decided: pruned by a walk, and timed where that excludes none.
+        Every hole of the part's work is assigned. The effort ahead is estimated from what the rows so far took."""
         order, begun, done, cut = np.sort(part.floors), found.effort, 0, False
         for some in blocks(part, WALKED, WALKED):
             left = self.prune_by_walk(some.rows(some.floors < found.ticks), found)

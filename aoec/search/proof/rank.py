@@ -45,7 +45,7 @@ class Counted:
         return self.bounds.slots(grid)
 
     def slot_places(self, grid: int, columns: Rows) -> np.ndarray:
-        """What costs hang on of where slots lie."""
+        """Return the places of slots on which costs depend."""
         return self.bounds.slot_places(grid, columns)
 
     def floors(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
@@ -57,11 +57,11 @@ class Counted:
         return self.bounds.parts(grid, columns, opened, whole, limit, known)
 
     def work_floors(self, grid: int, columns: Rows, whatever: Sequence[str], opened: bool, limit: int) -> np.ndarray:
-        """What keeps each pipe at work, and the launch."""
+        """Return what keeps each pipe at work, and the launch."""
         return self.bounds.work_floors(grid, columns, whatever, opened, limit)
 
     def core_floors(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
-        """Ticks that no row beats, nor any with fewer slots."""
+        """Return ticks that no row beats, nor any row with fewer slots."""
         return self.bounds.core_floors(grid, columns, limit)
 
     def times(self, grid: int, columns: Rows, limit: int) -> np.ndarray:

@@ -90,7 +90,7 @@ class Kinds:
         return good
 
     def fill_open(self, columns: Rows, count: int, rest: Sequence[str]) -> Rows:
-        """The columns with holes that are open, slots and switches among them, at the choices that stand for all."""
+        """Return the columns with open holes, slots and switches among them, at the choices that stand for all."""
         opened = (*rest, *(n for n in (*self.slots, *self.switches) if n not in columns))
         return {**columns, **{n: np.full(count, self.lenient(n)) for n in opened}}
 

@@ -93,7 +93,7 @@ def part_axis(func: Func, head: Nest, out: Nest, reductions: list[Nest]) -> str:
 
 
 def chunk_steps(func: Func, machine: Machine, out: Nest, found: list[Phase], tiled: str, leading: Sequence[str] = ()) -> list[Step]:
-    """The steps: rows over cores, each phase in them with its parts; `leading` loops around them."""
+    """Return the steps: rows over cores, and in them each phase with its parts. `leading`: loops around them."""
     cores, size = cores_of(machine), dtype_bytes(func, func.outputs[0].name)
     lanes = tiled == out.loops[-1].var
     unit = 32 // size if lanes and not rows_read(out) else 1

@@ -108,7 +108,7 @@ class Piece:
     choices: Choices
 
     def drop_cuts(self, e: Expr) -> Expr:
-        """An expression in which the tile cuts none of these sizes any more."""
+        """Return the expression where the tile cuts none of these sizes any more."""
         if not hole_names(self.tile) <= hole_names(e):
             return e
         e = rebuild(e, self.drop_cuts)

@@ -66,7 +66,7 @@ def count_grid(known: Truths, conditions: Sequence[Expr]) -> list[int]:
 
 
 def estimate_prefixes(grid: Grid, conditions: Sequence[Expr], sample: int = SAMPLE) -> list[tuple[int, float]]:
-    """(candidates that keep the first 1, 2, 3 ... conditions, standard error): exact as long as all of them are cheap."""
+    """Return (candidates that keep the first 1, 2, 3 ... conditions, standard error). It is exact as long as all conditions are cheap."""
     out: list[tuple[int, float]] = []
     parts: list[Expr] = []
     for condition in conditions:

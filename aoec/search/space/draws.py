@@ -45,7 +45,7 @@ class Draws:
         return {name: np.concatenate([np.zeros(0, np.int64), *[f[name] for f in found]]) for name in self.grid.names}
 
     def draw_and_check(self, count: int, random: np.random.RandomState) -> tuple[Rows, np.ndarray]:
-        """(as many candidates that keep the conditions of the tables, whether each keeps the others too)"""
+        """Draw as many candidates that keep the conditions of the tables. Return them, and whether each keeps the other conditions too."""
         rows = self.any(count, random)
         return rows, holding(self.others, rows, count if self.kept.total else 0)
 
@@ -60,8 +60,8 @@ class Draws:
 
 
 def draw_rows(grid: Grid, conditions: Sequence[Expr], count: int, seed: int = 0) -> Rows:
-    """Columns of hole values for `count` candidates that keep all conditions, each drawn with equal chance from all that do; none where
-    there are none, and fewer where too many draws were refused."""
+    """Draw `count` candidates that keep all conditions, each with equal chance, as columns of hole values.
+    There are fewer where too many draws were refused, and none where no candidate keeps all conditions."""
     return draws(grid, conditions).rows(count, np.random.RandomState(seed))  # whose numbers are the same in every version of NumPy
 
 
@@ -79,7 +79,7 @@ def draws(grid: Grid, conditions: Sequence[Expr], work: int = QUICK) -> Draws:
 
 
 def split_conditions(grid: Grid, conditions: Sequence[Expr], work: int) -> tuple[list[Expr], list[Expr]]:
-    """(conditions whose tables together take few products, the others); those with the smallest tables are taken first."""
+    """Return (conditions whose tables together take few products, the others). Those with the smallest tables are taken first."""
     parts = list(dict.fromkeys(part for c in conditions for part in conjuncts(c)))
     if grid.size >= INT64:
         return [], parts
@@ -94,7 +94,7 @@ def split_conditions(grid: Grid, conditions: Sequence[Expr], work: int) -> tuple
 
 
 def eliminate_holes(grid: Grid, conditions: Sequence[Expr]) -> Elimination:
-    """The elimination of all holes of a grid, those first that no condition reads (they come last backwards)."""
+    """Return the elimination of all holes of a grid. Holes that no condition reads come first, so that they are last backwards."""
     tables: list[Table] = []
     if conditions:
         counting = Counting(Truths(grid))

@@ -184,8 +184,8 @@ def cost_of(tables: Sequence[Table], hole: int, counts: Sequence[int]) -> int:
 
 
 def sum_out(tables: Sequence[Table], hole: int, counts: Sequence[int]) -> Table:
-    """The product of the tables, summed over a hole: a table over their other holes, of the narrowest numbers that surely hold it (most
-    sums are small, and bytes take an eighth of the memory of int64)."""
+    """Sum the product of the tables over a hole. The result is a table over their other holes.
+    Its numbers are the narrowest that surely hold it: most sums are small, and bytes take an eighth of the memory of int64."""
     holes = tuple(sorted({h for axes, _ in tables for h in axes} - {hole}))
     if prod(counts[h] for h in holes) > BUCKET:
         raise TooLarge

@@ -30,7 +30,7 @@ class Pool:
 
     @property
     def all_ranks(self) -> np.ndarray | None:
-        """Every rank that may be proposed, ascending; None where that is not known without asking for all."""
+        """Return every rank that may be proposed, ascending; None where that is not known without asking for all."""
         return None
 
     @property

@@ -62,8 +62,8 @@ NONE = Restriction()
 # ---------------------------------------------------------------- what is left
 
 def restrict_sketches(sketches: Sequence[Trace], restriction: Restriction) -> list[Trace | None]:
-    """Each sketch with the choices that pins and exclusions leave, None where none are left or it is not picked. CheckError for a hole
-    or number that is not there; ScheduleError, with the option that did it, where no sketch is left."""
+    """Return each sketch with the choices that pins and exclusions leave, or None where none are left or it is not picked.
+    CheckError for a hole or number that is not there. ScheduleError, with the option that did it, where no sketch is left."""
     choices = [holes(s) for s in sketches]
     check_known(choices, restriction)
     left: list[Choices | None] = [c if i in (restriction.picked or (i,)) else None for i, c in enumerate(choices)]
@@ -75,7 +75,7 @@ def restrict_sketches(sketches: Sequence[Trace], restriction: Restriction) -> li
 
 
 def cut_choices(choices: Choices | None, name: str, keeps: Callable[[int], bool]) -> Choices | None:
-    """The choices with those of a hole that an option keeps; None where it keeps none."""
+    """Return the choices with only those values of a hole that an option keeps; None where it keeps none."""
     if choices is None or name not in choices:
         return choices
     kept = tuple(filter(keeps, choices[name]))
@@ -89,7 +89,7 @@ def nothing_left(option: str, name: str, before: Sequence[Choices | None]) -> st
 
 
 def with_choices(sketch: Trace, choices: Mapping[str, Values]) -> Trace:
-    """The sketch with these choices of its holes, where each states them."""
+    """Return the sketch with these choices of its holes, where each hole states them."""
     return map_exprs(sketch, lambda e: replace_holes(e, lambda h: Hole(h.name, choices[h.name] if h.choices else ())))
 
 

@@ -48,7 +48,7 @@ class Bayes(Strategy):
         return sorted(self.pool.keep(list({*near, *self._strangers(POOL // 2, set(near)), *self._draw_many(POOL // 2)})))
 
     def _rank_pool(self, pool: list[int], legal: list[tuple[int, int]]) -> list[int]:
-        """The pool by expected improvement, best first."""
+        """Sort the pool by expected improvement, best first."""
         if not pool:  # what has not been seen is illegal
             return []
         from skopt.acquisition import gaussian_ei  # a second of import that the other strategies do not pay

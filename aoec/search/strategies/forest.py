@@ -90,7 +90,7 @@ class Forest(Strategy):
         return ranks + self._draw_many(self.start - len(ranks), set(ranks))
 
     def _log_priors(self, table: Table) -> np.ndarray:
-        """float[row]: the logarithm of the prior; where it says nothing, that of the most it said."""
+        """Return the logarithm of the prior of each row. Where the prior says nothing it is the largest that it said."""
         ranks = table.ranks.tolist()
         new = [r for r in ranks if r not in self._priors]
         if new and self.prior is not None:
@@ -113,7 +113,7 @@ class Forest(Strategy):
         return self._all
 
     def _residuals(self, known: Table, logs: np.ndarray, table: Table) -> tuple[np.ndarray, np.ndarray]:
-        """What models learn of log costs, and what is added to what they predict: all and 0, or the error of a prior and the prior."""
+        """Return (what models learn of log costs, what is added to their predictions): all and 0, or the error of a prior and the prior."""
         if self.prior is None or np.std(logs - self._log_priors(known)) >= np.std(logs):
             return logs, np.zeros(len(table))
         return logs - self._log_priors(known), self._log_priors(table)

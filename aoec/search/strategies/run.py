@@ -88,7 +88,7 @@ def _fitting(asked: Sequence[Candidate], room: int, legal: LegalFunction) -> int
 
 
 def _stop_reason(result: Result, floor: int | None, finished: bool, spent: bool, given_up: bool) -> str:
-    """The first reason to stop that holds, proofs before the others; "" where none does."""
+    """Return the first reason to stop that holds, proofs before the others; "" where none does."""
     met = floor is not None and result.cost is not None and result.cost <= floor
     reasons = {"bound": met, "space": finished, "budget": spent, "illegal": given_up}
     return next((name for name, holds in reasons.items() if holds), "")

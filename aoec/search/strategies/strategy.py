@@ -37,7 +37,7 @@ class Strategy:
 
     @property
     def is_finished(self) -> bool:
-        """Whether every candidate of the pool was proposed and its cost told."""
+        """Whether every candidate of the pool was proposed and its cost is known."""
         return not self._left and not self._queue and not self._open
 
     def ask(self, n: int) -> list[Candidate]:
@@ -80,7 +80,7 @@ class Strategy:
                             "that hold nearly nowhere; loosen them")
 
     def _draw_some(self) -> list[int]:
-        """What is proposed when a strategy has no idea: one, or as many as may hold a legal one."""
+        """Propose candidates where a strategy has no idea: one, or as many as may hold a legal one."""
         return self._draw_many(BATCH) if self.pool.filters and self.pool.all_ranks is None else [self._draw()]
 
     def _next(self) -> list[int]:

@@ -58,8 +58,9 @@ def trace_of(func: Func, machine: Machine, tiling: MatmulTiling) -> Trace:
 
 
 def make_schedule(func: Func, machine: Machine, form: Form, values: dict[str, int]) -> Trace:
-    """The schedule of a form. Operands in rows go through UB where MTE2 does not reorder them, as the vendor's kernels have it there
-    (VEC_ND2NZ), if they leave half of it to results; holes of that way, of which a tiling says nothing, are as `on_the_way` has them."""
+    """Return the schedule of a form.
+    Operands in rows go through UB where MTE2 does not reorder them, as in the vendor's kernels (VEC_ND2NZ), if they leave half of it to
+    results. A tiling says nothing of the holes of that way: they are as `on_the_way` has them."""
     mm = product(func)
     most = machine.scope("UB").size_bytes // 2 if "UB" in machine.scopes else 0
     brought = {w: through_bytes(mm, func, form, values, w) for w in ways(func, mm, machine)}

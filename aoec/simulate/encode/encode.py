@@ -120,7 +120,7 @@ class Encoded:
         return replace(self, machine=machine, sites=[site.on(machine) for site in self.sites], fillers={}, noted={})
 
     def add_probes(self) -> tuple[np.ndarray, np.ndarray]:
-        """(code, starts) with a probe after each instruction, flag operation and start of a loop."""
+        """Return (code, starts) with a probe after each instruction, flag operation and start of a loop."""
         silent = np.isin(self.code[:, 0], (kernel.END, kernel.ADVANCE, kernel.STOP))
         moved = np.arange(len(self.code)) + np.concatenate([[0], np.cumsum(~silent)[:-1]])
         code = np.zeros((len(self.code) + int((~silent).sum()), 4), np.int32)
@@ -273,7 +273,7 @@ class _Encoder:
         return parts[1], [(self.register[v], c) for v, c in sorted(parts[0].items())]
 
     def check_size(self, e: Expr, what: str) -> None:
-        """Refuses a size that a remainder of a loop variable makes irregular: classes could not tell its iterations apart."""
+        """Refuse a size that a remainder of a loop variable makes irregular: classes could not tell its iterations apart."""
         if varying := remainder_of(e):
             raise UnsupportedError(f"stream {self.program.streams[self.stream].name}: {what} varies with {varying} by a "
                                    "remainder; sizes may differ only in the first and last iteration of a loop")

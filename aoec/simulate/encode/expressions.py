@@ -49,7 +49,7 @@ class Expressions(Ranges[Run]):
         return self._intern(term)
 
     def constant_value(self, number: int) -> int | None:
-        """The value of an expression that has no variables; None of others."""
+        """Return the value of an expression that has no variables; None of others."""
         kind, start, _ = self.spans[number]
         return self.code[start][1] if kind == tile.FIXED else None
 

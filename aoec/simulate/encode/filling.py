@@ -144,7 +144,7 @@ class Worker:
         self.state = fresh_state(encoded, len(filler.fixed["cursor_base"]), cores, room=arena)
 
     def fill(self, given: Array) -> kernel.Out:
-        """The tables of rows with these inputs, in arrays that the next call fills anew."""
+        """Fill the tables of rows with these inputs, in arrays that the next call reuses."""
         while kernel.fill(self.filler.plan, self.space, given, self.out) < 0:
             self.out = self.out._replace(costs=np.empty((2 * len(self.out.costs), timeline.COST), np.int64))
         return self.out
@@ -215,7 +215,7 @@ def row_tables(encoded: Encoded, rows: Mapping[str, Array], count: int) -> dict[
 
 
 def _places(packed: Packed, registers: Any) -> Array:
-    """Where registers of a tape are in the kernel; -1 stays."""
+    """Return where registers of a tape are in the kernel; -1 stays."""
     given = np.asarray(registers, np.int64)
     return np.append(packed.place, -1)[given].astype(np.int32)
 

@@ -122,8 +122,8 @@ class StreamPlan:
         return column.reshape((1,) * self.rank)
 
     def align_parts(self, parts: list[Any], apart: bool) -> list[Any]:
-        """Parts that can meet: by class where one of them is, or where (`apart`) they vary with different loops, so that no more than what
-        differs need be combined."""
+        """Return parts that can be combined: by class where one of them is.
+        They are by class too where (`apart`) they vary with different loops, so that no more than what differs is combined."""
         shapes = [p.shape for p in parts if isinstance(p, Traced)]
         axes = [{x for x, n in enumerate(s) if n > 1} for s in shapes]
         if apart and len(axes) == 2 and axes[0] and axes[1] and not axes[0] & axes[1]:
@@ -284,7 +284,7 @@ class Noted:
 
 
 def shared_notes(encoded: Encoded, state: State) -> Noted:
-    """What the plans of a program share; programs that differ in flags alone share it too, where sizes hang on the same axes."""
+    """Return what the plans of a program share. Programs that differ in flags alone share it too, where sizes depend on the same axes."""
     found_on = [dependence(encoded, s) for s in range(len(encoded.program.streams))]
     axes = tuple((tuple(on.axis.items()), on.narrow) for on in found_on)
     key = state, axes, tuple(input_holes(encoded))

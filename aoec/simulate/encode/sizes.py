@@ -114,7 +114,7 @@ class Dependence:
 
 
 def size_exprs(encoded: Encoded, stream: int) -> list[Expr]:
-    """All sizes of a stream, each once: cores in which they are equal do the same."""
+    """Return all sizes of a stream, each once. Cores in which they are equal do the same."""
     found = [e for site in encoded.sites if site.stream == stream for _, e in site.fields]
     return list(dict.fromkeys([*found, *[loop.trips for loop in encoded.loops if loop.stream == stream]]))
 
@@ -263,8 +263,8 @@ def together(numbers: Mapping[str, tuple[Array, int]], count: int) -> tuple[Arra
 
 
 def unique_values(values: Array) -> tuple[Array, Array]:
-    """(where each different value comes first, the smallest value first; which of them each is). Where they lie near each other they are
-    looked up, and not sorted, which takes ten times as long."""
+    """Return (where each different value comes first, the smallest value first; which of them each value is).
+    Values near each other are looked up. Sorting takes ten times as long."""
     if not len(values):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     low = values.min()

@@ -188,7 +188,7 @@ class Tabulator:
         return np.ascontiguousarray(place.transpose(2, 1, 0)), entry_of, cost, moved, np.repeat(np.arange(len(sites)), counts)
 
     def cost_choices(self, site: Site, stream: StreamValues) -> Choices:
-        """The rows for which the costs of a site are made."""
+        """Return the rows for which the costs of a site are computed."""
         if site.access:
             return self.everything
         return stream.choices(*[e for _, e in site.fields], *self.grid_of(site))
@@ -252,7 +252,7 @@ class Tabulator:
             moved[:, i].reshape(shape)[:] = env[name]
 
     def cost_inputs(self, site: Site, at: Choices, entries: Entries) -> tuple[Site, Rates]:
-        """(a site, the memory's rates) with their numbers as they are for the choices `at`."""
+        """Return (a site, the memory's rates) with their numbers for the choices `at`."""
         return site, rates_of(self.machine)
 
     def trips(self, values: list[StreamValues]) -> Array:

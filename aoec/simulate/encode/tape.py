@@ -260,7 +260,7 @@ class Tape:
         return Traced(self, regs.reshape(()), False) if len(regs) else None
 
     def pack(self, wanted: Array) -> Packed:
-        """The tape as the kernel replays it, with only what `wanted` registers need; those that are read no more are given to others."""
+        """Return the tape as the kernel replays it, with only what `wanted` registers need. Registers that are read no more are reused."""
         operands = np.array([np.frombuffer(own, np.int32) for own in self.operands], np.int64)
         ops, first = np.array(self.ops, np.int64).reshape(-1, 2).T
         op_of = np.repeat(ops, np.diff(first, append=operands.shape[1]))  # by register
@@ -285,7 +285,7 @@ def _is_real(x: Any) -> bool:
 
 
 def _neutral_operand(name: str, given: Sequence[Any]) -> Traced | None:
-    """The columns that a neutral number leaves as they are, as reals where it is one; None of others."""
+    """Return the columns that a neutral number leaves as they are, as reals where it is one; None where neither is neutral."""
     a, b = given
     number, other = (b, a) if type(a) is Traced else (a, b)
     if type(number) is Traced or number != NEUTRAL[name] or (name == "divide" and (other is b or not other.real)):

@@ -105,7 +105,7 @@ def open_floors(encoded: Encoded, rows: dict[str, Array], state: State, opened: 
 
 
 def busiest_ticks(work: Array, beside: Array) -> Array:
-    """int64[row]: ticks by the pipe that takes most, of those whose work is known."""
+    """Return int64[row]: ticks of the pipe that takes most, of those whose work is known."""
     found: Array = np.where(work > 0, work + beside, 0).max(axis=(1, 2), initial=0)
     return found
 

@@ -109,7 +109,7 @@ class Reuse:
 
     @cached_property
     def all_footprints(self) -> dict[Access, list[Rows]]:
-        """The footprints of all accesses."""
+        """Return the footprints of all accesses."""
         return {f.access: self.footprints(f) for f in self.flows}
 
     def footprints(self, f: Flow) -> list[Rows]:
@@ -383,7 +383,7 @@ def atom(term: Expr, names: frozenset[str]) -> Atom | None:
 
 
 def merge_quotients(e: Expr) -> tuple[Expr, Expr]:
-    """(x, d) with e = x // d and no quotient left in x where one is added to whole steps: a + b // d is (a*d + b) // d."""
+    """Return (x, d) with e = x // d and no quotient left in x where one is added to whole steps: a + b // d is (a*d + b) // d."""
     quotients = [x for x in terms(e) if isinstance(x, Binary) and x.op == "//" and not variables(x.right)]
     if len(quotients) != 1:
         return e, Int(1)

@@ -162,7 +162,7 @@ def _slowly(encoded: Encoded, rows: dict[str, Array], limits: Array, what: int, 
 
 
 def _time_by_plan(encoded: Encoded, filler: Filler, rows: dict[str, Array], limits: Array, what: int, shape: tuple[int, ...]) -> Times:
-    """What a kernel finds of rows whose tables a plan fills, some hundred at once, on all processors."""
+    """Time rows whose tables a plan fills, some hundred at once, on all processors."""
     count, threads = len(limits), os.cpu_count() or 1
     batch, cores = Batch(filler, encoded, rows, count, threads), grid_cores(encoded, rows, count)
     launch = launch_ticks(encoded, cores, rows)
@@ -257,7 +257,7 @@ def _each(run: Callable[[tuple[int, int]], bool], parts: Sequence[tuple[int, int
 
 
 def _run_parts(run: Callable[[tuple[int, int]], bool], parts: Sequence[tuple[int, int]], threads: int) -> list[tuple[int, int]]:
-    """The parts of which run(part) says that they were stopped, after it was called of each."""
+    """Call run(part) for each part, on several threads. Return the parts that it says were stopped."""
     todo: Iterator[tuple[int, int]] = iter(parts)
     left: list[tuple[int, int]] = []
 

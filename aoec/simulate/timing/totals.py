@@ -32,7 +32,8 @@ CLOSED = Opened()
 
 
 def open_accesses(encoded: Encoded, holes: Mapping[str, int | None]) -> Opened:
-    """Holes by their least choices, None for those that may be open and are not; found once for an encoded program."""
+    """Return which accesses depend on open holes, found once for an encoded program.
+    `holes`: holes by their least choices, None for those that may be open and are not."""
     known, still = encoded.totals, frozenset(name for name, least in holes.items() if least is not None)
     if still not in known:
         found: dict[Access, bool] = {}
@@ -57,7 +58,7 @@ def total(encoded: Encoded, site: Site) -> Expr:
 
 
 def sum_over(e: Expr, loop: str, trips: Expr, units: Mapping[str, int]) -> Expr:
-    """The sum of a product over a loop; where no rule says it, the product times its trips, which depends on all that the sum does."""
+    """Sum a product over a loop. Where no rule gives the sum, return the product times the trips, which depends on the same holes."""
     parts = factors(e)
     varying = [x for x in parts if loop in variables(x)]
     if len(varying) == 1:
@@ -69,7 +70,7 @@ def sum_over(e: Expr, loop: str, trips: Expr, units: Mapping[str, int]) -> Expr:
 
 
 def gather_pieces(piece: Expr, loop: str, trips: Expr, units: Mapping[str, int]) -> Expr | None:
-    """What pieces are together, in their units; None where they are no pieces of one extent."""
+    """Return what pieces are together, in their units; None where they are no pieces of one extent."""
     if isinstance(piece, Call) and piece.fn == "ceildiv" and isinstance(piece.args[1], Int):
         inside = gather_pieces(piece.args[0], loop, trips, units)
         even = inside is not None and unit(tile(piece.args[0], loop), units) % piece.args[1].value == 0

@@ -145,7 +145,7 @@ class FirstCore:
         return size.at.of(at, layout.narrow(size.own))
 
     def sum_over(self, values: Array, names: Sequence[str], at: Choices, layout: Layout) -> Array:
-        """[choice]: the sum of what is given by class over all iterations of some loops."""
+        """Return [choice]: the sum of values by class over all iterations of some loops."""
         out = np.asarray(values)
         for name in reversed(names):
             x, n = self.values.axis.get(name, 0), np.maximum(self.first(self.values.trips[name], at, layout), 0)
@@ -160,7 +160,7 @@ class FirstCore:
         return times([self.count_iterations(group) for group in groups])
 
     def count_iterations(self, names: tuple[str, ...]) -> Array:
-        """int64[row]: iterations of loops that hang together."""
+        """Return int64[row]: the iterations of loops that depend on each other."""
         if names not in self.counts:
             trips = [self.values.trips[v] for v in names]
             layout, at = self.values.layout(trips), self.values.choices(*trips)
@@ -203,7 +203,7 @@ def asks_for_cores(site: Site) -> bool:
 
 
 def charged_fields(site: Site) -> frozenset[str]:
-    """The names of fields by which it goes how long an instruction keeps its pipe, or the memory."""
+    """Return the names of fields that say how long an instruction keeps its pipe, or the memory."""
     moved = variables(INSTRUCTIONS[site.op].gm_bytes) | {"atomic"} if site.access else frozenset()
     names = variables(site.timing.busy) | variables(site.timing.memory) | moved
     return names | {f"{name.removesuffix('_last')}_at" for name in names}
@@ -259,7 +259,7 @@ def outline(encoded: Encoded, stream: int) -> Outline:
 
 
 def outline_stream(encoded: Encoded, stream: int) -> Outline:
-    """What of a stream is counted."""
+    """Return what of a stream is counted."""
     on, costs_of = dependence(encoded, stream), fixed_costs(encoded.machine)
     issue, loop = int(costs_of[0]), int(costs_of[6])
     idle = {(x.stream, x.var) for x in encoded.loops if x.idle}

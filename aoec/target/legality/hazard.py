@@ -317,7 +317,7 @@ class _Group:
                     raise self.unordered_error(other, pipe, past, event, access)
 
     def unordered_error(self, other: int, pipe: int, past: _Past, event: Event, access: Access) -> CheckError:
-        """The error of two accesses that meet."""
+        """Return the error of two accesses that meet."""
         first, then = self.names[other], self.names[pipe]
         doing = "writes" if access.writes else "reads"
         done = "written" if past.access.writes else "read"
@@ -342,7 +342,8 @@ class _Group:
                            "alive at once; give them addresses of their own")
 
     def find_skipped_write(self, c: int, event: Event, access: Access) -> Access | None:
-        """The write of an earlier iteration of one loop, all others being where they are, that stood for all up to this one."""
+        """Return the write of an earlier iteration of one loop that stands for all up to this one. All other loops are at the same
+        place."""
         found = None
         loops = [v for n, v in zip(event.names, event.env) if n in self.loops] if event.weight > 1 or c in self.leapt else []
         for at in range(len(loops)):

@@ -255,7 +255,7 @@ def line(item: Item) -> str:
 
 
 def error_at(event: Event, message: str) -> CheckError:
-    """The error of an instruction, a message about it, and where its loops and its core are then."""
+    """Return the error of an instruction: a message, and where its loops and its core are then."""
     return CheckError(f"{line(event.item)}: {message}" + (f" (at {event.place()})" if event.place() else ""))
 
 

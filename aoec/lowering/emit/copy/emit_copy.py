@@ -97,7 +97,8 @@ def inside(em: Emitter, op: TileOp, src: Read, bounded: set[Expr]) -> list[tuple
 
 
 def valid_iterations(index: Expr, lp: Loop, size: Expr, fixed: dict[str, Expr]) -> tuple[Expr, Expr]:
-    """(first, count) of a loop's iterations with 0 <= index < size; a loop of coarse steps starts at 0, finer ones inside it clip."""
+    """Return (first, count) of a loop's iterations with 0 <= index < size. A loop of coarse steps starts at 0; finer loops inside it
+    clip."""
     base = normalise(substitute(index, fixed))
     step = normalise(substitute(index, {**fixed, lp.var: Int(1)}) - base)
     low = maximum(0, Int(0) - base) if step == Int(1) else Int(0)
@@ -180,7 +181,7 @@ def _falls(step: Expr) -> bool:
 
 
 def _is_within_burst(step: Expr, length: Expr) -> bool:
-    """True for a step shorter than a burst, as a loop of one iteration may have: bursts of one instruction follow one another."""
+    """Whether a step is shorter than a burst, as in a loop of one iteration. Bursts of one instruction follow one another."""
     return isinstance(step, Int) and isinstance(length, Int) and step.value < length.value
 
 

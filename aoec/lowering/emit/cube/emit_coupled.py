@@ -105,7 +105,7 @@ def result(op: TileOp) -> Result:
 
 
 def column_guard(op: TileOp) -> Call | None:
-    """What a block does where it gives a number behind the last column; None where it does not."""
+    """Return the select by which a block gives a number behind the last column; None where it has none."""
     e = op.block.value
     return e if isinstance(e, Call) and e.fn == "select" else None
 
@@ -268,7 +268,8 @@ def load_bias(em: Emitter, op: TileOp, src: Read) -> Piece:
 
 
 def emit_padded_rows(em: Emitter, op: TileOp) -> Piece:
-    """A vector operation on a tile of rows with what pads them: all operands lie alike, so it is one run, however wide the tile is."""
+    """Emit a vector operation on a tile of rows with what pads them.
+    All operands have the same layout, so it is one run, however wide the tile is."""
     target, value = op.block.target, op.block.value
     dst, operands = em.buffers[target.buffer], reads(value)
     *lead, row, column = [split_index(i, op.names) for i in target.indices]

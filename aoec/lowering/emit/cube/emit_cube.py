@@ -82,8 +82,8 @@ def _nd2nz(em: Emitter, op: TileOp, src: Read) -> list[Item]:
 
 
 def _fits_stride(pitch: Expr) -> bool:
-    """True where a copy's field can say how far it is from a row, or a burst, to the next; where not, each is a copy of its own. What hangs
-    on tiles is no longer than a tile."""
+    """Whether a copy's field can hold the distance from a row, or a burst, to the next. Where it cannot, each is a copy of its own.
+    A pitch that depends on tiles is no longer than a tile."""
     known = normalise(pitch)
     return not isinstance(known, Int) or known.value <= MOST_STRIDE
 
@@ -223,7 +223,7 @@ def _load_l0a(em: Emitter, op: TileOp, src: Read) -> Item:
 
 
 def _load_transposed(em: Emitter, op: TileOp, src: Read) -> Item:
-    """NZ of [k, m] in L1 as ZZ of [m, k] in L0A: every fractal transposed, a column of them an instruction."""
+    """Load NZ of [k, m] in L1 as ZZ of [m, k] in L0A: every fractal transposed, a column of them an instruction."""
     dst, source = em.buffers[op.block.target.buffer], em.buffers[src.buffer]
     if dtype_size(source) != 2:
         raise UnsupportedError(f"block {op.block.name}: {source.name} is stored transposed, and loads into L0A turn 16-bit elements only; "

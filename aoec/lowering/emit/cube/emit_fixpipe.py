@@ -38,7 +38,7 @@ def fixpipe(em: Emitter, op: TileOp) -> Piece:
 
 
 def fixpipe_instr(em: Emitter, op: TileOp, word: str, ends: tuple[Ref, Ref], sizes: Sizes) -> Instr:
-    """The instruction that takes a tile from L0C to GM, with the scales of its columns where it has any."""
+    """Return the instruction that takes a tile from L0C to GM, with the scales of its columns where it has any."""
     src, _, wide = epilogue(op)
     dst, source = ends
     if wide is None:

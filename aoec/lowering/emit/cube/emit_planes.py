@@ -89,5 +89,5 @@ def _channel(e: Expr) -> Expr:
 
 
 def replace_expr(e: Expr, old: Expr, new: Expr) -> Expr:
-    """`e` with one of its sub-expressions in place of which another stands."""
+    """Replace a sub-expression of `e` by another."""
     return new if e == old else rebuild(e, lambda c: replace_expr(c, old, new))

@@ -10,7 +10,7 @@ from aoec.target.isa.words import VectorOp
 
 def emit_strided(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
                  extents: list[tuple[str, Expr]]) -> list[Item] | None:
-    """Blocks of 32 bytes at a stride, when the innermost loop is whole blocks and the next has literal strides."""
+    """Emit blocks of 32 bytes at a stride, when the innermost loop is whole blocks and the next has literal strides."""
     sizes = {dtype_size(em.buffers[r.buffer]) for r in operands}
     if len(extents) < 2 or len(sizes) != 1:
         return None
@@ -81,9 +81,10 @@ def block_columns(em: Emitter, work: VectorOp, operands: list[Read], strides: li
 
 def over_rows(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
               extents: list[tuple[str, Expr]]) -> tuple[Expr, list[Item]] | None:
-    """What `emit_strided` does row by row, of rows of known length: eight blocks of every row an instruction, a repeat a row. What is left of
-    them goes in eight that end with the row, where what these do again changes nothing, else a block of every row an instruction. With
-    whether these are fewer instructions, as they are where rows are short. None where rows do not lie at a literal stride."""
+    """Emit what `emit_strided` does, row by row, for rows of known length: eight blocks of every row an instruction, a repeat a row.
+    The blocks left over go in eight that end with the row, where doing some again changes nothing; else a block of every row an
+    instruction. Return also whether these are fewer instructions, as they are where rows are short. None where rows do not lie at a
+    literal stride."""
     if len(extents) < 3:
         return None
     *outer, (row, rows), (column, count), (lane, inner) = extents

@@ -56,7 +56,7 @@ def rows_of(em: Emitter, op: TileOp, read: Read, reduced: list[Loop]) -> Rows | 
 
 
 def single_loop(index: Expr, names: frozenset[str]) -> list[str]:
-    """The one loop that an index steps with, by ones."""
+    """Return the one loop that an index steps with, by ones; an empty list where there is none."""
     parts = affine(index, names)
     found = list(parts[0].items()) if parts else []
     return [found[0][0]] if len(found) == 1 and found[0][1] == Int(1) else []
@@ -67,8 +67,7 @@ def shape(extents: tuple[Expr, ...]) -> list[Expr]:
 
 
 def fold_rows(em: Emitter, op: TileOp, rows: Rows, fold: str, one_by_one: list[Item], parts: bool) -> list[Item]:
-    """All rows onto the target, which has its start; few rows are added one by one. `parts`: a serial loop brings some at a time,
-    so that their number may hang on a hole."""
+    """Add groups of rows plane by plane, then the rows left over, then halves, then the last row to the target."""
     n = rows.count
     if not parts and not lanes_move(em, rows.source.buffer) and (planes := Planes.of(em, op, rows, fold)) is not None:
         return planes.fold_rows()
@@ -101,8 +100,8 @@ def sums_buffer(em: Emitter, source: str, elements: Expr) -> str:
 
 
 def fold_groups(em: Emitter, rows: Rows, sums: str, wide: Expr, fold: str) -> list[Item]:
-    """The first FEW (MANY where `wide`) rows copied, all others added to them so many at a time; then halves, and the last row to
-    the target."""
+    """Copy the first FEW rows (MANY where `wide`) and add all others to them, so many at a time.
+    Then fold halves, and write the last row to the target."""
     v, source, width = em.fresh("fold"), rows.source.buffer, normalise(select(wide, MANY, FEW))
     start = (Var(v) + 1) * width
     first = run(em, VectorOp("vcopy", ()), (sums, Int(0)), [(source, rows.at)], width * rows.pitch)
@@ -195,7 +194,7 @@ class Sums:
         return cls(planes, name, normalise(minimum(MAX_REPEAT, planes.plane.extent - done)), unit)
 
     def full_repeat(self, op: str, source: tuple[str, Expr]) -> Item:
-        """Eight blocks a plane from the source onto the sums; what lies behind the rows meant is summed too and never used."""
+        """Fold eight blocks a plane from the source onto the sums. What lies behind the rows is summed too and never used."""
         em = self.planes.em
         own = source[0] == self.name
         operands = {"dst": em.ref(self.name, Int(0))}

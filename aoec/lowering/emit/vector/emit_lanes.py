@@ -99,7 +99,8 @@ def whole_tiles(em: Emitter, work: VectorOp, operands: list[Read], strides: list
 
 
 def reorders_axes(op: TileOp, work: VectorOp) -> bool:
-    """True for a copy whose target has its axes in another order: one form for all extents, also where one is 1 and nothing moves."""
+    """Whether this is a copy whose target has its axes in another order.
+    It has one form for all extents, also where one is 1 and nothing moves."""
     if work.name != "vcopy":
         return False
     to, source = ([v for i in r.indices for v in sorted(variables(i)) if v in op.names] for r in (op.block.target, work.sources[0]))
@@ -192,7 +193,7 @@ def lane_parts(em: Emitter, op: TileOp, work: VectorOp, operands: list[Read], st
 
 
 def padded_length(em: Emitter, operands: list[Read], strides: list[dict[str, Expr]], extents: list[tuple[str, Expr]]) -> Expr | None:
-    """The elements of one run over whole rows with what pads their last blocks, where all operands lie alike; else None."""
+    """Return the elements of one run over whole rows with what pads their last blocks, where all operands have one layout; else None."""
     if len(extents) < 2 or not isinstance(extents[-1][1], Int):
         return None
     inner, dst = extents[-1][1].value, em.buffers[operands[0].buffer]

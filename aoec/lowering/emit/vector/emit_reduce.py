@@ -150,7 +150,7 @@ class Row:
         self.partial = em.add_scratch(em.buffers[buffer].dtype, lanes)
 
     def reduce_row(self, buffer: str, to: Expr) -> list[Item]:
-        """The items that leave the row's one element at `to`: at once where the row is short, else folded first."""
+        """Return the items that reduce the row to one element at `to`. A long row is folded first."""
         n, whole = self.repeats, Int(self.lanes)
         short = self.reduce_repeats(self.buffer, self.at, self.inner - (n - 1) * self.lanes, n, buffer, to)
         few = [*self.fold_repeats(FEW), *self.reduce_repeats(self.sums, Int(0), whole, Int(FEW), buffer, to)]
@@ -172,7 +172,7 @@ class Row:
                 instr(self.across, dst=self.em.ref(buffer, to), src=self.em.ref(self.partial, Int(0)), lanes=repeat, repeat=1, **one)]
 
     def fold_repeats(self, width: int) -> list[Item]:
-        """The first `width` repeats copied, then all others added to them, `width` at a time."""
+        """Copy the first `width` repeats, then add all others to them, `width` at a time."""
         v = self.em.fresh("fold")
         start = (Var(v) + 1) * width
         repeat = minimum(width, self.repeats - start)
@@ -182,7 +182,7 @@ class Row:
         return [copy, For(v, normalise(ceildiv(self.repeats, width) - 1), (add,))]
 
     def halve_sums(self, width: int) -> list[Item]:
-        """The sums folded in halves until FEW are left."""
+        """Fold the sums in halves until FEW are left."""
         out = []
         while width > FEW:
             width //= 2

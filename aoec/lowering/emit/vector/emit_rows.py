@@ -68,7 +68,7 @@ class ShortRows:
         return (MAX_REPEAT if self.wide else MAX_REPEAT * BLOCKS) // SIXTEEN * SIXTEEN
 
     def reduce_rows(self, result: str) -> list[Item]:
-        """The items that leave the rows' elements in a run in `result`, which holds a multiple of sixteen: batch after batch."""
+        """Return the items that reduce the rows to a run of elements in `result`, batch after batch. It holds a multiple of sixteen."""
         v, most = self.em.fresh("batch"), normalise(minimum(self.most, self.batch))
         done = Var(v) * self.batch
         count = minimum(self.batch, self.count - done)
@@ -111,7 +111,7 @@ class ShortRows:
         return self.buffer, self.at + block * self.unit, self.step
 
     def fold_blocks(self, sums: str, pitch: int, full: int) -> list[Item]:
-        """The rows' whole blocks folded to one each, `pitch` blocks apart."""
+        """Fold the rows' whole blocks to one each, `pitch` blocks apart."""
         groups, own = full // BLOCKS if pitch == PITCH else 0, (sums, Int(0), pitch)
         if not groups:
             b = self.em.fresh("fold")
@@ -162,7 +162,7 @@ class ShortRows:
         return For(lane, Int(count), tuple(body))
 
     def full_repeats(self, name: str, dst: Place, source: Place, count: Expr) -> Item:
-        """Eight blocks a row from the source onto dst, a repeat for each row; what lies behind what is meant is never used."""
+        """Fold eight blocks a row from the source onto dst, a repeat for each row. What lies behind the rows is never used."""
         places = [dst, source] if name == "vcopy" else [dst, dst, source]
         strides = {n: (1, p[2]) for n, p in zip(operand_names(len(places) - 1), places)}
         return self.make(name, places, Int(0), Int(BLOCKS * self.unit), count, strides)

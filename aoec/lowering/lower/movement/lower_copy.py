@@ -99,7 +99,7 @@ def turn(name: str, work: Work, X: Buffer, Y: Buffer) -> Func:
 
 
 def number_axes(work: Work) -> Work:
-    """The work with its axes named by their order: equal copies are then equal to the name, and one schedule fits all of them."""
+    """Name the axes of the work by their order. Equal copies then have equal names, and one schedule fits all of them."""
     (s,) = work.statements
     order = [v for i in s.target.indices for v in sorted(variables(i))]
     names: dict[str, Expr] = {v: Var(v if v == LANE else f"i{at}") for at, v in enumerate(order)}
@@ -110,7 +110,7 @@ def number_axes(work: Work) -> Work:
 
 
 def padded_body(loops: list[tuple[str, int]], to: Read, value: Expr, shape: tuple[int, ...]) -> tuple[Node, ...]:
-    """The body of a copy whose reads may leave their tensor of that shape, through a local W."""
+    """Return the body of a copy whose reads may leave their tensor of that shape, through a local W."""
     assert isinstance(value, Call) and isinstance(value.args[0], Read)
     read, otherwise = value.args
     own: dict[str, Expr] = {v: Var(f"load_{v}") for v, _ in loops}

@@ -58,8 +58,8 @@ def lower_movement(name: str, nodes: list[OpNode], tensors: dict[str, Tensor]) -
 
 def lower_moves(name: str, ins: Sequence[Tensor], out: Tensor, moves: list[Move], shapes: Sequence[tuple[int, ...]], inner: int,
                 apart: Mapping[str, int] = MappingProxyType({})) -> Func:
-    """The func of some copies: in loops over what all of them walk alike but the `inner` last axes, and over those that are `apart`; its
-    tensors have `shapes`, the result's the last."""
+    """Lower some copies to one func. Its outer loops walk what all copies walk alike but the `inner` last axes, and what is `apart`.
+    Its tensors have `shapes`, the result's the last."""
     shared = dict(_shared_axes(moves, inner)) | dict(apart)
     moves, cut = _split_common_axis(moves, shared, DTYPES[out.dtype])
     shared |= cut
@@ -76,7 +76,7 @@ def lower_moves(name: str, ins: Sequence[Tensor], out: Tensor, moves: list[Move]
 
 
 def _split_pixels(t: Tensor, scale: Attribute | None) -> Tensor:
-    """An image with an axis of its own for the copies of each row, and for those of each pixel."""
+    """Return an image with an axis of its own for the copies of each row, and for those of each pixel."""
     assert isinstance(scale, tuple)
     (n, c, h, w), (down, across) = t.shape, (int(s) for s in scale)
     return replace(t, shape=(n, c, h // down, down, w // across, across))
@@ -97,8 +97,8 @@ def _as_runs(t: Tensor, axis: int) -> Tensor:
 
 
 def _split_common_axis(moves: list[Move], shared: dict[str, int], size: int) -> tuple[list[Move], dict[str, int]]:
-    """The moves with their last common axis in equal parts, and the loop over the parts: small enough for slots in UB, large
-    enough that bursts are worth their issue. Neither cut nor loop where the moves have no such axis in common."""
+    """Split the last common axis of the moves in equal parts, and return the moves and the loop over the parts.
+    Parts are small enough for slots in UB, and large enough that bursts are worth their issue. Moves without such an axis are unchanged."""
     inner = [[(v, n) for v, n in sizes.items() if v not in shared] for _, (_, sizes), _ in moves]
     common = [(v, n) for v, n in inner[0] if n > 1 and all((v, n) in own for own in inner)]
     common = [(v, n) for v, n in common if n * size != BLOCK_BYTES] or ([] if shared else common)  # blocks last
@@ -153,7 +153,7 @@ def _without_ones(moves: list[Move], shapes: list[tuple[int, ...]]) -> tuple[lis
 
 
 def _merge_axes(moves: list[Move], shapes: list[tuple[int, ...]]) -> tuple[list[Move], list[tuple[int, ...]]]:
-    """The moves of a concat with neighbouring axes that all of them walk whole made one, and the shapes of inputs and output then."""
+    """Merge neighbouring axes of a concat that all moves walk whole. Return the moves and the shapes of inputs and output."""
     pairs = range(len(shapes[0]) - 2, -1, -1) if len(moves) > 1 else ()
     p = next((p for p in pairs if all(_walks_whole(m, p) and _walks_whole(m, p + 1) for m in moves)), None)
     if p is None:
@@ -163,7 +163,7 @@ def _merge_axes(moves: list[Move], shapes: list[tuple[int, ...]]) -> tuple[list[
 
 
 def _walks_whole(m: Move, p: int) -> bool:
-    """True where a move walks dimension p of both sides with one plain axis."""
+    """Whether a move walks dimension p of both sides with one plain axis."""
     (source, _), (target, _) = m[1], m[2]
     return isinstance(source[p], Var) and source[p] == target[p]
 
@@ -184,7 +184,7 @@ def _shared_axes(moves: list[Move], inner: int) -> dict[str, int]:
 
 
 def _physical_access(r: Read, t: Tensor, ranges: dict[str, int]) -> Access:
-    """(physical indices, extents of the axes): a channel axis of NC1HWC0 becomes two, offsets in whole C1 planes."""
+    """Return (physical indices, extents of the axes). A channel axis of NC1HWC0 becomes two; offsets are in whole C1 planes."""
     sizes = {v: ranges[v] for i in r.indices for v in sorted(variables(i))}
     if t.layout != "NC1HWC0":
         return r.indices, sizes

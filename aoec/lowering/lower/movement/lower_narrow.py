@@ -17,7 +17,7 @@ LEAST_TAKEN = 16  # elements of a row of which every n-th is taken
 
 
 def strided_work(work: Work) -> Work | None:
-    """The work of a copy that takes every n-th element of a row, rows that follow each other made one; None for any other."""
+    """Return the work of a copy that takes every n-th element of a row, with rows that follow each other joined; None for any other."""
     (s,) = work.statements
     read, to = s.value, s.target.indices
     if not isinstance(read, Read) or not all(isinstance(i, Var) for i in to) or len(set(to)) < len(to):
@@ -43,7 +43,7 @@ def strided_work(work: Work) -> Work | None:
 
 
 def stride_and_start(index: Expr, axis: Expr) -> tuple[int, int]:
-    """How far apart and from where on an index takes elements along an axis; zeros where it does not say."""
+    """Return the distance and the first of the elements that an index takes along an axis; zeros where it does not say."""
     assert isinstance(axis, Var)
     parts = affine(index, frozenset((axis.name,)))
     step = parts[0].get(axis.name) if parts else None

@@ -57,7 +57,7 @@ def _spelt(draft: Draft, node: OpNode, steps: Steps) -> list[OpNode]:
 
 
 def _result_shape(op: str, shape: tuple[int, ...], attributes: dict[str, Attribute]) -> tuple[int, ...]:
-    """The shape of a step's result."""
+    """Return the shape of a step's result."""
     if op == "transpose":
         return tuple(shape[a] for a in _as_ints(attributes["perm"]))
     if op == "pad":
@@ -78,8 +78,8 @@ def count_runs(runs: int, lanes: int, x: Tensor) -> int:
 # ---------------------------------------------------------------- short rows that stay as they are
 
 def _transpose_steps(x: Tensor, node: OpNode) -> tuple[int, Steps]:
-    """(short rows, the two turns): rows in between are of the axis that comes before the short one, or of the one that came before it. With
-    what these leave beside it the short one makes longer rows on the other side; where it does not, nothing is gained."""
+    """Return (short rows, the two transposes). Rows in between are of the axis before the short one, or of the one that was before it.
+    With what these leave beside it the short axis makes longer rows on the other side. Where it does not, nothing is gained."""
     shape, perm = join_axes(x.shape, _as_ints(node.attribute("perm")))
     last = len(shape) - 1
     if last < 2 or perm[-1] != last or shape[-1] * DTYPES[x.dtype] >= BLOCK_BYTES:
@@ -114,7 +114,7 @@ def join_axes(shape: tuple[int, ...], perm: tuple[int, ...]) -> tuple[tuple[int,
 # ---------------------------------------------------------------- rows that become longer
 
 def _pad_steps(x: Tensor, node: OpNode) -> tuple[int, Steps]:
-    """(elements, their padding as rows) where rows begin within a block behind their padding."""
+    """Return (elements, their padding as rows) where rows begin within a block behind their padding."""
     before, after, value = _as_ints(node.attribute("before")), _as_ints(node.attribute("after")), node.attribute("value")
     if not before or min(*before, *after) < 0 or before[-1] * DTYPES[x.dtype] % BLOCK_BYTES == 0 or value is None:
         return 0, []
@@ -138,7 +138,7 @@ def _pad_steps(x: Tensor, node: OpNode) -> tuple[int, Steps]:
 
 
 def _expand_steps(x: Tensor, node: OpNode) -> tuple[int, Steps]:
-    """(half of the elements of an image that is made of repeated pixels, their repetition as rows)."""
+    """Return (half of the elements of an image of repeated pixels, their repetition as rows)."""
     (n, c, h, w), (down, across) = x.shape, _as_ints(node.attribute("scale"))
     if across == 1:
         return 0, []

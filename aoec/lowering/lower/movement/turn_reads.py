@@ -37,7 +37,7 @@ def _pays(draft: Draft, node: OpNode) -> bool:
 
 
 def _gather_leading(draft: Draft, node: OpNode) -> list[OpNode]:
-    """The gather over the leading axis of what is turned, and its result turned back."""
+    """Return a gather over the leading axis of the transposed source, with its result transposed back."""
     source, places, made = (draft.tensors[t] for t in (*node.inputs, *node.outputs))
     axis = node.attribute("axis")
     assert isinstance(axis, int)

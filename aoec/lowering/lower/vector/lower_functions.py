@@ -84,7 +84,7 @@ def _less_multiples(keep: Keep, x: Expr, k: Expr, part: float) -> Expr:
 
 
 def _clamp(keep: Keep, x: Expr, most: float) -> Expr:
-    """x between -most and most, where a polynomial is a fit: what is left of angles that are too large may be anything."""
+    """Clamp x between -most and most, where a polynomial fits. Angles that are too large may give anything."""
     return keep(call("min", call("max", x, Float(-most)), Float(most)))
 
 
@@ -271,7 +271,7 @@ FUNCTIONS: dict[str, Callable[..., Expr]] = {
 # ---------------------------------------------------------------- whole numbers, exact
 
 def _split_lowest_bit(keep: Keep, n: Expr) -> tuple[Expr, Expr]:
-    """(1 where the lowest bit is set, else 0; what is above it)."""
+    """Return (1 where the lowest bit is set, else 0; what is above it)."""
     above = keep(call("shr", n, Int(1)))
     return keep(Binary("!=", keep(n - keep(call("shl", above, Int(1)))), Int(0))), above
 
@@ -288,8 +288,8 @@ def whole_power(keep: Keep, kind: str, a: Expr, n: Expr) -> Expr:
 
 
 def make_shift(fn: str) -> Callable[..., Expr]:
-    """Shifts by as many bits as an element says, by each power of two where its bit is set; by more than there are, or less than none, all
-    that is left is the sign."""
+    """Return a shift by as many bits as an element says: by each power of two where its bit is set.
+    A shift by more bits than there are, or by less than none, leaves the sign alone."""
     def shift(keep: Keep, kind: str, a: Expr, n: Expr) -> Expr:
         bits = 8 * DTYPES[kind]
         inside = keep(Binary("and", Binary(">=", n, Int(0)), Binary("<", n, Int(bits))))

@@ -174,7 +174,7 @@ BETWEEN = {("int8", "fp32"): ("fp16",), ("uint8", "fp32"): ("fp16",),
 
 
 def convert_read(work: Work, read: Read, target: Read, dtype: str) -> Expr:
-    """The read, after what has to lie between its dtype and `dtype`."""
+    """Return the read, converted by all casts that lie between its dtype and `dtype`."""
     axes = [v for i in target.indices for v in sorted(variables(i))]
     for between in BETWEEN.get((work.dtypes.get(read.buffer, dtype), dtype), ()):
         read = store(work, Cast(between, read), axes, between)
@@ -190,14 +190,14 @@ def cast_window(work: Work, read: Read, kind: str) -> Read:
 
 
 def round_once(work: Work, e: Expr, target: Read, dtype: str) -> Expr:
-    """`e` computed in fp32, as a sum is kept, and cast once: a vector instruction takes operands of one type."""
+    """Compute `e` in fp32, as a sum is, and cast it once: a vector instruction takes operands of one type."""
     axes = [v for i in target.indices for v in sorted(variables(i))]
     value = e.value if isinstance(e, Cast) and e.dtype == dtype else e
     return Cast(dtype, atom(work, widen_reads(work, value), axes, "fp32"))
 
 
 def widen_reads(work: Work, e: Expr, kind: str = "fp32") -> Expr:
-    """`e` with what it reads of narrower types cast first."""
+    """Cast the reads of narrower types in `e` first."""
     if not isinstance(e, Read):
         return rebuild(e, lambda c: widen_reads(work, c, kind))
     if work.dtypes.get(e.buffer) in (None, kind):
@@ -288,8 +288,8 @@ def stored_rows(work: Work, gm: set[str], single: set[str]) -> Work:
 
 
 def recompute_feeders(work: Work) -> Work:
-    """The work where what feeds a reduction of long rows is made for it alone: UB does not hold such a row, so nothing waits there
-    for a second reader. Rows that fit are left as they are."""
+    """Compute what feeds a reduction of long rows for that reduction alone.
+    UB does not hold such a row, so nothing can wait there for a second reader. Rows that fit are left as they are."""
     heads = [s for s in work.statements if s.op != "=" and long_rows(work, s)]
     out = Work([], work.extents, dict(work.shapes), dict(work.dtypes))
     for s in work.statements:

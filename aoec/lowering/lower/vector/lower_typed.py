@@ -190,7 +190,7 @@ class _Statement:
         return (self.truncate(at, e.dtype) if e.dtype in SHORT and kind not in REALS else at), to
 
     def truncate(self, at: Read, dtype: str) -> Read:
-        """An int32 with what is above the bits of a short dtype made good: all of its sign, or zeros."""
+        """Return an int32 whose bits above those of a short dtype are right: all of its sign, or zeros."""
         bits = SHORT[dtype]
         if dtype.startswith("u"):  # shifted to the right the sign goes on: what is left of whole multiples
             above = self.atom(call("shr", at, Int(32 - bits)), "int32")
