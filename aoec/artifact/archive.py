@@ -113,7 +113,7 @@ def _holds(data: memoryview, entries: Mapping[str, bytes | Hashed]) -> bool:
 
 
 def _directory_record(info: zipfile.ZipInfo) -> bytes:
-    """The record of an entry in the directory at the end of a zip file (APPNOTE.TXT 4.3.12), as zipfile writes it."""
+    """Return the record of an entry in the directory at the end of a zip file (APPNOTE.TXT 4.3.12), as zipfile writes it."""
     name = info.filename.encode()
     versions = info.create_version, info.create_system, info.extract_version, 0
     sizes = info.CRC, info.compress_size, info.file_size
@@ -186,7 +186,7 @@ def open_file(path: str | Path) -> Iterator[Entries]:
 
 
 def _check_directory(z: zipfile.ZipFile, source: str, size_bytes: int) -> dict[str, zipfile.ZipInfo]:
-    """The directory by name, or CheckError where an entry is not one that aoec writes."""
+    """Return the directory by name. CheckError where an entry is not one that aoec writes."""
     infos = z.infolist()
     faults = [f"it has {len(infos):,} entries of at most {ENTRY_LIMIT:,}"] if len(infos) > ENTRY_LIMIT else []
     seen: set[str] = set()

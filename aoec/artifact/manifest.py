@@ -52,7 +52,7 @@ class Constant:
 
     @property
     def entry_hash(self) -> archive.Hashed:
-        """Its entry, as far as it is known without the elements."""
+        """Return the hash of its entry, as far as it is known without the elements."""
         dtype = NUMPY[self.dtype]
         return archive.Hashed(archive.array_header(dtype, self.shape), prod(self.shape) * dtype.itemsize, self.digest)
 
@@ -94,7 +94,7 @@ def texts(gears: Sequence[Artifact], stored: Sequence[Mapping[str, Constant]]) -
 
 
 def _gear_fields(a: Artifact, stored: Mapping[str, Constant], files: _Files, prefix: str) -> dict[str, Any]:
-    """What a manifest says of one gear, but for its graph and name; its schedules and programs are in the files then."""
+    """Return the manifest's fields of one gear, but for its graph and name. Its schedules and programs are in the files then."""
     weights = {name: {"file": c.entry, "dtype": c.dtype, "shape": list(c.shape)} for name, c in sorted(stored.items())}
     return {
         "name": a.name, "target": a.target, "machine_hash": a.machine_hash, "model_version": a.model_version, "precision": a.precision,

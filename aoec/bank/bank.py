@@ -74,7 +74,7 @@ class Bank:
 
     @property
     def measurements(self) -> Measurements:
-        """What devices took, in the same file."""
+        """Return what devices took, in the same file."""
         return Measurements(self._store)
 
     @property
@@ -303,7 +303,8 @@ def _records(f: IO[bytes], path: str) -> Iterator[Kept]:
 
 
 def _parse_line(raw: bytes) -> Kept:
-    """The record of a line, its measured time or plan; a record's trace must be a schedule without holes: the next compile applies it."""
+    """Return the record of a line, its measured time or plan. A record's trace must be a schedule without holes: the next compile
+    applies it."""
     from aoec.ir.rewrite import holes as holes_of
     from aoec.ir.text.parse import parse_trace  # here: what lists records needs no grammar
 

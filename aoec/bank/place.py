@@ -36,7 +36,7 @@ def path_of(name: str) -> Path:
 
 
 def default_bank() -> Path:
-    """The bank where neither an option nor $TUNE_BANK_PATH names one."""
+    """Return the bank where neither an option nor $TUNE_BANK_PATH names one."""
     if root := os.environ.get("ASCEND_CACHE_PATH"):
         return in_folder(Path(root).expanduser() / "aoe_data")
     return default_path()

@@ -36,5 +36,5 @@ def show(found: Iterable[tuple[str, str, int]]) -> str:
 
 
 def parse_slices(text: str) -> Slices:
-    """What a user asks for; ParseError of what is neither of PLANS, and names no regions."""
+    """Parse what a user asks for. ParseError where it is neither of PLANS, and names no regions."""
     return Slices(plan=PLANS[text]) if text in PLANS else Slices(regions(text))

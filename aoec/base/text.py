@@ -46,7 +46,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def quote_line(line: str) -> str:
-    """A line as a sentence quotes it: whole, or of a very long one the beginning, up to a comma, and how much more there is."""
+    """Quote a line in a sentence: whole, or of a very long one the beginning, up to a comma, and how much more there is."""
     start = beginning(line)
     return line if start == line else f"{start} [... {len(line) - len(start):,} more characters]"
 
@@ -78,6 +78,6 @@ def plural(count: int, word: str) -> str:
 
 
 def clip_name(name: str, most: int = 60) -> str:
-    """A name as lines for people hold it: of a longer one its beginning, and what is not printed escaped."""
+    """Return a name for people: a longer one clipped, with what is not printed escaped."""
     said = one_line(name[:most + 1])
     return said if len(said) <= most else said[:most - 1] + "…"

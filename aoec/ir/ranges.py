@@ -46,11 +46,11 @@ class Ranges(Generic[Run]):
 
     @abstractmethod
     def write_sum(self, total: Sum) -> Run:
-        """A sum as it is written."""
+        """Write a sum."""
 
     @abstractmethod
     def write_operation(self, op: str, given: Sequence[Term[Run]]) -> Run:
-        """An operation as it is written."""
+        """Write an operation."""
 
     @abstractmethod
     def other(self, e: Expr, scope: Mapping[str, int]) -> Term[Run]:
@@ -92,7 +92,7 @@ class Ranges(Generic[Run]):
         return Term({v: c for v, c in total.items() if c}, low, high, run) if within else Term(None, -MOST, MOST, run)
 
     def apply(self, op: str, given: list[Term[Run]]) -> Term[Run]:
-        """What an operation makes of terms."""
+        """Apply an operation to terms."""
         found = self._sum(op, given) or self._choose_term(op, given)
         if found is not None:
             return found
@@ -116,7 +116,7 @@ class Ranges(Generic[Run]):
         return None
 
     def _choose_term(self, op: str, given: list[Term[Run]]) -> Term[Run] | None:
-        """Which of its terms an operation gives, or which number, where ranges decide that."""
+        """Return the term or number that an operation gives, where ranges decide that."""
         if op == "select" and (given[0].low > 0 or given[0].high < 0 or given[0].low == given[0].high):
             return given[1] if given[0].low or given[0].high else given[2]
         if len(given) != 2:
@@ -142,7 +142,8 @@ def _add_sums(a: Sum, b: Sum, sign: int) -> Sum:
 
 
 def _compare(op: str, low: int, high: int) -> int | None:
-    """The truth of a comparison whose left side lies from `low` to `high` above its right side; None where that does not decide it."""
+    """Return the truth of a comparison whose left side lies from `low` to `high` above its right side; None where that does not decide
+    it."""
     if op in ("==", "!="):
         return None if low <= 0 <= high and low != high else int((low == high == 0) == (op == "=="))
     ends = {int(INT_OPS[op](end, 0)) for end in (low, high)}

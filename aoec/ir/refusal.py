@@ -44,7 +44,7 @@ def shortfall(e: Expr, rows: Mapping[str, Any], count: int) -> Shortfall:
 
 
 def find_shortfall(e: Binary, rows: Mapping[str, Any], count: int) -> Shortfall:
-    """How each row breaks a comparison; one for whole multiples names the number and not what is left of it."""
+    """Return how each row breaks a comparison. For whole multiples it names the number and not the remainder."""
     whole = e.op == "==" and e.right == Int(0) and isinstance(e.left, Binary) and e.left.op == "%"
     of = e.left if whole and isinstance(e.left, Binary) else e
     form = "is {:,}, no multiple of {:,}" if whole else WORDS[e.op]

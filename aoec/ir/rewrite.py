@@ -23,7 +23,7 @@ R = TypeVar("R")
 
 
 def _catch_deep(f: Callable[Params, R]) -> Callable[Params, R]:
-    """`f`, that answers a noun nested too deeply for Python's stack with a CheckError."""
+    """Return `f`, with a CheckError for a noun nested too deeply for Python's stack."""
     @wraps(f)
     def catch_deep(*args: Params.args, **kwargs: Params.kwargs) -> R:
         try:

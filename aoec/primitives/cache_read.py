@@ -155,7 +155,7 @@ def guarded_regions(block: Block, above: Path, depth: int, buffer: Buffer) -> li
 
 
 def _clip_box(read: Read, box: tuple[Interval, ...], buffer: Buffer, guards: list[Expr]) -> tuple[Interval, ...]:
-    """The box, cut to the buffer in the dimensions that a guard speaks of; a guard must speak of one."""
+    """Clip the box to the buffer in the dimensions that a guard bounds. A guard must bound one."""
     spoken = [[g for g in guards if _bounds(g, i, size)] for i, size in zip(read.indices, buffer.shape)]
     for g in guards:
         if not any(g in own for own in spoken):

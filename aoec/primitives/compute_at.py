@@ -200,7 +200,7 @@ def _free(b: Block, loops: list[str]) -> list[str]:
 
 
 def _resize_nest(node: Node, sizes: dict[str, Expr], values: dict[str, Expr]) -> Node:
-    """The nest with new extents, and every use of its variables shifted."""
+    """Return the nest with new extents, and every use of its variables shifted."""
     def f(e: Expr) -> Expr:
         return tidy(substitute(e, values)) if variables(e) & values.keys() else e
     if not isinstance(node, Loop):

@@ -69,7 +69,7 @@ class Even(Primitive):
         return trips * self.factor
 
     def _dividends(self, extent: Expr) -> Iterator[Expr]:
-        """What the factor must divide: of each argument of a minimum the constant, and the step of every loop."""
+        """Yield what the factor must divide: of each argument of a minimum the constant, and the step of every loop."""
         for least in smallest(normalise(extent)):
             atoms: dict[str, Expr] = {}  # quotients of loops: any whole number
             names = variables(least)

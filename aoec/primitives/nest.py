@@ -151,7 +151,7 @@ def map_reads(e: Expr, buffer: str, f: Callable[[Read], Expr]) -> Expr:
 
 @lru_cache(maxsize=1 << 14)
 def fold_constants(e: Expr) -> Expr:
-    """`e` with constants folded, as everything is that is rebuilt."""
+    """Fold the constants of `e`, as in everything that is rebuilt."""
     return rebuild(e, fold_constants)
 
 
@@ -177,7 +177,7 @@ def precedes(func: Func, first: str, second: str) -> bool:
 
 
 def used_names(func: Func) -> set[str]:
-    """The names in use: of loops, blocks and buffers."""
+    """Return the names in use: of loops, blocks and buffers."""
     return {node_name(n) for n, _ in walk(func.body)} | {b.name for b in func.buffers}
 
 

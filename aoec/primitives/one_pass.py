@@ -192,7 +192,7 @@ class OnePass:
         return Read(buffer, self.at(name, None))
 
     def sent_element(self, buffer: str, name: str) -> Read:
-        """An element of what a cube has sent."""
+        """Return an element of what a cube has sent."""
         return Read(buffer, (self.flat(name), Var(f"{name}_j")))
 
     def add(self, name: str, dtype: str, shape: Sequence[Expr]) -> None:
@@ -201,7 +201,7 @@ class OnePass:
             self.locals.append(Buffer(name, dtype, tuple(normalise(e) for e in shape)))
 
     def nest_block(self, name: str, block: Block, columns: Expr | None) -> Node:
-        """The block in loops over shares, rows and columns."""
+        """Return the block in loops over shares, rows and columns."""
         before = self.tile * self.shares + Var(f"{name}_v") if self.split else self.tile
         count = normalise(minimum(self.rows, self.every[0] - before * self.rows))
         loops: list[tuple[str, Expr]] = [(f"{name}_v", self.shares)] * self.split + [(f"{name}_i", count)]
@@ -219,7 +219,7 @@ class OnePass:
         return self.vector(name if suffix == "_start" else f"{name}{suffix}", f"{name}{suffix}", value, None)
 
     def reduce_part(self, n: Nest, op: str) -> Node:
-        """A reduction of the part's rows."""
+        """Reduce the part's rows."""
         name = f"{n.block.target.buffer}_part"
         self.add(name, "fp32", (*[self.shares] * self.split, self.rows, Int(1)))
         source = Read(self.held[reads(n.block.value)[0].buffer], self.at(name, self.keys))
@@ -253,7 +253,7 @@ class OnePass:
         return next(b for b in self.locals if b.name == name)
 
     def translate(self, e: Expr, n: Nest, name: str) -> Expr:
-        """A value with its reads where the tile's parts lie."""
+        """Return a value with its reads where the tile's parts lie."""
         if not isinstance(e, Read):
             return rebuild(e, lambda c: self.translate(c, n, name))
         if e.buffer not in self.held:

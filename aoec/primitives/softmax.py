@@ -158,7 +158,7 @@ def _product(b: Block) -> bool:
 
 
 def _left_factor(b: Block) -> Read:
-    """The left factor of a sum of products of two reads; a read of nothing of another block."""
+    """Return the left factor of a sum of products of two reads; for another block a read of nothing."""
     return b.value.left if _product(b) else NOTHING  # type: ignore[attr-defined, no-any-return]
 
 

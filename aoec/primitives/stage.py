@@ -78,7 +78,7 @@ class Stage(Primitive):
         return replace(func, body=body, locals=(*func.locals, Buffer(name, target.dtype, shape, self.scope, self.layout)))
 
     def _shared_loops(self, func: Func, above: Path) -> Path:
-        """The loops around both blocks."""
+        """Return the loops around both blocks."""
         shared, names = own_nest(func, self.block)[1], [lp.var for lp in above]
         if self.at is None or shared and self.at == shared[-1].var:
             return shared

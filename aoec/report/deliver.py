@@ -89,7 +89,7 @@ class Delivery:
 
     @property
     def recorded_lines(self) -> list[Line]:
-        """The groups that have a record."""
+        """Return the groups that have a record."""
         return [x for x in self.lines if x.record]
 
     @property

@@ -224,7 +224,7 @@ def _pieces(w: Facts) -> str:
 
 
 def _exposure_words(a: Facts, b: Facts, pipe: str, name: str) -> Iterator[str]:
-    """How much of the work nothing hides."""
+    """Say how much of the work nothing hides."""
     before, after = _busy_us(a, pipe, name), _busy_us(b, pipe, name)
     if not before or not after:
         yield "only a has it" if before else "only b has it"

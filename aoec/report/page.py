@@ -114,7 +114,7 @@ def pages(said: Mapping[str, Any], details: Mapping[str, Detail], gears: Mapping
 
 
 def make_drawings(group: Mapping[str, Any], detail: Detail) -> dict[str, Any]:
-    """The drawings of a group; times of axes are in µs."""
+    """Return the drawings of a group. Times of axes are in µs."""
     told, search = group["detail"], group["detail"]["search"]
     curve = plots.convergence(search["improvements"], search["trials"], group["bound_us"]) if search else ""
     before, now = (told["schedules"][side].splitlines() for side in SIDES)

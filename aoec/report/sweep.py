@@ -92,7 +92,7 @@ def json_text(sheet: Sheet) -> str:
 
 
 def nest_columns(row: Mapping[str, Any]) -> Row:
-    """A row with its columns `a.b` as {a: {b: ...}}, without what is missing in these."""
+    """Return a row with its columns `a.b` as {a: {b: ...}}, without what is missing in these."""
     out: Row = {}
     for name, value in row.items():
         head, dot, tail = name.partition(".")
@@ -185,6 +185,6 @@ def summary(sheet: Sheet, expected: int) -> str:
 
 
 def skipped_words(verified: Iterable[str]) -> str:
-    """How many rows were not checked for values, and why the first was not; empty where all were."""
+    """Say how many rows were not checked for values, and why the first was not; empty where all were."""
     left = [v for v in verified if v and v.startswith("skipped")]
     return f"values not checked: {len(left):,} row{'s' * (len(left) > 1)} ({left[0]})" if left else ""

@@ -185,7 +185,7 @@ def _print(report: Report, console: Console) -> None:
 
 
 def fold_views(rows: Sequence[Row]) -> list[Row]:
-    """The rows with all views in one, at the end: they move nothing and take no time, and a long sequence has a hundred of them."""
+    """Merge all views into one row, at the end. They move nothing and take no time, and a long sequence has a hundred of them."""
     views = [r for r in rows if r.kind == "view"]
     if len(views) < 2:
         return list(rows)

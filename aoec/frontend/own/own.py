@@ -47,7 +47,7 @@ def is_own(proto: onnx.NodeProto, definitions: Definitions) -> bool:
 
 @lru_cache(maxsize=1024)
 def parse_definition(definition: str) -> Meaning:
-    """The meaning that a canonical text says."""
+    """Parse the canonical text of a definition."""
     return parse_meaning(definition, "a definition")
 
 
@@ -70,7 +70,8 @@ def call_of(proto: onnx.NodeProto, m: Meaning) -> Attributes:
 # ---------------------------------------------------------------- types
 
 def infer_types(proto: onnx.ModelProto, definitions: Definitions, infer: Callable[[onnx.ModelProto], onnx.ModelProto]) -> onnx.ModelProto:
-    """The model after inference that knows what the definitions give: run again behind each of them whose arguments it told of."""
+    """Infer the model's types, with what the definitions give.
+    Inference is run again after each definition whose arguments it has typed."""
     proto = infer(proto)
     while any(is_own(n, definitions) for n in proto.graph.node):
         types = {w.name: helper.make_tensor_type_proto(w.data_type, w.dims) for w in proto.graph.initializer}
@@ -133,7 +134,7 @@ class Words:
     taken: dict[str, str] = field(default_factory=dict)
 
     def name_meaning(self, m: Meaning) -> tuple[str, str]:
-        """(name, definition) of a meaning: under its own name, or that with a number where another has it."""
+        """Return (name, definition) of a meaning: under its own name, or that with a number where another meaning has it."""
         number, name = 0, m.name
         while True:
             text = show(Meaning(name, m.inputs, m.params, m.outputs, m.statements, m.loops))
@@ -299,7 +300,7 @@ class _Parts:
         return self.n.dtypes[self.n.proto.output[outputs.index(name)]] if name in outputs[:self.n.results()] else "fp32"
 
     def needed_statements(self, name: str) -> list[Statement]:
-        """The statements in no node yet from which a tensor follows, in order."""
+        """Return the statements in no node yet from which a tensor follows, in order."""
         wanted = {name}
         out: list[Statement] = []
         for s in reversed(self.left):
@@ -328,7 +329,7 @@ class _Parts:
         return self.n.step("relu", [at]) if relu else at
 
     def is_real(self, r: Read) -> bool:
-        """True for a read of reals, as what no node makes yet will be made."""
+        """Whether a read is of reals, as what no node makes yet will be made."""
         return (self.n.made_dtype(self.held[r.buffer]) if r.buffer in self.held else self.dtype(r.buffer)) == "fp32"
 
 

@@ -57,7 +57,7 @@ def image_of(s: Statement, extents: Mapping[str, int]) -> Image | None:
 
 
 def _split_padding(e: Expr) -> tuple[Read | None, bool]:
-    """(the read of an operand, whether it is 0 outside)."""
+    """Return (the read of an operand, whether it is 0 outside)."""
     if isinstance(e, Call) and e.fn == "guard" and isinstance(e.args[0], Read):
         return (e.args[0], True) if is_zero(e.args[1]) or e.args[1] == Int(0) else (None, False)
     return (e, False) if isinstance(e, Read) else (None, False)
@@ -102,7 +102,7 @@ def _steps(i: Expr, kept: Sequence[str], weights: Sequence[str]) -> tuple[str, s
 
 
 def make_convolution(n: Node, c: Image, held: Mapping[str, str]) -> str:
-    """The tensor of a convolution in the order that its definition writes; "", and no node, where no unit takes its window."""
+    """Return the tensor of a convolution in the order that its definition writes; "", and no node, where no unit takes its window."""
     image, size = held[c.image.buffer], dict(zip(c.space, [d for i, d in zip(c.image.indices, n.made_shape(held[c.image.buffer]))
                                                           if not isinstance(i, Var)]))
     names = [i.name if isinstance(i, Var) else _space(i, c) for i in c.image.indices]
@@ -136,7 +136,7 @@ def _space(i: Expr, c: Image) -> str:
 
 
 def _arrange(n: Node, x: str, labels: Sequence[str], groups: Sequence[Sequence[str]]) -> str:
-    """A tensor with a dimension for each group of its labels, in their order."""
+    """Return a tensor with a dimension for each group of its labels, in their order."""
     perm = tuple(labels.index(v) for g in groups for v in g)
     shape = n.made_shape(x)
     x = n.step("transpose", [x], {"perm": perm}) if perm != tuple(range(len(perm))) else x

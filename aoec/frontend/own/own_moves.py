@@ -44,7 +44,7 @@ def _is_moved(r: Read) -> bool:
 
 
 def replace_parts(s: Statement, new: Mapping[Expr, Read]) -> Statement:
-    """The statement with some of its parts read from tensors of their own."""
+    """Return the statement with some of its parts read from tensors of their own."""
     def of(e: Expr) -> Expr:
         return new[e] if e in new else e if isinstance(e, Read) else rebuild(e, of)
     return Statement(s.target, s.op, of(s.value), s.init)
@@ -78,7 +78,7 @@ def add_moves(n: Node, s: Statement, extents: Extents, real: bool, tensor: Tenso
 # ---------------------------------------------------------------- where data say
 
 def _add_gather(n: Node, r: Read, extents: Extents, tensor: Tensor) -> Moved | None:
-    """A read by an index from data, as a gather of the nearest place that there is; None where no gather makes it."""
+    """Add a gather for a read by an index from data, of the nearest place that there is; None where no gather makes it."""
     found = [(at, i) for at, i in enumerate(r.indices) if reads(i)]
     axis, index = found[0]
     rest = [i.name if isinstance(i, Var) else "" for at, i in enumerate(r.indices) if at != axis]
@@ -107,7 +107,7 @@ def _labels(r: Read) -> tuple[str, ...]:
 # ---------------------------------------------------------------- around an end
 
 def _add_roll(n: Node, r: Read, extents: Extents, tensor: Tensor) -> Moved | None:
-    """A read at `(v + c) % size` of one axis and at loops of the others, as slices behind each other; None where it is none."""
+    """Add slices for a read at `(v + c) % size` of one axis and at loops of the others; None where it is no such read."""
     x = tensor(r.buffer)
     shape, labels = n.made_shape(x), []
     starts: list[tuple[int, int]] = []  # (axis, first element)

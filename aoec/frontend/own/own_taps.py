@@ -58,7 +58,7 @@ def cuts(s: Statement, shapes: Mapping[str, tuple[int, ...]], extents: Mapping[s
 
 
 def find_cut(r: Read, shape: tuple[int, ...], own: frozenset[str], extents: Mapping[str, int], padded: bool) -> Cut | None:
-    """The slice of a tensor of a shape that an access reads, over the loops that are its own; None where it is none."""
+    """Return the slice of a tensor of a shape that an access reads, over the loops that are its own; None where it is no slice."""
     axes = []
     for index, size in zip(r.indices, shape):
         found = affine(normalise(index), own)
@@ -77,7 +77,7 @@ def find_cut(r: Read, shape: tuple[int, ...], own: frozenset[str], extents: Mapp
 
 
 def sum_taps(n: Node, s: Statement, held: Mapping[str, str], extents: Mapping[str, int], node: Add) -> str:
-    """The tensor that a window's taps come to, by nodes that are added for it; "", and none, where some tap is no slice."""
+    """Add the nodes that sum a window's taps, and return their tensor; "", and no nodes, where some tap is no slice."""
     shapes = {r.buffer: n.made_shape(held[r.buffer]) for r in reads(s.value)}
     each = [Statement(s.target, "=", substitute(s.value, at)) for at in taps(s, extents)]
     waiting = [(t.value, found) for t in each if (found := cuts(t, shapes, extents)) is not None]
@@ -92,7 +92,7 @@ def sum_taps(n: Node, s: Statement, held: Mapping[str, str], extents: Mapping[st
 
 def _add_taps(n: Node, s: Statement, held: Mapping[str, str], part: list[tuple[Expr, dict[Read, Cut]]], total: str,
               made: dict[tuple[str, Cut], str], node: Add) -> str:
-    """The total with some taps more, as one operator."""
+    """Add some more taps to the total, as one operator."""
     inputs, args = ([total], [Argument("total", _dims(s.target))]) if total else ([], [])
     value: Expr | None = Read("total", s.target.indices) if total else None
     for tap, found in part:
@@ -110,7 +110,7 @@ def _add_taps(n: Node, s: Statement, held: Mapping[str, str], part: list[tuple[E
 
 
 def make_slice(n: Node, x: str, c: Cut, otherwise: float | None) -> str:
-    """The tensor that a cut gives, an axis for each of its loops."""
+    """Return the tensor that a cut gives, with an axis for each of its loops."""
     if any(c.before) or any(c.after):
         x = n.step("pad", [x], {"before": c.before, "after": c.after, "value": float(otherwise or 0)})
     if (c.sizes, c.steps) != (n.made_shape(x), (1,) * len(c.sizes)):
@@ -124,7 +124,7 @@ def _dims(r: Read) -> tuple[Dim, ...]:
 
 
 def _outside_values(e: Expr) -> dict[Read, float]:
-    """Access -> what it gives outside of its tensor, of those that say it."""
+    """Return, for each guarded access, what it gives outside of its tensor."""
     if isinstance(e, Call) and e.fn == "guard":
         read, otherwise = e.args
         return {read: otherwise.value} if isinstance(read, Read) and isinstance(otherwise, (Int, Float)) else {}

@@ -119,7 +119,7 @@ def _takes(draft: Draft, node: OpNode) -> bool:
 
 
 def _fold_factors(draft: Draft, node: OpNode, f: _Affine, result: str) -> OpNode:
-    """The convolution or matrix multiplication with the factors in its weight and bias, giving `result`."""
+    """Fold the factors into weight and bias of the convolution or matrix multiplication, which gives `result`."""
     w = draft.weights[node.inputs[1]]
     axis = 0 if node.op == "conv2d" else 1
     bias = draft.weights[node.inputs[2]].astype(np.float64) if len(node.inputs) > 2 else np.zeros(w.shape[axis])

@@ -130,8 +130,8 @@ def _scores(find: Finder, softmax: OpNode, shape: tuple[int, ...]) -> _Scores | 
 
 
 def _mask_bias(find: Finder, node: OpNode) -> str:
-    """A constant that does when it is added what the node does: -inf where a constant condition leaves no score; "" where it is another
-    choice, or leaves a row without scores, whose shares would be other ones."""
+    """Return a constant whose addition does what the node does: -inf where a constant condition leaves no score.
+    "" where the node is another choice, or leaves a row without scores, whose shares would be other ones."""
     condition, other = (find.draft.weights.get(node.inputs[at]) for at in (0, 2))
     if condition is None or other is None or other.size != 1 or other.reshape(()) > UNSEEN or not condition.any(axis=-1).all():
         return ""
@@ -143,13 +143,13 @@ def _mask_bias(find: Finder, node: OpNode) -> str:
 
 
 def _sole_producer(find: Finder, user: OpNode, at: int) -> OpNode | None:
-    """The node that makes an argument of another, where nothing else reads it."""
+    """Return the node that makes an argument of another, where nothing else reads it."""
     name = user.inputs[at]
     return find.producers.get(name) if find.only_user(name) is user else None
 
 
 def _scaled_product(find: Finder, node: OpNode | None) -> tuple[OpNode, float] | None:
-    """(a plain product, the number that it is multiplied with before the node's result)"""
+    """Return (a plain product, the number by which it is multiplied before the node's result)."""
     scale = 1.0
     while node is not None and node.op == "muls":
         scale *= float(dict(node.attributes)["scalar"])  # type: ignore[arg-type]
@@ -160,7 +160,7 @@ def _scaled_product(find: Finder, node: OpNode | None) -> tuple[OpNode, float] |
 
 
 def _strip_scale(find: Finder, name: str) -> tuple[str, float]:
-    """(what is multiplied with a number to make a tensor, the number)"""
+    """Return (what is multiplied by a number to make a tensor, the number)."""
     scale = 1.0
     while (found := find.scalar(name, "muls")) is not None:
         name, scale = found[0], scale * found[1]
@@ -168,7 +168,7 @@ def _strip_scale(find: Finder, name: str) -> tuple[str, float]:
 
 
 def _transpose_source(find: Finder, name: str) -> str:
-    """What a transpose of the last two axes makes the tensor of; "" where there is none."""
+    """Return the tensor whose last two axes are swapped to make this one; "" where there is none."""
     node = find.producer(name, "transpose")
     rank = len(find.draft.tensors[name].shape)
     swapped = (*range(rank - 2), rank - 1, rank - 2)

@@ -83,7 +83,7 @@ class _Search:
         return Scale(np.float32(scale.reshape(())), int(zero.reshape(())) - more, more)
 
     def as_int8(self, real: str) -> Whole | None:
-        """What a tensor of reals is in int8, where it was made of eight bits."""
+        """Return a tensor of reals in int8, where it was made of eight bits."""
         node = self.find.producer(real, "dequantise")
         given = self.parameters(node) if node is not None else None
         if node is None or given is None or self.draft.is_constant(node.inputs[0]) or not self.bytes(node.inputs[0]):
@@ -131,7 +131,7 @@ class _Search:
         return replace(w, scale=w.scale.reshape(-1)) if own else None
 
     def constant_reals(self, name: str) -> np.ndarray | None:
-        """A constant's reals, given as such or as whole numbers with a scale."""
+        """Return a constant's reals, given as such or as whole numbers with a scale."""
         node = self.find.producer(name, "dequantise")
         if node is not None and all(map(self.draft.is_constant, node.inputs)):
             numbers, scale, zero = (self.draft.weights[i].astype(np.float64) for i in node.inputs)
@@ -141,7 +141,7 @@ class _Search:
     # ------------------------------------------------------------ what becomes of a quantised tensor
 
     def rewrite_quantise(self, node: OpNode, of: Scale) -> None:
-        """Nothing; the node's result is made in int8, and from that as the model has it."""
+        """Make the node's result in int8, and from that as the model has it."""
         source = self.find.producers.get(node.inputs[0])
         alone = source is not None and self.find.only_user(node.inputs[0]) is node
         made = source is not None and (self.move_in_int8(source, of) if source.op in (*MOVES, "dequantise")
@@ -161,11 +161,11 @@ class _Search:
         return self.draft.constant(f"{node.outputs[0]}_zero", np.full(shape, of.zero, np.int8), "int8")
 
     def rewrite_dequantise(self, node: OpNode, of: Scale) -> OpNode:
-        """The conversion to reals, of the tensor in int8."""
+        """Return the conversion to reals, of the tensor in int8."""
         return replace(node, inputs=(self.signed[node.inputs[0]], node.inputs[1], self.zero(node, of)))
 
     def move_in_int8(self, source: OpNode, of: Scale) -> str:
-        """The tensor of int8 that a move of elements of the same scale gives; "" where it is none."""
+        """Move elements of the same scale in int8, and return the tensor; "" where the source is no such move."""
         reals = [source.outputs[0]] if source.op == "dequantise" else [*source.inputs]
         found = [self.as_int8(i) for i in reals]
         if not all(w is not None and w.of == of for w in found):
@@ -177,7 +177,7 @@ class _Search:
         return self.step(source.op, names, f"{out.name}_signed", "int8", out.shape, dict(source.attributes))
 
     def compute_in_int8(self, source: OpNode, of: Scale) -> str:
-        """The tensor of int8 that a product or a sum of such gives, perhaps through relu; "" where it is none."""
+        """Compute a product or a sum in int8, perhaps with relu, and return the tensor; "" where the source is neither."""
         relu = source.op == "relu"
         made = self.find.producers.get(source.inputs[0]) if relu else source
         if made is None or relu and self.find.only_user(source.inputs[0]) is not source:
@@ -198,7 +198,7 @@ class _Search:
         return self.step("requantise", [name, factors], f"{source.outputs[0]}_signed", "int8", attributes={"zero": float(of.zero)})
 
     def add_in_int8(self, node: OpNode, parts: Sequence[Whole], of: Scale) -> str:
-        """The sum of two tensors; zero points and 128s stand where onnxruntime's own addition of bytes has them."""
+        """Add two tensors. Zero points and 128s stand where onnxruntime's own addition of bytes has them."""
         scales = [p.of for p in parts]
         a, b = (p.scale / of.scale for p in scales)
         zeros = [np.float32(p.zero + p.more) for p in (*scales, of)]

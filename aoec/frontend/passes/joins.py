@@ -47,7 +47,8 @@ def join_neighbours(draft: Draft) -> None:
 
 
 def _shorten_concat(draft: Draft, node: OpNode, makers: Mapping[str, OpNode], begun: dict[tuple[int, tuple[str, ...]], str]) -> OpNode:
-    """A concat of as few tensors as say the same; a view where that is one. `begun`: (axis, inputs) of those before -> what they make."""
+    """Return a concat of as few tensors as give the same; a view where that is one.
+    `begun`: (axis, inputs) of those before -> what they make."""
     axis, result = node.attribute("axis"), node.outputs[0]
     assert isinstance(axis, int)
     inputs = _of_whole_slices(draft, node, axis, [_slice_source(makers.get(i)) for i in node.inputs])
@@ -59,7 +60,7 @@ def _shorten_concat(draft: Draft, node: OpNode, makers: Mapping[str, OpNode], be
 
 
 def _slice_source(node: OpNode | None) -> Taken | None:
-    """What a slice takes; None of others, and of one that leaves elements out."""
+    """Return what a slice takes; None of other nodes, and of a slice that leaves elements out."""
     box = taken(node) if node is not None and node.op == "slice" else None
     return None if node is None or box is None else (node.inputs[0], box)
 

@@ -20,14 +20,14 @@ def turn_in_products(draft: Draft) -> None:
 
 
 def swap_last_two(perm: object) -> tuple[int, ...]:
-    """The permutation with its last two axes exchanged, where that leaves rows whole; else none."""
+    """Return the permutation with its last two axes exchanged, where that leaves rows whole; else an empty one."""
     assert isinstance(perm, tuple)
     swapped = (*perm[:-2], perm[-1], perm[-2])
     return swapped if swapped[-1] == len(perm) - 1 else ()
 
 
 def _skip_transpose(draft: Draft, node: OpNode, source: OpNode, perm: tuple[int, ...]) -> OpNode:
-    """The product on what `source` read, its leading axes moved where they have to be."""
+    """Return the product on what `source` read, with its leading axes moved where necessary."""
     read = draft.tensors[source.inputs[0]]
     operand = read.name
     if perm != tuple(range(len(perm))):

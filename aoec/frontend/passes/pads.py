@@ -49,7 +49,7 @@ def _ends(draft: Draft, node: OpNode, padding: OpNode) -> tuple[int, ...] | None
 
 
 def _merge_pad(draft: Draft, node: OpNode, source: str, ends: tuple[int, ...]) -> OpNode:
-    """The window with these pads on what was not yet padded; a line is seen as an image first."""
+    """Return the window with these pads, on the tensor before padding. A line becomes an image first."""
     t = draft.tensors[source]
     if len(t.shape) == 3:
         image = draft.tensor(f"{source}_image", t.dtype, (*t.shape[:2], 1, t.shape[2]))

@@ -69,7 +69,7 @@ def _real_tensors(draft: Draft, names: tuple[str, ...]) -> list[str]:
 
 
 def _model_dtypes(draft: Draft, own: Mapping[str, str]) -> Dtypes:
-    """The model's own dtype of every real tensor; of one that it does not name, the widest of what it is made of."""
+    """Return the model's own dtype of every real tensor. Where it names none, the dtype is the widest of what the tensor is made of."""
     out = {name: own.get(name, "fp32") for name in (*draft.inputs, *draft.weights) if draft.tensors[name].dtype == "fp32"}
     for node in draft.nodes:
         read = [out[i] for i in _real_tensors(draft, node.inputs)]
@@ -81,7 +81,8 @@ def _model_dtypes(draft: Draft, own: Mapping[str, str]) -> Dtypes:
 # ---------------------------------------------------------------- a dtype a node
 
 def _mixed_dtypes(draft: Draft, apart: Set[str]) -> Dtypes:
-    """fp16 of every real tensor, fp32 of what sensitive nodes make, or those `apart`, and of what lies between such nodes alone."""
+    """Return fp16 for every real tensor, but fp32 for what sensitive nodes make, or those `apart`, and for what lies between such nodes
+    alone."""
     users = draft.users()
     held = wide_tensors(draft, apart)
     wide = {n.name for n in draft.nodes if reason(n) or n.op.startswith(PREFIX) or held.keys() & set(n.outputs)}
@@ -158,7 +159,7 @@ def _round(draft: Draft, name: str, dtype: str) -> bool:
 
 
 def _clamp_numbers(draft: Draft, node: OpNode) -> OpNode:
-    """The node with its numbers in the range of the dtype that it gives; the same node where they are."""
+    """Return the node with its numbers in the range of its result's dtype; the same node where they already are."""
     t = draft.tensors.get(node.outputs[0])
     most = BEYOND.get(t.dtype, inf) if t is not None else inf
 

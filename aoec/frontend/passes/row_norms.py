@@ -43,7 +43,7 @@ def find_row_norms(draft: Draft) -> None:
 
 
 def _find_norm(find: Finder, node: OpNode) -> _Norm | None:
-    """x or d over the root of a mean square, where `node` divides by it or multiplies with its reciprocal."""
+    """Match x or d over the root of a mean square, where `node` divides by it or multiplies with its reciprocal."""
     if node.op not in ("div", "mul"):
         return None
     for data, root in ((0, 1), (1, 0))[:1 if node.op == "div" else 2]:

@@ -28,7 +28,8 @@ def share_keys(draft: Draft) -> None:
 
 
 def _group_heads(find: Finder, node: OpNode) -> list[OpNode] | None:
-    """The attention with groups in place of heads, between views; None where keys and values are not both repeated for each head."""
+    """Return the attention with groups in place of heads, between views.
+    None where keys and values are not both repeated for each head."""
     draft, (q, k, v, *bias) = find.draft, node.inputs
     shape, rank = draft.tensors[q].shape, len(draft.tensors[q].shape)
     held = [_repeat_source(find, name) for name in (k, v)]
@@ -55,7 +56,7 @@ def _group_heads(find: Finder, node: OpNode) -> list[OpNode] | None:
 
 
 def _repeat_source(find: Finder, name: str) -> tuple[str, int] | None:
-    """(what is repeated, how often) where a tensor holds each head of another so many times, one behind the other."""
+    """Return (what is repeated, how often) where a tensor holds each head of another so many times, one behind the other."""
     view = find.producer(name, "reshape")
     wide = find.producer(view.inputs[0], "expand") if view is not None else None
     if wide is None:

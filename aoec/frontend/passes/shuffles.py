@@ -99,7 +99,7 @@ def _each_behind(find: Finder, name: str) -> list[OpNode]:
 
 
 def _hoist_work(draft: Draft, found: Shuffle, each: Sequence[OpNode]) -> list[OpNode]:
-    """The work on each element, then the interleaving."""
+    """Return the work on each element, then the interleaving."""
     made, name = [], found.source
     for node in each:
         t = draft.tensors[node.outputs[0]]

@@ -58,13 +58,13 @@ def _without_signs(find: Finder, joined: OpNode, factor: str) -> tuple[tuple[str
 
 
 def _negation_source(find: Finder, name: str, reader: OpNode) -> str:
-    """What is negated to make a tensor that the reader alone reads; "" where nothing is."""
+    """Return what is negated to make a tensor that the reader alone reads; "" where nothing is."""
     found = find.scalar(name, "muls")
     return found[0] if found is not None and found[1] == -1 and find.only_user(name) is reader else ""
 
 
 def _apply_signs(draft: Draft, node: OpNode, factor: str, signs: np.ndarray, back: int, known: dict[tuple[str, bytes, int], str]) -> str:
-    """A factor with signs along an axis."""
+    """Return a factor times signs along an axis."""
     key = factor, signs.tobytes(), back
     if key not in known:
         t, along = draft.tensors[factor], signs.reshape(-1, *[1] * (-back - 1))

@@ -38,7 +38,7 @@ def join_constants(draft: Draft) -> None:
 
 
 def _find_addend(find: Finder, node: OpNode) -> tuple[str, str] | None:
-    """(data, the constant that an addition of reals adds to it), where the result has the shape of the data."""
+    """Return (data, the constant added to it) of an addition of reals whose result has the shape of the data."""
     if node.op != "add" or find.draft.tensors[node.outputs[0]].dtype not in REALS:
         return None
     held = [i for i in node.inputs if find.draft.is_constant(i)]

@@ -71,14 +71,15 @@ def _leads_to_product(find: Finder, node: OpNode) -> bool:
 
 
 def _swap_view(draft: Draft, node: OpNode, turned: dict[str, OpNode], users: dict[str, list[OpNode]]) -> tuple[OpNode, OpNode] | None:
-    """(a view of what was not yet transposed, the transpose of that), where the node is a view that nobody shares a transpose with."""
+    """Return (a view of the tensor before the transpose, the transpose of that view).
+    None where the node is no view, or shares the transpose with other readers."""
     first = turned.get(node.inputs[0]) if node.op == "reshape" else None
     alone = first is not None and draft.only_user(node.inputs[0], users) is not None
     return viewed_before(draft, node, first) if alone and first is not None else None
 
 
 def _compose(node: OpNode, turned: dict[str, OpNode]) -> OpNode:
-    """A transpose that reads what the one before it read."""
+    """Return a transpose that reads what the one before it read."""
     first = turned.get(node.inputs[0])
     if first is None:
         return node

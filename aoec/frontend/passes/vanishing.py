@@ -134,8 +134,8 @@ def _meets(draft: Draft, node: OpNode, name: str, exact: float, rounded: float, 
 
 
 def _carry_value(node: OpNode, name: str, value: float) -> float:
-    """What a node that moves or scales makes of one number of the tensor, a dividend being one over 1; NaN of any other node, and of a clip
-    that cuts the number off, which is a guard of its own."""
+    """Return what a node that moves or scales makes of one number of the tensor, a dividend being one over 1.
+    It is NaN for any other node, and for a clip that cuts the number off, which is a guard of its own."""
     if node.op in MOVING or node.op == "div" and node.inputs[0] == name != node.inputs[1]:
         return value
     square = node.op == "mul" and set(node.inputs) == {name}

@@ -90,5 +90,5 @@ def _scaled_sums(draft: Draft) -> set[str]:
 
 
 def _keeps_sums(node: OpNode, sums: set[str]) -> bool:
-    """Whether a node gives sums again: moved, or with what zero points make added."""
+    """Whether a node gives sums again: moved, or with what zero points add."""
     return node.op in ("add", "sub", "adds", "reshape", "transpose") and not sums.isdisjoint(node.inputs)

@@ -18,7 +18,7 @@ LOCAL = "aoec.bodies"  # the domain of bodies that stand in a model until they a
 
 
 def inline_bodies(proto: onnx.ModelProto, known: frozenset[str], definitions: Definitions, infer: Infer) -> onnx.ModelProto:
-    """The model with operators that have a body replaced by it, and those in it too, but for the `known` and defined ones."""
+    """Replace operators that have a body by it, and those in it too, but for the `known` and the defined ones."""
     tried: set[tuple[str, str]] = set()
     while found := {op: s for op, s in _bodies(proto, known, definitions).items() if op not in tried}:
         for n in proto.graph.node:
@@ -78,7 +78,7 @@ def _state_defaults(n: onnx.NodeProto, schema: defs.OpSchema) -> None:
 
 
 def _declare_constants(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with the types of its constants where the inliner looks for them."""
+    """Declare the types of the model's constants where the inliner looks for them."""
     known = {v.name for v in proto.graph.value_info}
     proto.graph.value_info.extend(helper.make_tensor_value_info(w.name, w.data_type, w.dims) for w in proto.graph.initializer
                                   if w.name not in known)

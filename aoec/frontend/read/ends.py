@@ -68,7 +68,7 @@ def _read(node: onnx.NodeProto) -> Iterator[str]:
 
 
 def _declare_output(model: onnx.ModelProto, tensor: str) -> onnx.ValueInfoProto:
-    """A tensor with its type, as a model's output is declared."""
+    """Declare a tensor with its type, as a model's output."""
     graph = model.graph
     stated = [v for v in (*graph.output, *graph.value_info) if v.name == tensor and v.type.WhichOneof("value")]
     for v in stated or infer_shapes(model).graph.value_info:

@@ -101,7 +101,7 @@ def field(number: int, held: bytes) -> bytes:
 
 
 def encode_varint(number: int) -> bytes:
-    """A number of seven bits a byte."""
+    """Encode a number as a varint: seven bits a byte."""
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)

@@ -82,12 +82,12 @@ def _parse_file(path: Path) -> onnx.ModelProto:
 
 
 def open_model(model: Union[str, Path, onnx.ModelProto]) -> onnx.ModelProto:
-    """The model as it stands, without data that lie in other files: for its inputs and outputs."""
+    """Read the model as it stands, without data that lie in other files: for its inputs and outputs."""
     return model if isinstance(model, onnx.ModelProto) else _parse_file(Path(model))
 
 
 def _run_checked(name: str, step: Callable[[], T]) -> T:
-    """The result of `step`; whatever onnx raises on a bad model becomes one sentence."""
+    """Return the result of `step`. Whatever onnx raises on a bad model becomes one sentence."""
     try:
         return step()
     except (AoecError, KeyboardInterrupt):
@@ -311,7 +311,7 @@ def _list(shape: Sequence[object]) -> str:
 
 
 def suggest_shape(i: onnx.ValueInfoProto) -> str:
-    """A shape to suggest: batch 1, images 224 x 224, 128 elsewhere; an image where not even the rank is stated."""
+    """Suggest a shape: batch 1, images 224 x 224, 128 elsewhere. Where not even the rank is stated it is an image."""
     if free_axes(i) == [NO_RANK]:
         return f"1,3,{IMAGE_SIZE},{IMAGE_SIZE}"
     dims = _dims(i)

@@ -48,12 +48,12 @@ def dtype_of(elem: int) -> str:
 
 
 def stated_element(t: onnx.TypeProto | None) -> str:
-    """The element type where our dtype does not say it: of reals other than float, and of few bits; else ""."""
+    """Return the element type where our dtype does not say it: of reals other than float, and of few bits; else ""."""
     return element(t.tensor_type.elem_type) if t is not None and t.tensor_type.elem_type in STATED else ""
 
 
 def spell_type(t: onnx.TypeProto) -> str:
-    """A type as onnxruntime writes it, with the dimensions behind a tensor that states them: "seq(tensor(int64)[2,?])"."""
+    """Write a type as onnxruntime does, with the dimensions behind a tensor that states them: "seq(tensor(int64)[2,?])"."""
     kind = t.WhichOneof("value")
     if kind in ("tensor_type", "sparse_tensor_type"):
         of = getattr(t, kind)
@@ -95,7 +95,7 @@ def subgraphs(node: onnx.NodeProto) -> list[onnx.GraphProto]:
 
 
 def captured_names(node: onnx.NodeProto) -> list[str]:
-    """The names that a node's subgraphs read from around them, in order."""
+    """Return the names that a node's subgraphs read from around them, in order."""
     return list(dict.fromkeys(name for g in subgraphs(node) for name in _free(g)))
 
 

@@ -79,13 +79,13 @@ def _large(graph: onnx.GraphProto) -> Iterator[tuple[TensorProto, int]]:
 
 
 def _as_array(data: np.ndarray, w: TensorProto) -> np.ndarray:
-    """Bytes as the array that a constant declares."""
+    """Return bytes as the array that a constant declares."""
     array = data.view(helper.tensor_dtype_to_np_dtype(w.data_type)).reshape(tuple(w.dims))
     return array if array.flags.aligned else array.copy()
 
 
 def _copy_message(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """An equal message, made anew: one does not give back the memory of what was taken out of it."""
+    """Return an equal message, made anew. The old one does not give back the memory of what was taken out of it."""
     out = onnx.ModelProto()
     out.ParseFromString(proto.SerializeToString())
     return out
@@ -94,7 +94,7 @@ def _copy_message(proto: onnx.ModelProto) -> onnx.ModelProto:
 # ---------------------------------------------------------------- in other files
 
 def _map_constant(w: TensorProto, size_bytes: int, source: Path, files: dict[Path, np.ndarray]) -> np.ndarray:
-    """The bytes of a constant in another file; ParseError where that is not in the model's folder or does not hold them."""
+    """Map the bytes of a constant in another file. ParseError where that is not in the model's folder or does not hold them."""
     said = {e.key: e.value for e in w.external_data}
     path = _inside(source, said.get("location", ""), w.name)
     offset = _number(said.get("offset", "0"), "offset", w.name, source)
@@ -119,7 +119,7 @@ def _inside(source: Path, location: str, name: str) -> Path:
 
 
 def _map_file(path: Path, name: str, source: Path) -> np.ndarray:
-    """A file's bytes, mapped."""
+    """Map a file's bytes."""
     if not path.is_file():
         raise ParseError(f"the data of constant {name} are in {path.name}, and there is no such file beside the model", source=str(source))
     try:

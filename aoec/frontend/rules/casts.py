@@ -34,7 +34,7 @@ def _cast(n: Node) -> bool:
 
 
 def decode(n: Node, x: str, element: str) -> str:
-    """The reals that codes stand for; other elements of few bits are what they say."""
+    """Return the reals that codes stand for. Other elements of few bits are what they say."""
     return n.step("decode", [x], {"of": element}, dtype="fp32") if element in typed.CODED else x
 
 

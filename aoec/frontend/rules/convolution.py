@@ -28,8 +28,8 @@ def _conv(n: Node) -> bool:
 
 
 def fit_load3d(n: Node, x: str, kernel: str, w: Window) -> tuple[str, str, Window] | None:
-    """(image, kernel, window) of the same convolution within what load3d takes, as far as it walks the dimensions, the last two; None
-    where there is no way."""
+    """Return (image, kernel, window) of the same convolution within what load3d takes, as far as it walks the last two dimensions.
+    None where there is no way."""
     first = max(0, w.rank - 2)
     for axis in range(first, w.rank):
         if w.stride[axis] > STEP and w.dilation[axis] == 1:

@@ -83,7 +83,7 @@ def _without_ones(n: Node, t: Term, sizes: dict[str, int]) -> Term:
 
 
 def _sum_out(n: Node, t: Term, needed: set[str]) -> Term:
-    """The term summed over the labels that nobody needs."""
+    """Sum the term over the labels that nobody needs."""
     axes = tuple(at for at, label in enumerate(t.labels) if label not in needed)
     if not axes:
         return t

@@ -92,7 +92,7 @@ def _tile(n: Node) -> bool:
 
 
 def repeat(n: Node, x: str, own: Sequence[int], times: Sequence[int], each: bool = False) -> str:
-    """The tensor of shape [times[0], own[0], times[1], ...]; with `each` [own[0], times[0], ...], every element so many times."""
+    """Return the tensor of shape [times[0], own[0], times[1], ...]; with `each` [own[0], times[0], ...], every element so many times."""
     pairs = [(size, count) if each else (count, size) for size, count in zip(own, times)]
     ones = [(size, 1) if each else (1, size) for size in own]
     apart = n.step("reshape", [x], {"shape": tuple(d for pair in ones for d in pair)})
@@ -132,7 +132,7 @@ def _end(n: Node, x: str, axis: int, places: list[int]) -> list[str]:
 
 
 def _crop(n: Node, before: Sequence[int], after: Sequence[int]) -> str:
-    """The input without what negative pads take away."""
+    """Return the input without what negative pads take away."""
     shape, x = n.shape_of(0), n.input(0)
     starts = tuple(max(-b, 0) for b in before)
     sizes = tuple(size - start - max(-a, 0) for size, start, a in zip(shape, starts, after))
@@ -152,13 +152,13 @@ def _pad_constant(n: Node, x: str, before: Sequence[int], after: Sequence[int]) 
 
 
 def fill(n: Node, x: str, axis: int, size: int, one: str) -> list[str]:
-    """A tensor like `x` but for its extent along an axis, all of it the element of `one`; none of extent 0."""
+    """Return a tensor like `x` but for its extent along an axis, filled with the element of `one`; none of extent 0."""
     shape = tuple(size if at == axis else d for at, d in enumerate(n.draft.tensors[x].shape))
     return [n.step("expand", [n.step("reshape", [one], {"shape": (1,) * len(shape)})], {"shape": shape})] if size else []
 
 
 def take(n: Node, x: str, axis: int, places: Sequence[int]) -> str:
-    """The elements of an axis at constant places, put together of slices in equal steps; of one element many times it is an expansion."""
+    """Take the elements of an axis at constant places: slices in equal steps, joined. One element many times is an expansion."""
     pieces = []
     for start, size, by in steps(places):
         if by:

@@ -30,7 +30,7 @@ Product = Callable[[str, str], str]  # two int8 tensors -> their product in int3
 
 
 def _as_int8(n: Node, x: str) -> str:
-    """A tensor of eight bits as int8, 128 less where it is unsigned: by way of fp16, which has all these numbers."""
+    """Return a tensor of eight bits as int8, 128 less where it is unsigned: by way of fp16, which has all these numbers."""
     if n.draft.tensors[x].dtype == "int8":
         return x
     half = n.step("adds", [n.step("cast", [x], dtype="fp16")], {"scalar": -float(MIDDLE)})
@@ -58,7 +58,7 @@ def _beside(n: Node, x: str, shape: tuple[int, ...]) -> str:
 
 
 def _subtract_zeros(n: Node, pair: Sequence[str], zeros: Sequence[str], ones: Sequence[str], product: Product) -> str:
-    """The product of a pair less their zero points, in int32; `ones`: what is like them of ones."""
+    """Return the product of a pair less their zero points, in int32. `ones`: ones of the same shapes."""
     (a, b), (zero_a, zero_b) = pair, zeros
     y = product(a, b)
     if zero_a:
@@ -155,7 +155,7 @@ def _is_scaled(n: Node) -> bool:
 
 
 def _input_reals(n: Node, at: int, along: tuple[int, ...] = ()) -> str:
-    """An argument in reals, by the scale and the zero point behind it, which go along its -1 where they are several."""
+    """Return an argument in reals, by the scale and the zero point behind it. Where these are several they go along the -1 of `along`."""
     def beside(x: str) -> str:
         size = prod(n.made_shape(x))
         return _as_shape(n, x, (1,) * len(n.shape_of(at)) if size == 1 else tuple(size if e < 0 else e for e in along))
@@ -170,20 +170,20 @@ def _real_bias(n: Node) -> str:
 
 
 def _quantise_result(n: Node, sums: str) -> bool:
-    """True, after the product became the node's result by its scale and zero point."""
+    """Emit the node's result from the product, by its scale and zero point. Return True."""
     (lo, hi), one = BYTES[n.dtype()], (1,) * len(n.made_shape(sums))
     given = [sums, *[_as_shape(n, n.input(at), one) for at in (6, 7)]]
     return n.emit("reshape", [n.step("quantise", given, {"lo": float(lo), "hi": float(hi)}, dtype=n.dtype())], {"shape": n.shape()})
 
 
 def _requantise(n: Node, sums: str, scales: Sequence[str]) -> bool:
-    """True, after int32 sums times their scales over the result's became the node's result of eight bits."""
+    """Emit the node's result of eight bits: int32 sums times their scales over the result's. Return True."""
     scaled = n.step("mul", [n.step("cast", [sums], dtype="fp32"), n.step("div", [n.step("mul", scales), n.input(6)])])
     return n.emit("reshape", [_round_to(n, scaled, n.step("cast", [n.input(7)], dtype="fp32"), n.dtype())], {"shape": n.shape()})
 
 
 def _round_to(n: Node, x: str, zero: str, dtype: str) -> str:
-    """x rounded, ties to even, plus a zero point and limited to a dtype, or an element type of few bits."""
+    """Round x, ties to even, add a zero point and limit it to a dtype, or an element type of few bits."""
     lo, hi = WHOLE[dtype]
     whole = n.step("round", [x])
     whole = n.step("add", [whole, zero]) if zero else whole

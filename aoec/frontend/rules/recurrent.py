@@ -44,7 +44,7 @@ class Layer:
         return self.n.piece(gates, len(self.n.made_shape(gates)) - 1, at * self.hidden, count * self.hidden)
 
     def multiply_transposed(self, h: str, weights: str) -> str:
-        """[batch, hidden] by [gates, hidden], transposed."""
+        """Multiply [batch, hidden] by [gates, hidden], transposed."""
         return self.n.step("matmul", [h, weights], {"trans_b": 1})
 
     def at(self, t: int) -> str:

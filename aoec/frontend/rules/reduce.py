@@ -22,8 +22,9 @@ Over = Callable[[Node, str, Sequence[int]], str]
 
 
 def reduce_axes(n: Node, word: str, x: str, axes: Sequence[int]) -> str:
-    """The tensor reduced over axes, which stay with one element: reals that lie side by side at once, others one after the other. Sums on
-    the way stay in fp32, so that the result is rounded once."""
+    """Reduce the tensor over axes, which stay with one element.
+    Reals that lie side by side are reduced at once, others one axis after the other. Sums on the way stay in fp32, so that the result is
+    rounded once."""
     shape, words = n.draft.tensors[x].shape, IN_HALVES.get(n.draft.tensors[x].dtype, WHOLE)
     if n.draft.tensors[x].dtype != "fp32":
         for axis in axes:
@@ -93,8 +94,8 @@ def _prod(n: Node, x: str, axes: Sequence[int]) -> str:
 
 
 def reduce_by_halves(n: Node, word: str, x: str, axis: int) -> str:
-    """An axis reduced to one element by an operator of two arguments: on halves, until one element is left; what halves leave over comes
-    at the end."""
+    """Reduce an axis to one element by an operator of two arguments, on halves until one element is left.
+    What halves leave over comes at the end."""
     left: list[str] = []
     while (size := n.draft.tensors[x].shape[axis]) > 1:
         first, second = (n.step("slice", *part(n, x, axis, at, size // 2)) for at in (0, size // 2))

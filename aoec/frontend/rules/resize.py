@@ -78,7 +78,7 @@ def _rule(n: Node) -> Rule:
 
 
 def _pick_nearest(n: Node, x: str, rule: Rule, axis: Axis) -> str:
-    """The nearest elements along an axis: slices where they are few, else reads by a constant index."""
+    """Take the nearest elements along an axis: by slices where they are few, else by a constant index."""
     places = resizing.places(rule, axis)
     if len(steps(places.tolist())) <= MOST_PIECES:
         return take(n, x, axis.at, places.tolist())
@@ -86,7 +86,7 @@ def _pick_nearest(n: Node, x: str, rule: Rule, axis: Axis) -> str:
 
 
 def _interpolate(n: Node, x: str, axis: Axis, weights: np.ndarray) -> str:
-    """The sums along an axis with weights [out, size]; the axis is one of the last two, as an image's are, or brought there."""
+    """Sum along an axis with weights [out, size]. The axis is one of the last two, as an image's are, or is brought there."""
     shape, matrix = n.draft.tensors[x].shape, n.constant("weights", weights)
     if axis.at >= len(shape) - 2:
         return n.step("interpolate", [x, matrix], {"axis": axis.at})

@@ -80,7 +80,7 @@ def _polynomial(n: Node, x: str, powers: tuple[float, ...]) -> str:
 
 
 def _reflect(n: Node, x: str, low: float, high: float) -> str:
-    """x thrown back at both ends, again and again: its distance from the middle of a period of twice the span."""
+    """Reflect x at both ends, again and again: its distance from the middle of a period of twice the span."""
     span = high - low
     if not span:
         return n.step("muls", [x], {"scalar": 0.0})
@@ -92,7 +92,7 @@ def _reflect(n: Node, x: str, low: float, high: float) -> str:
 
 
 def _split_floor(n: Node, x: str) -> tuple[str, str]:
-    """(the pixel before each point, the point's distance from it)."""
+    """Return (the pixel before each point, the point's distance from it)."""
     low = n.wide(n.step("floor", [x]))
     return low, n.wide(n.step("sub", [x, low]))
 

@@ -118,7 +118,7 @@ def _number(n: Node, here: str) -> str:
 
 
 def _pad_rows(n: Node, x: str, size: int, largest: bool) -> str:
-    """Rows with the worst of all values behind their elements, which come last of their equals."""
+    """Pad rows with the worst of all values, which come last of their equals."""
     rows, extent = n.made_shape(x)
     if size == extent:
         return x
@@ -128,7 +128,7 @@ def _pad_rows(n: Node, x: str, size: int, largest: bool) -> str:
 
 
 def _round_up(size: int, of: int = DIGIT) -> int:
-    """The size in whole parts."""
+    """Round a size up to whole parts."""
     return ceil(size / of) * of
 
 

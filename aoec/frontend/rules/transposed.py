@@ -89,7 +89,7 @@ def _spread(n: Node, w: str, axis: int, dilation: int, extent: int) -> str:
 
 
 def _flip(n: Node, w: str, axis: int) -> str:
-    """The tensor backwards along an axis."""
+    """Return the tensor backwards along an axis."""
     shape = n.made_shape(w)
     starts = tuple(extent - 1 if at == axis else 0 for at, extent in enumerate(shape))
     steps = tuple(-1 if at == axis else 1 for at in range(len(shape)))

@@ -77,7 +77,8 @@ def window(n: Node, kernel: Sizes) -> Window | None:
 
 
 def crop(n: Node, x: str, w: Window) -> tuple[str, Window]:
-    """(the tensor without what negative pads take away, and with what lies beyond the kernel's reach; the window with the pads between)."""
+    """Return (the tensor, the window). The tensor loses what negative pads take away, and gains pads beyond the kernel's reach.
+    The window keeps the pads in between."""
     before, after = ([min(max(0, p), span - 1) for p, span in zip(pads, w.span)] for pads in (w.before, w.after))
     for at in range(w.rank):
         low, high = w.before[at] - before[at], w.after[at] - after[at]
@@ -148,8 +149,8 @@ def _results(w: Window, size: Sequence[int]) -> Sizes:
 
 
 def _pool_dims(n: Node, x: str, w: Window, pool: Pool) -> str:
-    """The tensor pooled by a word over two dimensions: of three the last two, then the first; of two one after the other where UB would
-    not hold what a window sees."""
+    """Pool the tensor by an operator over two dimensions. Of three the last two are pooled, then the first.
+    Of two one is pooled after the other where UB would not hold what a window sees."""
     batch, channels, *size = n.made_shape(x)
     if w.rank == 2:
         if prod(w.span) * BLOCK_BYTES <= MOST_BYTES:
@@ -168,7 +169,7 @@ def _pool_dims(n: Node, x: str, w: Window, pool: Pool) -> str:
 
 
 def _subsample(n: Node, x: str, w: Window) -> str:
-    """What a window of one element keeps."""
+    """Return what a window of one element keeps."""
     steps, out = (1, 1, *w.stride), [(s - 1) // by + 1 for s, by in zip(n.made_shape(x)[2:], w.stride)]
     return n.step("slice", [x], {"starts": (0,) * len(steps), "sizes": (*n.made_shape(x)[:2], *out), "steps": steps})
 

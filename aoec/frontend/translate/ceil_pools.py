@@ -70,7 +70,7 @@ def restate_pool(node: onnx.NodeProto, shape: Sequence[int] | None) -> list[onnx
 
 
 def _split_pool(node: onnx.NodeProto, first: Sequence[bool], *sizes: list[int]) -> list[onnx.NodeProto]:
-    """The pool as two: over the axes that are rounded down, then over the others."""
+    """Return the pool as two: over the axes that are rounded down, then over the others."""
     between, names, neutral = f"{node.output[0]}_rounded_down", ("kernel_shape", "strides", "dilations", "pads"), (1, 1, 1, 0)
 
     def over(chosen: Sequence[bool], **attributes: object) -> onnx.NodeProto:
@@ -83,7 +83,7 @@ def _split_pool(node: onnx.NodeProto, first: Sequence[bool], *sizes: list[int]) 
 
 
 def _with_attributes(node: onnx.NodeProto, **attributes: object) -> onnx.NodeProto:
-    """The node with these attributes in place of its own."""
+    """Return the node with these attributes in place of its own."""
     out = onnx.NodeProto()
     out.CopyFrom(node)
     del out.attribute[:]

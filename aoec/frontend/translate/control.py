@@ -163,13 +163,13 @@ class Control:
     # ------------------------------------------------------------ values
 
     def _constant_element(self, name: str) -> np.generic | None:
-        """The one element of a constant; None of anything else."""
+        """Return the one element of a constant; None of anything else."""
         if not name or name not in self.walk.constants or self.walk.constants.size(name) != 1:
             return None
         return self.walk.constants.array(name).reshape(-1)[0]  # type: ignore[no-any-return]
 
     def _any_on_host(self, names: Sequence[str]) -> bool:
-        """True where one of the values is of a kind that only the host holds."""
+        """Whether one of the values is of a kind that only the host holds."""
         tensors = self.walk.draft.tensors
         return any(not i or i in self.walk.constants.held or i in tensors and tensors[i].dtype == OPAQUE for i in names)
 
@@ -182,7 +182,7 @@ class Control:
         return name
 
     def _add_node(self, op: str, inputs: Sequence[str], **attributes: Any) -> str:
-        """The result of a node of the model's own operator set."""
+        """Add a node of the model's own operator set, and return its result."""
         out = self.walk.draft.fresh(f"{inputs[0]}_{op.lower()}")
         self.walk.wanted.update((*inputs, out))
         self.walk.translate(helper.make_node(op, list(inputs), [out], **attributes))
@@ -204,13 +204,13 @@ class Control:
         return self._by_axis("Squeeze", one, axis)
 
     def _stack(self, rows: Sequence[str], axis: int) -> str:
-        """The values side by side along a new axis."""
+        """Stack the values along a new axis."""
         axis %= len(self._shape(rows[0])) + 1
         return self._add_node("Concat", [self._by_axis("Unsqueeze", row, axis) for row in rows], axis=axis)
 
 
 def rename_inputs(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
-    """The node with other names for what it reads, in its subgraphs too."""
+    """Return the node with other names for what it reads, in its subgraphs too."""
     out = onnx.NodeProto()
     out.CopyFrom(node)
     out.input[:] = [names.get(i, i) for i in node.input]

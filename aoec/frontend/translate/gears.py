@@ -67,7 +67,7 @@ def _check_values(option: str, values: Sequence[tuple[int, ...]]) -> None:
 
 
 def _fill_batch(graph: onnx.GraphProto, shapes: Mapping[str, Shape], batch: int) -> tuple[tuple[str, Shape], ...]:
-    """The shapes of all inputs, with this batch where the first dimension is free."""
+    """Return the shapes of all inputs, with this batch where the first dimension is free."""
     out = dict(shapes)
     for name, shape in shapes.items():
         if FREE in shape[1:]:
@@ -92,7 +92,7 @@ def _fill_batch(graph: onnx.GraphProto, shapes: Mapping[str, Shape], batch: int)
 
 
 def _fill_dimensions(shapes: Mapping[str, Shape], values: Sequence[int]) -> tuple[tuple[str, Shape], ...]:
-    """The shapes with their free dimensions filled, in order."""
+    """Fill the free dimensions of the shapes, in order."""
     places = sum(s.count(FREE) for s in shapes.values())
     if places != len(values):
         given = " ".join(f"--input-shape {name}:{_dims(s)}" for name, s in shapes.items()) or "--input-shape, which is not given"

@@ -85,7 +85,7 @@ class Node:
         return self.draft.tensors[self.proto.input[at]].shape
 
     def made_shape(self, tensor: str) -> tuple[int, ...]:
-        """The shape of a tensor of the draft, such as a step made."""
+        """Return the shape of a tensor of the draft, such as a step made."""
         return self.draft.tensors[tensor].shape
 
     def made_dtype(self, tensor: str) -> str:
@@ -150,7 +150,7 @@ class Node:
         return self.draft.constant(f"{self.proto.output[0]}_{label}", array.astype(NUMPY[dtype]), dtype)
 
     def emit_constant(self, array: np.ndarray, at: int = 0) -> bool:
-        """True, after result `at` became a constant."""
+        """Make result `at` a constant. Return True."""
         name = self.proto.output[at]
         dtype = self.dtypes[name]
         self.draft.put(Tensor(name, dtype, array.shape))
@@ -168,7 +168,7 @@ class Node:
         return x if sizes == shape else self.step("slice", [x], {"starts": starts, "sizes": sizes, "steps": (1,) * len(shape)})
 
     def pad(self, x: str, axis: int, before: int, after: int) -> str:
-        """A tensor with so many zeros at each end of an axis; the tensor itself where there are none."""
+        """Pad a tensor with so many zeros at each end of an axis; the tensor itself where there are none."""
         if before == after == 0:
             return x
         ends = {name: tuple(count if at == axis else 0 for at in range(len(self.made_shape(x))))

@@ -50,7 +50,7 @@ def load(model: Union[str, Path, onnx.ModelProto], input_shapes: Shapes | None =
 
 def _load(model: Union[str, Path, onnx.ModelProto], input_shapes: Shapes, precision: str, definitions: Definitions,
           deep: int) -> tuple[Graph, dict[str, np.ndarray], list[str]]:
-    """(graph, its constants, notices) of a model, or of a body that lies in `deep` others."""
+    """Return (graph, its constants, notices) of a model, or of a body that lies in `deep` others."""
     notices: list[str] = []
     title = str(model) if isinstance(model, (str, Path)) else model.graph.name or "model"
 
@@ -227,7 +227,7 @@ def as_cast(like: onnx.NodeProto, to: int) -> onnx.NodeProto:
 
 
 def _trim_outputs(outputs: Sequence[str]) -> list[str]:
-    """The outputs up to the last that has a name."""
+    """Return the outputs up to the last that has a name."""
     listed = list(outputs)
     while listed and not listed[-1]:
         listed.pop()

@@ -54,7 +54,7 @@ class Walker:
         self.load, self.draft, self.constants, self.types, self.opsets, self.deep = load, draft, constants, types, opsets, deep
 
     def walk_bodies(self, proto: onnx.NodeProto) -> Walked | None:
-        """The node with its bodies; None of an operator that has none, UnsupportedError that says why they are not compiled."""
+        """Translate the node with its bodies. None of an operator that has none. UnsupportedError that says why they are not compiled."""
         if (kinds := BODIES.get(host.word(proto))) is None:
             return None
         if self.deep >= MOST_DEEP - 1:
@@ -98,7 +98,7 @@ class Walker:
         return [*states, *(_without(t, axis) for t, axis in zip(xs, axes, strict=True))]
 
     def _boundary_type(self, name: str) -> onnx.TypeProto:
-        """The type of a value that crosses the bounds of a body; UnsupportedError where it is not one of the AI Core's."""
+        """Return the type of a value that crosses the bounds of a body. UnsupportedError where it is not one of the AI Core's."""
         known = self.types.get(name)
         if not name or known is None or tensor(name, known).dtype == OPAQUE or typed.small(tensor(name, known).declared):
             raise UnsupportedError(f"its body reads {name or 'an absent input'}, whose type or shape is not one that the AI Core works on")
@@ -128,7 +128,7 @@ class Walker:
     # ------------------------------------------------------------ what it gives
 
     def _rename_body(self, label: str, graph: Graph, weights: Weights) -> tuple[Graph, Weights]:
-        """A body's graph and constants by names that are new in the model."""
+        """Return a body's graph and constants by names that are new in the model."""
         tensors = {t.name: self.draft.fresh(f"{label}_{t.name}") for t in graph.tensors}
         nodes = {n.name: self.draft.fresh(f"{label}_{n.name}", "node") for n in graph.nodes}
         return rename_graph(graph, tensors, nodes), {tensors[name]: array for name, array in weights.items()}
@@ -215,7 +215,7 @@ def with_bodies(graph: Graph, weights: Weights, walked: Mapping[str, Walked]) ->
 
 
 def _type_results(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with the types of its results, as far as ONNX tells them; their shapes are inferred anew when it is read."""
+    """Type the model's results, as far as ONNX tells. Their shapes are inferred anew when it is read."""
     found = {o.name: o.type for o in infer_shapes(model, data_prop=True).graph.output}
     for o in model.graph.output:
         o.type.CopyFrom(found[o.name])
@@ -223,7 +223,7 @@ def _type_results(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _count_carried(proto: onnx.NodeProto) -> int:
-    """How many values a Loop or Scan takes from round to round."""
+    """Return how many values a Loop or Scan takes from round to round."""
     return len(proto.input[2:]) if proto.op_type == "Loop" else len(proto.input) - _count_scanned(proto)
 
 

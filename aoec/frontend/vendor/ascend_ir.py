@@ -101,7 +101,7 @@ def with_scalar(op: str) -> Rule:
 
 
 def reduction(op: str) -> Rule:
-    """A reduction over the attribute `axes`."""
+    """Return the rule of a reduction over the attribute `axes`."""
     def rule(g: Growing) -> str:
         return g.node(op, g.x(0), g.constant(g.numbers("axes")), keepdims=int(g.get("keep_dims", False)))
     return rule
@@ -125,7 +125,7 @@ def matmul(left: str, right: str) -> Rule:
 
 
 def transpose(g: Growing, i: int) -> str:
-    """An input with its last two dimensions exchanged."""
+    """Return an input with its last two dimensions exchanged."""
     axes = list(range(len(g.shape(i))))
     return g.node("Transpose", g.x(i), perm=[*axes[:-2], *axes[:-3:-1]])
 

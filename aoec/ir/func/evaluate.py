@@ -73,7 +73,7 @@ def block_reads(block: Block) -> list[Read]:
 
 
 def touched_buffers(block: Block) -> frozenset[str]:
-    """The buffers that a block reads or writes."""
+    """Return the buffers that a block reads or writes."""
     return frozenset([block.target.buffer, *[r.buffer for r in block_reads(block)]])
 
 

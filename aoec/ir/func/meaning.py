@@ -48,5 +48,5 @@ class Meaning:
 
 
 def guard_read(read: Read, otherwise: Int | Float) -> Call:
-    """The node of `read else otherwise`."""
+    """Return the node of `read else otherwise`."""
     return Call("guard", (read, otherwise))

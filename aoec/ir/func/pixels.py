@@ -38,7 +38,7 @@ def pixels_of(block: Block) -> Pixels | None:
 
 
 def _split_guard(e: Expr) -> tuple[Read | None, Expr | None]:
-    """(what is read, the condition beyond which it is zero)."""
+    """Return (what is read, the condition beyond which it is zero)."""
     if isinstance(e, Call) and e.fn == "select" and is_zero(e.args[2]):
         return (e.args[1] if isinstance(e.args[1], Read) else None), e.args[0]
     return (e if isinstance(e, Read) else None), None

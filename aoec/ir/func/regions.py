@@ -236,7 +236,7 @@ def _parent(i: Term, o: Term, outer: Extents) -> Term | None:
 
 
 def _least_args(count: Expr, f: Expr, rest: Expr) -> Expr:
-    """min(count * f, rest) without the arguments that can never be the least."""
+    """Return min(count * f, rest) without the arguments that can never be the least."""
     if _covers(normalise(count * f), normalise(rest)):
         return rest
     args = [x for a in (*_min_args(count * f), *_min_args(rest)) for x in _min_args(normalise(a))]
@@ -294,7 +294,7 @@ def _lower(e: Expr) -> list[Expr]:
 
 
 def _cancel_number(x: Expr, divisors: list[Expr]) -> list[tuple[Expr, list[Expr]]]:
-    """(x, d) and, where the number in d divides x, both without it: ceildiv(x*c, d*c) is ceildiv(x, d)."""
+    """Return (x, d) and, where the number in d divides x, both without it: ceildiv(x*c, d*c) is ceildiv(x, d)."""
     number = next((d for d in divisors if isinstance(d, Int)), None)
     if number is None or normalise(x % number) != Int(0):
         return [(x, divisors)]
@@ -302,7 +302,7 @@ def _cancel_number(x: Expr, divisors: list[Expr]) -> list[tuple[Expr, list[Expr]
 
 
 def _divide_factors(factors: list[Expr], divisors: list[Expr]) -> list[Expr] | None:
-    """The factors without the divisors; None where they do not divide."""
+    """Return the factors without the divisors; None where they do not divide."""
     rest = list(factors)
     for d in divisors:
         if d in rest:
@@ -381,7 +381,7 @@ def _choices(e: Expr) -> tuple[Expr, ...]:
 
 
 def _signed_terms(e: Expr, sign: int = 1) -> list[tuple[int, Expr]]:
-    """The terms of a sum with their signs."""
+    """Return the terms of a sum with their signs."""
     if isinstance(e, Binary) and e.op in "+-":
         return _signed_terms(e.left, sign) + _signed_terms(e.right, sign if e.op == "+" else -sign)
     if isinstance(e, Binary) and e.op == "*" and isinstance(e.right, Int) and e.right.value == -1:

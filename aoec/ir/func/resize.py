@@ -34,7 +34,7 @@ def loops_of(func: Func) -> dict[str, Loop]:
 
 
 def tied_loops(func: Func, loop: str) -> frozenset[str]:
-    """The loops whose extents go together with that of `loop`, which is one of them."""
+    """Return the loops whose extents change together with that of `loop`, which is one of them."""
     return _walk_ties(func, loop).loops
 
 
@@ -76,7 +76,7 @@ def accesses(func: Func) -> Iterator[tuple[Block, Read]]:
 
 
 def _walk_ties(func: Func, loop: str) -> Walk:
-    """The loops and dimensions tied to a loop, directly or through each other."""
+    """Return the loops and dimensions tied to a loop, directly or through each other."""
     ties = {(read.buffer, i, index.name) for _, read in accesses(func) for i, index in enumerate(read.indices) if isinstance(index, Var)}
     loops, dims, before = {loop}, set[Dim](), 0
     while len(loops) + len(dims) > before:
@@ -122,7 +122,7 @@ def _outside_reads(e: Expr) -> frozenset[str]:
 
 
 def _is_reduced(func: Func, walked: Walk) -> bool:
-    """Whether a block sums (or takes the largest) over what is resized: only then do constants such as a mean's follow the extent."""
+    """Whether a block sums (or takes the largest) over what is resized. Only then do constants such as a mean's follow the extent."""
     return any(b.op != "=" and ({lp.var for lp in above} - variables(b.target)) & walked.loops for b, above in blocks(func.body))
 
 

@@ -21,7 +21,7 @@ class Scaled:
 
 
 def match_scale(value: Expr) -> Scaled | None:
-    """What a value scales, and how; None where it is something else."""
+    """Return what a value scales, and how; None where it is something else."""
     if not isinstance(value, Cast) or value.dtype != "int8":
         return None
     e, zero = value.value, 0.0

@@ -43,7 +43,7 @@ def groups_by_place(graph: Graph) -> dict[Place, list[Group]]:
 
 
 def split_bodies(graph: Graph) -> Iterator[tuple[Body | None, Graph]]:
-    """The graph without its bodies, then each body as a graph, all without groups."""
+    """Yield the graph without its bodies, then each body as a graph, all without groups."""
     tensors, nodes = {t.name: t for t in graph.tensors}, nodes_by_place(graph)
     for body in (None, *graph.bodies):
         ends: Graph | Body = body or graph
@@ -65,7 +65,7 @@ def together(parts: Sequence[tuple[Body | None, Graph]]) -> Graph:
 
 
 def rename_graph(graph: Graph, tensors: Mapping[str, str], nodes: Mapping[str, str]) -> Graph:
-    """The graph, without groups, by other names of all its tensors and nodes."""
+    """Return the graph, without groups, with other names for all its tensors and nodes."""
     def rename_all(names: Sequence[str]) -> tuple[str, ...]:
         return tuple(tensors[name] if name else "" for name in names)
     return Graph(

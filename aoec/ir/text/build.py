@@ -32,7 +32,7 @@ def _names(parts: Parts) -> tuple[str, ...]:
 
 
 def _drop_missing(parts: Parts) -> tuple[Any, ...]:
-    """What was there: an empty list in brackets matches as one None."""
+    """Return the parts that were there: an empty list in brackets matches as one None."""
     return tuple([p for p in parts if p is not None])
 
 
@@ -222,7 +222,7 @@ class _Graph(_Rules):
         return {m.name: show(m) for m in meanings}
 
     def _add_definition(self, n: OpNode, own: dict[str, str]) -> OpNode:
-        """A node with the definition of its operator, where the graph has one."""
+        """Return a node with the definition of its operator, where the graph has one."""
         place = self.places.of(n)
         return self.put(replace(n, definition=own[n.op]), place) if n.op in own else n
 

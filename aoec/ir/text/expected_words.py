@@ -23,7 +23,7 @@ GROUPS: tuple[tuple[frozenset[str], frozenset[str], str], ...] = (
 
 
 def expected_words(names: Iterable[str], terminals: Iterable[TerminalDef]) -> str:
-    """`an expression or ')'`, for the terminals that a parser would have taken."""
+    """Write `an expression or ')'`, for the terminals that a parser would have taken."""
     left = {name.replace("index__", "") for name in names} - {"COMMENT", "SPACE"}
     patterns = {t.name.replace("index__", ""): t for t in terminals}
     out: list[str] = []

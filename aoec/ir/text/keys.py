@@ -128,7 +128,7 @@ def _value(field: str, v: Value, own: Names) -> Value:
 
 
 def _derived_name(name: str, own: Names) -> str:
-    """A name that a step made, or one derived from it: the loops of a copy named `a` are `a_0`, `a_1`."""
+    """Return a name that a step made, or one derived from it: the loops of a copy named `a` are `a_0`, `a_1`."""
     if name in own:
         return own[name]
     stem, _, digits = name.rpartition("_")

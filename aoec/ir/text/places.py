@@ -54,7 +54,7 @@ class Places:
         return out
 
     def check_known(self, name: str, words: Iterable[str], what: str, where: str, node: object = None) -> None:
-        """Refuses a name that is none of `words`."""
+        """Refuse a name that is none of `words`."""
         if name not in words:
             raise self.error(f"{where}: unknown {what} {name}{nearest(name, words)}", node, name)
 
@@ -65,5 +65,5 @@ class Places:
 
 
 def _word_pattern(name: str) -> str:
-    """A pattern for `name` as a whole word, bare or quoted."""
+    """Return a pattern for `name` as a whole word, bare or quoted."""
     return rf"(?<![A-Za-z0-9_]){re.escape(name)}(?![A-Za-z0-9_])" if word(name) == name else re.escape(quote(name))

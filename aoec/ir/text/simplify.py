@@ -28,7 +28,7 @@ Noun = TypeVar("Noun", Func, Program)
 
 
 def simplify(noun: Noun) -> Noun:
-    """The noun as it is shown, never longer than before; itself where it is unfinished. Simplified once more it is the same."""
+    """Return the noun as it is shown, never longer than before; itself where it is unfinished. Simplified once more it is the same."""
     if holes(noun):
         return noun
     if isinstance(noun, Program):
@@ -44,7 +44,7 @@ def simplify(noun: Noun) -> Noun:
 
 
 def is_finished(func: Func) -> bool:
-    """True where every block has its instruction, so that the func can be emitted."""
+    """Whether every block has its instruction, so that the func can be emitted."""
     return all(b.instr for b, _ in blocks(func.body))
 
 
@@ -144,8 +144,8 @@ def _single(s: Stream) -> Stream:
 
 
 def _splice_items(body: tuple[Item, ...], zero: Mapping[str, Expr], within: bool) -> tuple[Item, ...]:
-    """The items with what is in a loop of one iteration in its place; `zero`: the variables of such loops around them, at 0. The first loop
-    of a nest stays, for by it the model knows which transfers are at work at once."""
+    """Replace loops of one iteration by their items. `zero`: the variables of such loops around them, at 0.
+    The first loop of a nest stays, since by it the model knows which transfers run at once."""
     out: list[Item] = []
     for i in body:
         if not isinstance(i, For):

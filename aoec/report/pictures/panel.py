@@ -112,7 +112,7 @@ class Panel:
         return (s for s in slices if s.end >= self.start and s.start <= self.stop)
 
     def merge_slices(self, lane: str, slices: Sequence[Slice]) -> str:
-        """Thin slices as one rectangle, in the colour of the one that comes most."""
+        """Draw thin slices as one rectangle, in the colour of the most frequent one."""
         runs = [s for s in slices if s.kind == "run"] or list(slices)
         colour = Counter(self.colours.of(lane, s) for s in runs).most_common(1)[0][0] if runs[0].kind != "wait" else "#efd6d6"
         span = f"{plural(len(slices), 'slice')}, cycles {slices[0].start:,.1f} to {slices[-1].end:,.1f}"

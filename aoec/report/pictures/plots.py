@@ -64,7 +64,7 @@ class Axes:
 
 
 def thin_out(values: Sequence[float], most: int) -> Sequence[float]:
-    """At most so many of them, evenly."""
+    """Return at most so many of the values, evenly."""
     return values[::ceil(len(values) / most)] if values else values
 
 

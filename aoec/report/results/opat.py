@@ -129,7 +129,7 @@ def model(baseline_ms: float | None, result_ms: float | None) -> dict[str, Any]:
 
 
 def policy_entry(p: Policy) -> dict[str, Any]:
-    """An entry for what a bank took up."""
+    """Return an entry for what a bank took up."""
     before, after = round(p.before_us, 4), round(p.after_us, 4)
     figures = {"performance_before_tune(us)": before, "performance_after_tune(us)": after,
                "performance_improvement": improvement(before, after), "update_mode": p.outcome.value, **plain(before, after)}

@@ -156,7 +156,7 @@ def word(said: Any) -> str:
 
 
 def number(said: Any) -> Any:
-    """A number that is one, or None for none."""
+    """Return a number as it is, or None for none. TypeError for anything else."""
     if said is not None and (isinstance(said, bool) or not isinstance(said, (int, float)) or not math.isfinite(said)):
         raise TypeError(said)
     return said

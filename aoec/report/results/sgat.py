@@ -57,7 +57,7 @@ def document(t: Tuning) -> list[dict[str, Any]]:
 
 
 def subgraph_entries(found: Sequence[Subgraph], outcome: Outcome) -> list[dict[str, Any]]:
-    """An entry for each subgraph whose plan the bank took up so."""
+    """Return an entry for each subgraph whose plan the bank took up so."""
     out = []
     for s in found:
         if s.outcome is outcome:

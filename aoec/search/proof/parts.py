@@ -77,7 +77,7 @@ class Part:
         return Part(self.grid, columns, np.concatenate([self.floors, other.floors]), np.concatenate([self.known, other.known], 1))
 
     def tighten(self, parts: np.ndarray, limit: int) -> Part:
-        """Return the rows that remain once further floors, by pipe, are known."""
+        """Return the rows that these further floors, by pipe, do not exclude."""
         known = np.maximum(self.known, parts)
         floors = np.maximum(self.floors, np.where(known[0] > 0, known[0] + known[1], 0).max(axis=1, initial=0))
         return Part(self.grid, self.columns, floors, known).rows(floors < limit)

@@ -283,10 +283,10 @@ class Levels(Kinds):
     def prune_by_walk(self, part: Part, found: Proof) -> Part:
         """Return the rows that neither floors nor the walk of a core exclude with the largest slots that fit, cheapest first.
         Every hole of the part's work is assigned."""
-        left = reduce(Part.join, [self.walked_alike(some, eased, found) for some, eased in self.by_cost(part)])
+        left = reduce(Part.join, [self.prune_alike(some, eased, found) for some, eased in self.by_cost(part)])
         return left.rows(np.argsort(left.floors, kind="stable"))
 
-    def walked_alike(self, part: Part, eased: tuple[str, ...], found: Proof) -> Part:
+    def prune_alike(self, part: Part, eased: tuple[str, ...], found: Proof) -> Part:
         """Prune by a walk rows in which the same slots change no cost.
         Before the walks of all ways in which slots fit come floors, and one walk with each slot at its most, whether they fit together
         or not. Whichever excluded more when it was last asked comes first."""
