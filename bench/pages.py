@@ -149,7 +149,7 @@ def numbers(name: str, machines: Sequence[Any]) -> list[list[str]]:
     for m in machines:
         for n in instructions.numbers(name, m):
             told = "carried over" if n["source"].startswith(CARRIED) else n["confidence"]
-            key = instructions.called(n), f"{n['value']:,} {n['unit']}".rstrip(), n["source"].replace(CARRIED, "")
+            key = instructions.number_name(n), f"{n['value']:,} {n['unit']}".rstrip(), n["source"].replace(CARRIED, "")
             groups.setdefault(key, {}).setdefault(told, []).append(m.name)
     alike: dict[tuple[str, str, str], list[str]] = {}  # dtypes of a table that say the same
     for (called, value, source), of in groups.items():

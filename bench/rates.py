@@ -35,7 +35,7 @@ from aoec.jobs.tune.budget import PROOF_ROWS
 from aoec.jobs.tune.tuning import Problem, problem, start
 from aoec.search.proof.prove import prove
 from aoec.search.space.count import cuts
-from aoec.search.space.draws import drawn, some
+from aoec.search.space.draws import draw_rows, some
 from aoec.simulate.encode.encode import Encoded
 from aoec.simulate.encode.filling import Filler
 from aoec.simulate.encode.tables import first_false
@@ -65,7 +65,8 @@ def legal_rows(p: Problem, sketch: int, count: int) -> np.ndarray:
     """int64[row, hole]: up to `count` legal candidates of a sketch, each as likely as any; fewer where few of many tries are legal."""
     grid, encoded, found = p.space.grids[sketch], p.sketches[sketch].encoded, list[np.ndarray]()
     for seed in range(TRIES):
-        rows = np.array(some(grid, p.constraints(sketch), count) if seed == 0 else list(zip(*drawn(grid, [], 20 * count, seed).values())))
+        rows = np.array(some(grid, p.constraints(sketch), count) if seed == 0
+                        else list(zip(*draw_rows(grid, [], 20 * count, seed).values())))
         rows = rows.astype(np.int64).reshape(-1, len(grid.names))
         found.append(rows[first_false(encoded, {name: rows[:, k] for k, name in enumerate(grid.names)}, len(rows)) == 0])
         if sum(map(len, found)) >= count:

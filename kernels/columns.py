@@ -11,7 +11,7 @@ from collections import namedtuple
 import numpy as np
 
 from . import linked
-from .linked import inner, within
+from .linked import inline, inner
 from .structs import pass_by_address
 
 (ADD, SUB, MUL, FLOORDIV, MOD, MIN, MAX, GCD, LESS, LESS_EQUAL, EQUAL, UNEQUAL, AND, OR, ABS,
@@ -45,7 +45,7 @@ Plan = namedtuple("Plan", (
 Out = namedtuple("Out", ("extent", "head", "pipe_head", "merge", "trips", "place", "entry_of", "costs", "bad"))
 Space = namedtuple("Space", (
     "ints", "reals", "lane_ints", "lane_reals",  # registers of rows and of entries [register, lane]
-    "place", "number", "leader", "reached", "many",  # by group: see `numbered`; how many positions are reached, and how many numbers
+    "place", "number", "leader", "reached", "many",  # by group: see `number_values`; how many positions are reached, and how many numbers
     "positions", "entries",  # of a place of the program, all that are reached
 ))
 
@@ -53,7 +53,7 @@ for kind in (Plan, Out, Space):
     pass_by_address(kind)
 
 
-@within
+@inline
 def floor_quotient(a, b):
     """As NumPy has it: rounded down, 0 where b is 0."""
     if b == 0:
@@ -62,7 +62,7 @@ def floor_quotient(a, b):
     return q - 1 if q * b > a and b > 0 or q * b < a and b < 0 else q
 
 
-@within
+@inline
 def real_floor_quotient(a, b):
     """As NumPy has it, of reals."""
     if b == 0.0:
@@ -77,7 +77,7 @@ def real_floor_quotient(a, b):
     return low + 1.0 if q - low > 0.5 else low
 
 
-@within
+@inline
 def divisor(a, b):
     """The greatest common divisor."""
     a, b = abs(a), abs(b)
@@ -228,14 +228,14 @@ def constants(at, values, x):
             x[at[k], w] = values[k]
 
 
-@within
-def allowed(merge, which, kind):
+@inline
+def is_kept_apart(merge, which, kind):
     """Whether iterations of a class stand for themselves."""
     return kind == BODY or merge[which, kind] == kind
 
 
 @inner
-def numbered(p, s, g, base, lane, merge):
+def number_values(p, s, g, base, lane, merge):
     """How many different values the sizes of group g have in a row; fills the positions that the row's classes reach (`place`, of the
     site, and `number`), and which position of the group leads each number (`leader`)."""
     first, last, fields, at = p.group_axis[g], p.group_axis[g + 1], p.group_fields[g], p.group_at[g]
@@ -245,7 +245,7 @@ def numbered(p, s, g, base, lane, merge):
     for k in range(first, last):
         which, before = p.axis_which[k], n
         for kind in (LAST, FIRST):
-            if allowed(merge, which, kind):
+            if is_kept_apart(merge, which, kind):
                 for i in range(before):
                     place[n], own[n] = place[i] + kind * p.axis_full[k], own[i] + kind * p.axis_step[k]
                     n += 1
@@ -289,7 +289,7 @@ def entries(p, s, out, site, row, lane, at, waiting, start):
     base, stop, count = p.group_start[site], p.group_start[site + 1], 1
     merge, positions, of, counts = out.merge[row], s.positions, s.entries, s.many
     for g in range(base, stop):
-        counts[g - base] = numbered(p, s, g, base, lane, merge)
+        counts[g - base] = number_values(p, s, g, base, lane, merge)
         count *= counts[g - base]
     out.place[row, site, 0], out.place[row, site, 1] = at, start
     n, step = 1, count
@@ -347,7 +347,7 @@ def rows_of(p, s, out, row, lane):
         for k in range(p.trip_start[loop], p.trip_start[loop + 1]):
             before = n
             for kind in (LAST, FIRST):
-                if allowed(merge, p.trip_axis[k], kind):
+                if is_kept_apart(merge, p.trip_axis[k], kind):
                     for i in range(before):
                         positions[n] = positions[i] + kind * p.trip_step[k]
                         n += 1
@@ -365,7 +365,7 @@ def replay(code, pool, x, y):
 
 
 @linked.entry
-def whole(code, pool, constant_at, constant, input_at, out_at, given, x, out):
+def fill_ints(code, pool, constant_at, constant, input_at, out_at, given, x, out):
     """Fills out[row, result] with what a tape of whole numbers gives of given[input, row]; `x`: room for its registers."""
     constants(constant_at, constant, x)
     for first in range(0, given.shape[1], LANES):

@@ -13,7 +13,7 @@ from numba import njit
 TRIED = ("0.68",)
 
 # no kernel makes an array, so that none is counted (_nrt): each call and each look into a struct would count the references of what it
-# holds, atomically. `inner` and `within` have no way in from Python, and no check of divisors, none of which is zero
+# holds, atomically. `inner` and `inline` have no way in from Python, and no check of divisors, none of which is zero
 _entry = {"cache": True, "nogil": True}
 _part = {"nogil": True, "error_model": "numpy", "no_cpython_wrapper": True}
 if numba.__version__.rpartition(".")[0] in TRIED:
@@ -32,11 +32,11 @@ def inner(function):
     return njit(**_part)(function)
 
 
-def within(function):
+def inline(function):
     """A function that only kernels call, and that becomes part of each that does."""
     return njit(**_part, forceinline=True)(function)
 
 
-def pointed(function):
+def by_address(function):
     """A function that kernels call by its address, kept on disk: it is not compiled with those that call it."""
     return njit(**_entry, error_model="numpy", no_cpython_wrapper=True)(function)

@@ -56,11 +56,11 @@ class Entry(JITCodeLibrary):
     """The code of a kernel with that of all parts it reaches."""
 
     def finalize(self):
-        self._linking_libraries = _reached(self._linking_libraries)
+        self._linking_libraries = _link_order(self._linking_libraries)
         super().finalize()
 
 
-def _reached(libraries):
+def _link_order(libraries):
     """The libraries and those that parts among them link, each once and behind all that call it: LLVM links what is called already."""
     done, order = set(), []
 

@@ -133,11 +133,11 @@ def _store(context, builder, kinds, values):
 def _first(builder, n):
     """Of the lanes of a repeat the first n, as a mask."""
     lanes = _vector(REPEAT, _I32)
-    count = _shuffled(builder, builder.insert_element(ir.Constant(lanes, ir.Undefined), builder.trunc(n, _I32), _I32(0)), [0] * REPEAT)
+    count = _shuffle(builder, builder.insert_element(ir.Constant(lanes, ir.Undefined), builder.trunc(n, _I32), _I32(0)), [0] * REPEAT)
     return builder.icmp_signed("<", ir.Constant(lanes, list(range(REPEAT))), count)
 
 
-def _shuffled(builder, x, order, y=None):
+def _shuffle(builder, x, order, y=None):
     """Lanes of x, or of x and y behind it, in an order."""
     return builder.shuffle_vector(x, ir.Constant(x.type, ir.Undefined) if y is None else y, ir.Constant(_vector(len(order), _I32), order))
 
@@ -156,12 +156,12 @@ def _store_some(context, builder, kinds, values):
 def _splat(count):
     def code(context, builder, kinds, values):
         one = builder.insert_element(ir.Constant(_vector(count), ir.Undefined), values[0], _I32(0))
-        return _shuffled(builder, one, [0] * count)
+        return _shuffle(builder, one, [0] * count)
     return code
 
 
 def _spread(context, builder, kinds, values):
-    return _shuffled(builder, builder.load(_pointer(context, builder, kinds, values, 0, 8), align=1), list(range(8)) * (REPEAT // 8))
+    return _shuffle(builder, builder.load(_pointer(context, builder, kinds, values, 0, 8), align=1), list(range(8)) * (REPEAT // 8))
 
 
 def _of_lanes(name):
@@ -186,12 +186,12 @@ def _turn(context, builder, kinds, values):
     def row(j):
         at = builder.gep(base, [builder.add(values[1], builder.mul(step, _I64(j)))])
         return builder.load(builder.bitcast(at, _vector(8).as_pointer()), align=1)
-    rows = [_shuffled(builder, row(j), list(range(16)), row(j + 8)) for j in range(8)]
+    rows = [_shuffle(builder, row(j), list(range(16)), row(j + 8)) for j in range(8)]
     for s in (1, 2, 4):
         low, high = ([x + 16 - s if x & s else x for x in range(16)], [x + 16 if x & s else x + s for x in range(16)])
         for i in (i for i in range(8) if not i & s):
             a, b = rows[i], rows[i | s]
-            rows[i], rows[i | s] = _shuffled(builder, a, low, b), _shuffled(builder, a, high, b)
+            rows[i], rows[i | s] = _shuffle(builder, a, low, b), _shuffle(builder, a, high, b)
     to = _pointer(context, builder, kinds, values, 3, 16)
     for q in range(8):
         builder.store(rows[q], builder.gep(to, [_I64(q)]), align=1)
@@ -418,7 +418,7 @@ def size_of(dtype):
 
 
 @_jit
-def whole(dtype):
+def is_whole(dtype):
     """Whether elements are whole numbers."""
     return dtype >= INT8
 
@@ -472,7 +472,7 @@ def cut_off(dtype, x):
 
 
 @_jit
-def real(dtype, v):
+def to_fp32(dtype, v):
     """The fp32 nearest to a whole number that `load_whole` gave."""
     return np.float32(np.uint64(v)) if dtype == UINT64 else np.float32(v)
 
@@ -481,7 +481,7 @@ def real(dtype, v):
 def load_one(mem, dtype, at):
     """The fp32 value of one element of a rarer dtype."""
     if dtype == BF16: return bfloat_to_float(mem[1][at // 2])
-    return real(dtype, load_whole(mem, dtype, at))
+    return to_fp32(dtype, load_whole(mem, dtype, at))
 
 
 @_jit
@@ -936,7 +936,7 @@ def store_lanes(mem, dtype, at, blk, n, src, per):
 
 
 @_jit
-def rounded(x, dtype):
+def round_scalar(x, dtype):
     """The scalar operand as the instruction sees it: rounded to the dtype of the elements."""
     y = np.float32(x)
     if dtype == FP16:
@@ -1097,7 +1097,7 @@ def vector(op, mem, at, dt, f, scalar, x, y):
         dst_blk, dst_step, src_blk, src_step = 1, f[2] * dst_size, f[3], f[4] * BLOCK
     wide = 256 // max(dst_size, src_size)
     if VADDS <= op <= VMINS or op == VDUP:
-        y[:wide] = rounded(scalar, dt[1])
+        y[:wide] = round_scalar(scalar, dt[1])
     for r in range(repeat):
         n = lanes if r == repeat - 1 else wide
         if op == VDUP:
@@ -1232,14 +1232,14 @@ def has_scalar(op):
 def vector_whole(op, mem, at, dt, f, scalar, x, y, xi, yi):
     """What `vector` does not: work on whole numbers, comparisons, roundings; a repeat is read whole before it is written."""
     lanes, repeat, dst_size, src_size = f[0], f[1], size_of(dt[0]), size_of(dt[1])
-    two, ints = has_pair(op), whole(dt[1])
+    two, ints = has_pair(op), is_whole(dt[1])
     compares = op == VCMP or op == VCMPS
     mode = f[8] if op == VCMP else f[6]
     dst_step, src_step = (f[5], f[6]) if two else (f[3], 0) if op == VDUP else (f[4], f[5])
     flip = np.int64(-9223372036854775807 - 1) if dt[1] == UINT64 else np.int64(0)
     wide = 256 // max(dst_size, src_size)
     if has_scalar(op):
-        y[:wide] = rounded(scalar, dt[1])
+        y[:wide] = round_scalar(scalar, dt[1])
         yi[:wide] = np.int64(scalar)
     for r in range(repeat):
         n = lanes if r == repeat - 1 else wide
@@ -1263,12 +1263,12 @@ def vector_whole(op, mem, at, dt, f, scalar, x, y, xi, yi):
             combine_wholes(op, dt[1], xi, yi, flip, n)
         else:
             round_reals(op, x, n)
-        if ints and not compares and whole(dt[0]):
+        if ints and not compares and is_whole(dt[0]):
             store_whole_lanes(mem, dt[0], to, f[2], n, xi)
             continue
         if ints and not compares:
             for i in range(n):
-                x[i] = real(dt[1], xi[i])
+                x[i] = to_fp32(dt[1], xi[i])
         store_lanes(mem, dt[0], to, f[2], n, x, BLOCK // dst_size)
 
 
@@ -1287,7 +1287,7 @@ def vector_select(op, mem, at, dt, f, scalar, x, bytes8):
             no = at[3] + (r * two_rep + i // per * f[5]) * BLOCK + i % per * size
             if three or x[i] != 0:
                 move(bytes8, i * size, mem[0], yes if x[i] != 0 else no, size)
-            elif whole(dt[0]):
+            elif is_whole(dt[0]):
                 for b in range(size):
                     bytes8[i * size + b] = np.uint8(np.int64(scalar) >> (8 * b))
             else:
@@ -1403,7 +1403,7 @@ def step(op, f, scalar, at, dt, gm, mem, sa, sb, sc, flat, run, run2, bytes8, wh
         copy_bursts(mem[0], at[0], mem[0], at[1], f[0], f[1] * BLOCK, (f[1] + f[3]) * BLOCK, (f[1] + f[2]) * BLOCK)
     elif op == VCOPY:
         vector_copy(mem, at, size, f, bytes8)
-    elif op <= VDUP and whole(dt[1]):
+    elif op <= VDUP and is_whole(dt[1]):
         vector_whole(op, mem, at, dt, f, scalar, run, run2, whole1, whole2)
     elif op <= VCADD or op >= VADDRELU:
         vector(op, mem, at, dt, f, scalar, run, run2)
@@ -1649,7 +1649,7 @@ def fetch(site, program, env, now, error):
         f[site, i] = v
     if changed:
         known[site] = 1
-        if not allowed(ops[site], site, f[site], dtypes[site], operands[site], last[site], limits, fields, error):
+        if not fits_limits(ops[site], site, f[site], dtypes[site], operands[site], last[site], limits, fields, error):
             return False
     for i in range(operands.shape[1]):
         if operands[site, i, 1] < 0:
@@ -1659,14 +1659,14 @@ def fetch(site, program, env, now, error):
         inside = not (error[0] or slot < 0 or slot >= operands[site, i, 3] or element < 0 or element > last[site, i])
         at[i] = operands[site, i, 1] + (slot * operands[site, i, 2] + element * operands[site, i, 7] if inside else 0)
         if not inside or at[i] & (operands[site, i, 4] - 1):
-            if misplaced(ops[site], i, slot, element, f[site], dtypes[site], operands[site, i], stack[:4], error):
+            if is_misplaced(ops[site], i, slot, element, f[site], dtypes[site], operands[site, i], stack[:4], error):
                 return False
             at[i] = operands[site, i, 1]
     return True
 
 
 @_jit
-def allowed(op, site, f, dt, operands, last, limits, fields, error):
+def fits_limits(op, site, f, dt, operands, last, limits, fields, error):
     """Whether fields are within their limits and in their relations; fills for each operand the last element of a slot from which all that
     is touched lies inside (-1: none), or the error row."""
     for i in range(f.size):
@@ -1687,7 +1687,7 @@ def allowed(op, site, f, dt, operands, last, limits, fields, error):
 
 
 @_jit
-def misplaced(op, i, slot, element, f, dt, operand, reach, error):
+def is_misplaced(op, i, slot, element, f, dt, operand, reach, error):
     """Whether operand i breaks a bound; the error row then says which. One of which nothing is touched lies anywhere.
 
     operand: dtype, base, bytes of a slot, slots, alignment, expressions of slot and offset, bytes of an element. reach: scratch.

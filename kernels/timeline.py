@@ -65,7 +65,7 @@ What stands where, in this order:
     entry .. State              how kernels are made; the tables of a program and the state of a walk, field by field
     move .. cross_wait          cursors of instruction sites, ids of flags, cross flags
     probe .. reach              what a second walk notes; granules that L0C is handed over in
-    stepped .. equal            a picture of the state, by which iterations are compared (rule 9)
+    is_in_step .. equal         a picture of the state, by which iterations are compared (rule 9)
     epoch_end .. leap           iterations that are alike, taken at once
     mark_of .. resolve          the same where other cores have a say (`meet`)
     flags_of_row .. show        whether a loop can be compared at all: what its flags go by
@@ -90,7 +90,7 @@ import numpy as np
 from numba import config, typeof, types
 
 from . import linked
-from .linked import inner, pointed, within
+from .linked import by_address, inline, inner
 from .structs import pass_by_address
 
 TICKS_PER_CYCLE = 1024
@@ -273,7 +273,7 @@ for kind in (Tables, State, Shown, Mark, Memo, Groups):
     pass_by_address(kind)
 
 
-@within
+@inline
 def move(t, cursor, which, old, new):
     """Moves the cursors that depend on loop or axis `which` from class `old` to `new`."""
     of, step = t.depend_cursor, t.depend_step
@@ -281,7 +281,7 @@ def move(t, cursor, which, old, new):
         cursor[U(of[U(k)])] += step[U(k), U(new)] - step[U(k), U(old)]
 
 
-@within
+@inline
 def turn_to(t, merge, cursor, a, old, new):
     """Moves the cursors of loop `a` from a class of its iterations to another, or in or out. Where all iterations are alike, cursors
     stand for that from the beginning (`stand`)."""
@@ -289,7 +289,7 @@ def turn_to(t, merge, cursor, a, old, new):
         move(t, cursor, a, old, new)
 
 
-@within
+@inline
 def flag_id(start, of, constant, coefficient, register, form):
     """The value of a linear form over counters and loop variables."""
     value, first, last = constant[U(form)], start[U(form)], start[U(form + 1)]
@@ -402,7 +402,7 @@ def ended_early(s, steps, now):
     return TOO_LONG if s.progress[1] > s.progress[2] or now > LATEST // 2 else 0
 
 
-@within
+@inline
 def hand_over(free, floor, early, late, pipe, start, latency, granule):
     """Keeps when an instruction on M or FIXP, which has just taken its pipe from `start`, hands L0C over."""
     if granule >= 0:
@@ -414,15 +414,15 @@ def hand_over(free, floor, early, late, pipe, start, latency, granule):
         late[pipe] = max(late[pipe], free[pipe] + latency)
 
 
-@within
+@inline
 def reach(free, early, late, pipe):
     """A wait hands over when it ends."""
     early[pipe] = max(early[pipe], free[pipe])
     late[pipe] = max(late[pipe], free[pipe])
 
 
-@within
-def stepped(free, marked, pipes):
+@inline
+def is_in_step(free, marked, pipes):
     """Whether each of `pipes` is free as much later than at the mark as the scalar unit, or idle since before the mark.
 
     A pipe that was free before the scalar unit's time and runs anything after it is free after it: so one that is free when it was has
@@ -436,7 +436,7 @@ def stepped(free, marked, pipes):
     return True
 
 
-@within
+@inline
 def picture_pipes(now, pipe, pipes, granules, queue, done, early, late, floor, starts, turn, out):
     """How many numbers of a picture are filled, for the pipes used: see `picture`.
 
@@ -464,7 +464,7 @@ def picture_pipes(now, pipe, pipes, granules, queue, done, early, late, floor, s
     return n
 
 
-@within
+@inline
 def picture_flags(now, flag, plain, flags, hop, bit, until, out, n):
     """How many numbers of a picture are filled, of which n were, with those for the flags used: see `picture`.
 
@@ -482,7 +482,7 @@ def picture_flags(now, flag, plain, flags, hop, bit, until, out, n):
     return n + flags - plain
 
 
-@within
+@inline
 def picture(t, s, m, a, out):
     """How many numbers it takes, filled into `out`, to say all that what follows hangs on but `free`, as the scalar unit sees it, and but
     registers: of the pipes and flags of loop `a` (or behind all loops, of a core in all).
@@ -503,7 +503,7 @@ def picture(t, s, m, a, out):
     return picture_flags(now, w.flag[a], w.flags[a, 1], w.flags[a, 0], t.costs[1], s.bit[m], s.until[m], out, n)
 
 
-@within
+@inline
 def picture_counters(counter, counters, register, out, n):
     """How many numbers of a picture are filled, of which n were, with the counters that flag ids go by."""
     for x in range(counters):
@@ -637,7 +637,7 @@ def go_round(s, m, k, pipes, pairs, ids, times):
         account(s, m, k, times)
 
 
-@within
+@inline
 def skip(t, s, m, a, period, left):
     """How many of the `left` iterations of loop `a` are skipped, where all goes round as in the `period` of them since the mark."""
     was = s.mark.free[a, 0]
@@ -646,7 +646,7 @@ def skip(t, s, m, a, period, left):
     return times * period
 
 
-@within
+@inline
 def leap(t, s, m, a, i):
     """The iteration of loop `a` to go on with where i comes next: as far on as all goes round as it did since the mark, which is set anew.
 
@@ -655,7 +655,7 @@ def leap(t, s, m, a, i):
     k, period = s.mark, i - s.mark.at[a]
     if i == 1 or k.reach[a] == 0:
         k.whole[a], k.reach[a], period = t.used[a, 3], FIRST_REACH, 0
-    steady, count = period > 0 and stepped(s.free[m], k.free[a], t.used[a, 0]), np.int64(0)
+    steady, count = period > 0 and is_in_step(s.free[m], k.free[a], t.used[a, 0]), np.int64(0)
     if steady or k.whole[a] == 1:
         new = k.picture[k.picture.shape[0] - 1]
         count = picture_counters(s.shown.counter[s.stream[m]], s.shown.counters[s.stream[m]], s.register[m], new, picture(t, s, m, a, new))
@@ -676,7 +676,7 @@ def leap(t, s, m, a, i):
     return i
 
 
-@within
+@inline
 def mark_of(s, m, a):
     """The number of the mark of core m of a group for loop `a` of core 0."""
     return m * s.count.shape[1] + a
@@ -715,7 +715,7 @@ def in_step(s, a, members):
     step = s.free[0, 0] - s.mark.free[a, 0]
     for m in range(members):
         marked = s.mark.free[mark_of(s, m, a)]
-        if s.free[m, 0] - marked[0] != step or not stepped(s.free[m], marked, np.int64(-1)):
+        if s.free[m, 0] - marked[0] != step or not is_in_step(s.free[m], marked, np.int64(-1)):
             return False
     return True
 
@@ -866,7 +866,7 @@ def show(t, w):
         first, w.top[pair] = n, 0
         for pc in range(t.code.shape[0]):
             if t.code[pc, 0] & FLAGS and t.code[pc, 2] == pair * t.costs[3]:
-                n = listed(w.form, first, n, np.int64(t.code[pc, 1]))
+                n = append_new(w.form, first, n, np.int64(t.code[pc, 1]))
         for x in range(first, n):
             w.pair[x] = pair
     w.count[0] = n
@@ -882,7 +882,7 @@ def counter_in(t, register):
 
 
 @inner
-def listed(values, first, last, value):
+def append_new(values, first, last, value):
     """The end of a list, with the value in it."""
     for k in range(first, last):
         if values[k] == value:
@@ -924,15 +924,15 @@ def body_of(t, s, a, pc, stop):
     for q in range(pc + 1, stop):
         op, x = t.code[q, 0], np.int64(t.code[q, 1])
         if op in (INSTR, LOOP):
-            inside = listed(k.inside, first, inside, x if op == INSTR else first_loop + x)
+            inside = append_new(k.inside, first, inside, x if op == INSTR else first_loop + x)
         elif op in (SET, WAIT, EARLY_SET, EARLY_WAIT):
             for w in range(t.form_start[x], t.form_start[x + 1]):
                 if counter_in(t, t.form_register[w]) < 0:
                     return False
-                counters = listed(k.counter, begin, counters, np.int64(t.form_register[w]))
+                counters = append_new(k.counter, begin, counters, np.int64(t.form_register[w]))
         elif op == ADVANCE:
             if t.heard[stream, t.counter_of[x]] == 1:
-                counters = listed(k.counter, begin, counters, np.int64(t.counter_of[x]))
+                counters = append_new(k.counter, begin, counters, np.int64(t.counter_of[x]))
         elif op != END:
             return False
     if inside > k.inside.shape[0] or inside - first > READ or counters > k.counter.shape[0]:
@@ -954,7 +954,7 @@ def body_of(t, s, a, pc, stop):
     return True
 
 
-@within
+@inline
 def sizes_of(t, s, r, m, a):
     """A number for the costs and trip counts that loop `a` may meet as its core stands, the same for the same ones of this row; -1 where no
     more can be told apart.
@@ -1030,7 +1030,7 @@ def same_from(t, s, r, x, p, q):
     return True
 
 
-@within
+@inline
 def stance(t, s, m, a, out):
     """How many numbers it takes, filled into `out`, to say all of core m that loop `a` hangs on, or all that it changes, but the time: a
     picture, when pipes are free, counters."""
@@ -1045,7 +1045,7 @@ def stance(t, s, m, a, out):
     return n
 
 
-@within
+@inline
 def take(t, s, m, a, values):
     """Puts core m where `stance` says, as of the time at which its scalar unit stands. What was told to have passed is taken to pass now,
     which is the same to all that follows."""
@@ -1084,7 +1084,7 @@ def take(t, s, m, a, values):
         n += 1
 
 
-@within
+@inline
 def epoch_of(epoch_time, epochs, time):
     """The epoch in which a time lies."""
     e = epochs - 1
@@ -1093,7 +1093,7 @@ def epoch_of(epoch_time, epochs, time):
     return e
 
 
-@within
+@inline
 def sum_of(values, count):
     """The sum of the first numbers of a row."""
     total = np.int64(0)
@@ -1102,7 +1102,7 @@ def sum_of(values, count):
     return total
 
 
-@within
+@inline
 def recall(t, s, r, m, a, trips):
     """Whether some core has gone through loop `a` from where core m stands in front of it, which stands behind it now. Else a record is
     begun, which `keep` ends.
@@ -1132,7 +1132,7 @@ def recall(t, s, r, m, a, trips):
     return False
 
 
-@within
+@inline
 def again(t, s, m, a, result):
     """Whether core m stands behind loop `a` now, as a record says; not where a transfer in it would start in another epoch."""
     now = s.free[m, 0]
@@ -1147,7 +1147,7 @@ def again(t, s, m, a, result):
     return True
 
 
-@within
+@inline
 def keep(t, s, m, a):
     """Ends the record of loop `a`, behind which core m stands: how long it took the scalar unit, by when all its transfers have started,
     when the last that was held back did, what it took of what is left of pipes, and `stance`. It is good for nothing where the loop went
@@ -1179,7 +1179,7 @@ def turn_page(t, s, r):
     s.memo.count[0], s.memo.count[1], s.memo.count[5] = 0, 0, 0
 
 
-@within
+@inline
 def over(free, left, taken, excess, limit):
     """Whether a core cannot end before the limit: some pipe, or the scalar unit so far, is busy up to it."""
     latest = free[0]
@@ -1188,7 +1188,7 @@ def over(free, left, taken, excess, limit):
     return latest >= limit
 
 
-@within
+@inline
 def iterations(merge, a, n, kind):
     """How many of the n iterations of loop `a`, one at least, are of a class."""
     if kind != BODY:
@@ -1251,8 +1251,8 @@ def total(t, s, r, m, alike, out, shared):
     s.pc[m] = pc
 
 
-@within
-def worked(cost, entry, alike):
+@inline
+def busy_ticks(cost, entry, alike):
     """How long an entry keeps its pipe busy at the least, where so many cores are at it."""
     return max(cost[U(COST * entry + OWN)], cost[U(COST * entry + UNIT)] * alike)
 
@@ -1283,7 +1283,7 @@ def follow(t, s, r, m, alike, open_slots, taken, excess, last):
         steps += 1
         if op == INSTR:
             entry = place[a, 0] + entry_of[place[a, 1] + cursor[a]]
-            own, latency, granule = worked(t.cost, entry, alike), t.cost[COST * entry + LATENCY], t.cost[COST * entry + GRANULE]
+            own, latency, granule = busy_ticks(t.cost, entry, alike), t.cost[COST * entry + LATENCY], t.cost[COST * entry + GRANULE]
             end[b] = max(tail[b], latency + late[b])
             if c == 1 and granule >= 0:
                 end[b] = max(end[b], granule + ended[b])
@@ -1355,7 +1355,7 @@ def lead(t, s, r, m, alike, used, first, ahead):
         steps += 1
         if op == INSTR:
             entry = place[a, 0] + entry_of[place[a, 1] + cursor[a]]
-            own, latency, granule = worked(t.cost, entry, alike), t.cost[COST * entry + LATENCY], t.cost[COST * entry + GRANULE]
+            own, latency, granule = busy_ticks(t.cost, entry, alike), t.cost[COST * entry + LATENCY], t.cost[COST * entry + GRANULE]
             free[0] += issue
             start = max(free[b], free[0])
             if c == 1 and granule < 0:
@@ -1409,7 +1409,7 @@ def lead(t, s, r, m, alike, used, first, ahead):
     return ended
 
 
-@within
+@inline
 def flag_of(t, r, form_of, register, form):
     """The value of a linear form, as `resolve` has it for the row."""
     value = form_of[U(4 * form)] + form_of[U(4 * form + 1)] * register[U(form_of[U(4 * form + 2)])]
@@ -1418,13 +1418,13 @@ def flag_of(t, r, form_of, register, form):
     return value
 
 
-@within
+@inline
 def sharing(s, m, epoch, active, time):
     """How many cores share the memory at a time; `active` before the end of the first epoch, the `epoch` that most times lie in."""
     return active if time < epoch else s.epoch_active[U(epoch_of(s.epoch_time, s.epochs[0], time)), U(s.stream[U(m)])]
 
 
-@within
+@inline
 def instruct(t, s, m, entry, now, b, c, free, done, early, late, floor, starts, turn, queue, left, alike, epoch, active):
     """The scalar unit's time behind an instruction on pipe b (c 1 where L0C is handed over in granules), by rules 2, 3, 6 and 7; -1, and
     nothing changed, where it would be held back behind the horizon."""
@@ -1452,13 +1452,13 @@ def instruct(t, s, m, entry, now, b, c, free, done, early, late, floor, starts, 
     return free[U(b)] if b == 0 else now
 
 
-@within
+@inline
 def entry_at(place, entry_of, cursor, site):
     """The entry of a site's costs where its cursor stands."""
     return place[U(site), 0] + entry_of[U(place[U(site), 1] + cursor[U(site)])]
 
 
-@within
+@inline
 def no_longer(cost, one, other):
     """Whether an entry's costs are no more than another's, and L0C is handed over in granules in both or in none."""
     a, b = U(COST * one), U(COST * other)
@@ -1467,7 +1467,7 @@ def no_longer(cost, one, other):
                             and cost[a + U(UNIT)] <= cost[b + U(UNIT)] and mine <= its and (mine < 0) == (its < 0))
 
 
-@within
+@inline
 def reaches(t, s, entry, count, now, end, active):
     """Whether so many equal transfers on a pipe that is free at `end` may start at the horizon and be held back; not for certain."""
     cost, first = t.cost, U(COST * entry)
@@ -1475,7 +1475,7 @@ def reaches(t, s, entry, count, now, end, active):
     return unit * active > own and max(now, end) + count * (unit * active + t.costs[0] + t.costs[6]) >= s.horizon[0]
 
 
-@within
+@inline
 def instruct_often(t, s, m, entry, count, now, b, c, free, done, early, late, floor, starts, turn, queue, left, alike, epoch, active):
     """The scalar unit's time behind a loop's `count` iterations of one instruction with equal costs, as of `instruct`; `starts` are those
     of its pipe."""
@@ -1506,7 +1506,7 @@ def instruct_often(t, s, m, entry, count, now, b, c, free, done, early, late, fl
     return now
 
 
-@pointed
+@by_address
 def walk(t, s, r, m, members, sizes):
     """ENDED, BLOCKED at a cross flag or paused (call again later), HALTED in front of what would be held back behind the horizon, OVER past
     the limit, or an error: core m of the group from where it stands."""
@@ -1606,7 +1606,7 @@ def walk(t, s, r, m, members, sizes):
             free[0] = now
             if i < count[U(a)]:
                 if count[U(a)] - i > used[U(a), 2] and (
-                        i == 1 or i - marked_at[U(a)] >= reach_of[U(a)] or stepped(free, marked[a], used[U(a), 0])):
+                        i == 1 or i - marked_at[U(a)] >= reach_of[U(a)] or is_in_step(free, marked[a], used[U(a), 0])):
                     i = leap(t, s, m, a, i)
                     now = free[0]
                 register[U(c)] = i
@@ -1919,7 +1919,7 @@ def core_classes(t, r, streams, stream_of, core_of, weight):
 
 
 @inner
-def grouped(t, s, r, cores, sizes):
+def count_classes(t, s, r, cores, sizes):
     """The number of classes of groups of cores of a row, or an error (below zero); fills `groups`, and how many cores meet in `members`."""
     total, g = stream_cores(t, r, cores), s.groups
     if total < 1:
@@ -1932,7 +1932,7 @@ def grouped(t, s, r, cores, sizes):
 @inner
 def time_row(t, s, r, cores, sizes, walk):
     """Ticks of a row, or an error (below zero)."""
-    g, classes = s.groups, grouped(t, s, r, cores, sizes)
+    g, classes = s.groups, count_classes(t, s, r, cores, sizes)
     if classes < 0:
         return classes
     members = g.members[0]
@@ -1957,7 +1957,7 @@ def time_row(t, s, r, cores, sizes, walk):
         if passed >= 0:
             if g.end[passed, 0] >= s.limit[0]:
                 return np.int64(ABANDONED)
-            if undisturbed(g, classes):
+            if is_undisturbed(g, classes):
                 now = last_end(g, classes)
                 return now if now < s.limit[0] else np.int64(ABANDONED)
             walk_passed(g, classes)
@@ -2052,7 +2052,7 @@ def pass_by(t, s, r, classes):
 
 
 @inner
-def undisturbed(g, classes):
+def is_undisturbed(g, classes):
     """Whether no transfer of the classes that were walked was held back."""
     held = False
     for k in range(classes):
@@ -2246,7 +2246,7 @@ def ends(t, s, r, stream, before, work, behind):
 
 
 @inner
-def alone(t, s, r, cores, sizes, walk):
+def core_ticks(t, s, r, cores, sizes, walk):
     """Ticks that the first core of a row takes where only those like it share the memory, or the limit where it is as long: never more than
     those of the row. 0 where streams meet, or the walk ends in an error."""
     if t.joined[0] == 1 or stream_cores(t, r, cores) < 1:
@@ -2271,7 +2271,7 @@ def alone(t, s, r, cores, sizes, walk):
 def bound(t, s, r, cores, sizes):
     """Ticks that a row takes at the least, never more than it and rows with more slots take, or some of them that reach the limit; or an
     error."""
-    classes = grouped(t, s, r, cores, sizes)
+    classes = count_classes(t, s, r, cores, sizes)
     return classes if classes < 0 else floor(t, s, r, classes, s.groups.members[0], np.int64(1), s.limit[0])
 
 
@@ -2300,7 +2300,7 @@ def find_rows(t, s, what, first, last, cores, sizes, out, status, limits, walk):
     """Fills what is asked of rows first .. last - 1 whose status is still 0, and their status: out[row, i, j].
 
     TIMES: ticks, out[row, 0, 0]; `s` keeps the groups and epochs of the last. A row is ABANDONED as soon as it is certain that it takes
-    `limits[row]` ticks or more. FLOORS and ALONE, as ticks: see `bound` and `alone`. WORK and ENDS: see `firsts`. AGAIN: row `first` is
+    `limits[row]` ticks or more. FLOORS and ALONE, as ticks: see `bound`, `core_ticks`. WORK and ENDS: see `firsts`. AGAIN: row `first` is
     walked once more under the epochs that `s` keeps, for what probes see: of its cores a group, the streams of which are out[0, 0] and the
     numbers of which in these are out[0, 1].
     """
@@ -2314,7 +2314,7 @@ def find_rows(t, s, what, first, last, cores, sizes, out, status, limits, walk):
             elif what == FLOORS:
                 found = bound(t, s, r, cores, sizes)
             elif what == ALONE:
-                found = alone(t, s, r, cores, sizes, walk)
+                found = core_ticks(t, s, r, cores, sizes, walk)
             elif what == AGAIN:
                 turn_page(t, s, r)
                 found = np.int64(walk_group(t, s, r, out[0, 0], out[0, 1], np.int64(out.shape[2]), sizes, walk))

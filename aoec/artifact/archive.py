@@ -108,12 +108,12 @@ def _holds(data: memoryview, entries: Mapping[str, bytes | Hashed]) -> bool:
             info.CRC = zlib.crc32(part)
         if data[at:start] != info.FileHeader(zip64=False):
             return False
-        at, directory = start + info.file_size, directory + _listed(info)
+        at, directory = start + info.file_size, directory + _directory_record(info)
     return data[at:] == directory + struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, len(entries), len(entries), len(directory), at, 0)
 
 
-def _listed(info: zipfile.ZipInfo) -> bytes:
-    """The record of an entry in the directory at the end of a zip file (APPNOTE.TXT 4.3.12), as zipfile writes it."""
+def _directory_record(info: zipfile.ZipInfo) -> bytes:
+    """Return the record of an entry in the directory at the end of a zip file (APPNOTE.TXT 4.3.12), as zipfile writes it."""
     name = info.filename.encode()
     versions = info.create_version, info.create_system, info.extract_version, 0
     sizes = info.CRC, info.compress_size, info.file_size
@@ -128,7 +128,7 @@ class Entries:
         self.source = source
         self.used: set[str] = set()
         self._data = memoryview(data)
-        self._infos = _checked(z, source, len(data))
+        self._infos = _check_directory(z, source, len(data))
 
     def data(self, name: str) -> memoryview:
         """The bytes of an entry where the file is mapped, its checksum verified; CheckError where it is missing. What is written to them
@@ -185,8 +185,8 @@ def open_file(path: str | Path) -> Iterator[Entries]:
         raise CheckError(f"this is no whole .aoec artifact ({words}); compile the model again", source=str(path)) from e
 
 
-def _checked(z: zipfile.ZipFile, source: str, size_bytes: int) -> dict[str, zipfile.ZipInfo]:
-    """The directory by name, or CheckError where an entry is not one that aoec writes."""
+def _check_directory(z: zipfile.ZipFile, source: str, size_bytes: int) -> dict[str, zipfile.ZipInfo]:
+    """Return the directory by name. CheckError where an entry is not one that aoec writes."""
     infos = z.infolist()
     faults = [f"it has {len(infos):,} entries of at most {ENTRY_LIMIT:,}"] if len(infos) > ENTRY_LIMIT else []
     seen: set[str] = set()

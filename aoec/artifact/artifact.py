@@ -44,7 +44,7 @@ def current(path: str | Path, *gears: Artifact) -> bool:
     stored = [{t.name: manifest.Constant.of(t) for t in a.graph.tensors if t.data} for a in gears]
     entries: dict[str, bytes | archive.Hashed] = {}
     for _, c in (item for each in stored for item in sorted(each.items())):  # as when packed: the first of equal ones says what shape
-        entries.setdefault(c.entry, c.hashed)
+        entries.setdefault(c.entry, c.entry_hash)
     return archive.holds(path, {**entries, **manifest.texts(gears, stored)})
 
 

@@ -51,8 +51,8 @@ class Constant:
         return f"weights/{self.digest}.npy"
 
     @property
-    def hashed(self) -> archive.Hashed:
-        """Its entry, as far as it is known without the elements."""
+    def entry_hash(self) -> archive.Hashed:
+        """Return the hash of its entry, as far as it is known without the elements."""
         dtype = NUMPY[self.dtype]
         return archive.Hashed(archive.array_header(dtype, self.shape), prod(self.shape) * dtype.itemsize, self.digest)
 
@@ -77,7 +77,7 @@ def texts(gears: Sequence[Artifact], stored: Sequence[Mapping[str, Constant]]) -
     """Entry name -> bytes of all but the constants, of which `stored` says enough, for each gear."""
     files = _Files()
     several = len(gears) > 1
-    said = [_said(a, constants, files, f"{number}_" * several) for number, (a, constants) in enumerate(zip(gears, stored))]
+    said = [_gear_fields(a, constants, files, f"{number}_" * several) for number, (a, constants) in enumerate(zip(gears, stored))]
     if several:
         for number, (a, data) in enumerate(zip(gears, said)):
             data["gear"], data["graph"] = a.gear, f"graphs/{number}.graph"
@@ -93,8 +93,8 @@ def texts(gears: Sequence[Artifact], stored: Sequence[Mapping[str, Constant]]) -
     return files.entries
 
 
-def _said(a: Artifact, stored: Mapping[str, Constant], files: _Files, prefix: str) -> dict[str, Any]:
-    """What a manifest says of one gear, but for its graph and name; its schedules and programs are in the files then."""
+def _gear_fields(a: Artifact, stored: Mapping[str, Constant], files: _Files, prefix: str) -> dict[str, Any]:
+    """Return the manifest's fields of one gear, but for its graph and name. Its schedules and programs are in the files then."""
     weights = {name: {"file": c.entry, "dtype": c.dtype, "shape": list(c.shape)} for name, c in sorted(stored.items())}
     return {
         "name": a.name, "target": a.target, "machine_hash": a.machine_hash, "model_version": a.model_version, "precision": a.precision,
@@ -185,7 +185,7 @@ class Fields:
         """The fields that were not taken yet."""
         return sorted(self._left)
 
-    def named(self, name: str) -> dict[str, Any]:
+    def take_object(self, name: str) -> dict[str, Any]:
         value: dict[str, Any] = self.take(name, dict)
         return value
 
@@ -217,8 +217,8 @@ def _artifact(f: Fields, files: archive.Entries, source: _Sources, data_of: dict
     out = Artifact(
         f.text("name"), f.text("target"), f.text("machine_hash"), f.text("model_version"), f.text("precision"),
         source.noun(parse_graph, graph), tuple(_read_port(p) for p in f.each("inputs")), tuple(_read_port(p) for p in f.each("outputs")),
-        tuple(_read_group(g, source) for g in f.each("groups")), _read_weights(f.named("weights"), files, data_of),
-        _read_figures(Fields(f.named("figures"), "figures", files.source)), _machine(f, files), f.text("gear") if several else "")
+        tuple(_read_group(g, source) for g in f.each("groups")), _read_weights(f.take_object("weights"), files, data_of),
+        _read_figures(Fields(f.take_object("figures"), "figures", files.source)), _machine(f, files), f.text("gear") if several else "")
     f.end()
     return out
 

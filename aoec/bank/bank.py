@@ -18,9 +18,9 @@ from sqlalchemy.dialects.sqlite import insert
 from aoec.bank import store
 from aoec.bank.builtin import Shelf
 from aoec.bank.journal import Journal
-from aoec.bank.measured import Measured, Measurements
-from aoec.bank.measured import parse as parse_measured
-from aoec.bank.measured import show as show_measured
+from aoec.bank.measurements import Measured, Measurements
+from aoec.bank.measurements import parse as parse_measured
+from aoec.bank.measurements import show as show_measured
 from aoec.bank.near import family
 from aoec.bank.plans import Plan, Plans
 from aoec.bank.plans import parse as parse_plan
@@ -73,8 +73,8 @@ class Bank:
         return Journal(self._store)
 
     @property
-    def measured(self) -> Measurements:
-        """What devices took, in the same file."""
+    def measurements(self) -> Measurements:
+        """Return what devices took, in the same file."""
         return Measurements(self._store)
 
     @property
@@ -84,8 +84,8 @@ class Bank:
 
     def all(self) -> tuple[Kept, ...]:
         """All records but changed ones, measured times and plans, each kind sorted."""
-        gone = {r.key for r in self.changed()}
-        return *(r for r in self.list() if r.key not in gone), *self.measured.list(), *self.plans.list()
+        gone = {r.key for r in self.changed_records()}
+        return *(r for r in self.list() if r.key not in gone), *self.measurements.list(), *self.plans.list()
 
     def best(self, key: Key) -> Record | None:
         """The record of `key`, or None."""
@@ -119,13 +119,13 @@ class Bank:
             self.tell(f"bank {self.path}: the record of {record.label or record.key.func_key[:12]} is not taken: {why}; aoec bank verify "
                       "tells of all records")
 
-    def changed(self) -> tuple[Record, ...]:
+    def changed_records(self) -> tuple[Record, ...]:
         """Return the records that another program has changed since they were written, by their checksums, sorted by key."""
         with self._store.reading() as c:
             rows = [row._mapping for row in c.execute(select(store.records).where(store.records.c.checksum != ""))]
             return tuple(sorted((r for row in rows if _is_changed(row, r := _record(row))), key=lambda r: r.key))
 
-    def unmarked(self) -> int:
+    def count_unmarked(self) -> int:
         """Return how many records have no checksum: an older aoec wrote them, and a change would not be noticed."""
         with self._store.reading() as c:
             return int(c.execute(select(func.count()).select_from(store.records).where(store.records.c.checksum == "")).scalar_one())
@@ -137,8 +137,8 @@ class Bank:
         own = dict(self.all_of(wanted) if own is None else own)
         if self.base is None:
             return own
-        beneath = self.base.all_of(k for k in wanted if k not in own or not own[k].gained)
-        return own | {k: r for k, r in beneath.items() if k not in own or r.gained}
+        beneath = self.base.all_of(k for k in wanted if k not in own or not own[k].is_faster)
+        return own | {k: r for k, r in beneath.items() if k not in own or r.is_faster}
 
     def of_funcs(self, func_keys: Iterable[str]) -> tuple[Record, ...]:
         """All records of these funcs, whatever machine, model version and memory state they are of; sorted by key."""
@@ -192,7 +192,7 @@ class Bank:
         kinds: dict[type, list[Any]] = {Record: [], Measured: [], Plan: []}
         for one in found:
             kinds[type(one)].append(one)
-        puts = (self.put_all, kinds[Record]), (self.measured.put_all, kinds[Measured]), (self.plans.put_all, kinds[Plan])
+        puts = (self.put_all, kinds[Record]), (self.measurements.put_all, kinds[Measured]), (self.plans.put_all, kinds[Plan])
         return tuple(status for put, given in puts if given for status in put(given))
 
     def export(self, path: str | Path, times: bool = True) -> None:
@@ -203,7 +203,7 @@ class Bank:
     def lines(self, times: bool = True) -> Iterator[str]:
         """The records as lines of canonical JSON, sorted by key, then measured times and plans."""
         yield from (show_record(r, times) for r in self.list())
-        yield from (show_measured(m, times) for m in self.measured.list())
+        yield from (show_measured(m, times) for m in self.measurements.list())
         yield from (show_plan(p, times) for p in self.plans.list())
 
     def import_(self, path: str | Path) -> tuple[str, ...]:
@@ -297,13 +297,14 @@ def _records(f: IO[bytes], path: str) -> Iterator[Kept]:
             raise BankError(f"{path}:{number}: the {what} is longer than {limit:,} bytes")
         try:
             if raw.strip():
-                yield _imported(raw)
+                yield _parse_line(raw)
         except (AoecError, UnicodeDecodeError) as e:
             raise BankError(f"{path}:{number}: {str(e).splitlines()[0]}") from e
 
 
-def _imported(raw: bytes) -> Kept:
-    """The record of a line, its measured time or plan; a record's trace must be a schedule without holes: the next compile applies it."""
+def _parse_line(raw: bytes) -> Kept:
+    """Return the record of a line, its measured time or plan. A record's trace must be a schedule without holes: the next compile
+    applies it."""
     from aoec.ir.rewrite import holes as holes_of
     from aoec.ir.text.parse import parse_trace  # here: what lists records needs no grammar
 

@@ -67,8 +67,8 @@ class Journal:
             return tuple(Batch(str(question), int(timed), ms / 1e3, bytes(answer)) for at, (number, question, timed, ms, answer)
                          in enumerate(c.execute(query.limit(READ_LIMIT))) if number == at)
 
-    def timed(self, searches: Iterable[str]) -> dict[str, int]:
-        """The candidates that each of the searches had timed when it broke off; without those of which nothing is known."""
+    def timed_counts(self, searches: Iterable[str]) -> dict[str, int]:
+        """Return how many candidates each of the searches had timed when it broke off; without those of which nothing is known."""
         t, wanted = batches.c, set(searches)
         with self._store.reading() as c:
             found = c.execute(select(t.search, func.sum(t.timed)).group_by(t.search))
@@ -132,6 +132,6 @@ def note_outcome(c: Connection, job: str, outcome: str) -> None:
 
 
 @lru_cache(maxsize=8)
-def opened(path: Path) -> Journal:
-    """The journal of a bank's file, for a process that searches: opened once, whatever searches it makes."""
+def open_journal(path: Path) -> Journal:
+    """Open the journal of a bank's file, once for a process, whatever searches it makes."""
     return Journal(Store(path, create=True, writable=True))

@@ -46,7 +46,7 @@ class Plan:
     created: str = ""
 
     @property
-    def gained(self) -> bool:
+    def is_faster(self) -> bool:
         """Whether something is faster in slices; a plan in which nothing is says that it was looked for in vain."""
         return bool(self.regions)
 
@@ -64,11 +64,11 @@ class Plans:
 
     def put_all(self, found: Iterable[Plan]) -> tuple[str, ...]:
         """"added", "updated" or "kept" for each, in one transaction: of two of one key the faster stays."""
-        given, out = [checked(asdict(p)) for p in found], []
+        given, out = [check_fields(asdict(p)) for p in found], []
         with self._store.writing() as c:
             for p in given:
                 row = c.execute(select(table).where(*[table.c[n] == getattr(p, n) for n in KEY])).first()
-                held = checked(dict(row._mapping)) if row is not None else None
+                held = check_fields(dict(row._mapping)) if row is not None else None
                 better = held is None or _order(p) < _order(held)
                 if better:
                     c.execute(insert(table).prefix_with("OR REPLACE"), [asdict(p)])
@@ -82,7 +82,7 @@ class Plans:
         query = query.where(table.c.target == target) if target is not None else query
         with self._store.reading() as c:
             found = c.execute(query).all() if inspect(c).has_table(table.name) else []
-        return tuple(sorted(checked(dict(row._mapping)) for row in found))
+        return tuple(sorted(check_fields(dict(row._mapping)) for row in found))
 
     def drop(self, plans: Iterable[Plan]) -> int:
         """How many of these plans the bank had and now has not; one that was replaced meanwhile stays."""
@@ -95,7 +95,7 @@ def _order(p: Plan) -> tuple[object, ...]:
     return p.after_ns, p.regions, p.before_ns, p.label, p.tool, not p.created, p.created
 
 
-def checked(data: dict[str, Any]) -> Plan:
+def check_fields(data: dict[str, Any]) -> Plan:
     """The plan of its fields; BankError where one is missing, unknown or impossible."""
     names = [f.name for f in fields(Plan)]
     if wrong := set(data) ^ set(names):
@@ -137,4 +137,4 @@ def show(p: Plan, times: bool = True) -> str:
 def parse(line: str) -> Plan | None:
     """The plan of a line of an export; None of a line that is of something else."""
     data = lines.parse(line, "plan", VERSION, "a plan of slices")
-    return None if data is None else checked(data)
+    return None if data is None else check_fields(data)

@@ -68,7 +68,7 @@ class Record:
     func: str = ""
 
     @property
-    def gained(self) -> bool:
+    def is_faster(self) -> bool:
         """Whether the schedule is faster than the default; one that is not says how much was searched in vain."""
         return self.ticks < self.default_ticks
 

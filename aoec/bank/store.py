@@ -188,7 +188,7 @@ def _schema(c: Connection, path: Path) -> int:
         raise BankError(f"{path} is an SQLite file and no aoec bank (its tables: {tables}); name another with --bank")
     found = c.execute(version.select()).scalar()
     if found is None:
-        raise BankError(f"bank {path} {_damaged('it says no schema version')}")
+        raise BankError(f"bank {path} {_damage_words('it says no schema version')}")
     if type(found) is not int or found > SCHEMA_VERSION or found not in (*MIGRATIONS, SCHEMA_VERSION):
         raise BankError(f"bank {path} has schema version {found} and this aoec knows version {SCHEMA_VERSION}; "
                         "use the aoec that wrote it, or export it with that and import that here")
@@ -323,7 +323,7 @@ def _failures(path: Path) -> Iterator[None]:
 def _sentence(cause: BaseException, words: str) -> str:
     """What is wrong with a bank, and what would help. It is called damaged where SQLite says so of its bytes, or a text in it is none."""
     if isinstance(cause, UnicodeDecodeError) or getattr(cause, "sqlite_errorcode", 0) & 0xFF in DAMAGE:
-        return _damaged(words)
+        return _damage_words(words)
     if "locked" in words:
         return f"is busy: another process has been writing for {BUSY_SECONDS:.0f} s; try again"
     if "readonly" in words or "unable to open" in words:
@@ -335,6 +335,6 @@ def _sentence(cause: BaseException, words: str) -> str:
     return f"cannot be used here ({words}); nothing in it was changed"
 
 
-def _damaged(words: str) -> str:
+def _damage_words(words: str) -> str:
     return (f"is damaged ({words}). Keep the file: sqlite3 FILE .recover gets back what can still be read. --bank names a new one, into "
             "which aoec bank import takes an export or a copy from before")

@@ -35,6 +35,6 @@ def show(found: Iterable[tuple[str, str, int]]) -> str:
     return ",".join(f"{first}..{last}/{slices}" if first != last else f"{first}/{slices}" for first, last, slices in found)
 
 
-def asked(text: str) -> Slices:
-    """What a user asks for; ParseError of what is neither of PLANS, and names no regions."""
+def parse_slices(text: str) -> Slices:
+    """Parse what a user asks for. ParseError where it is neither of PLANS, and names no regions."""
     return Slices(plan=PLANS[text]) if text in PLANS else Slices(regions(text))

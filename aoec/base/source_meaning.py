@@ -289,10 +289,10 @@ class _Writer:
                 self.local.setdefault(n.id, len(self.local))
         self.say("for", node.target, node.iter, *node.ifs)
 
-    def _generated(self, node: ast.GeneratorExp | ast.ListComp | ast.SetComp) -> None:
+    def _generator(self, node: ast.GeneratorExp | ast.ListComp | ast.SetComp) -> None:
         self.say(type(node).__name__, *node.generators, node.elt)
 
-    _GeneratorExp = _ListComp = _SetComp = _generated
+    _GeneratorExp = _ListComp = _SetComp = _generator
 
     def _DictComp(self, node: ast.DictComp) -> None:
         self.say("DictComp", *node.generators, node.key, node.value)

@@ -45,14 +45,14 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"; known: {', '.join(words)}" if 0 < len(words) <= 30 else ""
 
 
-def quoted(line: str) -> str:
-    """A line as a sentence quotes it: whole, or of a very long one the beginning, up to a comma, and how much more there is."""
+def quote_line(line: str) -> str:
+    """Quote a line in a sentence: whole, or of a very long one the beginning, up to a comma, and how much more there is."""
     start = beginning(line)
     return line if start == line else f"{start} [... {len(line) - len(start):,} more characters]"
 
 
 def beginning(line: str) -> str:
-    """What `quoted` says of a line word for word."""
+    """What `quote_line` says of a line word for word."""
     if len(line) <= WHOLE:
         return line
     comma = line.rfind(", ", WHOLE // 2, WHOLE)
@@ -77,7 +77,7 @@ def plural(count: int, word: str) -> str:
     return f"{count:,} {word}{'s' * (count != 1)}"
 
 
-def clipped(name: str, most: int = 60) -> str:
-    """A name as lines for people hold it: of a longer one its beginning, and what is not printed escaped."""
+def clip_name(name: str, most: int = 60) -> str:
+    """Return a name for people: a longer one clipped, with what is not printed escaped."""
     said = one_line(name[:most + 1])
     return said if len(said) <= most else said[:most - 1] + "…"

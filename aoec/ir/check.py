@@ -63,20 +63,21 @@ class Scope:
 
     def _leaf(self, n: Expr, names: Iterable[str], ranks: Ranks | None, guards: bool) -> None:
         if isinstance(n, Var):
-            self.at.refuse(n.name not in names, lambda: f"{self.where}: {n.name} is not defined here{_defined(names)}", self.node, n.name)
+            self.at.refuse(n.name not in names, lambda: f"{self.where}: {n.name} is not defined here{_defined_words(names)}", self.node,
+                           n.name)
         elif isinstance(n, Read):
             self._read(n, ranks)
         elif isinstance(n, Call):
             self._call(n, guards)
         elif isinstance(n, Cast):
-            self.at.known(n.dtype, DTYPES, "dtype", self.where, self.node)
+            self.at.check_known(n.dtype, DTYPES, "dtype", self.where, self.node)
         elif isinstance(n, Int) and not -2**63 <= n.value < 2**63:
             raise self._error(f"{n.value} does not fit 64 bits")
 
     def _read(self, n: Read, ranks: Ranks | None) -> None:
         if ranks is None:
             raise self._error(f"{n.buffer}[...] reads a tensor where an integer expression is asked for", n.buffer)
-        self.at.known(n.buffer, ranks, "buffer", self.where, self.node)
+        self.at.check_known(n.buffer, ranks, "buffer", self.where, self.node)
         if len(n.indices) != ranks[n.buffer]:
             raise self._error(f"{n.buffer} has {ranks[n.buffer]} dimensions and is given {len(n.indices)} indices", n.buffer)
         if any(map(_is_real, n.indices)):
@@ -87,7 +88,7 @@ class Scope:
             if not guards or not isinstance(n.args[0], Read) or not isinstance(n.args[1], (Int, Float)):
                 raise self._error("`else` after a read belongs to meanings of operators only; use select on the bounds", "else")
             return
-        self.at.known(n.fn, FUNCTIONS, "function", self.where, self.node)
+        self.at.check_known(n.fn, FUNCTIONS, "function", self.where, self.node)
         count = FUNCTIONS[n.fn]
         if len(n.args) != count if count else len(n.args) < 2:
             raise self._error(f"{n.fn} takes {count or 'two or more'} arguments and is given {len(n.args)}", n.fn)
@@ -98,7 +99,7 @@ def _is_real(e: Expr) -> bool:
     return isinstance(e, Float) or isinstance(e, Binary) and (_is_real(e.left) or _is_real(e.right))
 
 
-def _defined(names: Iterable[str]) -> str:
+def _defined_words(names: Iterable[str]) -> str:
     known = sorted(names)
     return f"; defined are {', '.join(known)}" if known else "; only holes and numbers may stand here"
 
@@ -157,7 +158,7 @@ def _bound(m: Meaning, at: Places, where: str) -> None:
 
 
 def _meaning_statement(m: Meaning, s: Statement, names: set[str], ranks: Ranks, at: Places, where: str) -> None:
-    at.known(s.op, ASSIGN, "assignment", where, s)
+    at.check_known(s.op, ASSIGN, "assignment", where, s)
     scope, name, rank = Scope(at, where, s), s.target.buffer, len(s.target.indices)
     at.refuse(name in [a.name for a in m.inputs], lambda: f"{where}: {name} is an input and cannot be written", s, name)
     outputs: Ranks = {a.name: len(a.dims) for a in m.outputs}
@@ -191,9 +192,9 @@ def _(f: Func, at: Places) -> None:
 
 
 def _buffer(b: Buffer, at: Places, where: str) -> None:
-    at.known(b.dtype, DTYPES, "dtype", where, b)
-    at.known(b.scope, SCOPES, "scope", where, b)
-    at.known(b.layout, LAYOUTS, "layout", where, b)
+    at.check_known(b.dtype, DTYPES, "dtype", where, b)
+    at.check_known(b.scope, SCOPES, "scope", where, b)
+    at.check_known(b.layout, LAYOUTS, "layout", where, b)
     _integers(Scope(at, where, b), (*b.shape, b.depth, b.align, b.skew, b.unit, *([] if b.ahead is None else [b.ahead])))
 
 
@@ -224,7 +225,7 @@ class _FuncBody:
         if n.var in self.blocks:
             raise self.at.error(f"{where} has the name of a block; rename one of them", n, n.var)
         self.loops.add(n.var)
-        self.at.known(n.kind, LOOP_KINDS, "kind of loop", where, n)
+        self.at.check_known(n.kind, LOOP_KINDS, "kind of loop", where, n)
         Scope(self.at, where, n).check(n.extent, above)
 
     def block(self, n: Block, above: tuple[str, ...]) -> None:
@@ -234,7 +235,7 @@ class _FuncBody:
         if n.name in self.loops:
             raise self.at.error(f"{where} has the name of a loop; rename one of them", n, n.name)
         self.blocks.add(n.name)
-        self.at.known(n.op, ASSIGN, "assignment", where, n)
+        self.at.check_known(n.op, ASSIGN, "assignment", where, n)
         if n.target.buffer in self.inputs:
             raise self.at.error(f"{where}: {n.target.buffer} is an input and cannot be written", n, n.target.buffer)
         scope = Scope(self.at, where, n)
@@ -285,12 +286,12 @@ def _(p: Program, at: Places) -> None:
     where = f"program {p.name}"
     buffers = at.unique([(b.name, b) for b in p.tensors + p.spaces], "buffer", where)
     for t in p.tensors:
-        at.known(t.role, ROLES, "role", f"{where}: {t.name}", t)
-        at.known(t.dtype, DTYPES, "dtype", f"{where}: {t.name}", t)
+        at.check_known(t.role, ROLES, "role", f"{where}: {t.name}", t)
+        at.check_known(t.dtype, DTYPES, "dtype", f"{where}: {t.name}", t)
         _integers(Scope(at, f"{where}: {t.name}", t), t.shape)
     for s in p.spaces:
-        at.known(s.dtype, DTYPES, "dtype", f"{where}: {s.name}", s)
-        at.known(s.scope, SCOPES[1:], "scope", f"{where}: {s.name}", s)
+        at.check_known(s.dtype, DTYPES, "dtype", f"{where}: {s.name}", s)
+        at.check_known(s.scope, SCOPES[1:], "scope", f"{where}: {s.name}", s)
         _integers(Scope(at, f"{where}: {s.name}", s), (s.address, s.size_bytes, s.depth))
     _constraints(p.constraints, at, where)
     streams = at.unique([(s.name, s) for s in p.streams], "stream", where)
@@ -310,7 +311,7 @@ class _StreamBody:
 
     def check(self) -> None:
         s = self.stream
-        self.at.known(s.core, CORE_KINDS, "kind of core", self.where, s)
+        self.at.check_known(s.core, CORE_KINDS, "kind of core", self.where, s)
         self.at.unique([(name, s) for name, _ in s.grid + s.counters], "name", self.where)
         _integers(Scope(self.at, self.where, s), [e for _, e in s.grid + s.counters])
         self.taken = {name for name, _ in s.grid + s.counters}
@@ -338,26 +339,26 @@ class _StreamBody:
             if not isinstance(v, Ref):
                 scope.check(v, names)
                 continue
-            self.at.known(v.buffer, self.buffers, "buffer", f"{self.where}: {i.op}", i)
+            self.at.check_known(v.buffer, self.buffers, "buffer", f"{self.where}: {i.op}", i)
             if v.buffer in self.tensors and v.slot != Int(0):
                 raise self.at.error(f"{self.where}: {v.buffer} is a GM tensor and has no slots", i, v.buffer)
             _integers(scope, (v.offset, v.slot), names)
 
     def flag(self, i: SetFlag | WaitFlag, scope: Scope, names: tuple[str, ...]) -> None:
         for pipe in (i.source, i.target):
-            self.at.known(pipe, PIPES, "pipe", self.where, i)
+            self.at.check_known(pipe, PIPES, "pipe", self.where, i)
         scope.check(i.id, names)
 
     def cross(self, i: CrossSet | CrossWait, scope: Scope, names: tuple[str, ...]) -> None:
-        self.at.known(i.pipe, PIPES, "pipe", self.where, i)
+        self.at.check_known(i.pipe, PIPES, "pipe", self.where, i)
         other = i.to if isinstance(i, CrossSet) else i.source
-        self.at.known(other, self.streams, "stream", self.where, i)
+        self.at.check_known(other, self.streams, "stream", self.where, i)
         if other == self.stream.name:
             raise self.at.error(f"{self.where}: a cross-core flag goes to another stream, not to {other} itself", i, other)
         scope.check(i.id, names)
 
     def advance(self, i: Advance, scope: Scope, names: tuple[str, ...]) -> None:
-        self.at.known(i.counter, self.counters, "counter", self.where, i)
+        self.at.check_known(i.counter, self.counters, "counter", self.where, i)
 
 
 _ITEM_CHECKS: dict[type, Callable[..., None]] = {

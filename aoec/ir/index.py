@@ -289,9 +289,9 @@ INT_OPS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def _fold(scalar: Callable[..., Any], array: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    def folded(*args: Any) -> Any:
+    def fold_args(*args: Any) -> Any:
         return reduce(array, args) if any(hasattr(a, "__array_ufunc__") for a in args) else scalar(args)
-    return folded
+    return fold_args
 
 
 def _select(c: Any, yes: Any, no: Any) -> Any:

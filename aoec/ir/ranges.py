@@ -45,12 +45,12 @@ class Ranges(Generic[Run]):
         return len(self.ranges) - 1
 
     @abstractmethod
-    def summed(self, total: Sum) -> Run:
-        """A sum as it is written."""
+    def write_sum(self, total: Sum) -> Run:
+        """Write a sum."""
 
     @abstractmethod
-    def made(self, op: str, given: Sequence[Term[Run]]) -> Run:
-        """An operation as it is written."""
+    def write_operation(self, op: str, given: Sequence[Term[Run]]) -> Run:
+        """Write an operation."""
 
     @abstractmethod
     def other(self, e: Expr, scope: Mapping[str, int]) -> Term[Run]:
@@ -67,15 +67,15 @@ class Ranges(Generic[Run]):
         if isinstance(e, Var) and e.name in scope:
             return self.of({scope[e.name]: 1})
         if isinstance(e, Binary) and self.knows(e.op):
-            return self.applied(e.op, [self.term(e.left, scope), self.term(e.right, scope)])
+            return self.apply(e.op, [self.term(e.left, scope), self.term(e.right, scope)])
         if not isinstance(e, Call) or not self.knows(e.fn):
             return self.other(e, scope)
         given = [self.term(a, scope) for a in e.args]
         if e.fn in ("select", "not", "abs"):
-            return self.applied(e.fn, given)
+            return self.apply(e.fn, given)
         found = given[0]
         for term in given[1:]:
-            found = self.applied(e.fn, [found, term])
+            found = self.apply(e.fn, [found, term])
         return found
 
     def of(self, total: Sum) -> Term[Run]:
@@ -87,17 +87,17 @@ class Ranges(Generic[Run]):
         ends = [[c * end for end in self.ranges[v]] for v, c in total.items() if v != CONSTANT]
         start = total.get(CONSTANT, 0)
         low, high = start + sum(map(min, ends)), start + sum(map(max, ends))
-        run = self.summed(total)
+        run = self.write_sum(total)
         within = -MOST < low <= high < MOST and all(abs(c) < MOST for c in total.values())
         return Term({v: c for v, c in total.items() if c}, low, high, run) if within else Term(None, -MOST, MOST, run)
 
-    def applied(self, op: str, given: list[Term[Run]]) -> Term[Run]:
-        """What an operation makes of terms."""
-        found = self._sum(op, given) or self._chosen(op, given)
+    def apply(self, op: str, given: list[Term[Run]]) -> Term[Run]:
+        """Apply an operation to terms."""
+        found = self._sum(op, given) or self._choose_term(op, given)
         if found is not None:
             return found
         low, high = _range(op, given)
-        return Term(None, max(low, -MOST), min(high, MOST), self.made(op, given))
+        return Term(None, max(low, -MOST), min(high, MOST), self.write_operation(op, given))
 
     def _sum(self, op: str, given: list[Term[Run]]) -> Term[Run] | None:
         """The sum that it makes of sums, where it makes one."""
@@ -107,7 +107,7 @@ class Ranges(Generic[Run]):
         if None not in numbers and not (op in DIVISIONS and numbers[1] == 0):
             return self.of({CONSTANT: int(INT_OPS[op](*numbers) if op in INT_OPS else INT_CALLS[op](*numbers))})
         if op in ("+", "-"):
-            return self.of(_added(sums[0], sums[1], 1 if op == "+" else -1))
+            return self.of(_add_sums(sums[0], sums[1], 1 if op == "+" else -1))
         if op == "*" and (numbers[0] is not None or numbers[1] is not None):
             factor, other = (numbers[0], sums[1]) if numbers[0] is not None else (numbers[1], sums[0])
             return self.of({v: factor * c for v, c in other.items()})  # type: ignore[operator]
@@ -115,8 +115,8 @@ class Ranges(Generic[Run]):
             return self.of({v: c // numbers[1] for v, c in sums[0].items()})
         return None
 
-    def _chosen(self, op: str, given: list[Term[Run]]) -> Term[Run] | None:
-        """Which of its terms an operation gives, or which number, where ranges decide that."""
+    def _choose_term(self, op: str, given: list[Term[Run]]) -> Term[Run] | None:
+        """Return the term or number that an operation gives, where ranges decide that."""
         if op == "select" and (given[0].low > 0 or given[0].high < 0 or given[0].low == given[0].high):
             return given[1] if given[0].low or given[0].high else given[2]
         if len(given) != 2:
@@ -124,25 +124,26 @@ class Ranges(Generic[Run]):
         a, b = given
         low, high = a.low - b.high, a.high - b.low
         if a.sum is not None and b.sum is not None:
-            apart = self.of(_added(a.sum, b.sum, -1))
+            apart = self.of(_add_sums(a.sum, b.sum, -1))
             low, high = max(low, apart.low), min(high, apart.high)
         if op in ("min", "max") and (high <= 0 or low >= 0):
             return a if (high <= 0) == (op == "min") else b
-        if op in COMPARISONS and (truth := _compared(op, low, high)) is not None:
+        if op in COMPARISONS and (truth := _compare(op, low, high)) is not None:
             return self.of({CONSTANT: truth})
         if op in DIVISIONS and b.number and b.number > 0 and a.sum is not None:
             parts = [INT_OPS["//"](end + (b.number - 1) * (op == "ceildiv"), b.number) for end in (a.low, a.high)]
             if parts[0] == parts[1]:
-                return self.of({CONSTANT: parts[0]} if op != "%" else _added(a.sum, {CONSTANT: parts[0] * b.number}, -1))
+                return self.of({CONSTANT: parts[0]} if op != "%" else _add_sums(a.sum, {CONSTANT: parts[0] * b.number}, -1))
         return None
 
 
-def _added(a: Sum, b: Sum, sign: int) -> Sum:
+def _add_sums(a: Sum, b: Sum, sign: int) -> Sum:
     return {v: a.get(v, 0) + sign * b.get(v, 0) for v in a.keys() | b.keys()}
 
 
-def _compared(op: str, low: int, high: int) -> int | None:
-    """The truth of a comparison whose left side lies from `low` to `high` above its right side; None where that does not decide it."""
+def _compare(op: str, low: int, high: int) -> int | None:
+    """Return the truth of a comparison whose left side lies from `low` to `high` above its right side; None where that does not decide
+    it."""
     if op in ("==", "!="):
         return None if low <= 0 <= high and low != high else int((low == high == 0) == (op == "=="))
     ends = {int(INT_OPS[op](end, 0)) for end in (low, high)}

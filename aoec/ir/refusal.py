@@ -36,15 +36,15 @@ def shortfall(e: Expr, rows: Mapping[str, Any], count: int) -> Shortfall:
     if not isinstance(e, Binary) or e.op not in (*WORDS, "and", "or"):
         return Shortfall(column(e, rows, count) == 0, [""] * count)
     if e.op in WORDS:
-        return compared(e, rows, count)
+        return find_shortfall(e, rows, count)
     one, other = shortfall(e.left, rows, count), shortfall(e.right, rows, count)
     if e.op == "and":
         return Shortfall(one.broken | other.broken, [a if yes else b for yes, a, b in zip(one.broken, one.words, other.words)])
     return Shortfall(one.broken & other.broken, [a or b for a, b in zip(one.words, other.words)])
 
 
-def compared(e: Binary, rows: Mapping[str, Any], count: int) -> Shortfall:
-    """How each row breaks a comparison; one for whole multiples names the number and not what is left of it."""
+def find_shortfall(e: Binary, rows: Mapping[str, Any], count: int) -> Shortfall:
+    """Return how each row breaks a comparison. For whole multiples it names the number and not the remainder."""
     whole = e.op == "==" and e.right == Int(0) and isinstance(e.left, Binary) and e.left.op == "%"
     of = e.left if whole and isinstance(e.left, Binary) else e
     form = "is {:,}, no multiple of {:,}" if whole else WORDS[e.op]

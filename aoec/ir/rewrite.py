@@ -22,18 +22,18 @@ Params = ParamSpec("Params")
 R = TypeVar("R")
 
 
-def _bounded(f: Callable[Params, R]) -> Callable[Params, R]:
-    """`f`, that answers a noun nested too deeply for Python's stack with a CheckError."""
+def _catch_deep(f: Callable[Params, R]) -> Callable[Params, R]:
+    """Return `f`, with a CheckError for a noun nested too deeply for Python's stack."""
     @wraps(f)
-    def bounded(*args: Params.args, **kwargs: Params.kwargs) -> R:
+    def catch_deep(*args: Params.args, **kwargs: Params.kwargs) -> R:
         try:
             return f(*args, **kwargs)
         except RecursionError:
             raise CheckError(f"{f.__name__}: nested too deeply; build it flatter") from None
-    return bounded
+    return catch_deep
 
 
-@_bounded
+@_catch_deep
 def map_exprs(noun: Noun, f: Change) -> Noun:
     """The noun with `f` applied to each whole expression (a block's target included: `f` of a Read at the left must be a Read)."""
     return _map(noun, f)  # type: ignore[return-value]
@@ -84,12 +84,12 @@ def drop_counters(stream: Stream, names: Collection[str]) -> Stream:
     def at_zero(e: Expr) -> Expr:
         return normalise_expr(substitute(e, zero)) if variables(e) & zero.keys() else e
 
-    def kept(body: tuple[Item, ...]) -> tuple[Item, ...]:
-        return tuple(For(i.var, i.trips, kept(i.body)) if isinstance(i, For) else i for i in body
+    def keep_items(body: tuple[Item, ...]) -> tuple[Item, ...]:
+        return tuple(For(i.var, i.trips, keep_items(i.body)) if isinstance(i, For) else i for i in body
                      if not (isinstance(i, Advance) and i.counter in zero))
 
     counters = tuple(c for c in stream.counters if c[0] not in zero)
-    return Stream(stream.name, stream.core, stream.grid, counters, map_items(kept(stream.body), at_zero))
+    return Stream(stream.name, stream.core, stream.grid, counters, map_items(keep_items(stream.body), at_zero))
 
 
 def _drop_true(noun: Noun) -> Noun:
@@ -109,7 +109,7 @@ def _restate(noun: Noun, choices: Mapping[str, tuple[int, ...]]) -> Noun:
     return map_exprs(noun, lambda e: replace_holes(e, lambda h: Hole(h.name, left.pop(h.name, ()))))
 
 
-@_bounded
+@_catch_deep
 def replace_holes(e: Expr, f: Callable[[Hole], Expr]) -> Expr:
     """`e` with `f` of each hole in its place, left to right; nothing is folded."""
     if isinstance(e, Hole): return f(e)

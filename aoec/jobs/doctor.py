@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from aoec.base.errors import AoecError
-from aoec.base.process.kernel_cache import chosen as kernel_cache_choice
+from aoec.base.process.kernel_cache import choose_folder as kernel_cache_choice
 from aoec.base.text import plural
 
 PACKAGES = ("aoec", "numba", "numpy", "onnx", "onnxruntime", "lark", "scikit-optimize", "scipy", "sqlalchemy", "ml_dtypes")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import IO
 
-from aoec.base.text import clipped
+from aoec.base.text import clip_name
 
 Line = Callable[[str, int, float | None], None]  # what is worked on, parts that are done, seconds that are left
 EVERY_S = 10.0  # between two lines at most, and
@@ -48,7 +48,7 @@ def show_progress(what: str, total: int) -> Iterator[Line]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         line = bar.add_task(what, total=total, left="")
         def tell(words: str, done: int, left_s: float | None) -> None:
-            bar.update(line, completed=done, description=clipped(f"{what} {words}".strip(), LONGEST), left=describe_left(left_s))
+            bar.update(line, completed=done, description=clip_name(f"{what} {words}".strip(), LONGEST), left=describe_left(left_s))
         yield tell
 
 

@@ -11,7 +11,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from aoec.base.files.files import note
-from aoec.base.text import clipped, plural
+from aoec.base.text import clip_name, plural
 from aoec.ir.graph.graph import Graph
 from aoec.jobs.progress import Line, show_progress, unseen
 from aoec.ops.narrowed import narrowed, summary
@@ -41,7 +41,7 @@ class Voice:
             self.say(f"gear {gear}")
         tensors = {t.name: t for t in graph.tensors}
         ops = Counter(n.op for n in graph.nodes)
-        shapes = ", ".join(f"{clipped(n)} {list(tensors[n].shape)}" for n in graph.inputs)
+        shapes = ", ".join(f"{clip_name(n)} {list(tensors[n].shape)}" for n in graph.inputs)
         common = ", ".join(f"{o} {c}" for o, c in ops.most_common(6)) + ", ..." * (len(ops) > 6)
         self.say(f"{plural(len(graph.nodes), 'node')} of {plural(len(ops), 'operator')} ({common}); inputs {shapes or 'none'}")
         if precision != "fp32":

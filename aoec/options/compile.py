@@ -54,7 +54,7 @@ class ModelTuning(Options):
         "--resume", help="go on where the same command was broken off by Ctrl-C, a kill or a full disk. The result is that of an "
                          "undisturbed run")
     slices: Union[Slices, str] = option(
-        "--slices", default="bank", metavar="auto|none|G..G/N,..", read=regions.asked,
+        "--slices", default="bank", metavar="auto|none|G..G/N,..", read=regions.parse_slices,
         help="run groups in parts, one after the other, so that what lies between them stays in L2. auto: find those that are faster so, "
              "and keep them in the bank. g3..g12/4: from g3 to g12, in four parts. none: no slices (default: what the bank has kept)")
     jobs: int | None = option(
@@ -63,7 +63,7 @@ class ModelTuning(Options):
     @property
     def plan(self) -> Slices:
         """Which groups are to run in slices."""
-        return self.slices if isinstance(self.slices, Slices) else regions.asked(self.slices)
+        return self.slices if isinstance(self.slices, Slices) else regions.parse_slices(self.slices)
 
 
 @options

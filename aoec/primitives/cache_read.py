@@ -150,12 +150,12 @@ def guarded_regions(block: Block, above: Path, depth: int, buffer: Buffer) -> li
     for e in exprs:
         for read, guards in _guarded_reads(e, buffer.name):
             box = path_region(read, above, depth)
-            found[read] = _clipped(read, box, buffer, guards)
+            found[read] = _clip_box(read, box, buffer, guards)
     return list(found.values())
 
 
-def _clipped(read: Read, box: tuple[Interval, ...], buffer: Buffer, guards: list[Expr]) -> tuple[Interval, ...]:
-    """The box, cut to the buffer in the dimensions that a guard speaks of; a guard must speak of one."""
+def _clip_box(read: Read, box: tuple[Interval, ...], buffer: Buffer, guards: list[Expr]) -> tuple[Interval, ...]:
+    """Clip the box to the buffer in the dimensions that a guard bounds. A guard must bound one."""
     spoken = [[g for g in guards if _bounds(g, i, size)] for i, size in zip(read.indices, buffer.shape)]
     for g in guards:
         if not any(g in own for own in spoken):

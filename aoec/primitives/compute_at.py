@@ -117,7 +117,7 @@ class _Move:
         self.check_between(first[0].name)
         moved = self.shrunk(self.block.target, union(boxes, buffer), partition=False)
         anchor = first[1][depth].var if depth < len(first[1]) else first[0].name
-        return self.placed(moved, anchor, after=False, made=buffer)
+        return self.place_nest(moved, anchor, after=False, made=buffer)
 
     def to_writers(self, sources: list[tuple[Block, Path]]) -> Func:
         depth = len(self.path)
@@ -135,7 +135,7 @@ class _Move:
         self.check_partition(read, union(whole, read.buffer))
         moved = self.shrunk(read, union(boxes, read.buffer), partition=True)
         anchor = last[1][depth].var if depth < len(last[1]) else last[0].name
-        return self.placed(moved, anchor, after=True)
+        return self.place_nest(moved, anchor, after=True)
 
     def shrunk(self, access: Read, box: tuple[Interval, ...], partition: bool) -> Node:
         """The nest with its loops over the box of what it accesses."""
@@ -153,7 +153,7 @@ class _Move:
                 raise ScheduleError(f"{self.block.name} accumulates over {v}, of which {self.path[-1].var} makes only a part at a time")
             sizes[v] = b.extent
             values[v] = normalise(b.offset + Var(v) - base)
-        return _resized(self.nest, sizes, values)
+        return _resize_nest(self.nest, sizes, values)
 
     def loop_of(self, i: Expr, buffer: str) -> tuple[Expr, str]:
         """(base, own loop) of an index that is base + loop; ("" where it has none)."""
@@ -186,7 +186,7 @@ class _Move:
             if feeds or b.target.buffer == target:
                 raise ScheduleError(f"{b.name} writes {b.target.buffer} between {self.block.name} and {other}")
 
-    def placed(self, moved: Node, anchor: str, after: bool, made: str = "") -> Func:
+    def place_nest(self, moved: Node, anchor: str, after: bool, made: str = "") -> Func:
         body = insert(remove_node(self.func.body, node_name(self.nest)), anchor, (moved,), after)
         result = replace(self.func, body=body)
         check_lifetimes(self.func, result, self.block, made)
@@ -199,11 +199,11 @@ def _free(b: Block, loops: list[str]) -> list[str]:
     return [v for v in loops if v not in named]
 
 
-def _resized(node: Node, sizes: dict[str, Expr], values: dict[str, Expr]) -> Node:
-    """The nest with new extents, and every use of its variables shifted."""
+def _resize_nest(node: Node, sizes: dict[str, Expr], values: dict[str, Expr]) -> Node:
+    """Return the nest with new extents, and every use of its variables shifted."""
     def f(e: Expr) -> Expr:
         return tidy(substitute(e, values)) if variables(e) & values.keys() else e
     if not isinstance(node, Loop):
         return map_nodes((node,), f)[0]
-    body = tuple(_resized(n, sizes, values) for n in node.body)
+    body = tuple(_resize_nest(n, sizes, values) for n in node.body)
     return replace(node, extent=sizes.get(node.var, f(node.extent)), body=body)

@@ -59,7 +59,7 @@ class Even(Primitive):
             body = map_nodes(n.body, lambda x: without_cuts(x, slack))
             return (replace(n, extent=normalise(extent // self.factor), body=body),)
         reason = f"the tiles of loop {self.loop} divide it evenly; use a tile that divides {show(extent)}"
-        even = tuple(Constraint(eq(n % self.factor, 0), reason) for n in self._divided(extent))
+        even = tuple(Constraint(eq(n % self.factor, 0), reason) for n in self._dividends(extent))
         return replace(func, body=replace_node(func.body, self.loop, uncut), constraints=(*func.constraints, *even))
 
     def _split(self, trips: Expr) -> Expr:
@@ -68,8 +68,8 @@ class Even(Primitive):
             return trips.args[0]
         return trips * self.factor
 
-    def _divided(self, extent: Expr) -> Iterator[Expr]:
-        """What the factor must divide: of each argument of a minimum the constant, and the step of every loop."""
+    def _dividends(self, extent: Expr) -> Iterator[Expr]:
+        """Yield what the factor must divide: of each argument of a minimum the constant, and the step of every loop."""
         for least in smallest(normalise(extent)):
             atoms: dict[str, Expr] = {}  # quotients of loops: any whole number
             names = variables(least)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from aoec.base.errors import ScheduleError
-from aoec.ir.func.evaluate import block_reads, lifetime, lifetimes, touched
+from aoec.ir.func.evaluate import block_reads, lifetime, lifetimes, touched_buffers
 from aoec.ir.func.regions import Interval, region, same, union
 from aoec.ir.func.tir import Block, Buffer, Func, Loop, Node, blocks, walk
 from aoec.ir.index import Expr, Read, normalise, reads, rebuild, substitute, variables
@@ -145,14 +145,14 @@ def map_reads(e: Expr, buffer: str, f: Callable[[Read], Expr]) -> Expr:
     if isinstance(e, Read) and e.buffer == buffer:
         return f(e)
     if all(r.buffer != buffer for r in reads(e)):
-        return folded(e)
+        return fold_constants(e)
     return rebuild(e, lambda c: map_reads(c, buffer, f))
 
 
 @lru_cache(maxsize=1 << 14)
-def folded(e: Expr) -> Expr:
-    """`e` with constants folded, as everything is that is rebuilt."""
-    return rebuild(e, folded)
+def fold_constants(e: Expr) -> Expr:
+    """Fold the constants of `e`, as in everything that is rebuilt."""
+    return rebuild(e, fold_constants)
 
 
 def wrap(block: Block, loops: list[Loop]) -> Node:
@@ -176,14 +176,14 @@ def precedes(func: Func, first: str, second: str) -> bool:
     return names.index(first) < names.index(second)
 
 
-def taken(func: Func) -> set[str]:
-    """The names in use: of loops, blocks and buffers."""
+def used_names(func: Func) -> set[str]:
+    """Return the names in use: of loops, blocks and buffers."""
     return {node_name(n) for n, _ in walk(func.body)} | {b.name for b in func.buffers}
 
 
 def check_new(func: Func, *names: str) -> None:
     """ScheduleError if a name is in use already or is given twice."""
-    used = taken(func)
+    used = used_names(func)
     for i, name in enumerate(names):
         if name in used or name in names[:i]:
             raise ScheduleError(f"the name {name} is in use already; choose another")
@@ -223,7 +223,7 @@ def check_lifetimes(before: Func, after: Func, moved: Block, made: str = "") -> 
     `made` is a buffer known to be right.
     """
     old_lives, new_lives = lifetimes(before), lifetimes(after)
-    for buffer in sorted(touched(moved) & {b.name for b in before.locals} - {made}):
+    for buffer in sorted(touched_buffers(moved) & {b.name for b in before.locals} - {made}):
         old, new = old_lives[buffer], new_lives[buffer]
         if [x.var for x in old] == [x.var for x in new]:
             continue

@@ -79,7 +79,7 @@ class OnePass:
         f = self.found
         out = self.cube(f.scores, self.valid)
         c = f.scores.block.target.buffer
-        copied = select(lt(Var(f"{c}_in_j"), self.valid), self.taken(f"{c}_out", f"{c}_in"), LEAST)
+        copied = select(lt(Var(f"{c}_in_j"), self.valid), self.sent_element(f"{c}_out", f"{c}_in"), LEAST)
         out.append(self.vector(f"{c}_in", f"{c}_in", copied, self.keys, "fp32"))
         self.held[c] = f"{c}_in"
         for n in f.before:
@@ -90,7 +90,7 @@ class OnePass:
     def shares_of(self) -> list[Node]:
         """The maximum so far and by how much it has grown; exp of what scores are below it, on its way to the product."""
         f, m = self.found, self.found.top.block.target.buffer
-        greatest = self.reduced(f.top, "max=")
+        greatest = self.reduce_part(f.top, "max=")
         out = [greatest, self.rowwise(f.top, "_new", call("max", self.row(m, f"{m}_new"), self.row(f"{m}_part", f"{m}_new"))),
                self.rowwise(f.top, "_less", self.row(m, f"{m}_less") - self.row(f"{m}_new", f"{m}_less")),
                self.rowwise(f.top, "_scale", call("exp", self.row(f"{m}_less", f"{m}_scale"))),
@@ -103,20 +103,20 @@ class OnePass:
         x = f"{p}_out"
         self.add(x, self.func.buffer(p).dtype, (self.tall, self.keys))
         value = Read(self.held[p], self.at(x, self.keys))
-        return [*out, self.shared(x, Block(x, Read(x, (self.flat(x), Var(f"{x}_j"))), "=", value), self.keys)]
+        return [*out, self.nest_block(x, Block(x, Read(x, (self.flat(x), Var(f"{x}_j"))), "=", value), self.keys)]
 
     def sums(self) -> list[Node]:
         """The sum of a row's shares so far."""
         total, scale = self.found.total.block.target.buffer, f"{self.found.top.block.target.buffer}_scale"
         old = self.rowwise(self.found.total, "_old", self.row(total, f"{total}_old") * self.row(scale, f"{total}_old"))
         new = self.row(f"{total}_old", f"{total}_new") + self.row(f"{total}_part", f"{total}_new")
-        return [self.reduced(self.found.total, "+="), old, self.vector(total, f"{total}_new", new, None)]
+        return [self.reduce_part(self.found.total, "+="), old, self.vector(total, f"{total}_new", new, None)]
 
     def results(self) -> list[Node]:
         """The product of the part, added to the result so far."""
         f, o = self.found, self.found.product.block.target.buffer
         out = self.cube(f.product, self.result)
-        copied: Expr = self.taken(f"{o}_out", f"{o}_in")
+        copied: Expr = self.sent_element(f"{o}_out", f"{o}_in")
         if self.columns != self.result:
             copied = select(lt(Var(f"{o}_in_j"), self.result), copied, Float(0.0))
         out.append(self.vector(f"{o}_in", f"{o}_in", copied, self.columns, "fp32"))
@@ -136,10 +136,11 @@ class OnePass:
         last = self.found.after[-1].block
         y = last.target.buffer
         done = f"{y}_tile"
-        value = self.translated(last.value, self.found.after[-1], done)
+        value = self.translate(last.value, self.found.after[-1], done)
         out.append(self.vector(done, done, value, self.columns, self.func.buffer(y).dtype))
         target = Read(y, (self.lead, self.row_of(last.name), Var(f"{last.name}_j")))
-        return [*out, self.shared(last.name, replace(last, target=target, value=Read(done, self.at(last.name, self.columns))), self.result)]
+        store = replace(last, target=target, value=Read(done, self.at(last.name, self.columns)))
+        return [*out, self.nest_block(last.name, store, self.result)]
 
     # ------------------------------------------------------------ nests of cubes
 
@@ -190,8 +191,8 @@ class OnePass:
         """A row's one element in the nest of a name."""
         return Read(buffer, self.at(name, None))
 
-    def taken(self, buffer: str, name: str) -> Read:
-        """An element of what a cube has sent."""
+    def sent_element(self, buffer: str, name: str) -> Read:
+        """Return an element of what a cube has sent."""
         return Read(buffer, (self.flat(name), Var(f"{name}_j")))
 
     def add(self, name: str, dtype: str, shape: Sequence[Expr]) -> None:
@@ -199,8 +200,8 @@ class OnePass:
         if name not in {b.name for b in self.locals}:
             self.locals.append(Buffer(name, dtype, tuple(normalise(e) for e in shape)))
 
-    def shared(self, name: str, block: Block, columns: Expr | None) -> Node:
-        """The block in loops over shares, rows and columns."""
+    def nest_block(self, name: str, block: Block, columns: Expr | None) -> Node:
+        """Return the block in loops over shares, rows and columns."""
         before = self.tile * self.shares + Var(f"{name}_v") if self.split else self.tile
         count = normalise(minimum(self.rows, self.every[0] - before * self.rows))
         loops: list[tuple[str, Expr]] = [(f"{name}_v", self.shares)] * self.split + [(f"{name}_i", count)]
@@ -210,19 +211,19 @@ class OnePass:
     def vector(self, buffer: str, name: str, value: Expr, columns: Expr | None, dtype: str = "fp32") -> Node:
         """A block of that name over a tile of a buffer."""
         self.add(buffer, dtype, (*[self.shares] * self.split, self.rows, Int(1) if columns is None else columns))
-        return self.shared(name, Block(name, Read(buffer, self.at(name, columns)), "=", value), columns)
+        return self.nest_block(name, Block(name, Read(buffer, self.at(name, columns)), "=", value), columns)
 
     def rowwise(self, n: Nest, suffix: str, value: Expr) -> Node:
         """A block over what there is one of a row: `_start` of the state itself, else of a buffer of its own."""
         name = n.block.target.buffer
         return self.vector(name if suffix == "_start" else f"{name}{suffix}", f"{name}{suffix}", value, None)
 
-    def reduced(self, n: Nest, op: str) -> Node:
-        """A reduction of the part's rows."""
+    def reduce_part(self, n: Nest, op: str) -> Node:
+        """Reduce the part's rows."""
         name = f"{n.block.target.buffer}_part"
         self.add(name, "fp32", (*[self.shares] * self.split, self.rows, Int(1)))
         source = Read(self.held[reads(n.block.value)[0].buffer], self.at(name, self.keys))
-        return self.shared(name, Block(name, Read(name, self.at(name, None)), op, source), self.keys)
+        return self.nest_block(name, Block(name, Read(name, self.at(name, None)), op, source), self.keys)
 
     def each(self, n: Nest, columns: Expr | None = None) -> Node:
         """A block that works on each element, in the place of what it reads where that is alike."""
@@ -232,7 +233,7 @@ class OnePass:
         alike = [self.held[r.buffer] for r in reads(block.value) if self.is_whole(r) and not self.read_after(r.buffer, n)]
         place = next((b for b in alike if self.local(b).dtype == kind), target) if whole else target
         self.held[target] = place
-        value = self.translated(block.value, n, target)
+        value = self.translate(block.value, n, target)
         if whole:
             return self.vector(place, target, value, wide, kind)
         self.add(target, kind, (wide,))
@@ -251,10 +252,10 @@ class OnePass:
     def local(self, name: str) -> Buffer:
         return next(b for b in self.locals if b.name == name)
 
-    def translated(self, e: Expr, n: Nest, name: str) -> Expr:
-        """A value with its reads where the tile's parts lie."""
+    def translate(self, e: Expr, n: Nest, name: str) -> Expr:
+        """Return a value with its reads where the tile's parts lie."""
         if not isinstance(e, Read):
-            return rebuild(e, lambda c: self.translated(c, n, name))
+            return rebuild(e, lambda c: self.translate(c, n, name))
         if e.buffer not in self.held:
             raise ScheduleError(f"{n.block.name} reads {e.buffer}, which is not made for a part of the keys alone")
         if self.local(self.held[e.buffer]).shape[:-1] == ():

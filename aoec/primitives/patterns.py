@@ -13,7 +13,7 @@ from functools import partial
 from aoec.base.errors import ScheduleError
 from aoec.ir.func.pixels import pixels_of
 from aoec.ir.func.regions import lift, same
-from aoec.ir.func.scaled import Scaled, scaled
+from aoec.ir.func.scaling import Scaled, match_scale
 from aoec.ir.func.tir import Block, Func, Loop
 from aoec.ir.index import Binary, Call, Cast, Expr, Float, Int, Read, Var, affine, is_zero, normalise, reads, substitute, variables
 from aoec.target.isa.words import is_selection, vector_op
@@ -187,7 +187,7 @@ def _upright(func: Func, read: Read, loops: list[str]) -> list[str]:
 def match_result(word: str, source: str, target: str, func: Func, block: Block, loops: Path) -> Result:
     """A result on its way out: `fixpipe` and `drain` do relu and a cast, `epilogue` adds a bias too, `store` nothing."""
     block, names = without_units(block, loops)
-    wide = scaled(block.value) if word == "fixpipe" else None
+    wide = match_scale(block.value) if word == "fixpipe" else None
     value, relu, bias = _steps(replace(block, value=wide.sums) if wide else block, word)
     if block.op not in ("=", "+=") or block.op == "+=" and (word != "fixpipe" or relu):
         raise ScheduleError(f"{block.name} is no {word}: it accumulates")

@@ -82,14 +82,14 @@ def from_step(step: Step) -> Primitive:
             raise ScheduleError(f"{step.primitive} has no field {name}{near(name, kinds)}")
         if name in given:
             raise ScheduleError(f"{step.primitive} is given {name} twice")
-        given[name] = _typed(f"{step.primitive}'s {name}", kinds[name], value)
+        given[name] = _convert_field(f"{step.primitive}'s {name}", kinds[name], value)
     missing = [f.name for f in fields(word) if f.default is MISSING and f.name not in given]
     if missing:
         raise ScheduleError(f"{step.primitive} needs {' and '.join(missing)}")
     return word(**given)
 
 
-def _typed(what: str, kind: Any, value: Value) -> Any:
+def _convert_field(what: str, kind: Any, value: Value) -> Any:
     if kind is Expr and isinstance(value, Expr):
         return plain(value)
     if kind is str and isinstance(value, str):

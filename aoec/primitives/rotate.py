@@ -63,8 +63,8 @@ class Rotate(Primitive):
             turned = turned + Var(v)
         index = {self.loop: turned % loop.extent}
 
-        def moved(n: Node) -> Node:
+        def rotate_node(n: Node) -> Node:
             if isinstance(n, Loop):
-                return replace(n, body=tuple(moved(c) for c in n.body))
+                return replace(n, body=tuple(rotate_node(c) for c in n.body))
             return map_block(n, lambda e: tidy(substitute(e, index)) if self.loop in variables(e) else e)
-        return replace(func, body=replace_node(func.body, self.loop, lambda n: (moved(loop),)))
+        return replace(func, body=replace_node(func.body, self.loop, lambda n: (rotate_node(loop),)))

@@ -51,7 +51,7 @@ def found_softmax(func: Func, product: str) -> Softmax:
     nests = _nests(func)
     made = {n.block.target.buffer: n for n in nests}
     at = next((i for i, n in enumerate(nests) if n.block.name == product), 0)
-    shares = made.get(_left(nests[at].block).buffer)
+    shares = made.get(_left_factor(nests[at].block).buffer)
     if shares is None or len(made) < len(nests):
         raise ScheduleError(f"{product} is no product with what another block makes, or a buffer is made twice")
     cast = shares if isinstance(shares.block.value, Cast) else None
@@ -157,8 +157,8 @@ def _product(b: Block) -> bool:
     return b.op == "+=" and isinstance(v, Binary) and v.op == "*" and isinstance(v.left, Read) and isinstance(v.right, Read)
 
 
-def _left(b: Block) -> Read:
-    """The left factor of a sum of products of two reads; a read of nothing of another block."""
+def _left_factor(b: Block) -> Read:
+    """Return the left factor of a sum of products of two reads; for another block a read of nothing."""
     return b.value.left if _product(b) else NOTHING  # type: ignore[attr-defined, no-any-return]
 
 

@@ -63,10 +63,10 @@ class Split(Primitive):
         factor, count, constraints = self._tiles(loop.extent)
         variable, size = self._inner(loop.extent, factor, count, outer, inner)
 
-        def parted(n: Node) -> tuple[Node, ...]:
+        def split_loop(n: Node) -> tuple[Node, ...]:
             assert isinstance(n, Loop)
             return (Loop(outer, count, (Loop(inner, size, substitute_all(n.body, {n.var: variable})),)),)
-        return replace(func, body=replace_node(func.body, self.loop, parted), constraints=func.constraints + constraints)
+        return replace(func, body=replace_node(func.body, self.loop, split_loop), constraints=func.constraints + constraints)
 
     def _inner(self, extent: Expr, factor: Expr, count: Expr, outer: str, inner: str) -> tuple[Expr, Expr]:
         """(the old variable, the extent of the inner loop)."""

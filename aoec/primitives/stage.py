@@ -57,7 +57,7 @@ class Stage(Primitive):
     def apply(self, func: Func) -> Func:
         block, above = find_block(func, self.block)
         check_scope(self.scope, self.layout)
-        shared = self._shared(func, above)
+        shared = self._shared_loops(func, above)
         own = above[len(shared):]
         repeated = {lp.var for lp in own} - {v for i in block.target.indices for v in variables(i)}
         if block.op != "=" and (block.op != "+=" or repeated) or block.instr is not None:
@@ -77,8 +77,8 @@ class Stage(Primitive):
         shape = tuple(largest(lp.extent, extents(shared)) for lp in own)
         return replace(func, body=body, locals=(*func.locals, Buffer(name, target.dtype, shape, self.scope, self.layout)))
 
-    def _shared(self, func: Func, above: Path) -> Path:
-        """The loops around both blocks."""
+    def _shared_loops(self, func: Func, above: Path) -> Path:
+        """Return the loops around both blocks."""
         shared, names = own_nest(func, self.block)[1], [lp.var for lp in above]
         if self.at is None or shared and self.at == shared[-1].var:
             return shared

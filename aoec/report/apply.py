@@ -56,7 +56,7 @@ def _before(d: Delivery, inputs: tuple[tuple[str, tuple[int, ...]], ...]) -> lis
 
 
 def _apply(d: Delivery, inputs: tuple[tuple[str, tuple[int, ...]], ...]) -> list[str]:
-    if not d.recorded:
+    if not d.recorded_lines:
         return ["## 2. Apply", "This folder holds no records for CANN's run-time bank. `deliver.txt` says why, for each group."]
     exact = "exact, from your own file" if d.keys else (
         "predicted: if CANN fuses or lays out in another way, a record is not hit. With the profile of step 1 they become exact: "

@@ -88,8 +88,8 @@ class Delivery:
         return sum(x.all_us for x in lines) / self.total_us if self.total_us else 0.0
 
     @property
-    def recorded(self) -> list[Line]:
-        """The groups that have a record."""
+    def recorded_lines(self) -> list[Line]:
+        """Return the groups that have a record."""
         return [x for x in self.lines if x.record]
 
     @property
@@ -100,7 +100,7 @@ class Delivery:
     @property
     def of_records(self) -> dict[str, float | None]:
         """Modelled µs of all groups that have a record: by our schedules and by default ones, each as it is and as a tiling says it."""
-        xs = self.recorded
+        xs = self.recorded_lines
         read = [x.record_default_us * x.count for x in xs if x.record_default_us is not None]
         return {"us": sum(x.all_us for x in xs), "default_us": sum(x.default_us * x.count for x in xs),
                 "record_us": sum(x.record_us * x.count for x in xs), "record_default_us": sum(read) if len(read) == len(xs) else None}
@@ -108,11 +108,11 @@ class Delivery:
 
 def facts(d: Delivery) -> dict[str, Any]:
     """The delivery as a program reads it."""
-    sure = [x for x in d.recorded if x.sure]
+    sure = [x for x in d.recorded_lines if x.sure]
     return {
         "status": LABEL, "times": "modelled", "model": d.name, "target": d.target, "soc": d.soc, "cores": d.cores, "precision": d.precision,
         "keys": {"source": d.keys, "times": d.keys_kind} if d.keys else None, "total_us": d.total_us,
-        "deliverable": {"share": d.share(sure), "share_with_doubtful": d.share(d.recorded), "share_of_keys": d.keys_share,
+        "deliverable": {"share": d.share(sure), "share_with_doubtful": d.share(d.recorded_lines), "share_of_keys": d.keys_share,
                         "of_records": d.of_records},
         "groups": [_line(d, x) for x in d.lines],
         "only_in_keys": [{"name": name, "type": kind, "us": us} for name, kind, us in d.alone],
@@ -155,30 +155,30 @@ def text(d: Delivery) -> str:
     widths = [max(len(r[i]) for r in rows) for i in range(len(HEADS))]
     left = (0, 1, 6, 7, 8, 9)
     table = ["  ".join(f"{c:<{w}}" if i in left else f"{c:>{w}}" for i, (c, w) in enumerate(zip(r, widths))).rstrip() for r in rows]
-    head = f"{_cut(d.name)} on {d.target}: {LABEL}; times are modelled"
+    head = f"{_clip(d.name)} on {d.target}: {LABEL}; times are modelled"
     return "\n".join([head, "", *table, "", *LEGEND, "", *totals(d), "", *_reasons(d)]) + "\n"
 
 
 def _cells(d: Delivery, x: Line) -> tuple[str, ...]:
     gain = (x.default_us - x.us) / x.default_us if x.default_us else 0.0
     key = "" if not x.record else "doubtful" if x.doubt else x.key
-    return (_cut(x.name), _cut(x.what), f"{x.count:g}", f"{x.all_us:,.1f}", f"{d.share([x]):.1%}", f"{gain:.1%}",
+    return (_clip(x.name), _clip(x.what), f"{x.count:g}", f"{x.all_us:,.1f}", f"{d.share([x]):.1%}", f"{gain:.1%}",
             x.record + "~" * bool(x.record and x.differs) or "-", key or "-", "yes" if x.tune else "-", ", ".join(sorted(x.words)) or "-")
 
 
-def _cut(words: str) -> str:
+def _clip(words: str) -> str:
     plain = "".join(c if c.isprintable() else "?" for c in words)
     return plain if len(plain) <= WIDEST else plain[:WIDEST - 1] + "…"
 
 
 def totals(d: Delivery) -> list[str]:
     """What of the modelled time, and of what the schedules save of it, CANN's bank can be told."""
-    sure, doubted = [x for x in d.recorded if x.sure], [x for x in d.recorded if x.doubt]
+    sure, doubted = [x for x in d.recorded_lines if x.sure], [x for x in d.recorded_lines if x.doubt]
     out = [f"deliverable as records of the run-time bank: {len(sure)} of {len(d.lines)} different groups, {d.share(sure):.1%} of the "
            f"modelled time ({sum(x.all_us for x in sure):,.1f} of {d.total_us:,.1f} µs)"]
     out += [f"and {len(doubted)} doubtful ones, {d.share(doubted):.1%} of the time"] * bool(doubted)
-    out += [_of_records(d.of_records)] if d.recorded else []
-    exact = sum(x.key == "exact" for x in d.recorded)
+    out += [_of_records(d.of_records)] if d.recorded_lines else []
+    exact = sum(x.key == "exact" for x in d.recorded_lines)
     where = f"{d.keys} ({exact} exact)" if d.keys else "predicted; CANN may not hit them, because its own fusions and layouts may differ"
     theirs = [f"of the {d.keys_us[0]:,.1f} µs in that file ({d.keys_kind}) they are {d.keys_share:.1%}"] if d.keys_us else []
     return [*out, f"keys: {where}", *theirs, *d.notes]
@@ -203,4 +203,4 @@ def _reasons(d: Delivery) -> list[str]:
 
 
 def _some(names: Sequence[str]) -> str:
-    return ", ".join(map(_cut, names[:6])) + f" and {len(names) - 6} more" * (len(names) > 6)
+    return ", ".join(map(_clip, names[:6])) + f" and {len(names) - 6} more" * (len(names) > 6)

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from aoec.base.text import plural
-from aoec.report.reasons import held, percent, state_words, table, wait_words
+from aoec.report.reasons import held_share, percent, state_words, table, wait_words
 
 Facts = Mapping[str, Any]
 NOTABLE = 0.01  # of the longer time: what is less is not worth a sentence
@@ -99,8 +99,8 @@ def _hidden(f: Facts) -> Iterator[str]:
         stream, _, name = pipe.rpartition(".")
         exposed = _on_path(f, name)
         told = f["path"] and name != "S" and stream in ("", f["core"].partition(".")[0])
-        if told and held(account) > 0.1 and exposed < 0.5 * held(account) * account["total"]:
-            yield (f"{pipe} works {percent(held(account))} of the time, {percent(exposed / account['total'])} on the path: "
+        if told and held_share(account) > 0.1 and exposed < 0.5 * held_share(account) * account["total"]:
+            yield (f"{pipe} works {percent(held_share(account))} of the time, {percent(exposed / account['total'])} on the path: "
                    "the rest is hidden behind other pipes.")
 
 
@@ -167,7 +167,7 @@ def paths_known(a: Facts, b: Facts) -> bool:
 
 def busiest(f: Facts) -> str:
     """The pipe that holds work for most of the time, of the core that is told."""
-    return str(max(("M", "V", "MTE1", "MTE2", "MTE3", "FIXP"), key=lambda p: held(x) if (x := _account(f, p)) else 0.0))
+    return str(max(("M", "V", "MTE1", "MTE2", "MTE3", "FIXP"), key=lambda p: held_share(x) if (x := _account(f, p)) else 0.0))
 
 
 def _parts(f: Facts, pipe: str) -> dict[tuple[str, str, str], float]:
@@ -192,7 +192,7 @@ def sentence(a: Facts, b: Facts, key: tuple[str, str, str], x: float, y: float) 
     pipe, what, name = key
     head = f"{y - x:+,.2f} us: " + (f"{pipe} {WHATS[what]}" if pipe else WHATS[what]).strip() + (f" ({name})" if name else "")
     instead = f"{y:,.2f} us instead of {x:,.2f}"
-    why = [*_more_or_less(a, b, pipe, name), *_exposed(a, b, pipe, name)] if what == "work" and name else []
+    why = [*_more_or_less(a, b, pipe, name), *_exposure_words(a, b, pipe, name)] if what == "work" and name else []
     if what in ("work", "latency"):
         why += _slots(a, b, name)
     return f"{head}: " + "; ".join([instead, *why]) + "."
@@ -223,8 +223,8 @@ def _pieces(w: Facts) -> str:
     return f"{w['times']:,} times {w['op']} of {w['shape']}{_rate(w)}"
 
 
-def _exposed(a: Facts, b: Facts, pipe: str, name: str) -> Iterator[str]:
-    """How much of the work nothing hides."""
+def _exposure_words(a: Facts, b: Facts, pipe: str, name: str) -> Iterator[str]:
+    """Say how much of the work nothing hides."""
     before, after = _busy_us(a, pipe, name), _busy_us(b, pipe, name)
     if not before or not after:
         yield "only a has it" if before else "only b has it"
@@ -273,13 +273,13 @@ def changes(a: Facts, b: Facts) -> Iterator[Change]:
         pairs.append((f"flags a core of {stream}", _flags(a, stream), _flags(b, stream)))
     pairs.append(("slowest core over mean", *(f"{x['measure']['reasons']['imbalance']:.3f}" for x in (a, b))))
     for pipe in dict.fromkeys(p for x in (a, b) for p in x["measure"]["reasons"]["accounts"]):
-        pairs.append((f"{pipe} held", *(_held(x, pipe) for x in (a, b))))
+        pairs.append((f"{pipe} held", *(_held_percent(x, pipe) for x in (a, b))))
     yield from (Change(what, x, y) for what, x, y in pairs if x != y)
 
 
-def _held(f: Facts, pipe: str) -> str:
+def _held_percent(f: Facts, pipe: str) -> str:
     account = f["measure"]["reasons"]["accounts"].get(pipe)
-    return percent(held(account)) if account else "none"
+    return percent(held_share(account)) if account else "none"
 
 
 def _flags(f: Facts, stream: str) -> str:

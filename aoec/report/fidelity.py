@@ -80,11 +80,11 @@ def near(target: str, classes: Sequence[str], version: str) -> list[tuple[str, s
     """(classes, how near their times on a target are to published ones), all that are told alike together; `version`: the model today."""
     told: dict[str, list[str]] = {}
     for c in classes:
-        told.setdefault(_said(target, c, version), []).append(c)
+        told.setdefault(_fidelity_words(target, c, version), []).append(c)
     return [(", ".join(same), words) for words, same in told.items()]
 
 
-def _said(target: str, op_class: str, version: str) -> str:
+def _fidelity_words(target: str, op_class: str, version: str) -> str:
     old = "" if version == known_version() else f" (figures of model version {known_version()}, this is {version})"
     own, near = fidelity(target, op_class), nearest(target, op_class)
     if own:

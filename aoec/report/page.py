@@ -97,7 +97,7 @@ def pages(said: Mapping[str, Any], details: Mapping[str, Detail], gears: Mapping
         if group["detail"] is None:
             continue
         text = environment.get_template("group.html").render(g=group, at=f"groups.{place}", n=number, searched=said["tuned"],
-                                                             d=drawn(group, details[group["name"]]))
+                                                             d=make_drawings(group, details[group["name"]]))
         size += len(text.encode())
         if size <= PAGE_BYTES:
             inside.append(text)
@@ -113,8 +113,8 @@ def pages(said: Mapping[str, Any], details: Mapping[str, Detail], gears: Mapping
             **{name: whole.render(**frame, details=[text], alone=True) for name, text in outside.items()}}
 
 
-def drawn(group: Mapping[str, Any], detail: Detail) -> dict[str, Any]:
-    """The drawings of a group; times of axes are in µs."""
+def make_drawings(group: Mapping[str, Any], detail: Detail) -> dict[str, Any]:
+    """Return the drawings of a group. Times of axes are in µs."""
     told, search = group["detail"], group["detail"]["search"]
     curve = plots.convergence(search["improvements"], search["trials"], group["bound_us"]) if search else ""
     before, now = (told["schedules"][side].splitlines() for side in SIDES)

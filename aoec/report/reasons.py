@@ -60,11 +60,11 @@ def _accounts(why: Facts) -> tuple[list[str], list[list[str]]]:
     accounts = why["accounts"]
     kinds = [k for k in KINDS if any(a[k] for a in accounts.values())]
     heads = ["cycles of", *(HEADS.get(k, k) for k in kinds), "total", "held", "mean core"]
-    return heads, [[pipe, *(f"{a[k]:,.0f}" for k in kinds), f"{a['total']:,.0f}", percent(held(a)), f"{a['mean_busy']:,.0f}"]
+    return heads, [[pipe, *(f"{a[k]:,.0f}" for k in kinds), f"{a['total']:,.0f}", percent(held_share(a)), f"{a['mean_busy']:,.0f}"]
                    for pipe, a in accounts.items()]
 
 
-def held(account: Facts) -> float:
+def held_share(account: Facts) -> float:
     """The share of the time that a pipe holds work."""
     return (account["busy"] + account["memory"]) / account["total"] if account["total"] else 0.0
 

@@ -87,12 +87,12 @@ def csv_text(sheet: Sheet) -> str:
 def json_text(sheet: Sheet) -> str:
     """The rows as JSON; what a column says by pipe, path or scope is an object of its own."""
     facts = {"kind": "modelled", "input": sheet.title, "state": sheet.state, "swept": list(sheet.swept)}
-    rows = ",\n  ".join(json.dumps(nested(row)) for row in sheet.rows(sheet.columns()))
+    rows = ",\n  ".join(json.dumps(nest_columns(row)) for row in sheet.rows(sheet.columns()))
     return json.dumps(facts)[:-1] + f', "rows": [\n  {rows}\n]}}\n'
 
 
-def nested(row: Mapping[str, Any]) -> Row:
-    """A row with its columns `a.b` as {a: {b: ...}}, without what is missing in these."""
+def nest_columns(row: Mapping[str, Any]) -> Row:
+    """Return a row with its columns `a.b` as {a: {b: ...}}, without what is missing in these."""
     out: Row = {}
     for name, value in row.items():
         head, dot, tail = name.partition(".")
@@ -184,7 +184,7 @@ def summary(sheet: Sheet, expected: int) -> str:
     return f"{rows}: {words or 'none'}" + (f"; the first reason: {first}" if first else "")
 
 
-def skipped(verified: Iterable[str]) -> str:
-    """How many rows were not checked for values, and why the first was not; empty where all were."""
+def skipped_words(verified: Iterable[str]) -> str:
+    """Say how many rows were not checked for values, and why the first was not; empty where all were."""
     left = [v for v in verified if v and v.startswith("skipped")]
     return f"values not checked: {len(left):,} row{'s' * (len(left) > 1)} ({left[0]})" if left else ""

@@ -118,14 +118,14 @@ def as_dict(report: Report) -> dict[str, Any]:
         "times": "modelled", "model": report.model, "target": report.target, "precision": report.precision,
         "lowered": dict(report.lowered), "state": report.state,
         "groups": [{"name": r.name, "what": r.what, "count": r.count, **_times(r.times), "bound_by": r.bound_by, "kind": r.kind,
-                    "runs_on": PLACES[r.kind], "proof": r.proof, "held": _held(r.held), "candidates": dict(r.candidates),
+                    "runs_on": PLACES[r.kind], "proof": r.proof, "held": _held_fields(r.held), "candidates": dict(r.candidates),
                     "spent": dict(r.spent)}
                    for r in report.rows],
         "latency": _times(report.latency), "isolated": _times(report.isolated), "throughput_per_s": throughput, "images": report.images,
         "trials": report.trials, "beside": dict(report.beside), "bounded": report.bounded, "searches": dict(report.searches),
         "seconds": report.seconds, "found_in_bank": report.found, "tuned": report.tuned,
         "notes": [*report.notes, *(f"times of {classes}: {words}" for classes, words in report.near)],
-        "held": _held(report.held), "fidelity": report.fidelity, **({"gear": report.gear} if report.gear else {}),
+        "held": _held_fields(report.held), "fidelity": report.fidelity, **({"gear": report.gear} if report.gear else {}),
     }
 
 
@@ -184,8 +184,8 @@ def _print(report: Report, console: Console) -> None:
         console.print(_pairs(report.near))
 
 
-def folded(rows: Sequence[Row]) -> list[Row]:
-    """The rows with all views in one, at the end: they move nothing and take no time, and a long sequence has a hundred of them."""
+def fold_views(rows: Sequence[Row]) -> list[Row]:
+    """Merge all views into one row, at the end. They move nothing and take no time, and a long sequence has a hundred of them."""
     views = [r for r in rows if r.kind == "view"]
     if len(views) < 2:
         return list(rows)
@@ -231,7 +231,7 @@ def _table_of(report: Report, without: Sequence[str], most: int | None = None) -
         cut = name == "what"
         table.add_column(name, justify=justify, no_wrap=True, overflow="ellipsis", ratio=1 if cut else None,
                          min_width=SHORTEST if cut else None, max_width=most if cut else None)
-    for r in folded(report.rows):
+    for r in fold_views(report.rows):
         words = [f"{100 * r.held.faster // r.held.machines}%" if r.held else "–"] * held
         cells = _cells(r.times, r.proof, r.held)
         row(_text(r.name), _text(r.what), str(r.count), *cells, _text(r.bound_by or "–"), PLACES[r.kind], *words)
@@ -317,7 +317,7 @@ def _holding(report: Report, held: Held) -> list[tuple[str, str]]:
     return [*lines, close] if unsure else lines
 
 
-def _held(held: Held | None) -> dict[str, Any] | None:
+def _held_fields(held: Held | None) -> dict[str, Any] | None:
     return None if held is None else asdict(held)
 
 

@@ -42,7 +42,7 @@ def compile_tables() -> None:
     batch = Batch(filler, encoded, {}, 1, 1)
     batch.tables(Worker(filler, encoded, 1, ones, of_this_thread()), 0, 1)
     places, numbers = np.zeros(0, np.int32), np.zeros((1, 1), np.int64)
-    columns.whole(np.zeros((0, 3), np.int32), np.zeros((0, 4), np.int32), places, np.zeros(0, np.int64), places, places,
+    columns.fill_ints(np.zeros((0, 3), np.int32), np.zeros((0, 4), np.int32), places, np.zeros(0, np.int64), places, places,
                   numbers[:0], np.zeros((1, columns.LANES), np.int64), numbers[:, :0].copy())
 
 

@@ -35,12 +35,12 @@ class Merged:
 
 def read_merged(text: str, source: str, folder: Path | None = None) -> Merged:
     """The text of a machine file merged over its parents; relative paths start at `folder` (none: shipped parents only)."""
-    return _merged(text, source, folder, (source if folder is None else str(Path(source).resolve()),))
+    return _merge_file(text, source, folder, (source if folder is None else str(Path(source).resolve()),))
 
 
 @lru_cache(maxsize=1)
-def shipped() -> dict[str, str]:
-    """The texts of the machine and family files that come with aoec, by the name of the file without .toml."""
+def shipped_texts() -> dict[str, str]:
+    """Return the texts of the machine and family files that come with aoec, by the name of the file without .toml."""
     files = resources.files("aoec.target").iterdir()
     return {f.name.removesuffix(".toml"): f.read_text(encoding="utf-8") for f in files if f.name.endswith(".toml")}
 
@@ -48,7 +48,7 @@ def shipped() -> dict[str, str]:
 @lru_cache(maxsize=1)
 def shipped_machines() -> dict[str, str]:
     """Names of files by the name of the machine that each describes; families describe none."""
-    named = ((tomllib.loads(text).get("name"), stem) for stem, text in sorted(shipped().items()))
+    named = ((tomllib.loads(text).get("name"), stem) for stem, text in sorted(shipped_texts().items()))
     return {str(name): stem for name, stem in named if name is not None}
 
 
@@ -56,7 +56,7 @@ def shipped_machines() -> dict[str, str]:
 def shipped_clock_mhz(name: str) -> float | None:
     """The clock of a machine that comes with aoec, in MHz; None of any other. Nothing else of the machine is read."""
     stem = shipped_machines().get(name)
-    clock = read_merged(shipped()[stem], stem).raw.get("clock_mhz") if stem else None
+    clock = read_merged(shipped_texts()[stem], stem).raw.get("clock_mhz") if stem else None
     return float(clock["value"]) if isinstance(clock, dict) else None
 
 
@@ -89,7 +89,7 @@ def is_number(entry: Any) -> bool:
     return isinstance(entry, dict) and bool(entry.keys() & {"value", "source", "confidence"}) and not entry.keys() & {"busy", "latency"}
 
 
-def _merged(text: str, source: str, folder: Path | None, line: tuple[str, ...]) -> Merged:
+def _merge_file(text: str, source: str, folder: Path | None, line: tuple[str, ...]) -> Merged:
     """`line` holds the files on the way from the first one to this one: a file in it twice would extend itself."""
     try:
         own = tomllib.loads(text)
@@ -121,19 +121,19 @@ def _parent(name: str, source: str, folder: Path | None, line: tuple[str, ...]) 
         key, text, folder = str(path.resolve()), read_file(path), path.parent
         shown = str(path)
     else:
-        stems = {s.lower(): s for s in shipped()} | {m.lower(): s for m, s in shipped_machines().items()}
+        stems = {s.lower(): s for s in shipped_texts()} | {m.lower(): s for m, s in shipped_machines().items()}
         if name.lower() not in stems:
             raise TargetError(f"{source}: extends: {name} is unknown; {near(name, {*shipped_machines(), *_families()})}")
         stem = stems[name.lower()]
         key = shown = f"{stem}.toml"
-        text, folder = shipped()[stem], None
+        text, folder = shipped_texts()[stem], None
     if key in line:
         raise TargetError(f"{source}: extends: {name} extends itself, by way of {' and '.join(line)}")
-    return _merged(text, shown, folder, (*line, key))
+    return _merge_file(text, shown, folder, (*line, key))
 
 
 def _families() -> set[str]:
-    return shipped().keys() - set(shipped_machines().values())
+    return shipped_texts().keys() - set(shipped_machines().values())
 
 
 def _overlay(below: Merged, above: Merged, source: str) -> None:
@@ -157,11 +157,11 @@ def _merge(below: dict[str, Any], above: Mapping[str, Any], source: str, where: 
         if isinstance(old, dict) and isinstance(value, dict) and not is_number(value):
             _merge(old, value, source, at)
         else:
-            below[key] = _copied(value)
+            below[key] = _copy_tables(value)
 
 
-def _copied(value: Any) -> Any:
-    return {k: _copied(v) for k, v in value.items()} if isinstance(value, dict) else value
+def _copy_tables(value: Any) -> Any:
+    return {k: _copy_tables(v) for k, v in value.items()} if isinstance(value, dict) else value
 
 
 def _places(raw: Mapping[str, Any], where: str = "") -> list[str]:

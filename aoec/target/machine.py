@@ -19,7 +19,17 @@ from aoec.ir.func.tir import SCOPES
 from aoec.ir.index import DTYPES, Expr, Int, substitute, variables
 from aoec.ir.program import CORE_KINDS, PIPES
 from aoec.ir.text.parse import parse_expr
-from aoec.target.inherit import CONFIDENCE, Merged, is_path, near, read_file, read_merged, shipped, shipped_machines, show_machine_file
+from aoec.target.inherit import (
+    CONFIDENCE,
+    Merged,
+    is_path,
+    near,
+    read_file,
+    read_merged,
+    shipped_machines,
+    shipped_texts,
+    show_machine_file,
+)
 from aoec.target.isa.instructions import INSTRUCTIONS, Instruction
 from aoec.target.legality.placement import placed_names
 from aoec.target.parts import MAX_QUEUE_DEPTH, QUEUE_DEPTH, CoreKind, Number, Path, Scope, Timing, content_hash, spelt_out, unit_of
@@ -176,7 +186,7 @@ def with_numbers(machine: Machine, raw: dict[str, Any]) -> Machine:
 
 @lru_cache(maxsize=64)
 def _load_shipped(stem: str) -> Machine:
-    return parse_machine(shipped()[stem], f"{stem}.toml")
+    return parse_machine(shipped_texts()[stem], f"{stem}.toml")
 
 
 def _lookup(table: Mapping[str, Any], name: str, what: str) -> Any:
@@ -233,7 +243,7 @@ class _Reader:
         self.numbers[at] = Number(value, source, confidence, self.file(at), unit or self.units.get(at) or unit_of(at))
         return value
 
-    def whole(self, raw: Mapping[str, Any], key: str, where: str, low: int = 1) -> int:
+    def integer(self, raw: Mapping[str, Any], key: str, where: str, low: int = 1) -> int:
         value = self.number(raw, key, where, low)
         if value != int(value):
             raise self.fail(f"{where}.{key}", f"is {value} and must be a whole number")
@@ -267,7 +277,7 @@ class _Reader:
         return Machine(
             name=raw["name"], clock_mhz=self.rate(raw, "clock_mhz"), cores=cores, paths=paths, tables=tables, constants=constants,
             scopes=scopes, timing=self.timing(raw, cores, scopes, tables, constants),
-            **self.flags(raw["flags"]), **self.scalar(raw["scalar"]), **self.shared(raw["shared"]),
+            **self.flags(raw["flags"]), **self.scalar(raw["scalar"]), **self.shared_memory(raw["shared"]),
             **self.launch(raw["launch"]), hash=content_hash(raw), sources=dict(self.numbers), merged=self.merged)
 
     def core(self, kind: str, raw: dict[str, Any]) -> CoreKind:
@@ -279,11 +289,11 @@ class _Reader:
         pipes = entry.get("pipes")
         if not isinstance(pipes, list) or "S" not in pipes or [p for p in pipes if p not in PIPES]:
             raise self.fail(at, f"pipes must be a list of {', '.join(PIPES)} with S in it")
-        depth = self.whole(entry, "queue_depth", at) if "queue_depth" in entry else QUEUE_DEPTH
+        depth = self.integer(entry, "queue_depth", at) if "queue_depth" in entry else QUEUE_DEPTH
         if depth > MAX_QUEUE_DEPTH:
             raise self.fail(f"{at}.queue_depth", f"is {depth:,} and may be {MAX_QUEUE_DEPTH:,} at most")
         bus = self.rate(entry, "bus_bytes_per_cycle", at) if "bus_bytes_per_cycle" in entry else None
-        count = self.whole(entry, "count", at)
+        count = self.integer(entry, "count", at)
         if count > MAX_CORES:
             raise self.fail(f"{at}.count", f"is {count:,} and may be {MAX_CORES:,} at most")
         return CoreKind(kind, count, tuple(pipes), depth, bus, self.heads(entry, at))
@@ -310,10 +320,10 @@ class _Reader:
         self.only(entry, ("core", "size_bytes", "align_bytes"), at)
         named = entry.get("core") if isinstance(entry.get("core"), list) else [entry.get("core")]
         kinds = tuple(self.word({"core": kind}, "core", at, cores) for kind in named or [None])
-        size = self.whole(entry, "size_bytes", at)
+        size = self.integer(entry, "size_bytes", at)
         if size > MAX_SCOPE_BYTES:
             raise self.fail(f"{at}.size_bytes", f"is {size:,} and may be {MAX_SCOPE_BYTES:,} at most")
-        return Scope(name, kinds, size, self.whole(entry, "align_bytes", at))
+        return Scope(name, kinds, size, self.integer(entry, "align_bytes", at))
 
     def path(self, name: str, raw: dict[str, Any]) -> Path:
         at = f"paths.{name}"
@@ -389,11 +399,11 @@ class _Reader:
 
     def flags(self, raw: dict[str, Any]) -> dict[str, Any]:
         hop = self.rate(raw, "hop_cycles", "flags")  # above zero: a signal may not arrive at the instant that it is sent
-        return {"flag_ids": self.whole(raw, "ids", "flags"), "flag_hop_cycles": hop, "cross_ids": self.whole(raw, "cross_ids", "flags"),
-                "cross_count": self.whole(raw, "cross_count", "flags"), "cross_cycles": self.rate(raw, "cross_cycles", "flags")}
+        return {"flag_ids": self.integer(raw, "ids", "flags"), "flag_hop_cycles": hop, "cross_ids": self.integer(raw, "cross_ids", "flags"),
+                "cross_count": self.integer(raw, "cross_count", "flags"), "cross_cycles": self.rate(raw, "cross_cycles", "flags")}
 
-    def shared(self, raw: dict[str, Any]) -> dict[str, Any]:
-        size, usable = self.whole(raw, "l2_size_bytes", "shared"), self.whole(raw, "l2_usable_bytes", "shared")
+    def shared_memory(self, raw: dict[str, Any]) -> dict[str, Any]:
+        size, usable = self.integer(raw, "l2_size_bytes", "shared"), self.integer(raw, "l2_usable_bytes", "shared")
         if usable > size:
             raise self.fail("shared.l2_usable_bytes", f"is {usable:,} and more than the {size:,} of l2_size_bytes")
         rates: dict[str, float | None] = {k: self.rate(raw, k, "shared") for k in ("hbm_bytes_per_s", "l2_bytes_per_s")}

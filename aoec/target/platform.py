@@ -71,7 +71,7 @@ class _File:
             raise self.fail(f"[{section}] {key}", f"this key is missing or empty; {near(key, self.config[section])}")
         return value
 
-    def whole(self, section: str, key: str) -> int:
+    def integer(self, section: str, key: str) -> int:
         """The whole number of a key, above zero."""
         value = self.text(section, key)
         if not re.fullmatch(r"[0-9]{1,16}", value) or not 0 < int(value) < MOST:
@@ -92,7 +92,7 @@ class _File:
 
     def take(self, place: str, section: str, key: str) -> None:
         """Takes a number over, with its place as source."""
-        self.put(place, self.whole(section, key), self.cite(key))
+        self.put(place, self.integer(section, key), self.cite(key))
 
     def cite(self, key: str) -> str:
         return f"platform_config {Path(self.source).name} {key}".replace("\\", "/").replace('"', "'")
@@ -100,7 +100,7 @@ class _File:
 
 def import_platform(path: Path) -> tuple[str, list[str]]:
     """(machine file, notes) of a platform_config file: what is not taken over and what no file says is in the notes."""
-    ini = _File(str(path), _parsed(path))
+    ini = _File(str(path), _parse_config(path))
     arch = ini.text("version", "AIC_version")
     if arch not in FAMILIES:
         raise ini.fail("[version] AIC_version", f"is {arch[:40]!r}, a core generation that has no machine here; {near(arch, FAMILIES)}")
@@ -121,7 +121,7 @@ def import_platform(path: Path) -> tuple[str, list[str]]:
     return text, notes
 
 
-def _parsed(path: Path) -> configparser.RawConfigParser:
+def _parse_config(path: Path) -> configparser.RawConfigParser:
     config = configparser.RawConfigParser(strict=True, delimiters=("=",), inline_comment_prefixes=None)
     config.optionxform = str  # type: ignore[method-assign,assignment]  # keys are told apart by case
     try:
@@ -141,7 +141,7 @@ def _counts(ini: _File, family: Family) -> None:
         ini.take(f"scopes.{scope}.size_bytes", section, key)
     if "FB" in _scopes(family) and ini.has("AICoreSpec", "fb0_size"):
         parts = [f"fb{i}_size" for i in range(4) if ini.has("AICoreSpec", f"fb{i}_size")]
-        ini.put("scopes.FB.size_bytes", sum(ini.whole("AICoreSpec", p) for p in parts), ini.cite(" + ".join(parts)))
+        ini.put("scopes.FB.size_bytes", sum(ini.integer("AICoreSpec", p) for p in parts), ini.cite(" + ".join(parts)))
     if "BT" in _scopes(family) and ini.has("AICoreSpec", "bt_size"):
         ini.take("scopes.BT.size_bytes", "AICoreSpec", "bt_size")
 
@@ -159,19 +159,19 @@ def _rates(ini: _File, family: Family) -> None:
 
 def _memory(ini: _File, family: Family, parent: str) -> list[str]:
     """L2 and DRAM; notes on what no platform_config file says."""
-    l2 = ini.whole("SoCInfo", "l2_size")
+    l2 = ini.integer("SoCInfo", "l2_size")
     ini.put("shared.l2_size_bytes", l2, ini.cite("l2_size"))
     ini.put("shared.l2_usable_bytes", int(l2 * USABLE), "100 of 192 MB, as ops-nn takes on 910B, by the size", "estimate")
     if ini.has("SoCInfo", "memory_size"):
         ini.take("shared.memory_bytes", "SoCInfo", "memory_size")
     if parent != family.file:
         return []
-    cores = ini.whole("SoCInfo", next(iter(family.cores.values())) if ini.has("SoCInfo", "cube_core_cnt") else "ai_core_cnt")
-    cycles = cores * ini.whole("AICoreSpec", "cube_freq") * 1e6
+    cores = ini.integer("SoCInfo", next(iter(family.cores.values())) if ini.has("SoCInfo", "cube_core_cnt") else "ai_core_cnt")
+    cycles = cores * ini.integer("AICoreSpec", "cube_freq") * 1e6
     ddr_key, l2_key = ini.first("AICoreMemoryRates", "ddr_rate", "ddr_read_rate"), ini.first("AICoreMemoryRates", "l2_rate", "l2_read_rate")
-    ddr = ini.whole("AICoreMemoryRates", ddr_key) * cycles
+    ddr = ini.integer("AICoreMemoryRates", ddr_key) * cycles
     ini.put("shared.hbm_bytes_per_s", ddr, f"{ini.cite(ddr_key)} x {cores} cores x clock", "estimate")
     ini.put("shared.hbm_nominal_bytes_per_s", ddr / 0.85, "the rate that cores reach is about 85 % of nominal on 910B", "estimate")
-    l2_rate = ini.whole("AICoreMemoryRates", l2_key) * cycles
+    l2_rate = ini.integer("AICoreMemoryRates", l2_key) * cycles
     ini.put("shared.l2_bytes_per_s", l2_rate, f"{ini.cite(l2_key)} x {cores} cores x clock", "estimate")
     return ["what DRAM and L2 of the whole chip reach is not in the file: estimated from a core's rates; put a measured value in its place"]

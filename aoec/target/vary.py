@@ -18,10 +18,10 @@ SPREAD = {
 FIXED = ("bus_bytes", "best_bytes", "gap_period", "gap_most", "ub_groups", "ub_period", "ub_bank", "unit_elements", "packed_row_bytes")
 
 
-def varied(machine: Machine, seed: int) -> Machine:
-    """The machine with each number off by a seeded ratio within its confidence. Counts, sizes and fractals are as they are; a
-    number's ratio depends on seed and name alone, so that a new number changes no other's."""
-    return with_numbers(machine, _scaled(machine.merged.raw, "", machine, seed))
+def vary_machine(machine: Machine, seed: int) -> Machine:
+    """Return the machine with each number off by a seeded ratio within its confidence. Counts, sizes and fractals stay as they are.
+    A number's ratio depends on seed and name alone, so that a new number changes no other's."""
+    return with_numbers(machine, _scale_numbers(machine.merged.raw, "", machine, seed))
 
 
 def ratio(place: str, confidence: str, seed: int) -> float:
@@ -38,14 +38,14 @@ def varies(place: str, machine: Machine) -> bool:
     return not (machine.sources[place].whole or place.startswith("tables.kf.") or named in FIXED or place.startswith("shared.memory"))
 
 
-def _scaled(raw: dict[str, Any], where: str, machine: Machine, seed: int) -> dict[str, Any]:
+def _scale_numbers(raw: dict[str, Any], where: str, machine: Machine, seed: int) -> dict[str, Any]:
     out = {}
     for key, value in raw.items():
         place = f"{where}.{key}" if where else key
         if is_number(value) and place in machine.sources and varies(place, machine):
             out[key] = {**value, "value": _off(place, value, machine, seed)}
         else:
-            out[key] = _scaled(value, place, machine, seed) if isinstance(value, dict) and not is_number(value) else value
+            out[key] = _scale_numbers(value, place, machine, seed) if isinstance(value, dict) and not is_number(value) else value
     return out
 
 

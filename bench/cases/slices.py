@@ -4,7 +4,7 @@ from __future__ import annotations
 from aoec.ir.graph.graph import Graph
 from aoec.jobs.choose.plan import tasks
 from aoec.jobs.choose.regions import Whole, regions
-from aoec.lowering.arrange.slices import sliced
+from aoec.lowering.arrange.slices import slice_graph
 from aoec.target.machine import Machine
 from bench.cases.near import Done
 
@@ -16,4 +16,4 @@ def in_slices(graph: Graph, machine: Machine, trials: int, done: Done) -> Graph 
         at = done.at(t, machine, trials)
         whole[t.group.name] = Whole(done.traces[at], done.measures[at][0])
     found = regions(graph, machine, whole)
-    return sliced(graph, found) if found else None
+    return slice_graph(graph, found) if found else None

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from aoec.bank import store
 from aoec.bank.bank import LINE_LIMIT_BYTES, Bank, statuses
-from aoec.bank.journal import opened as opened_journal
+from aoec.bank.journal import open_journal as opened_journal
 from aoec.bank.near import distance, family
 from aoec.bank.record import SCHEMA_VERSION, Key, Record, show_record
 from aoec.base.errors import BackendError, BankError

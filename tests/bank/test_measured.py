@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aoec.bank.bank import Bank
-from aoec.bank.measured import Measured, parse, show
+from aoec.bank.measurements import Measured, parse, show
 from aoec.bank.record import ROBUST, Key, Record
 from aoec.base.errors import BankError
 from aoec.cli import main
@@ -36,25 +36,25 @@ def test_banks_are_merged_in_any_order(first: list[Measured], second: list[Measu
         def bank(name: str, *given: list[Measured]) -> Bank:
             made = Bank.open(Path(folder) / name)
             for some in given:
-                made.measured.put_all(some)
+                made.measurements.put_all(some)
             return made
 
         one, two, both = bank("1", first), bank("2", second), bank("3", second, first, first)
         one.merge(two)
         two.merge(one)
-        assert one.measured.list() == two.measured.list() == both.measured.list()
-        assert not set(both.measured.put_all(first)) & {"added", "updated"}
+        assert one.measurements.list() == two.measurements.list() == both.measurements.list()
+        assert not set(both.measurements.put_all(first)) & {"added", "updated"}
 
 
 def test_no_modelled_record_gives_way(tmp_path: Path) -> None:
     bank = Bank.open(tmp_path / "b.db")
     bank.put(RECORD)
-    assert bank.measured.put_all([ONE]) == ("added",) and bank.list() == (RECORD,)
-    assert bank.measured.put_all([replace(ONE, created="2026-01-01T00:00:00Z")]) == ("kept",)
+    assert bank.measurements.put_all([ONE]) == ("added",) and bank.list() == (RECORD,)
+    assert bank.measurements.put_all([replace(ONE, created="2026-01-01T00:00:00Z")]) == ("kept",)
     bank.export(tmp_path / "b.jsonl")
     other = Bank.open(tmp_path / "c.db")
     assert other.import_(tmp_path / "b.jsonl") == ("added", "added") and other.list() == bank.list()
-    assert other.measured.list("toy", "aa") == (ONE,) and other.measured.list("toy", "b") == other.measured.list("else") == ()
+    assert other.measurements.list("toy", "aa") == (ONE,) and other.measurements.list("toy", "b") == other.measurements.list("else") == ()
 
 
 @pytest.mark.parametrize("wrong", [
@@ -64,7 +64,7 @@ def test_what_cannot_be_is_refused_whole(wrong: dict[str, object], tmp_path: Pat
     (tmp_path / "b.jsonl").write_text(show(replace(ONE, line=9)) + "\n" + json.dumps(json.loads(show(ONE)) | wrong) + "\n")
     with pytest.raises(BankError, match=r":2: .*nothing was imported"):
         Bank.open(tmp_path / "b.db").import_(tmp_path / "b.jsonl")
-    assert Bank.open(tmp_path / "b.db").measured.list() == ()
+    assert Bank.open(tmp_path / "b.db").measurements.list() == ()
 
 
 def test_a_bank_of_before_has_none(tmp_path: Path) -> None:
@@ -72,8 +72,8 @@ def test_a_bank_of_before_has_none(tmp_path: Path) -> None:
     bank.put(RECORD)
     with bank._store.writing() as c:
         c.exec_driver_sql("DROP TABLE measured")
-    assert Bank.open(tmp_path / "b.db", create=False, writable=False).measured.list() == ()
-    assert Bank.open(tmp_path / "b.db").measured.put_all([ONE]) == ("added",)
+    assert Bank.open(tmp_path / "b.db", create=False, writable=False).measurements.list() == ()
+    assert Bank.open(tmp_path / "b.db").measurements.put_all([ONE]) == ("added",)
 
 
 def test_measured_ranks_above_modelled(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,7 +86,7 @@ def test_measured_ranks_above_modelled(tmp_path: Path, capsys: pytest.CaptureFix
         return capsys.readouterr().out
 
     assert says("best", "aa").strip() == RECORD.trace
-    bank.measured.put_all([ONE, replace(ONE, line=3, trace=held.trace, time_ns=1950)])
+    bank.measurements.put_all([ONE, replace(ONE, line=3, trace=held.trace, time_ns=1950)])
     assert says("best", "aa").strip() == held.trace
     shown = says("show", "aa")
     assert "1.95 us after (3 calls, 1.90 to 2.10; Add, p.csv line 3): ranks above what is modelled" in shown
@@ -95,7 +95,7 @@ def test_measured_ranks_above_modelled(tmp_path: Path, capsys: pytest.CaptureFix
     assert which.count("measured  ") == 3 and "p.csv line 3" in which and "cycles, modelled" in which
     told = [r for choice in json.loads(says("which", "aa", "--json")) for r in choice["records"]]
     assert {r["trace"]: len(r.get("measured", ())) for r in told} == {RECORD.trace: 0, held.trace: 1}
-    bank.measured.put_all([replace(ONE, line=4, trace=RECORD.trace, time_ns=1900)])
+    bank.measurements.put_all([replace(ONE, line=4, trace=RECORD.trace, time_ns=1900)])
     assert says("best", "aa").strip() == RECORD.trace
 
 

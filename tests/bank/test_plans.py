@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aoec.bank.bank import Bank
-from aoec.bank.plans import Plan, checked, parse, show
+from aoec.bank.plans import Plan, check_fields, parse, show
 from aoec.base.errors import BankError
 from aoec.base.regions import regions
 from aoec.base.regions import show as show_regions
@@ -62,7 +62,7 @@ def _exported(bank: Bank, path: Path) -> str:
 def test_what_is_no_plan_is_refused(wrong: dict[str, object], tmp_path: Path) -> None:
     line = json.dumps(asdict(ONE) | {"plan": 1} | wrong)
     with pytest.raises(BankError):
-        checked(asdict(ONE) | wrong)
+        check_fields(asdict(ONE) | wrong)
     (tmp_path / "x.jsonl").write_text(f"{show(replace(ONE, label='good'))}\n{line}\n")
     bank = Bank.open(tmp_path / "b.db")
     with pytest.raises(BankError, match=r"x.jsonl:2: .*; nothing was imported"):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from aoec.base.files.owned import why_not_own
+from aoec.base.files.ownership import why_not_own
 from aoec.base.process import kernel_cache
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "getuid"), reason="owners and modes are of systems with users")
@@ -100,7 +100,7 @@ def test_where_no_safe_folder_is_a_temporary_one_is_used(tmp_path: Path, monkeyp
     os.chmod(tmp_path, 0o777)
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "named"))
     monkeypatch.setenv("AOEC_CACHE_DIR", str(tmp_path / "cache"))
-    found = kernel_cache.chosen.__wrapped__()
+    found = kernel_cache.choose_folder.__wrapped__()
     assert tmp_path not in found.folder.parents and why_not_own(found.folder) == "" and found.folder.stat().st_mode & 0o777 == 0o700
     assert "others may write to" in found.why and "compiled anew by each command" in found.why
     found.folder.rmdir()

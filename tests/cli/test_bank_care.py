@@ -56,7 +56,7 @@ def say(capsys: pytest.CaptureFixture[str]) -> Say:
 
 def gained(bank: Bank) -> Record:
     """A record of the bank that is faster than its default."""
-    return next(r for r in bank.list() if r.gained)
+    return next(r for r in bank.list() if r.is_faster)
 
 
 def of(said: str, record: Record) -> list[dict[str, Any]]:
@@ -135,7 +135,7 @@ def test_stats_counts(bank: Bank, say: Say) -> None:
     bank.put(replace(best, key=replace(best.key, model_version="old")))
     row, = json.loads(say("stats", "--json"))["targets"]
     found = bank.list()
-    assert row["records"] == len(found) and row["stale"] == 1 and row["tuned"] == sum(r.gained for r in found)
+    assert row["records"] == len(found) and row["stale"] == 1 and row["tuned"] == sum(r.is_faster for r in found)
     assert row["tuned"] + row["nothing_better"] == sum(not r.key.state.endswith(DEFAULT) for r in found)
     assert row["funcs"] == len({r.key.func_key for r in found}) and TARGET in say("stats")
 
@@ -161,10 +161,10 @@ def test_a_record_that_another_program_changed_is_noticed_and_not_taken(column: 
     c.close()
     said = say("verify", code=1)
     assert "1 changed" in said and f"{count - 1} equal" in said and "another program has changed it" in said
-    assert bank.best(best.key) is None and bank.all_of([best.key]) == {} and [r.key for r in bank.changed()] == [best.key]
+    assert bank.best(best.key) is None and bank.all_of([best.key]) == {} and [r.key for r in bank.changed_records()] == [best.key]
     other = Bank.open(tmp_path / "other.db")
     other.merge(bank)
-    assert len(other.list()) == count - 1 and not other.changed()
+    assert len(other.list()) == count - 1 and not other.changed_records()
     assert "changed by another program" in say("prune") and "1 record removed" in say("prune", "--yes")
     assert "changed" not in say("verify") and len(bank.list()) == count - 1
 
@@ -194,11 +194,11 @@ def test_banks_of_an_older_aoec_without_checksums_are_taken_and_marked(bank: Ban
     said = say("verify")
     assert f"{len(before)} records of an older aoec without a checksum" in said and f"{len(before)} equal" in said
     own = Bank.open(bank.path)
-    assert own.unmarked() == len(before) and own.all_of([before[0].key])
+    assert own.count_unmarked() == len(before) and own.all_of([before[0].key])
     own.put(replace(before[0], searched=before[0].searched + 1))
-    assert own.unmarked() == len(before) - 1
+    assert own.count_unmarked() == len(before) - 1
     with sqlite3.connect(bank.path) as c:  # as an older aoec writes: it names no such column
         columns = ", ".join(row[1] for row in c.execute("PRAGMA table_info(records)") if row[1] != "checksum")
         c.execute(f"INSERT OR REPLACE INTO records ({columns}) SELECT {columns} FROM records")
     c.close()
-    assert own.unmarked() == len(before) and not own.changed()
+    assert own.count_unmarked() == len(before) and not own.changed_records()

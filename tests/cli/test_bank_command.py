@@ -11,7 +11,7 @@ import pytest
 
 from aoec import cli
 from aoec.bank.bank import Bank
-from aoec.bank.measured import Measured
+from aoec.bank.measurements import Measured
 from aoec.bank.plans import Plan
 from aoec.bank.record import DEFAULT, Key, Record, flat, show_record
 from aoec.target.machine import load
@@ -196,7 +196,7 @@ def test_diff_knows_plans_and_measured_times(bank: Path, capsys: pytest.CaptureF
     own = Bank.open(bank)
     time = Measured("toy", "e" * 16, 3, "", "", "matmul 8x8x8", "MatMul", "m", "", 5000, 4000, 6000, 2, 1, "op.csv")
     own.plans.put_all([PLAN])
-    own.measured.put_all([time])
+    own.measurements.put_all([time])
     rows = said(capsys, "diff", "before.jsonl").splitlines()
     assert "5.00  toy, matmul 8x8x8, measured, op.csv:3" in rows[0] and "7.00  toy, net, plan of slices: g0..g2/4" in rows[1]
     assert rows[2] == "2 added, 0 removed, 0 changed; cycles by kind; plans of slices and what was measured: us"

@@ -22,7 +22,7 @@ from aoec.frontend.translate.control import MOST_BYTES
 from aoec.frontend.translate.onnx import load
 from aoec.ir.index import Binary, Int, Var, evaluate
 from aoec.jobs.compile.untuned import compile_untuned
-from aoec.search.sketches.padded import Inside
+from aoec.search.sketches.padding import Inside
 from aoec.target import machine
 
 LOWEST, HIGHEST = -2**63, 2**63 - 1

@@ -5,7 +5,7 @@ import pytest
 
 from aoec.ir.text.parse import parse_func, parse_program
 from aoec.ir.text.show import show
-from aoec.ir.text.simplify import simplified, without_single
+from aoec.ir.text.simplify import simplify, without_single
 
 
 def shown(text: str, loops: str = "i in 4; j in min(512 - i * 128, 128)") -> str:
@@ -14,7 +14,7 @@ def shown(text: str, loops: str = "i in 4; j in min(512 - i * 128, 128)") -> str
     program = parse_program(f"""program p for toy {{
       stream s core grid [g in 2] counters [c depth 2] {{ {" ".join(heads)} add(n={text}) {"}" * len(heads)} }}
     }}""", "p")
-    return next(line.strip()[6:-1] for line in show(simplified(program)).splitlines() if "add(" in line)
+    return next(line.strip()[6:-1] for line in show(simplify(program)).splitlines() if "add(" in line)
 
 
 @pytest.mark.parametrize("text, wanted", [
@@ -58,7 +58,7 @@ ONCE = """program p for toy {
 
 
 def test_a_loop_that_runs_once_stays_and_its_variable_goes() -> None:
-    assert show(simplified(parse_program(ONCE, "p"))) == (
+    assert show(simplify(parse_program(ONCE, "p"))) == (
         ONCE.replace("a + b + k + d + g + h", "h + k").replace("min(2 - h, 1)", "1").replace("MTE2, flag", "MTE2, 0"))
 
 
@@ -91,13 +91,13 @@ FUNC = """func f(X: fp32[512]) -> (Y: fp32[512]) {
 
 
 def test_a_func_that_is_finished_is_shown_with_its_loops() -> None:
-    assert show(simplified(parse_func(FUNC, "f"))) == FUNC.replace("ceildiv(min(512 - o * 128, 128), 64)", "2")
+    assert show(simplify(parse_func(FUNC, "f"))) == FUNC.replace("ceildiv(min(512 - o * 128, 128), 64)", "2")
     cube = FUNC.replace("in UB", "in L1")
-    assert show(simplified(parse_func(cube, "f"))) == (
+    assert show(simplify(parse_func(cube, "f"))) == (
         cube.replace("ceildiv(min(512 - o * 128, 128), 64)", "2").replace("min(min(512 - o * 128, 128) - s * 64, 64)", "64"))
 
 
 @pytest.mark.parametrize("old, new", [("] as copy\n      }\n    }", "]\n      }\n    }"), ("in 4 core", "in ?n core")])
 def test_what_is_unfinished_or_open_is_shown_as_it_is(old: str, new: str) -> None:
     func = parse_func(FUNC.replace(old, new, 1), "f")
-    assert show(func) != FUNC and simplified(func) == func
+    assert show(func) != FUNC and simplify(func) == func

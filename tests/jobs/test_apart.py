@@ -24,7 +24,7 @@ from aoec.jobs.compile import untuned
 from aoec.jobs.tune import solve
 from aoec.jobs.tune.tuning import Problem
 from aoec.jobs.verify import legal
-from aoec.lowering.arrange.fuse import fuse, halved
+from aoec.lowering.arrange.fuse import fuse, halve_groups
 from aoec.lowering.lower.lower import Indexed
 from aoec.target.legality.check import check
 from aoec.target.machine import Machine
@@ -83,9 +83,9 @@ def test_a_group_reads_no_more_tensors_than_there_are_flags(tmp_path: Path) -> N
 def test_halves_of_a_group() -> None:
     graph, _ = fuse(*load(chain(5))[:2], load_machine())
     (whole,) = graph.groups
-    parts = halved(graph, {"g0"})
-    assert [g.nodes for g in parts.groups] == [whole.nodes[:3], whole.nodes[3:]] and halved(graph, ()) == graph
-    while (again := halved(parts, {g.name for g in parts.groups})) != parts:
+    parts = halve_groups(graph, {"g0"})
+    assert [g.nodes for g in parts.groups] == [whole.nodes[:3], whole.nodes[3:]] and halve_groups(graph, ()) == graph
+    while (again := halve_groups(parts, {g.name for g in parts.groups})) != parts:
         parts = again
     assert [g.nodes for g in parts.groups] == [(n,) for n in whole.nodes]
 

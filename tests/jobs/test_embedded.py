@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 from aoec import cli
-from aoec.bank.claimed import Claimed
+from aoec.bank.claims import Claimed
 from aoec.bank.record import Record
 from aoec.frontend.read.metadata import value, write
 from aoec.frontend.zoo import mlp_softmax

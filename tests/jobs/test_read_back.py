@@ -66,7 +66,7 @@ def test_hits_wins_and_regressions(bank: Path, tmp_path: Path, capsys: pytest.Ca
     assert said["rows"][0]["modelled_us"] == pytest.approx(1.0) and said["rows"][2]["modelled_us"] == pytest.approx(2.0)
     assert said["share_with_record"] == pytest.approx(1 - 5 / 17.07) and "not yet run on a device by us" in said["label"]
     assert Bank.open(bank).list() == held and said["kept"] == "10 added"
-    kept = Bank.open(bank).measured.list()
+    kept = Bank.open(bank).measurements.list()
     assert sorted(m.time_ns for m in kept if m.trace) == [2000, 5000] and {m.when for m in kept} == {"before", "after"}
     assert sum(not m.func_key for m in kept) == 2 and all(m.target == "Ascend910B3" for m in kept)
     code, out, _ = read(bank, capsys, "--read", str(after), "--before", str(before))
@@ -91,7 +91,7 @@ def test_one_profile_says_nothing_of_what_ran(bank: Path, tmp_path: Path, capsys
     (tmp_path / "p.csv").write_text(table((CALLS[0], 2.0, 48)))
     code, out, err = read(bank, capsys, "--read", str(tmp_path / "p.csv"))
     assert code == 0 and "hit" not in out.partition("where model")[0] and "another chip's profile?" in err and "48 cores" in err
-    assert [m.trace for m in Bank.open(bank).measured.list()] == [""]
+    assert [m.trace for m in Bank.open(bank).measurements.list()] == [""]
 
 
 @pytest.mark.parametrize("words, said", [
@@ -106,4 +106,4 @@ def test_wrong_words_are_one_line(bank: Path, tmp_path: Path, capsys: pytest.Cap
     (tmp_path / "p.csv").write_text(text)
     (tmp_path / "m.csv").write_text("".join(f"{line},{end}\n" for line, end in zip(text.splitlines(), ("source", "modelled"))))
     code, _, err = read(bank, capsys, *words)
-    assert code == 2 and said in err and len(err.strip().splitlines()) == 1 and not Bank.open(bank).measured.list()
+    assert code == 2 and said in err and len(err.strip().splitlines()) == 1 and not Bank.open(bank).measurements.list()

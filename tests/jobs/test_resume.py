@@ -266,6 +266,6 @@ def test_a_gap_ends_what_is_told(tmp_path: Path) -> None:
     batches = [Batch(str(i), i, i / 2, bytes([i])) for i in range(4)]
     note(journal, "s", {i: batches[i] for i in (0, 1, 3)})
     note(journal, "other", {1: batches[1]})
-    assert journal.batches("s") == tuple(batches[:2]) and journal.batches("other") == () and journal.timed(["s", "no"]) == {"s": 4}
+    assert journal.batches("s") == tuple(batches[:2]) and journal.batches("other") == () and journal.timed_counts(["s", "no"]) == {"s": 4}
     journal.forget("s")
     assert journal.batches("s") == () and left(tmp_path / "b.db") == [1, 0, 0]

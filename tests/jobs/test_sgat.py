@@ -119,7 +119,7 @@ def test_looking_ends_with_the_time_of_the_job(folder: Path, monkeypatch: pytest
     ran("tune", "--job", "sgat", "images.onnx", *QUICK, "--counts", "r/report.json")
     assert Bank.open("b.db").plans.list() == ()
     ran("tune", "--job", "sgat", "images.onnx", *QUICK, "--time", "5m")
-    assert [p.gained for p in Bank.open("b.db").plans.list()] == [True] and "as found" in capsys.readouterr().err
+    assert [p.is_faster for p in Bank.open("b.db").plans.list()] == [True] and "as found" in capsys.readouterr().err
 
 
 def test_a_model_carries_its_plan(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,7 +159,7 @@ def test_a_plan_by_throughput_is_kept_by_the_time_between_two_inferences(folder:
     monkeypatch.setattr("aoec.jobs.choose.slices.find_regions", lambda *_: [("g0", "g2", 6)])
     ran("tune", "--job", "sgat", "images.onnx", *QUICK, "--metric", "throughput")
     plan, = Bank.open("b.db").plans.list()
-    assert plan.gained and plan.after_ns == pytest.approx(dict(load_artifact("images.aoec").figures)["throughput_period_ns"], abs=1)
+    assert plan.is_faster and plan.after_ns == pytest.approx(dict(load_artifact("images.aoec").figures)["throughput_period_ns"], abs=1)
     of = results()[1]["SGAT"]
     assert [1e6 * of[f"model_{name}_performance(ms)"] for name in ("baseline", "result")] == [plan.before_ns, plan.after_ns]
 
@@ -198,7 +198,7 @@ def test_what_forbids_a_plan_is_said(folder: Path, capsys: pytest.CaptureFixture
     ran("tune", "images.onnx", "--job", "sgat", *QUICK)
     assert "no region of groups is faster" in capsys.readouterr().err
     assert results()[1]["SGAT"]["repo_summary"] | {"repo_unsatisfied_num": 1, "total_num": 1} == results()[1]["SGAT"]["repo_summary"]
-    assert not Bank.open("b.db").plans.list()[0].gained
+    assert not Bank.open("b.db").plans.list()[0].is_faster
 
 
 # ---------------------------------------------------------------- subgraphs

@@ -80,7 +80,7 @@ def test_an_estimate_says_that_it_is_one() -> None:
     with pytest.MonkeyPatch.context() as m:
         m.setattr(eliminate, "TABLE", 10)
         facts: Any = space_facts(p, NONE)
-        exactly = counting.estimated(p.space.grids[0], [c.condition for c in p.sketches[0].program.constraints])
+        exactly = counting.estimate_prefixes(p.space.grids[0], [c.condition for c in p.sketches[0].program.constraints])
     assert facts["error"] > 0 and f"about {facts['legal']:,} (estimate, standard error " in lines(facts)
     assert [(c["left"], c["error"]) for c in facts["sketches"][0]["constraints"]] == exactly
 

@@ -24,7 +24,7 @@ from aoec.jobs.verify.halfway import either_way
 from aoec.jobs.verify.undefined import undefined_elements, within_casts
 from aoec.jobs.verify.verify import _onnxruntime, agreement, compare, differences, kept_wide, nearer, verify_group
 from aoec.lowering.arrange.fuse import fuse
-from aoec.lowering.arrange.wide_sums import widened
+from aoec.lowering.arrange.wide_sums import widen_sums
 from aoec.lowering.lower.lower import operands
 from aoec.ops.run import evaluate
 from aoec.target.isa.instructions import added_to
@@ -252,7 +252,7 @@ def test_a_lost_part_of_a_sum_over_cores_is_noticed() -> None:
                             [numpy_helper.from_array(np.random.default_rng(0).normal(0, 0.02, (2048, 512)).astype(np.float32), "w")])
     graph, weights, _ = load(helper.make_model(net, opset_imports=[helper.make_opsetid("", 17)]))
     machine = load_machine("Ascend910B3")
-    graph, weights = fuse(widened(graph, [n.name for n in graph.nodes]), weights, machine)
+    graph, weights = fuse(widen_sums(graph, [n.name for n in graph.nodes]), weights, machine)
     task, _ = tasks(graph, machine)
     p = problem(task.func, machine)
     program = next(made for made in map(p.program, p.some()[::5]) if added_to(made) and made.streams[0].grid[0] == ("k_c", Int(8)))

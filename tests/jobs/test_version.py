@@ -7,7 +7,8 @@ import aoec
 from aoec.jobs.version import MAKING
 
 ROOT = Path(aoec.__file__).parent
-RESULTS = ("aoec.artifact", "aoec.bank", "aoec.cann", "aoec.cli", "aoec.options", "aoec.report")  # which ask for what is made, show, store or run it
+RESULTS = ("aoec.artifact", "aoec.bank", "aoec.cann", "aoec.cli", "aoec.options", "aoec.report")
+# which ask for what is made, show, store or run it
 
 
 def test_no_room_that_makes_what_is_kept_is_left_out() -> None:

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from hypothesis import strategies as st
 
-from aoec.ir.func.meaning import Argument, Dim, Meaning, Statement, guarded
+from aoec.ir.func.meaning import Argument, Dim, Meaning, Statement, guard_read
 from aoec.ir.func.tir import ASSIGN, LAYOUTS, LOOP_KINDS, SCOPES, Block, Buffer, Constraint, Func, Loop
 from aoec.ir.graph.check_graph import GRAPH_LAYOUTS
 from aoec.ir.graph.graph import OPAQUE, Body, Graph, Group, OpNode
@@ -85,7 +85,7 @@ def element_exprs(buffers: dict[str, int], variables: tuple[str, ...], depth: in
     if buffers:
         leaves += [reads(buffers, variables)] * 2
         if guards:
-            leaves.append(st.builds(guarded, reads(buffers, variables), st.one_of(floats(), ints())))  # type: ignore[arg-type]
+            leaves.append(st.builds(guard_read, reads(buffers, variables), st.one_of(floats(), ints())))  # type: ignore[arg-type]
     if depth == 0:
         return st.one_of(leaves)
     e = element_exprs(buffers, variables, depth - 1, guards)

@@ -80,7 +80,7 @@ def test_a_bounded_log_holds_the_first_events(case, data):
 def test_code_that_a_search_walks_has_no_probes():
     from tests.oracle.pipelines import cube_program
     encoded = encode(cube_program("toy", 32, 32, 32), load("toy"))
-    assert not (encoded.code[:, 0] == kernel.PROBE).any() and (encoded.probed()[0][:, 0] == kernel.PROBE).sum() > 10
+    assert not (encoded.code[:, 0] == kernel.PROBE).any() and (encoded.add_probes()[0][:, 0] == kernel.PROBE).sum() > 10
     assert time_rows(encoded, {n: np.array([32]) if n[0] != "d" else np.array([2]) for n in encoded.holes}).status[0] == 0
 
 

@@ -11,14 +11,14 @@ from aoec.jobs.choose.plan import tasks
 from aoec.jobs.stages.stages import lower_operator
 from aoec.jobs.tune.tuning import problem
 from aoec.lowering.arrange.fuse import fuse
-from aoec.lowering.arrange.wide_sums import widened
+from aoec.lowering.arrange.wide_sums import widen_sums
 from aoec.search.space.draws import some
 from aoec.simulate.timing import machines as several
 from aoec.simulate.timing.machines import times_on
 from aoec.simulate.timing.state import CLEARED, COLD, PREVIOUS_LAUNCH
 from aoec.simulate.timing.time import time_rows
 from aoec.target.machine import load
-from aoec.target.vary import varied
+from aoec.target.vary import vary_machine
 from tests.frontend.models import model, node
 
 TARGETS = ("Ascend910B3", "Ascend310P3", "Ascend910A", "Ascend310B1")
@@ -54,7 +54,7 @@ def drawn(p, sketch, count):
 def test_candidates(target, operator, a, b, c, state, seeds):
     machine = load(target)
     p = problem(lower_operator(operator.format(a=a, b=b, c=c)), machine)
-    machines = [machine, *[varied(machine, seed) for seed in sorted(seeds)]]
+    machines = [machine, *[vary_machine(machine, seed) for seed in sorted(seeds)]]
     for sketch in range(min(3, len(p.sketches))):
         assert_same(p.sketches[sketch].encoded, machines, drawn(p, sketch, 4), state)
 
@@ -64,7 +64,7 @@ def test_however_many_rows_are_done_at_once(monkeypatch, most):
     monkeypatch.setattr(several, "AT_ONCE", most)
     machine = load("Ascend910B3")
     p = problem(lower_operator("matmul(m=300, k=200, n=100, fp16)"), machine)
-    machines = [varied(machine, seed) for seed in range(4)]
+    machines = [vary_machine(machine, seed) for seed in range(4)]
     found = assert_same(p.sketches[0].encoded, machines, drawn(p, 0, 3), COLD)
     assert len({tuple(times.total_ticks) for times in found}) == 4  # they are told apart
 
@@ -73,14 +73,14 @@ def test_what_adds_to_its_outputs_has_their_zeros_first():
     """A long sum that several cores make parts of."""
     machine = load("Ascend910B3")
     graph, weights, _ = load_onnx(model([node("MatMul", "x w", "y")], {"x": (16, 2048), "w": (2048, 512)}, ["y"]))
-    graph, weights = fuse(widened(graph, [n.name for n in graph.nodes]), weights, machine)
+    graph, weights = fuse(widen_sums(graph, [n.name for n in graph.nodes]), weights, machine)
     p = problem(tasks(graph, machine)[0].func, machine)
     adds = next(i for i, s in enumerate(p.sketches) if s.encoded.adds)
-    assert_same(p.sketches[adds].encoded, [varied(machine, seed) for seed in range(3)], drawn(p, adds, 4), COLD)
+    assert_same(p.sketches[adds].encoded, [vary_machine(machine, seed) for seed in range(3)], drawn(p, adds, 4), COLD)
 
 
 def test_rows_of_which_none_is_legal():
     machine = load("Ascend310P3")
     p = problem(lower_operator("softmax(m=40, n=9000)"), machine)
     rows = {name: values[-1:] for name, values in drawn(p, 0, 1).items()}
-    assert (assert_same(p.sketches[0].encoded, [varied(machine, 1), machine], rows, COLD)[0].status > 0).all()
+    assert (assert_same(p.sketches[0].encoded, [vary_machine(machine, 1), machine], rows, COLD)[0].status > 0).all()

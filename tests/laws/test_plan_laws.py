@@ -26,7 +26,7 @@ from aoec.simulate.timing import time
 from aoec.simulate.timing.floors import alone_rows, floor_rows
 from aoec.simulate.timing.state import CLEARED, COLD, PREVIOUS_LAUNCH
 from aoec.simulate.timing.time import time_rows
-from aoec.simulate.timing.totals import CLOSED, opened
+from aoec.simulate.timing.totals import CLOSED, open_accesses
 from aoec.target.machine import load
 from tests.laws.test_skip_laws import cases, columns
 from tests.oracle.pipelines import twisted, twists
@@ -45,7 +45,7 @@ def found(encoded, rows, state):
 def assert_same_both_ways(encoded, rows, state=COLD):
     """The statuses of the rows; what plans give must be what it is without."""
     least = {name: int(values.min()) for name, values in rows.items()}
-    modes = {(False, CLOSED, False), (True, CLOSED, False), (True, CLOSED, True), (True, opened(encoded, least), True)}
+    modes = {(False, CLOSED, False), (True, CLOSED, False), (True, CLOSED, True), (True, open_accesses(encoded, least), True)}
     without = replace(encoded, fillers={(state, *mode): False for mode in modes})
     planned = replace(encoded, fillers={(state, *mode): Filler(Planner(encoded, state, *mode)) for mode in modes})
     for a, b in zip(found(planned, rows, state), found(without, rows, state), strict=True):
@@ -192,7 +192,7 @@ ONE = (np.ceil, np.floor, np.rint, np.absolute)
 
 def replayed(tape: Tape, inputs: list[Traced], wanted: Traced, given: np.ndarray) -> np.ndarray:
     """What a kernel makes of columns [lane, input] for the registers wanted."""
-    packed = tape.packed(np.unique(wanted.regs))
+    packed = tape.pack(np.unique(wanted.regs))
     ints = np.zeros((packed.registers, kernel.LANES), np.int64)
     for at, value in zip(packed.constant_at, packed.constant):
         ints[at] = value

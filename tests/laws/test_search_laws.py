@@ -94,7 +94,7 @@ def test_a_pool_is_proposed_whole_and_nothing_else(name, space, seed, terrain, d
             stream += batch
         streams.append(stream)
         assert len(set(stream)) == len(stream) >= min(100, len(legal)) and legal.issuperset(stream)
-        assert strategy.finished == (len(stream) == len(legal)) or pool is pools[2]
+        assert strategy.is_finished == (len(stream) == len(legal)) or pool is pools[2]
     assert all(a == b for a, b in zip(*streams[:2]))
 
 
@@ -114,5 +114,5 @@ def test_a_search_keeps_its_budget_its_default_and_the_best_it_saw(name, space, 
     legal = [c for c in told.values() if c is not None]
     assert next(iter(told)) == first and result.trials == len(legal) <= budget and result.cost == min(legal)
     assert told[result.best] == result.cost and (told[first] != result.cost or result.best == first)
-    assert result.closed == (len(told) == space.size)
+    assert result.is_proved == (len(told) == space.size)
     assert [c for _, c in result.history] == sorted({c for _, c in result.history}, reverse=True)

@@ -17,7 +17,7 @@ from aoec.ir.schedule import Trace
 from aoec.ir.text.keys import key
 from aoec.ir.text.parse import parse_func, parse_program
 from aoec.ir.text.show import show
-from aoec.ir.text.simplify import finished, simplified, without_single
+from aoec.ir.text.simplify import is_finished, simplify, without_single
 from aoec.jobs.tune.tuning import problem
 from aoec.lowering.emit.emit import emit
 from aoec.simulate.timing.state import PREVIOUS_LAUNCH
@@ -75,9 +75,9 @@ def held(body: tuple[Item, ...], at: Mapping[str, int]) -> Iterator[object]:
 def test_any_program_says_the_same_in_fewer_characters(drawn: Program, data: st.DataObject) -> None:
     raw = filled(data, drawn)
     assert isinstance(raw, Program)
-    for shown in (simplified(raw), without_single(raw)):
+    for shown in (simplify(raw), without_single(raw)):
         again = parse_program(show(shown), "p")
-        assert again == shown and simplified(shown) == shown and len(show(shown)) <= len(show(raw))
+        assert again == shown and simplify(shown) == shown and len(show(shown)) <= len(show(raw))
         # a field of 0 is none: ranges may find that it always is
         assert [x for x in said(shown) if not zero(x)] == [x for x in said(raw) if not zero(x)]
     assert without_single(without_single(raw)) == without_single(raw)
@@ -91,9 +91,9 @@ def zero(x: object) -> bool:
 @given(funcs(), st.data())
 def test_any_func_that_is_shown_parses_and_is_shown_so_again(drawn, data: st.DataObject) -> None:
     raw = filled(data, drawn)
-    shown = simplified(raw)
-    assert parse_func(show(shown), "f") == shown == simplified(shown) and len(show(shown)) <= len(show(raw))
-    assert finished(raw) or key(parse_func(show(shown), "f")) == key(raw)
+    shown = simplify(raw)
+    assert parse_func(show(shown), "f") == shown == simplify(shown) and len(show(shown)) <= len(show(raw))
+    assert is_finished(raw) or key(parse_func(show(shown), "f")) == key(raw)
 
 
 # ---------------------------------------------------------------- what lowering and sketches make, on three chips
@@ -109,14 +109,14 @@ EACH = [pytest.param(m, chip, marks=[pytest.mark.slow] * (m not in SHOWN or SHOW
 def test_what_is_shown_is_emitted_and_run_in_the_same_time(model: str, chip: str) -> None:
     for case in cases(model, chip):
         p = problem(case.func, load(chip))
-        assert simplified(case.func) == case.func and key(parse_func(show(simplified(case.func)), "f")) == key(case.func)
+        assert simplify(case.func) == case.func and key(parse_func(show(simplify(case.func)), "f")) == key(case.func)
         for number, c in enumerate(legal(p, s, 1, 11)[0] for s in range(0, len(p.sketches), 2)):
             func = normalise(primitives.apply(case.func, p.trace(c)))
             raw = normalise(emit(func, p.machine))
-            again = parse_func(show(simplified(func)), "f")
-            program = parse_program(show(simplified(raw)), "p")
+            again = parse_func(show(simplify(func)), "f")
+            program = parse_program(show(simplify(raw)), "p")
             emitted = normalise(emit(again, p.machine))
-            assert again == simplified(again) and program == simplified(program)
+            assert again == simplify(again) and program == simplify(program)
             assert len(show(again)) <= len(show(func)) and len(show(program)) <= len(show(raw))
             check(program, p.machine), check(emitted, p.machine)
             for state in ((), PREVIOUS_LAUNCH):
@@ -136,7 +136,7 @@ def test_a_schedule_goes_on_from_what_is_shown() -> None:
     shorter = 0
     for cut in range(len(trace.steps) + 1):
         func = normalise(primitives.apply(p.func, Trace(trace.steps[:cut])))
-        text = show(simplified(func))
+        text = show(simplify(func))
         shorter += len(text) < len(show(func))
         after = primitives.apply(parse_func(text, "f"), Trace(trace.steps[cut:]))
         assert measure(normalise(emit(after, p.machine)), p.machine).ticks == whole, cut

@@ -10,7 +10,7 @@ from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import Graph, OpNode
 from aoec.ir.text.show import show
 from aoec.jobs.tune.tuning import problem, start
-from aoec.lowering.arrange.fuse import fuse, halved
+from aoec.lowering.arrange.fuse import fuse, halve_groups
 from aoec.lowering.arrange.pieces import Piece, Walk, laid_out, pieces_of
 from aoec.ops.run import evaluate
 from aoec.target.machine import load as load_machine
@@ -159,7 +159,7 @@ def test_more_pieces_than_flags_are_moved_axis_by_axis() -> None:
 
 def test_a_group_that_has_no_schedule_comes_apart_operator_by_operator() -> None:
     fused, *_ = fused_shape(roll())
-    apart = halved(fused, {g.name for g in fused.groups})
+    apart = halve_groups(fused, {g.name for g in fused.groups})
     assert all(len(g.nodes) == 1 for g in apart.groups) and {n for g in apart.groups for n in g.nodes} == {n.name for n in fused.nodes}
 
 
@@ -217,8 +217,8 @@ def put_together(pieces: list[Piece], arrays: dict[str, np.ndarray], shape: tupl
 
 
 def test_a_walk_is_cut_to_nothing_where_a_slice_takes_none_of_it() -> None:
-    assert Walk(4, 3, 10).cut(0, 4, 1, 0) is None
-    assert Walk(4, 3, 10).cut(6, 4, -1, 5) == Walk(5, 3, 12, -1)
+    assert Walk(4, 3, 10).slice(0, 4, 1, 0) is None
+    assert Walk(4, 3, 10).slice(6, 4, -1, 5) == Walk(5, 3, 12, -1)
 
 
 def test_finding_takes_time_that_grows_as_the_graph_does() -> None:

@@ -17,7 +17,7 @@ from aoec.ir.text.show import show
 from aoec.jobs.choose.plan import size_bytes, tasks
 from aoec.jobs.choose.slices import describe_slices
 from aoec.lowering.arrange.fuse import fuse
-from aoec.lowering.arrange.slices import Region, sliced
+from aoec.lowering.arrange.slices import Region, slice_graph
 from aoec.lowering.arrange.views import places
 from aoec.ops.check import check
 from aoec.ops.run import evaluate
@@ -73,7 +73,7 @@ def test_a_graph_in_slices_means_what_it_meant(text: str, data: st.DataObject) -
     ends = sorted(data.draw(st.lists(st.integers(0, len(graph.groups) - 1), min_size=2, max_size=2)))
     count = data.draw(st.sampled_from([2, 3, 4, 8, 16]))
     try:
-        cut = sliced(graph, [Region(graph.groups[ends[0]].name, graph.groups[ends[1]].name, count)])
+        cut = slice_graph(graph, [Region(graph.groups[ends[0]].name, graph.groups[ends[1]].name, count)])
     except UnsupportedError as e:
         assert re.match("slices: (node|the part of|\\w+ of shape)", str(e))
         return
@@ -90,7 +90,7 @@ def test_all_of_a_model_runs_in_slices_of_its_batch(text: str, count: int) -> No
     """And the second region is found by its names when the first has been cut."""
     graph, weights = net(text)
     last = [g for g in graph.groups if g.kind == "cube"][-1]
-    cut = sliced(graph, [Region(graph.groups[0].name, last.name, count)])
+    cut = slice_graph(graph, [Region(graph.groups[0].name, last.name, count)])
     names = [g.name for g in cut.groups]
     assert {f"{graph.groups[0].name}_{i}of{count}" for i in range(1, count + 1)} <= set(names)
     assert names.index(f"{last.name}_1of{count}") < names.index(f"{graph.groups[0].name}_2of{count}")  # slice after slice
@@ -103,13 +103,13 @@ def test_a_region_with_views_in_it_is_said_as_one() -> None:
     graph, _ = net(ROWS)
     last = [g for g in graph.groups if g.kind == "cube"][-1]
     assert any(g.kind == "view" for g in graph.groups[:graph.groups.index(last)])
-    (said,) = describe_slices(sliced(graph, [Region(graph.groups[0].name, last.name, 2)]))
+    (said,) = describe_slices(slice_graph(graph, [Region(graph.groups[0].name, last.name, 2)]))
     assert said.endswith(f": {graph.groups[0].name}..{last.name} in 2") and describe_slices(graph) == ()
 
 
 def test_uneven_parts_keep_images_whole_and_differ_by_one() -> None:
     graph, _ = net(IMAGES)
-    cut = sliced(graph, [Region(graph.groups[0].name, graph.groups[-1].name, 4)])
+    cut = slice_graph(graph, [Region(graph.groups[0].name, graph.groups[-1].name, 4)])
     shapes = [t.shape for i in range(1, 5) for t in cut.tensors if re.fullmatch(rf"y_{i}of4", t.name)]
     assert [s[0] for s in shapes] == [2, 2, 1, 1] and {s[1:] for s in shapes} == {(16, 16, 16)}
     (joined,) = [n for n in cut.nodes if n.op == "concat" and n.outputs == ("y",)]
@@ -127,7 +127,7 @@ def test_rows_of_a_matrix_in_nz_are_cut_inside_a_region_alone() -> None:
         Group(f"g{i}", kind, (n.name,)) for i, (n, kind) in enumerate(zip(nodes, ("cube", "vector", "cube")))))
     check(graph)
     for count in (2, 3, 4):
-        cut = sliced(graph, [Region("g0", "g2", count)])
+        cut = slice_graph(graph, [Region("g0", "g2", count)])
         check(cut)
         weights = {"w": pack_zn(np.eye(64, dtype=np.float16), 16)}
         fed = {"x": np.random.default_rng(1).integers(-3, 4, (96, 64)).astype(np.float32)}
@@ -135,14 +135,14 @@ def test_rows_of_a_matrix_in_nz_are_cut_inside_a_region_alone() -> None:
         assert [t.group.kind for t in tasks(cut, COUPLED)] == ["cube", "vector", "cube"] * count
     for first, last in (("g0", "g1"), ("g1", "g2")):
         with pytest.raises(UnsupportedError, match="does not lie in one run"):
-            sliced(graph, [Region(first, last, 2)])
+            slice_graph(graph, [Region(first, last, 2)])
 
 
 def test_attention_is_cut_by_heads_and_joined_again() -> None:
     """Parts of the two leading axes: each of four texts has four heads."""
     graph, weights = net(ROWS)
     name = next(g.name for g in graph.groups if any(n.op == "attention" and n.name in g.nodes for n in graph.nodes))
-    cut = sliced(graph, [Region(name, name, 16)])
+    cut = slice_graph(graph, [Region(name, name, 16)])
     part = next(t for t in cut.tensors if t.name.endswith("_16of16") and len(t.shape) == 4)
     assert part.shape[:2] == (1, 1)
     assert [n.attribute("axis") for n in cut.nodes if n.op == "concat"] == [1] * 4 + [0]
@@ -155,7 +155,7 @@ def test_attention_is_cut_by_heads_and_joined_again() -> None:
 def test_parts_lie_in_their_whole() -> None:
     graph, _ = net(IMAGES)
     convolutions = [g.name for g in graph.groups if g.kind == "cube"]
-    cut = sliced(graph, [Region(convolutions[0], convolutions[0], 3)])
+    cut = slice_graph(graph, [Region(convolutions[0], convolutions[0], 3)])
     tensors, lies = {t.name: t for t in cut.tensors}, places(cut)
     (joined,) = [n for n in cut.nodes if n.op == "concat"]
     (whole,) = joined.outputs
@@ -172,7 +172,7 @@ def test_what_lies_between_the_groups_of_a_slice_is_in_l2_and_what_comes_out_of_
     graph = Graph("chain", ("x",), ("b",), tensors, nodes, (Group("g0", "vector", ("f",)), Group("g1", "vector", ("g",))))
     whole = tasks(graph, COUPLED)
     assert [s for _, s in whole[1].state] == [COUPLED.l2_usable_bytes]
-    parts = tasks(sliced(graph, [Region("g0", "g1", 6)]), COUPLED)
+    parts = tasks(slice_graph(graph, [Region("g0", "g1", 6)]), COUPLED)
     bytes_each = size_bytes(tensors[0]) // 6
     assert len(parts) == 12 and len({t.func_key for t in parts}) == 2
     for first, second in zip(parts[::2], parts[1::2]):
@@ -199,16 +199,16 @@ def test_a_view_that_moves_elements_is_refused() -> None:
     (Region("g0", "g0", 5), "no 5 equal parts"), (Region("g0", "g0", 1024), "does not begin at a multiple of|has no")])
 def test_what_is_no_region_is_refused(region: Region, said: str) -> None:
     with pytest.raises(UnsupportedError, match=said):
-        sliced(net(ROWS)[0], [region])
+        slice_graph(net(ROWS)[0], [region])
 
 
 def test_rows_that_see_all_others_are_not_cut_by_rows() -> None:
     """Scores of a text need all of its keys: a slice of half a text reads more than it has made."""
     graph, _ = net(ROWS)
     with pytest.raises(UnsupportedError, match=r"reads more of|takes more than slices"):
-        sliced(graph, [Region(graph.groups[0].name, graph.groups[-1].name, 8)])
+        slice_graph(graph, [Region(graph.groups[0].name, graph.groups[-1].name, 8)])
     with pytest.raises(UnsupportedError, match="reads more of"):
-        sliced(*rows_and_their_turn())
+        slice_graph(*rows_and_their_turn())
 
 
 def rows_and_their_turn() -> tuple[Graph, list[Region]]:

@@ -16,7 +16,7 @@ from aoec.jobs.choose.plan import place_groups, tasks
 from aoec.jobs.tune.tuning import problem, start
 from aoec.jobs.verify.verify import verify_group
 from aoec.lowering.arrange.fuse import fuse
-from aoec.lowering.lower.movement.turned_moves import join_axes
+from aoec.lowering.lower.movement.turn_moves import join_axes
 from aoec.ops.run import evaluate
 from aoec.target.legality.check import check
 from aoec.target.machine import load

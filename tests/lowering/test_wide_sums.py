@@ -12,7 +12,7 @@ from aoec.ir.text.parse import parse_func
 from aoec.jobs.choose.wide_sums import wide
 from aoec.jobs.tune.tuning import problem
 from aoec.lowering.arrange.fuse import fuse
-from aoec.lowering.arrange.wide_sums import widened
+from aoec.lowering.arrange.wide_sums import widen_sums
 from aoec.lowering.lower.lower import lower
 from aoec.ops.run import evaluate
 from aoec.primitives.add_parts import AddParts
@@ -45,7 +45,7 @@ def opposed(m: int, k: int, n: int) -> dict[str, np.ndarray]:
 def test_parts_may_overflow_fp16_where_the_sum_does_not(bias: str) -> None:
     shape = (16, 2048, 16)
     data = opposed(*shape)
-    graph, _ = fuse(widened(product(*shape, bias), ("mm",)), {}, MACHINE)
+    graph, _ = fuse(widen_sums(product(*shape, bias), ("mm",)), {}, MACHINE)
     values = evaluate(graph, data, {}, every=True)
     wanted = data["x"].astype(np.float64) @ data["w"] + (data["b"] if bias else 0)
     assert np.abs(data["x"][:, :1024].sum(1)).min() > 65504 > np.abs(wanted).max() and np.array_equal(values["y"], wanted)
@@ -71,7 +71,7 @@ def test_a_widened_sum_means_what_it_did(dtype: str) -> None:
     graph = product(9, 40, 21, dtype, dtype)
     random = np.random.default_rng(6)
     data = {t.name: random.standard_normal(t.shape).astype(np.float32) for t in graph.tensors if t.name in graph.inputs}
-    wider = widened(graph, ("mm",))
+    wider = widen_sums(graph, ("mm",))
     assert np.array_equal(*(evaluate(g, data, {})["y"].astype(np.float32) for g in (graph, wider)))
     assert [n.op for n in wider.nodes] == ["matmul", "add"] and wider.tensors[-1].dtype == "fp32"
 
@@ -90,7 +90,7 @@ def test_a_sum_over_rows_is_shared_where_it_stays_in_fp32() -> None:
     def shares(g: Graph) -> bool:
         p = problem(lower(fuse(g, {}, MACHINE)[0], "g0"), MACHINE)
         return any(s.primitive == "add_parts" for sketch in p.sketches for s in sketch.trace.steps)
-    assert shares(widened(graph, ("total",))) and not shares(graph)
+    assert shares(widen_sums(graph, ("total",))) and not shares(graph)
     assert [n.op for n in wide(graph, MACHINE).nodes] == ["reduce_sum", "cast"]
 
 

@@ -16,7 +16,7 @@ from aoec.jobs.stages.stages import lower_operator
 from aoec.jobs.tune.tuning import problem
 from aoec.search.space import count, eliminate
 from aoec.search.space.count import Cut, cuts, exact, lefts
-from aoec.search.space.draws import QUICK, drawn, draws, few, holding, list_ranks
+from aoec.search.space.draws import QUICK, draw_rows, draws, few, holding, list_ranks
 from aoec.search.space.eliminate import TooLarge, Truths
 from aoec.search.space.grid import Grid
 from aoec.target.machine import load
@@ -89,7 +89,7 @@ def test_halves_of_a_grid_have_their_own_parts_of_tables(monkeypatch: pytest.Mon
 def test_what_is_drawn_keeps_all_conditions(grid: Grid, data: st.DataObject) -> None:
     conditions = data.draw(conditions_of(grid))
     left = set(enumerated(grid, conditions)[-1]) if conditions else set(product(*grid.choices))
-    rows = drawn(grid, conditions, 50)
+    rows = draw_rows(grid, conditions, 50)
     assert tuple(rows) == grid.names and {len(c) for c in rows.values()} <= {50 if left else 0}
     assert set(zip(*[c.tolist() for c in rows.values()])) <= left
 
@@ -139,11 +139,11 @@ def test_hundreds_of_billions_are_counted_as_a_sample_finds_them() -> None:
     grid, program = p.space.grids[1], p.sketches[1].program
     assert grid.size > 10 ** 10
     exactly = cuts(grid, program.constraints)
-    about = count.estimated(grid, [c.condition for c in program.constraints])
+    about = count.estimate_prefixes(grid, [c.condition for c in program.constraints])
     assert all(x.error == 0 for x in exactly)
     for x, (left, error) in zip(exactly, about):
         assert abs(x.left - left) <= 5 * error
-    rows = drawn(grid, [c.condition for c in program.constraints], 200)
+    rows = draw_rows(grid, [c.condition for c in program.constraints], 200)
     assert all(p.legal([(1, v) for v in zip(*[c.tolist() for c in rows.values()])]))
 
 

@@ -12,7 +12,7 @@ from aoec.ir.text.parse import parse_func, parse_trace
 from aoec.ir.text.show import show
 from aoec.search.sketches.sketches import sketches
 from aoec.search.space.grid import Grid
-from aoec.search.space.placed import placed, solved
+from aoec.search.space.nearest import nearest_candidates, nearest_choices
 from aoec.target.machine import load
 
 MATMUL = "func f(A: fp16[{m}, 512], B: fp16[512, 256] ZN) -> (Y: fp16[{m}, 256]) {{\n  local C: fp32[{m}, 256]\n  for m in {m} {{\n" \
@@ -36,24 +36,25 @@ def test_a_candidate_is_found_again(data: st.DataObject) -> None:
     grid = SPACE[1][number]
     values = tuple(data.draw(st.sampled_from(choices)) for choices in grid.choices)
     trace = parse_trace(show(fill(SPACE[0][number], dict(zip(grid.names, values)))))
-    found = dict(placed(*SPACE, trace))
+    found = dict(nearest_candidates(*SPACE, trace))
     refilled = {n: fill(SPACE[0][n], dict(zip(SPACE[1][n].names, v))) for n, v in found.items()}
     assert refilled[number] == trace
-    elsewhere = dict(placed(*OTHER, trace))  # of a near shape: a candidate of the same sketch, whose choices hold what they can
+    elsewhere = dict(nearest_candidates(*OTHER, trace))  # of a near shape: a candidate of the same sketch, whose choices hold what they can
     near = OTHER[1][number]
     assert all(v in c for v, c in zip(elsewhere[number], near.choices))
     assert all(v == w for n, v, w in zip(near.names, elsewhere[number], values) if n in ("tk", "da", "db", "pl"))
 
 
 def test_another_structure_is_found_nowhere() -> None:
-    assert placed(*SPACE, parse_trace("sched {\n  split(loop=m, factor=16, outer=a, inner=b)\n}")) == []
+    assert nearest_candidates(*SPACE, parse_trace("sched {\n  split(loop=m, factor=16, outer=a, inner=b)\n}")) == []
 
 
 def test_the_nearest_choice_is_by_ratio() -> None:
-    assert solved([(Hole("t"), 40)], {"t": (16, 32, 64)}) == {"t": 32} and solved([(Hole("t"), 50)], {"t": (16, 32, 64)}) == {"t": 64}
-    assert solved([(Int(2), 3)], {"t": (16,)}) == {}
+    choices: dict[str, tuple[int, ...]] = {"t": (16, 32, 64)}
+    assert nearest_choices([(Hole("t"), 40)], choices) == {"t": 32} and nearest_choices([(Hole("t"), 50)], choices) == {"t": 64}
+    assert nearest_choices([(Int(2), 3)], {"t": (16,)}) == {}
 
 
 @pytest.mark.parametrize("text", ["sched {\n}", "sched {\n  bind(loop=x)\n}"])
 def test_what_is_no_schedule_of_it_is_passed_over(text: str) -> None:
-    assert placed(*SPACE, parse_trace(text)) == []
+    assert nearest_candidates(*SPACE, parse_trace(text)) == []

@@ -12,7 +12,7 @@ from aoec.search.space.grid import Candidate, Grid, Space
 from aoec.search.space.pool import Listed
 from aoec.search.strategies.strategies import make
 from aoec.target.machine import load
-from aoec.target.vary import varied
+from aoec.target.vary import vary_machine
 
 BUDGET = 64
 
@@ -34,7 +34,7 @@ def measures_until(p: Problem, device: Problem, ranks: list[int], seed: int, pri
 
 def test_a_prior_saves_measures_on_a_device_that_differs_from_its_model() -> None:
     func, machine = lower_operator("softmax(m=1024, n=768)"), load("Ascend910B3")
-    p, device = problem(func, machine), problem(func, varied(machine, 5))
+    p, device = problem(func, machine), problem(func, vary_machine(machine, 5))
     some = range(0, p.space.size, 3)
     ranks = [r for r, legal in zip(some, p.legal([p.space.at(r) for r in some])) if legal]
     with_prior, without = ([measures_until(p, device, ranks, seed, prior) for seed in range(3)] for prior in (True, False))

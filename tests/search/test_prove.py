@@ -44,8 +44,8 @@ def test_known_work_leaves_out_what_the_floors_of_all_leave_out(text: str) -> No
         levels, columns = Levels(sketch, p.space.grids[sketch], p, Learned()), legal_rows(p, sketch, random, 100)
         if not (count := len(next(iter(columns.values())))):
             continue
-        rows = levels.filled({n: v for n, v in columns.items() if n in levels.outer_names}, count, levels.inner)
-        known = p.worked(sketch, rows, levels.switches, True)
+        rows = levels.fill_open({n: v for n, v in columns.items() if n in levels.outer_names}, count, levels.inner)
+        known = p.work_floors(sketch, rows, levels.switches, True)
         least, nothing = levels.least(levels.inner), np.zeros((count, 1), np.int64)
         whole = np.maximum(known, p.parts(sketch, rows, least, False, NEVER, nothing))
         floors = np.where(whole[0] > 0, whole[0] + whole[1], 0).max(axis=1)
@@ -73,12 +73,12 @@ def test_no_candidate_is_faster_than_a_floor_of_its_assignment_at_any_level(text
         for open_from in range(len(levels.inner) + 1):
             rest = levels.inner[open_from:]
             assigned = {n: v for n, v in columns.items() if n not in {*late, *rest}}
-            part = levels.glanced(replace(part, columns=assigned), rest, proof)  # beside what is known with one hole more open
+            part = levels.prune_by_work(replace(part, columns=assigned), rest, proof)  # beside what is known with one hole more open
             assert len(part.floors) == len(ticks)
             assert (part.floors <= ticks).all(), (sketch, rest, (part.floors - ticks).max())
-            part = levels.bounded(part, rest, proof)
+            part = levels.prune_by_bounds(part, rest, proof)
             assert (part.floors <= ticks).all(), (sketch, rest, (part.floors - ticks).max())
-        assert (p.alone(sketch, columns, NEVER) <= ticks).all(), sketch
+        assert (p.core_floors(sketch, columns, NEVER) <= ticks).all(), sketch
         whole = Part(sketch, {n: v for n, v in columns.items() if n not in late}, np.zeros(len(ticks), np.int64))
         for some, eased in [both for both in levels.by_cost(whole) if both[1]]:
             ways, each = levels.ways(some, eased), levels.ways(some, levels.eased)
@@ -99,7 +99,7 @@ def test_what_is_handed_over_at_once_takes_no_longer_than_in_granules_or_whole()
         either = [{**columns, "uf": np.full(len(columns["uf"]), uf)} for uf in (0, 1)]
         whole, granules = (alone_rows(p.sketches[sketch].encoded, rows, p.state).ticks for rows in either)
         assert (granules > whole).any() and (granules < whole).any()  # so neither stands for both
-        assert (p.alone(sketch, either[1], NEVER) <= np.minimum(whole, granules) + launch(p, sketch, columns)).all()
+        assert (p.core_floors(sketch, either[1], NEVER) <= np.minimum(whole, granules) + launch(p, sketch, columns)).all()
 
 
 def launch(p: Problem, sketch: int, columns: dict[str, np.ndarray]) -> np.ndarray:
@@ -205,7 +205,7 @@ def test_slots_are_looked_at_together_where_instructions_take_as_long_with_each_
     levels, columns = Levels(0, p.space.grids[0], p, Learned()), legal_rows(p, 0, np.random.default_rng(0), 200)
     placed = [n for n in levels.shifting if n not in levels.eased]
     part = Part(0, {n: v for n, v in columns.items() if n not in levels.slots}, np.zeros(len(columns["do"]), np.int64))
-    rows = [{**levels.filled(part.columns, len(part.floors), ()), "do": np.full(len(part.floors), do)} for do in levels.choices["do"]]
-    same = (np.ptp([p.worked(0, each, (), False)[0] for each in rows], axis=0) == 0).all(axis=1)
+    rows = [{**levels.fill_open(part.columns, len(part.floors), ()), "do": np.full(len(part.floors), do)} for do in levels.choices["do"]]
+    same = (np.ptp([p.work_floors(0, each, (), False)[0] for each in rows], axis=0) == 0).all(axis=1)
     assert placed == ["do"] and not same.all()
     assert (levels.alike(part, placed) == same).all() and same.any()

@@ -60,7 +60,7 @@ def test_every_strategy_exhausts_the_space_and_finds_the_same_best(name):
     best = min((c, r) for r in range(space.size) if (c := costs[space.at(r)]) is not None)
     result = run(make(name, space, 3), lambda cs: [costs[c] for c in cs])
     assert (result.cost, result.best) == (best[0], space.at(best[1]))
-    assert result.trials + result.illegal == space.size and result.stopped == "space" and result.closed
+    assert result.trials + result.illegal == space.size and result.stopped == "space" and result.is_proved
 
 
 @pytest.mark.parametrize(("name", "within"), [("random", 1.4), ("genetic", 1.08), ("bayes", 1.03), ("annealing", 1.25)])
@@ -116,7 +116,7 @@ def test_a_pool_without_a_legal_candidate_is_refused():
 def test_budget_in_trials_counts_legal_candidates_exactly(name):
     counted = []
     result = run(make(name, TILES, 0), lambda cs: (counted.extend(cs), tile_costs(cs))[1], budget_trials=77)
-    assert result.trials == 77 and result.stopped == "budget" and not result.closed
+    assert result.trials == 77 and result.stopped == "budget" and not result.is_proved
     assert result.illegal == sum(tile_cost(c) is None for c in counted) == len(counted) - 77
 
 
@@ -165,7 +165,7 @@ def test_default_is_candidate_zero_and_wins_ties(name):
 
 def test_search_stops_at_the_bound():
     result = run(make("exhaustive", TILES, 0), tile_costs, floor=OPTIMUM)
-    assert result.cost == OPTIMUM and result.stopped == "bound" and result.closed and result.trials < len(LEGAL)
+    assert result.cost == OPTIMUM and result.stopped == "bound" and result.is_proved and result.trials < len(LEGAL)
 
 
 @pytest.mark.parametrize("name", STRATEGIES)

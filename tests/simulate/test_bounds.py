@@ -242,7 +242,7 @@ def test_signals_go_on_to_whoever_waited_for_them():
     os.set_blocking(writer, False)
     before = signal.set_wakeup_fd(writer)
     try:
-        with interrupt.note_interrupts(), stop.heeded() as flag:
+        with interrupt.note_interrupts(), stop.catch_interrupts() as flag:
             os.kill(os.getpid(), signal.SIGINT)
             assert os.read(reader, 1) == bytes([signal.SIGINT])
             assert flag[0] == 1

@@ -23,7 +23,7 @@ from aoec.simulate.timing.time import measure
 from aoec.simulate.values.values import execute
 from aoec.target.machine import load
 
-COMPILED = (kernel.find_rows.compiled, kernel.walk, columns.fill, columns.whole, registers.distinct, registers.settle, tile.run_groups)
+COMPILED = (kernel.find_rows.compiled, kernel.walk, columns.fill, columns.fill_ints, registers.distinct, registers.settle, tile.run_groups)
 
 
 def test_kernels_are_compiled_for_one_type_of_each_argument() -> None:

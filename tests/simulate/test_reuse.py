@@ -65,7 +65,7 @@ def told(p, machine, state=COLD):
     """(HBM bytes, all bytes) by tensor, as the rule says."""
     walked = checked_walk(p, machine, state)
     hbm, every = {}, {}
-    for site, (h, l2) in zip(walked.encoded.sites, walked.moved, strict=True):
+    for site, (h, l2) in zip(walked.encoded.sites, walked.moved_bytes, strict=True):
         if site.access:
             hbm[site.access.tensor] = hbm.get(site.access.tensor, 0) + h
             every[site.access.tensor] = every.get(site.access.tensor, 0) + h + l2

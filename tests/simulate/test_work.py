@@ -15,11 +15,11 @@ from aoec.jobs.stages.stages import lower_operator
 from aoec.jobs.tune.tuning import Problem, problem
 from aoec.search.proof.slots import INNER
 from aoec.simulate.encode.encode import Encoded, Site
-from aoec.simulate.encode.sizes import numbered
+from aoec.simulate.encode.sizes import unique_values
 from aoec.simulate.encode.tables import first_false
 from aoec.simulate.timing import work
 from aoec.simulate.timing.time import columns_of, found_rows
-from aoec.simulate.timing.totals import opened, summed, total
+from aoec.simulate.timing.totals import open_accesses, sum_over, total
 from aoec.simulate.timing.work import FirstCore, FirstValues, first_core_work
 from aoec.target.isa.instructions import INSTRUCTIONS
 from aoec.target.machine import load
@@ -133,7 +133,7 @@ def test_bytes_that_are_settled_are_the_same_however_open_holes_are_chosen(targe
         choices = dict(zip(grid.names, grid.choices))
         for held in (0, 1):
             still = inner[held:]
-            settled = opened(encoded, dict.fromkeys(still, 1)).settled
+            settled = open_accesses(encoded, dict.fromkeys(still, 1)).settled
             for row, site in product(range(len(next(iter(columns.values())))), encoded.sites):
                 if site.access not in settled or site.access.writes:
                     continue
@@ -153,7 +153,7 @@ def test_bytes_that_are_settled_are_the_same_however_open_holes_are_chosen(targe
 def test_pieces_are_their_extent_where_they_are_whole_units_and_all_of_it(unit: int, trips: Expr, known: bool) -> None:
     t = Hole("t", ())
     piece = ceildiv(minimum(t, 100 - Var("i") * t), 16)
-    assert (normalise(summed(piece, "i", trips, {"t": unit})) == Int(7)) == known
+    assert (normalise(sum_over(piece, "i", trips, {"t": unit})) == Int(7)) == known
 
 
 @settings(max_examples=60, deadline=None)
@@ -161,4 +161,4 @@ def test_pieces_are_their_extent_where_they_are_whole_units_and_all_of_it(unit: 
 def test_values_are_numbered_as_sorting_numbers_them(values: list[int], apart: int) -> None:
     given_values = np.array(values, np.int64) * apart
     _, first, which = np.unique(given_values, return_index=True, return_inverse=True)
-    assert [x.tolist() for x in numbered(given_values)] == [first.tolist(), which.reshape(-1).tolist()]
+    assert [x.tolist() for x in unique_values(given_values)] == [first.tolist(), which.reshape(-1).tolist()]

@@ -6,7 +6,7 @@ import tomllib
 import pytest
 
 from aoec.base.errors import TargetError
-from aoec.target.inherit import LIMIT_BYTES, read_merged, shipped, show_machine_file
+from aoec.target.inherit import LIMIT_BYTES, read_merged, shipped_texts, show_machine_file
 from aoec.target.machine import load, parse_machine, targets
 
 SIX = '{value = 6, source = "a bench of ours", confidence = "measured"}'
@@ -31,12 +31,12 @@ def test_a_formula_is_overridden_and_the_other_of_its_instruction_stays():
 
 
 def test_the_hash_is_of_the_merged_numbers():
-    same = parse_machine(shipped()["toy"].replace("head = {value = 5", "head = {value = 6"))
+    same = parse_machine(shipped_texts()["toy"].replace("head = {value = 5", "head = {value = 6"))
     assert parse_machine(f'name = "toy"\nextends = "toy"\nnumbers.head = {SIX}\n').hash == same.hash
 
 
 def test_a_chip_is_short_and_its_family_says_the_rest():
-    chip, m = tomllib.loads(shipped()["ascend910b3"]), load("Ascend910B3")
+    chip, m = tomllib.loads(shipped_texts()["ascend910b3"]), load("Ascend910B3")
     assert "timing" not in chip and "numbers" not in chip
     assert {n.file for n in m.sources.values()} == {"ascend910b3.toml", "family_2201.toml"}
 

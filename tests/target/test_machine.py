@@ -11,7 +11,7 @@ from aoec.ir.index import variables
 from aoec.ir.text.parse import parse_program
 from aoec.simulate.encode.tables import TICKS
 from aoec.simulate.timing.time import measure
-from aoec.target.inherit import read_merged, shipped, shipped_machines
+from aoec.target.inherit import read_merged, shipped_machines, shipped_texts
 from aoec.target.isa.instructions import INSTRUCTIONS
 from aoec.target.machine import CONFIDENCE, load, parse_machine, targets
 
@@ -21,7 +21,7 @@ TOY = (resources.files("aoec.target") / "toy.toml").read_text(encoding="utf-8")
 def test_every_machine_has_a_timing_for_every_instruction_that_its_cores_reach():
     for name in targets():
         m = load(name)
-        lacks = read_merged(shipped()[shipped_machines()[name]], name).raw.get("lacks", [])
+        lacks = read_merged(shipped_texts()[shipped_machines()[name]], name).raw.get("lacks", [])
         for i in INSTRUCTIONS.values():
             reached = [c for c in m.cores.values() if i.pipe in c.pipes
                        and all(s == "GM" or s in m.scopes and c.name in m.scopes[s].cores for o in i.operands for s in o.scopes)]

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from aoec.target.machine import Machine, load
-from aoec.target.stacked import APART, stacked, taken
-from aoec.target.vary import varied
+from aoec.target.stack import APART, stack_machines, take_rows
+from aoec.target.vary import vary_machine
 
 
 def numbers(value, row, where):
@@ -29,9 +29,9 @@ def numbers(value, row, where):
 
 @pytest.mark.parametrize("chip", ["Ascend910B3", "Ascend310P3"])
 def test_each_row_has_the_numbers_of_its_machine(chip):
-    machines = tuple(varied(load(chip), seed) for seed in range(5))
+    machines = tuple(vary_machine(load(chip), seed) for seed in range(5))
     which = np.array([3, 0, 0, 4, 1])
-    rows = taken(stacked(machines), which)
+    rows = take_rows(stack_machines(machines), which)
     for row, machine in enumerate(which):
         assert dict(numbers(rows, row, "")) == dict(numbers(machines[machine], 0, ""))
     assert sum(isinstance(v, np.ndarray) for v in rows.constants.values()) > 20
@@ -39,5 +39,5 @@ def test_each_row_has_the_numbers_of_its_machine(chip):
 
 def test_numbers_that_are_the_same_stay_numbers():
     machine = load("Ascend910B3")
-    one = stacked((machine, machine))
+    one = stack_machines((machine, machine))
     assert one.constants == machine.constants and one.hbm_bytes_per_s == machine.hbm_bytes_per_s

@@ -22,7 +22,7 @@ def bank_path(named: str | Path | None) -> Path:
     if path := named or os.environ.get("TUNE_BANK_PATH"):
         at = (path if isinstance(path, Path) else path_of(path)).expanduser()
         return in_folder(at) if os.path.isdir(at) else at  # which a folder that may not be looked into is not
-    return unnamed()
+    return default_bank()
 
 
 def path_of(name: str) -> Path:
@@ -35,8 +35,8 @@ def path_of(name: str) -> Path:
     return Path(name)
 
 
-def unnamed() -> Path:
-    """The bank where neither an option nor $TUNE_BANK_PATH names one."""
+def default_bank() -> Path:
+    """Return the bank where neither an option nor $TUNE_BANK_PATH names one."""
     if root := os.environ.get("ASCEND_CACHE_PATH"):
         return in_folder(Path(root).expanduser() / "aoe_data")
     return default_path()

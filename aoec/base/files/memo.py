@@ -16,7 +16,7 @@ from typing import Any
 
 from aoec.base.errors import BackendError
 from aoec.base.files.files import remove_stale, write_bytes
-from aoec.base.files.owned import is_own
+from aoec.base.files.ownership import is_own
 
 VALUE_LIMIT_BYTES = 16 << 20
 VALUES, VERSIONS = 8192, 4  # the most that are kept, by version and of versions

@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from aoec.base.files.memo import cache_folder
-from aoec.base.files.owned import why_not_own
+from aoec.base.files.ownership import why_not_own
 
 VARIABLE = "NUMBA_CACHE_DIR"
 ENDINGS = (".nbi", ".nbc")  # Numba's index of a function and its code
@@ -35,7 +35,7 @@ class Choice:
 
 def settle() -> Choice:
     """Return where kernels are kept; Numba keeps them there from now on, in this process and in those that it starts."""
-    found = chosen()
+    found = choose_folder()
     if found.why and os.environ.get(VARIABLE) != str(found.folder):
         _make_private(found.folder)
         os.environ[VARIABLE] = str(found.folder)
@@ -45,15 +45,15 @@ def settle() -> Choice:
 
 
 @lru_cache(maxsize=1)
-def chosen() -> Choice:
+def choose_folder() -> Choice:
     """Return where kernels are to be kept; nothing is made but, where no safe folder is, a temporary one."""
     folder = numbas_own()
-    why = why_not_own(_within(folder), ENDINGS)
+    why = why_not_own(_cache_subfolder(folder), ENDINGS)
     if not why and _can_write(folder):
         return Choice(folder)
     why = why or f"{folder} cannot be written"
     private = cache_folder().absolute() / "kernels"
-    if _can_write(private) and not why_not_own(_within(private), ENDINGS):
+    if _can_write(private) and not why_not_own(_cache_subfolder(private), ENDINGS):
         return Choice(private, why)
     temporary = tempfile.mkdtemp(prefix="aoec-kernels-")
     atexit.register(shutil.rmtree, temporary, ignore_errors=True)
@@ -63,7 +63,7 @@ def chosen() -> Choice:
 def _make_private(folder: Path) -> None:
     """Return nothing; the folder is there, and what had to be made for it only this user may look into."""
     with contextlib.suppress(OSError):  # Numba then says why it cannot write there
-        for path in (*reversed(folder.parents), folder, _within(folder)):
+        for path in (*reversed(folder.parents), folder, _cache_subfolder(folder)):
             if not path.exists():
                 path.mkdir(mode=0o700)
 
@@ -86,7 +86,7 @@ def kernel_sources() -> Path:
     return Path(spec.origin).parent
 
 
-def _within(folder: Path) -> Path:
+def _cache_subfolder(folder: Path) -> Path:
     """Return the folder in which the kernels' files lie: beside the source that folder itself, elsewhere one in it by the source's place
     (numba.core.caching, get_suitable_cache_subpath)."""
     sources = kernel_sources()

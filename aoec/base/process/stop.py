@@ -43,7 +43,7 @@ def too_long(program: str, steps: int) -> str:
 
 
 @contextmanager
-def heeded() -> Iterator[np.ndarray[Any, Any]]:
+def catch_interrupts() -> Iterator[np.ndarray[Any, Any]]:
     """`stop_flag`: while the main thread is in here, Ctrl-C sets it to 1."""
     if threading.current_thread() is not threading.main_thread():
         yield stop_flag

@@ -15,7 +15,7 @@ from aoec.options.option import File, argument, option, options, redeclare, swit
 from aoec.options.shared import BudgetOption, SeedOption
 
 if TYPE_CHECKING:
-    from aoec.bank.measured import Measured
+    from aoec.bank.measurements import Measured
     from aoec.target.machine import Machine
 
 B = TypeVar("B", bound=BankAction)
@@ -223,10 +223,10 @@ def run_verify(options: ListOptions) -> int:
     options, own = load_machine(options)
     path = options.bank_path
     bank = None if options.builtin else Bank.open(path, create=False, writable=False)
-    found = verify_records(records_of(path, options.target, "", options.builtin), own, bank.changed() if bank else ())
+    found = verify_records(records_of(path, options.target, "", options.builtin), own, bank.changed_records() if bank else ())
     plans = bank_plans.check_plans(plans_of(path, options.target, "", options.builtin), own)
     write_text(options.output, as_json(facts(found) + bank_plans.facts(plans)) if options.json else bank_plans.describe_plans(plans)
-               + describe_verified(found, bank.unmarked() if bank else 0))
+               + describe_verified(found, bank.count_unmarked() if bank else 0))
     return int(any(v.wrong for v in found))
 
 

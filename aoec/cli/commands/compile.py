@@ -10,10 +10,10 @@ from aoec.options.compile import CompileOptions
 
 def check_model(options: CompileOptions) -> None:
     """Raises an error where what is to be compiled is compiled already, or a device: the default output would have its name."""
-    from aoec.frontend.read.read import opened
+    from aoec.frontend.read.read import open_model
     model = options.name
     if model.endswith(".aoec") and os.path.exists(model) and not os.path.isdir(model) and not Path(model).is_fifo():
-        opened(model)
+        open_model(model)
 
 
 def run(options: CompileOptions) -> int:

@@ -17,10 +17,10 @@ class EmitOptions(OneInput, HoleOptions, RawText, TargetOption, OutputOption):
 def run(options: EmitOptions) -> int:
     """Writes the program."""
     from aoec.ir.text.show import show
-    from aoec.ir.text.simplify import simplified, without_single
+    from aoec.ir.text.simplify import simplify, without_single
     from aoec.jobs.stages.stages import emit_text
     program = emit_text(options.text, options.input, options.target or DEFAULT_TARGET, dict(options.holes))
-    write_line(options.output, show(program if options.raw else without_single(program) if options.short else simplified(program)))
+    write_line(options.output, show(program if options.raw else without_single(program) if options.short else simplify(program)))
     return 0
 
 

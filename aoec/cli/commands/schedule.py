@@ -17,12 +17,12 @@ class ScheduleOptions(OneInput, HoleOptions, RawText, OutputOption):
 def run(options: ScheduleOptions) -> int:
     """Writes the scheduled func."""
     from aoec.ir.text.show import show
-    from aoec.ir.text.simplify import simplified
+    from aoec.ir.text.simplify import simplify
     from aoec.jobs.stages.stages import schedule_text
     if options.input == options.trace == "-":
         raise CheckError("the func and the schedule cannot both come from standard input")
     func = schedule_text(options.text, options.input, read_text(options.trace), options.trace, dict(options.holes))
-    write_line(options.output, show(func if options.raw else simplified(func)))
+    write_line(options.output, show(func if options.raw else simplify(func)))
     return 0
 
 

@@ -93,11 +93,11 @@ def _files(given: Mapping[str, str]) -> list[Path]:
 def cut_model(path: Path, ends: str, copy: Path) -> Path:
     """A copy of a model that ends at outputs of nodes; CheckError where it could not find its constants."""
     from aoec.frontend.read.ends import ending_at, parse_ends
-    from aoec.frontend.read.read import opened
+    from aoec.frontend.read.read import open_model
     from aoec.jobs.compile.models import refers_elsewhere
     if copy.exists() and copy.samefile(path):
         raise CheckError(f"--out_nodes: {copy} is the model itself, which would be lost: give another --output")
-    made = ending_at(opened(path), parse_ends(ends))
+    made = ending_at(open_model(path), parse_ends(ends))
     if refers_elsewhere(str(path)) and copy.absolute().parent.resolve() != path.absolute().parent.resolve():
         raise CheckError(f"--out_nodes: constants of {path} lie in files beside it, so --output must be in the same directory")
     write_bytes(copy, made.SerializeToString())

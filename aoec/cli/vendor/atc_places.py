@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from aoec.base.errors import CheckError
-from aoec.base.files.bank_place import in_folder, unnamed
+from aoec.base.files.bank_place import default_bank, in_folder
 from aoec.cann.runtime_bank import SUFFIX
 from aoec.cli.vendor.vendor_words import Options, Use
 from aoec.report.results.folder import latest
@@ -36,7 +36,7 @@ def banks_of(given: Options, fates: Fates, note: Note) -> list[str]:
             fates[name] = Use.HONOURED, f"the schedules in {folder} are taken where the bank has none"
         else:
             fates[name] = Use.NOTED, _without(given[name])
-    return ["--bank", str(found or unnamed()), *beneath]
+    return ["--bank", str(found or default_bank()), *beneath]
 
 
 def bank_at(path: str) -> Path | None:

@@ -18,11 +18,11 @@ import onnx
 from onnx import TensorProto, helper
 
 from aoec.base.errors import CheckError, UnsupportedError
-from aoec.frontend.own.own_images import convolved, image_of
-from aoec.frontend.own.own_moves import moved, moves, replaced
-from aoec.frontend.own.own_taps import summed, taps
+from aoec.frontend.own.own_images import image_of, make_convolution
+from aoec.frontend.own.own_moves import add_moves, moves, replace_parts
+from aoec.frontend.own.own_taps import sum_taps, taps
 from aoec.frontend.read.values import DTYPES, MOST_ELEMENTS, shape_of
-from aoec.frontend.rules.einsum import Term, arranged, product
+from aoec.frontend.rules.einsum import Term, arrange, product
 from aoec.frontend.translate.node import Node, title_of
 from aoec.ir.func.meaning import Argument, Dim, Meaning, Statement
 from aoec.ir.graph.graph import OPAQUE, OpNode
@@ -46,8 +46,8 @@ def is_own(proto: onnx.NodeProto, definitions: Definitions) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def parsed(definition: str) -> Meaning:
-    """The meaning that a canonical text says."""
+def parse_definition(definition: str) -> Meaning:
+    """Parse the canonical text of a definition."""
     return parse_meaning(definition, "a definition")
 
 
@@ -69,8 +69,9 @@ def call_of(proto: onnx.NodeProto, m: Meaning) -> Attributes:
 
 # ---------------------------------------------------------------- types
 
-def typed(proto: onnx.ModelProto, definitions: Definitions, infer: Callable[[onnx.ModelProto], onnx.ModelProto]) -> onnx.ModelProto:
-    """The model after inference that knows what the definitions give: run again behind each of them whose arguments it told of."""
+def infer_types(proto: onnx.ModelProto, definitions: Definitions, infer: Callable[[onnx.ModelProto], onnx.ModelProto]) -> onnx.ModelProto:
+    """Infer the model's types, with what the definitions give.
+    Inference is run again after each definition whose arguments it has typed."""
     proto = infer(proto)
     while any(is_own(n, definitions) for n in proto.graph.node):
         types = {w.name: helper.make_tensor_type_proto(w.data_type, w.dims) for w in proto.graph.initializer}
@@ -94,7 +95,7 @@ def result_types(proto: onnx.NodeProto, definitions: Definitions, types: Mapping
     """Result -> type, of a node of a defined operator; none where its arguments are not known yet. CheckError where they do not fit."""
     if any(_open(types, i) or types[i].tensor_type.elem_type not in DTYPES for i in proto.input):
         return {}
-    m = parsed(definitions[proto.op_type])
+    m = parse_definition(definitions[proto.op_type])
     try:
         bound = words.bound(m, [shape_of(types[i]) or () for i in proto.input], call_of(proto, m))
     except CheckError as e:
@@ -132,8 +133,8 @@ class Words:
     definitions: Definitions
     taken: dict[str, str] = field(default_factory=dict)
 
-    def named(self, m: Meaning) -> tuple[str, str]:
-        """(name, definition) of a meaning: under its own name, or that with a number where another has it."""
+    def name_meaning(self, m: Meaning) -> tuple[str, str]:
+        """Return (name, definition) of a meaning: under its own name, or that with a number where another meaning has it."""
         number, name = 0, m.name
         while True:
             text = show(Meaning(name, m.inputs, m.params, m.outputs, m.statements, m.loops))
@@ -144,7 +145,7 @@ class Words:
 
 def translate(n: Node, known: Words) -> bool:
     """True, after the nodes that a node of a defined operator stands for were added."""
-    m = parsed(known.definitions[n.proto.op_type])
+    m = parse_definition(known.definitions[n.proto.op_type])
     params = call_of(n.proto, m)
     if any(n.draft.tensors[i].dtype == OPAQUE for i in n.inputs()):
         raise UnsupportedError(f"node {n.title()}: {m.name} is calculated on tensors of fixed shape and of dtypes that the AI Core has")
@@ -166,10 +167,10 @@ def translate(n: Node, known: Words) -> bool:
 
 def _node(n: Node, known: Words, m: Meaning, inputs: Sequence[str], params: Attributes, dtype: str, result: str = "") -> str:
     """The tensor that a node of the operator with this meaning makes: the result named, or a new one."""
-    name, definition = known.named(m)
+    name, definition = known.name_meaning(m)
     label = n.proto.name if result else f"{n.proto.name}_{m.name}" if n.proto.name else ""
     node = OpNode(n.draft.fresh(label or f"{name}_0", "node"), name, tuple(inputs), (), tuple(params.items()), definition)
-    shape = words.shape_of(node, [n.made(i) for i in inputs])
+    shape = words.shape_of(node, [n.made_shape(i) for i in inputs])
     if result:
         n.draft.put(n.tensor_of(result, dtype, shape))
     out = result or n.draft.tensor(f"{n.proto.output[0]}_{m.name}", dtype, shape)
@@ -213,7 +214,7 @@ class _Parts:
                 raise CheckError(f"{m.name}: {s.target.buffer} is written again behind a product that reads it; give it another name there")
             if moves(with_numbers):
                 s = with_numbers = self.move(with_numbers)
-            reals = all(self.real(r) for r in reads(s.value))
+            reals = all(self.is_real(r) for r in reads(s.value))
             if reals and _rows_and_columns(m, s):
                 self.multiply(s)
             elif not (reals and (self.convolve(with_numbers) or taps(with_numbers, self.extents) and self.tap(with_numbers))):
@@ -221,14 +222,14 @@ class _Parts:
 
     def move(self, s: Statement) -> Statement:
         """The statement with what moves and constants make of it read from tensors of the draft."""
-        real = not reads(s.value) or any(self.real(r) for r in reads(s.value))
-        made = moved(self.n, s, self.extents, real, self.tensor)
+        real = not reads(s.value) or any(self.is_real(r) for r in reads(s.value))
+        made = add_moves(self.n, s, self.extents, real, self.tensor)
         new: dict[Expr, Read] = {}
         for part, found in made.items():
             name = f"{s.target.buffer}_part{len(self.held)}"
             self.held[name], self.dims[name] = found.tensor, found.labels
             new[part] = Read(name, tuple(Var(v) for v in found.labels))
-        return replaced(s, new)
+        return replace_parts(s, new)
 
     def node(self, m: Meaning, inputs: list[str], dtype: str) -> str:
         """The tensor that a node of a part of the definition makes."""
@@ -239,7 +240,7 @@ class _Parts:
         found = image_of(s, self.extents)
         if found is None or self.times(s) > 1:
             return False
-        made = convolved(self.n, found, {r.buffer: self.tensor(r.buffer) for r in reads(s.value)})
+        made = make_convolution(self.n, found, {r.buffer: self.tensor(r.buffer) for r in reads(s.value)})
         if made:
             self.held[s.target.buffer] = made
         return bool(made)
@@ -251,7 +252,7 @@ class _Parts:
     def multiply(self, s: Statement) -> None:
         """Nothing; the sum of products is made by a matrix product, what it starts from is added behind it."""
         a, b = [Term(self.tensor(r.buffer), _labels(r)) for r in words.factors(s) or ()]
-        made = arranged(self.n, product(self.n, a, b, set(_labels(s.target))), _labels(s.target))
+        made = arrange(self.n, product(self.n, a, b, set(_labels(s.target))), _labels(s.target))
         if s.init is None:
             self.held[s.target.buffer] = made.tensor
             return
@@ -265,7 +266,7 @@ class _Parts:
             return False
         dtype = self.dtype(s.target.buffer)
         held = {r.buffer: self.tensor(r.buffer) for r in reads(s.value)}
-        made = summed(self.n, s, held, self.extents, lambda m, inputs: self.node(m, inputs, dtype))
+        made = sum_taps(self.n, s, held, self.extents, lambda m, inputs: self.node(m, inputs, dtype))
         if made:
             self.held[s.target.buffer] = made
         return bool(made)
@@ -273,11 +274,11 @@ class _Parts:
     def tensor(self, name: str) -> str:
         """The draft's tensor for one of the definition, made now where there is none yet."""
         if name not in self.held:
-            self.held[name] = self.made(name)
+            self.held[name] = self.make_tensor(name)
         return self.held[name]
 
-    def made(self, name: str) -> str:
-        needed = self.needed(name)
+    def make_tensor(self, name: str) -> str:
+        needed = self.needed_statements(name)
         if len(needed) == 1 and (done := self.by_our_words(needed[0])):
             return done
         inputs = list(dict.fromkeys(r.buffer for s in needed for e in (s.value, s.init) if e is not None for r in reads(e)
@@ -298,8 +299,8 @@ class _Parts:
         outputs = [o.name for o in self.m.outputs]
         return self.n.dtypes[self.n.proto.output[outputs.index(name)]] if name in outputs[:self.n.results()] else "fp32"
 
-    def needed(self, name: str) -> list[Statement]:
-        """The statements in no node yet from which a tensor follows, in order."""
+    def needed_statements(self, name: str) -> list[Statement]:
+        """Return the statements in no node yet from which a tensor follows, in order."""
         wanted = {name}
         out: list[Statement] = []
         for s in reversed(self.left):
@@ -318,17 +319,17 @@ class _Parts:
             e, relu = e.args[0], True
         terms = [getattr(e, "left", e), getattr(e, "right", None)] if getattr(e, "op", "") == "+" else [e, None]
         x, y = terms
-        if not (isinstance(x, Read) and x.buffer in self.held and x.indices == point and s.op == "=" and self.real(x)):
+        if not (isinstance(x, Read) and x.buffer in self.held and x.indices == point and s.op == "=" and self.is_real(x)):
             return ""
         at = self.tensor(x.buffer)
         if y is not None:
-            if not (isinstance(y, Read) and y.buffer in self.held and y.indices in (point, point[-1:]) and self.real(y)):
+            if not (isinstance(y, Read) and y.buffer in self.held and y.indices in (point, point[-1:]) and self.is_real(y)):
                 return ""
             at = self.n.step("add", [at, self.held[y.buffer]])
         return self.n.step("relu", [at]) if relu else at
 
-    def real(self, r: Read) -> bool:
-        """True for a read of reals, as what no node makes yet will be made."""
+    def is_real(self, r: Read) -> bool:
+        """Whether a read is of reals, as what no node makes yet will be made."""
         return (self.n.made_dtype(self.held[r.buffer]) if r.buffer in self.held else self.dtype(r.buffer)) == "fp32"
 
 

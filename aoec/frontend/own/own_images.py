@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from aoec.frontend.rules.convolution import fitted
-from aoec.frontend.rules.window import Window, convolve, cropped
+from aoec.frontend.rules.convolution import fit_load3d
+from aoec.frontend.rules.window import Window, convolve, crop
 from aoec.frontend.translate.node import Node
 from aoec.ir.func.meaning import Statement
 from aoec.ir.index import Binary, Call, Expr, Int, Read, Var, affine, is_zero, normalise, variables
@@ -50,14 +50,14 @@ def image_of(s: Statement, extents: Mapping[str, int]) -> Image | None:
     if s.op != "+=" or s.init is not None or not isinstance(e, Binary) or e.op != "*":
         return None
     for one, other in ((e.left, e.right), (e.right, e.left)):
-        read, padded = _padded(one)
+        read, padded = _split_padding(one)
         if read is not None and isinstance(other, Read) and (found := _image(read, padded, other, s.target, extents)) is not None:
             return found
     return None
 
 
-def _padded(e: Expr) -> tuple[Read | None, bool]:
-    """(the read of an operand, whether it is 0 outside)."""
+def _split_padding(e: Expr) -> tuple[Read | None, bool]:
+    """Return (the read of an operand, whether it is 0 outside)."""
     if isinstance(e, Call) and e.fn == "guard" and isinstance(e.args[0], Read):
         return (e.args[0], True) if is_zero(e.args[1]) or e.args[1] == Int(0) else (None, False)
     return (e, False) if isinstance(e, Read) else (None, False)
@@ -101,13 +101,13 @@ def _steps(i: Expr, kept: Sequence[str], weights: Sequence[str]) -> tuple[str, s
     return h, p, at[h], at[p], found[1].value
 
 
-def convolved(n: Node, c: Image, held: Mapping[str, str]) -> str:
-    """The tensor of a convolution in the order that its definition writes; "", and no node, where no unit takes its window."""
-    image, size = held[c.image.buffer], dict(zip(c.space, [d for i, d in zip(c.image.indices, n.made(held[c.image.buffer]))
+def make_convolution(n: Node, c: Image, held: Mapping[str, str]) -> str:
+    """Return the tensor of a convolution in the order that its definition writes; "", and no node, where no unit takes its window."""
+    image, size = held[c.image.buffer], dict(zip(c.space, [d for i, d in zip(c.image.indices, n.made_shape(held[c.image.buffer]))
                                                           if not isinstance(i, Var)]))
     names = [i.name if isinstance(i, Var) else _space(i, c) for i in c.image.indices]
-    if any(d != c.extents[v] for v, d in zip(names, n.made(image)) if v not in c.space) or \
-            n.made(held[c.filter.buffer]) != c.sizes(_names(c.filter)):
+    if any(d != c.extents[v] for v, d in zip(names, n.made_shape(image)) if v not in c.space) or \
+            n.made_shape(held[c.filter.buffer]) != c.sizes(_names(c.filter)):
         return ""
     kernel = c.sizes(c.taps)
     w = Window(kernel, c.strides, c.dilations, tuple(-b for b in c.begins), tuple(
@@ -117,16 +117,16 @@ def convolved(n: Node, c: Image, held: Mapping[str, str]) -> str:
         return ""
     group = prod(c.sizes(c.alone))
     made = len(n.draft.nodes)
-    x = _arranged(n, image, names, [c.batch, (*c.channels, *c.alone), *[(v,) for v in c.space]])
-    f = _arranged(n, held[c.filter.buffer], _names(c.filter), [(*c.results, *c.alone), c.channels, *[(v,) for v in c.taps]])
-    x, w = cropped(n, x, w)
-    found = fitted(n, x, f, w)
+    x = _arrange(n, image, names, [c.batch, (*c.channels, *c.alone), *[(v,) for v in c.space]])
+    f = _arrange(n, held[c.filter.buffer], _names(c.filter), [(*c.results, *c.alone), c.channels, *[(v,) for v in c.taps]])
+    x, w = crop(n, x, w)
+    found = fit_load3d(n, x, f, w)
     if found is None:
         del n.draft.nodes[made:]
         return ""
     y = convolve(n, found[:2], found[2], group)
     apart = (*c.batch, *c.results, *c.alone, *c.space)
-    y = _shaped(n, y, c.sizes(apart))
+    y = _reshape(n, y, c.sizes(apart))
     perm = tuple(apart.index(v) for v in _names(c.target))
     return n.step("transpose", [y], {"perm": perm}) if perm != tuple(range(len(perm))) else y
 
@@ -135,13 +135,13 @@ def _space(i: Expr, c: Image) -> str:
     return next(v for v in c.space if v in variables(i))
 
 
-def _arranged(n: Node, x: str, labels: Sequence[str], groups: Sequence[Sequence[str]]) -> str:
-    """A tensor with a dimension for each group of its labels, in their order."""
+def _arrange(n: Node, x: str, labels: Sequence[str], groups: Sequence[Sequence[str]]) -> str:
+    """Return a tensor with a dimension for each group of its labels, in their order."""
     perm = tuple(labels.index(v) for g in groups for v in g)
-    shape = n.made(x)
+    shape = n.made_shape(x)
     x = n.step("transpose", [x], {"perm": perm}) if perm != tuple(range(len(perm))) else x
-    return _shaped(n, x, tuple(prod(shape[labels.index(v)] for v in g) for g in groups))
+    return _reshape(n, x, tuple(prod(shape[labels.index(v)] for v in g) for g in groups))
 
 
-def _shaped(n: Node, x: str, shape: tuple[int, ...]) -> str:
-    return x if n.made(x) == shape else n.step("reshape", [x], {"shape": shape})
+def _reshape(n: Node, x: str, shape: tuple[int, ...]) -> str:
+    return x if n.made_shape(x) == shape else n.step("reshape", [x], {"shape": shape})

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from aoec.frontend.own.own_taps import cut, sliced
+from aoec.frontend.own.own_taps import find_cut, make_slice
 from aoec.frontend.translate.node import Node
 from aoec.ir.func.meaning import Statement
 from aoec.ir.index import Binary, Call, Expr, Float, Int, Read, Var, affine, children, normalise, reads, rebuild, variables, walk
@@ -43,14 +43,14 @@ def _is_moved(r: Read) -> bool:
     return any(reads(i) or isinstance(i, Binary) and i.op == "%" for i in r.indices)
 
 
-def replaced(s: Statement, new: Mapping[Expr, Read]) -> Statement:
-    """The statement with some of its parts read from tensors of their own."""
+def replace_parts(s: Statement, new: Mapping[Expr, Read]) -> Statement:
+    """Return the statement with some of its parts read from tensors of their own."""
     def of(e: Expr) -> Expr:
         return new[e] if e in new else e if isinstance(e, Read) else rebuild(e, of)
     return Statement(s.target, s.op, of(s.value), s.init)
 
 
-def moved(n: Node, s: Statement, extents: Extents, real: bool, tensor: Tensor) -> dict[Expr, Moved]:
+def add_moves(n: Node, s: Statement, extents: Extents, real: bool, tensor: Tensor) -> dict[Expr, Moved]:
     """Part of the statement -> what stands for it, by nodes that are added. `real`: whether its values are.
 
     Other parts stay as they are: reads where data say that are no gathers, reads around an end that are no slices, and constants that would
@@ -62,34 +62,34 @@ def moved(n: Node, s: Statement, extents: Extents, real: bool, tensor: Tensor) -
         by_data = any(reads(i) for i in r.indices)
         if not _is_moved(r) or r in within or by_data and r in guarded:
             continue
-        found = _gathered(n, r, extents, tensor) if by_data else _turned(n, r, extents, tensor)
+        found = _add_gather(n, r, extents, tensor) if by_data else _add_roll(n, r, extents, tensor)
         if found is not None:
             out[r] = found
     for g in _beside(s):
         read, otherwise = g.args
         assert isinstance(read, Read) and isinstance(otherwise, (Int, Float))
         x = tensor(read.buffer)
-        if (c := cut(read, n.made(x), variables(s.target), extents, True)) is not None:
-            out[g] = Moved(sliced(n, x, c, float(otherwise.value)), tuple(v for v in c.labels if v))
+        if (c := find_cut(read, n.made_shape(x), variables(s.target), extents, True)) is not None:
+            out[g] = Moved(make_slice(n, x, c, float(otherwise.value)), tuple(v for v in c.labels if v))
     alone = [e for e in _of_loops(s.value) if prod(extents[v] for v in variables(e)) <= MOST_CONSTANT]
     return out | {e: _constant(n, e, extents, real) for e in alone}
 
 
 # ---------------------------------------------------------------- where data say
 
-def _gathered(n: Node, r: Read, extents: Extents, tensor: Tensor) -> Moved | None:
-    """A read by an index from data, as a gather of the nearest place that there is; None where no gather makes it."""
+def _add_gather(n: Node, r: Read, extents: Extents, tensor: Tensor) -> Moved | None:
+    """Add a gather for a read by an index from data, of the nearest place that there is; None where no gather makes it."""
     found = [(at, i) for at, i in enumerate(r.indices) if reads(i)]
     axis, index = found[0]
     rest = [i.name if isinstance(i, Var) else "" for at, i in enumerate(r.indices) if at != axis]
     if len(found) > 1 or not isinstance(index, Read) or not all(rest):
         return None
     x, place, own = tensor(r.buffer), tensor(index.buffer), _labels(index)
-    shape = n.made(x)
+    shape = n.made_shape(x)
     if n.made_dtype(place) not in PLACES:
         return None
     whole = [extents[v] for v in rest] == [size for at, size in enumerate(shape) if at != axis]
-    if not own or not whole or tuple(extents[v] for v in own) != n.made(place):
+    if not own or not whole or tuple(extents[v] for v in own) != n.made_shape(place):
         return None
     if len({*own, *rest}) == len(own) + len(rest):
         return Moved(n.step("gather", [x, place], {"axis": axis}), (*rest[:axis], *own, *rest[axis:]))
@@ -106,10 +106,10 @@ def _labels(r: Read) -> tuple[str, ...]:
 
 # ---------------------------------------------------------------- around an end
 
-def _turned(n: Node, r: Read, extents: Extents, tensor: Tensor) -> Moved | None:
-    """A read at `(v + c) % size` of one axis and at loops of the others, as slices behind each other; None where it is none."""
+def _add_roll(n: Node, r: Read, extents: Extents, tensor: Tensor) -> Moved | None:
+    """Add slices for a read at `(v + c) % size` of one axis and at loops of the others; None where it is no such read."""
     x = tensor(r.buffer)
-    shape, labels = n.made(x), []
+    shape, labels = n.made_shape(x), []
     starts: list[tuple[int, int]] = []  # (axis, first element)
     for axis, (i, size) in enumerate(zip(r.indices, shape)):
         if isinstance(i, Binary) and i.op == "%" and i.right == Int(size):

@@ -49,16 +49,16 @@ def taps(s: Statement, extents: Mapping[str, int]) -> list[dict[str, Expr]]:
 
 def cuts(s: Statement, shapes: Mapping[str, tuple[int, ...]], extents: Mapping[str, int]) -> dict[Read, Cut] | None:
     """Access -> what it takes of its tensor, of a tap's statement; None where one is no slice."""
-    stated, out = _stated(s.value), {}
+    stated, out = _outside_values(s.value), {}
     for r in reads(s.value):
-        if (found := cut(r, shapes[r.buffer], variables(s.target), extents, r in stated)) is None:
+        if (found := find_cut(r, shapes[r.buffer], variables(s.target), extents, r in stated)) is None:
             return None
         out[r] = found
     return out
 
 
-def cut(r: Read, shape: tuple[int, ...], own: frozenset[str], extents: Mapping[str, int], padded: bool) -> Cut | None:
-    """The slice of a tensor of a shape that an access reads, over the loops that are its own; None where it is none."""
+def find_cut(r: Read, shape: tuple[int, ...], own: frozenset[str], extents: Mapping[str, int], padded: bool) -> Cut | None:
+    """Return the slice of a tensor of a shape that an access reads, over the loops that are its own; None where it is no slice."""
     axes = []
     for index, size in zip(r.indices, shape):
         found = affine(normalise(index), own)
@@ -76,9 +76,9 @@ def cut(r: Read, shape: tuple[int, ...], own: frozenset[str], extents: Mapping[s
     return Cut(*zip(*axes)) if axes and len(set(labels)) == len(labels) else None
 
 
-def summed(n: Node, s: Statement, held: Mapping[str, str], extents: Mapping[str, int], node: Add) -> str:
-    """The tensor that a window's taps come to, by nodes that are added for it; "", and none, where some tap is no slice."""
-    shapes = {r.buffer: n.made(held[r.buffer]) for r in reads(s.value)}
+def sum_taps(n: Node, s: Statement, held: Mapping[str, str], extents: Mapping[str, int], node: Add) -> str:
+    """Add the nodes that sum a window's taps, and return their tensor; "", and no nodes, where some tap is no slice."""
+    shapes = {r.buffer: n.made_shape(held[r.buffer]) for r in reads(s.value)}
     each = [Statement(s.target, "=", substitute(s.value, at)) for at in taps(s, extents)]
     waiting = [(t.value, found) for t in each if (found := cuts(t, shapes, extents)) is not None]
     if len(waiting) < len(each):
@@ -86,13 +86,13 @@ def summed(n: Node, s: Statement, held: Mapping[str, str], extents: Mapping[str,
     made: dict[tuple[str, Cut], str] = {}
     total, many = "", max(1, MOST_INPUTS // max(len(found) for _, found in waiting))
     while waiting:
-        total, waiting = _joined(n, s, held, waiting[:many], total, made, node), waiting[many:]
+        total, waiting = _add_taps(n, s, held, waiting[:many], total, made, node), waiting[many:]
     return total
 
 
-def _joined(n: Node, s: Statement, held: Mapping[str, str], part: list[tuple[Expr, dict[Read, Cut]]], total: str,
-            made: dict[tuple[str, Cut], str], node: Add) -> str:
-    """The total with some taps more, as one operator."""
+def _add_taps(n: Node, s: Statement, held: Mapping[str, str], part: list[tuple[Expr, dict[Read, Cut]]], total: str,
+              made: dict[tuple[str, Cut], str], node: Add) -> str:
+    """Add some more taps to the total, as one operator."""
     inputs, args = ([total], [Argument("total", _dims(s.target))]) if total else ([], [])
     value: Expr | None = Read("total", s.target.indices) if total else None
     for tap, found in part:
@@ -102,34 +102,34 @@ def _joined(n: Node, s: Statement, held: Mapping[str, str], part: list[tuple[Exp
             args.append(Argument(names[r].buffer, _dims(names[r])))
             at = (r.buffer, c)
             if at not in made:
-                made[at] = sliced(n, held[r.buffer], c, _stated(tap).get(r))
+                made[at] = make_slice(n, held[r.buffer], c, _outside_values(tap).get(r))
             inputs.append(made[at])
         value = JOINED[s.op](value, _with(tap, names)) if value is not None else _with(tap, names)
     assert value is not None  # of one tap at least
     return node(Meaning("taps", tuple(args), (), (Argument(s.target.buffer, _dims(s.target)),), (Statement(s.target, "=", value),)), inputs)
 
 
-def sliced(n: Node, x: str, c: Cut, otherwise: float | None) -> str:
-    """The tensor that a cut gives, an axis for each of its loops."""
+def make_slice(n: Node, x: str, c: Cut, otherwise: float | None) -> str:
+    """Return the tensor that a cut gives, with an axis for each of its loops."""
     if any(c.before) or any(c.after):
         x = n.step("pad", [x], {"before": c.before, "after": c.after, "value": float(otherwise or 0)})
-    if (c.sizes, c.steps) != (n.made(x), (1,) * len(c.sizes)):
+    if (c.sizes, c.steps) != (n.made_shape(x), (1,) * len(c.sizes)):
         x = n.step("slice", [x], {"starts": c.starts, "sizes": c.sizes, "steps": c.steps})
     shape = tuple(size for size, loop in zip(c.sizes, c.labels) if loop) or (1,)
-    return x if shape == n.made(x) else n.step("reshape", [x], {"shape": shape})
+    return x if shape == n.made_shape(x) else n.step("reshape", [x], {"shape": shape})
 
 
 def _dims(r: Read) -> tuple[Dim, ...]:
     return tuple(Dim(i.name) if isinstance(i, Var) else Dim("one", Int(1)) for i in r.indices)
 
 
-def _stated(e: Expr) -> dict[Read, float]:
-    """Access -> what it gives outside of its tensor, of those that say it."""
+def _outside_values(e: Expr) -> dict[Read, float]:
+    """Return, for each guarded access, what it gives outside of its tensor."""
     if isinstance(e, Call) and e.fn == "guard":
         read, otherwise = e.args
         return {read: otherwise.value} if isinstance(read, Read) and isinstance(otherwise, (Int, Float)) else {}
     out: dict[Read, float] = {}
-    rebuild(e, lambda part: (out.update(_stated(part)), part)[1])
+    rebuild(e, lambda part: (out.update(_outside_values(part)), part)[1])
     return out
 
 

@@ -13,18 +13,18 @@ from aoec.frontend.passes.gelus import find_gelus
 from aoec.frontend.passes.guards import drop_guards
 from aoec.frontend.passes.identities import drop_identities
 from aoec.frontend.passes.joins import join_neighbours, join_slices
+from aoec.frontend.passes.operand_turns import turn_in_products
 from aoec.frontend.passes.pads import fold_pads
 from aoec.frontend.passes.precision import choose_precision
 from aoec.frontend.passes.row_norms import find_row_norms
+from aoec.frontend.passes.row_stacks import stack_rows
 from aoec.frontend.passes.scalars import use_scalars
 from aoec.frontend.passes.shared_keys import share_keys
 from aoec.frontend.passes.shuffles import find_shuffles
 from aoec.frontend.passes.signs import move_signs
-from aoec.frontend.passes.stacked import stack_rows
 from aoec.frontend.passes.sums import join_constants
 from aoec.frontend.passes.transposes import scale_last, sink_transposes
-from aoec.frontend.passes.turned import turn_in_products
-from aoec.frontend.passes.unsqueezed import work_as_images, work_unsqueezed
+from aoec.frontend.passes.unsqueezes import work_as_images, work_unsqueezed
 from aoec.frontend.passes.views import turn_images
 from aoec.ir.graph.draft import Draft
 

@@ -66,7 +66,7 @@ def _fold(draft: Draft, chain: list[OpNode], before: OpNode | None, users: Mappi
     result = chain[-1].outputs[0]
     if before and before.name not in replaced and draft.only_user(before.outputs[0], users) and _takes(draft, before):
         replaced.update({n.name: [] for n in chain})
-        replaced[before.name] = [_folded(draft, before, total, result)]
+        replaced[before.name] = [_fold_factors(draft, before, total, result)]
     elif len(chain) > 1 or chain[0].op == "batch_norm":
         replaced.update({n.name: [] for n in chain})
         replaced[chain[0].name] = _mul_add(draft, chain[0], total, result)
@@ -118,8 +118,8 @@ def _takes(draft: Draft, node: OpNode) -> bool:
     return (node.op == "conv2d" or matrix) and all(draft.is_constant(i) for i in node.inputs[1:])
 
 
-def _folded(draft: Draft, node: OpNode, f: _Affine, result: str) -> OpNode:
-    """The convolution or matrix multiplication with the factors in its weight and bias, giving `result`."""
+def _fold_factors(draft: Draft, node: OpNode, f: _Affine, result: str) -> OpNode:
+    """Fold the factors into weight and bias of the convolution or matrix multiplication, which gives `result`."""
     w = draft.weights[node.inputs[1]]
     axis = 0 if node.op == "conv2d" else 1
     bias = draft.weights[node.inputs[2]].astype(np.float64) if len(node.inputs) > 2 else np.zeros(w.shape[axis])

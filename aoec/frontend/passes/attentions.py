@@ -54,7 +54,7 @@ def _attention(find: Finder, node: OpNode) -> _Scores | None:
     """The scores of an attention that ends with this product of shares and values; None of any other node."""
     if node.op != "matmul" or len(node.inputs) != 2 or any(dict(node.attributes).get(f"trans_{x}") for x in "ab"):
         return None
-    shares = _seen_apart(find, _made(find, node, 0))
+    shares = _seen_apart(find, _sole_producer(find, node, 0))
     tensors = find.draft.tensors
     if shares is None or shares.op != "softmax":
         return None
@@ -68,7 +68,7 @@ def _attention(find: Finder, node: OpNode) -> _Scores | None:
 
 def _seen_apart(find: Finder, node: OpNode | None) -> OpNode | None:
     """The node before a reshape, where there is one."""
-    return _made(find, node, 0) if node is not None and node.op == "reshape" else node
+    return _sole_producer(find, node, 0) if node is not None and node.op == "reshape" else node
 
 
 def _together(draft: Draft, found: _Scores, apart: tuple[int, ...], shape: tuple[int, ...]) -> _Scores | None:
@@ -102,36 +102,36 @@ def _fits(draft: Draft, found: _Scores, values: str, shape: tuple[int, ...]) -> 
 
 def _scores(find: Finder, softmax: OpNode, shape: tuple[int, ...]) -> _Scores | None:
     """What a softmax takes, as a product of queries and keys of that shape, scaled, with something added at last."""
-    node, bias = _made(find, softmax, 0), ""
+    node, bias = _sole_producer(find, softmax, 0), ""
     if node is not None and node.op == "where":
-        under, bias = _scaled(find, _made(find, node, 1)), _selected(find, node)
+        under, bias = _scaled_product(find, _sole_producer(find, node, 1)), _mask_bias(find, node)
         if not bias:
             return None
     elif node is not None and node.op == "add":
         for at in (0, 1):
-            under = _scaled(find, _made(find, node, at))
+            under = _scaled_product(find, _sole_producer(find, node, at))
             if under is not None and find.draft.tensors[node.inputs[at]].shape == find.draft.tensors[node.outputs[0]].shape:
                 bias = node.inputs[1 - at]
                 break
         else:
             return None
     else:
-        under = _scaled(find, node)
+        under = _scaled_product(find, node)
     if under is None or find.draft.tensors[under[0].outputs[0]].shape != shape:
         return None
     product, scale = under
-    q, of_q = _unscaled(find, product.inputs[0])
-    k, of_k = _unscaled(find, product.inputs[1])
+    q, of_q = _strip_scale(find, product.inputs[0])
+    k, of_k = _strip_scale(find, product.inputs[1])
     turned = not dict(product.attributes).get("trans_b")
-    if turned and (held := _transposed(find, k)):
-        k, more = _unscaled(find, held)
+    if turned and (held := _transpose_source(find, k)):
+        k, more = _strip_scale(find, held)
         turned, of_k = False, of_k * more
     return _Scores(q, k, turned, scale * of_q * of_k, bias)
 
 
-def _selected(find: Finder, node: OpNode) -> str:
-    """A constant that does when it is added what the node does: -inf where a constant condition leaves no score; "" where it is another
-    choice, or leaves a row without scores, whose shares would be other ones."""
+def _mask_bias(find: Finder, node: OpNode) -> str:
+    """Return a constant whose addition does what the node does: -inf where a constant condition leaves no score.
+    "" where the node is another choice, or leaves a row without scores, whose shares would be other ones."""
     condition, other = (find.draft.weights.get(node.inputs[at]) for at in (0, 2))
     if condition is None or other is None or other.size != 1 or other.reshape(()) > UNSEEN or not condition.any(axis=-1).all():
         return ""
@@ -142,33 +142,33 @@ def _selected(find: Finder, node: OpNode) -> str:
     return name
 
 
-def _made(find: Finder, user: OpNode, at: int) -> OpNode | None:
-    """The node that makes an argument of another, where nothing else reads it."""
+def _sole_producer(find: Finder, user: OpNode, at: int) -> OpNode | None:
+    """Return the node that makes an argument of another, where nothing else reads it."""
     name = user.inputs[at]
     return find.producers.get(name) if find.only_user(name) is user else None
 
 
-def _scaled(find: Finder, node: OpNode | None) -> tuple[OpNode, float] | None:
-    """(a plain product, the number that it is multiplied with before the node's result)"""
+def _scaled_product(find: Finder, node: OpNode | None) -> tuple[OpNode, float] | None:
+    """Return (a plain product, the number by which it is multiplied before the node's result)."""
     scale = 1.0
     while node is not None and node.op == "muls":
         scale *= float(dict(node.attributes)["scalar"])  # type: ignore[arg-type]
-        node = _made(find, node, 0)
+        node = _sole_producer(find, node, 0)
     node = _seen_apart(find, node)
     plain = node is not None and node.op == "matmul" and len(node.inputs) == 2 and not dict(node.attributes).get("trans_a")
     return (node, scale) if plain and node is not None else None
 
 
-def _unscaled(find: Finder, name: str) -> tuple[str, float]:
-    """(what is multiplied with a number to make a tensor, the number)"""
+def _strip_scale(find: Finder, name: str) -> tuple[str, float]:
+    """Return (what is multiplied by a number to make a tensor, the number)."""
     scale = 1.0
     while (found := find.scalar(name, "muls")) is not None:
         name, scale = found[0], scale * found[1]
     return name, scale
 
 
-def _transposed(find: Finder, name: str) -> str:
-    """What a transpose of the last two axes makes the tensor of; "" where there is none."""
+def _transpose_source(find: Finder, name: str) -> str:
+    """Return the tensor whose last two axes are swapped to make this one; "" where there is none."""
     node = find.producer(name, "transpose")
     rank = len(find.draft.tensors[name].shape)
     swapped = (*range(rank - 2), rank - 1, rank - 2)

@@ -66,9 +66,9 @@ class _Search:
         nodes, self.draft.nodes = self.draft.nodes, []
         for node in nodes:
             if node.op == "quantise" and (out := self.parameters(node)) is not None:
-                self.quantised(node, out)
+                self.rewrite_quantise(node, out)
             elif node.op == "dequantise" and node.inputs[0] in self.signed and (given := self.parameters(node)) is not None:
-                self.draft.nodes.append(self.dequantised(node, given))
+                self.draft.nodes.append(self.rewrite_dequantise(node, given))
             else:
                 self.draft.nodes.append(node)
 
@@ -82,8 +82,8 @@ class _Search:
         more = int(MIDDLE) if zero.dtype == np.uint8 else 0
         return Scale(np.float32(scale.reshape(())), int(zero.reshape(())) - more, more)
 
-    def whole(self, real: str) -> Whole | None:
-        """What a tensor of reals is in int8, where it was made of eight bits."""
+    def as_int8(self, real: str) -> Whole | None:
+        """Return a tensor of reals in int8, where it was made of eight bits."""
         node = self.find.producer(real, "dequantise")
         given = self.parameters(node) if node is not None else None
         if node is None or given is None or self.draft.is_constant(node.inputs[0]) or not self.bytes(node.inputs[0]):
@@ -130,8 +130,8 @@ class _Search:
         own = all(n == 1 for at, n in enumerate(w.scale.shape) if at != axis)
         return replace(w, scale=w.scale.reshape(-1)) if own else None
 
-    def real(self, name: str) -> np.ndarray | None:
-        """A constant's reals, given as such or as whole numbers with a scale."""
+    def constant_reals(self, name: str) -> np.ndarray | None:
+        """Return a constant's reals, given as such or as whole numbers with a scale."""
         node = self.find.producer(name, "dequantise")
         if node is not None and all(map(self.draft.is_constant, node.inputs)):
             numbers, scale, zero = (self.draft.weights[i].astype(np.float64) for i in node.inputs)
@@ -140,12 +140,12 @@ class _Search:
 
     # ------------------------------------------------------------ what becomes of a quantised tensor
 
-    def quantised(self, node: OpNode, of: Scale) -> None:
-        """Nothing; the node's result is made in int8, and from that as the model has it."""
+    def rewrite_quantise(self, node: OpNode, of: Scale) -> None:
+        """Make the node's result in int8, and from that as the model has it."""
         source = self.find.producers.get(node.inputs[0])
         alone = source is not None and self.find.only_user(node.inputs[0]) is node
-        made = source is not None and (self.moved(source, of) if source.op in (*MOVES, "dequantise")
-                                       else self.worked(source, of) if alone else "")
+        made = source is not None and (self.move_in_int8(source, of) if source.op in (*MOVES, "dequantise")
+                                       else self.compute_in_int8(source, of) if alone else "")
         name = made or self.step("quantise", [node.inputs[0], node.inputs[1], self.zero(node, of)], f"{node.outputs[0]}_signed", "int8",
                                  attributes=LIMITS)
         out = self.draft.tensors[node.outputs[0]]
@@ -160,14 +160,14 @@ class _Search:
         shape = self.draft.tensors[node.inputs[2]].shape
         return self.draft.constant(f"{node.outputs[0]}_zero", np.full(shape, of.zero, np.int8), "int8")
 
-    def dequantised(self, node: OpNode, of: Scale) -> OpNode:
-        """The conversion to reals, of the tensor in int8."""
+    def rewrite_dequantise(self, node: OpNode, of: Scale) -> OpNode:
+        """Return the conversion to reals, of the tensor in int8."""
         return replace(node, inputs=(self.signed[node.inputs[0]], node.inputs[1], self.zero(node, of)))
 
-    def moved(self, source: OpNode, of: Scale) -> str:
-        """The tensor of int8 that a move of elements of the same scale gives; "" where it is none."""
+    def move_in_int8(self, source: OpNode, of: Scale) -> str:
+        """Move elements of the same scale in int8, and return the tensor; "" where the source is no such move."""
         reals = [source.outputs[0]] if source.op == "dequantise" else [*source.inputs]
-        found = [self.whole(i) for i in reals]
+        found = [self.as_int8(i) for i in reals]
         if not all(w is not None and w.of == of for w in found):
             return ""
         names = [w.name for w in found if w is not None]
@@ -176,15 +176,15 @@ class _Search:
         out = self.draft.tensors[source.outputs[0]]
         return self.step(source.op, names, f"{out.name}_signed", "int8", out.shape, dict(source.attributes))
 
-    def worked(self, source: OpNode, of: Scale) -> str:
-        """The tensor of int8 that a product or a sum of such gives, perhaps through relu; "" where it is none."""
+    def compute_in_int8(self, source: OpNode, of: Scale) -> str:
+        """Compute a product or a sum in int8, perhaps with relu, and return the tensor; "" where the source is neither."""
         relu = source.op == "relu"
         made = self.find.producers.get(source.inputs[0]) if relu else source
         if made is None or relu and self.find.only_user(source.inputs[0]) is not source:
             return ""
         limits = not relu or of.zero == LIMITS["lo"]  # what is below zero is below int8
-        if made.op == "add" and limits and (parts := [self.whole(i) for i in made.inputs]) and all(parts):
-            return self.added(made, [p for p in parts if p is not None], of)
+        if made.op == "add" and limits and (parts := [self.as_int8(i) for i in made.inputs]) and all(parts):
+            return self.add_in_int8(made, [p for p in parts if p is not None], of)
         sums = self.sums(made)
         if sums is None:
             return ""
@@ -197,8 +197,8 @@ class _Search:
         factors = self.draft.constant(f"{name}_scale", each, "fp32")
         return self.step("requantise", [name, factors], f"{source.outputs[0]}_signed", "int8", attributes={"zero": float(of.zero)})
 
-    def added(self, node: OpNode, parts: Sequence[Whole], of: Scale) -> str:
-        """The sum of two tensors; zero points and 128s stand where onnxruntime's own addition of bytes has them."""
+    def add_in_int8(self, node: OpNode, parts: Sequence[Whole], of: Scale) -> str:
+        """Add two tensors. Zero points and 128s stand where onnxruntime's own addition of bytes has them."""
         scales = [p.of for p in parts]
         a, b = (p.scale / of.scale for p in scales)
         zeros = [np.float32(p.zero + p.more) for p in (*scales, of)]
@@ -218,7 +218,7 @@ class _Search:
         if node.op not in ("conv2d", "matmul") or node.attribute("trans_a", 0):
             return None
         rows = node.op == "conv2d" or bool(node.attribute("trans_b", 0))  # of the weight, one for each column of the result
-        x, w = self.whole(node.inputs[0]), self.weight(node.inputs[1], 0 if rows else 1)
+        x, w = self.as_int8(node.inputs[0]), self.weight(node.inputs[1], 0 if rows else 1)
         if x is None or w is None or len(w.numbers.shape) != (4 if node.op == "conv2d" else 2):
             return None
         factor = x.of.scale * w.scale
@@ -227,7 +227,7 @@ class _Search:
 
     def start(self, bias: str, zero: int, rows: np.ndarray, factor: np.ndarray) -> np.ndarray | None:
         """What sums start from: the bias in steps of `factor`, less the zero point times each row's weights; None beyond int32."""
-        given = self.real(bias) if bias else np.zeros(1)
+        given = self.constant_reals(bias) if bias else np.zeros(1)
         if given is None or given.size not in (1, len(rows)):
             return None
         taken = zero * rows.reshape(len(rows), -1).astype(np.int64).sum(axis=1)

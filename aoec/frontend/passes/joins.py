@@ -43,14 +43,15 @@ def join_neighbours(draft: Draft) -> None:
     makers, begun = draft.producers(), dict[tuple[int, tuple[str, ...]], str]()
     nodes, draft.nodes = draft.nodes, []
     for node in nodes:
-        draft.nodes.append(_joined(draft, node, makers, begun) if node.op == "concat" else node)
+        draft.nodes.append(_shorten_concat(draft, node, makers, begun) if node.op == "concat" else node)
 
 
-def _joined(draft: Draft, node: OpNode, makers: Mapping[str, OpNode], begun: dict[tuple[int, tuple[str, ...]], str]) -> OpNode:
-    """A concat of as few tensors as say the same; a view where that is one. `begun`: (axis, inputs) of those before -> what they make."""
+def _shorten_concat(draft: Draft, node: OpNode, makers: Mapping[str, OpNode], begun: dict[tuple[int, tuple[str, ...]], str]) -> OpNode:
+    """Return a concat of as few tensors as give the same; a view where that is one.
+    `begun`: (axis, inputs) of those before -> what they make."""
     axis, result = node.attribute("axis"), node.outputs[0]
     assert isinstance(axis, int)
-    inputs = _of_whole_slices(draft, node, axis, [_taken(makers.get(i)) for i in node.inputs])
+    inputs = _of_whole_slices(draft, node, axis, [_slice_source(makers.get(i)) for i in node.inputs])
     longest = next((n for n in range(len(inputs) - 1, 1, -1) if (axis, inputs[:n]) in begun), 0)
     begun.setdefault((axis, inputs), result)
     if len(inputs) == 1:
@@ -58,8 +59,8 @@ def _joined(draft: Draft, node: OpNode, makers: Mapping[str, OpNode], begun: dic
     return replace(node, inputs=(begun[axis, inputs[:longest]], *inputs[longest:]) if longest else inputs)
 
 
-def _taken(node: OpNode | None) -> Taken | None:
-    """What a slice takes; None of others, and of one that leaves elements out."""
+def _slice_source(node: OpNode | None) -> Taken | None:
+    """Return what a slice takes; None of other nodes, and of a slice that leaves elements out."""
     box = taken(node) if node is not None and node.op == "slice" else None
     return None if node is None or box is None else (node.inputs[0], box)
 

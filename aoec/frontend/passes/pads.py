@@ -27,7 +27,7 @@ def fold_pads(draft: Draft) -> None:
         padding = find.producer(node.inputs[0] if line is None else line, "pad") if node.op in NEUTRAL else None
         ends = None if padding is None else _ends(draft, node, padding)
         if padding is not None and ends is not None:
-            node = _padded(draft, node, padding.inputs[0], ends)
+            node = _merge_pad(draft, node, padding.inputs[0], ends)
         draft.nodes.append(node)
 
 
@@ -48,8 +48,8 @@ def _ends(draft: Draft, node: OpNode, padding: OpNode) -> tuple[int, ...] | None
     return None if any((*before[:2], *after[:2])) or any(e > most for e, most in zip(ends, reach)) else ends
 
 
-def _padded(draft: Draft, node: OpNode, source: str, ends: tuple[int, ...]) -> OpNode:
-    """The window with these pads on what was not yet padded; a line is seen as an image first."""
+def _merge_pad(draft: Draft, node: OpNode, source: str, ends: tuple[int, ...]) -> OpNode:
+    """Return the window with these pads, on the tensor before padding. A line becomes an image first."""
     t = draft.tensors[source]
     if len(t.shape) == 3:
         image = draft.tensor(f"{source}_image", t.dtype, (*t.shape[:2], 1, t.shape[2]))

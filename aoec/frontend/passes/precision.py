@@ -39,14 +39,14 @@ def choose_precision(draft: Draft, precision: str, own: Mapping[str, str] | None
     """Notices for the user, after the draft's tensors and constants took the precision. `own`: tensor -> the dtype that the model declares
     for those reals that it names."""
     _split_bias(draft)
-    kept = _declared(draft, own or {})
+    kept = _model_dtypes(draft, own or {})
     exact = {i for n in draft.nodes for i in (n.inputs[2:] if n.op in CUBE else n.inputs[1:2] if n.op in SCALED else ())
              if draft.is_constant(i)}
     lost: list[str] = []
     short = "bf16" if precision == "bf16" else "fp16"
     held = vanishing(draft, short, wide_tensors(draft)) if precision in ("fp16", "bf16", "mixed") else Vanishing()
     if precision in ("keep", "mixed", "cube16"):
-        chosen = kept if precision == "keep" else _mixed(draft, held.nodes) if precision == "mixed" else dict.fromkeys(kept, "fp32")
+        chosen = kept if precision == "keep" else _mixed_dtypes(draft, held.nodes) if precision == "mixed" else dict.fromkeys(kept, "fp32")
         lost = _cast_between(draft, chosen, exact, "fp16" if precision == "cube16" else "")
     elif precision != "fp32" and (wide := wide_tensors(draft, held.nodes)):
         lost = _cast_between(draft, dict.fromkeys(kept, precision) | wide, exact, "")
@@ -55,7 +55,7 @@ def choose_precision(draft: Draft, precision: str, own: Mapping[str, str] | None
     for name, dtype in kept.items():
         if name not in draft.weights:
             draft.tensors[name] = replace(draft.tensors[name], declared=DECLARED[dtype])
-    bounded = [_bounded(draft, n) for n in draft.nodes]
+    bounded = [_clamp_numbers(draft, n) for n in draft.nodes]
     lost += [n.name for n, new in zip(draft.nodes, bounded) if n is not new]
     draft.nodes = bounded
     kind = precision if precision in FAR else "16 bits"
@@ -64,24 +64,25 @@ def choose_precision(draft: Draft, precision: str, own: Mapping[str, str] | None
     return [*held.notices(short), *far]
 
 
-def _real(draft: Draft, names: tuple[str, ...]) -> list[str]:
+def _real_tensors(draft: Draft, names: tuple[str, ...]) -> list[str]:
     return [name for name in names if name and draft.tensors[name].dtype == "fp32"]
 
 
-def _declared(draft: Draft, own: Mapping[str, str]) -> Dtypes:
-    """The model's own dtype of every real tensor; of one that it does not name, the widest of what it is made of."""
+def _model_dtypes(draft: Draft, own: Mapping[str, str]) -> Dtypes:
+    """Return the model's own dtype of every real tensor. Where it names none, the dtype is the widest of what the tensor is made of."""
     out = {name: own.get(name, "fp32") for name in (*draft.inputs, *draft.weights) if draft.tensors[name].dtype == "fp32"}
     for node in draft.nodes:
-        read = [out[i] for i in _real(draft, node.inputs)]
-        for name in _real(draft, node.outputs):
+        read = [out[i] for i in _real_tensors(draft, node.inputs)]
+        for name in _real_tensors(draft, node.outputs):
             out[name] = own.get(name) or max(read, key=WIDER.index, default="fp32")
     return out
 
 
 # ---------------------------------------------------------------- a dtype a node
 
-def _mixed(draft: Draft, apart: Set[str]) -> Dtypes:
-    """fp16 of every real tensor, fp32 of what sensitive nodes make, or those `apart`, and of what lies between such nodes alone."""
+def _mixed_dtypes(draft: Draft, apart: Set[str]) -> Dtypes:
+    """Return fp16 for every real tensor, but fp32 for what sensitive nodes make, or those `apart`, and for what lies between such nodes
+    alone."""
     users = draft.users()
     held = wide_tensors(draft, apart)
     wide = {n.name for n in draft.nodes if reason(n) or n.op.startswith(PREFIX) or held.keys() & set(n.outputs)}
@@ -91,13 +92,13 @@ def _mixed(draft: Draft, apart: Set[str]) -> Dtypes:
         if readers and n.op not in CUBE and wanted.issuperset(readers) and not set(n.outputs) & set(draft.outputs):
             wanted.add(n.name)
     out: Dtypes = {}
-    for name in _real(draft, draft.inputs):
+    for name in _real_tensors(draft, draft.inputs):
         readers = [u.name for u in users.get(name, [])]
         out[name] = "fp32" if wide.intersection(readers) or name in draft.outputs else "fp16"
     for n in draft.nodes:
-        read = [out[i] for i in _real(draft, n.inputs) if not draft.is_constant(i)]
+        read = [out[i] for i in _real_tensors(draft, n.inputs) if not draft.is_constant(i)]
         between = n.name in wanted and bool(read) and set(read) == {"fp32"}
-        out.update({name: "fp32" if n.name in wide or between else "fp16" for name in _real(draft, n.outputs)})
+        out.update({name: "fp32" if n.name in wide or between else "fp16" for name in _real_tensors(draft, n.outputs)})
     return out
 
 
@@ -157,8 +158,8 @@ def _round(draft: Draft, name: str, dtype: str) -> bool:
     return bool(beyond.any())
 
 
-def _bounded(draft: Draft, node: OpNode) -> OpNode:
-    """The node with its numbers in the range of the dtype that it gives; the same node where they are."""
+def _clamp_numbers(draft: Draft, node: OpNode) -> OpNode:
+    """Return the node with its numbers in the range of its result's dtype; the same node where they already are."""
     t = draft.tensors.get(node.outputs[0])
     most = BEYOND.get(t.dtype, inf) if t is not None else inf
 

@@ -33,7 +33,7 @@ def find_row_norms(draft: Draft) -> None:
     find = Finder.of(draft)
     replaced: dict[str, OpNode] = {}
     for node in draft.nodes:
-        found = _normalised(find, node)
+        found = _find_norm(find, node)
         if found is not None:
             found = _factors(find, found)
             result = found.last.outputs[0]
@@ -42,8 +42,8 @@ def find_row_norms(draft: Draft) -> None:
     draft.nodes = [replaced.get(n.name, n) for n in draft.nodes]
 
 
-def _normalised(find: Finder, node: OpNode) -> _Norm | None:
-    """x or d over the root of a mean square, where `node` divides by it or multiplies with its reciprocal."""
+def _find_norm(find: Finder, node: OpNode) -> _Norm | None:
+    """Match x or d over the root of a mean square, where `node` divides by it or multiplies with its reciprocal."""
     if node.op not in ("div", "mul"):
         return None
     for data, root in ((0, 1), (1, 0))[:1 if node.op == "div" else 2]:

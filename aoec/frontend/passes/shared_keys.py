@@ -24,14 +24,15 @@ def share_keys(draft: Draft) -> None:
     find = Finder.of(draft)
     nodes, draft.nodes = draft.nodes, []
     for node in nodes:
-        draft.nodes += (_shared(find, node) if node.op == "attention" else None) or [node]
+        draft.nodes += (_group_heads(find, node) if node.op == "attention" else None) or [node]
 
 
-def _shared(find: Finder, node: OpNode) -> list[OpNode] | None:
-    """The attention with groups in place of heads, between views; None where keys and values are not both repeated for each head."""
+def _group_heads(find: Finder, node: OpNode) -> list[OpNode] | None:
+    """Return the attention with groups in place of heads, between views.
+    None where keys and values are not both repeated for each head."""
     draft, (q, k, v, *bias) = find.draft, node.inputs
     shape, rank = draft.tensors[q].shape, len(draft.tensors[q].shape)
-    held = [_repeated(find, name) for name in (k, v)]
+    held = [_repeat_source(find, name) for name in (k, v)]
     if rank < 3 or held[0] is None or held[1] is None or held[0][1] != held[1][1]:
         return None
     each, out = held[0][1], []
@@ -54,8 +55,8 @@ def _shared(find: Finder, node: OpNode) -> list[OpNode] | None:
             draft.node("reshape", [made], result.name, {"shape": result.shape}, node.name)]
 
 
-def _repeated(find: Finder, name: str) -> tuple[str, int] | None:
-    """(what is repeated, how often) where a tensor holds each head of another so many times, one behind the other."""
+def _repeat_source(find: Finder, name: str) -> tuple[str, int] | None:
+    """Return (what is repeated, how often) where a tensor holds each head of another so many times, one behind the other."""
     view = find.producer(name, "reshape")
     wide = find.producer(view.inputs[0], "expand") if view is not None else None
     if wide is None:

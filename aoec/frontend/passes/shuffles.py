@@ -48,7 +48,7 @@ def find_shuffles(draft: Draft) -> None:
             changed[maker.name] = [_by_phase(draft, maker, prod(found.scale))]
         each = _each_behind(find, found.last.outputs[0])
         changed |= {n.name: [] for n in (found.last, *each)}
-        changed[(found.last, *each)[-1].name] = _placed(draft, found, each)
+        changed[(found.last, *each)[-1].name] = _hoist_work(draft, found, each)
     draft.nodes = [made for node in draft.nodes for made in changed.get(node.name, [node])]
 
 
@@ -83,11 +83,11 @@ def _is_unary(node: OpNode) -> bool:
 
 def _by_phase(draft: Draft, conv: OpNode, phases: int) -> OpNode:
     """The convolution with its channels phase after phase, in place of channel after channel."""
-    def ordered(name: str) -> str:
+    def order_by_phase(name: str) -> str:
         w = draft.weights[name]
         turned = w.reshape(-1, phases, *w.shape[1:]).swapaxes(0, 1).reshape(w.shape)
         return draft.constant(f"{name}_by_phase", np.ascontiguousarray(turned), draft.tensors[name].dtype)
-    return replace(conv, inputs=(conv.inputs[0], *(i and ordered(i) for i in conv.inputs[1:])))
+    return replace(conv, inputs=(conv.inputs[0], *(i and order_by_phase(i) for i in conv.inputs[1:])))
 
 
 def _each_behind(find: Finder, name: str) -> list[OpNode]:
@@ -98,8 +98,8 @@ def _each_behind(find: Finder, name: str) -> list[OpNode]:
     return found
 
 
-def _placed(draft: Draft, found: Shuffle, each: Sequence[OpNode]) -> list[OpNode]:
-    """The work on each element, then the interleaving."""
+def _hoist_work(draft: Draft, found: Shuffle, each: Sequence[OpNode]) -> list[OpNode]:
+    """Return the work on each element, then the interleaving."""
     made, name = [], found.source
     for node in each:
         t = draft.tensors[node.outputs[0]]

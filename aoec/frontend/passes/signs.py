@@ -32,7 +32,7 @@ def move_signs(draft: Draft) -> None:
             found = _without_signs(find, joined, node.inputs[1 - at])
             if found is not None:
                 parts, signs, axis = found
-                factor = _signed(draft, node, node.inputs[1 - at], signs, axis, signed)
+                factor = _apply_signs(draft, node, node.inputs[1 - at], signs, axis, signed)
                 plain[joined.name] = replace(joined, inputs=parts)
                 node = replace(node, inputs=(joined.outputs[0], factor))
                 break
@@ -46,7 +46,7 @@ def _without_signs(find: Finder, joined: OpNode, factor: str) -> tuple[tuple[str
     draft, axis = find.draft, joined.attribute("axis")
     out, t = draft.tensors[joined.outputs[0]], draft.tensors[factor]
     assert isinstance(axis, int)
-    negated = [_negated(find, name, joined) for name in joined.inputs]
+    negated = [_negation_source(find, name, joined) for name in joined.inputs]
     if not any(negated) or out.dtype not in REALS or t.dtype not in REALS:
         return None
     back = axis - len(out.shape)
@@ -57,14 +57,14 @@ def _without_signs(find: Finder, joined: OpNode, factor: str) -> tuple[tuple[str
     return (tuple(minus or name for name, minus in zip(joined.inputs, negated)), signs, back) if small else None
 
 
-def _negated(find: Finder, name: str, reader: OpNode) -> str:
-    """What is negated to make a tensor that the reader alone reads; "" where nothing is."""
+def _negation_source(find: Finder, name: str, reader: OpNode) -> str:
+    """Return what is negated to make a tensor that the reader alone reads; "" where nothing is."""
     found = find.scalar(name, "muls")
     return found[0] if found is not None and found[1] == -1 and find.only_user(name) is reader else ""
 
 
-def _signed(draft: Draft, node: OpNode, factor: str, signs: np.ndarray, back: int, known: dict[tuple[str, bytes, int], str]) -> str:
-    """A factor with signs along an axis."""
+def _apply_signs(draft: Draft, node: OpNode, factor: str, signs: np.ndarray, back: int, known: dict[tuple[str, bytes, int], str]) -> str:
+    """Return a factor times signs along an axis."""
     key = factor, signs.tobytes(), back
     if key not in known:
         t, along = draft.tensors[factor], signs.reshape(-1, *[1] * (-back - 1))

@@ -26,19 +26,19 @@ def join_constants(draft: Draft) -> None:
     find = Finder.of(draft)
     replaced: dict[str, OpNode] = {}
     for node in draft.nodes:
-        found = _added(find, node)
+        found = _find_addend(find, node)
         first = found and find.producers.get(found[0])
         if not found or first is None or find.only_user(found[0]) is not node:
             continue
-        before = _added(find, replaced.get(first.name, first))
+        before = _find_addend(find, replaced.get(first.name, first))
         total = before and _sum(draft, before[1], found[1])
         if before and total:
             replaced[node.name] = replace(node, inputs=(before[0], total))
     draft.nodes = [replaced.get(n.name, n) for n in draft.nodes]
 
 
-def _added(find: Finder, node: OpNode) -> tuple[str, str] | None:
-    """(data, the constant that an addition of reals adds to it), where the result has the shape of the data."""
+def _find_addend(find: Finder, node: OpNode) -> tuple[str, str] | None:
+    """Return (data, the constant added to it) of an addition of reals whose result has the shape of the data."""
     if node.op != "add" or find.draft.tensors[node.outputs[0]].dtype not in REALS:
         return None
     held = [i for i in node.inputs if find.draft.is_constant(i)]

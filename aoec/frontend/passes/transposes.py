@@ -30,9 +30,9 @@ def sink_transposes(draft: Draft) -> None:
     nodes: list[OpNode] = []
     for node in draft.nodes:
         if node.op == "transpose":
-            node = _joined(node, turned)
+            node = _compose(node, turned)
             turned[node.outputs[0]] = node
-        elif (viewed := _viewed(draft, node, turned, users)) is not None:
+        elif (viewed := _swap_view(draft, node, turned, users)) is not None:
             below, node = viewed
             nodes.append(below)
             turned[node.outputs[0]] = node
@@ -70,15 +70,16 @@ def _leads_to_product(find: Finder, node: OpNode) -> bool:
     return user is not None and user.op == "matmul"
 
 
-def _viewed(draft: Draft, node: OpNode, turned: dict[str, OpNode], users: dict[str, list[OpNode]]) -> tuple[OpNode, OpNode] | None:
-    """(a view of what was not yet transposed, the transpose of that), where the node is a view that nobody shares a transpose with."""
+def _swap_view(draft: Draft, node: OpNode, turned: dict[str, OpNode], users: dict[str, list[OpNode]]) -> tuple[OpNode, OpNode] | None:
+    """Return (a view of the tensor before the transpose, the transpose of that view).
+    None where the node is no view, or shares the transpose with other readers."""
     first = turned.get(node.inputs[0]) if node.op == "reshape" else None
     alone = first is not None and draft.only_user(node.inputs[0], users) is not None
     return viewed_before(draft, node, first) if alone and first is not None else None
 
 
-def _joined(node: OpNode, turned: dict[str, OpNode]) -> OpNode:
-    """A transpose that reads what the one before it read."""
+def _compose(node: OpNode, turned: dict[str, OpNode]) -> OpNode:
+    """Return a transpose that reads what the one before it read."""
     first = turned.get(node.inputs[0])
     if first is None:
         return node

@@ -114,7 +114,7 @@ def _lost(find: Finder, guard: OpNode, exact: float, rounded: float, dtype: str)
         for reader in [r for o in node.outputs for r in find.users.get(o, [])]:
             met = _meets(find.draft, reader, node.outputs[0], exact, rounded, dtype)
             poles.update({reader.name: reader} if met else {})
-            then = _carried(reader, node.outputs[0], exact), rounded_to(_carried(reader, node.outputs[0], rounded), dtype)
+            then = _carry_value(reader, node.outputs[0], exact), rounded_to(_carry_value(reader, node.outputs[0], rounded), dtype)
             leads[node.name] |= met or not any(map(np.isnan, then)) and visit(reader, *then, depth + 1)
         between.extend([node] * leads[node.name])
         return leads[node.name]
@@ -133,9 +133,9 @@ def _meets(draft: Draft, node: OpNode, name: str, exact: float, rounded: float, 
     return kept > 0 and not (left >= NORMAL[dtype] and 0.5 <= left / kept <= 2)
 
 
-def _carried(node: OpNode, name: str, value: float) -> float:
-    """What a node that moves or scales makes of one number of the tensor, a dividend being one over 1; NaN of any other node, and of a clip
-    that cuts the number off, which is a guard of its own."""
+def _carry_value(node: OpNode, name: str, value: float) -> float:
+    """Return what a node that moves or scales makes of one number of the tensor, a dividend being one over 1.
+    It is NaN for any other node, and for a clip that cuts the number off, which is a guard of its own."""
     if node.op in MOVING or node.op == "div" and node.inputs[0] == name != node.inputs[1]:
         return value
     square = node.op == "mul" and set(node.inputs) == {name}

@@ -82,13 +82,13 @@ def _scaled_sums(draft: Draft) -> set[str]:
     reals: set[str] = set()
     for n in draft.nodes:
         dtype = draft.tensors[n.outputs[0]].dtype
-        if dtype in SUMS and (n.op in PRODUCTS or _moved(n, sums)):
+        if dtype in SUMS and (n.op in PRODUCTS or _keeps_sums(n, sums)):
             sums.add(n.outputs[0])
         elif dtype in REALS and (n.op == "cast" and n.inputs[0] in sums or n.op in SCALING and not reals.isdisjoint(n.inputs)):
             reals.add(n.outputs[0])
     return reals
 
 
-def _moved(node: OpNode, sums: set[str]) -> bool:
-    """Whether a node gives sums again: moved, or with what zero points make added."""
+def _keeps_sums(node: OpNode, sums: set[str]) -> bool:
+    """Whether a node gives sums again: moved, or with what zero points add."""
     return node.op in ("add", "sub", "adds", "reshape", "transpose") and not sums.isdisjoint(node.inputs)

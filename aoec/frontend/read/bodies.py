@@ -6,7 +6,7 @@ from collections.abc import Callable
 import onnx
 from onnx import FunctionProto, TypeProto, defs, helper, inliner
 
-from aoec.frontend.own.own import is_own, typed
+from aoec.frontend.own.own import infer_types, is_own
 from aoec.frontend.read.versions import domain, opsets
 from aoec.ops.own import Definitions
 
@@ -17,15 +17,15 @@ WHOLE = frozenset(("Bernoulli", "Range", "SequenceMap"))
 LOCAL = "aoec.bodies"  # the domain of bodies that stand in a model until they are inlined
 
 
-def inlined(proto: onnx.ModelProto, known: frozenset[str], definitions: Definitions, infer: Infer) -> onnx.ModelProto:
-    """The model with operators that have a body replaced by it, and those in it too, but for the `known` and defined ones."""
+def inline_bodies(proto: onnx.ModelProto, known: frozenset[str], definitions: Definitions, infer: Infer) -> onnx.ModelProto:
+    """Replace operators that have a body by it, and those in it too, but for the `known` and the defined ones."""
     tried: set[tuple[str, str]] = set()
     while found := {op: s for op, s in _bodies(proto, known, definitions).items() if op not in tried}:
         for n in proto.graph.node:
             if (domain(n), n.op_type) in found:
                 _state_defaults(n, found[domain(n), n.op_type])
         for body in sorted(found):
-            proto = _one_inlined(_stated(typed(proto, definitions, infer)), body, found[body])
+            proto = _one_inlined(_declare_constants(infer_types(proto, definitions, infer)), body, found[body])
         tried |= found.keys()
     return proto
 
@@ -77,8 +77,8 @@ def _state_defaults(n: onnx.NodeProto, schema: defs.OpSchema) -> None:
     n.attribute.extend(a.default_value for name, a in schema.attributes.items() if name not in stated and a.default_value.name)
 
 
-def _stated(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with the types of its constants where the inliner looks for them."""
+def _declare_constants(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """Declare the types of the model's constants where the inliner looks for them."""
     known = {v.name for v in proto.graph.value_info}
     proto.graph.value_info.extend(helper.make_tensor_value_info(w.name, w.data_type, w.dims) for w in proto.graph.initializer
                                   if w.name not in known)

@@ -27,14 +27,14 @@ def check_functions(name: str, proto: onnx.ModelProto) -> None:
     if not proto.functions:
         return
     known = {(f.domain, f.name, f.overload): f for f in proto.functions}
-    calls = {at: [c for n in every_node(f.node) if (c := _called(n)) in known] for at, f in known.items()}
+    calls = {at: [c for n in every_node(f.node) if (c := _function_name(n)) in known] for at, f in known.items()}
     nodes, sizes, deep = dict[Name, int](), dict[Name, int](), dict[Name, int]()
     for at in _inner_first(name, calls):
         own = calls[at]
         nodes[at] = sum(1 for _ in every_node(known[at].node)) + sum(nodes[c] for c in own)
         sizes[at] = known[at].ByteSize() + sum(sizes[c] for c in own)
         deep[at] = 1 + max((deep[c] for c in own), default=0)
-    called = [c for n in every_node(proto.graph.node) if (c := _called(n)) in known]
+    called = [c for n in every_node(proto.graph.node) if (c := _function_name(n)) in known]
     for what, found, most in (("nodes", sum(nodes[c] for c in called), MOST_NODES), ("bytes", sum(sizes[c] for c in called), MOST_BYTES),
                               ("calls within each other", max((deep[c] for c in called), default=0), MOST_CALLS)):
         if found > most:
@@ -52,7 +52,7 @@ def every_node(nodes: list[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
         left += [inner for g in subgraphs(n) for inner in g.node]
 
 
-def _called(n: onnx.NodeProto) -> Name:
+def _function_name(n: onnx.NodeProto) -> Name:
     return n.domain, n.op_type, n.overload
 
 

@@ -33,7 +33,7 @@ def ending_at(model: onnx.ModelProto, ends: Sequence[End]) -> onnx.ModelProto:
     kept = [n for n in reversed(model.graph.node) if _leads(n, needed)]
     for field, left in ((graph.node, reversed(kept)), (graph.input, [i for i in model.graph.input if i.name in needed]),
                         (graph.initializer, [i for i in model.graph.initializer if i.name in needed]),
-                        (graph.output, [_described(model, t) for t in tensors])):
+                        (graph.output, [_declare_output(model, t) for t in tensors])):
         del field[:]
         field.extend(left)
     return cut
@@ -67,8 +67,8 @@ def _read(node: onnx.NodeProto) -> Iterator[str]:
                 yield from _read(n)
 
 
-def _described(model: onnx.ModelProto, tensor: str) -> onnx.ValueInfoProto:
-    """A tensor with its type, as a model's output is declared."""
+def _declare_output(model: onnx.ModelProto, tensor: str) -> onnx.ValueInfoProto:
+    """Declare a tensor with its type, as a model's output."""
     graph = model.graph
     stated = [v for v in (*graph.output, *graph.value_info) if v.name == tensor and v.type.WhichOneof("value")]
     for v in stated or infer_shapes(model).graph.value_info:

@@ -97,11 +97,11 @@ def varint(data: Data, at: int) -> tuple[int, int]:
 
 def field(number: int, held: bytes) -> bytes:
     """A field of bytes."""
-    return written(number << 3 | BYTES) + written(len(held)) + held
+    return encode_varint(number << 3 | BYTES) + encode_varint(len(held)) + held
 
 
-def written(number: int) -> bytes:
-    """A number of seven bits a byte."""
+def encode_varint(number: int) -> bytes:
+    """Encode a number as a varint: seven bits a byte."""
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)

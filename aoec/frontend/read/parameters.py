@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 import onnx
 
-from aoec.frontend.read.values import captured, shape_of, subgraphs
+from aoec.frontend.read.values import captured_names, shape_of, subgraphs
 
 # operator -> the places of such arguments; shapes follow from them, or the order of elements: a model is compiled for their values
 PLACES: dict[str, tuple[int, ...]] = {
@@ -46,7 +46,7 @@ def _behind(nodes: list[onnx.NodeProto], names: set[str]) -> set[str]:
     while rest:
         maker = makers.get(rest.pop())
         if maker is not None and maker.op_type not in OF_SHAPES:
-            fresh = {i for i in (*maker.input, *captured(maker)) if i} - found
+            fresh = {i for i in (*maker.input, *captured_names(maker)) if i} - found
             found |= fresh
             rest += fresh
     return found

@@ -13,14 +13,14 @@ from onnx import inliner, version_converter
 
 from aoec.base.errors import AoecError, CheckError, ParseError, UnsupportedError
 from aoec.base.files.files import check_file, read_bytes
-from aoec.frontend.own.own import is_own, typed
-from aoec.frontend.read.bodies import inlined
+from aoec.frontend.own.own import infer_types, is_own
+from aoec.frontend.read.bodies import inline_bodies
 from aoec.frontend.read.bounds import check_functions, every_node
 from aoec.frontend.read.inference import InferenceError, infer_shapes
 from aoec.frontend.read.sparse import make_dense
 from aoec.frontend.read.versions import domain, full_name, opset, opsets
 from aoec.frontend.read.weights import Arrays, check, take
-from aoec.frontend.translate import ceiled
+from aoec.frontend.translate import ceil_pools
 from aoec.frontend.translate.contrib import spell_out
 from aoec.ops.own import NO_DEFINITIONS, Definitions
 
@@ -45,21 +45,21 @@ def read(model: Union[str, Path, onnx.ModelProto], input_shapes: Shapes, known: 
     dimensions, unknown operators.
     """
     name = str(model) if isinstance(model, (str, Path)) else model.graph.name or "model"
-    proto, arrays = _checked(name, lambda: take(*_own(model)))
-    return _checked(name, lambda: _prepare(name, proto, arrays, input_shapes, known, notices, definitions)), arrays
+    proto, arrays = _run_checked(name, lambda: take(*_own(model)))
+    return _run_checked(name, lambda: _prepare(name, proto, arrays, input_shapes, known, notices, definitions)), arrays
 
 
 def _own(model: Union[str, Path, onnx.ModelProto]) -> tuple[onnx.ModelProto, Path | None]:
     """(a model to be changed, its file)."""
     if not isinstance(model, onnx.ModelProto):
-        return _parsed(Path(model)), Path(model)
+        return _parse_file(Path(model)), Path(model)
     check_functions(model.graph.name or "model", model)
     proto = onnx.ModelProto()
     proto.CopyFrom(model)
     return proto, None
 
 
-def _parsed(path: Path) -> onnx.ModelProto:
+def _parse_file(path: Path) -> onnx.ModelProto:
     size_bytes = check_file(path, "a model", pipes=True)
     if size_bytes > LIMIT_BYTES:
         raise UnsupportedError(f"{path} has {size_bytes:,} bytes; ONNX files of up to {LIMIT_BYTES:,} are read")
@@ -81,13 +81,13 @@ def _parsed(path: Path) -> onnx.ModelProto:
     return proto
 
 
-def opened(model: Union[str, Path, onnx.ModelProto]) -> onnx.ModelProto:
-    """The model as it stands, without data that lie in other files: for its inputs and outputs."""
-    return model if isinstance(model, onnx.ModelProto) else _parsed(Path(model))
+def open_model(model: Union[str, Path, onnx.ModelProto]) -> onnx.ModelProto:
+    """Read the model as it stands, without data that lie in other files: for its inputs and outputs."""
+    return model if isinstance(model, onnx.ModelProto) else _parse_file(Path(model))
 
 
-def _checked(name: str, step: Callable[[], T]) -> T:
-    """The result of `step`; whatever onnx raises on a bad model becomes one sentence."""
+def _run_checked(name: str, step: Callable[[], T]) -> T:
+    """Return the result of `step`. Whatever onnx raises on a bad model becomes one sentence."""
     try:
         return step()
     except (AoecError, KeyboardInterrupt):
@@ -127,7 +127,7 @@ def _prepare(name: str, proto: onnx.ModelProto, arrays: Arrays, input_shapes: Sh
         proto = _modern(name, proto)
     check(proto, arrays)
     _forget_shapes(proto.graph)
-    return typed(inlined(proto, known, definitions, _infer), definitions, _infer)
+    return infer_types(inline_bodies(proto, known, definitions, _infer), definitions, _infer)
 
 
 def _check_types(name: str, proto: onnx.ModelProto) -> None:
@@ -215,7 +215,7 @@ def _spread_slopes(proto: onnx.ModelProto) -> None:
 
 
 def _infer(proto: onnx.ModelProto) -> onnx.ModelProto:
-    return ceiled.inferred(proto, _strictly)
+    return ceil_pools.infer_restated(proto, _strictly)
 
 
 def _strictly(proto: onnx.ModelProto) -> onnx.ModelProto:
@@ -256,9 +256,9 @@ def bind(name: str, graph: onnx.GraphProto, input_shapes: Shapes, notices: list[
     if free and all(free_axes(i) == [0] for i in free):
         for i in free:
             _dims(i)[0].dim_value = 1
-            notices.append(f"input {i.name}: free batch dimension bound to 1; --input-shape {i.name}:{suggested(i)} is what was taken")
+            notices.append(f"input {i.name}: free batch dimension bound to 1; --input-shape {i.name}:{suggest_shape(i)} is what was taken")
     elif free:
-        options = " ".join(f"--input-shape {i.name}:{suggested(i)}" for i in free)
+        options = " ".join(f"--input-shape {i.name}:{suggest_shape(i)}" for i in free)
         raise UnsupportedError(_suggestion(name, free, options), options)
 
 
@@ -310,8 +310,8 @@ def _list(shape: Sequence[object]) -> str:
     return f"[{', '.join(map(str, shape))}]"
 
 
-def suggested(i: onnx.ValueInfoProto) -> str:
-    """A shape to suggest: batch 1, images 224 x 224, 128 elsewhere; an image where not even the rank is stated."""
+def suggest_shape(i: onnx.ValueInfoProto) -> str:
+    """Suggest a shape: batch 1, images 224 x 224, 128 elsewhere. Where not even the rank is stated it is an image."""
     if free_axes(i) == [NO_RANK]:
         return f"1,3,{IMAGE_SIZE},{IMAGE_SIZE}"
     dims = _dims(i)

@@ -39,7 +39,7 @@ def tensor(name: str, t: onnx.TypeProto | None) -> Tensor:
         raise UnsupportedError(f"tensor {name} of shape {list(shape)} has more elements than the {MOST_ELEMENTS:,} that are taken")
     if shape is not None and (dtype := dtype_of(elem)):
         return Tensor(name, dtype, shape, declared=f"tensor({element(elem)})" if elem in STATED else "")
-    return Tensor(name, OPAQUE, (), declared=spelled(t) if t is not None else "")
+    return Tensor(name, OPAQUE, (), declared=spell_type(t) if t is not None else "")
 
 
 def dtype_of(elem: int) -> str:
@@ -47,21 +47,21 @@ def dtype_of(elem: int) -> str:
     return DTYPES.get(elem) or SMALL.get(elem, "")
 
 
-def stated(t: onnx.TypeProto | None) -> str:
-    """The element type where our dtype does not say it: of reals other than float, and of few bits; else ""."""
+def stated_element(t: onnx.TypeProto | None) -> str:
+    """Return the element type where our dtype does not say it: of reals other than float, and of few bits; else ""."""
     return element(t.tensor_type.elem_type) if t is not None and t.tensor_type.elem_type in STATED else ""
 
 
-def spelled(t: onnx.TypeProto) -> str:
-    """A type as onnxruntime writes it, with the dimensions behind a tensor that states them: "seq(tensor(int64)[2,?])"."""
+def spell_type(t: onnx.TypeProto) -> str:
+    """Write a type as onnxruntime does, with the dimensions behind a tensor that states them: "seq(tensor(int64)[2,?])"."""
     kind = t.WhichOneof("value")
     if kind in ("tensor_type", "sparse_tensor_type"):
         of = getattr(t, kind)
         dims = ",".join(str(d.dim_value) if d.HasField("dim_value") else _dimension_name(d.dim_param) for d in of.shape.dim)
         return f"{kind.removesuffix('_type')}({element(of.elem_type)})" + (f"[{dims}]" if of.HasField("shape") else "")
     if kind == "map_type":
-        return f"map({element(t.map_type.key_type)},{spelled(t.map_type.value_type)})"
-    return {"sequence_type": "seq", "optional_type": "optional"}[kind] + f"({spelled(getattr(t, kind).elem_type)})" if kind else ""
+        return f"map({element(t.map_type.key_type)},{spell_type(t.map_type.value_type)})"
+    return {"sequence_type": "seq", "optional_type": "optional"}[kind] + f"({spell_type(getattr(t, kind).elem_type)})" if kind else ""
 
 
 def _dimension_name(dim: str) -> str:
@@ -94,8 +94,8 @@ def subgraphs(node: onnx.NodeProto) -> list[onnx.GraphProto]:
     return [g for a in node.attribute for g in (*([a.g] if a.HasField("g") else []), *a.graphs)]
 
 
-def captured(node: onnx.NodeProto) -> list[str]:
-    """The names that a node's subgraphs read from around them, in order."""
+def captured_names(node: onnx.NodeProto) -> list[str]:
+    """Return the names that a node's subgraphs read from around them, in order."""
     return list(dict.fromkeys(name for g in subgraphs(node) for name in _free(g)))
 
 
@@ -103,7 +103,7 @@ def _free(graph: onnx.GraphProto) -> Iterator[str]:
     """The names that a graph reads and nothing in it makes before."""
     made = {i.name for i in (*graph.input, *graph.initializer)} | {i.values.name for i in graph.sparse_initializer} | {""}
     for n in graph.node:
-        yield from (i for i in (*n.input, *captured(n)) if i not in made)
+        yield from (i for i in (*n.input, *captured_names(n)) if i not in made)
         made.update(n.output)
     yield from (o.name for o in graph.output if o.name not in made)
 

@@ -37,16 +37,16 @@ def take(proto: onnx.ModelProto, source: Path | None = None) -> tuple[onnx.Model
     for w, size_bytes in _large(proto.graph):
         if uses_external_data(w):
             if source is not None:
-                arrays[w.name] = _shaped(_mapped(w, size_bytes, source, files), w)
+                arrays[w.name] = _as_array(_map_constant(w, size_bytes, source, files), w)
                 w.data_location = TensorProto.DEFAULT
                 del w.external_data[:]
                 w.raw_data = b""
         elif len(w.raw_data) == size_bytes:
-            arrays[w.name] = _shaped(np.frombuffer(w.raw_data, np.uint8), w)
+            arrays[w.name] = _as_array(np.frombuffer(w.raw_data, np.uint8), w)
             w.raw_data = b""
     if source is not None:
         onnx.load_external_data_for_model(proto, str(source.parent))
-    return (_copied(proto) if arrays else proto), arrays
+    return (_copy_message(proto) if arrays else proto), arrays
 
 
 def array_of(w: TensorProto, name: str = "", source: str = "") -> np.ndarray:
@@ -78,14 +78,14 @@ def _large(graph: onnx.GraphProto) -> Iterator[tuple[TensorProto, int]]:
                 yield w, size_bytes
 
 
-def _shaped(data: np.ndarray, w: TensorProto) -> np.ndarray:
-    """Bytes as the array that a constant declares."""
+def _as_array(data: np.ndarray, w: TensorProto) -> np.ndarray:
+    """Return bytes as the array that a constant declares."""
     array = data.view(helper.tensor_dtype_to_np_dtype(w.data_type)).reshape(tuple(w.dims))
     return array if array.flags.aligned else array.copy()
 
 
-def _copied(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """An equal message, made anew: one does not give back the memory of what was taken out of it."""
+def _copy_message(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """Return an equal message, made anew. The old one does not give back the memory of what was taken out of it."""
     out = onnx.ModelProto()
     out.ParseFromString(proto.SerializeToString())
     return out
@@ -93,14 +93,14 @@ def _copied(proto: onnx.ModelProto) -> onnx.ModelProto:
 
 # ---------------------------------------------------------------- in other files
 
-def _mapped(w: TensorProto, size_bytes: int, source: Path, files: dict[Path, np.ndarray]) -> np.ndarray:
-    """The bytes of a constant in another file; ParseError where that is not in the model's folder or does not hold them."""
+def _map_constant(w: TensorProto, size_bytes: int, source: Path, files: dict[Path, np.ndarray]) -> np.ndarray:
+    """Map the bytes of a constant in another file. ParseError where that is not in the model's folder or does not hold them."""
     said = {e.key: e.value for e in w.external_data}
     path = _inside(source, said.get("location", ""), w.name)
     offset = _number(said.get("offset", "0"), "offset", w.name, source)
     length = _number(said.get("length", str(size_bytes)), "length", w.name, source)
     if path not in files:
-        files[path] = _whole(path, w.name, source)
+        files[path] = _map_file(path, w.name, source)
     have = files[path].size
     if length != size_bytes or offset + length > have:
         raise ParseError(f"the ONNX graph is invalid: constant {w.name} takes {size_bytes:,} bytes, and its data are said to be {length:,} "
@@ -118,8 +118,8 @@ def _inside(source: Path, location: str, name: str) -> Path:
     return Path(path)
 
 
-def _whole(path: Path, name: str, source: Path) -> np.ndarray:
-    """A file's bytes, mapped."""
+def _map_file(path: Path, name: str, source: Path) -> np.ndarray:
+    """Map a file's bytes."""
     if not path.is_file():
         raise ParseError(f"the data of constant {name} are in {path.name}, and there is no such file beside the model", source=str(source))
     try:

@@ -35,17 +35,18 @@ def _attention(n: Node) -> bool:
         return False
     rank = len(n.shape_of(0))
     q = _heads(n, n.input(0), n.integer("q_num_heads", 1), rank)
-    k, v = (_joined(n, past, _heads(n, n.input(at), n.integer("kv_num_heads", 1), rank)) for at, past in ((1, PAST_KEY), (2, PAST_VALUE)))
+    k, v = (_append_past(n, past, _heads(n, n.input(at), n.integer("kv_num_heads", 1), rank))
+            for at, past in ((1, PAST_KEY), (2, PAST_VALUE)))
     for at, present in ((1, k), (2, v)):
         if n.has_result(at):
-            n.emit("reshape", [present], {"shape": n.made(present)}, at=at)
-    batch, heads, rows, size = n.made(q)
-    shared, keys = n.made(k)[1:3]
+            n.emit("reshape", [present], {"shape": n.made_shape(present)}, at=at)
+    batch, heads, rows, size = n.made_shape(q)
+    shared, keys = n.made_shape(k)[1:3]
     q = n.step("reshape", [q], {"shape": (batch, shared, heads // shared * rows, size)})
     scores = n.step("reshape", [n.step("matmul", [q, k], {"trans_b": 1})], {"shape": (batch, heads, rows, keys)})
-    scale = n.real("scale", 0.0) or 1.0 / sqrt(size)
+    scale = n.number("scale", 0.0) or 1.0 / sqrt(size)
     stages = {RAW: n.step("muls", [scores], {"scalar": scale})}
-    stages[CAPPED] = _capped(n, stages[RAW])
+    stages[CAPPED] = _softcap(n, stages[RAW])
     bias = _bias(n, batch, rows, keys)
     total = bias.total(n)
     stages[BIASED] = n.step("add", [stages[CAPPED], total]) if total else stages[CAPPED]
@@ -55,7 +56,7 @@ def _attention(n: Node) -> bool:
     if n.has_result(3):
         n.emit("reshape", [stages[max(asked, CAPPED)]], {"shape": (batch, heads, rows, keys)}, at=3)
     y = n.step("reshape", [stages[SHARES]], {"shape": (batch, shared, heads // shared * rows, keys)})
-    y = n.step("reshape", [n.step("matmul", [y, v])], {"shape": (batch, heads, rows, n.made(v)[3])})
+    y = n.step("reshape", [n.step("matmul", [y, v])], {"shape": (batch, heads, rows, n.made_shape(v)[3])})
     y = n.step("transpose", [y], {"perm": (0, 2, 1, 3)}) if rank == 3 else y
     return n.emit("reshape", [y], {"shape": n.shape()})
 
@@ -64,17 +65,17 @@ def _heads(n: Node, x: str, heads: int, rank: int) -> str:
     """[batch, heads, rows, size] of an argument, which may hold a row's heads side by side."""
     if rank == 4:
         return x
-    batch, rows, width = n.made(x)
+    batch, rows, width = n.made_shape(x)
     apart = n.step("reshape", [x], {"shape": (batch, rows, heads, width // heads)})
     return n.step("transpose", [apart], {"perm": (0, 2, 1, 3)})
 
 
-def _joined(n: Node, past: int, new: str) -> str:
+def _append_past(n: Node, past: int, new: str) -> str:
     return n.step("concat", [n.input(past), new], {"axis": 2}) if n.has(past) else new
 
 
-def _capped(n: Node, scores: str) -> str:
-    cap = n.real("softcap", 0.0)
+def _softcap(n: Node, scores: str) -> str:
+    cap = n.number("softcap", 0.0)
     if cap <= 0:
         return scores
     return n.step("muls", [n.step("tanh", [n.step("muls", [scores], {"scalar": 1.0 / cap})])], {"scalar": cap})
@@ -108,19 +109,19 @@ def _bias(n: Node, batch: int, rows: int, keys: int) -> Bias:
 def _mask(n: Node, keys: int) -> str:
     """The mask as something to add, of keys that it does not reach -inf."""
     mask, dtype = n.input(MASK), n.dtype_of(MASK)
-    *lead, reach = n.made(mask)
+    *lead, reach = n.made_shape(mask)
     if reach < keys:
         rest = np.full((*lead, keys - reach), 0 if dtype == "bool" else -np.inf)
         mask = n.step("concat", [mask, n.constant("unreached", rest, dtype)], {"axis": len(lead)})
-    return _chosen(n, mask) if dtype == "bool" else mask
+    return _mask_bias(n, mask) if dtype == "bool" else mask
 
 
 def _seen(n: Node, word: str, x: str, other: np.ndarray | np.float32) -> str:
     """0 where `x <word> other`, else -inf."""
-    return _chosen(n, n.step(word, [x, n.constant("bound", np.asarray(other))], dtype="bool"))
+    return _mask_bias(n, n.step(word, [x, n.constant("bound", np.asarray(other))], dtype="bool"))
 
 
-def _chosen(n: Node, seen: str) -> str:
+def _mask_bias(n: Node, seen: str) -> str:
     zero, never = n.constant("zero", np.zeros(())), n.constant("never", np.full((), -np.inf))
     return n.step("where", [seen, zero, never], dtype="fp32")
 
@@ -129,7 +130,7 @@ def _without_blind_rows(n: Node, shares: str, bias: Bias, total: str) -> str:
     """The shares, 0 in rows that see no key at all, which are no numbers else."""
     if not bias.made and not (bias.known == -np.inf).all(axis=-1).any():
         return shares
-    blind = n.step("is_negative_inf", [n.step("reduce_max", [total], {"axes": (len(n.made(total)) - 1,)})], dtype="bool")
+    blind = n.step("is_negative_inf", [n.step("reduce_max", [total], {"axes": (len(n.made_shape(total)) - 1,)})], dtype="bool")
     return n.step("where", [blind, n.constant("nothing", np.zeros(())), shares], dtype="fp32")
 
 

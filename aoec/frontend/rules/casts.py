@@ -22,7 +22,7 @@ def _cast(n: Node) -> bool:
         return view(n)
     if source in typed.CODED and n.dtype() == "fp32":
         return n.emit("decode", [n.input(0)], {"of": source})
-    x = decoded(n, n.input(0), source)
+    x = decode(n, n.input(0), source)
     if result in typed.CODED:
         given: dict[str, Attribute] = {"of": result, "saturate": n.integer("saturate", 1)}
         if result == POWERS:
@@ -33,8 +33,8 @@ def _cast(n: Node) -> bool:
     return view(n) if n.made_dtype(x) == n.dtype() else n.emit("cast", [x])
 
 
-def decoded(n: Node, x: str, element: str) -> str:
-    """The reals that codes stand for; other elements of few bits are what they say."""
+def decode(n: Node, x: str, element: str) -> str:
+    """Return the reals that codes stand for. Other elements of few bits are what they say."""
     return n.step("decode", [x], {"of": element}, dtype="fp32") if element in typed.CODED else x
 
 

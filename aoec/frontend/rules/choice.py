@@ -7,8 +7,8 @@ from math import inf, prod
 
 import numpy as np
 
-from aoec.frontend.rules.movement import filled, part
-from aoec.frontend.rules.reduce import halved, reduced
+from aoec.frontend.rules.movement import fill, part
+from aoec.frontend.rules.reduce import reduce_axes, reduce_by_halves
 from aoec.frontend.rules.rule import Rule
 from aoec.frontend.rules.vector import KNOWN
 from aoec.frontend.translate.node import Node
@@ -45,8 +45,8 @@ def first_of(n: Node, found: str, axis: int, last: bool = False) -> str:
     kind = "fp32" if shape[axis] <= COUNTED else PLACE
     at = n.step("where", [found, places(n, shape, axis, kind), one(n, -1 if last else shape[axis], kind)], dtype=kind)
     if kind == PLACE:
-        return halved(n, "maximum" if last else "minimum", at, axis)
-    return n.step("cast", [n.wide(reduced(n, "reduce_max" if last else "reduce_min", n.wide(at), [axis]))], dtype=PLACE)
+        return reduce_by_halves(n, "maximum" if last else "minimum", at, axis)
+    return n.step("cast", [n.wide(reduce_axes(n, "reduce_max" if last else "reduce_min", n.wide(at), [axis]))], dtype=PLACE)
 
 
 def mark_nan(n: Node, x: str) -> str:
@@ -57,7 +57,7 @@ def mark_nan(n: Node, x: str) -> str:
 def extremes(n: Node, word: str, x: str, axis: int) -> str:
     """True where an element is the greatest or least one along an axis, or NaN: NumPy and PyTorch give the place of a NaN where there is
     one. So some element of every row is true, whatever the row holds."""
-    found, nan = n.step("equal", [x, reduced(n, word, x, [axis])], dtype="bool"), mark_nan(n, x)
+    found, nan = n.step("equal", [x, reduce_axes(n, word, x, [axis])], dtype="bool"), mark_nan(n, x)
     return n.step("either", [found, nan]) if nan else found
 
 
@@ -136,9 +136,9 @@ def _all_before(n: Node, word: str, neutral: int) -> bool:
     def behind(x: str, by: int) -> str:
         kept = [n.step("slice", *part(n, x, axis, 0, extent - by))] if extent > by else []
         if kept and axis == 0 and n.dtype() in TURNED:  # the slice is a view
-            wide, value = (0,) * (len(n.made(x)) - 1), float(neutral) if n.dtype() in REALS else neutral
+            wide, value = (0,) * (len(n.made_shape(x)) - 1), float(neutral) if n.dtype() in REALS else neutral
             return n.step("pad", kept, {"before": (by, *wide), "after": (0, *wide), "value": value})
-        return n.step("concat", [*filled(n, x, axis, by, nothing), *kept], {"axis": axis}) if kept else filled(n, x, axis, by, nothing)[0]
+        return n.step("concat", [*fill(n, x, axis, by, nothing), *kept], {"axis": axis}) if kept else fill(n, x, axis, by, nothing)[0]
     x = back(x)
     x = behind(x, 1) if n.integer("exclusive", 0) else x
     by = 1
@@ -186,11 +186,11 @@ def _reverse_sequence(n: Node) -> bool:
 
 def _eye(n: Node) -> bool:
     rows, columns = n.shape_of(0)
-    return n.known(np.eye(rows, columns, n.integer("k", 0)))
+    return n.emit_constant(np.eye(rows, columns, n.integer("k", 0)))
 
 
 def _size(n: Node) -> bool:
-    return n.known(np.array(prod(n.shape_of(0))))
+    return n.emit_constant(np.array(prod(n.shape_of(0))))
 
 
 RULES: dict[str, Rule] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from aoec.frontend.rules.rule import Rule
-from aoec.frontend.rules.window import Window, convolve, cropped, window
+from aoec.frontend.rules.window import Window, convolve, crop, window
 from aoec.frontend.translate.node import Node
 from aoec.target.isa.instructions import INSTRUCTIONS
 
@@ -16,8 +16,8 @@ def _conv(n: Node) -> bool:
     w = window(n, n.shape_of(1)[2:])
     if w is None:
         return False
-    x, w = cropped(n, n.input(0), w)
-    found = fitted(n, x, n.input(1), w)
+    x, w = crop(n, n.input(0), w)
+    found = fit_load3d(n, x, n.input(1), w)
     if found is None:
         return False
     x, kernel, w = found
@@ -27,15 +27,15 @@ def _conv(n: Node) -> bool:
     return n.emit("reshape", [convolve(n, [x, kernel, *n.inputs()[2:]], w, group)], {"shape": n.shape()})
 
 
-def fitted(n: Node, x: str, kernel: str, w: Window) -> tuple[str, str, Window] | None:
-    """(image, kernel, window) of the same convolution within what load3d takes, as far as it walks the dimensions, the last two; None
-    where there is no way."""
+def fit_load3d(n: Node, x: str, kernel: str, w: Window) -> tuple[str, str, Window] | None:
+    """Return (image, kernel, window) of the same convolution within what load3d takes, as far as it walks the last two dimensions.
+    None where there is no way."""
     first = max(0, w.rank - 2)
     for axis in range(first, w.rank):
         if w.stride[axis] > STEP and w.dilation[axis] == 1:
             x, kernel, w = _phases(n, x, kernel, w, axis)
         if max(w.before[axis], w.after[axis]) > PAD:
-            x = n.padded(x, axis + 2, w.before[axis], w.after[axis])
+            x = n.pad(x, axis + 2, w.before[axis], w.after[axis])
             w = replace(w, before=_put(w.before, axis, 0), after=_put(w.after, axis, 0))
     return (x, kernel, w) if fits(w) else None
 
@@ -51,19 +51,19 @@ def fits(w: Window) -> bool:
 def _phases(n: Node, x: str, kernel: str, w: Window, axis: int) -> tuple[str, str, Window]:
     """The convolution with all that lies within one step of an axis as channels, so that the step is 1."""
     step, at = w.stride[axis], axis + 2
-    size = n.made(x)[at] + w.before[axis] + w.after[axis]
+    size = n.made_shape(x)[at] + w.before[axis] + w.after[axis]
     taps = -(-w.kernel[axis] // step)
     steps = (size - w.kernel[axis]) // step + taps
-    x = n.padded(x, at, w.before[axis], max(0, steps * step - size + w.after[axis]))
+    x = n.pad(x, at, w.before[axis], max(0, steps * step - size + w.after[axis]))
     x = _as_channels(n, n.piece(x, at, 0, steps * step), at, step)
-    kernel = _as_channels(n, n.padded(kernel, at, 0, taps * step - w.kernel[axis]), at, step)
+    kernel = _as_channels(n, n.pad(kernel, at, 0, taps * step - w.kernel[axis]), at, step)
     return x, kernel, Window(*(_put(old, axis, new) for old, new in (
         (w.kernel, taps), (w.stride, 1), (w.dilation, 1), (w.before, 0), (w.after, 0))))
 
 
 def _as_channels(n: Node, x: str, at: int, step: int) -> str:
     """[n, c, ..., steps * step, ...] as [n, c * step, ..., steps, ...]."""
-    shape = n.made(x)
+    shape = n.made_shape(x)
     apart = n.step("reshape", [x], {"shape": (*shape[:at], shape[at] // step, step, *shape[at + 1:])})
     rest = [a for a in range(2, len(shape) + 1) if a != at + 1]
     turned = n.step("transpose", [apart], {"perm": (0, 1, at + 1, *rest)})

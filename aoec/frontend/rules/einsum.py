@@ -30,8 +30,8 @@ def _einsum(n: Node) -> bool:
     whole = terms[0]
     for at, term in enumerate(terms[1:], 1):
         needed = {*out, *(label for t in terms[at + 1:] for label in t.labels)}
-        whole = product(n, _summed(n, whole, needed | {*term.labels}), _summed(n, term, needed | {*whole.labels}), needed)
-    whole = arranged(n, _summed(n, whole, set(out)), [label for label in out if label in whole.labels])
+        whole = product(n, _sum_out(n, whole, needed | {*term.labels}), _sum_out(n, term, needed | {*whole.labels}), needed)
+    whole = arrange(n, _sum_out(n, whole, set(out)), [label for label in out if label in whole.labels])
     return n.emit("reshape", [whole.tensor], {"shape": n.shape()})
 
 
@@ -57,7 +57,7 @@ def _labels(text: str, dotted: int) -> tuple[str, ...]:
 
 
 def _sizes(n: Node, t: Term) -> dict[str, int]:
-    return dict(zip(t.labels, n.made(t.tensor)))
+    return dict(zip(t.labels, n.made_shape(t.tensor)))
 
 
 def _diagonal(n: Node, t: Term) -> Term:
@@ -69,7 +69,7 @@ def _diagonal(n: Node, t: Term) -> Term:
     second = t.labels.index(twice, first + 1)
     rest = [at for at in range(len(t.labels)) if at not in (first, second)]
     turned = n.step("transpose", [t.tensor], {"perm": (*rest, first, second)})
-    *lead, size, _ = n.made(turned)
+    *lead, size, _ = n.made_shape(turned)
     rows = n.step("reshape", [turned], {"shape": (*lead, size * size)})
     place = {"starts": (0,) * (len(lead) + 1), "sizes": (*lead, size), "steps": (*(1 for _ in lead), size + 1)}
     return _diagonal(n, Term(n.step("slice", [rows], place), (*(t.labels[at] for at in rest), twice)))
@@ -77,13 +77,13 @@ def _diagonal(n: Node, t: Term) -> Term:
 
 def _without_ones(n: Node, t: Term, sizes: dict[str, int]) -> Term:
     """The term without dimensions of extent 1 along which it is broadcast."""
-    kept = [(label, size) for label, size in zip(t.labels, n.made(t.tensor)) if size == sizes[label]]
+    kept = [(label, size) for label, size in zip(t.labels, n.made_shape(t.tensor)) if size == sizes[label]]
     return t if len(kept) == len(t.labels) else Term(
         n.step("reshape", [t.tensor], {"shape": tuple(size for _, size in kept)}), tuple(label for label, _ in kept))
 
 
-def _summed(n: Node, t: Term, needed: set[str]) -> Term:
-    """The term summed over the labels that nobody needs."""
+def _sum_out(n: Node, t: Term, needed: set[str]) -> Term:
+    """Sum the term over the labels that nobody needs."""
     axes = tuple(at for at, label in enumerate(t.labels) if label not in needed)
     if not axes:
         return t
@@ -92,7 +92,7 @@ def _summed(n: Node, t: Term, needed: set[str]) -> Term:
     return Term(n.step("reshape", [total], {"shape": tuple(_sizes(n, t)[label] for label in kept)}), kept)
 
 
-def arranged(n: Node, t: Term, labels: Sequence[str]) -> Term:
+def arrange(n: Node, t: Term, labels: Sequence[str]) -> Term:
     perm = tuple(t.labels.index(label) for label in labels)
     return Term(n.step("transpose", [t.tensor], {"perm": perm}) if perm != tuple(range(len(perm))) else t.tensor, tuple(labels))
 
@@ -108,10 +108,10 @@ def product(n: Node, a: Term, b: Term, needed: set[str]) -> Term:
     sizes = _sizes(n, a) | _sizes(n, b)
     m, k, width = (prod(sizes[label] for label in group) for group in (rows, inner, columns))
     lead = tuple(sizes[label] for label in both)
-    left = n.step("reshape", [arranged(n, a, [*both, *rows, *inner]).tensor], {"shape": (*lead, m, k)})
+    left = n.step("reshape", [arrange(n, a, [*both, *rows, *inner]).tensor], {"shape": (*lead, m, k)})
     as_it_lies = list(b.labels) == [*both, *inner, *columns]
     order, shape = ([*both, *inner, *columns], (*lead, k, width)) if as_it_lies else ([*both, *columns, *inner], (*lead, width, k))
-    right = n.step("reshape", [arranged(n, b, order).tensor], {"shape": shape})
+    right = n.step("reshape", [arrange(n, b, order).tensor], {"shape": shape})
     y = n.step("matmul", [left, right], {} if as_it_lies else {"trans_b": 1})
     done = (*both, *rows, *columns)
     return Term(n.step("reshape", [y], {"shape": tuple(sizes[label] for label in done)}), done)
@@ -122,10 +122,10 @@ def _elementwise(n: Node, a: Term, b: Term, kept: Sequence[str], inner: Sequence
     labels = (*kept, *inner)
     wide = []
     for t in (a, b):
-        own = arranged(n, t, [label for label in labels if label in t.labels])
+        own = arrange(n, t, [label for label in labels if label in t.labels])
         sizes = _sizes(n, own)
         wide.append(n.step("reshape", [own.tensor], {"shape": tuple(sizes.get(label, 1) for label in labels)}))
-    return _summed(n, Term(n.step("mul", wide), labels), set(kept))
+    return _sum_out(n, Term(n.step("mul", wide), labels), set(kept))
 
 
 RULES: dict[str, Rule] = {"Einsum": _einsum}

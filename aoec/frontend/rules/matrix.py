@@ -12,7 +12,7 @@ def _gemm(n: Node) -> bool:
     turned = bool(n.integer("transB", 0))
     given = {"trans_b": 1} if turned and not n.is_constant(1) else {}  # a constant is turned once, here
     b = n.step("transpose", [n.input(1)], {"perm": (1, 0)}) if turned and not given else n.input(1)
-    alpha, beta = n.real("alpha", 1.0), n.real("beta", 1.0)
+    alpha, beta = n.number("alpha", 1.0), n.number("beta", 1.0)
     if not n.has(2):
         y = n.step("matmul", [a, b], given)
         return n.emit("muls", [y], {"scalar": alpha})

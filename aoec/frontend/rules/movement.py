@@ -65,7 +65,7 @@ def _split(n: Node) -> bool:
     axis, starts = n.integer("axis", 0) % len(n.shape_of(0)), [0]
     sizes = [n.shape(at)[axis] for at in range(n.results())]
     starts += accumulate(sizes)
-    return all(n.emit("slice", *part(n, n.input(0), axis, starts[at], size), at=at) if size else n.known(np.zeros(n.shape(at)), at)
+    return all(n.emit("slice", *part(n, n.input(0), axis, starts[at], size), at=at) if size else n.emit_constant(np.zeros(n.shape(at)), at)
                for at, size in enumerate(sizes))
 
 
@@ -88,11 +88,11 @@ def _expand(n: Node) -> bool:
 def _tile(n: Node) -> bool:
     """Each axis so many times: read again and again along an axis of its own before it."""
     own, times = n.shape_of(0), [a // b for a, b in zip(n.shape(), n.shape_of(0))]
-    return n.emit("reshape", [repeated(n, n.input(0), own, times)], {"shape": n.shape()})
+    return n.emit("reshape", [repeat(n, n.input(0), own, times)], {"shape": n.shape()})
 
 
-def repeated(n: Node, x: str, own: Sequence[int], times: Sequence[int], each: bool = False) -> str:
-    """The tensor of shape [times[0], own[0], times[1], ...]; with `each` [own[0], times[0], ...], every element so many times."""
+def repeat(n: Node, x: str, own: Sequence[int], times: Sequence[int], each: bool = False) -> str:
+    """Return the tensor of shape [times[0], own[0], times[1], ...]; with `each` [own[0], times[0], ...], every element so many times."""
     pairs = [(size, count) if each else (count, size) for size, count in zip(own, times)]
     ones = [(size, 1) if each else (1, size) for size in own]
     apart = n.step("reshape", [x], {"shape": tuple(d for pair in ones for d in pair)})
@@ -111,7 +111,7 @@ def _pad(n: Node) -> bool:
     before, after = [0] * rank, [0] * rank
     for at, axis in enumerate(axes):
         before[axis], after[axis] = stated[at], stated[at + len(axes)]
-    x = _cut(n, before, after)
+    x = _crop(n, before, after)
     before, after = ([max(p, 0) for p in pads] for pads in (before, after))
     mode = n.text("mode", "constant")
     if mode == "constant":
@@ -127,12 +127,12 @@ def _pad(n: Node) -> bool:
 def _end(n: Node, x: str, axis: int, places: list[int]) -> list[str]:
     """What an axis is padded with of its own: a few times the same element is one slice, which images keep their layout for."""
     if len(set(places)) == 1 and len(places) <= FEW_TIMES:
-        return [taken(n, x, axis, places[:1])] * len(places)
-    return [taken(n, x, axis, places)] if places else []
+        return [take(n, x, axis, places[:1])] * len(places)
+    return [take(n, x, axis, places)] if places else []
 
 
-def _cut(n: Node, before: Sequence[int], after: Sequence[int]) -> str:
-    """The input without what negative pads take away."""
+def _crop(n: Node, before: Sequence[int], after: Sequence[int]) -> str:
+    """Return the input without what negative pads take away."""
     shape, x = n.shape_of(0), n.input(0)
     starts = tuple(max(-b, 0) for b in before)
     sizes = tuple(size - start - max(-a, 0) for size, start, a in zip(shape, starts, after))
@@ -141,24 +141,24 @@ def _cut(n: Node, before: Sequence[int], after: Sequence[int]) -> str:
 
 def _pad_constant(n: Node, x: str, before: Sequence[int], after: Sequence[int]) -> bool:
     """One operator where the vector unit writes such elements; else the element again and again at both ends of each axis."""
-    value, real = n.scalar(2, n.real("value", 0.0)), n.dtype() == "fp32"
+    value, real = n.scalar(2, n.number("value", 0.0)), n.dtype() == "fp32"
     if value is not None and DTYPES[n.dtype()] in FILLED_BYTES and not isnan(value):
         return n.emit("pad", [x], {"before": tuple(before), "after": tuple(after), "value": value if real else int(value)})
     one = n.input(2) if n.has(2) else n.constant("pad", np.array(value), n.dtype())
     for axis, ends in enumerate(zip(before, after)):
-        first, last = (filled(n, x, axis, size, one) for size in ends)
+        first, last = (fill(n, x, axis, size, one) for size in ends)
         x = n.step("concat", [*first, x, *last], {"axis": axis}) if any(ends) else x
     return n.emit("reshape", [x], {"shape": n.shape()})
 
 
-def filled(n: Node, x: str, axis: int, size: int, one: str) -> list[str]:
-    """A tensor like `x` but for its extent along an axis, all of it the element of `one`; none of extent 0."""
+def fill(n: Node, x: str, axis: int, size: int, one: str) -> list[str]:
+    """Return a tensor like `x` but for its extent along an axis, filled with the element of `one`; none of extent 0."""
     shape = tuple(size if at == axis else d for at, d in enumerate(n.draft.tensors[x].shape))
     return [n.step("expand", [n.step("reshape", [one], {"shape": (1,) * len(shape)})], {"shape": shape})] if size else []
 
 
-def taken(n: Node, x: str, axis: int, places: Sequence[int]) -> str:
-    """The elements of an axis at constant places, put together of slices in equal steps; of one element many times it is an expansion."""
+def take(n: Node, x: str, axis: int, places: Sequence[int]) -> str:
+    """Take the elements of an axis at constant places: slices in equal steps, joined. One element many times is an expansion."""
     pieces = []
     for start, size, by in steps(places):
         if by:
@@ -192,7 +192,7 @@ def _gather(word: str) -> Rule:
     def rule(n: Node) -> bool:
         axis = n.integer("axis", 0) % len(n.shape_of(0))
         if word == "gather" and n.is_constant(1) and (run := _run(n.constant_integers(1), n.shape_of(0)[axis])) is not None:
-            return n.emit("reshape", [taken(n, n.input(0), axis, run)], {"shape": n.shape()})
+            return n.emit("reshape", [take(n, n.input(0), axis, run)], {"shape": n.shape()})
         return n.dtype_of(1) in ("int32", "int64") and n.emit(word, n.inputs(), {"axis": axis})
     return rule
 
@@ -212,17 +212,17 @@ def _depth_to_space(n: Node) -> bool:
     rows = n.text("mode", "DCR") == "DCR"
     apart = (b, size, size, c // size ** 2, h, w) if rows else (b, c // size ** 2, size, size, h, w)
     perm = BY_PHASE if rows else (0, 1, 4, 2, 5, 3)
-    return _rearranged(n, apart, perm)
+    return _rearrange(n, apart, perm)
 
 
 def _space_to_depth(n: Node) -> bool:
     b, c, h, w = n.shape_of(0)
     size = n.integer("blocksize", 1)
     perm = (0, 3, 5, 1, 2, 4) if n.text("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
-    return _rearranged(n, (b, c, h // size, size, w // size, size), perm)
+    return _rearrange(n, (b, c, h // size, size, w // size, size), perm)
 
 
-def _rearranged(n: Node, apart: tuple[int, ...], perm: tuple[int, ...]) -> bool:
+def _rearrange(n: Node, apart: tuple[int, ...], perm: tuple[int, ...]) -> bool:
     turned = n.step("transpose", [n.step("reshape", [n.input(0)], {"shape": apart})], {"perm": perm})
     return n.emit("reshape", [turned], {"shape": n.shape()})
 
@@ -234,7 +234,7 @@ def _dropout(n: Node) -> bool:
     if training or n.has_second_result() and not masked:
         return False
     if masked:
-        n.known(np.ones(n.shape_of(0), np.bool_), at=1)
+        n.emit_constant(np.ones(n.shape_of(0), np.bool_), at=1)
     return n.emit("reshape", [n.input(0)], {"shape": n.shape()})
 
 

@@ -13,10 +13,10 @@ from math import prod
 import numpy as np
 
 from aoec.base.errors import CheckError
-from aoec.frontend.rules.casts import as_real, decoded
-from aoec.frontend.rules.convolution import fits, fitted
+from aoec.frontend.rules.casts import as_real, decode
+from aoec.frontend.rules.convolution import fit_load3d, fits
 from aoec.frontend.rules.rule import Rule
-from aoec.frontend.rules.window import convolve, cropped, window
+from aoec.frontend.rules.window import convolve, crop, window
 from aoec.frontend.translate.node import Node
 from aoec.ops import typed
 
@@ -29,8 +29,8 @@ ROWS, COLUMNS = (-1, 1), (1, -1)  # a number for each row of a matrix, for each 
 Product = Callable[[str, str], str]  # two int8 tensors -> their product in int32
 
 
-def _signed(n: Node, x: str) -> str:
-    """A tensor of eight bits as int8, 128 less where it is unsigned: by way of fp16, which has all these numbers."""
+def _as_int8(n: Node, x: str) -> str:
+    """Return a tensor of eight bits as int8, 128 less where it is unsigned: by way of fp16, which has all these numbers."""
     if n.draft.tensors[x].dtype == "int8":
         return x
     half = n.step("adds", [n.step("cast", [x], dtype="fp16")], {"scalar": -float(MIDDLE)})
@@ -38,7 +38,7 @@ def _signed(n: Node, x: str) -> str:
 
 
 def _zero_point(n: Node, at: int, of: int) -> str:
-    """The zero point in argument `at` of argument `of` after `_signed`, in int32; "" where it is 0."""
+    """The zero point in argument `at` of argument `of` after `_as_int8`, in int32; "" where it is 0."""
     middle = MIDDLE if n.dtype_of(of) == "uint8" else 0
     if not n.has(at):
         return n.constant("zero_point", np.array([-middle]), "int32") if middle else ""
@@ -51,14 +51,14 @@ def _zero_point(n: Node, at: int, of: int) -> str:
 
 def _beside(n: Node, x: str, shape: tuple[int, ...]) -> str:
     """A zero point or scale in a shape with one open extent (-1), or as one number where it is one; of more dimensions as it is."""
-    if not x or len(n.made(x)) > 1:
+    if not x or len(n.made_shape(x)) > 1:
         return x
-    size = prod(n.made(x))
+    size = prod(n.made_shape(x))
     return n.step("reshape", [x], {"shape": tuple(size if extent < 0 else extent for extent in shape)})
 
 
-def _corrected(n: Node, pair: Sequence[str], zeros: Sequence[str], ones: Sequence[str], product: Product) -> str:
-    """The product of a pair less their zero points, in int32; `ones`: what is like them of ones."""
+def _subtract_zeros(n: Node, pair: Sequence[str], zeros: Sequence[str], ones: Sequence[str], product: Product) -> str:
+    """Return the product of a pair less their zero points, in int32. `ones`: ones of the same shapes."""
     (a, b), (zero_a, zero_b) = pair, zeros
     y = product(a, b)
     if zero_a:
@@ -76,11 +76,11 @@ def _matmul(n: Node, at: tuple[int, int], zero: tuple[int, int]) -> str:
     a_shape, b_shape = (n.shape_of(i) for i in at)
     if not all(n.dtype_of(i) in BYTES for i in at) or min(len(a_shape), len(b_shape)) < 2 or 0 in (*a_shape, *b_shape):
         return ""
-    a, b = (_signed(n, n.input(i)) for i in at)
+    a, b = (_as_int8(n, n.input(i)) for i in at)
     zeros = [_beside(n, _zero_point(n, z, i), shape) for z, i, shape in zip(zero, at, (ROWS, COLUMNS))]
     k = a_shape[-1]
     ones = n.constant("ones_a", np.ones((1, k)), "int8"), n.constant("ones_b", np.ones((k, 1)), "int8")
-    return _corrected(n, (a, b), zeros, ones, lambda x, y: n.step("matmul", [x, y], dtype="int32"))
+    return _subtract_zeros(n, (a, b), zeros, ones, lambda x, y: n.step("matmul", [x, y], dtype="int32"))
 
 
 def _matmul_integer(n: Node) -> bool:
@@ -90,11 +90,11 @@ def _matmul_integer(n: Node) -> bool:
 
 def _qlinear_matmul(n: Node) -> bool:
     if len(n.shape_of(0)) > 1 and len(n.shape_of(3)) == 2 and 0 not in n.shape() and _is_scaled(n):
-        return _scaled(n, n.step("matmul", [_real(n, 0), _real(n, 3, COLUMNS)]))
+        return _quantise_result(n, n.step("matmul", [_input_reals(n, 0), _input_reals(n, 3, COLUMNS)]))
     y = _matmul(n, (0, 3), (2, 5))
     if not y:
         return False
-    return _requantised(n, y, [_beside(n, n.input(at), shape) for at, shape in ((1, ROWS), (4, COLUMNS))])
+    return _requantise(n, y, [_beside(n, n.input(at), shape) for at, shape in ((1, ROWS), (4, COLUMNS))])
 
 
 # ---------------------------------------------------------------- windows
@@ -105,14 +105,15 @@ def _conv(n: Node, at: tuple[int, int], zero: tuple[int, int]) -> str:
     w = window(n, n.shape_of(at[1])[2:])
     if w is None or not all(n.dtype_of(i) in BYTES for i in at):
         return ""
-    x, kernel = (_signed(n, n.input(i)) for i in at)
+    x, kernel = (_as_int8(n, n.input(i)) for i in at)
     zeros = [_beside(n, _zero_point(n, z, i), _channels(w.rank)) for z, i in zip(zero, at)]
-    ones_x, ones_w = (n.constant(f"ones_{i}", np.ones(shape), "int8") for i, shape in ((0, (1, *n.made(x)[1:])), (1, n.made(kernel))))
-    found = [fitted(n, image, taps, own) for (image, own), taps in ((cropped(n, x, w), kernel), (cropped(n, ones_x, w), ones_w))]
+    ones_x, ones_w = (n.constant(f"ones_{i}", np.ones(shape), "int8")
+                      for i, shape in ((0, (1, *n.made_shape(x)[1:])), (1, n.made_shape(kernel))))
+    found = [fit_load3d(n, image, taps, own) for (image, own), taps in ((crop(n, x, w), kernel), (crop(n, ones_x, w), ones_w))]
     if None in found:
         return ""
     (image, kernel, own), (ones_x, ones_w, _) = filter(None, found)
-    return _corrected(n, (image, kernel), zeros, (ones_x, ones_w), lambda a, b: convolve(n, [a, b], own, n.integer("group", 1)))
+    return _subtract_zeros(n, (image, kernel), zeros, (ones_x, ones_w), lambda a, b: convolve(n, [a, b], own, n.integer("group", 1)))
 
 
 def _channels(rank: int) -> tuple[int, ...]:
@@ -128,15 +129,15 @@ def _conv_integer(n: Node) -> bool:
 def _qlinear_conv(n: Node) -> bool:
     w = window(n, n.shape_of(3)[2:])
     if w is not None and w.rank == 2 and fits(w) and _is_scaled(n) and all(0 <= p < s for p, s in zip((*w.before, *w.after), w.span * 2)):
-        x, kernel = _real(n, 0), _real(n, 3, (-1, 1, 1, 1))
+        x, kernel = _input_reals(n, 0), _input_reals(n, 3, (-1, 1, 1, 1))
         bias = [_real_bias(n)] if n.has(8) else []
-        return _scaled(n, n.step("conv2d", [x, kernel, *bias], {**w.attributes(), "group": n.integer("group", 1)}))
+        return _quantise_result(n, n.step("conv2d", [x, kernel, *bias], {**w.attributes(), "group": n.integer("group", 1)}))
     y = _conv(n, (0, 3), (2, 5))
     if not y:
         return False
-    channels = _channels(len(n.made(y)) - 2)
+    channels = _channels(len(n.made_shape(y)) - 2)
     y = n.step("add", [y, _beside(n, n.input(8), channels)]) if n.has(8) else y
-    return _requantised(n, y, [_beside(n, n.input(at), channels) for at in (1, 4)])
+    return _requantise(n, y, [_beside(n, n.input(at), channels) for at in (1, 4)])
 
 
 # ---------------------------------------------------------------- what is scaled by constants, in the words that a pass finds again
@@ -153,10 +154,10 @@ def _is_scaled(n: Node) -> bool:
     return fits and all(held[at].size == 1 for at in (0, 1, 5, 6)) and bool((held[4].astype(np.int16) == middle).all())
 
 
-def _real(n: Node, at: int, along: tuple[int, ...] = ()) -> str:
-    """An argument in reals, by the scale and the zero point behind it, which go along its -1 where they are several."""
+def _input_reals(n: Node, at: int, along: tuple[int, ...] = ()) -> str:
+    """Return an argument in reals, by the scale and the zero point behind it. Where these are several they go along the -1 of `along`."""
     def beside(x: str) -> str:
-        size = prod(n.made(x))
+        size = prod(n.made_shape(x))
         return _as_shape(n, x, (1,) * len(n.shape_of(at)) if size == 1 else tuple(size if e < 0 else e for e in along))
     return n.step("dequantise", [n.input(at), beside(n.input(at + 1)), beside(n.input(at + 2))], dtype="fp32")
 
@@ -168,21 +169,21 @@ def _real_bias(n: Node) -> str:
     return n.step("dequantise", [n.input(8), each, n.constant("bias_zero", np.zeros(n.shape_of(8)), "int32")], dtype="fp32")
 
 
-def _scaled(n: Node, sums: str) -> bool:
-    """True, after the product became the node's result by its scale and zero point."""
-    (lo, hi), one = BYTES[n.dtype()], (1,) * len(n.made(sums))
+def _quantise_result(n: Node, sums: str) -> bool:
+    """Emit the node's result from the product, by its scale and zero point. Return True."""
+    (lo, hi), one = BYTES[n.dtype()], (1,) * len(n.made_shape(sums))
     given = [sums, *[_as_shape(n, n.input(at), one) for at in (6, 7)]]
     return n.emit("reshape", [n.step("quantise", given, {"lo": float(lo), "hi": float(hi)}, dtype=n.dtype())], {"shape": n.shape()})
 
 
-def _requantised(n: Node, sums: str, scales: Sequence[str]) -> bool:
-    """True, after int32 sums times their scales over the result's became the node's result of eight bits."""
+def _requantise(n: Node, sums: str, scales: Sequence[str]) -> bool:
+    """Emit the node's result of eight bits: int32 sums times their scales over the result's. Return True."""
     scaled = n.step("mul", [n.step("cast", [sums], dtype="fp32"), n.step("div", [n.step("mul", scales), n.input(6)])])
-    return n.emit("reshape", [_rounded(n, scaled, n.step("cast", [n.input(7)], dtype="fp32"), n.dtype())], {"shape": n.shape()})
+    return n.emit("reshape", [_round_to(n, scaled, n.step("cast", [n.input(7)], dtype="fp32"), n.dtype())], {"shape": n.shape()})
 
 
-def _rounded(n: Node, x: str, zero: str, dtype: str) -> str:
-    """x rounded, ties to even, plus a zero point and limited to a dtype, or an element type of few bits."""
+def _round_to(n: Node, x: str, zero: str, dtype: str) -> str:
+    """Round x, ties to even, add a zero point and limit it to a dtype, or an element type of few bits."""
     lo, hi = WHOLE[dtype]
     whole = n.step("round", [x])
     whole = n.step("add", [whole, zero]) if zero else whole
@@ -215,10 +216,10 @@ def _with_scale(n: Node, shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> lis
 
 def _as_shape(n: Node, x: str, shape: tuple[int, ...]) -> str:
     """A tensor in another shape; a constant at once."""
-    if n.made(x) == shape:
+    if n.made_shape(x) == shape:
         return x
-    if prod(n.made(x)) != prod(shape):
-        raise CheckError(f"{prod(n.made(x)):,} elements do not make the shape {list(shape)}")
+    if prod(n.made_shape(x)) != prod(shape):
+        raise CheckError(f"{prod(n.made_shape(x)):,} elements do not make the shape {list(shape)}")
     if n.draft.is_constant(x):
         return n.constant("shaped", n.draft.weights[x].reshape(shape), n.made_dtype(x))
     return n.step("reshape", [x], {"shape": shape})
@@ -231,7 +232,7 @@ def _dequantise(n: Node) -> bool:
         return False
     if n.dtype_of(0) in (*BYTES, "int32") and not element:
         return n.emit("reshape", [n.step("dequantise", _with_scale(n, shapes), dtype="fp32")], {"shape": n.shape()})
-    x = as_real(n, decoded(n, n.step("reshape", [n.input(0)], {"shape": shapes[0]}), element))
+    x = as_real(n, decode(n, n.step("reshape", [n.input(0)], {"shape": shapes[0]}), element))
     if n.has(2) and element not in typed.CODED:  # of which zero points are zero
         x = n.step("sub", [x, n.step("cast", [n.step("reshape", [n.input(2)], {"shape": shapes[1]})], dtype="fp32")])
     y = n.step("mul", [x, n.step("reshape", [n.input(1)], {"shape": shapes[1]})])
@@ -249,9 +250,9 @@ def _quantise(n: Node) -> bool:
         return n.emit("reshape", [whole], {"shape": n.shape()})
     x = n.step("reshape", [n.input(0)], {"shape": shapes[0]})
     scaled = n.step("div", [x, n.step("reshape", [n.input(1)], {"shape": shapes[1]})])
-    zero = as_real(n, decoded(n, n.step("reshape", [n.input(2)], {"shape": shapes[1]}), element)) if n.has(2) else ""
+    zero = as_real(n, decode(n, n.step("reshape", [n.input(2)], {"shape": shapes[1]}), element)) if n.has(2) else ""
     if element not in typed.CODED:
-        return n.emit("reshape", [_rounded(n, scaled, zero, element or n.dtype())], {"shape": n.shape()})
+        return n.emit("reshape", [_round_to(n, scaled, zero, element or n.dtype())], {"shape": n.shape()})
     shifted = n.step("add", [scaled, zero]) if zero and element.startswith("float4") else scaled  # in eight bits zero points are zero
     code = n.step("encode", [shifted], {"of": element, "saturate": n.integer("saturate", 1)}, dtype="uint8")
     return n.emit("reshape", [code], {"shape": n.shape()})
@@ -268,7 +269,7 @@ def _dynamic_quantise(n: Node) -> bool:
     scale = n.wide(n.step("muls", [n.step("sub", [high, low])], {"scalar": 1.0 / 255.0}))
     zero = n.step("round", [n.step("muls", [n.step("div", [low, scale])], {"scalar": -1.0})])
     zero = n.step("clip", [zero], {"lo": 0.0, "hi": 255.0})
-    whole = _rounded(n, n.wide(n.step("div", [n.input(0), scale])), zero, "uint8")
+    whole = _round_to(n, n.wide(n.step("div", [n.input(0), scale])), zero, "uint8")
     results = (whole, shape), (scale, ()), (n.step("cast", [zero], dtype="uint8"), ())
     return all(n.emit("reshape", [made], {"shape": own}, at=at) for at, (made, own) in enumerate(results))
 

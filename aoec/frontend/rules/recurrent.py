@@ -37,19 +37,19 @@ class Layer:
 
     @property
     def hidden(self) -> int:
-        return self.n.made(self.weights)[1]
+        return self.n.made_shape(self.weights)[1]
 
     def gate(self, gates: str, at: int, count: int = 1) -> str:
         """Gates of all of them, [batch, count * hidden]."""
-        return self.n.piece(gates, len(self.n.made(gates)) - 1, at * self.hidden, count * self.hidden)
+        return self.n.piece(gates, len(self.n.made_shape(gates)) - 1, at * self.hidden, count * self.hidden)
 
-    def turned(self, h: str, weights: str) -> str:
-        """[batch, hidden] by [gates, hidden], transposed."""
+    def multiply_transposed(self, h: str, weights: str) -> str:
+        """Multiply [batch, hidden] by [gates, hidden], transposed."""
         return self.n.step("matmul", [h, weights], {"trans_b": 1})
 
     def at(self, t: int) -> str:
         """What the inputs make of the gates at a time, [batch, gates]."""
-        _, batch, gates = self.n.made(self.inputs)
+        _, batch, gates = self.n.made_shape(self.inputs)
         return self.n.step("reshape", [self.n.piece(self.inputs, 0, t, 1)], {"shape": (batch, gates)})
 
 
@@ -57,20 +57,20 @@ class Layer:
 
 def _rnn_step(layer: Layer, x: str, state: State) -> State:
     n = layer.n
-    return (layer.activations[0](n.step("add", [x, layer.turned(state[0], layer.weights)])),)
+    return (layer.activations[0](n.step("add", [x, layer.multiply_transposed(state[0], layer.weights)])),)
 
 
 def _gru_step(layer: Layer, x: str, state: State) -> State:
     """Gates z (how much stays), r (what of the state the new one sees) and h (the new one)."""
     n, h, (sigmoid, tanh) = layer.n, state[0], layer.activations
     parts = [n.piece(layer.weights, 0, at * layer.hidden, count * layer.hidden) for at, count in ((0, 2), (2, 1))]
-    gates = n.step("add", [layer.gate(x, 0, 2), layer.turned(h, parts[0])])
+    gates = n.step("add", [layer.gate(x, 0, 2), layer.multiply_transposed(h, parts[0])])
     z, r = (sigmoid(layer.gate(gates, at)) for at in (0, 1))
     if n.integer("linear_before_reset", 0):
-        seen = layer.turned(h, parts[1])
+        seen = layer.multiply_transposed(h, parts[1])
         seen = n.step("mul", [r, n.step("add", [seen, layer.gate(layer.rest, 2)]) if layer.rest else seen])
     else:
-        seen = layer.turned(n.step("mul", [r, h]), parts[1])
+        seen = layer.multiply_transposed(n.step("mul", [r, h]), parts[1])
     new = tanh(n.step("add", [layer.gate(x, 2), seen]))
     kept = n.step("mul", [z, h])
     return (n.step("add", [n.step("mul", [_rest_of(n, z), new]), kept]),)
@@ -79,7 +79,7 @@ def _gru_step(layer: Layer, x: str, state: State) -> State:
 def _lstm_step(layer: Layer, x: str, state: State) -> State:
     """Gates i (what comes in), o (what goes out), f (what stays of the cell) and c (the new cell)."""
     n, (h, c), (f, g, last) = layer.n, state, layer.activations
-    gates = n.step("add", [x, layer.turned(h, layer.weights)])
+    gates = n.step("add", [x, layer.multiply_transposed(h, layer.weights)])
 
     def seen(at: int, cell: str) -> str:
         gate = layer.gate(gates, at)
@@ -111,7 +111,7 @@ def _recurrent(n: Node) -> bool:
         return False
     batch_first = bool(n.integer("layout", 0))
     x = n.step("transpose", [n.input(0)], {"perm": (1, 0, 2)}) if batch_first else n.input(0)
-    time, batch = n.made(x)[:2]
+    time, batch = n.made_shape(x)[:2]
     masks = _masks(n, time, batch)
     hidden: list[list[str]] = []  # of every direction, the results in the order of time
     last: list[State] = []
@@ -130,7 +130,7 @@ def _run(layer: Layer, step: Callable[[Layer, str, State], State], state: State,
     """(the hidden state after every step in the order of time, zeros past the end of a sequence; the last state)."""
     n = layer.n
     out: dict[int, str] = {}
-    time = n.made(layer.inputs)[0]
+    time = n.made_shape(layer.inputs)[0]
     for t in reversed(range(time)) if backwards else range(time):
         new = step(layer, layer.at(t), state)
         out[t] = new[0]
@@ -145,7 +145,7 @@ def _run(layer: Layer, step: Callable[[Layer, str, State], State], state: State,
 
 def _layer(n: Node, kind: str, x: str, d: int, activations: Sequence[Activation]) -> Layer:
     """One direction, after the product of all inputs with its weights."""
-    time, batch, size = n.made(x)
+    time, batch, size = n.made_shape(x)
     gates, hidden = n.shape_of(2)[1:]
     w, r = (n.step("reshape", [n.piece(n.input(at), 0, d, 1)], {"shape": n.shape_of(at)[1:]}) for at in (1, 2))
     rows = n.step("matmul", [n.step("reshape", [x], {"shape": (time * batch, size)}), w], {"trans_b": 1})
@@ -167,11 +167,11 @@ def _initial(n: Node, kind: str, d: int, batch: int, batch_first: bool) -> State
     """The state before the first step: as given, else zeros."""
     hidden = n.shape_of(2)[2]
 
-    def given(at: int, label: str) -> str:
+    def initial_state(at: int, label: str) -> str:
         if not n.has(at):
             return n.zeros(label, (batch, hidden))
         return n.step("reshape", [n.piece(n.input(at), 1 if batch_first else 0, d, 1)], {"shape": (batch, hidden)})
-    return (given(5, "h"), given(6, "c")) if kind == "LSTM" else (given(5, "h"),)
+    return (initial_state(5, "h"), initial_state(6, "c")) if kind == "LSTM" else (initial_state(5, "h"),)
 
 
 def _masks(n: Node, time: int, batch: int) -> list[str]:
@@ -185,7 +185,7 @@ def _masks(n: Node, time: int, batch: int) -> list[str]:
 def _results(n: Node, hidden: Sequence[Sequence[str]], last: Sequence[State], batch_first: bool) -> None:
     """Nothing; Y [time, directions, batch, hidden] and the last states [directions, batch, hidden] were made, as far as they are asked for;
     with the batch in front of all of these where it is first."""
-    batch, size = n.made(hidden[0][0])
+    batch, size = n.made_shape(hidden[0][0])
     time, directions = len(hidden[0]), len(hidden)
     if n.has_result(0):
         y = _together(n, [hidden[d][t] for t in range(time) for d in range(directions)])
@@ -207,7 +207,7 @@ def _together(n: Node, rows: Sequence[str]) -> str:
 def _activations(n: Node, kind: str, directions: int) -> list[list[Activation]] | None:
     """The activations of every direction, after the clip of what they take; None where one of them has no word."""
     names = [name.lower() for name in n.texts("activations", ())] or list(DEFAULTS[kind]) * directions
-    alphas, betas = list(n.reals("activation_alpha", ())), list(n.reals("activation_beta", ()))
+    alphas, betas = list(n.numbers("activation_alpha", ())), list(n.numbers("activation_beta", ()))
     each = len(DEFAULTS[kind])
     if len(names) != each * directions or any(name not in ACTIVATIONS for name in names):
         return None
@@ -219,7 +219,7 @@ def _activation(n: Node, name: str, alphas: list[float], betas: list[float], cli
     """The activation of that name, which takes its numbers off the lists. The cell of an LSTM is not clipped (frontend/differences.py)."""
     word, defaults = ACTIVATIONS[name]
     given = {key: (values.pop(0) if values else defaults[key]) for key, values in (("alpha", alphas), ("beta", betas)) if key in defaults}
-    limit = n.real("clip", 0.0) if clipped else 0.0
+    limit = n.number("clip", 0.0) if clipped else 0.0
 
     def apply(x: str) -> str:
         if limit > 0:

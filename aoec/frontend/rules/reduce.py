@@ -21,13 +21,14 @@ IN_HALVES = {"bool": {"reduce_max": "either", "reduce_min": "both"}}
 Over = Callable[[Node, str, Sequence[int]], str]
 
 
-def reduced(n: Node, word: str, x: str, axes: Sequence[int]) -> str:
-    """The tensor reduced over axes, which stay with one element: reals that lie side by side at once, others one after the other. Sums on
-    the way stay in fp32, so that the result is rounded once."""
+def reduce_axes(n: Node, word: str, x: str, axes: Sequence[int]) -> str:
+    """Reduce the tensor over axes, which stay with one element.
+    Reals that lie side by side are reduced at once, others one axis after the other. Sums on the way stay in fp32, so that the result is
+    rounded once."""
     shape, words = n.draft.tensors[x].shape, IN_HALVES.get(n.draft.tensors[x].dtype, WHOLE)
     if n.draft.tensors[x].dtype != "fp32":
         for axis in axes:
-            x = halved(n, words[word], x, axis)
+            x = reduce_by_halves(n, words[word], x, axis)
         return x
     runs = neighbours([axis for axis in sorted(axes) if shape[axis] > 1])
     for left, side_by_side in reversed([*enumerate(runs)]):
@@ -56,7 +57,7 @@ def axes_of(n: Node) -> tuple[int, ...] | None:
 
 
 def _over(word: str) -> Over:
-    return lambda n, x, axes: reduced(n, word, x, axes)
+    return lambda n, x, axes: reduce_axes(n, word, x, axes)
 
 
 def _reduction(over: Over, nothing: float) -> Rule:
@@ -66,7 +67,7 @@ def _reduction(over: Over, nothing: float) -> Rule:
         if axes is None or n.dtype_of(0) not in KNOWN:
             return False
         if 0 in n.shape_of(0):
-            return n.known(np.full(n.shape(), empty(nothing, n.dtype())))
+            return n.emit_constant(np.full(n.shape(), empty(nothing, n.dtype())))
         return n.emit("reshape", [over(n, n.input(0), axes)], {"shape": n.shape()})
     return rule
 
@@ -83,18 +84,18 @@ def _mean(n: Node, x: str, axes: Sequence[int]) -> str:
     """The mean over both dimensions of an image is pooling, which takes channels in blocks."""
     if (len(n.shape_of(0)), tuple(axes)) == (4, (2, 3)):
         return n.step("global_avg_pool", [x])
-    return reduced(n, "reduce_mean", x, axes)
+    return reduce_axes(n, "reduce_mean", x, axes)
 
 
 def _prod(n: Node, x: str, axes: Sequence[int]) -> str:
     for axis in axes:
-        x = halved(n, "mul", x, axis)
+        x = reduce_by_halves(n, "mul", x, axis)
     return x
 
 
-def halved(n: Node, word: str, x: str, axis: int) -> str:
-    """An axis reduced to one element by an operator of two arguments: on halves, until one element is left; what halves leave over comes
-    at the end."""
+def reduce_by_halves(n: Node, word: str, x: str, axis: int) -> str:
+    """Reduce an axis to one element by an operator of two arguments, on halves until one element is left.
+    What halves leave over comes at the end."""
     left: list[str] = []
     while (size := n.draft.tensors[x].shape[axis]) > 1:
         first, second = (n.step("slice", *part(n, x, axis, at, size // 2)) for at in (0, size // 2))
@@ -107,20 +108,20 @@ def halved(n: Node, word: str, x: str, axis: int) -> str:
 
 def _log_sum_exp(n: Node, x: str, axes: Sequence[int]) -> str:
     """The greatest element is taken out, so that nothing overflows; not where it is infinite, of which nothing would be left."""
-    top = reduced(n, "reduce_max", x, axes)
+    top = reduce_axes(n, "reduce_max", x, axes)
     top = n.step("where", [n.step("is_inf", [top], dtype="bool"), n.zeros("nothing", ()), top], dtype=n.made_dtype(top))
-    total = reduced(n, "reduce_sum", n.step("exp", [n.step("sub", [x, top])]), axes)
+    total = reduce_axes(n, "reduce_sum", n.step("exp", [n.step("sub", [x, top])]), axes)
     return n.step("add", [n.step("log", [total]), top])
 
 
 def _sum_of_squares(n: Node, x: str, axes: Sequence[int]) -> str:
-    return reduced(n, "reduce_sum", n.step("mul", [x, x]), axes)
+    return reduce_axes(n, "reduce_sum", n.step("mul", [x, x]), axes)
 
 
 RULES: dict[str, Rule] = {
-    "ReduceL1": _reduction(lambda n, x, axes: reduced(n, "reduce_sum", n.step("abs", [x]), axes), 0),
+    "ReduceL1": _reduction(lambda n, x, axes: reduce_axes(n, "reduce_sum", n.step("abs", [x]), axes), 0),
     "ReduceL2": _reduction(lambda n, x, axes: n.step("sqrt", [_sum_of_squares(n, x, axes)]), 0),
-    "ReduceLogSum": _reduction(lambda n, x, axes: n.step("log", [reduced(n, "reduce_sum", x, axes)]), -inf),
+    "ReduceLogSum": _reduction(lambda n, x, axes: n.step("log", [reduce_axes(n, "reduce_sum", x, axes)]), -inf),
     "ReduceLogSumExp": _reduction(_log_sum_exp, -inf), "ReduceMax": _reduction(_over("reduce_max"), -inf),
     "ReduceMean": _reduction(_mean, nan), "ReduceMin": _reduction(_over("reduce_min"), inf), "ReduceProd": _reduction(_prod, 1),
     "ReduceSum": _reduction(_over("reduce_sum"), 0),

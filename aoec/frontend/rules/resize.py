@@ -6,7 +6,7 @@ from math import prod
 import numpy as np
 
 from aoec.frontend.rules import rule as rules
-from aoec.frontend.rules.movement import steps, taken
+from aoec.frontend.rules.movement import steps, take
 from aoec.frontend.translate.node import Node
 from aoec.ops.host import resizing
 from aoec.ops.host.resizing import Axis, Rule
@@ -24,12 +24,12 @@ def _resize(n: Node) -> bool:
     rule, x = _rule(n), n.input(0)
     if rule.mode == "nearest":
         for axis in found:
-            x = _picked(n, x, rule, axis)
+            x = _pick_nearest(n, x, rule, axis)
     elif n.dtype() != "fp32" or any(axis.size * axis.out > MOST_WEIGHTS for axis in found):
         return False
     else:
         for axis in sorted(found, key=lambda a: (a.out / a.size, -a.at)):  # what grows least first, so that least lies between
-            x = _weighted(n, x, axis, resizing.weights(rule, axis))
+            x = _interpolate(n, x, axis, resizing.weights(rule, axis))
     if rule.coordinates == "tf_crop_and_resize" and any(resizing.outside(rule, axis).any() for axis in found):
         return _with_outside(n, x, rule, found)
     return n.emit("reshape", [x], {"shape": n.shape()})
@@ -43,7 +43,7 @@ def _axes(n: Node) -> list[Axis] | None:
         return None
     axes = [a % len(shape) for a in n.integers("axes", tuple(range(len(shape))))]
     roi, scales, sizes = (_numbers(n, at) for at in places)
-    return resizing.axes(shape, out, axes, scales or list(n.reals("scales", ())), [int(v) for v in sizes],
+    return resizing.axes(shape, out, axes, scales or list(n.numbers("scales", ())), [int(v) for v in sizes],
                          n.text("keep_aspect_ratio_policy", "stretch"), roi)
 
 
@@ -74,19 +74,19 @@ def _rule(n: Node) -> Rule:
     if n.proto.op_type == "Upsample" or n.opset < 11:
         return Rule("asymmetric", mode, resizing.SIMPLE)
     return Rule(n.text("coordinate_transformation_mode", "half_pixel"), mode, n.text("nearest_mode", "round_prefer_floor"),
-                n.real("cubic_coeff_a", -0.75), bool(n.integer("exclude_outside", 0)), bool(n.integer("antialias", 0)))
+                n.number("cubic_coeff_a", -0.75), bool(n.integer("exclude_outside", 0)), bool(n.integer("antialias", 0)))
 
 
-def _picked(n: Node, x: str, rule: Rule, axis: Axis) -> str:
-    """The nearest elements along an axis: slices where they are few, else reads by a constant index."""
+def _pick_nearest(n: Node, x: str, rule: Rule, axis: Axis) -> str:
+    """Take the nearest elements along an axis: by slices where they are few, else by a constant index."""
     places = resizing.places(rule, axis)
     if len(steps(places.tolist())) <= MOST_PIECES:
-        return taken(n, x, axis.at, places.tolist())
+        return take(n, x, axis.at, places.tolist())
     return n.step("gather", [x, n.constant("places", places, "int64")], {"axis": axis.at})
 
 
-def _weighted(n: Node, x: str, axis: Axis, weights: np.ndarray) -> str:
-    """The sums along an axis with weights [out, size]; the axis is one of the last two, as an image's are, or brought there."""
+def _interpolate(n: Node, x: str, axis: Axis, weights: np.ndarray) -> str:
+    """Sum along an axis with weights [out, size]. The axis is one of the last two, as an image's are, or is brought there."""
     shape, matrix = n.draft.tensors[x].shape, n.constant("weights", weights)
     if axis.at >= len(shape) - 2:
         return n.step("interpolate", [x, matrix], {"axis": axis.at})
@@ -101,7 +101,7 @@ def _with_outside(n: Node, x: str, rule: Rule, found: list[Axis]) -> bool:
     beyond = np.zeros(out, bool)
     for axis in found:
         beyond |= resizing.outside(rule, axis).reshape([-1 if at == axis.at else 1 for at in range(rank)])
-    value = n.constant("outside", np.array(n.real("extrapolation_value", 0.0)), n.dtype())
+    value = n.constant("outside", np.array(n.number("extrapolation_value", 0.0)), n.dtype())
     return n.emit("where", [n.constant("beyond", beyond, "bool"), value, x])
 
 

@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from aoec.frontend.rules.reduce import reduced
+from aoec.frontend.rules.reduce import reduce_axes
 from aoec.frontend.rules.rule import Rule
 from aoec.frontend.translate.node import Node
 from aoec.ir.graph.graph import Attribute
@@ -54,7 +54,7 @@ def _row_norm(word: str) -> Rule:
         if None in factors:
             return False
         rows = n.input(0) if axis == len(shape) - 1 else n.step("reshape", [n.input(0)], {"shape": (*shape[:axis], width)})
-        given = {"epsilon": n.real("epsilon", 1e-5)}
+        given = {"epsilon": n.number("epsilon", 1e-5)}
         if n.has_second_result():
             _statistics(n, rows, given["epsilon"])
         if width == 1:
@@ -86,9 +86,9 @@ def _statistics(n: Node, rows: str, epsilon: float) -> None:
 
 def _moments(n: Node, x: str, axes: tuple[int, ...]) -> tuple[str, str]:
     """(mean, variance) over axes, which stay with one element."""
-    mean = reduced(n, "reduce_mean", x, axes)
+    mean = reduce_axes(n, "reduce_mean", x, axes)
     far = n.step("sub", [x, mean])
-    return mean, reduced(n, "reduce_mean", n.step("mul", [far, far]), axes)
+    return mean, reduce_axes(n, "reduce_mean", n.step("mul", [far, far]), axes)
 
 
 def _row_factor(n: Node, at: int, row: tuple[int, ...]) -> str | None:
@@ -104,7 +104,7 @@ def _instance_norm(n: Node) -> bool:
     """Each channel of an image is a row, with one scale and bias."""
     shape = n.shape()
     rows = n.step("reshape", [n.input(0)], {"shape": (*shape[:2], prod(shape[2:]))})
-    epsilon = n.real("epsilon", 1e-5)
+    epsilon = n.number("epsilon", 1e-5)
     y = n.step("layer_norm", [rows], {"epsilon": epsilon}) if prod(shape[2:]) > 1 else _of_one(n, "layer_norm", rows, [], epsilon)
     scale, bias = (n.step("reshape", [n.input(at)], {"shape": (shape[1], 1)}) for at in (1, 2))
     return n.emit("reshape", [n.step("add", [n.step("mul", [y, scale]), bias])], {"shape": shape})
@@ -114,9 +114,9 @@ def _lp_norm(n: Node) -> bool:
     """x over the sum of magnitudes along an axis, or over the root of the sum of squares."""
     x, axis, p = n.input(0), (n.integer("axis", -1) % len(n.shape()),), n.integer("p", 2)
     if p == 1:
-        norm = reduced(n, "reduce_sum", n.step("abs", [x]), axis)
+        norm = reduce_axes(n, "reduce_sum", n.step("abs", [x]), axis)
     elif p == 2:
-        norm = n.step("sqrt", [reduced(n, "reduce_sum", n.step("mul", [x, x]), axis)])
+        norm = n.step("sqrt", [reduce_axes(n, "reduce_sum", n.step("mul", [x, x]), axis)])
     else:
         return False
     return n.emit("div", [x, n.step("clip", [norm], {"lo": LEAST_NORM, "hi": float("inf")})])
@@ -125,31 +125,31 @@ def _lp_norm(n: Node) -> bool:
 def _batch_norm(n: Node) -> bool:
     if n.integer("training_mode", 0):
         return _batch_norm_in_training(n)
-    return not n.has_second_result() and n.emit("batch_norm", n.inputs(), {"epsilon": n.real("epsilon", 1e-5)})
+    return not n.has_second_result() and n.emit("batch_norm", n.inputs(), {"epsilon": n.number("epsilon", 1e-5)})
 
 
 def _batch_norm_in_training(n: Node) -> bool:
     """By mean and variance of the batch itself, of which the running ones take a part."""
-    shape, part = n.shape(), n.real("momentum", 0.9)
+    shape, part = n.shape(), n.number("momentum", 0.9)
     axes = (0, *range(2, len(shape)))
     found = [n.step("reshape", [m], {"shape": shape[1:2]}) for m in _moments(n, n.input(0), axes)]
     for at, now in enumerate(found, 1):
         if at < n.results() and n.proto.output[at]:
             before = n.step("muls", [n.input(at + 2)], {"scalar": part})
             n.emit("add", [before, n.step("muls", [now], {"scalar": 1.0 - part})], at=at)
-    return n.emit("batch_norm", [*n.inputs()[:3], *found], {"epsilon": n.real("epsilon", 1e-5)})
+    return n.emit("batch_norm", [*n.inputs()[:3], *found], {"epsilon": n.number("epsilon", 1e-5)})
 
 
 def _lrn(n: Node) -> bool:
     """x over a power of the sum of squares of the channels around it: each window is as many slices, one for each of its places."""
-    size, alpha, beta, bias = n.integer("size", 1), n.real("alpha", 1e-4), n.real("beta", 0.75), n.real("bias", 1.0)
+    size, alpha, beta, bias = n.integer("size", 1), n.number("alpha", 1e-4), n.number("beta", 0.75), n.number("bias", 1.0)
     if not 0 < size <= MOST_CHANNELS or not prod(n.shape()):
         attributes: dict[str, Attribute] = {"size": size, "alpha": alpha, "beta": beta, "bias": bias}
         return len(n.shape_of(0)) == 4 and n.emit("lrn", [n.input(0)], attributes)
     before, channels = (size - 1) // 2, n.shape()[1]
     planes = n.step("reshape", [n.input(0)], {"shape": (n.shape()[0], channels, prod(n.shape()[2:]))})
     part = n.step("muls", [planes], {"scalar": SQUARED_SHARE})
-    around = n.padded(n.step("mul", [part, part]), 1, before, size - 1 - before)
+    around = n.pad(n.step("mul", [part, part]), 1, before, size - 1 - before)
     total = n.piece(around, 1, 0, channels)
     for at in range(1, size):
         total = n.step("add", [total, n.piece(around, 1, at, channels)])

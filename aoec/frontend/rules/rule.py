@@ -18,7 +18,7 @@ def unary(op: str, **attributes: Attribute) -> Rule:
 def parametric(op: str, **defaults: float) -> Rule:
     """A unary operator whose real attributes have defaults."""
     def rule(n: Node) -> bool:
-        return n.emit(op, [n.input(0)], {name: n.real(name, value) for name, value in defaults.items()})
+        return n.emit(op, [n.input(0)], {name: n.number(name, value) for name, value in defaults.items()})
     return rule
 
 

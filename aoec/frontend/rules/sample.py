@@ -45,7 +45,7 @@ def _grid_sample(n: Node) -> bool:
 def _coordinate(n: Node, column: int, size: int) -> str:
     """Where each point lies along an axis, in pixels; -1 to 1 of the grid are the middles of the outer pixels, or their outer edges."""
     grid = n.piece(n.input(1), len(n.shape_of(1)) - 1, column, 1)
-    x = n.step("adds", [n.step("reshape", [grid], {"shape": (prod(n.made(grid)),)})], {"scalar": 1.0})
+    x = n.step("adds", [n.step("reshape", [grid], {"shape": (prod(n.made_shape(grid)),)})], {"scalar": 1.0})
     if n.integer("align_corners", 0):
         return n.wide(n.step("muls", [x], {"scalar": (size - 1) / 2}))
     return n.wide(n.step("muls", [n.step("adds", [n.step("muls", [x], {"scalar": float(size)})], {"scalar": -1.0})], {"scalar": 0.5}))
@@ -54,7 +54,7 @@ def _coordinate(n: Node, column: int, size: int) -> str:
 def _ways(n: Node, x: str, size: int, mode: str, padding: str) -> list[tuple[str, str]]:
     """(place, weight) of the pixels along an axis that each point reads, "" for a weight of one."""
     if mode in CUBIC:
-        low, share = _parted(n, x)
+        low, share = _split_floor(n, x)
         places = [low if by == 0 else n.wide(n.step("adds", [low], {"scalar": float(by)})) for by in (-1, 0, 1, 2)]
         return [(_inside(n, place, size, padding), _polynomial(n, share, powers)) for place, powers in zip(places, CURVE)]
     x = _inside(n, x, size, padding)
@@ -66,7 +66,7 @@ def _inside(n: Node, x: str, size: int, padding: str) -> str:
     if padding == "zeros":
         return x
     if padding == "reflection":
-        x = _reflected(n, x, *((0.0, size - 1.0) if n.integer("align_corners", 0) else (-0.5, size - 0.5)))
+        x = _reflect(n, x, *((0.0, size - 1.0) if n.integer("align_corners", 0) else (-0.5, size - 0.5)))
     return n.wide(n.step("clip", [x], {"lo": 0.0, "hi": size - 1.0}))
 
 
@@ -79,8 +79,8 @@ def _polynomial(n: Node, x: str, powers: tuple[float, ...]) -> str:
     return n.wide(total)
 
 
-def _reflected(n: Node, x: str, low: float, high: float) -> str:
-    """x thrown back at both ends, again and again: its distance from the middle of a period of twice the span."""
+def _reflect(n: Node, x: str, low: float, high: float) -> str:
+    """Reflect x at both ends, again and again: its distance from the middle of a period of twice the span."""
     span = high - low
     if not span:
         return n.step("muls", [x], {"scalar": 0.0})
@@ -91,15 +91,15 @@ def _reflected(n: Node, x: str, low: float, high: float) -> str:
     return n.step("adds", [n.step("muls", [away], {"scalar": -1.0})], {"scalar": high})
 
 
-def _parted(n: Node, x: str) -> tuple[str, str]:
-    """(the pixel before each point, the point's distance from it)."""
+def _split_floor(n: Node, x: str) -> tuple[str, str]:
+    """Return (the pixel before each point, the point's distance from it)."""
     low = n.wide(n.step("floor", [x]))
     return low, n.wide(n.step("sub", [x, low]))
 
 
 def _neighbours(n: Node, x: str) -> list[tuple[str, str]]:
     """(place, weight) of the pixels at both sides."""
-    low, share = _parted(n, x)
+    low, share = _split_floor(n, x)
     rest = n.step("adds", [n.step("muls", [share], {"scalar": -1.0})], {"scalar": 1.0})
     return [(low, rest), (n.wide(n.step("adds", [low], {"scalar": 1.0})), share)]
 
@@ -115,7 +115,7 @@ def _read(n: Node, rows: str, start: str, sizes: tuple[int, ...], corner: tuple[
         inside = n.step("both", [inside, within]) if inside else within
         weight = n.step("mul", [weight, share]) if weight and share else weight or share
     taken = n.step("gather", [rows, index], {"axis": 0})
-    column = (*n.made(index), 1)
+    column = (*n.made_shape(index), 1)
     if zeros:
         taken = n.step("where", [n.step("reshape", [inside], {"shape": column}), taken, one(n, 0, "fp32")], dtype="fp32")
     return n.step("mul", [taken, n.step("reshape", [weight], {"shape": column})]) if weight else taken

@@ -10,7 +10,7 @@ from math import prod
 import numpy as np
 
 from aoec.frontend.rules.choice import PLACE, count_from_start, one, places
-from aoec.frontend.rules.reduce import halved
+from aoec.frontend.rules.reduce import reduce_by_halves
 from aoec.frontend.rules.rule import Rule
 from aoec.frontend.rules.vector import KNOWN
 from aoec.frontend.translate.node import Node
@@ -32,7 +32,7 @@ def _scatter_elements(n: Node) -> bool:
     x = n.input(0) if part == shape else n.step("slice", [n.input(0)], {"starts": zeros, "sizes": part, "steps": ones})
     p, q, k = prod(own[:axis]), prod(own[axis + 1:]), own[axis]
     flat = [n.step("reshape", [t], {"shape": (p, extent, q)}) for t, extent in ((x, shape[axis]), (n.input(1), k), (n.input(2), k))]
-    made = _scattered(n, (p, shape[axis], k, q), flat, q)
+    made = _scatter(n, (p, shape[axis], k, q), flat, q)
     if not made:
         return False
     y = n.step("reshape", [made], {"shape": part})
@@ -57,7 +57,7 @@ def _scatter_nd(n: Node) -> bool:
         flat = n.step("add", [flat, place]) if flat else place
     rows, q = prod(shape[:depth]), prod(shape[depth:])
     data, updates = (n.step("reshape", [n.input(at)], {"shape": (1, extent, q)}) for at, extent in ((0, rows), (2, k)))
-    made = _scattered(n, (1, rows, k, q), [data, flat, updates], 1)
+    made = _scatter(n, (1, rows, k, q), [data, flat, updates], 1)
     return bool(made) and n.emit("reshape", [made], {"shape": shape})
 
 
@@ -78,11 +78,11 @@ def _tensor_scatter(n: Node) -> bool:
     index = n.step("add", [index, each])
     index = n.step("mod", [index, one(n, size, "int64")]) if mode == "circular" else index
     data, updates = (n.step("reshape", [n.input(at)], {"shape": (p, extent, q)}) for at, extent in ((0, size), (1, many)))
-    made = _scattered(n, (p, size, many, q), [data, index, updates], 1)
+    made = _scatter(n, (p, size, many, q), [data, index, updates], 1)
     return bool(made) and n.emit("reshape", [made], {"shape": shape})
 
 
-def _scattered(n: Node, sizes: Sizes, given: list[str], lanes: int) -> str:
+def _scatter(n: Node, sizes: Sizes, given: list[str], lanes: int) -> str:
     """[p, n, q] of data [p, n, q], an index [p, k, lanes] and updates [p, k, q]; an index of one lane is about whole rows. "" where that
     would be too many pairs, or is of a dtype that the unit does not have."""
     p, extent, k, q = sizes
@@ -101,7 +101,7 @@ def _scattered(n: Node, sizes: Sizes, given: list[str], lanes: int) -> str:
     beside = n.step("reshape", [updates], {"shape": (p, 1, k, q)})
     otherwise = n.step("reshape", [data], {"shape": (p, extent, 1, q)}) if neutral is None else one(n, neutral, kind)
     chosen = n.step("where", [hit, beside, otherwise], dtype=kind)
-    return n.step(word, [data, n.step("reshape", [halved(n, word, chosen, 2)], {"shape": (p, extent, q)})])
+    return n.step(word, [data, n.step("reshape", [reduce_by_halves(n, word, chosen, 2)], {"shape": (p, extent, q)})])
 
 
 def _last(n: Node, sizes: Sizes, given: tuple[str, str, str], lanes: int) -> str:
@@ -109,7 +109,7 @@ def _last(n: Node, sizes: Sizes, given: tuple[str, str, str], lanes: int) -> str
     p, extent, k, q = sizes
     data, hit, updates = given
     numbers = n.constant("numbers", np.arange(1, k + 1).reshape(1, 1, k, 1), PLACE)
-    which = halved(n, "maximum", n.step("where", [hit, numbers, one(n, 0, PLACE)], dtype=PLACE), 2)
+    which = reduce_by_halves(n, "maximum", n.step("where", [hit, numbers, one(n, 0, PLACE)], dtype=PLACE), 2)
     which = n.step("reshape", [which], {"shape": (p, extent, lanes)})
     found = n.step("greater", [which, one(n, 0, PLACE)], dtype="bool")
     at = n.step("maximum", [n.step("sub", [which, one(n, 1, PLACE)]), one(n, 0, PLACE)])

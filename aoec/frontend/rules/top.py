@@ -12,7 +12,7 @@ from math import ceil, prod
 import numpy as np
 
 from aoec.frontend.rules.choice import PLACE, first_of, greatest, least, mark_nan, one, places
-from aoec.frontend.rules.reduce import halved, reduced
+from aoec.frontend.rules.reduce import reduce_axes, reduce_by_halves
 from aoec.frontend.rules.rule import Rule
 from aoec.frontend.rules.vector import WHOLE
 from aoec.frontend.translate.node import Node
@@ -39,7 +39,7 @@ def _in_turn(n: Node, k: int, axis: int, largest: bool) -> bool:
     nan = mark_nan(n, x)
     x = x if largest else _keys(n, x)
     for _ in range(k):
-        values.append(reduced(n, "reduce_max" if largest else "reduce_min", x, [axis]))
+        values.append(reduce_axes(n, "reduce_max" if largest else "reduce_min", x, [axis]))
         found = n.step("equal", [x, values[-1]], dtype="bool")
         found = n.step("either", [found, nan]) if nan and largest else found
         found = n.step("both", [found, n.step("invert", [done])]) if done else found
@@ -68,8 +68,8 @@ def _in_rounds(n: Node, k: int, axis: int, largest: bool) -> bool:
     """Lists of at least twice as many as are kept, whole digits long; the first of equals stays before the others in every list."""
     shape = n.shape_of(0)
     extent, rows = shape[axis], prod(shape) // shape[axis]
-    length = _whole(min(2 * k, extent))
-    if rows * _whole(extent, length) * length > MOST_PAIRS:
+    length = _round_up(min(2 * k, extent))
+    if rows * _round_up(extent, length) * length > MOST_PAIRS:
         return False
     order = (*(at for at in range(len(shape)) if at != axis), axis)
     x = n.step("transpose", [n.input(0)], {"perm": order}) if order != tuple(range(len(shape))) else n.input(0)
@@ -77,7 +77,7 @@ def _in_rounds(n: Node, k: int, axis: int, largest: bool) -> bool:
     at = n.step("expand", [n.constant("places", np.arange(extent)[None], PLACE)], {"shape": (rows, extent)})
     while lists != 1:
         lists = ceil(size / length)
-        x, at = _filled(n, x, lists * length, largest), n.padded(at, 1, 0, lists * length - size)
+        x, at = _pad_rows(n, x, lists * length, largest), n.pad(at, 1, 0, lists * length - size)
         kept = k if lists == 1 else length // 2
         x, at = (n.step("reshape", [t], {"shape": (rows * lists, length)}) for t in (x, at))
         size = lists * kept
@@ -92,15 +92,15 @@ def _in_rounds(n: Node, k: int, axis: int, largest: bool) -> bool:
 
 def _round(n: Node, x: str, at: str, kept: int, largest: bool) -> tuple[str, str]:
     """(the best of each list in order, their places in all) of lists and the places of their elements."""
-    lists, length = n.made(x)
+    lists, length = n.made_shape(x)
     keys = _keys(n, x)
     own, other = (n.step("reshape", [keys], {"shape": shape}) for shape in ((lists, length, 1), (lists, 1, length)))
     better, equal = (n.step(word, [other, own], dtype="bool") for word in ("greater" if largest else "less", "equal"))
     earlier = n.constant("earlier", np.tri(length, k=-1)[None], "bool")
     before = n.step("either", [better, n.step("both", [equal, earlier])])
     counted = n.step("reshape", [n.step("cast", [before], dtype="fp32")], {"shape": (lists * length, length // DIGIT, DIGIT)})
-    counted = n.step("cast", [reduced(n, "reduce_sum", counted, [2])], dtype=PLACE)
-    rank = n.step("reshape", [halved(n, "add", counted, 1)], {"shape": (lists, 1, length)})
+    counted = n.step("cast", [reduce_axes(n, "reduce_sum", counted, [2])], dtype=PLACE)
+    rank = n.step("reshape", [reduce_by_halves(n, "add", counted, 1)], {"shape": (lists, 1, length)})
     here = n.step("equal", [rank, n.constant("rank", np.arange(kept)[None, :, None], PLACE)], dtype="bool")
     here = n.step("reshape", [n.step("cast", [here], dtype="fp32")], {"shape": (lists * kept, length)})
     found = n.step("reshape", [_number(n, here)], {"shape": (lists, kept)})
@@ -110,16 +110,16 @@ def _round(n: Node, x: str, at: str, kept: int, largest: bool) -> tuple[str, str
 
 def _number(n: Node, here: str) -> str:
     """Where in each row the one that is not 0 stands: a product, of digits."""
-    length = n.made(here)[1]
+    length = n.made_shape(here)[1]
     digits = n.constant("digits", np.stack([np.arange(length) % DIGIT, np.arange(length) // DIGIT], 1))
     found = n.step("cast", [n.step("matmul", [here, digits])], dtype=PLACE)
     low, high = (n.piece(found, 1, digit, 1) for digit in (0, 1))
     return n.step("add", [n.step("mul", [high, one(n, DIGIT, PLACE)]), low])
 
 
-def _filled(n: Node, x: str, size: int, largest: bool) -> str:
-    """Rows with the worst of all values behind their elements, which come last of their equals."""
-    rows, extent = n.made(x)
+def _pad_rows(n: Node, x: str, size: int, largest: bool) -> str:
+    """Pad rows with the worst of all values, which come last of their equals."""
+    rows, extent = n.made_shape(x)
     if size == extent:
         return x
     kind = n.made_dtype(x)
@@ -127,8 +127,8 @@ def _filled(n: Node, x: str, size: int, largest: bool) -> str:
     return n.step("concat", [x, n.step("expand", [worst], {"shape": (rows, size - extent)})], {"axis": 1})
 
 
-def _whole(size: int, of: int = DIGIT) -> int:
-    """The size in whole parts."""
+def _round_up(size: int, of: int = DIGIT) -> int:
+    """Round a size up to whole parts."""
     return ceil(size / of) * of
 
 

@@ -36,7 +36,7 @@ def _pair(op: str) -> Rule:
 def _clip(n: Node) -> bool:
     """Bounds that are constants are attributes of reals; others are tensors, and whole numbers have bounds of their dtype."""
     if n.dtype_of(0) == "fp32":
-        lo, hi = n.scalar(1, n.real("min", -np.inf)), n.scalar(2, n.real("max", np.inf))
+        lo, hi = n.scalar(1, n.number("min", -np.inf)), n.scalar(2, n.number("max", np.inf))
         if lo is not None and hi is not None:
             return n.emit("clip", [n.input(0)], {"lo": lo, "hi": hi})
     words = [("maximum", 1), ("minimum", 2)]
@@ -89,7 +89,7 @@ def _is_inf(n: Node) -> bool:
 
 
 def _shrink(n: Node) -> bool:
-    return n.emit("shrink", [n.input(0)], {"lambd": n.real("lambd", 0.5), "bias": n.real("bias", 0.0)})
+    return n.emit("shrink", [n.input(0)], {"lambd": n.number("lambd", 0.5), "bias": n.number("bias", 0.0)})
 
 
 # ---------------------------------------------------------------- activations
@@ -106,7 +106,7 @@ def _gelu(n: Node) -> bool:
 
 def _swish(n: Node) -> bool:
     """x * sigmoid(alpha * x)."""
-    alpha = n.real("alpha", 1.0)
+    alpha = n.number("alpha", 1.0)
     if alpha == 1.0:
         return n.emit("silu", [n.input(0)])
     return n.emit("mul", [n.input(0), n.step("sigmoid", [n.step("muls", [n.input(0)], {"scalar": alpha})])])

@@ -76,13 +76,14 @@ def window(n: Node, kernel: Sizes) -> Window | None:
     return replace(found, before=less, after=more) if auto == "SAME_UPPER" else replace(found, before=more, after=less)
 
 
-def cropped(n: Node, x: str, w: Window) -> tuple[str, Window]:
-    """(the tensor without what negative pads take away, and with what lies beyond the kernel's reach; the window with the pads between)."""
+def crop(n: Node, x: str, w: Window) -> tuple[str, Window]:
+    """Return (the tensor, the window). The tensor loses what negative pads take away, and gains pads beyond the kernel's reach.
+    The window keeps the pads in between."""
     before, after = ([min(max(0, p), span - 1) for p, span in zip(pads, w.span)] for pads in (w.before, w.after))
     for at in range(w.rank):
         low, high = w.before[at] - before[at], w.after[at] - after[at]
-        x = n.piece(x, at + 2, max(0, -low), n.made(x)[at + 2] + min(0, low) + min(0, high))
-        x = n.padded(x, at + 2, max(0, low), max(0, high))
+        x = n.piece(x, at + 2, max(0, -low), n.made_shape(x)[at + 2] + min(0, low) + min(0, high))
+        x = n.pad(x, at + 2, max(0, low), max(0, high))
     return x, replace(w, before=tuple(before), after=tuple(after))
 
 
@@ -95,21 +96,21 @@ def convolve(n: Node, inputs: Sequence[str], w: Window, group: int) -> str:
     if w.rank == 2:
         return n.step("conv2d", inputs, {**w.attributes(), "group": group}, sums)
     if w.rank == 1:
-        x, kernel = (n.step("reshape", [t], {"shape": (*n.made(t)[:2], 1, n.made(t)[2])}) for t in (x, kernel))
+        x, kernel = (n.step("reshape", [t], {"shape": (*n.made_shape(t)[:2], 1, n.made_shape(t)[2])}) for t in (x, kernel))
         y = n.step("conv2d", [x, kernel, *bias], {**w.of((-1, 0)).attributes(), "group": group}, sums)
-        batch, channels, _, width = n.made(y)
+        batch, channels, _, width = n.made_shape(y)
         return n.step("reshape", [y], {"shape": (batch, channels, width)})
-    batch, depth = n.made(x)[0], (n.made(x)[2] + w.before[0] + w.after[0] - w.span[0]) // w.stride[0] + 1
+    batch, depth = n.made_shape(x)[0], (n.made_shape(x)[2] + w.before[0] + w.after[0] - w.span[0]) // w.stride[0] + 1
     x, kernel = _planes_as_channels(n, x, w, group, depth), _kernel_planes(n, kernel)
     y = n.step("conv2d", [x, kernel, *bias], {**w.of((1, 2)).attributes(), "group": group}, sums)
-    y = n.step("reshape", [y], {"shape": (batch, depth, *n.made(y)[1:])})
+    y = n.step("reshape", [y], {"shape": (batch, depth, *n.made_shape(y)[1:])})
     return n.step("transpose", [y], {"perm": (0, 2, 1, 3, 4)})
 
 
 def _planes_as_channels(n: Node, x: str, w: Window, group: int, depth: int) -> str:
     """[n, c, d, h, w] as [n * depth, kd * c, h, w]: for each plane of the result the planes that it sees, group by group."""
-    batch, c, _, *plane = n.made(x)
-    x = n.padded(n.step("transpose", [x], {"perm": (0, 2, 1, 3, 4)}), 1, w.before[0], w.after[0])
+    batch, c, _, *plane = n.made_shape(x)
+    x = n.pad(n.step("transpose", [x], {"perm": (0, 2, 1, 3, 4)}), 1, w.before[0], w.after[0])
     seen = []
     for at in range(w.kernel[0]):
         place = {"starts": (0, at * w.dilation[0], 0, 0, 0), "sizes": (batch, depth, c, *plane), "steps": (1, w.stride[0], 1, 1, 1)}
@@ -120,7 +121,7 @@ def _planes_as_channels(n: Node, x: str, w: Window, group: int, depth: int) -> s
 
 def _kernel_planes(n: Node, kernel: str) -> str:
     """[co, c, kd, kh, kw] as [co, kd * c, kh, kw]."""
-    co, c, planes, *rest = n.made(kernel)
+    co, c, planes, *rest = n.made_shape(kernel)
     turned = n.step("transpose", [kernel], {"perm": (0, 2, 1, 3, 4)})
     return n.step("reshape", [turned], {"shape": (co, planes * c, *rest)})
 
@@ -147,10 +148,10 @@ def _results(w: Window, size: Sequence[int]) -> Sizes:
     return tuple((e + b + a - span) // s + 1 for e, b, a, span, s in zip(size, w.before, w.after, w.span, w.stride))
 
 
-def _pooled(n: Node, x: str, w: Window, pool: Pool) -> str:
-    """The tensor pooled by a word over two dimensions: of three the last two, then the first; of two one after the other where UB would
-    not hold what a window sees."""
-    batch, channels, *size = n.made(x)
+def _pool_dims(n: Node, x: str, w: Window, pool: Pool) -> str:
+    """Pool the tensor by an operator over two dimensions. Of three the last two are pooled, then the first.
+    Of two one is pooled after the other where UB would not hold what a window sees."""
+    batch, channels, *size = n.made_shape(x)
     if w.rank == 2:
         if prod(w.span) * BLOCK_BYTES <= MOST_BYTES:
             return pool(x, w, (0, 1))
@@ -158,19 +159,19 @@ def _pooled(n: Node, x: str, w: Window, pool: Pool) -> str:
         return n.step("transpose", [pool(turned, w.of((-1, 0)), (-1, 0))], {"perm": (0, 1, 3, 2)})
     if w.rank == 1:
         y = pool(n.step("reshape", [x], {"shape": (batch, channels, 1, size[0])}), w.of((-1, 0)), (-1, 0))
-        return n.step("reshape", [y], {"shape": (batch, channels, n.made(y)[3])})
+        return n.step("reshape", [y], {"shape": (batch, channels, n.made_shape(y)[3])})
     y = n.step("reshape", [x], {"shape": (batch, channels * size[0], *size[1:])})
-    y = _pooled(n, y, w.of((1, 2)), lambda t, own, axes: pool(t, own, [a + 1 if a >= 0 else a for a in axes]))
-    rows, columns = n.made(y)[2:]
+    y = _pool_dims(n, y, w.of((1, 2)), lambda t, own, axes: pool(t, own, [a + 1 if a >= 0 else a for a in axes]))
+    rows, columns = n.made_shape(y)[2:]
     y = n.step("reshape", [y], {"shape": (batch, channels, size[0], rows * columns)})
     y = pool(y, w.of((0, -1)), (0, -1))
-    return n.step("reshape", [y], {"shape": (batch, channels, n.made(y)[2], rows, columns)})
+    return n.step("reshape", [y], {"shape": (batch, channels, n.made_shape(y)[2], rows, columns)})
 
 
-def _kept(n: Node, x: str, w: Window) -> str:
-    """What a window of one element keeps."""
-    steps, out = (1, 1, *w.stride), [(s - 1) // by + 1 for s, by in zip(n.made(x)[2:], w.stride)]
-    return n.step("slice", [x], {"starts": (0,) * len(steps), "sizes": (*n.made(x)[:2], *out), "steps": steps})
+def _subsample(n: Node, x: str, w: Window) -> str:
+    """Return what a window of one element keeps."""
+    steps, out = (1, 1, *w.stride), [(s - 1) // by + 1 for s, by in zip(n.made_shape(x)[2:], w.stride)]
+    return n.step("slice", [x], {"starts": (0,) * len(steps), "sizes": (*n.made_shape(x)[:2], *out), "steps": steps})
 
 
 def _max_pool(n: Node) -> bool:
@@ -184,9 +185,9 @@ def _max_pool(n: Node) -> bool:
 
     def pool(t: str, own: Window, axes: Sequence[int]) -> str:
         if prod(own.kernel) == 1:
-            return _kept(n, t, own)
+            return _subsample(n, t, own)
         return n.step("max_pool", [t], {"kernel": own.kernel, **own.attributes()})
-    y = _pooled(n, x, found[0], pool)
+    y = _pool_dims(n, x, found[0], pool)
     return n.emit("reshape" if dtype == "fp32" else "cast", [y], {"shape": n.shape()} if dtype == "fp32" else {})
 
 
@@ -195,8 +196,8 @@ def _max_pool_places(n: Node, x: str, w: Window) -> bool:
     other, of which the first of equal ones stays, or the last NaN, as in PyTorch. Where the first tap is padding the place begins as that
     of the first element, of which nothing else need be greater than the padding. False for kernels of many taps, and where fp32 does not
     hold every place."""
-    batch, channels, *size = n.made(x)
-    if prod(w.kernel) > MOST_TAPS or prod(n.made(x)) > EXACT or n.dtype_of(0) != "fp32":
+    batch, channels, *size = n.made_shape(x)
+    if prod(w.kernel) > MOST_TAPS or prod(n.made_shape(x)) > EXACT or n.dtype_of(0) != "fp32":
         return False
     ends: dict[str, Attribute] = {"before": (0, 0, *w.before), "after": (0, 0, *w.after), "value": float("-inf")}
     wide = n.step("pad", [x], ends) if any((*w.before, *w.after)) else x
@@ -232,11 +233,11 @@ def _avg_pool(n: Node) -> bool:
 
     def pool(t: str, own: Window, axes: Sequence[int]) -> str:
         if prod(own.kernel) == 1:
-            return _kept(n, t, own)
-        size = n.made(t)[2:]
+            return _subsample(n, t, own)
+        size = n.made_shape(t)[2:]
         counts = [rows[a] if a >= 0 else np.ones(extent, np.int64) for a, extent in zip(axes, size)]
         return n.step("avg_pool", _with_counts(n, t, own, counts), {"kernel": own.kernel, **own.attributes()})
-    return n.emit("reshape", [_pooled(n, n.input(0), w, pool)], {"shape": n.shape()})
+    return n.emit("reshape", [_pool_dims(n, n.input(0), w, pool)], {"shape": n.shape()})
 
 
 def _with_counts(n: Node, x: str, w: Window, rows: Sequence[np.ndarray]) -> list[str]:
@@ -264,9 +265,9 @@ def _lp_pool(n: Node) -> bool:
     p = n.integer("p", 2)
 
     def pool(t: str, own: Window, axes: Sequence[int]) -> str:
-        ones = n.constant("sums", np.ones((1, 1, *_results(own, n.made(t)[2:]))))
+        ones = n.constant("sums", np.ones((1, 1, *_results(own, n.made_shape(t)[2:]))))
         return n.step("avg_pool", [t, ones], {"kernel": own.kernel, **own.attributes()})
-    return _root(n, _pooled(n, _power(n, n.input(0), p), found[0], pool), p)
+    return _root(n, _pool_dims(n, _power(n, n.input(0), p), found[0], pool), p)
 
 
 def _power(n: Node, x: str, p: int) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 
 from aoec.base.errors import UnsupportedError
-from aoec.frontend.read.values import DTYPES, as_declared, dtype_of, shape_of, stated, subgraphs, tensor, type_of
+from aoec.frontend.read.values import DTYPES, as_declared, dtype_of, shape_of, stated_element, subgraphs, tensor, type_of
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import OpNode, Tensor
 from aoec.ops import typed
@@ -49,7 +49,7 @@ class Constants:
         """A constant in the element type that the model declares."""
         if name in self.held:
             return self.held[name]
-        weights, small = self.draft.weights[name], stated(self.types.get(name))
+        weights, small = self.draft.weights[name], stated_element(self.types.get(name))
         return typed.shown(weights, small) if small in typed.STORED else as_declared(weights, self.types.get(name))
 
     def size(self, name: str) -> int:
@@ -60,7 +60,7 @@ class Constants:
         """Nothing; the constant is known from now on, in the element type that the model states for it."""
         array = as_declared(np.asarray(array), self.types.get(name))
         self.types[name] = type_of(array)
-        dtype, small = dtype_of(self.types[name].tensor_type.elem_type), stated(self.types[name])
+        dtype, small = dtype_of(self.types[name].tensor_type.elem_type), stated_element(self.types[name])
         if not dtype:
             self.held[name] = array
             return

@@ -39,21 +39,21 @@ def _spell_out(graph: onnx.GraphProto, version: int, around: dict[str, onnx.Tens
         for a in n.attribute:
             for inner in (*([a.g] if a.HasField("g") else []), *a.graphs):
                 _spell_out(inner, version, scales, taken)
-    if not any(_known(n, scales, version) for n in nodes):
+    if not any(_is_known(n, scales, version) for n in nodes):
         return
     del graph.node[:]
     for n in nodes:
-        if not _known(n, scales, version):
+        if not _is_known(n, scales, version):
             graph.node.append(n)
         elif n.op_type == NORM:
             graph.node.extend(_norm(n, scales[n.input[1]], version, taken, graph))
         elif n.op_type == BY_GROUP:
             graph.node.extend(_by_group(n, taken, graph))
         else:
-            graph.node.extend(_thresholded(n, version, taken, graph))
+            graph.node.extend(_expand_thresholded(n, version, taken, graph))
 
 
-def _known(n: onnx.NodeProto, scales: dict[str, onnx.TensorProto], version: int) -> bool:
+def _is_known(n: onnx.NodeProto, scales: dict[str, onnx.TensorProto], version: int) -> bool:
     if n.domain not in ("", "ai.onnx") or len(n.output) != 1:
         return False
     if n.op_type == THRESHOLDED:
@@ -63,7 +63,7 @@ def _known(n: onnx.NodeProto, scales: dict[str, onnx.TensorProto], version: int)
     return n.op_type == NORM and len(n.input) > 1 and n.input[1] in scales
 
 
-def _thresholded(n: onnx.NodeProto, version: int, taken: set[str], graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+def _expand_thresholded(n: onnx.NodeProto, version: int, taken: set[str], graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
     """The nodes in place of a ThresholdedRelu; `graph` gets their constants. Before there was Where, what passes is multiplied by 1 and
     the rest, which is alpha then and so finite, by 0."""
     x, alpha = n.input[0], next((a.f for a in n.attribute if a.name == "alpha"), 1.0)

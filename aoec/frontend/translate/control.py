@@ -15,7 +15,7 @@ import onnx
 from onnx import helper
 
 from aoec.base.errors import AoecError, UnsupportedError
-from aoec.frontend.read.values import captured, shape_of, subgraphs
+from aoec.frontend.read.values import captured_names, shape_of, subgraphs
 from aoec.frontend.read.weights import array_of
 from aoec.frontend.translate.constants import Constants
 from aoec.ir.graph.draft import Draft
@@ -58,7 +58,7 @@ class Control:
     # ------------------------------------------------------------ the three
 
     def _if(self, proto: onnx.NodeProto) -> bool:
-        taken = self._known(proto.input[0])
+        taken = self._constant_element(proto.input[0])
         if taken is None:
             return False
         branch = _attribute(proto, "then_branch" if taken else "else_branch")
@@ -67,15 +67,15 @@ class Control:
 
     def _loop(self, proto: onnx.NodeProto) -> bool:
         body, (count, condition, *carried) = _attribute(proto, "body"), [*proto.input, "", ""][:max(2, len(proto.input))]
-        limit, going = self._known(count), self._known(condition) if condition else np.True_
-        if count and limit is None or going is None or not count and not condition or self._held(carried):
+        limit, going = self._constant_element(count), self._constant_element(condition) if condition else np.True_
+        if count and limit is None or going is None or not count and not condition or self._any_on_host(carried):
             return False
         rows: list[list[str]] = [[] for _ in body.output[1 + len(carried):]]
         done = 0
         while going and (limit is None or done < int(limit)):
             given = [self._constant(np.array(done, np.int64)), self._constant(np.array(True)), *carried]
             go, *results = self._body(body, dict(zip([i.name for i in body.input], given)))
-            going = self._known(go)
+            going = self._constant_element(go)
             if going is None:
                 return False
             carried = results[:len(carried)]
@@ -84,14 +84,14 @@ class Control:
             done += 1
         if rows and not done:  # what shape a row would have, nothing says
             return False
-        self._finish(proto, [*carried, *(self._stacked(row, 0) for row in rows)])
+        self._finish(proto, [*carried, *(self._stack(row, 0) for row in rows)])
         return True
 
     def _scan(self, proto: onnx.NodeProto) -> bool:
         body, many = _attribute(proto, "body"), int(_attribute(proto, "num_scan_inputs", 0))
         old = self.walk.opset < 9
         inputs = list(proto.input)[old:]
-        if old and proto.input[0] or self._held(inputs):
+        if old and proto.input[0] or self._any_on_host(inputs):
             return False
         states, xs = inputs[:len(inputs) - many], inputs[len(inputs) - many:]
         names = ("", "directions") if old else ("scan_input_axes", "scan_input_directions")
@@ -101,7 +101,7 @@ class Control:
             return True
         results = [self._rounds(body, [self._piece(s, 0, b) for s in states], [self._piece(x, 0, b) for x in xs], axes, backward, proto)
                    for b in range(self._shape(xs[0])[0])]
-        self._finish(proto, [self._stacked(list(each), 0) for each in zip(*results)])
+        self._finish(proto, [self._stack(list(each), 0) for each in zip(*results)])
         return bool(results)
 
     def _rounds(self, body: onnx.GraphProto, states: list[str], xs: list[str], axes: Sequence[int], backward: Sequence[int],
@@ -120,7 +120,7 @@ class Control:
             for row, value in zip(rows, results[len(states):]):
                 row.append(value)
         along, turned = (list(_attribute(proto, f"scan_output_{what}", [0] * many)) for what in ("axes", "directions"))
-        return [*states, *(self._stacked(row[::-1] if back else row, axis) for row, axis, back in zip(rows, along, turned))]
+        return [*states, *(self._stack(row[::-1] if back else row, axis) for row, axis, back in zip(rows, along, turned))]
 
     # ------------------------------------------------------------ bodies
 
@@ -134,10 +134,10 @@ class Control:
                 raise UnsupportedError(f"control flow would hold more than {MOST_BYTES:,} bytes of constants when spelled out")
         nodes = []
         for n in graph.node:
-            copy = renamed(n, names)
+            copy = rename_inputs(n, names)
             names.update((o, self.walk.draft.fresh(o)) for o in n.output if o)
             copy.output[:] = [names.get(o, "") for o in n.output]
-            self.walk.wanted.update((*copy.input, *captured(copy)))
+            self.walk.wanted.update((*copy.input, *captured_names(copy)))
             nodes.append(copy)
         results = [names.get(o.name, o.name) for o in graph.output]
         self.walk.wanted.update(results)
@@ -162,14 +162,14 @@ class Control:
 
     # ------------------------------------------------------------ values
 
-    def _known(self, name: str) -> np.generic | None:
-        """The one element of a constant; None of anything else."""
+    def _constant_element(self, name: str) -> np.generic | None:
+        """Return the one element of a constant; None of anything else."""
         if not name or name not in self.walk.constants or self.walk.constants.size(name) != 1:
             return None
         return self.walk.constants.array(name).reshape(-1)[0]  # type: ignore[no-any-return]
 
-    def _held(self, names: Sequence[str]) -> bool:
-        """True where one of the values is of a kind that only the host holds."""
+    def _any_on_host(self, names: Sequence[str]) -> bool:
+        """Whether one of the values is of a kind that only the host holds."""
         tensors = self.walk.draft.tensors
         return any(not i or i in self.walk.constants.held or i in tensors and tensors[i].dtype == OPAQUE for i in names)
 
@@ -181,8 +181,8 @@ class Control:
         self.walk.constants.put(name, array)
         return name
 
-    def _made(self, op: str, inputs: Sequence[str], **attributes: Any) -> str:
-        """The result of a node of the model's own operator set."""
+    def _add_node(self, op: str, inputs: Sequence[str], **attributes: Any) -> str:
+        """Add a node of the model's own operator set, and return its result."""
         out = self.walk.draft.fresh(f"{inputs[0]}_{op.lower()}")
         self.walk.wanted.update((*inputs, out))
         self.walk.translate(helper.make_node(op, list(inputs), [out], **attributes))
@@ -191,26 +191,26 @@ class Control:
     def _by_axis(self, op: str, x: str, axis: int) -> str:
         """Squeeze or Unsqueeze of one axis, which is an attribute before version 13."""
         if self.walk.opset < 13:
-            return self._made(op, [x], axes=[axis])
-        return self._made(op, [x, self._constant(np.array([axis], np.int64))])
+            return self._add_node(op, [x], axes=[axis])
+        return self._add_node(op, [x, self._constant(np.array([axis], np.int64))])
 
     def _piece(self, x: str, axis: int, at: int) -> str:
         """What lies at one place of an axis, without the axis; the places of a slice are attributes before version 10."""
         axis %= len(self._shape(x))
         if self.walk.opset < 10:
-            one = self._made("Slice", [x], starts=[at], ends=[at + 1], axes=[axis])
+            one = self._add_node("Slice", [x], starts=[at], ends=[at + 1], axes=[axis])
         else:
-            one = self._made("Slice", [x, *(self._constant(np.array([v], np.int64)) for v in (at, at + 1, axis))])
+            one = self._add_node("Slice", [x, *(self._constant(np.array([v], np.int64)) for v in (at, at + 1, axis))])
         return self._by_axis("Squeeze", one, axis)
 
-    def _stacked(self, rows: Sequence[str], axis: int) -> str:
-        """The values side by side along a new axis."""
+    def _stack(self, rows: Sequence[str], axis: int) -> str:
+        """Stack the values along a new axis."""
         axis %= len(self._shape(rows[0])) + 1
-        return self._made("Concat", [self._by_axis("Unsqueeze", row, axis) for row in rows], axis=axis)
+        return self._add_node("Concat", [self._by_axis("Unsqueeze", row, axis) for row in rows], axis=axis)
 
 
-def renamed(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
-    """The node with other names for what it reads, in its subgraphs too."""
+def rename_inputs(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
+    """Return the node with other names for what it reads, in its subgraphs too."""
     out = onnx.NodeProto()
     out.CopyFrom(node)
     out.input[:] = [names.get(i, i) for i in node.input]
@@ -218,7 +218,7 @@ def renamed(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
         own = {i.name for i in (*graph.input, *graph.initializer)} | {o for n in graph.node for o in n.output}
         around = {old: new for old, new in names.items() if old not in own}
         for n in graph.node:
-            n.CopyFrom(renamed(n, around))
+            n.CopyFrom(rename_inputs(n, around))
         for o in graph.output:
             o.name = around.get(o.name, o.name)
     return out

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import onnx
 
 from aoec.base.errors import CheckError
-from aoec.frontend.read.read import FREE, NO_RANK, free_axes, graph_inputs, suggested
+from aoec.frontend.read.read import FREE, NO_RANK, free_axes, graph_inputs, suggest_shape
 from aoec.ir.graph.graph import FEWEST_GEARS, MOST_GEARS
 
 SHOWN = 8  # inputs in a sentence
@@ -46,8 +46,8 @@ def gears(graph: onnx.GraphProto, shapes: Mapping[str, Shape], asked: Asked) -> 
     values = asked.dims or [(b,) for b in asked.batches]
     _check_values(option, values)
     if asked.batches:
-        return [Gear(v, _batched(graph, shapes, v[0])) for v in values]
-    return [Gear(v, _filled(shapes, v)) for v in values]
+        return [Gear(v, _fill_batch(graph, shapes, v[0])) for v in values]
+    return [Gear(v, _fill_dimensions(shapes, v)) for v in values]
 
 
 def dimension_names(graph: onnx.GraphProto) -> dict[str, tuple[str, ...]]:
@@ -66,17 +66,17 @@ def _check_values(option: str, values: Sequence[tuple[int, ...]]) -> None:
             raise CheckError(f"{option}: the gear {','.join(map(str, v))} has a value below 1")
 
 
-def _batched(graph: onnx.GraphProto, shapes: Mapping[str, Shape], batch: int) -> tuple[tuple[str, Shape], ...]:
-    """The shapes of all inputs, with this batch where the first dimension is free."""
+def _fill_batch(graph: onnx.GraphProto, shapes: Mapping[str, Shape], batch: int) -> tuple[tuple[str, Shape], ...]:
+    """Return the shapes of all inputs, with this batch where the first dimension is free."""
     out = dict(shapes)
     for name, shape in shapes.items():
         if FREE in shape[1:]:
-            raise CheckError(f"--input-shape {name}:{_said(shape)}: --dynamic-batch is about first dimensions alone; for others there is "
+            raise CheckError(f"--input-shape {name}:{_dims(shape)}: --dynamic-batch is about first dimensions alone; for others there is "
                              "--dynamic-dims")
     varied = []
     open_ones = [i for i in graph_inputs(graph) if i.name not in shapes and any(axis != 0 for axis in free_axes(i))]
     if open_ones and shapes.keys() <= {i.name for i in graph_inputs(graph)}:
-        example = " ".join(f"--input-shape {i.name}:{FREE if first else ''}{suggested(i)[first:]}"
+        example = " ".join(f"--input-shape {i.name}:{FREE if first else ''}{suggest_shape(i)[first:]}"
                            for i in open_ones for first in [any(axis in (0, NO_RANK) for axis in free_axes(i))])
         raise CheckError(f"--dynamic-batch: input dimensions are not bound ({_inputs(graph)}); give those behind the first, for example: "
                          f"{example}")
@@ -91,12 +91,12 @@ def _batched(graph: onnx.GraphProto, shapes: Mapping[str, Shape], batch: int) ->
     return tuple(out.items())
 
 
-def _filled(shapes: Mapping[str, Shape], values: Sequence[int]) -> tuple[tuple[str, Shape], ...]:
-    """The shapes with their free dimensions filled, in order."""
+def _fill_dimensions(shapes: Mapping[str, Shape], values: Sequence[int]) -> tuple[tuple[str, Shape], ...]:
+    """Fill the free dimensions of the shapes, in order."""
     places = sum(s.count(FREE) for s in shapes.values())
     if places != len(values):
-        given = " ".join(f"--input-shape {name}:{_said(s)}" for name, s in shapes.items()) or "--input-shape, which is not given"
-        raise CheckError(f"--dynamic-dims: the gear {_said(values)} has {len(values)} value{'s' * (len(values) != 1)}, and {places} "
+        given = " ".join(f"--input-shape {name}:{_dims(s)}" for name, s in shapes.items()) or "--input-shape, which is not given"
+        raise CheckError(f"--dynamic-dims: the gear {_dims(values)} has {len(values)} value{'s' * (len(values) != 1)}, and {places} "
                          f"dimension{'s are' if places != 1 else ' is'} -1 in {given}")
     left = iter(values)
     return tuple((name, tuple(next(left) if n == FREE else n for n in s)) for name, s in shapes.items())
@@ -109,5 +109,5 @@ def _inputs(graph: onnx.GraphProto) -> str:
     return "; ".join(said) + (" ..." if len(listed) > SHOWN else "")
 
 
-def _said(shape: Sequence[int]) -> str:
+def _dims(shape: Sequence[int]) -> str:
     return ",".join(map(str, shape))

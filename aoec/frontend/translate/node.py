@@ -44,7 +44,7 @@ class Node:
         value = self._attribute(name)
         return default if value is None else int(value)  # type: ignore[call-overload, no-any-return]
 
-    def real(self, name: str, default: float) -> float:
+    def number(self, name: str, default: float) -> float:
         value = self._attribute(name)
         number = float(default if value is None else value)  # type: ignore[arg-type]
         if isnan(number):
@@ -63,7 +63,7 @@ class Node:
         value = self._attribute(name)
         return tuple(default) if value is None else tuple(v.decode(errors="replace") for v in value)  # type: ignore[attr-defined]
 
-    def reals(self, name: str, default: tuple[float, ...]) -> tuple[float, ...]:
+    def numbers(self, name: str, default: tuple[float, ...]) -> tuple[float, ...]:
         value = self._attribute(name)
         return tuple(default) if value is None else tuple(float(v) for v in value)  # type: ignore[attr-defined]
 
@@ -84,8 +84,8 @@ class Node:
     def shape_of(self, at: int) -> tuple[int, ...]:
         return self.draft.tensors[self.proto.input[at]].shape
 
-    def made(self, tensor: str) -> tuple[int, ...]:
-        """The shape of a tensor of the draft, such as a step made."""
+    def made_shape(self, tensor: str) -> tuple[int, ...]:
+        """Return the shape of a tensor of the draft, such as a step made."""
         return self.draft.tensors[tensor].shape
 
     def made_dtype(self, tensor: str) -> str:
@@ -149,8 +149,8 @@ class Node:
     def constant(self, label: str, array: np.ndarray, dtype: str = "fp32") -> str:
         return self.draft.constant(f"{self.proto.output[0]}_{label}", array.astype(NUMPY[dtype]), dtype)
 
-    def known(self, array: np.ndarray, at: int = 0) -> bool:
-        """True, after result `at` became a constant."""
+    def emit_constant(self, array: np.ndarray, at: int = 0) -> bool:
+        """Make result `at` a constant. Return True."""
         name = self.proto.output[at]
         dtype = self.dtypes[name]
         self.draft.put(Tensor(name, dtype, array.shape))
@@ -162,16 +162,16 @@ class Node:
 
     def piece(self, x: str, axis: int, start: int, size: int) -> str:
         """`size` elements of a tensor along an axis, from `start` on; the tensor itself where these are all."""
-        shape = self.made(x)
+        shape = self.made_shape(x)
         starts = tuple(start if at == axis else 0 for at in range(len(shape)))
         sizes = (*shape[:axis], size, *shape[axis + 1:])
         return x if sizes == shape else self.step("slice", [x], {"starts": starts, "sizes": sizes, "steps": (1,) * len(shape)})
 
-    def padded(self, x: str, axis: int, before: int, after: int) -> str:
-        """A tensor with so many zeros at each end of an axis; the tensor itself where there are none."""
+    def pad(self, x: str, axis: int, before: int, after: int) -> str:
+        """Pad a tensor with so many zeros at each end of an axis; the tensor itself where there are none."""
         if before == after == 0:
             return x
-        ends = {name: tuple(count if at == axis else 0 for at in range(len(self.made(x))))
+        ends = {name: tuple(count if at == axis else 0 for at in range(len(self.made_shape(x))))
                 for name, count in (("before", before), ("after", after))}
         return self.step("pad", [x], {**ends, "value": 0.0})
 
@@ -196,8 +196,8 @@ class Node:
     def _shape(self, op: str, inputs: Sequence[str], attributes: Mapping[str, Attribute]) -> tuple[int, ...]:
         """What an operator makes of tensors of the draft; CheckError for a view of another number of elements."""
         shape = ops.shape(op, [self.draft.tensors[i].shape for i in inputs], attributes)
-        if op == "reshape" and prod(shape) != prod(self.made(inputs[0])):
-            raise CheckError(f"{prod(self.made(inputs[0])):,} elements do not make the shape {list(shape)}")
+        if op == "reshape" and prod(shape) != prod(self.made_shape(inputs[0])):
+            raise CheckError(f"{prod(self.made_shape(inputs[0])):,} elements do not make the shape {list(shape)}")
         return shape
 
     def emit(self, op: str, inputs: Sequence[str], attributes: Mapping[str, Attribute] = NONE, at: int = 0) -> bool:

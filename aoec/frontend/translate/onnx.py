@@ -17,15 +17,15 @@ from aoec.frontend.own.own import Words, is_own, result_types, translate
 from aoec.frontend.read.bounds import axis_fault, check_work
 from aoec.frontend.read.read import Shapes, graph_inputs, read, refuse
 from aoec.frontend.read.shapes import SMALL, infer
-from aoec.frontend.read.values import REALS, Fixed, captured, shape_of, stated, tensor
+from aoec.frontend.read.values import REALS, Fixed, captured_names, shape_of, stated_element, tensor
 from aoec.frontend.read.versions import opset, opsets
 from aoec.frontend.read.weights import array_of
 from aoec.frontend.rules import ANY_DTYPE, RULES, TAKES_SMALL
-from aoec.frontend.translate.ceiled import SAID, as_run
+from aoec.frontend.translate.ceil_pools import SAID, as_run
 from aoec.frontend.translate.constants import Constants
 from aoec.frontend.translate.control import Control
 from aoec.frontend.translate.node import Node, title_of
-from aoec.frontend.translate.walked import Load, Walked, Walker, attempt, with_bodies
+from aoec.frontend.translate.walk_bodies import Load, Walked, Walker, attempt, with_bodies
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import OPAQUE, Graph, OpNode, Tensor
 from aoec.ops import word
@@ -44,18 +44,18 @@ def load(model: Union[str, Path, onnx.ModelProto], input_shapes: Shapes | None =
     precision = SPELLINGS.get(precision, precision)
     if precision not in PRECISIONS:
         raise CheckError(f"precision {precision} is not one of {', '.join(PRECISIONS)}")
-    graph, weights, notices = _loaded(model, input_shapes or {}, precision, definitions, 0)
+    graph, weights, notices = _load(model, input_shapes or {}, precision, definitions, 0)
     return graph, weights, list(dict.fromkeys(notices)) + _host_notice(graph)
 
 
-def _loaded(model: Union[str, Path, onnx.ModelProto], input_shapes: Shapes, precision: str, definitions: Definitions,
-            deep: int) -> tuple[Graph, dict[str, np.ndarray], list[str]]:
-    """(graph, its constants, notices) of a model, or of a body that lies in `deep` others."""
+def _load(model: Union[str, Path, onnx.ModelProto], input_shapes: Shapes, precision: str, definitions: Definitions,
+          deep: int) -> tuple[Graph, dict[str, np.ndarray], list[str]]:
+    """Return (graph, its constants, notices) of a model, or of a body that lies in `deep` others."""
     notices: list[str] = []
     title = str(model) if isinstance(model, (str, Path)) else model.graph.name or "model"
 
     def load_body(body: onnx.ModelProto) -> tuple[Graph, dict[str, np.ndarray], list[str]]:
-        return _loaded(body, {}, precision, definitions, deep + 1)
+        return _load(body, {}, precision, definitions, deep + 1)
 
     proto, arrays = read(model, dict(input_shapes), frozenset(RULES), notices, definitions)
     made = _Translation(title, proto, arrays, Words(definitions), load_body, deep)
@@ -81,7 +81,7 @@ class _Translation:
         g, self.own = proto.graph, own
         self.title, self.opset, self.opsets = title, opset(proto), opsets(proto)
         self.types = {i.name: i.type for i in (*g.value_info, *g.output, *g.input)}  # a result can be an input
-        self.wanted = {i for n in g.node for i in (*n.input, *captured(n))} | {o.name for o in g.output}
+        self.wanted = {i for n in g.node for i in (*n.input, *captured_names(n))} | {o.name for o in g.output}
         self.draft = Draft(g.name or "model", [i.name for i in graph_inputs(g)], [o.name for o in g.output])
         self.draft.reserve({*self.types, *(i.name for i in g.initializer), *self.wanted, *(o for n in g.node for o in n.output)})
         self.constants = Constants(title, self.draft, self.types, self.opsets)
@@ -118,7 +118,7 @@ class _Translation:
         if self.constants.fold(proto) or self.control.spelled_out(proto):
             return
         if any(o and shape_of(self.types.get(o, onnx.TypeProto())) is None for o in proto.output):
-            self.types.update(self._inferred(proto))
+            self.types.update(self._infer_types(proto))
             if self.constants.fold_empty(proto):
                 return
         self._refuse_negative(proto)
@@ -143,7 +143,7 @@ class _Translation:
                 raise ParseError(f"the ONNX graph is invalid: node {title_of(proto)}: ONNX infers the shape {list(shape)} of {o}",
                                  source=self.title)
 
-    def _inferred(self, proto: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
+    def _infer_types(self, proto: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
         if is_own(proto, self.own.definitions):
             return result_types(proto, self.own.definitions, self.types)
         known = {i: self.constants.array(i) for i in proto.input if i in self.constants and self.constants.size(i) <= SMALL}
@@ -167,7 +167,7 @@ class _Translation:
 
     def _few(self, proto: onnx.NodeProto) -> dict[str, str]:
         """Arguments and results of few bits -> their element type."""
-        return {name: e for name in (*proto.input, *proto.output) if name and (e := stated(self.types.get(name))) in STORED}
+        return {name: e for name in (*proto.input, *proto.output) if name and (e := stated_element(self.types.get(name))) in STORED}
 
     def _is_real(self, proto: onnx.NodeProto) -> bool:
         """True where result and data are real numbers: what our words are about."""
@@ -178,7 +178,7 @@ class _Translation:
 
     def _to_host(self, proto: onnx.NodeProto) -> None:
         """Nothing; the node is added as `host.<OpType>`, or counted among those that cannot run."""
-        around = captured(proto)
+        around = captured_names(proto)
         walked = attempt(self.walker, proto, self.notices)
         if walked is None and not self._runs(proto, around):
             self.refused[host.word(proto).removeprefix(host.PREFIX)] += 1
@@ -189,7 +189,7 @@ class _Translation:
         for name in inputs:
             if name in self.constants.held:
                 self.constants.make(name)
-        outputs = tuple(o or self.draft.fresh(f"{proto.op_type.lower()}_unused") for o in _named(proto.output))
+        outputs = tuple(o or self.draft.fresh(f"{proto.op_type.lower()}_unused") for o in _trim_outputs(proto.output))
         for name in outputs:
             made = tensor(name, self.types.get(name))
             self.draft.put(made if made.dtype == OPAQUE or small(made.declared) else replace(made, declared=""))
@@ -198,7 +198,8 @@ class _Translation:
             self.walked[label], attributes = walked, walked.attributes
             self.notices += walked.notices
         else:
-            attributes = host.attributes(proto, self.opsets, around, [stated(self.types.get(i)) for i in inputs], len(self.draft.nodes))
+            attributes = host.attributes(proto, self.opsets, around, [stated_element(self.types.get(i)) for i in inputs],
+                                         len(self.draft.nodes))
         self.draft.nodes.append(OpNode(label, host.word(proto), inputs, outputs, tuple(attributes.items())))
 
     def _ready(self, name: str) -> None:
@@ -225,8 +226,8 @@ def as_cast(like: onnx.NodeProto, to: int) -> onnx.NodeProto:
     return cast
 
 
-def _named(outputs: Sequence[str]) -> list[str]:
-    """The outputs up to the last that has a name."""
+def _trim_outputs(outputs: Sequence[str]) -> list[str]:
+    """Return the outputs up to the last that has a name."""
     listed = list(outputs)
     while listed and not listed[-1]:
         listed.pop()

@@ -42,7 +42,7 @@ class Growing:
         return self.shapes[i] or ()
 
     @property
-    def given(self) -> list[str]:
+    def given_inputs(self) -> list[str]:
         return [name for name, shape in zip(self.inputs, self.shapes) if shape is not None]
 
     def node(self, op: str, *inputs: str, output: str = "", **attributes: Any) -> str:
@@ -87,7 +87,7 @@ Rule = Callable[[Growing], str]
 
 def same(op: str) -> Rule:
     """ONNX's operator of the same inputs, without attributes."""
-    return lambda g: g.node(op, *g.given)
+    return lambda g: g.node(op, *g.given_inputs)
 
 
 def alpha(op: str, name: str, default: float) -> Rule:
@@ -100,8 +100,8 @@ def with_scalar(op: str) -> Rule:
     return lambda g: g.node(op, g.x(0), g.scalar(g.get("value", 1.0), g.x(0)))
 
 
-def reduced(op: str) -> Rule:
-    """A reduction over the attribute `axes`."""
+def reduction(op: str) -> Rule:
+    """Return the rule of a reduction over the attribute `axes`."""
     def rule(g: Growing) -> str:
         return g.node(op, g.x(0), g.constant(g.numbers("axes")), keepdims=int(g.get("keep_dims", False)))
     return rule
@@ -119,20 +119,20 @@ def softmax(op: str) -> Rule:
 def matmul(left: str, right: str) -> Rule:
     """A product with the attributes of which operand is transposed, and a bias of it as third input."""
     def rule(g: Growing) -> str:
-        y = g.node("MatMul", *(transposed(g, i) if g.get(name, False) else g.x(i) for i, name in enumerate((left, right))))
+        y = g.node("MatMul", *(transpose(g, i) if g.get(name, False) else g.x(i) for i, name in enumerate((left, right))))
         return g.node("Add", y, g.x(2)) if g.has(2) else y
     return rule
 
 
-def transposed(g: Growing, i: int) -> str:
-    """An input with its last two dimensions exchanged."""
+def transpose(g: Growing, i: int) -> str:
+    """Return an input with its last two dimensions exchanged."""
     axes = list(range(len(g.shape(i))))
     return g.node("Transpose", g.x(i), perm=[*axes[:-2], *axes[:-3:-1]])
 
 
 def gemm(g: Growing) -> str:
     """alpha * a b + beta * c, alpha and beta inputs."""
-    y = g.node("MatMul", *(transposed(g, i) if g.get(name, False) else g.x(i) for i, name in enumerate(("transpose_a", "transpose_b"))))
+    y = g.node("MatMul", *(transpose(g, i) if g.get(name, False) else g.x(i) for i, name in enumerate(("transpose_a", "transpose_b"))))
     return g.node("Add", g.node("Mul", y, g.x(3)), g.node("Mul", g.x(2), g.x(4)))
 
 
@@ -220,13 +220,13 @@ RULES: dict[str, Rule] = {
     "Muls": with_scalar("Mul"), "Adds": with_scalar("Add"),
     "ClipByValue": lambda g: g.node("Min", g.node("Max", g.x(0), g.x(1)), g.x(2)), "BiasAdd": bias_add, "Cast": cast,
     "SoftmaxV2": softmax("Softmax"), "LogSoftmaxV2": softmax("LogSoftmax"), "LayerNorm": layer_norm,
-    **{f"Reduce{name}D": reduced(f"Reduce{name}") for name in ("Sum", "Mean", "Max", "Min", "Prod")},
+    **{f"Reduce{name}D": reduction(f"Reduce{name}") for name in ("Sum", "Mean", "Max", "Min", "Prod")},
     **{name: matmul("transpose_x1", "transpose_x2") for name in ("MatMul", "MatMulV2", "MatMulV3")},
     **{name: matmul("adj_x1", "adj_x2") for name in ("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")}, "GEMM": gemm,
     "Conv2D": conv, "MaxPool": pool("MaxPool", "padding"), "AvgPool": pool("AveragePool", "padding"),
     "MaxPoolV3": pool("MaxPool", "padding_mode"), "AvgPoolV2": pool("AveragePool", "padding_mode"),
     "TransposeD": lambda g: g.node("Transpose", g.x(0), perm=g.numbers("perm")),
-    "ConcatD": lambda g: g.node("Concat", *g.given, axis=g.get("concat_dim", 0)),
+    "ConcatD": lambda g: g.node("Concat", *g.given_inputs, axis=g.get("concat_dim", 0)),
     "TileD": lambda g: g.node("Tile", g.x(0), g.constant(g.numbers("multiples"))),
     "ExpandD": lambda g: g.node("Expand", g.x(0), g.constant(g.numbers("shape"))),
 }

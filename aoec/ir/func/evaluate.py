@@ -53,7 +53,7 @@ def lifetimes(func: Func) -> dict[str, tuple[Loop, ...]]:
     out: dict[str, tuple[Loop, ...]] = {}
     local = {b.name for b in func.locals}
     for block, above in blocks(func.body):
-        for name in touched(block) & local:
+        for name in touched_buffers(block) & local:
             out[name] = common(out.get(name, above), above)
     return out
 
@@ -72,8 +72,8 @@ def block_reads(block: Block) -> list[Read]:
     return [r for e in exprs for r in index.reads(e)]
 
 
-def touched(block: Block) -> frozenset[str]:
-    """The buffers that a block reads or writes."""
+def touched_buffers(block: Block) -> frozenset[str]:
+    """Return the buffers that a block reads or writes."""
     return frozenset([block.target.buffer, *[r.buffer for r in block_reads(block)]])
 
 
@@ -87,7 +87,7 @@ class _Run:
 
     def __init__(self, func: Func, inputs: Mapping[str, np.ndarray], core_order: Order) -> None:
         self.func, self.core_order = func, core_order
-        self.arrays = {b.name: _poisoned(b.dtype, _shape(b.shape, f"buffer {b.name}")) for b in func.buffers}
+        self.arrays = {b.name: _poison_array(b.dtype, _shape(b.shape, f"buffer {b.name}")) for b in func.buffers}
         for b in func.inputs:
             array = np.asarray(inputs[b.name])
             if array.shape != self.arrays[b.name].shape:
@@ -190,7 +190,7 @@ def _poison(dtype: np.dtype) -> Any:
     return np.iinfo(dtype).min if dtype.kind in "iu" else True if dtype.kind == "b" else np.nan
 
 
-def _poisoned(dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+def _poison_array(dtype: str, shape: tuple[int, ...]) -> np.ndarray:
     d = numpy_dtype(dtype)
     return np.full(shape, _poison(d), dtype=d)
 
@@ -262,7 +262,7 @@ def _power(a: Any, b: Any) -> Any:
     return a ** b if isinstance(a, int) and isinstance(b, int) and b >= 0 else np.float32(np.power(np.float32(a), np.float32(b)))
 
 
-def _real(f: Callable[..., Any]) -> Callable[..., Any]:
+def _fp32(f: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *args: np.float32(f(*[np.float32(a) for a in args]))
 
 
@@ -274,12 +274,12 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
 }
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "min": _minimum, "max": _maximum, "ceildiv": lambda a, b: -(-a // b), "not": lambda a: int(not a), "abs": abs,
-    "exp": _real(np.exp), "log": _real(np.log), "sqrt": _real(np.sqrt), "rsqrt": _real(lambda x: 1 / np.sqrt(x)), "tanh": _real(np.tanh),
-    "erf": _real(math.erf), "sigmoid": _real(lambda x: 1 / (1 + np.exp(-x))), "reciprocal": _real(lambda x: 1 / x),
-    "floor": _real(np.floor), "ceil": _real(np.ceil), "round": _real(np.rint), "pow": _power,
-    "sin": _real(np.sin), "cos": _real(np.cos), "tan": _real(np.tan), "asin": _real(np.arcsin), "acos": _real(np.arccos),
-    "atan": _real(np.arctan), "sinh": _real(np.sinh), "cosh": _real(np.cosh), "asinh": _real(np.arcsinh), "acosh": _real(np.arccosh),
-    "atanh": _real(np.arctanh), "trunc": _real(np.trunc), "fmod": _real(np.fmod),
+    "exp": _fp32(np.exp), "log": _fp32(np.log), "sqrt": _fp32(np.sqrt), "rsqrt": _fp32(lambda x: 1 / np.sqrt(x)), "tanh": _fp32(np.tanh),
+    "erf": _fp32(math.erf), "sigmoid": _fp32(lambda x: 1 / (1 + np.exp(-x))), "reciprocal": _fp32(lambda x: 1 / x),
+    "floor": _fp32(np.floor), "ceil": _fp32(np.ceil), "round": _fp32(np.rint), "pow": _power,
+    "sin": _fp32(np.sin), "cos": _fp32(np.cos), "tan": _fp32(np.tan), "asin": _fp32(np.arcsin), "acos": _fp32(np.arccos),
+    "atan": _fp32(np.arctan), "sinh": _fp32(np.sinh), "cosh": _fp32(np.cosh), "asinh": _fp32(np.arcsinh), "acosh": _fp32(np.arccosh),
+    "atanh": _fp32(np.arctanh), "trunc": _fp32(np.trunc), "fmod": _fp32(np.fmod),
     "sign": lambda a: (a > 0) - (a < 0) if isinstance(a, int) else np.sign(a), "idiv": _quotient, "bitand": operator.and_,
     "bitor": operator.or_, "bitxor": operator.xor, "bitnot": operator.invert, "shl": operator.lshift, "shr": operator.rshift,
 }

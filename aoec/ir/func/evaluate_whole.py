@@ -168,7 +168,7 @@ def _cast(dtype: str, x: Any) -> Any:
     return np.trunc(x).astype(to).astype(np.int64) if to.kind in "iub" else np.asarray(x).astype(to).astype(np.float32)
 
 
-def _real(f: Callable[..., Any]) -> Callable[..., Any]:
+def _fp32(f: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *args: np.asarray(f(*[np.asarray(a, np.float32) for a in args]), np.float32)
 
 
@@ -194,7 +194,7 @@ def _truth(f: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
 
 BINARY: dict[str, Callable[[Any, Any], Any]] = {
-    "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "/": _real(np.divide),
+    "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "/": _fp32(np.divide),
     "//": lambda a, b: a // b, "%": lambda a, b: a % b, "==": _truth(np.equal), "!=": _truth(np.not_equal), "<": _truth(np.less),
     "<=": _truth(np.less_equal), ">": _truth(np.greater), ">=": _truth(np.greater_equal), "and": _truth(np.logical_and),
     "or": _truth(np.logical_or),
@@ -202,12 +202,12 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
 CALLS: dict[str, Callable[..., Any]] = {
     "min": lambda *a: reduce(np.minimum, a), "max": lambda *a: reduce(np.maximum, a), "ceildiv": lambda a, b: -(-a // b),
     "select": lambda c, a, b: np.where(np.asarray(c) != 0, a, b), "not": lambda a: np.asarray(a == 0).astype(np.int64), "abs": np.abs,
-    "exp": _real(np.exp), "log": _real(np.log), "sqrt": _real(np.sqrt), "rsqrt": _real(lambda x: 1 / np.sqrt(x)), "tanh": _real(np.tanh),
-    "erf": _real(_erf), "sigmoid": _real(lambda x: 1 / (1 + np.exp(-x))), "reciprocal": _real(lambda x: 1 / x),
-    "floor": _real(np.floor), "ceil": _real(np.ceil), "round": _real(np.rint), "pow": _power,
-    "sin": _real(np.sin), "cos": _real(np.cos), "tan": _real(np.tan), "asin": _real(np.arcsin), "acos": _real(np.arccos),
-    "atan": _real(np.arctan), "sinh": _real(np.sinh), "cosh": _real(np.cosh), "asinh": _real(np.arcsinh), "acosh": _real(np.arccosh),
-    "atanh": _real(np.arctanh), "trunc": _real(np.trunc), "fmod": _real(np.fmod),
+    "exp": _fp32(np.exp), "log": _fp32(np.log), "sqrt": _fp32(np.sqrt), "rsqrt": _fp32(lambda x: 1 / np.sqrt(x)), "tanh": _fp32(np.tanh),
+    "erf": _fp32(_erf), "sigmoid": _fp32(lambda x: 1 / (1 + np.exp(-x))), "reciprocal": _fp32(lambda x: 1 / x),
+    "floor": _fp32(np.floor), "ceil": _fp32(np.ceil), "round": _fp32(np.rint), "pow": _power,
+    "sin": _fp32(np.sin), "cos": _fp32(np.cos), "tan": _fp32(np.tan), "asin": _fp32(np.arcsin), "acos": _fp32(np.arccos),
+    "atan": _fp32(np.arctan), "sinh": _fp32(np.sinh), "cosh": _fp32(np.cosh), "asinh": _fp32(np.arcsinh), "acosh": _fp32(np.arccosh),
+    "atanh": _fp32(np.arctanh), "trunc": _fp32(np.trunc), "fmod": _fp32(np.fmod),
     "sign": np.sign, "idiv": _quotient, "bitand": np.bitwise_and, "bitor": np.bitwise_or, "bitxor": np.bitwise_xor, "bitnot": np.invert,
     "shl": np.left_shift, "shr": np.right_shift,
 }

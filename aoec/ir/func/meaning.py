@@ -47,6 +47,6 @@ class Meaning:
     loops: tuple[Dim, ...] = ()
 
 
-def guarded(read: Read, otherwise: Int | Float) -> Call:
-    """The node of `read else otherwise`."""
+def guard_read(read: Read, otherwise: Int | Float) -> Call:
+    """Return the node of `read else otherwise`."""
     return Call("guard", (read, otherwise))

@@ -23,7 +23,7 @@ class Pixels:
 
 def pixels_of(block: Block) -> Pixels | None:
     """How a block makes pixels out of planes; None where it does something else."""
-    value, guard = _unguarded(block.value)
+    value, guard = _split_guard(block.value)
     lane = block.target.indices[-1] if block.target.indices else None
     if block.op != "=" or value is None or min(len(value.indices), len(block.target.indices)) < 2 or not isinstance(lane, Var):
         return None
@@ -37,8 +37,8 @@ def pixels_of(block: Block) -> Pixels | None:
     return Pixels(block.target, value, each, channels)
 
 
-def _unguarded(e: Expr) -> tuple[Read | None, Expr | None]:
-    """(what is read, the condition beyond which it is zero)."""
+def _split_guard(e: Expr) -> tuple[Read | None, Expr | None]:
+    """Return (what is read, the condition beyond which it is zero)."""
     if isinstance(e, Call) and e.fn == "select" and is_zero(e.args[2]):
         return (e.args[1] if isinstance(e.args[1], Read) else None), e.args[0]
     return (e if isinstance(e, Read) else None), None

@@ -230,13 +230,13 @@ def _parent(i: Term, o: Term, outer: Extents) -> Term | None:
             continue
         rest = [normalise(a + Var(o.var) * f) for a in others]
         if not any(o.var in variables(r) for r in rest):
-            extent = _covered(o.extent, f, minimum(*rest) if len(rest) > 1 else rest[0])
+            extent = _least_args(o.extent, f, minimum(*rest) if len(rest) > 1 else rest[0])
             return Term(i.coefficient, extent, largest(extent, outer), o.var)
     return None
 
 
-def _covered(count: Expr, f: Expr, rest: Expr) -> Expr:
-    """min(count * f, rest) without the arguments that can never be the least."""
+def _least_args(count: Expr, f: Expr, rest: Expr) -> Expr:
+    """Return min(count * f, rest) without the arguments that can never be the least."""
     if _covers(normalise(count * f), normalise(rest)):
         return rest
     args = [x for a in (*_min_args(count * f), *_min_args(rest)) for x in _min_args(normalise(a))]
@@ -286,23 +286,23 @@ def _lower(e: Expr) -> list[Expr]:
     out = []
     for i, q in enumerate(factors):
         if isinstance(q, Call) and q.fn == "ceildiv":
-            for x, divisors in _reduced(normalise(q.args[0]), _factors(normalise(q.args[1]))):
-                rest = _divided(factors[:i] + factors[i + 1:], divisors)
+            for x, divisors in _cancel_number(normalise(q.args[0]), _factors(normalise(q.args[1]))):
+                rest = _divide_factors(factors[:i] + factors[i + 1:], divisors)
                 if rest is not None and all(_positive(r) for r in rest):
                     out.append(normalise(_product([x, *rest])))
     return out
 
 
-def _reduced(x: Expr, divisors: list[Expr]) -> list[tuple[Expr, list[Expr]]]:
-    """(x, d) and, where the number in d divides x, both without it: ceildiv(x*c, d*c) is ceildiv(x, d)."""
+def _cancel_number(x: Expr, divisors: list[Expr]) -> list[tuple[Expr, list[Expr]]]:
+    """Return (x, d) and, where the number in d divides x, both without it: ceildiv(x*c, d*c) is ceildiv(x, d)."""
     number = next((d for d in divisors if isinstance(d, Int)), None)
     if number is None or normalise(x % number) != Int(0):
         return [(x, divisors)]
     return [(x, divisors), (normalise(x // number), [d for d in divisors if d is not number])]
 
 
-def _divided(factors: list[Expr], divisors: list[Expr]) -> list[Expr] | None:
-    """The factors without the divisors; None where they do not divide."""
+def _divide_factors(factors: list[Expr], divisors: list[Expr]) -> list[Expr] | None:
+    """Return the factors without the divisors; None where they do not divide."""
     rest = list(factors)
     for d in divisors:
         if d in rest:
@@ -365,7 +365,7 @@ def _largest_div(e: Binary, loops: Extents) -> Expr:
 @lru_cache(maxsize=1 << 14)
 def _choices(e: Expr) -> tuple[Expr, ...]:
     """Sums whose minimum is `e`: each min that is added, and each max that is subtracted, replaced by one argument."""
-    signed = _signed(e)
+    signed = _signed_terms(e)
     options = []
     for sign, term in signed:
         wanted = "min" if sign > 0 else "max"
@@ -380,10 +380,10 @@ def _choices(e: Expr) -> tuple[Expr, ...]:
     return tuple(sums)
 
 
-def _signed(e: Expr, sign: int = 1) -> list[tuple[int, Expr]]:
-    """The terms of a sum with their signs."""
+def _signed_terms(e: Expr, sign: int = 1) -> list[tuple[int, Expr]]:
+    """Return the terms of a sum with their signs."""
     if isinstance(e, Binary) and e.op in "+-":
-        return _signed(e.left, sign) + _signed(e.right, sign if e.op == "+" else -sign)
+        return _signed_terms(e.left, sign) + _signed_terms(e.right, sign if e.op == "+" else -sign)
     if isinstance(e, Binary) and e.op == "*" and isinstance(e.right, Int) and e.right.value == -1:
         return [(-sign, e.left)]
     return [(sign, e)]

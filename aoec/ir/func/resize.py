@@ -33,9 +33,9 @@ def loops_of(func: Func) -> dict[str, Loop]:
     return {n.var: n for n, _ in walk(func.body) if isinstance(n, Loop)}
 
 
-def tied(func: Func, loop: str) -> frozenset[str]:
-    """The loops whose extents go together with that of `loop`, which is one of them."""
-    return _walked(func, loop).loops
+def tied_loops(func: Func, loop: str) -> frozenset[str]:
+    """Return the loops whose extents change together with that of `loop`, which is one of them."""
+    return _walk_ties(func, loop).loops
 
 
 def resize(func: Func, loop: str, extent: int) -> Func:
@@ -52,12 +52,12 @@ def resize(func: Func, loop: str, extent: int) -> Func:
     if extent < 1:
         raise CheckError(f"loop {loop} of func {func.name} cannot have an extent of {extent}; it is at least 1")
     _check_unscheduled(func, loops)
-    walked = _walked(func, loop)
+    walked = _walk_ties(func, loop)
     _check_extents(func, walked, loop, old)
     _check_uses(func, walked, loop)
-    if _reduced(func, walked):
+    if _is_reduced(func, walked):
         _check_constants(func, loop, old.value)
-    return _resized(func, walked, Int(extent))
+    return _resize_func(func, walked, Int(extent))
 
 
 def _check_unscheduled(func: Func, loops: dict[str, Loop]) -> None:
@@ -75,8 +75,8 @@ def accesses(func: Func) -> Iterator[tuple[Block, Read]]:
                 yield block, read
 
 
-def _walked(func: Func, loop: str) -> Walk:
-    """The loops and dimensions tied to a loop, directly or through each other."""
+def _walk_ties(func: Func, loop: str) -> Walk:
+    """Return the loops and dimensions tied to a loop, directly or through each other."""
     ties = {(read.buffer, i, index.name) for _, read in accesses(func) for i, index in enumerate(read.indices) if isinstance(index, Var)}
     loops, dims, before = {loop}, set[Dim](), 0
     while len(loops) + len(dims) > before:
@@ -121,8 +121,8 @@ def _outside_reads(e: Expr) -> frozenset[str]:
     return variables(e) if isinstance(e, Var) else frozenset().union(*[_outside_reads(c) for c in children(e)])
 
 
-def _reduced(func: Func, walked: Walk) -> bool:
-    """Whether a block sums (or takes the largest) over what is resized: only then do constants such as a mean's follow the extent."""
+def _is_reduced(func: Func, walked: Walk) -> bool:
+    """Whether a block sums (or takes the largest) over what is resized. Only then do constants such as a mean's follow the extent."""
     return any(b.op != "=" and ({lp.var for lp in above} - variables(b.target)) & walked.loops for b, above in blocks(func.body))
 
 
@@ -136,7 +136,7 @@ def _check_constants(func: Func, loop: str, old: int) -> None:
                                  f"is {old}; " + BY_NAME)
 
 
-def _resized(func: Func, walked: Walk, extent: Int) -> Func:
+def _resize_func(func: Func, walked: Walk, extent: Int) -> Func:
     inputs, outputs, local = (tuple(_buffer(b, walked, extent) for b in bs) for bs in (func.inputs, func.outputs, func.locals))
     return replace(func, inputs=inputs, outputs=outputs, locals=local, body=_nodes(func.body, walked, extent))
 

@@ -42,8 +42,8 @@ def groups_by_place(graph: Graph) -> dict[Place, list[Group]]:
     return out
 
 
-def apart(graph: Graph) -> Iterator[tuple[Body | None, Graph]]:
-    """The graph without its bodies, then each body as a graph, all without groups."""
+def split_bodies(graph: Graph) -> Iterator[tuple[Body | None, Graph]]:
+    """Yield the graph without its bodies, then each body as a graph, all without groups."""
     tensors, nodes = {t.name: t for t in graph.tensors}, nodes_by_place(graph)
     for body in (None, *graph.bodies):
         ends: Graph | Body = body or graph
@@ -53,7 +53,7 @@ def apart(graph: Graph) -> Iterator[tuple[Body | None, Graph]]:
 
 
 def together(parts: Sequence[tuple[Body | None, Graph]]) -> Graph:
-    """The graph of parts as `apart` gives them, whose names differ but for constants; groups are numbered anew, g0, g1, ..."""
+    """The graph of parts as `split_bodies` gives them, whose names differ but for constants; groups are numbered anew, g0, g1, ..."""
     tensors: dict[str, Tensor] = {}
     groups: list[Group] = []
     for _, part in parts:
@@ -64,14 +64,15 @@ def together(parts: Sequence[tuple[Body | None, Graph]]) -> Graph:
     return Graph(main.name, main.inputs, main.outputs, tuple(tensors.values()), nodes, tuple(groups), bodies)
 
 
-def renamed(graph: Graph, tensors: Mapping[str, str], nodes: Mapping[str, str]) -> Graph:
-    """The graph, without groups, by other names of all its tensors and nodes."""
-    def named(names: Sequence[str]) -> tuple[str, ...]:
+def rename_graph(graph: Graph, tensors: Mapping[str, str], nodes: Mapping[str, str]) -> Graph:
+    """Return the graph, without groups, with other names for all its tensors and nodes."""
+    def rename_all(names: Sequence[str]) -> tuple[str, ...]:
         return tuple(tensors[name] if name else "" for name in names)
     return Graph(
-        graph.name, named(graph.inputs), named(graph.outputs), tuple(replace(t, name=tensors[t.name]) for t in graph.tensors),
-        tuple(replace(n, name=nodes[n.name], inputs=named(n.inputs), outputs=named(n.outputs)) for n in graph.nodes), (),
-        tuple(Body(nodes[b.node], b.kind, named(b.inputs), named(b.outputs), tuple(nodes[name] for name in b.nodes)) for b in graph.bodies))
+        graph.name, rename_all(graph.inputs), rename_all(graph.outputs), tuple(replace(t, name=tensors[t.name]) for t in graph.tensors),
+        tuple(replace(n, name=nodes[n.name], inputs=rename_all(n.inputs), outputs=rename_all(n.outputs)) for n in graph.nodes), (),
+        tuple(Body(nodes[b.node], b.kind, rename_all(b.inputs), rename_all(b.outputs), tuple(nodes[name] for name in b.nodes))
+              for b in graph.bodies))
 
 
 # ---------------------------------------------------------------- checks
@@ -81,9 +82,9 @@ def check_bodies(graph: Graph, at: Places, where: str) -> dict[str, Place]:
     names, home = {n.name for n in graph.nodes}, dict[str, Place]()
     at.unique([(f"{b.kind} of {b.node}", b) for b in graph.bodies], "body", where)
     for b in graph.bodies:
-        at.known(b.kind, KINDS, "kind of body", where, b)
+        at.check_known(b.kind, KINDS, "kind of body", where, b)
         for name in (b.node, *b.nodes):
-            at.known(name, names, "node", f"{where}: {b.kind} of {b.node}", b)
+            at.check_known(name, names, "node", f"{where}: {b.kind} of {b.node}", b)
         for name in b.nodes:
             at.refuse(name in home, lambda name=name: f"{where}: node {name} lies in two bodies", b, name)  # type: ignore[misc]
             home[name] = place(b)
@@ -102,7 +103,7 @@ def check_ends(graph: Graph, taken: Collection[str], at: Places, where: str) -> 
     for b in graph.bodies:
         said = f"{b.kind} of {b.node}"
         for name in (*b.inputs, *b.outputs):
-            at.known(name, tensors, "tensor", f"{where}: {said}", b)
+            at.check_known(name, tensors, "tensor", f"{where}: {said}", b)
         for name in b.inputs:
             if name in seen:
                 raise at.error(f"{where}: {name} is an input of the {said} and something else too", b, name)

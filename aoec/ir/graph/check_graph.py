@@ -20,10 +20,10 @@ def check_graph(g: Graph, at: Places) -> None:
     tensors = at.unique([(t.name, t) for t in g.tensors], "tensor", where)
     at.unique([(n.name, n) for n in g.nodes], "node", where)
     for t in g.tensors:
-        at.known(t.dtype, GRAPH_DTYPES, "dtype", f"{where}: tensor {t.name}", t)
+        at.check_known(t.dtype, GRAPH_DTYPES, "dtype", f"{where}: tensor {t.name}", t)
         held = t.dtype == OPAQUE and (t.shape or t.layout != "ND" or t.data)
         at.refuse(bool(held), lambda t=t: f"{where}: tensor {t.name} is opaque and has a shape, layout or data", t, t.name)  # type: ignore[misc]
-        at.known(t.layout, GRAPH_LAYOUTS, "layout", f"{where}: tensor {t.name}", t)
+        at.check_known(t.layout, GRAPH_LAYOUTS, "layout", f"{where}: tensor {t.name}", t)
         at.refuse(min(t.shape, default=0) < 0, lambda t=t: f"{where}: tensor {t.name} has a negative dimension", t, t.name)  # type: ignore[misc]
     constants, home = {t.name for t in g.tensors if t.data}, check_bodies(g, at, where)
     check_ends(g, {*g.inputs, *constants}, at, where)
@@ -33,7 +33,7 @@ def check_graph(g: Graph, at: Places) -> None:
         _graph_node(n, tensors, ready[home.get(n.name, MAIN)], made, at, f"{where}: node {n.name}")
     for own, outputs in ((MAIN, g.outputs), *((place(b), b.outputs) for b in g.bodies)):
         for name in outputs:
-            at.known(name, tensors, "tensor", f"{where}: output", g)
+            at.check_known(name, tensors, "tensor", f"{where}: output", g)
             at.refuse(name not in ready[own], lambda name=name:  # type: ignore[misc]
                       f"{where}: output {name} is made by no node", tensors[name], name)
     _groups(g, home, at, where)
@@ -42,11 +42,11 @@ def check_graph(g: Graph, at: Places) -> None:
 def _graph_node(n: OpNode, tensors: dict[str, object], ready: set[str], made: set[str], at: Places, where: str) -> None:
     at.unique([(k, n) for k, _ in n.attributes], "attribute", where)
     for name in filter(None, n.inputs):
-        at.known(name, tensors, "tensor", where, n)
+        at.check_known(name, tensors, "tensor", where, n)
         at.refuse(name not in ready, lambda name=name:  # type: ignore[misc]
                   f"{where}: {name} is read before a node makes it; order nodes so that producers come first", n, name)
     for name in filter(None, n.outputs):
-        at.known(name, tensors, "tensor", where, n)
+        at.check_known(name, tensors, "tensor", where, n)
         at.refuse(name in made, lambda name=name: f"{where}: tensor {name} is made by two nodes", n, name)  # type: ignore[misc]
         at.refuse(name in ready, lambda name=name: f"{where}: {name} is an input or constant and cannot be made", n, name)  # type: ignore[misc]
         made.add(name)
@@ -58,9 +58,9 @@ def _groups(g: Graph, home: Mapping[str, Place], at: Places, where: str) -> None
     at.unique([(p.name, p) for p in g.groups], "group", where)
     seen: dict[str, str] = {}
     for p in g.groups:
-        at.known(p.kind, GROUP_KINDS, "kind of group", f"{where}: group {p.name}", p)
+        at.check_known(p.kind, GROUP_KINDS, "kind of group", f"{where}: group {p.name}", p)
         for name in p.nodes:
-            at.known(name, nodes, "node", f"{where}: group {p.name}", p)
+            at.check_known(name, nodes, "node", f"{where}: group {p.name}", p)
             if name in seen:
                 raise at.error(f"{where}: node {name} is in groups {seen[name]} and {p.name}; a node belongs to one", p, name)
             seen[name] = p.name

@@ -31,8 +31,8 @@ def _names(parts: Parts) -> tuple[str, ...]:
     return tuple([unquote(t) for t in parts if t is not None])
 
 
-def _given(parts: Parts) -> tuple[Any, ...]:
-    """What was there: an empty list in brackets matches as one None."""
+def _drop_missing(parts: Parts) -> tuple[Any, ...]:
+    """Return the parts that were there: an empty list in brackets matches as one None."""
     return tuple([p for p in parts if p is not None])
 
 
@@ -106,7 +106,7 @@ class _Index(_Rules):
         return Hole(unquote(c[0][1:]), tuple([i.value for i in c[1:]]))
 
     def read(self, c: Parts) -> Any:
-        indices = _given(c[1:])
+        indices = _drop_missing(c[1:])
         return self.put(self.deep(Read(unquote(c[0]), indices), indices, c[0]), c[0])
 
     def guard(self, c: Parts) -> Any:
@@ -126,13 +126,13 @@ class _Index(_Rules):
         return self.deep(Call(name, args), args, c[0])
 
     def arguments(self, c: Parts) -> Any:
-        return _given(c)
+        return _drop_missing(c)
 
     def extras(self, c: Parts) -> Any:
         return tuple(c)
 
     def argument(self, c: Parts) -> Any:
-        return self.put(Argument(unquote(c[0]), _given(c[1:])), c[0])
+        return self.put(Argument(unquote(c[0]), _drop_missing(c[1:])), c[0])
 
     def dim(self, c: Parts) -> Any:
         return self.put(Dim(unquote(c[0]), c[1]), c[0])
@@ -179,7 +179,7 @@ class _Graph(_Rules):
         return unquote(c[0])
 
     def list(self, c: Parts) -> Any:
-        return tuple([n.value for n in _given(c)])
+        return tuple([n.value for n in _drop_missing(c)])
 
     def attribute(self, c: Parts) -> Any:
         return unquote(c[0]), c[1].value if isinstance(c[1], (Int, Float)) else c[1]
@@ -211,7 +211,7 @@ class _Graph(_Rules):
         tensors = inputs + [t for role, t in pairs if role in ("const", "tensor")]
         outputs = tuple([t for role, t in pairs if role == "output"])
         g = Graph(unquote(name), tuple([t.name for t in inputs]), outputs, tuple(tensors),
-                  tuple([self._defined(n, own) for n in _of(items, OpNode)]), _of(items, Group), _of(items, Body))
+                  tuple([self._add_definition(n, own) for n in _of(items, OpNode)]), _of(items, Group), _of(items, Body))
         return self.put(g, name)
 
     def _own(self, meanings: tuple[Meaning, ...]) -> dict[str, str]:
@@ -221,8 +221,8 @@ class _Graph(_Rules):
             check(m, self.places)
         return {m.name: show(m) for m in meanings}
 
-    def _defined(self, n: OpNode, own: dict[str, str]) -> OpNode:
-        """A node with the definition of its operator, where the graph has one."""
+    def _add_definition(self, n: OpNode, own: dict[str, str]) -> OpNode:
+        """Return a node with the definition of its operator, where the graph has one."""
         place = self.places.of(n)
         return self.put(replace(n, definition=own[n.op]), place) if n.op in own else n
 
@@ -232,12 +232,12 @@ class _Tir(_Rules):
 
     def buffer(self, c: Parts) -> Any:
         name, dtype, *shape, scope, layout, depth, align, skew, unit, ahead = c
-        noun = Buffer(unquote(name), unquote(dtype), _given(shape), unquote(scope or "GM"), str(layout or "ND"), depth or ONE,
+        noun = Buffer(unquote(name), unquote(dtype), _drop_missing(shape), unquote(scope or "GM"), str(layout or "ND"), depth or ONE,
                       align or ONE, skew or ZERO, unit or ZERO, ahead)
         return self.put(noun, name)
 
     def buffers(self, c: Parts) -> Any:
-        return _given(c)
+        return _drop_missing(c)
 
     def local(self, c: Parts) -> Any:
         return c[0]
@@ -267,7 +267,7 @@ class _Schedule(_Rules):
         return unquote(c[0]), value
 
     def step(self, c: Parts) -> Any:
-        return self.put(Step(unquote(c[0]), _given(c[1:])), c[0])
+        return self.put(Step(unquote(c[0]), _drop_missing(c[1:])), c[0])
 
     def trace(self, c: Parts) -> Any:
         return Trace(tuple(c[1:]))
@@ -278,7 +278,7 @@ class _Program(_Rules):
 
     def tensor(self, c: Parts) -> Any:
         role, name, dtype, *shape, uncached = c
-        return self.put(ProgramTensor(unquote(name), unquote(dtype), _given(shape), str(role), uncached is not None), name)
+        return self.put(ProgramTensor(unquote(name), unquote(dtype), _drop_missing(shape), str(role), uncached is not None), name)
 
     def space(self, c: Parts) -> Any:
         name, dtype, scope, address, size, depth = c
@@ -324,7 +324,7 @@ class _Program(_Rules):
         return Int(int(c[0][-18:])) if c[0].type.endswith("INT") else Var(unquote(c[0]))
 
     def instr(self, c: Parts) -> Any:
-        return self.put(Instr(unquote(c[0]), _given(c[1:])), c[0])
+        return self.put(Instr(unquote(c[0]), _drop_missing(c[1:])), c[0])
 
     def program(self, c: Parts) -> Any:
         name, target, *rest = c

@@ -89,14 +89,15 @@ def _(g: Graph) -> Graph:
     tensors = _number([*g.inputs, *(t.name for t in g.tensors)], "t") | {"": ""}
     nodes = _number([n.name for n in g.nodes], "n")
 
-    def named(names: Iterable[str]) -> tuple[str, ...]:
+    def rename_all(names: Iterable[str]) -> tuple[str, ...]:
         return tuple([tensors[name] for name in names])
     declared = tuple([GraphTensor(tensors[t.name], t.dtype, t.shape, t.layout, t.data, t.declared) for t in g.tensors])
     return Graph(
-        "g", named(g.inputs), named(g.outputs), declared,
-        tuple([OpNode(nodes[n.name], n.op, named(n.inputs), named(n.outputs), n.attributes) for n in g.nodes]),
+        "g", rename_all(g.inputs), rename_all(g.outputs), declared,
+        tuple([OpNode(nodes[n.name], n.op, rename_all(n.inputs), rename_all(n.outputs), n.attributes) for n in g.nodes]),
         tuple([Group(f"g{i}", p.kind, tuple([nodes[name] for name in p.nodes])) for i, p in enumerate(g.groups)]),
-        tuple([Body(nodes[b.node], b.kind, named(b.inputs), named(b.outputs), tuple([nodes[name] for name in b.nodes])) for b in g.bodies]))
+        tuple([Body(nodes[b.node], b.kind, rename_all(b.inputs), rename_all(b.outputs), tuple([nodes[name] for name in b.nodes]))
+               for b in g.bodies]))
 
 
 # ---------------------------------------------------------------- trace
@@ -123,11 +124,11 @@ def _step(s: Step, own: dict[str, str]) -> Step:
 def _value(field: str, v: Value, own: Names) -> Value:
     if isinstance(v, Expr) or field in WORDS:
         return v
-    return _made(v, own) if isinstance(v, str) else tuple([_made(name, own) for name in v])
+    return _derived_name(v, own) if isinstance(v, str) else tuple([_derived_name(name, own) for name in v])
 
 
-def _made(name: str, own: Names) -> str:
-    """A name that a step made, or one derived from it: the loops of a copy named `a` are `a_0`, `a_1`."""
+def _derived_name(name: str, own: Names) -> str:
+    """Return a name that a step made, or one derived from it: the loops of a copy named `a` are `a_0`, `a_1`."""
     if name in own:
         return own[name]
     stem, _, digits = name.rpartition("_")

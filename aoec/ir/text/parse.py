@@ -18,7 +18,7 @@ from aoec.ir.index import Expr
 from aoec.ir.program import Program
 from aoec.ir.schedule import Trace
 from aoec.ir.text.build import GraphBuilder, IndexBuilder, ProgramBuilder, ScheduleBuilder, TirBuilder
-from aoec.ir.text.expected import expected
+from aoec.ir.text.expected_words import expected_words
 from aoec.ir.text.places import Places
 
 MAX_BYTES = 64 << 20
@@ -60,7 +60,7 @@ class _Language:
             assert isinstance(e, UnexpectedCharacters)
             found, allowed = repr(text[e.pos_in_stream or 0]), e.allowed or set()
         line, column = _end(text) if found == "the end of the text" else (e.line, e.column)
-        wanted = expected(allowed, self.lark.terminals)
+        wanted = expected_words(allowed, self.lark.terminals)
         if not text.strip() and self.start not in PARTS:
             empty = "standard input is empty: the command before it wrote nothing" if source == "-" else "the file is empty"
             return ParseError(f"{empty}; expected {wanted}", source=source)

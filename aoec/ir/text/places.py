@@ -39,7 +39,7 @@ class Places:
             return CheckError(message, source=self.source)
         start = place.start_pos or 0
         if name:
-            hit = re.compile(_whole(name)).search(self.text, start)
+            hit = re.compile(_word_pattern(name)).search(self.text, start)
             start = hit.start() if hit else start
         line = self.text.count("\n", 0, start) + 1
         return CheckError(message, self.text, line, start - self.text.rfind("\n", 0, start), self.source)
@@ -53,8 +53,8 @@ class Places:
             out[name] = node
         return out
 
-    def known(self, name: str, words: Iterable[str], what: str, where: str, node: object = None) -> None:
-        """Refuses a name that is none of `words`."""
+    def check_known(self, name: str, words: Iterable[str], what: str, where: str, node: object = None) -> None:
+        """Refuse a name that is none of `words`."""
         if name not in words:
             raise self.error(f"{where}: unknown {what} {name}{nearest(name, words)}", node, name)
 
@@ -64,6 +64,6 @@ class Places:
             raise self.error(message(), node, name)
 
 
-def _whole(name: str) -> str:
-    """A pattern for `name` as a whole word, bare or quoted."""
+def _word_pattern(name: str) -> str:
+    """Return a pattern for `name` as a whole word, bare or quoted."""
     return rf"(?<![A-Za-z0-9_]){re.escape(name)}(?![A-Za-z0-9_])" if word(name) == name else re.escape(quote(name))

@@ -27,14 +27,14 @@ from aoec.ir.text.show import expr
 Noun = TypeVar("Noun", Func, Program)
 
 
-def simplified(noun: Noun) -> Noun:
-    """The noun as it is shown, never longer than before; itself where it is unfinished. Simplified once more it is the same."""
+def simplify(noun: Noun) -> Noun:
+    """Return the noun as it is shown, never longer than before; itself where it is unfinished. Simplified once more it is the same."""
     if holes(noun):
         return noun
     if isinstance(noun, Program):
         streams = tuple([_stream(s) for s in noun.streams])
         return Program(noun.name, noun.target, noun.tensors, noun.spaces, streams, noun.constraints)
-    if not finished(noun):
+    if not is_finished(noun):
         return noun
     ub = frozenset(b.name for b in noun.locals if b.scope == "UB")
 
@@ -43,8 +43,8 @@ def simplified(noun: Noun) -> Noun:
     return Func(noun.name, noun.inputs, noun.outputs, noun.locals, _nodes(noun.body, _Scope(), on_ub), noun.constraints)
 
 
-def finished(func: Func) -> bool:
-    """True where every block has its instruction, so that the func can be emitted."""
+def is_finished(func: Func) -> bool:
+    """Whether every block has its instruction, so that the func can be emitted."""
     return all(b.instr for b, _ in blocks(func.body))
 
 
@@ -57,13 +57,13 @@ class _Written(Ranges[Expr]):
         super().__init__()
         self.names: list[str] = []  # of each place
 
-    def summed(self, total: Sum) -> Expr:
+    def write_sum(self, total: Sum) -> Expr:
         out: Expr = Int(total.get(CONSTANT, 0))
         for v, c in total.items():
             out = out if v == CONSTANT else out + Var(self.names[v]) * c
         return out
 
-    def made(self, op: str, given: Sequence[Term[Expr]]) -> Expr:
+    def write_operation(self, op: str, given: Sequence[Term[Expr]]) -> Expr:
         runs = [t.run for t in given]
         return binary(op, *runs) if op in INT_OPS else call(op, *runs)
 
@@ -77,8 +77,8 @@ class _Written(Ranges[Expr]):
         """An expression as far as it is known; of elements only what stands in their indices is."""
         return self.other(e, scope) if is_element(e) else super().term(e, scope)
 
-    def applied(self, op: str, given: list[Term[Expr]]) -> Term[Expr]:
-        """As `Ranges.applied`; what can be one number only is that number, and a condition that always holds is not asked."""
+    def apply(self, op: str, given: list[Term[Expr]]) -> Term[Expr]:
+        """As `Ranges.apply`; what can be one number only is that number, and a condition that always holds is not asked."""
         if op in ("and", "or"):
             for side, other in ((given[0], given[1]), (given[1], given[0])):
                 known = bool(side.low) if side.low == side.high else True if side.low > 0 or side.high < 0 else None
@@ -86,7 +86,7 @@ class _Written(Ranges[Expr]):
                     return self.of({CONSTANT: int(known)})
                 if known is not None and 0 <= other.low <= other.high <= 1:
                     return other
-        found = super().applied(op, given)
+        found = super().apply(op, given)
         return self.of({CONSTANT: found.low}) if found.low == found.high and found.number is None else found
 
 
@@ -134,26 +134,26 @@ def _loop(loop: For, scope: _Scope) -> For:
 
 def without_single(program: Program) -> Program:
     """The simplified program without loops and axes of the grid of one iteration. Its values are the same; its time may differ a little."""
-    return simplified(replace(program, streams=tuple([_single(s) for s in simplified(program).streams])))
+    return simplify(replace(program, streams=tuple([_single(s) for s in simplify(program).streams])))
 
 
 def _single(s: Stream) -> Stream:
     zero: dict[str, Expr] = {name: Int(0) for name, extent in s.grid if extent == Int(1)}
     grid = tuple([axis for axis in s.grid if axis[0] not in zero])
-    return Stream(s.name, s.core, grid, s.counters, _spliced(s.body, zero, False))
+    return Stream(s.name, s.core, grid, s.counters, _splice_items(s.body, zero, False))
 
 
-def _spliced(body: tuple[Item, ...], zero: Mapping[str, Expr], within: bool) -> tuple[Item, ...]:
-    """The items with what is in a loop of one iteration in its place; `zero`: the variables of such loops around them, at 0. The first loop
-    of a nest stays, for by it the model knows which transfers are at work at once."""
+def _splice_items(body: tuple[Item, ...], zero: Mapping[str, Expr], within: bool) -> tuple[Item, ...]:
+    """Replace loops of one iteration by their items. `zero`: the variables of such loops around them, at 0.
+    The first loop of a nest stays, since by it the model knows which transfers run at once."""
     out: list[Item] = []
     for i in body:
         if not isinstance(i, For):
             out += map_items((i,), lambda e: substitute(e, zero))
         elif i.trips == Int(1) and (within or not _works(i.body)):
-            out += _spliced(i.body, {**zero, i.var: Int(0)}, within)
+            out += _splice_items(i.body, {**zero, i.var: Int(0)}, within)
         else:
-            out.append(For(i.var, substitute(i.trips, zero), _spliced(i.body, zero, True)))
+            out.append(For(i.var, substitute(i.trips, zero), _splice_items(i.body, zero, True)))
     return tuple(out)
 
 

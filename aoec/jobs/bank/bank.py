@@ -9,7 +9,7 @@ from typing import Any
 
 from aoec.bank.bank import Bank, statuses
 from aoec.bank.builtin import built_in
-from aoec.bank.measured import Measured
+from aoec.bank.measurements import Measured
 from aoec.bank.plans import Plan
 from aoec.bank.record import DEFAULT, IMPORTED, Record, flat
 from aoec.base.errors import BankError
@@ -23,7 +23,7 @@ SHOWN_DIGITS = 16  # of a func key: enough to name a record
 
 def measured_of(path: Path, target: str | None, key: str = "") -> tuple[Measured, ...]:
     """The measured times of a bank, of funcs whose key begins so; none where there is no bank."""
-    return Bank.open(path, create=False, writable=False).measured.list(target, key) if path.exists() else ()
+    return Bank.open(path, create=False, writable=False).measurements.list(target, key) if path.exists() else ()
 
 
 def records_of(path: Path, target: str | None, key: str = "", builtin: bool = False) -> tuple[Record, ...]:
@@ -103,7 +103,7 @@ def of_one_subgraph(found: Sequence[Plan], key: str) -> Sequence[Plan]:
     """The plans, fastest for what it was held against first; BankError where they are of several subgraphs or targets."""
     if len({(p.graph_key, p.target) for p in found}) > 1:
         raise BankError(f"{len(found)} plans of slices have a key that begins with {key}; give more of it, or --target")
-    return sorted(found, key=lambda p: (not p.gained, p.after_ns / p.before_ns, p))
+    return sorted(found, key=lambda p: (not p.is_faster, p.after_ns / p.before_ns, p))
 
 
 def best_plan(found: Sequence[Plan], key: str, as_json: bool) -> str:

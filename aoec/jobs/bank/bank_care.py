@@ -40,7 +40,7 @@ def stale_plans(bank: Bank, machines: Machines, target: str | None, keep_days: i
 def prune(bank: Bank, machines: Machines, target: str | None, keep_days: int, yes: bool) -> tuple[str, list[dict[str, Any]]]:
     """(what goes, or would go, in words; the same as a program reads it); records are dropped where `yes` is said."""
     now = datetime.now(UTC)
-    changed = [(r, "changed by another program since it was written") for r in bank.changed() if target in (None, r.key.target)]
+    changed = [(r, "changed by another program since it was written") for r in bank.changed_records() if target in (None, r.key.target)]
     other = {r for r, _ in changed}
     found = changed + dispensable([r for r in bank.list(target) if r not in other], machines, keep_days, now)
     plans = stale_plans(bank, machines, target, keep_days, now)
@@ -68,8 +68,8 @@ def stats(bank: Bank, machines: Machines, target: str | None) -> dict[str, Any]:
 def count_records(records: list[Record], machines: Machines) -> dict[str, int]:
     """What some records are."""
     best = [r for r in records if not r.key.state.endswith((DEFAULT, IMPORTED))]
-    return {"records": len(records), "funcs": len({r.key.func_key for r in records}), "tuned": sum(r.gained for r in best),
-            "nothing_better": sum(not r.gained for r in best), "proved": sum(bool(r.proof) for r in best),
+    return {"records": len(records), "funcs": len({r.key.func_key for r in records}), "tuned": sum(r.is_faster for r in best),
+            "nothing_better": sum(not r.is_faster for r in best), "proved": sum(bool(r.proof) for r in best),
             "imported": sum(r.key.state.endswith(IMPORTED) for r in records),
             "verified": sum(r.verified for r in best), "stale": sum(age(r, machines).startswith("stale") for r in records),
             "trials": sum(r.trials for r in records)}

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from aoec.bank import measured, plans
+from aoec.bank import measurements, plans
 from aoec.bank.bank import Kept
 from aoec.bank.plans import Plan
 from aoec.bank.record import Record, flat
@@ -53,7 +53,7 @@ def identity_of(k: Kept) -> tuple[Any, ...]:
     """What tells one from all others of a bank: its kind and its key."""
     if isinstance(k, Record):
         return 0, k.key
-    names = plans.KEY if isinstance(k, Plan) else measured.KEY
+    names = plans.KEY if isinstance(k, Plan) else measurements.KEY
     return 2 if isinstance(k, Plan) else 1, *(getattr(k, n) for n in names)
 
 

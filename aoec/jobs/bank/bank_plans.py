@@ -56,7 +56,7 @@ def which(options: WhichOptions, machines: Machines, model: Asked | None) -> lis
 def _of_key(p: Plan, machines: Machines) -> tuple[str, str]:
     """(state, why) of a plan whose model is not known."""
     old = age_of(p, machines)
-    return ("not used", old) if old else ("tried", TRIED) if p.gained else ("not used", "nothing is faster in slices")
+    return ("not used", old) if old else ("tried", TRIED) if p.is_faster else ("not used", "nothing is faster in slices")
 
 
 def of_subgraph(s: Subgraph, plans: Sequence[Plan], machines: Machines) -> list[PlanSaid]:
@@ -70,7 +70,7 @@ def of_subgraph(s: Subgraph, plans: Sequence[Plan], machines: Machines) -> list[
             other = "that of the same schedules, or of more gain, is tried" if first else "none is tried"
             return PlanSaid(p, "not used", age_of(p, machines) or other, groups)
         same = "" if p.schedules == s.schedules else "; it was found for other schedules of the same groups"
-        return PlanSaid(p, *(("tried", TRIED + same) if p.gained else ("not used", "nothing is faster in slices" + same)), groups)
+        return PlanSaid(p, *(("tried", TRIED + same) if p.is_faster else ("not used", "nothing is faster in slices" + same)), groups)
 
     return sorted(map(describe, dict.fromkeys(mine)), key=lambda x: (x.plan != first, x.plan))
 

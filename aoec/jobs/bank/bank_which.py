@@ -8,7 +8,7 @@ from typing import Any
 
 from aoec.artifact.artifact import Artifact, load_gears
 from aoec.bank.bank import Bank
-from aoec.bank.measured import Measured
+from aoec.bank.measurements import Measured
 from aoec.bank.record import DEFAULT, IMPORTED, ROBUST, Record, flat
 from aoec.base.errors import BankError
 from aoec.base.text import plural
@@ -119,7 +119,7 @@ def in_model(found: list[Choice], wanted: list[tuple[str, str, str]], target: st
 def decide(records: list[tuple[str, Record]], machines: Machines) -> list[Said]:
     """What the records of one func come to, in the order in which they are asked (bank/bank.py: `claims`)."""
     fit = [(shelf, r) for shelf, r in records if r.key.kind == "modelled" and not age(r, machines)]
-    gained = [f for f in fit if f[1].gained]
+    gained = [f for f in fit if f[1].is_faster]
     taken = next(iter(gained or fit), None)  # the user's own come first
     said = [Said(r, shelf, (shelf, r) == taken, reason(shelf, r, taken, machines)) for shelf, r in records]
     return sorted(said, key=lambda s: (not s.wins, s.record.ticks))
@@ -132,10 +132,10 @@ def reason(shelf: str, r: Record, taken: tuple[str, Record] | None, machines: Ma
     if old := age(r, machines):
         return old + ("; a start of the next search" if old.startswith("stale") and shelf == OWN else "")
     if (shelf, r) == taken:
-        if not r.gained:
+        if not r.is_faster:
             return f"nothing better than the default in {plural(r.searched, 'trial')}"
         return "fresh; the bank is asked first" if shelf == OWN else "fresh; the bank has none that is faster than the default"
-    return "the bank's is asked first" if r.gained else "no faster than the default"
+    return "the bank's is asked first" if r.is_faster else "no faster than the default"
 
 
 def facts(found: Iterable[Choice], measured: Iterable[Measured] = ()) -> list[dict[str, Any]]:

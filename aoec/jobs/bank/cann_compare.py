@@ -11,7 +11,7 @@ from aoec.jobs.bank.cann_import import Seed, short_name
 from aoec.jobs.tune.budget import PROOF_ROWS, Budget, limits
 from aoec.jobs.tune.tuning import Problem, problem, search, start
 from aoec.search.proof.rank import Rank, rank
-from aoec.search.space.placed import placed
+from aoec.search.space.nearest import nearest_candidates
 
 RANK_ROWS = 100  # that a rank looks at for each trial of the budget
 
@@ -47,7 +47,7 @@ def one(seed: Seed, budget: Budget, number: int) -> Compared:
     """A seed compared."""
     func, trace, ticks = seed.schedules[0]
     p = problem(func, seed.machine)
-    near = placed([s.trace for s in p.sketches], p.space.grids, trace)
+    near = nearest_candidates([s.trace for s in p.sketches], p.space.grids, trace)
     first = start(p)
     found = search(p, first, "portfolio", budget, number, lambda _: interrupt.is_asked(), near)
     best = min(found.ticks, ticks)

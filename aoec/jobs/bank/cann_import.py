@@ -33,7 +33,7 @@ from aoec.jobs.tune.solve import total_ticks
 from aoec.jobs.tune.tuning import bound_in
 from aoec.jobs.version import model_version
 from aoec.search.sketches.plan import factors
-from aoec.search.sketches.sketches_matmul import turned
+from aoec.search.sketches.sketches_matmul import is_transposed
 from aoec.search.vendor.vendor import MatmulTiling, product
 from aoec.search.vendor.vendor_back import trace_of
 from aoec.search.vendor.vendor_conv import ConvTiling
@@ -149,7 +149,7 @@ def of_int8(func: Func) -> Func:
 def pack_right_operand(func: Func) -> Func:
     """The func of a product with its right operand as [k, n] in the fractals in which weights are packed."""
     b = factors(product(func))[1]
-    turned_b = turned(b, product(func).loops[-1].var)
+    turned_b = is_transposed(b, product(func).loops[-1].var)
 
     def transpose_reads(e: Expr) -> Expr:
         return Read(b.buffer, b.indices[::-1]) if e == b and turned_b else rebuild(e, transpose_reads)

@@ -17,8 +17,8 @@ from typing import Any
 
 from aoec.bank.bank import Bank
 from aoec.bank.builtin import Shelf
-from aoec.bank.claimed import Claimed
-from aoec.bank.plans import Plan, checked
+from aoec.bank.claims import Claimed
+from aoec.bank.plans import Plan, check_fields
 from aoec.bank.record import Key, Record, flat, unflat
 from aoec.base.errors import BankError
 from aoec.frontend.read import metadata
@@ -110,7 +110,7 @@ def below(source: metadata.Source | None, plan: Sequence[Task], machine: Machine
     shelf = Carried(said, under)
     distinct, good, bad = shelf.hear(plan, machine, robust)
     wrong = f"; those of {bad} do not take the time that they say, and are not used" if bad else ""
-    cut = ", and a plan of slices" if any(p.gained for p in said.plans) else ""
+    cut = ", and a plan of slices" if any(p.is_faster for p in said.plans) else ""
     say(f"the model's file has schedules for {good} of {distinct} different groups{cut}{wrong}")
     return shelf
 
@@ -156,7 +156,7 @@ def plan_of(item: Any, machine: Machine) -> Plan:
     if not isinstance(item, Mapping) or set(item) != set(PLANNED):
         raise BankError(f"one of its plans of slices does not have the fields {', '.join(PLANNED)}")
     here = {"target": machine.name, "machine_hash": machine.hash, "model_version": model_version()}
-    return checked({**item, **here, "tool": "", "created": ""})
+    return check_fields({**item, **here, "tool": "", "created": ""})
 
 
 def record(item: Any, machine: Machine) -> Record:

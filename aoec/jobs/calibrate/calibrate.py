@@ -117,7 +117,7 @@ def seen(operators: Sequence[Timed], machine: Machine, records: Sequence[Known],
             if len(found) == MOST:
                 raise CheckError(f"{MOST} others take longer")
             func = func_for(one, record)
-            trace = record.trace if best and record and record.gained else default_of(func, machine, state)
+            trace = record.trace if best and record and record.is_faster else default_of(func, machine, state)
             found.append(Seen(one, record.label if record else call_of(one), encode(emit_trace(func, trace, machine)[1], machine)))
         except AoecError as e:
             left.append((str(one.work or "+".join(one.types)), str(e).splitlines()[0]))

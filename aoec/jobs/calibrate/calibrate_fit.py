@@ -180,7 +180,8 @@ def fitted_numbers(x: Array, slopes: Array, bends: Array, width: Array, bounds: 
     felt = np.abs(slopes).max(axis=0, initial=0.0) * bounds
     numbers = effective(slopes[:seen], width, noise)
     free = max(1.0, EFFICIENT * (seen - numbers))
-    times = max(2.0, stdtrit(free, INTERVAL) * robust_deviation(left[:seen], numbers) / noise)  # deviations, of which NOISE is known beforehand
+    # deviations, of which NOISE is known beforehand
+    times = max(2.0, stdtrit(free, INTERVAL) * robust_deviation(left[:seen], numbers) / noise)
     half = np.minimum(times * deviation, np.sqrt(3)) * width  # nothing is known less than within its bounds
     return Fitted(x, deviation * width, half, np.zeros(len(x), bool), width, noise, felt, partner,
                   correlation[partner, np.arange(len(x))], slopes)

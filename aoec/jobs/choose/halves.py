@@ -12,14 +12,14 @@ from aoec.jobs.compile.compiled_model import Ready
 from aoec.jobs.context import Context
 from aoec.jobs.tune.order import Order, keys
 from aoec.jobs.voice import Voice
-from aoec.lowering.arrange.fuse import halved
+from aoec.lowering.arrange.fuse import halve_groups
 
 
 def where(ready: Ready, failed: Mapping[Key, str], order: Order, context: Context) -> Ready:
     """The model with those of its groups that have no schedule in halves; itself where there are none, or where funcs are a dump's."""
     keyed = {t.group.name: keys(t, context.machine, order.robust)[1] for t in ready.plan}
     reasons = {name: failed[key] for name, key in keyed.items() if key in failed}
-    graph = halved(ready.model.graph, reasons)
+    graph = halve_groups(ready.model.graph, reasons)
     if graph == ready.model.graph or ready.stage.funcs:
         return ready
     context.voice.in_parts(taken_apart(ready.model.graph, reasons))

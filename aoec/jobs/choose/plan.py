@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 
-from aoec.base.text import clipped
+from aoec.base.text import clip_name
 from aoec.ir.func.tir import Func
 from aoec.ir.graph.bodies import MAIN, Place, groups_by_place, place
 from aoec.ir.graph.graph import OPAQUE, Graph, Group, OpNode, Tensor
@@ -15,7 +15,7 @@ from aoec.ir.text.keys import key
 from aoec.jobs.choose.refusal import refusal
 from aoec.jobs.choose.rounds import rounds
 from aoec.jobs.states import state_text
-from aoec.lowering.arrange.fuse import halved
+from aoec.lowering.arrange.fuse import halve_groups
 from aoec.lowering.arrange.slices import pieces
 from aoec.lowering.arrange.views import places
 from aoec.lowering.lower.lower import Indexed
@@ -76,7 +76,7 @@ class Placed:
 def place_groups(graph: Graph) -> Placed:
     """The graph with groups that cannot be lowered in halves, and these again, until they can; operators that cannot are on the host."""
     (funcs, reasons), apart = lower_groups(graph), dict[str, str]()
-    while (parts := halved(graph, reasons)) != graph:
+    while (parts := halve_groups(graph, reasons)) != graph:
         apart |= taken_apart(graph, reasons)
         graph, (funcs, reasons) = parts, lower_groups(parts)
     return Placed(on_host(graph, reasons), funcs, reasons, apart)
@@ -233,7 +233,7 @@ class Walk:
         if isinstance(kernel, tuple):
             ops[0] += " " + "x".join(str(k) for k in kernel)
         shapes = [self.tensors[nodes[0].inputs[0]].shape, self.tensors[nodes[-1].outputs[0]].shape]
-        return f"{clipped('+'.join(ops), LONGEST)} {'->'.join('x'.join(map(str, s)) for s in shapes)}"
+        return f"{clip_name('+'.join(ops), LONGEST)} {'->'.join('x'.join(map(str, s)) for s in shapes)}"
 
 
 def host_times(graph: Graph) -> dict[str, float]:

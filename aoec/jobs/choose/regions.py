@@ -30,7 +30,7 @@ from aoec.lowering.lower.lower import Indexed
 from aoec.ops.slices import Box, nth, part_of, sizes, uneven
 from aoec.search.default.default import Found, settle
 from aoec.search.sketches.sketches import sketches
-from aoec.search.space.placed import matched
+from aoec.search.space.nearest import match_structure
 from aoec.simulate.timing.state import Resident, State
 from aoec.simulate.timing.time import Measure, measure
 from aoec.target.machine import Machine
@@ -274,7 +274,7 @@ class Search:
         """The schedule of a slice, as text; "" where it has none."""
         try:
             whole = parse_trace(trace)
-            alike = [t for t in sketches(func, self.machine) if matched(t, whole) is not None]
+            alike = [t for t in sketches(func, self.machine) if match_structure(t, whole) is not None]
             p = problem(func, self.machine, state, alike or None)
             found = fit(p, trace)
             if found is None:

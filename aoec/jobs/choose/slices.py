@@ -11,7 +11,7 @@ from aoec.jobs.choose.regions import Whole, regions
 from aoec.jobs.known import recall
 from aoec.jobs.tune.budget import Until
 from aoec.jobs.tune.made import Schedule
-from aoec.lowering.arrange.slices import Region, pieces, sliced
+from aoec.lowering.arrange.slices import Region, pieces, slice_graph
 from aoec.simulate.timing.time import Chain
 from aoec.target.machine import Machine
 
@@ -20,7 +20,7 @@ Asked = Sequence[tuple[str, str, int]]  # as base/regions.py reads them
 
 def cut_regions(graph: Graph, regions: Asked) -> Graph:
     """The fused graph with these regions in slices; UnsupportedError where one cannot run so."""
-    return sliced(graph, [Region(*r) for r in regions])
+    return slice_graph(graph, [Region(*r) for r in regions])
 
 
 def describe_slices(graph: Graph) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from itertools import groupby
 
 from aoec.bank.bank import Bank
 from aoec.bank.builtin import Shelf
-from aoec.bank.claimed import Claimed
+from aoec.bank.claims import Claimed
 from aoec.bank.plans import Plan
 from aoec.base import regions as words
 from aoec.base.errors import BankError
@@ -54,7 +54,7 @@ def plan_slices(made: Made, context: Job, cut: Cut, until: Until) -> Planned:
             say("slices: a model whose control flow is walked is not sliced")
         return Planned(made)
     known = [p for p in plans(bank, context.machine) if p.metric == options.metric]
-    if not search and not any(p.gained for p in known):
+    if not search and not any(p.is_faster for p in known):
         return Planned(made)
     job = SubgraphJob(made, known, context.machine, options)
     missing = job.missing() if search else []
@@ -174,7 +174,7 @@ def kept_plans(shelf: Shelf | None, target: str | None) -> Iterator[Plan]:
 def plan_of(s: Subgraph, kept: Iterable[Plan]) -> Plan | None:
     """What is kept of a subgraph: by the same schedules first, then what gained most."""
     of = [p for p in kept if p.graph_key == s.graph_key]
-    return min(of, key=lambda p: (p.schedules != s.schedules, not p.gained, p.after_ns / p.before_ns, p), default=None)
+    return min(of, key=lambda p: (p.schedules != s.schedules, not p.is_faster, p.after_ns / p.before_ns, p), default=None)
 
 
 # ---------------------------------------------------------------- subgraphs

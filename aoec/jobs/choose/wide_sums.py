@@ -11,7 +11,7 @@ from aoec.jobs.choose.alone import graph_of_nodes, time_us
 from aoec.jobs.choose.refusal import refusal
 from aoec.jobs.known import recall
 from aoec.lowering.arrange.fuse import fuse
-from aoec.lowering.arrange.wide_sums import ROUNDED, SUMS, widened
+from aoec.lowering.arrange.wide_sums import ROUNDED, SUMS, widen_sums
 from aoec.lowering.lower.lower import lower
 from aoec.ops.run import NUMPY
 from aoec.search.sketches.sketches import sketches
@@ -31,13 +31,13 @@ def wide(graph: Graph, machine: Machine) -> Graph:
             single = graph_of_nodes(tensors, n)
             own = dict(zip(filter(None, single.nodes[0].inputs), filter(None, n.inputs)))
             found.setdefault((single, tuple(i for i, name in own.items() if tensors[name].data)), []).append(n.name)
-    return widened(graph, frozenset(name for single, names in found.items() if _faster(single, machine) for name in names))
+    return widen_sums(graph, frozenset(name for single, names in found.items() if _faster(single, machine) for name in names))
 
 
 def _faster(single: Single, machine: Machine) -> bool:
     """Whether a sum takes less time in fp32, its rounding included."""
     graph, constants = single
-    in_fp32 = widened(graph, (graph.nodes[0].name,))
+    in_fp32 = widen_sums(graph, (graph.nodes[0].name,))
 
     def make() -> list[float]:
         if not _shares(in_fp32, machine):

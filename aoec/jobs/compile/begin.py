@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from aoec.base.errors import CheckError
 from aoec.base.files.files import check_writable, write_text
-from aoec.frontend.read.read import opened
+from aoec.frontend.read.read import open_model
 from aoec.frontend.translate.gears import Asked, Gear, dimension_names, gears
 from aoec.jobs import kernels
 from aoec.jobs.compile.models import Pool, import_model, refers_elsewhere
@@ -140,7 +140,7 @@ def _gears_of(model: str | ModelProto, options: CompileOptions) -> tuple[list[Ge
     """(the gears to compile for, the model's names of dimensions); of a model for one shape one gear without a name, and no names."""
     if not gears_asked(options):
         return [Gear((), tuple(options.shapes.items()))], {}
-    graph = opened(model).graph
+    graph = open_model(model).graph
     return gears(graph, options.shapes, gears_asked(options)), dimension_names(graph)
 
 

@@ -103,7 +103,7 @@ def write_model(whole: Sequence[Made], sliced: Sequence[Planned], job: Job, sour
     options, made = job.options, [s.made for s in sliced]
     write(options.path, *[m.artifact for m in made])
     if options.embed and source is not None:
-        plans = [t.plan for s in sliced for t in s.tuned if t.plan.gained]
+        plans = [t.plan for s in sliced for t in s.tuned if t.plan.is_faster]
         embedded.write(str(options.embed), source, [*whole, *made], plans, job.machine)
         count = plural(len(made[0].choices), "group")
         job.voice.say(f"embedded the schedules of {count}{', and a plan of slices,' * bool(plans)} in {options.embed}")

@@ -20,7 +20,7 @@ from aoec.report.page import About, Detail, as_json, facts, pages
 from aoec.report.pictures.plots import STRIP, strips
 from aoec.report.pictures.svg import picture
 from aoec.report.pictures.timeline import Core
-from aoec.report.reasons import held, wait_words
+from aoec.report.reasons import held_share, wait_words
 from aoec.report.table import Report
 from aoec.target.machine import Machine
 
@@ -103,7 +103,7 @@ def _figures(m: Mapping[str, Any]) -> dict[str, Any]:
     figures = {name: m[name] for name in ("time_us", "launch_us", "cycles", "cores", "hbm_bytes", "bound_by")}
     return {**figures, "gm_bytes": m["hbm_bytes"] + m["l2_bytes"],
             "verdict": m["verdict"]["sentence"], "advice": list(m["verdict"]["advice"]),
-            "pipes": [{"pipe": pipe, "held": held(a)} for pipe, a in m["reasons"]["accounts"].items()],
+            "pipes": [{"pipe": pipe, "held": held_share(a)} for pipe, a in m["reasons"]["accounts"].items()],
             "waits": [{"cycles": w["cycles"], "what": wait_words(w)} for w in m["reasons"]["waits"][:WAITS]]}
 
 

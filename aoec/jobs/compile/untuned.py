@@ -18,7 +18,7 @@ from aoec.jobs.choose.refusal import refusal
 from aoec.jobs.compile.ports import ports
 from aoec.jobs.tune.tuning import problem
 from aoec.jobs.version import model_version
-from aoec.lowering.arrange.fuse import fuse, halved
+from aoec.lowering.arrange.fuse import fuse, halve_groups
 from aoec.search.default.shortlist import shortlist
 from aoec.search.sketches.sketches import sketches
 from aoec.target.machine import Machine
@@ -28,7 +28,7 @@ def compile_untuned(graph: Graph, weights: Mapping[str, np.ndarray], precision: 
     """(the compiled model, without modelled times; why a group that could be the AI Core's runs on the host, by group)."""
     fused, stored = fuse(graph, weights, machine)
     fused, made, reasons = programs(fused, machine)
-    while (parts := halved(fused, reasons)) != fused:
+    while (parts := halve_groups(fused, reasons)) != fused:
         fused, made, reasons = programs(parts, machine)
     fused = on_host(fused, reasons)
     inputs, outputs = (ports(fused, names, precision) for names in (fused.inputs, fused.outputs))

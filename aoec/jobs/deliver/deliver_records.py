@@ -18,7 +18,7 @@ from aoec.jobs.tune.made import measure_trace
 from aoec.jobs.tune.solve import total_ticks
 from aoec.search.sketches.nests import find_product, writer
 from aoec.search.sketches.plan import factors
-from aoec.search.sketches.sketches_matmul import turned
+from aoec.search.sketches.sketches_matmul import is_transposed
 from aoec.search.vendor.vendor_back import Delivery, Refusal, tiling_of
 from aoec.search.vendor.vendor_conv_back import conv_tiling_of
 from aoec.target.machine import Machine
@@ -109,8 +109,8 @@ def _product(func: Func) -> Product:
     a, b = factors(mm)
     *_, m, _, k = [loop.var for loop in mm.loops]
     p, left, right, out = sizes(func), func.buffer(a.buffer), func.buffer(b.buffer), func.outputs[0]
-    return Product(p.m, p.k, p.n, left.dtype, out.dtype if out.dtype != left.dtype else "", turned(a, m), turned(b, k), p.bias,
-                   left.layout == "NZ", right.layout == "NZ")
+    return Product(p.m, p.k, p.n, left.dtype, out.dtype if out.dtype != left.dtype else "", is_transposed(a, m), is_transposed(b, k),
+                   p.bias, left.layout == "NZ", right.layout == "NZ")
 
 
 def _window(entry: Entry) -> Window:

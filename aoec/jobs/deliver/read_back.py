@@ -16,7 +16,7 @@ from statistics import median
 from typing import Any
 
 from aoec.bank.bank import Bank, statuses
-from aoec.bank.measured import Measured
+from aoec.bank.measurements import Measured
 from aoec.bank.record import NAME_LIMIT, Record
 from aoec.base.errors import CheckError, one_line
 from aoec.base.text import plural
@@ -72,7 +72,7 @@ def read_back(path: str, options: DeliverOptions) -> tuple[dict[str, Any], str, 
     if len({p.digest for p in profiles}) < len(profiles):
         raise CheckError("the profiles before and after are the same file", source=options.before or path)
     found = backs(profiles, banks(options, machine), machine)
-    kept = Bank.open(options.bank_path).measured.put_all(records(profiles, found, machine, datetime.now(UTC)))
+    kept = Bank.open(options.bank_path).measurements.put_all(records(profiles, found, machine, datetime.now(UTC)))
     said = facts(found, profiles, machine) | {"bank": str(options.bank_path), "kept": statuses(kept)}
     return said, describe_reading(found, said), [line for p in profiles for line in (*p.notes, *other_chip(p, machine))]
 
@@ -99,7 +99,7 @@ def backs(profiles: Sequence[Profile], known: Sequence[Known], machine: Machine)
     met = best_of(now, known)
     old = dict(join(now, before[0])) if before else {}
     pairs = [(t, before[0][old[i]] if i in old else None, met.get(i)) for i, t in enumerate(now)]
-    steady = changes([p for p in pairs if p[2] is None or not p[2].gained])
+    steady = changes([p for p in pairs if p[2] is None or not p[2].is_faster])
     return [Back(t, b, r, what(t, b, r, steady) if before else "", machine.us_per_tick) for t, b, r in pairs]
 
 
@@ -117,7 +117,7 @@ def changes(untouched: Sequence[tuple[Timed, Timed | None, Record | None]]) -> f
 
 def what(now: Timed, before: Timed | None, record: Record | None, steady: float) -> str:
     """"hit" or "not hit" of an operator with a tuned record; "" where there is nothing to say."""
-    if before is None or record is None or not record.gained:
+    if before is None or record is None or not record.is_faster:
         return ""
     moved = abs(log(now.us / before.us)) > steady
     return "hit" if moved or now.cores != before.cores else "not hit"

@@ -34,7 +34,7 @@ from aoec.ir.rewrite import normalise
 from aoec.ir.schedule import Trace
 from aoec.ir.text.parse import parse_program, parse_trace
 from aoec.ir.text.show import show
-from aoec.ir.text.simplify import simplified
+from aoec.ir.text.simplify import simplify
 from aoec.jobs.stages import manifest
 from aoec.jobs.stages.places import blamed_step, step_places, with_place
 from aoec.jobs.stages.stage import Stage
@@ -78,8 +78,8 @@ def write(folder: Path, stage: Stage, artifact: Artifact, choices: Sequence[Choi
             name = c.task.group.name
             _text(folder / "funcs" / f"{name}.tir", c.task.func)
             _text(folder / "schedules" / f"{name}.sched", c.best.trace)
-            _text(folder / "scheduled" / f"{name}.tir", simplified(normalise(primitives.apply(c.task.func, c.best.trace))))
-            _text(folder / "programs" / f"{name}.prog", simplified(c.best.program))
+            _text(folder / "scheduled" / f"{name}.tir", simplify(normalise(primitives.apply(c.task.func, c.best.trace))))
+            _text(folder / "programs" / f"{name}.prog", simplify(c.best.program))
             (folder / "reasons" / f"{name}.json").write_text(json.dumps(_reasons(c, machine), indent=1) + "\n", encoding="utf-8")
         (folder / "machine.toml").write_text(artifact.machine, encoding="utf-8")
         (folder / "manifest.json").write_text(json.dumps(_manifest(artifact, choices), indent=1) + "\n")
@@ -195,7 +195,7 @@ def _program(path: Path, machine: Machine) -> Program:
         raise CheckError(f"this program is for {program.target}, and {machine.name} is the target; enter at --from schedule",
                          source=str(path))
     check_shown(program, machine, text, str(path))
-    return simplified(program)
+    return simplify(program)
 
 
 def _ports(said: dict[str, Any], what: str) -> tuple[Port, ...]:

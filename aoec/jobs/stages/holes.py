@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 from aoec.base.errors import CheckError
-from aoec.report.words.reference import aligned, terminal_width
+from aoec.report.words.reference import align_columns, terminal_width
 from aoec.search.space.holes import KINDS, SKETCHES, Kind, kind
 
 Facts = dict[str, Any]
@@ -36,7 +36,7 @@ def show(found: list[Facts]) -> str:
     """Return a line for each hole and meaning."""
     rows = [(f"?{f['name']}", f["primitive"], f["unit"], f"{decides} ({', '.join(sketches)})")
             for f in found for decides, sketches in together(f).items()]
-    lines = aligned([("hole", "primitive", "counts", "decides (in which sketches)"), *rows], terminal_width())
+    lines = align_columns([("hole", "primitive", "counts", "decides (in which sketches)"), *rows], terminal_width())
     return "\n".join([*lines, "", "A search chooses their values; for one func: aoec search G.tir --space"]) + "\n"
 
 

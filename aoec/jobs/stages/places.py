@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from aoec.base.errors import AoecError, CheckError, UnsupportedError
-from aoec.base.text import beginning, quoted
+from aoec.base.text import beginning, quote_line
 from aoec.ir.schedule import Step, Trace
 
 
@@ -75,7 +75,7 @@ def number_lines(message: str, text: str, first: int) -> str:
     """The message with their numbers behind the lines that it quotes; without that of the line `first`, or of one equal to it."""
     numbers: dict[str, list[int]] = {}
     for number, code, _ in lines(text):
-        numbers.setdefault(quoted(code), []).append(number)
+        numbers.setdefault(quote_line(code), []).append(number)
     for quote, found in sorted(numbers.items(), key=lambda q: -len(q[0])):
         at = message.find(quote + " ")
         if len(quote) > 6 and "(" in quote and at >= 0 and first not in found:

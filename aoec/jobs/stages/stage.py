@@ -14,7 +14,7 @@ from aoec.ir.func.tir import Func
 from aoec.ir.graph.graph import Graph
 from aoec.ir.program import Program
 from aoec.ir.text.show import show
-from aoec.ir.text.simplify import simplified
+from aoec.ir.text.simplify import simplify
 from aoec.jobs.choose.plan import Task
 from aoec.jobs.stages import manifest
 from aoec.jobs.tune.made import Schedule
@@ -68,7 +68,7 @@ class Stage:
     def with_program(self, task: Task, schedule: Schedule, machine: Machine) -> Schedule:
         """The schedule, with the dump's program in place of the emitted one where the job is entered at emit."""
         program = self.programs.get(task.group.name)
-        if program is None or program == simplified(schedule.program):
+        if program is None or program == simplify(schedule.program):
             return schedule
         if _ends(program) != _ends(schedule.program):
             raise CheckError(f"program {task.group.name} of the dump has other tensors ({_ends(program)}) than its group has "

@@ -81,11 +81,11 @@ def fuse_text(text: str, source: str, weights_path: str, target: str) -> tuple[G
 
 def slice_text(text: str, source: str, regions: Sequence[tuple[str, str, int]]) -> Graph:
     """The fused graph with regions, (first group, last group, slices), in slices."""
-    from aoec.lowering.arrange.slices import Region, sliced
+    from aoec.lowering.arrange.slices import Region, slice_graph
     graph = graph_of(text, source)
     if not graph.groups:
         raise CheckError(f"graph {graph.name} has no groups; run aoec fuse first", source=source)
-    return sliced(graph, [Region(*r) for r in regions])
+    return slice_graph(graph, [Region(*r) for r in regions])
 
 
 def lower_text(text: str, source: str, group: str | None) -> Func:

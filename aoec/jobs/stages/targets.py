@@ -10,7 +10,7 @@ from aoec.base.files.files import read_text
 from aoec.base.keys import digest
 from aoec.ir.text.show import show
 from aoec.jobs.known import recall
-from aoec.target.inherit import shipped
+from aoec.target.inherit import shipped_texts
 from aoec.target.machine import Machine, load, targets
 from aoec.target.platform import import_platform
 
@@ -18,7 +18,7 @@ from aoec.target.platform import import_platform
 def machines() -> list[dict[str, Any]]:
     """What can be compared of each machine that comes with aoec. It follows from their files, whose formulas take longest to read: equal
     ones are read once."""
-    said = digest("\n".join(f"{stem}\n{text}" for stem, text in sorted(shipped().items())))
+    said = digest("\n".join(f"{stem}\n{text}" for stem, text in sorted(shipped_texts().items())))
     return recall(("targets", said), lambda: [_summary(load(name)) for name in targets()], lambda made: made, lambda kept: kept)
 
 

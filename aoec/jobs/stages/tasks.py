@@ -76,7 +76,7 @@ def in_bank(key: Key, held: Mapping[Key, Record], order: Order) -> dict[str, Any
     enough = record is not None and suffices(record, order)
     if record is None:
         state = "none"
-    elif record.gained:
+    elif record.is_faster:
         trials_said = f", {plural(record.searched, 'trial')}" * bool(record.searched)
         state = f"tuned{trials_said}" + f", best of its {record.proof}" * bool(record.proof)
     else:

@@ -14,7 +14,7 @@ from aoec.base.ticks import TICKS_PER_CYCLE as TICKS
 from aoec.ir.index import evaluate
 from aoec.ir.program import PIPES, Instr, Program, Ref
 from aoec.ir.text.show import show
-from aoec.ir.text.simplify import simplified
+from aoec.ir.text.simplify import simplify
 from aoec.jobs.states import measured_facts
 from aoec.report.pictures.timeline import LANES, Arrow, Core, Slice, Timeline, Window, windows
 from aoec.target.isa.instructions import INSTRUCTIONS
@@ -94,7 +94,7 @@ def observe(program: Program, machine: Machine, view: View = View()) -> Observed
     """The events of a filled program in the view's memory state."""
     from aoec.simulate.reasons.events import events
     from aoec.simulate.timing.time import measure
-    program = simplified(program)  # the same times, and texts that read well
+    program = simplify(program)  # the same times, and texts that read well
     told = events(program, machine, view.state, cores=[choose_core(program, c) for c in view.cores] or None, limit=KEPT)
     return Observed(program, machine, view, told, measured_facts(measure(program, machine, view.state), view.state))
 
@@ -225,7 +225,7 @@ class _Drawn:
         label, fields = self.known[place, which]
         item = self.told.walked.encoded.places[place].item
         assert isinstance(item, Instr)
-        hbm, l2 = self.told.moved(i)
+        hbm, l2 = self.told.moved_bytes(i)
         facts: dict[str, Any] = {"loops": dict(self.told.loops(i)), **fields}
         if hbm or l2:
             facts |= {"hbm_bytes": hbm, "l2_bytes": l2}

@@ -18,7 +18,7 @@ from aoec.jobs.sweep.sweep_time import Cell, How, Made, Row, refused_row
 from aoec.ops.own import read_files
 from aoec.options.func import SweepOptions
 from aoec.report.pictures.chart import chart
-from aoec.report.sweep import Sheet, csv_text, json_text, skipped, summary, table
+from aoec.report.sweep import Sheet, csv_text, json_text, skipped_words, summary, table
 from aoec.search.space.trials import Status
 from aoec.simulate.timing.state import NAMED
 from aoec.target.machine import Machine
@@ -150,7 +150,7 @@ def write(sheet: Sheet, what: Plan, options: SweepOptions) -> str:
         write_text(options.plot, chart(sheet))
     if options.output != "-":
         write_text("-", table(sheet))
-    for line in (summary(sheet, what.rows), skipped(row["verified"] for row in sheet.rows(["verified"]))):
+    for line in (summary(sheet, what.rows), skipped_words(row["verified"] for row in sheet.rows(["verified"]))):
         if line:
             note(line)
     return "" if options.output == "-" else f"the {sheet.count:,} of {what.rows:,} rows that were done are in {options.output}"

@@ -13,7 +13,7 @@ from aoec.base.errors import CheckError, ScheduleError
 from aoec.base.files.files import read_text
 from aoec.base.ranges import Axis
 from aoec.base.text import plural
-from aoec.ir.func.resize import loops_of, resize, tied
+from aoec.ir.func.resize import loops_of, resize, tied_loops
 from aoec.ir.func.tir import Func, blocks
 from aoec.ir.index import Int
 from aoec.ir.rewrite import holes as holes_of
@@ -71,7 +71,7 @@ class Subject:
             return
         for i, a in enumerate(shapes):
             resize(self.read, a.name, min(a.values or ()))
-            if same := [b.name for b in shapes[:i] if b.name in tied(self.read, a.name)]:
+            if same := [b.name for b in shapes[:i] if b.name in tied_loops(self.read, a.name)]:
                 raise CheckError(f"loops {same[0]} and {a.name} of {self.source} walk the same dimensions: sweep one of them")
 
     def call(self, sizes: Sizes) -> str:

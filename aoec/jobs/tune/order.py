@@ -116,7 +116,7 @@ def search_of(key: Key) -> str:
 
 def gaining(record: Record | None) -> Record | None:
     """A bank's record that is faster than the default; None of any other."""
-    return record if record is not None and record.gained else None
+    return record if record is not None and record.is_faster else None
 
 
 def budget_trials(order: Order) -> int:

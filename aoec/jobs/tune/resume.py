@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from aoec.bank.bank import Bank
-from aoec.bank.journal import Stop, end_search, note_outcome, note_stop, opened
+from aoec.bank.journal import Stop, end_search, note_outcome, note_stop, open_journal
 from aoec.bank.record import Key, Record, parse_record, show_record
 from aoec.base.errors import BankError
 from aoec.base.text import plural
@@ -35,7 +35,7 @@ class Search:
 
     def answers(self) -> Answers:
         """What the search was answered before, if it goes on; what it is answered from now on is noted."""
-        journal = opened(self.bank)
+        journal = open_journal(self.bank)
         return Answers(journal.batches(self.name) if self.again else (), journal.notes(self.name))
 
 
@@ -82,7 +82,7 @@ class Unfinished:
         if self._name in self._begun:
             return ""
         self._begun.add(self._name)
-        timed = journal.timed(searches)
+        timed = journal.timed_counts(searches)
         self._stops = {searches[s]: stop for s, stop in journal.stops(searches).items()}
         done = [s for s in map(solved_of, journal.outcomes(self._name)) if s is not None]
         if self.order.resume:

@@ -19,7 +19,7 @@ from aoec.jobs.choose.plan import Task
 from aoec.jobs.tune.order import Order, keys, suffices
 from aoec.jobs.tune.tuning import Problem
 from aoec.search.space.grid import Candidate
-from aoec.search.space.placed import placed
+from aoec.search.space.nearest import nearest_candidates
 from aoec.target.machine import Machine
 
 MOST = 4  # schedules that a search is given
@@ -64,7 +64,8 @@ def tasks_to_search(plan: Sequence[Task], machine: Machine, bank: Bank, order: O
 def usable(records: Iterable[Record], machine: Machine) -> list[Record]:
     """Those that a search may learn from: better than their default in a model of the same chip, whatever its file said; all of CANN's."""
     here = (machine.name, "modelled")
-    return [r for r in records if (r.key.target, r.key.kind) == here and (r.gained and not r.key.state.endswith(DEFAULT) or is_imported(r))]
+    mine = [r for r in records if (r.key.target, r.key.kind) == here]
+    return [r for r in mine if r.is_faster and not r.key.state.endswith(DEFAULT) or is_imported(r)]
 
 
 def is_imported(record: Record) -> bool:
@@ -96,7 +97,7 @@ def candidates(p: Problem, traces: Iterable[str]) -> list[Candidate]:
     out: dict[Candidate, None] = {}
     for text in traces:
         try:
-            out |= dict.fromkeys(placed([s.trace for s in p.sketches], p.space.grids, parse_trace(text)))
+            out |= dict.fromkeys(nearest_candidates([s.trace for s in p.sketches], p.space.grids, parse_trace(text)))
         except AoecError:
             continue
     return list(out)

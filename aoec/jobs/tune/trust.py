@@ -17,7 +17,7 @@ from aoec.simulate.encode.encode import Encoded, encode
 from aoec.simulate.timing.machines import times_on
 from aoec.simulate.timing.state import State
 from aoec.target.machine import Machine
-from aoec.target.vary import varied
+from aoec.target.vary import vary_machine
 
 MACHINES = 32
 CONFIRMS = 0.9  # the share of machines that makes a gain one
@@ -53,7 +53,7 @@ def together(trusts: Sequence[Trust]) -> Trust:
 @lru_cache(maxsize=8)
 def seeded_machines(machine: Machine) -> tuple[Machine, ...]:
     """The machines that a result is held against: seeds 0, 1, 2 ..."""
-    return tuple(varied(machine, seed) for seed in range(MACHINES))
+    return tuple(vary_machine(machine, seed) for seed in range(MACHINES))
 
 
 def of_programs(default: Program, best: Program, machine: Machine, state: State) -> Trust:

@@ -34,7 +34,7 @@ from aoec.search.space.alike import Ceiling
 from aoec.search.space.draws import few, some
 from aoec.search.space.grid import NEVER, Candidate, Grid, Rows, Space
 from aoec.search.space.pool import Listed, Pool
-from aoec.search.space.restrict import NONE, Restriction, restricted
+from aoec.search.space.restrict import NONE, Restriction, restrict_sketches
 from aoec.search.space.trials import Ledger, Phase
 from aoec.search.strategies.run import Result, steps
 from aoec.search.strategies.strategies import make
@@ -169,7 +169,7 @@ class Problem:
         the way of another."""
         return self.sketches[grid].slots
 
-    def placed(self, grid: int, columns: Rows) -> np.ndarray:
+    def slot_places(self, grid: int, columns: Rows) -> np.ndarray:
         """What costs hang on of where slots lie that are in nobody's way, [question, row]: where it is the same they are."""
         return placed_rows(self.sketches[grid].loose, columns)
 
@@ -196,11 +196,11 @@ class Problem:
         return self.answers.ask(question, 0, (2, count, len(encoded.program.streams) * len(PIPES)),
                                 lambda: floor_parts(encoded, columns, opened, whole, self.state, limit, known))
 
-    def worked(self, grid: int, columns: Rows, whatever: Sequence[str], opened: bool, limit: int = NEVER) -> np.ndarray:
+    def work_floors(self, grid: int, columns: Rows, whatever: Sequence[str], opened: bool, limit: int = NEVER) -> np.ndarray:
         """What no row goes below, as `parts`, by closed sums of the work of its first core: see Bounds.worked."""
         return work_parts(self.sketches[grid].loose, columns, whatever, opened, limit)
 
-    def alone(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
+    def core_floors(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
         """Ticks that no row beats, nor any with fewer slots: by a walk of its first core, slots in nobody's way: see Bounds.alone."""
         count = len(next(iter(columns.values()), (0,)))
         question = [b"alone", *self.sketches[grid].question(columns), str(limit).encode()]
@@ -237,7 +237,7 @@ def problem(func: Func, machine: Machine, state: State = (), traces: Sequence[Tr
     """The tuning problem of an unscheduled func over all its sketches, or over given ones, and what a user leaves of them;
     UnsupportedError where none can be emitted."""
     kept, refused, at = [], [], ""
-    for number, trace in enumerate(restricted(sketches(func, machine) if traces is None else traces, restriction)):
+    for number, trace in enumerate(restrict_sketches(sketches(func, machine) if traces is None else traces, restriction)):
         if trace is None:
             continue
         try:
@@ -364,7 +364,7 @@ class Asked:
         known = list(dict.fromkeys((ticks, c) for ticks, c in [*p.leaders(), *time_candidates(p, starts)] if c != first.default))
         strategist.tell([c for _, c in known], [ticks for ticks, _ in known])
         outcome, result, stopped = self.run(first, strategist, floor)
-        if strategy == "portfolio" and not (stopped or result.closed or hopeless(proof, outcome.ticks, most)):
+        if strategy == "portfolio" and not (stopped or result.is_proved or hopeless(proof, outcome.ticks, most)):
             return confirm(p, outcome, self.beside((outcome.ticks, outcome.best), most.after, HOPE_LAST, result))
         return outcome
 
@@ -389,9 +389,9 @@ class Asked:
         assert result.best is not None and result.cost is not None
         found = list(dict.fromkeys([(result.cost, result.best), *p.leaders()[:SETTLED]]))
         p.ledger.phase = Phase.SETTLING
-        ticks, best = min(found, key=lambda f: f[0]) if result.closed or stopped else settle(p.space, found, p.cost)
+        ticks, best = min(found, key=lambda f: f[0]) if result.is_proved or stopped else settle(p.space, found, p.cost)
         return Outcome(first.default, first.default_ticks, best, ticks, first.bound_ticks, result.trials, result.illegal,
-                       result.stopped if result.closed else "", ticks if result.stopped == "space" else min(floor, ticks),
+                       result.stopped if result.is_proved else "", ticks if result.stopped == "space" else min(floor, ticks),
                        history=result.history), result, stopped
 
 

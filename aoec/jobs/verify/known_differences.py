@@ -8,20 +8,20 @@ import onnx
 from onnx import shape_inference
 
 from aoec.frontend.differences import Difference, of_node
-from aoec.frontend.read.read import opened
-from aoec.frontend.read.values import captured, shape_of
+from aoec.frontend.read.read import open_model
+from aoec.frontend.read.values import captured_names, shape_of
 from aoec.frontend.read.versions import opset
 
 
 def find_known(path: str, values: Mapping[str, np.ndarray]) -> dict[str, tuple[str, Difference]]:
     """Output -> (operator, difference) of a node that it is made of, for outputs of the ONNX file where there is one. `values` are those of
     our tensors by name: a difference of special values alone counts where the node's data hold NaN or infinities."""
-    model = opened(path)
+    model = open_model(path)
     shapes = _shapes(model)
     found: dict[str, tuple[str, Difference]] = {}  # value -> why it may differ
     for node in model.graph.node:
         own = next(_of(node, opset(model), shapes, values), None)
-        why = own or next((found[name] for name in (*node.input, *captured(node)) if name in found), None)
+        why = own or next((found[name] for name in (*node.input, *captured_names(node)) if name in found), None)
         if why:
             found.update(dict.fromkeys(node.output, why))
     return {o.name: found[o.name] for o in model.graph.output if o.name in found}

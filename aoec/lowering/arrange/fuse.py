@@ -26,8 +26,8 @@ from aoec.lowering.arrange.take_apart import take_apart
 from aoec.lowering.arrange.views import find_views
 from aoec.lowering.arrange.whole_bias import add_whole_biases
 from aoec.lowering.arrange.whole_rows import pad_rows
-from aoec.lowering.lower.movement.turned import turn_reads
-from aoec.lowering.lower.movement.turned_moves import turn_moves
+from aoec.lowering.lower.movement.turn_moves import turn_moves
+from aoec.lowering.lower.movement.turn_reads import turn_reads
 from aoec.ops.words.layout import FRACTAL_ROWS, c0_of
 from aoec.target.machine import Machine
 
@@ -59,11 +59,11 @@ def fuse(graph: Graph, weights: Mapping[str, np.ndarray], machine: Machine | Non
     names, nodes = {t.name for t in graph.tensors}, {n.name for n in graph.nodes}
     parts: list[tuple[Body | None, Graph]] = []
     stored: dict[str, np.ndarray] = {}
-    for body, part in bodies.apart(graph):
+    for body, part in bodies.split_bodies(graph):
         draft = Draft.of(part, {t.name: weights[t.name] for t in part.tensors if t.data and t.name in weights})
         draft.reserve(names)
         draft.reserve(nodes, "node")
-        fused, own = _fused(draft, machine, apart)
+        fused, own = _fuse_flat(draft, machine, apart)
         names.update(t.name for t in fused.tensors)
         nodes.update(n.name for n in fused.nodes)
         parts.append((body, fused))
@@ -71,8 +71,8 @@ def fuse(graph: Graph, weights: Mapping[str, np.ndarray], machine: Machine | Non
     return bodies.together(parts), stored
 
 
-def _fused(draft: Draft, machine: Machine | None, apart: Collection[str]) -> tuple[Graph, dict[str, np.ndarray]]:
-    """A graph without bodies, fused."""
+def _fuse_flat(draft: Draft, machine: Machine | None, apart: Collection[str]) -> tuple[Graph, dict[str, np.ndarray]]:
+    """Fuse a graph without bodies."""
     take_apart(draft, machine, apart)
     pad_rows(draft, apart)
     scales = machine is None or machine.has("fixpipe_nz_scale")
@@ -219,9 +219,9 @@ class _Grouping:
         return True
 
 
-def halved(graph: Graph, names: Collection[str]) -> Graph:
-    """The graph with each of the named groups in two, of half its operators each; one of a single operator stays. A group whose operators
-    do not read one the other comes apart: half of it has several results."""
+def halve_groups(graph: Graph, names: Collection[str]) -> Graph:
+    """Split each of the named groups in two, with half of its operators each. A group of one operator stays.
+    A group whose operators do not read one the other is split into single operators, since half of it has several results."""
     draft = Draft.of(graph, {})
     draft.reserve((g.name for g in graph.groups), "group")
     nodes = {n.name: n for n in graph.nodes}

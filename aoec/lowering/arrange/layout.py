@@ -40,7 +40,7 @@ def assign(draft: Draft, scales: bool = False) -> None:
     for node in nodes:
         node = replace(node, inputs=tuple(pending.get(i, i) for i in node.inputs))
         layout = FIVE if node.name in on_the_way and (node.op == "transpose" or _any_five(draft, node)) else _layout(draft, node)
-        taken = _taken(draft, node, layout)
+        taken = _operand_layout(draft, node, layout)
         plain = family(node) == "cube" or node.op == "requantise" and layout == FIVE  # weights, biases and scales are no images
         node = replace(node, inputs=tuple(_fetch(draft, node, i, "ND" if plain and at else taken, converted)
                                           for at, i in enumerate(node.inputs)))
@@ -58,7 +58,7 @@ def scaled_sums(draft: Draft) -> set[str]:
         chain, source = [node], producers.get(node.inputs[0]) if node.op == "requantise" else None
         if source is not None and source.op == "relu":
             chain, source = [node, source], producers.get(source.inputs[0])
-        if source is not None and source.op == "conv2d" and _whole(draft.tensors[node.outputs[0]]) and all(
+        if source is not None and source.op == "conv2d" and _fills_channels(draft.tensors[node.outputs[0]]) and all(
                 draft.only_user(n.inputs[0], users) is n for n in chain):
             found.add(node.name)
     return found
@@ -80,8 +80,8 @@ def _layout(draft: Draft, node: OpNode) -> str:
     return FIVE if five else "ND"
 
 
-def _taken(draft: Draft, node: OpNode, layout: str) -> str:
-    """The layout in which the node takes its tensors, which is that of its result but for rows and for images of few channels."""
+def _operand_layout(draft: Draft, node: OpNode, layout: str) -> str:
+    """Return the layout in which the node takes its tensors: that of its result, but for rows and for images of few channels."""
     if node.op == "conv2d" and _few(draft, node):
         return FEW
     if node.op == "transpose" and layout == FIVE:
@@ -112,8 +112,8 @@ def _any_five(draft: Draft, node: OpNode) -> bool:
     return any(draft.tensors[i].layout == FIVE for i in node.inputs)
 
 
-def _whole(t: Tensor) -> bool:
-    """True where the channels fill whole units of C0, so that no padding exists."""
+def _fills_channels(t: Tensor) -> bool:
+    """Whether the channels fill whole units of C0, so that there is no padding."""
     return t.shape[1] % c0_of(t.dtype) == 0
 
 
@@ -126,7 +126,7 @@ def _elementwise(draft: Draft, node: OpNode) -> bool:
         return False
     if len({c0_of(t.dtype) for t in every}) > 1:  # channels of different dtypes lie in blocks of different sizes
         return False
-    return _whole(out) or all(t.dtype in REALS for t in every) and keeps_zero(node)
+    return _fills_channels(out) or all(t.dtype in REALS for t in every) and keeps_zero(node)
 
 
 def _fits(draft: Draft, name: str, out: Tensor) -> bool:
@@ -150,7 +150,7 @@ def _concat(draft: Draft, node: OpNode) -> bool:
     if len(inputs[0].shape) != 4 or not _any_five(draft, node):
         return False
     if node.attribute("axis") == 1:
-        return all(_whole(t) for t in inputs)
+        return all(_fills_channels(t) for t in inputs)
     return node.attribute("axis") in (2, 3) and all(t.layout == FIVE for t in inputs)  # pixels move whatever their channels
 
 
@@ -197,7 +197,7 @@ def images_of_rows(draft: Draft) -> set[str]:
         if node.op == "transpose" and node.attribute("perm") == (0, 3, 1, 2):
             out = draft.tensors[node.outputs[0]]
             rows = draft.tensors[node.inputs[0]].layout == "ND" and not draft.is_constant(node.inputs[0])
-            if rows and out.name not in draft.outputs and 0 not in out.shape and _whole(out) and _leads_to_image(users, out.name):
+            if rows and out.name not in draft.outputs and 0 not in out.shape and _fills_channels(out) and _leads_to_image(users, out.name):
                 found.add(node.name)
     return found
 
@@ -215,7 +215,7 @@ def _moves(draft: Draft, node: OpNode) -> bool:
     if node.op in ("slice", "pad"):
         return stored_move(node, draft.tensors[node.inputs[0]]) is not None
     if node.op == "depth_to_space":
-        return _any_five(draft, node) and _whole(draft.tensors[node.outputs[0]])
+        return _any_five(draft, node) and _fills_channels(draft.tensors[node.outputs[0]])
     return node.op == "upsample" and _any_five(draft, node) or node.op == "concat" and _concat(draft, node)
 
 

@@ -32,7 +32,7 @@ def regions(graph: Graph) -> list[Region]:
     a conversion would have to lie among."""
     if graph.bodies:
         return []
-    tensors, producers, led = {t.name: t for t in graph.tensors}, {o: n for n in graph.nodes for o in n.outputs}, _led(graph)
+    tensors, producers, led = {t.name: t for t in graph.tensors}, {o: n for n in graph.nodes for o in n.outputs}, _nz_candidates(graph)
     readers: dict[str, int] = {}
     for name in _read_by_products(graph):
         readers[name] = readers.get(name, 0) + 1
@@ -43,7 +43,7 @@ def regions(graph: Graph) -> list[Region]:
         if made is not None:
             out.append(Region(name, made))
             taken |= made
-        elif count > 1 and _whole(tensors[name]) and name not in taken:
+        elif count > 1 and _fits_nz(tensors[name]) and name not in taken:
             out.append(Region(name, frozenset()))
             taken.add(name)
     return out
@@ -53,19 +53,20 @@ def _read_by_products(graph: Graph) -> Iterator[str]:
     return (i for n in graph.nodes if n.op == "matmul" for i in n.inputs[:OPERANDS])
 
 
-def _whole(t: Tensor) -> bool:
+def _fits_nz(t: Tensor) -> bool:
     """Whether a tensor is no constant and could lie in whole fractals."""
     alone = t.layout == "ND" and not t.data and len(t.shape) > 1 and DTYPES[t.dtype] == 2
     return alone and t.shape[-2] % FRACTAL_ROWS == 0 == t.shape[-1] % c0_of(t.dtype)
 
 
-def _led(graph: Graph) -> frozenset[str]:
-    """The tensors that could be in NZ with all that leads to them: products make them, or elementwise operators of such in their shape."""
+def _nz_candidates(graph: Graph) -> frozenset[str]:
+    """Return the tensors that could be in NZ with all that leads to them.
+    Products make them, or elementwise operators of such tensors in their shape."""
     tensors, led = {t.name: t for t in graph.tensors}, set[str]()
     for n in graph.nodes:
         shapes = {tensors[i].shape for i in n.inputs if i} if n.op != "matmul" else set()
         if n.op == "matmul" or family(n) == "elementwise" and not n.definition and all(i in led for i in n.inputs if i):
-            led.update(o for o in n.outputs if _whole(tensors[o]) and shapes <= {tensors[o].shape})
+            led.update(o for o in n.outputs if _fits_nz(tensors[o]) and shapes <= {tensors[o].shape})
     return frozenset(led)
 
 
@@ -94,13 +95,13 @@ def in_nz(graph: Graph, chosen: Collection[Region]) -> Graph:
     for node in nodes:
         product = node.op == "matmul"
         elsewhere = converted if product else made if made.isdisjoint(node.outputs) else frozenset()
-        inputs = tuple(_converted(draft, i, other) if i in elsewhere else i for i in node.inputs)
+        inputs = tuple(_convert_layout(draft, i, other) if i in elsewhere else i for i in node.inputs)
         draft.nodes.append(replace(node, inputs=inputs))
     return replace(graph, tensors=tuple(draft.tensors.values()), nodes=tuple(draft.nodes))
 
 
-def _converted(draft: Draft, name: str, other: dict[str, str]) -> str:
-    """The tensor in the other layout, by a node that stands here where there is none yet."""
+def _convert_layout(draft: Draft, name: str, other: dict[str, str]) -> str:
+    """Return the tensor in the other layout. Add the node that converts it where there is none yet."""
     if name not in other:
         t = draft.tensors[name]
         op, layout = ("to_nz", "NZ") if t.layout == "ND" else ("from_nz", "ND")

@@ -29,7 +29,7 @@ def pack(draft: Draft) -> None:
             node = _matmul(draft, node, packed)
         elif node.op == "attention" and not _turns(draft, node.inputs[2]) and not node.attribute("trans_v", 0):
             q, k, v, *bias = node.inputs
-            node = replace(node, inputs=(q, k, _transposed(draft, v, packed), *bias), attributes=(*node.attributes, ("trans_v", 1)))
+            node = replace(node, inputs=(q, k, _transpose_operand(draft, v, packed), *bias), attributes=(*node.attributes, ("trans_v", 1)))
         draft.nodes.append(node)
 
 
@@ -78,13 +78,13 @@ def _matmul(draft: Draft, node: OpNode, packed: dict[str, str]) -> OpNode:
     left, right = node.inputs[:2]
     turns = _turns(draft, right)
     if given.get("trans_a") and not turns:
-        left, _ = _transposed(draft, left, packed), given.pop("trans_a")
+        left, _ = _transpose_operand(draft, left, packed), given.pop("trans_a")
     *lead, k, n = draft.tensors[right].shape
     whole = not lead or (n if given.get("trans_b") else k) % c0_of(draft.tensors[right].dtype) == 0  # one matrix starts where another ends
     if draft.is_constant(right) and whole:
-        right = _packed(draft, right, bool(given.pop("trans_b", 0)), packed)
+        right = _pack_operand(draft, right, bool(given.pop("trans_b", 0)), packed)
     elif not given.get("trans_b") and not turns:
-        right, given["trans_b"] = _transposed(draft, right, packed), 1
+        right, given["trans_b"] = _transpose_operand(draft, right, packed), 1
     return replace(node, inputs=(left, right, *_bias(draft, node, packed)), attributes=tuple(given.items()))
 
 
@@ -93,8 +93,8 @@ def _turns(draft: Draft, name: str) -> bool:
     return DTYPES[draft.tensors[name].dtype] == 2
 
 
-def _packed(draft: Draft, name: str, turned: bool, packed: dict[str, str]) -> str:
-    """The constant right operand in ZN, stored transposed if `turned`."""
+def _pack_operand(draft: Draft, name: str, turned: bool, packed: dict[str, str]) -> str:
+    """Return the constant right operand in ZN, stored transposed if `turned`."""
     t, key = draft.tensors[name], f"{name} turned" if turned else name
     if key not in packed:
         data = draft.weights[name].swapaxes(-1, -2) if turned else draft.weights[name]
@@ -102,8 +102,8 @@ def _packed(draft: Draft, name: str, turned: bool, packed: dict[str, str]) -> st
     return packed[key]
 
 
-def _transposed(draft: Draft, name: str, packed: dict[str, str]) -> str:
-    """The operand with its last two axes exchanged, by a node of its own; a constant at once."""
+def _transpose_operand(draft: Draft, name: str, packed: dict[str, str]) -> str:
+    """Return the operand with its last two axes swapped: a constant at once, else by a node."""
     t, key = draft.tensors[name], f"transposed {name}"
     *lead, m, n = range(len(t.shape))
     if key not in packed and draft.is_constant(name):

@@ -31,13 +31,13 @@ def weight_in_rows(draft: Draft, name: str, group: int, c0: int) -> str:
         own_only = draft.constant(f"{name}_own", own[:, :, None].astype(NUMPY[t.dtype]), t.dtype)
         w = _step(draft, "mul", [w, own_only])
         w = _step(draft, "reshape", [w], {"shape": (co, merged * c, kh, kw)})
-    w = padded(draft, w, 1, c0)
+    w = pad_axis(draft, w, 1, c0)
     planes = draft.tensors[w].shape[1] // c0
     if kh * kw > 1:
         w = _step(draft, "reshape", [w], {"shape": (co, planes, c0, kh * kw)})
         w = _step(draft, "transpose", [w], {"perm": (0, 1, 3, 2)})
     w = _step(draft, "reshape", [w], {"shape": (co, planes * kh * kw * c0)})
-    return padded(draft, w, 0, c0_of(t.dtype)) if merged == group else w
+    return pad_axis(draft, w, 0, c0_of(t.dtype)) if merged == group else w
 
 
 def bias_in_fractals(draft: Draft, name: str) -> str:
@@ -45,11 +45,11 @@ def bias_in_fractals(draft: Draft, name: str) -> str:
     b = name
     if draft.tensors[name].dtype not in ("fp32", "int32"):
         b = _step(draft, "cast", [b], dtype="fp32")
-    return padded(draft, b, 0, FRACTAL_ROWS)
+    return pad_axis(draft, b, 0, FRACTAL_ROWS)
 
 
-def padded(draft: Draft, name: str, axis: int, unit: int) -> str:
-    """The tensor with zeros behind it along an axis, up to a multiple of `unit`."""
+def pad_axis(draft: Draft, name: str, axis: int, unit: int) -> str:
+    """Pad the tensor with zeros at the end of an axis, up to a multiple of `unit`."""
     t = draft.tensors[name]
     missing = -t.shape[axis] % unit
     if not missing:

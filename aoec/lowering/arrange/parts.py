@@ -16,12 +16,12 @@ def join_in_parts(draft: Draft, views: Collection[str] = (), most: int = FLAG_ID
     for node in nodes:
         inputs = list(node.inputs)
         while node.op == "concat" and node.name not in views and len(inputs) > most:
-            inputs = [_joined(draft, node, inputs[i:i + most]) for i in range(0, len(inputs), most)]
+            inputs = [_join_inputs(draft, node, inputs[i:i + most]) for i in range(0, len(inputs), most)]
         draft.nodes.append(replace(node, inputs=tuple(inputs)))
 
 
-def _joined(draft: Draft, node: OpNode, part: Sequence[str]) -> str:
-    """The tensor that joins some of a concat's inputs; itself where it is one."""
+def _join_inputs(draft: Draft, node: OpNode, part: Sequence[str]) -> str:
+    """Return the tensor that joins some of a concat's inputs; the input itself where it is only one."""
     if len(part) == 1:
         return part[0]
     axis, out = node.attribute("axis"), draft.tensors[node.outputs[0]]

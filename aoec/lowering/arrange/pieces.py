@@ -28,8 +28,8 @@ class Walk:
     start: int
     step: int = 1
 
-    def cut(self, start: int, count: int, step: int, to: int) -> Walk | None:
-        """What a slice leaves of it, in a result where the slice begins at `to`; None where that is nothing."""
+    def slice(self, start: int, count: int, step: int, to: int) -> Walk | None:
+        """Return what a slice leaves of the walk, in a result where the slice begins at `to`; None where it leaves nothing."""
         ends = sorted((self.to - start, self.to + self.count - 1 - start))
         low, high = (-(ends[0] // -step), ends[1] // step) if step > 0 else (-(ends[1] // -step), ends[0] // step)
         low, high = max(low, 0), min(high, count - 1)
@@ -53,20 +53,20 @@ def pieces_of(nodes: Sequence[OpNode], shapes: Mapping[str, Sequence[int]]) -> l
     """The pieces of the result of the last of some slices and concats, in order; each is of a tensor that none of them makes."""
     known: dict[str, list[Piece]] = {}
     for node in nodes:
-        parts = [known.get(i) or [_whole(i, shapes[i])] for i in node.inputs]
-        known[node.outputs[0]] = list(_sliced(node, parts[0]) if node.op == "slice" else _side_by_side(node, parts, shapes))
+        parts = [known.get(i) or [_whole_piece(i, shapes[i])] for i in node.inputs]
+        known[node.outputs[0]] = list(_slice_pieces(node, parts[0]) if node.op == "slice" else _side_by_side(node, parts, shapes))
     return known[nodes[-1].outputs[0]]
 
 
-def _whole(name: str, shape: Sequence[int]) -> Piece:
+def _whole_piece(name: str, shape: Sequence[int]) -> Piece:
     return Piece(name, tuple(Walk(0, n, 0) for n in shape))
 
 
-def _sliced(node: OpNode, pieces: Sequence[Piece]) -> Iterator[Piece]:
+def _slice_pieces(node: OpNode, pieces: Sequence[Piece]) -> Iterator[Piece]:
     starts, counts, steps = ([int(v) for v in value] for name in ("starts", "sizes", "steps")  # type: ignore[arg-type]
                              if isinstance(value := node.attribute(name), tuple))
     for p in pieces:
-        walks = [w.cut(start, count, step, 0) for w, start, count, step in zip(p.walks, starts, counts, steps)]
+        walks = [w.slice(start, count, step, 0) for w, start, count, step in zip(p.walks, starts, counts, steps)]
         kept = [w for w in walks if w is not None]
         if len(kept) == len(walks):
             yield Piece(p.source, tuple(kept))
@@ -143,11 +143,11 @@ class Laid:
     along: Mapping[int, Sequence[Walk]]
 
     @property
-    def shared(self) -> bool:
-        """Whether there is an axis for cores to share: one that all pieces walk whole, or of places, or the only one."""
-        return len(self.result) == 1 or any(map(self.whole, range(len(self.result))))
+    def has_core_axis(self) -> bool:
+        """Whether there is an axis for cores to share: one that all pieces walk whole, one of places, or the only one."""
+        return len(self.result) == 1 or any(map(self.walks_whole, range(len(self.result))))
 
-    def whole(self, axis: int) -> bool:
+    def walks_whole(self, axis: int) -> bool:
         """Whether all pieces walk an axis of the result from its first index to its last."""
         return all((p.walks[axis].to, p.walks[axis].count) == (0, self.result[axis]) for p in self.pieces)
 
@@ -161,7 +161,7 @@ def laid_out(nodes: Sequence[OpNode], tensors: Mapping[str, Tensor]) -> Laid:
     for least in (PLACE_BYTES, 0):
         kept, along = places(pieces, result, DTYPES[out.dtype], least)
         laid = Laid(tuple(kept), shapes, result, along)
-        if laid.shared:
+        if laid.has_core_axis:
             break
     return laid
 
@@ -217,4 +217,4 @@ def _pays(draft: Draft, nodes: Sequence[OpNode], makers: Mapping[str, OpNode]) -
 def _moves(draft: Draft, nodes: Sequence[OpNode], most: int) -> bool:
     """Whether a program moves the pieces: not too many, and rows of each in runs."""
     laid = laid_out(nodes, draft.tensors)
-    return laid.shared and len(laid.pieces) <= most and all(p.walks[-1].step == 1 for p in laid.pieces)
+    return laid.has_core_axis and len(laid.pieces) <= most and all(p.walks[-1].step == 1 for p in laid.pieces)

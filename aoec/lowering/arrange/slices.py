@@ -15,7 +15,7 @@ from math import gcd
 from aoec.base.errors import UnsupportedError
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import Graph, Group, OpNode, Tensor
-from aoec.lowering.arrange.views import aligned, unit_bytes
+from aoec.lowering.arrange.views import is_aligned, unit_bytes
 from aoec.ops.slices import Box, nth, part_of, sizes, taking, uneven, whole
 from aoec.ops.words.layout import PIXEL
 
@@ -31,10 +31,10 @@ class Region:
     slices: int
 
 
-def sliced(graph: Graph, regions: Sequence[Region]) -> Graph:
-    """The fused graph with these regions in slices. UnsupportedError where one cannot run so, with the reason."""
+def slice_graph(graph: Graph, regions: Sequence[Region]) -> Graph:
+    """Slice these regions of the fused graph. UnsupportedError, with the reason, where one cannot run in slices."""
     for region in regions:
-        graph = _sliced(graph, *_ends(graph, region), region.slices)
+        graph = _slice_region(graph, *_ends(graph, region), region.slices)
     return graph
 
 
@@ -73,10 +73,10 @@ def _ends(graph: Graph, region: Region) -> tuple[int, int]:
     return at[region.first], at[region.last]
 
 
-def _sliced(graph: Graph, first: int, last: int, slices: int) -> Graph:
+def _slice_region(graph: Graph, first: int, last: int, slices: int) -> Graph:
     cut = Cut(graph, first, last, slices)
     parts = [part for at in range(slices) for part in cut.slice(at)]
-    views, joins = [*cut.views], [n for name in cut.results for n in cut.joined(name)]
+    views, joins = [*cut.views], [n for name in cut.results for n in cut.join_parts(name)]
     groups = [*graph.groups[:first]]
     if views:
         groups.append(Group(cut.draft.fresh(f"{graph.groups[first].name}_parts", "group"), "view", tuple(n.name for n in views)))
@@ -173,8 +173,8 @@ class Cut:
             raise UnsupportedError(f"slices: {name} of shape {list(shape)} has no {self.slices} parts of whole images along one axis")
         return axes.pop()
 
-    def joined(self, name: str) -> list[OpNode]:
-        """The nodes, views, that join the parts of a result."""
+    def join_parts(self, name: str) -> list[OpNode]:
+        """Return the nodes, all views, that join the parts of a result."""
         t = self.draft.tensors[name]
         parts = [self.of[name, at] for at in range(self.slices)]
         if uneven(self.slices, self.units):
@@ -198,4 +198,4 @@ class Cut:
 
 def sliceable(t: Tensor, box: Box | None) -> bool:
     """Whether a part of a tensor can be a slice of it: it lies in one run that begins as a tensor does, and images in it are whole."""
-    return box is not None and aligned(t, box) and (t.layout not in PIXEL or box[1:] == whole(t.shape)[1:])
+    return box is not None and is_aligned(t, box) and (t.layout not in PIXEL or box[1:] == whole(t.shape)[1:])

@@ -33,7 +33,7 @@ def find_views(draft: Draft, moved: Collection[str] = ()) -> set[str]:
     parts: set[str] = set()  # what lies in a concat, with all that it is a reshape of
     nodes, draft.nodes = draft.nodes, []
     for node in nodes:
-        joined = _joined(draft, node, makers, found, parts) if node.op == "concat" and node.name not in moved else None
+        joined = _concat_as_view(draft, node, makers, found, parts) if node.op == "concat" and node.name not in moved else None
         draft.nodes += joined or [node]
         found.update([joined[-1].name] if joined else [])
     slices = [n for n in draft.nodes if n.op == "slice" and n.name not in moved]
@@ -53,17 +53,18 @@ def _flat(t: Tensor) -> bool:
     return prod(t.shape[2:]) == 1 and t.shape[1] % pixel_channels(t) == 0
 
 
-def _joined(draft: Draft, node: OpNode, makers: Mapping[str, OpNode], views: set[str], parts: set[str]) -> list[OpNode] | None:
-    """A concat as a view, behind the copy of those parts that cannot lie in the whole; None where it is none. `parts` grows by its own."""
+def _concat_as_view(draft: Draft, node: OpNode, makers: Mapping[str, OpNode], views: set[str], parts: set[str]) -> list[OpNode] | None:
+    """Return a concat as a view, behind the copy of those parts that cannot lie in the whole; None where it is no view.
+    `parts` grows by its own."""
     own: set[str] = set()
     free = []
     for name in node.inputs:
-        names = set(_renamed(name, makers, views))
+        names = set(_aliases(name, makers, views))
         free.append(parts.isdisjoint(names) and own.isdisjoint(names) and _can_lie(draft, names, makers))
         own |= names if free[-1] else set()
     several = [(is_free, [name for _, name in run]) for is_free, run in groupby(zip(free, node.inputs), lambda x: x[0])]
     runs = [(is_free, run) for is_free, names in several for run in ([[x] for x in names] if is_free else [names])]
-    lie = all(aligned(draft.tensors[node.outputs[0]], box) for box in _boxes(draft.tensors, node, [run for _, run in runs]))
+    lie = all(is_aligned(draft.tensors[node.outputs[0]], box) for box in _boxes(draft.tensors, node, [run for _, run in runs]))
     if not own or not lie or [is_free for is_free, _ in runs].count(False) > 1:
         return None
     copies = [_copy(draft, node, run) for is_free, run in runs if not is_free]
@@ -93,8 +94,8 @@ def _copy(draft: Draft, node: OpNode, run: Sequence[str]) -> OpNode:
     return draft.node("concat", run, made, dict(node.attributes), node.name)
 
 
-def _renamed(name: str, makers: Mapping[str, OpNode], views: set[str]) -> Iterator[str]:
-    """A tensor, and all that it is but another name of."""
+def _aliases(name: str, makers: Mapping[str, OpNode], views: set[str]) -> Iterator[str]:
+    """Yield a tensor, and all tensors of which it is another name."""
     yield name
     while name in makers and makers[name].name in views and makers[name].op != "concat":
         name = makers[name].inputs[0]
@@ -110,12 +111,12 @@ def _is_part(draft: Draft, node: OpNode) -> bool:
     """Whether what a slice takes lies in one run of a tensor that is no constant."""
     box = taken(node)
     return box is not None and not draft.is_constant(node.inputs[0]) and node.outputs[0] not in draft.outputs and (
-        aligned(draft.tensors[node.inputs[0]], box))
+        is_aligned(draft.tensors[node.inputs[0]], box))
 
 
 # ---------------------------------------------------------------- where they lie
 
-def aligned(t: Tensor, box: Box | None) -> bool:
+def is_aligned(t: Tensor, box: Box | None) -> bool:
     """Whether a part of a tensor lies in one run that begins as a tensor does."""
     start = None if box is None else offset_bytes(t, box)
     return box is not None and start is not None and start % unit_bytes(t, box) == 0
@@ -128,13 +129,13 @@ def unit_bytes(t: Tensor, box: Box) -> int:
 
 def offset_bytes(t: Tensor, box: Box) -> int | None:
     """Where a part of a tensor begins in GM; None where it does not lie in one run."""
-    stored = _stored(t, box)
+    stored = _stored_box(t, box)
     start = None if stored is None else start_of(stored_shape(t), stored)
     return None if start is None else start * DTYPES[t.dtype]
 
 
-def _stored(t: Tensor, box: Box) -> Box | None:
-    """A part of a tensor as one of its stored array; None where it is none."""
+def _stored_box(t: Tensor, box: Box) -> Box | None:
+    """Return a part of a tensor as a box of its stored array; None where it is none."""
     if t.layout == "ND":
         return box
     if t.layout in PIXEL and len(t.shape) == 4:

@@ -13,12 +13,12 @@ def add_whole_biases(draft: Draft) -> None:
     for node in nodes:
         biased = node.op in ("conv2d", "matmul") and len(node.inputs) > 2 and draft.is_constant(node.inputs[2])
         if biased and draft.tensors[node.inputs[2]].dtype == "int32":
-            draft.nodes += _apart(draft, node)
+            draft.nodes += _split_bias(draft, node)
         else:
             draft.nodes.append(node)
 
 
-def _apart(draft: Draft, node: OpNode) -> list[OpNode]:
+def _split_bias(draft: Draft, node: OpNode) -> list[OpNode]:
     out = draft.tensors[node.outputs[0]]
     sums = draft.tensor(f"{out.name}_sums", out.dtype, out.shape, out.layout)
     bias = draft.weights[node.inputs[2]].reshape((1, -1, 1, 1) if node.op == "conv2d" else (-1,))

@@ -95,29 +95,29 @@ def _pad(draft: Draft, s: Scores) -> None:
     nodes, draft.nodes = draft.nodes, []
     for n in nodes:
         if n is s.product:
-            n = _padded(draft, n, 1, -2 if n.attribute("trans_b", 0) else -1, wide, 0.0)
+            n = _pad_input(draft, n, 1, -2 if n.attribute("trans_b", 0) else -1, wide, 0.0)
         elif n in s.between:
             masks = n is s.between[-1] and n.op == "add"
             for at, name in enumerate(n.inputs):
                 shape = draft.tensors[name].shape
                 if shape and shape[-1] == s.every:
-                    n = _padded(draft, n, at, -1, wide, -inf if masks else 0.0)
+                    n = _pad_input(draft, n, at, -1, wide, -inf if masks else 0.0)
         elif n is s.last:
-            n = _padded(draft, n, 1, -2, wide, 0.0)
-        if n.name == s.softmax.name and not _masked(draft, s):
+            n = _pad_input(draft, n, 1, -2, wide, 0.0)
+        if n.name == s.softmax.name and not _has_mask(draft, s):
             n = _behind(draft, n, s.every, wide)
         draft.nodes.append(n)
 
 
-def _masked(draft: Draft, s: Scores) -> bool:
-    """Whether what is added last has a number for each score, so that it can say which are behind the last."""
+def _has_mask(draft: Draft, s: Scores) -> bool:
+    """Whether what is added last has a number for each score, so that it can say which scores are behind the last key."""
     last = s.between[-1] if s.between else s.product
     other = [i for i in last.inputs if i not in {o for n in s.nodes for o in n.outputs}]
     return last.op == "add" and draft.tensors[other[0]].shape[-1:] == (s.every,)
 
 
-def _padded(draft: Draft, node: OpNode, at: int, axis: int, wide: int, value: float) -> OpNode:
-    """The node with an input as wide along an axis, by a node of its own; a constant at once."""
+def _pad_input(draft: Draft, node: OpNode, at: int, axis: int, wide: int, value: float) -> OpNode:
+    """Return the node with an input padded to this width along an axis: a constant at once, else by a node."""
     t = draft.tensors[node.inputs[at]]
     axis %= len(t.shape)
     after = tuple(wide - d if i == axis else 0 for i, d in enumerate(t.shape))

@@ -16,8 +16,8 @@ SUMS = ("matmul", "reduce_sum")
 ROUNDED = ("fp16", "bf16")
 
 
-def widened(graph: Graph, names: Collection[str]) -> Graph:
-    """The graph, not fused yet, whose named sums are made in fp32: a bias is added behind them, and what they gave is rounded once."""
+def widen_sums(graph: Graph, names: Collection[str]) -> Graph:
+    """Compute the named sums in fp32. The graph is not fused yet. A bias is added after the sum, and the result is rounded once."""
     draft = Draft.of(graph, {})
     nodes, draft.nodes = draft.nodes, []
     for node in nodes:

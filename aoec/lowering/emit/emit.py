@@ -52,7 +52,7 @@ def emit(func: Func, machine: Machine) -> Program:
 def emit_part(part: Part, machine: Machine, meet: dict[str, Meeting]) -> tuple[Stream, tuple[Space, ...], list[Constraint]]:
     """The stream of one kind of cores, its buffers on chip, and what it asks for."""
     func, grid, core = part.func, part.grid, part.core
-    ops = [tile_op(b, above) for b, above in blocks(wrapped(func, grid).body)]
+    ops = [tile_op(b, above) for b, above in blocks(wrap_in_grid(func, grid).body)]
     meet = {n: m for n, m in meet.items() if n in {b.name for b in func.locals}}
     axes = tuple(lp.var for lp in grid)
     homes = find_homes(func, ops, {n: (*axes, *[v for v in m.home if v not in axes]) for n, m in meet.items()})
@@ -85,8 +85,8 @@ def emit_part(part: Part, machine: Machine, meet: dict[str, Meeting]) -> tuple[S
     return stream, spaces, [cores, *limits, *capacity, *em.constraints]
 
 
-def wrapped(func: Func, grid: tuple[Loop, ...]) -> Func:
-    """The func inside the loops of its grid."""
+def wrap_in_grid(func: Func, grid: tuple[Loop, ...]) -> Func:
+    """Wrap the func in the loops of its grid."""
     body = func.body
     for lp in reversed(grid):
         body = (replace(lp, body=body),)
@@ -104,7 +104,7 @@ def tile_op(block: Block, above: tuple[Loop, ...]) -> TileOp:
     return TileOp(block, inner, outer)
 
 
-def touched(op: TileOp) -> list[str]:
+def touched_buffers(op: TileOp) -> list[str]:
     init = reads(op.block.init) if op.block.init is not None else []
     return [op.block.target.buffer] + [r.buffer for r in [*reads(op.block.value), *init]]
 
@@ -113,7 +113,7 @@ def find_homes(func: Func, ops: list[TileOp], known: Mapping[str, Home]) -> dict
     """Local buffer -> the loops around its life; `known`: of those that others touch too."""
     out: dict[str, Home] = dict(known)
     for b in (b for b in func.locals if b.name not in known):
-        paths = [tuple(lp.var for lp in op.above) for op in ops if b.name in touched(op)]
+        paths = [tuple(lp.var for lp in op.above) for op in ops if b.name in touched_buffers(op)]
         if not paths:
             continue
         common = paths[0]
@@ -239,7 +239,7 @@ class Body:
                and self.em.buffers[n].depth != Int(1) for n in handed):
             raise UnsupportedError("what is done an iteration late takes what it needs from one slot")
         apart = {i for found in early.values() for i in found} | late
-        gone = {n: found for found in (*early.values(), late) for n in emit_ahead.alone(handed, pieces, found)}
+        gone = {n: found for found in (*early.values(), late) for n in emit_ahead.private_buffers(handed, pieces, found)}
         counted = {i: [*whole[i], *[Advance(self.em.counters[n]) for n, found in gone.items() if max(found) == i]] for i in apart}
         rest = {i: [] if i in apart else items for i, items in enumerate(whole)}
         if late:
@@ -288,8 +288,8 @@ class Body:
     def issued_late(self, items: list[Item], path: Home) -> list[Item]:
         """What is done for the iteration before, where there is one; that of the last one stands behind the loop."""
         loop, extent = path[-1], self.extents[path[-1]]
-        self.late[path] = For(f"{loop}_rest", normalise(minimum(1, extent)), emit_ahead.shifted(items, loop, extent - 1))
-        return when(self.em, le(1, Var(loop)), list(emit_ahead.shifted(items, loop, Var(loop) - 1)))
+        self.late[path] = For(f"{loop}_rest", normalise(minimum(1, extent)), emit_ahead.items_at(items, loop, extent - 1))
+        return when(self.em, le(1, Var(loop)), list(emit_ahead.items_at(items, loop, Var(loop) - 1)))
 
     def hand_over(self, name: str, pieces: list[Piece], before: list[list[Item]], after: list[list[Item]]) -> bool:
         """Puts the flags of one buffer around the pieces; False where one pipe does all and order suffices."""

@@ -35,19 +35,19 @@ class Parts:
         it fills."""
         moved = [*map_items(items, lambda e: substitute(e, {slot: Var(own)})), Advance(own)] if slot else items
         var = f"{own}_first"
-        self.first.append(For(var, normalise(minimum(self.ahead, self.extent)), shifted(moved, self.loop, Var(var))))
-        return list(shifted(moved, self.loop, Var(self.loop) + self.ahead))
+        self.first.append(For(var, normalise(minimum(self.ahead, self.extent)), items_at(moved, self.loop, Var(var))))
+        return list(items_at(moved, self.loop, Var(self.loop) + self.ahead))
 
     def items(self, body: Sequence[Item]) -> tuple[Item, ...]:
         """The whole: loads, the body with loads in it, and the body without them as often as loads stand before."""
         before = maximum(self.extent - self.ahead, Int(0))
         var = f"{self.loop}_last"
-        after = For(var, normalise(minimum(self.ahead, self.extent)), shifted(self.last, self.loop, before + Var(var)))
+        after = For(var, normalise(minimum(self.ahead, self.extent)), items_at(self.last, self.loop, before + Var(var)))
         return (*self.first, For(self.loop, normalise(before), tuple(body)), after)
 
 
-def shifted(items: Sequence[Item], loop: str, at: Expr) -> tuple[Item, ...]:
-    """The items of iteration `at` of a loop."""
+def items_at(items: Sequence[Item], loop: str, at: Expr) -> tuple[Item, ...]:
+    """Return the items of iteration `at` of a loop."""
     return map_items(tuple(items), lambda e: normalise(substitute(e, {loop: at})))
 
 
@@ -67,8 +67,8 @@ def touching(names: Collection[str], pieces: Sequence[Piece]) -> set[int]:
     return {i for i, p in enumerate(pieces) if any(a.buffer in names for a in p.accesses)}
 
 
-def alone(names: Collection[str], pieces: Sequence[Piece], found: Collection[int]) -> list[str]:
-    """The buffers that only these pieces touch."""
+def private_buffers(names: Collection[str], pieces: Sequence[Piece], found: Collection[int]) -> list[str]:
+    """Return the buffers that only these pieces touch."""
     return [n for n in names if found and touching([n], pieces) <= set(found)]
 
 

@@ -18,7 +18,7 @@ def place(em: Emitter, groups: list[list[str]], machine: Machine) -> tuple[tuple
         for members in here:
             sizes = [normalise(size_bytes(em.buffers[n], em.behind.get(n, 0))) for n in members]
             first = em.buffers[members[0]]
-            start = aligned(address, first.align) + first.skew
+            start = align_up(address, first.align) + first.skew
             for n, s in zip(members, sizes):
                 b = em.buffers[n]
                 spaces.append(Space(n, b.dtype, scope, normalise(start), s, b.depth))
@@ -40,13 +40,13 @@ def few(b: Buffer) -> bool:
     return b.shape[-1] == Int(1) or b.name.startswith("scratch_") and len(b.shape) == 1
 
 
-def stated(b: Buffer) -> tuple[Expr, Expr]:
-    """Where the schedule wants a buffer: only buffers of one place share an address."""
+def requested_place(b: Buffer) -> tuple[Expr, Expr]:
+    """Return where the schedule wants a buffer. Only buffers of one place share an address."""
     return b.align, b.skew
 
 
-def aligned(address: Expr, unit: Expr) -> Expr:
-    """The next multiple of `unit` bytes from an address on."""
+def align_up(address: Expr, unit: Expr) -> Expr:
+    """Return the next multiple of `unit` bytes from an address on."""
     return address if unit == Int(1) else ceildiv(address, unit) * unit
 
 
@@ -73,7 +73,7 @@ def share(em: Emitter, homes: dict[str, Home], order: dict[str, list[int]], flag
     for n in [*sorted(homes, key=lambda name: order.get(name, [0])[0]), *others]:
         lone = n in order and em.buffers[n].scope == "UB" and n not in flagged and em.buffers[n].depth == Int(1)
         fits = [g for g in groups if lone and g[0] in order and g[0] not in flagged and em.buffers[g[0]].scope == "UB"
-                and homes[g[0]] == homes[n] and stated(em.buffers[g[0]]) == stated(em.buffers[n])
+                and homes[g[0]] == homes[n] and requested_place(em.buffers[g[0]]) == requested_place(em.buffers[n])
                 and few(em.buffers[g[0]]) == few(em.buffers[n])
                 and all(order[m][-1] < order[n][0] + ((n, m) in em.along) for m in g)]
         if fits:

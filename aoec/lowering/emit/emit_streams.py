@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from aoec.base.errors import UnsupportedError
-from aoec.ir.func.evaluate import block_reads, lifetime, touched
+from aoec.ir.func.evaluate import block_reads, lifetime, touched_buffers
 from aoec.ir.func.tir import Block, Buffer, Func, Loop, Node, blocks, walk
 from aoec.ir.index import Expr, Int, Read, Var, normalise, rebuild, substitute, variables
 from aoec.ir.program import CrossSet, CrossWait, For, Item, Tensor
@@ -89,7 +89,7 @@ def split_grid(body: tuple[Node, ...]) -> tuple[list[Loop], tuple[Node, ...]]:
 
 def _kind(func: Func, block: Block, machine: Machine) -> str:
     """The kind of cores that have all scopes of a block; "" where it touches GM alone."""
-    scopes = {func.buffer(b).scope for b in touched(block)} - {"GM"}
+    scopes = {func.buffer(b).scope for b in touched_buffers(block)} - {"GM"}
     kinds = [k for k in machine.cores if all(k in machine.scope(s).cores for s in scopes)]
     if not kinds:
         raise UnsupportedError(f"block {block.name}: no core of {machine.name} has {' and '.join(sorted(scopes))}")
@@ -104,7 +104,7 @@ def _part(func: Func, body: tuple[Node, ...], kind: str, grid: Sequence[Loop], o
         raise UnsupportedError(f"cores of kind {kind} share loops {inner[0].var} and another that has more or fewer iterations")
     body = _only(body, own, {lp.var for lp in inner})
     axis: dict[str, Expr] = {lp.var: Var(SHARE) for lp in inner}
-    used = {b for block, _ in blocks(body) for b in touched(block)}
+    used = {b for block, _ in blocks(body) for b in touched_buffers(block)}
     made = replace(func, body=body, locals=tuple(b for b in func.locals if b.name in used))
     made = map_exprs(made, lambda e: normalise(substitute(e, axis)) if variables(e) & axis.keys() else e)
     return Part(kind, _each_its_own(made), (*grid, *[Loop(SHARE, e, (), "core") for e in extents]))

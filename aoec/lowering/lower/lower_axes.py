@@ -45,18 +45,18 @@ def drop_ones(work: Work) -> Work:
     guards = [e for s in work.statements for e in walk(s.value) if isinstance(e, Call) and e.fn == "guard"]
     padded = [r for g in guards for r in reads(g.args[0])]  # they leave an axis of one element, too
 
-    def kept(name: str) -> list[int]:
+    def kept_axes(name: str) -> list[int]:
         held = {d for r in accesses(work) if r.buffer == name for d, e in enumerate(r.indices) if variables(e) & saved}
         held |= {d for r in padded if r.buffer == name for d, e in enumerate(r.indices) if variables(e) - zero.keys()}
         return [d for d, n in enumerate(work.shapes[name]) if n > 1 or d in held] or [len(work.shapes[name]) - 1]
 
     def drop(e: Expr) -> Expr:
         if isinstance(e, Read):
-            return Read(e.buffer, tuple(substitute(e.indices[d], zero) for d in kept(e.buffer)) if e.indices else (Int(0),))
+            return Read(e.buffer, tuple(substitute(e.indices[d], zero) for d in kept_axes(e.buffer)) if e.indices else (Int(0),))
         return rebuild(e, drop)
 
     statements = [Statement(drop(s.target), s.op, drop(s.value), s.init) for s in work.statements]  # type: ignore[arg-type]
-    shapes = {n: tuple(d[i] for i in kept(n)) if d else (1,) for n, d in work.shapes.items()}
+    shapes = {n: tuple(d[i] for i in kept_axes(n)) if d else (1,) for n, d in work.shapes.items()}
     return Work(statements, {v: n for v, n in work.extents.items() if v not in zero}, shapes, work.dtypes)
 
 
@@ -66,7 +66,7 @@ def merge_axes(work: Work) -> Work:
         pair = next((p for p in neighbours(work) if mergeable(work, *p)), None)
         if pair is None:
             return work
-        work = merged(work, *pair)
+        work = merge_pair(work, *pair)
 
 
 def neighbours(work: Work) -> list[tuple[str, str]]:
@@ -102,7 +102,7 @@ def first(index: Expr, axis: str) -> int | None:
     return parts[1].value if plain else None  # type: ignore[index, union-attr]
 
 
-def merged(work: Work, a: str, b: str) -> Work:
+def merge_pair(work: Work, a: str, b: str) -> Work:
     shapes = dict(work.shapes)
 
     def join_axes(e: Expr) -> Expr:

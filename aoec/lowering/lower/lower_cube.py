@@ -10,12 +10,12 @@ from math import prod
 
 from aoec.base.errors import UnsupportedError
 from aoec.ir.func.meaning import Statement
-from aoec.ir.func.scaled import Scaled
+from aoec.ir.func.scaling import Scaled
 from aoec.ir.func.tir import Block, Buffer, Func, Node
 from aoec.ir.graph.graph import OpNode, Tensor
 from aoec.ir.index import Cast, Expr, Float, Int, Read, Var, maximum, normalise, reads, rebuild, rename_reads, substitute
 from aoec.lowering.lower.lower_attention import lower_attention
-from aoec.lowering.lower.physical import buffer_of, extents, guarded, nest, physical_indices, split_channel
+from aoec.lowering.lower.physical import buffer_of, extents, guard_read, nest, physical_indices, split_channel
 from aoec.lowering.lower.vector.lower_operations import single_operations
 from aoec.lowering.lower.work import Work
 from aoec.ops.meanings import meaning
@@ -111,7 +111,7 @@ def lower_matmul(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tenso
     bias = [bias_buffer(ts[2], n)] if len(ts) > 2 else []
     mm = Block("mm", Read("C", (*outer, mv, nv)), "+=", a_read * b_read, Read("bias", (nv,)) if bias else None)
     every = loops[:-1]
-    o = _renamed("out", every)
+    o = _prefix_loops("out", every)
     place = (*outer, mv, nv)
     given = way.of(_at(Read("C", place), o), o["n"], sums, out.dtype)
     free = sums == "fp32" and rows >= FRACTAL_ROWS and (not tail.others or out.layout == "NZ")  # fewer rows are worked on as rows
@@ -179,8 +179,8 @@ def lower_conv(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tensor,
     sums = SUMS.get(x.dtype, "fp32")
     C = Buffer("C", sums, (*(Int(d) for _, d in loops), Int(ranges[column])))
     padding = Float(float(node.attribute("pad_value", 0)))  # type: ignore[arg-type]
-    gather = guarded(Read("X", tuple(indices)), tuple(shape), ranges, padding)
-    im = _renamed("im", loops + [("k", k)])
+    gather = guard_read(Read("X", tuple(indices)), tuple(shape), ranges, padding)
+    im = _prefix_loops("im", loops + [("k", k)])
     im2col = Block("im2col", _at(Read("cols", (*spatial, Var("k"))), im), "=", substitute(gather, im))
     w_row = Var("k") if not blocks else Var("g") * w.shape[1] + Var("k")
     weight = Read("W", (co, Var("k")) if turned else (w_row, Var(column)))
@@ -188,7 +188,7 @@ def lower_conv(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tensor,
     mm = Block("mm", Read("C", (*spatial, Var(column))), "+=", Read("cols", (*spatial, Var("k"))) * weight,
                Read("bias", (co,)) if bias else None)
     every = [*loops, (column, ranges[column])]
-    o = _renamed("out", every)
+    o = _prefix_loops("out", every)
     c1, c0 = split_channel(co, y_shape[-1])
     target = _at(Read("Y", (Var("n"), c1, Var("ho"), Var("wo"), c0)), o)
     given = way.of(_at(Read("C", (*spatial, Var(column))), o), substitute(co, o), sums, out.dtype)
@@ -206,7 +206,7 @@ def lower_conv(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tensor,
 
 def bring(stored: Buffer, local: str, loops: list[tuple[str, int]], place: tuple[Expr, ...]) -> Node:
     """The block that brings a tensor as large as the result from its `place` in GM."""
-    own = _renamed(local, loops)
+    own = _prefix_loops(local, loops)
     return nest([(f"{local}_{v}", d) for v, d in loops],
                 Block(f"{local}_in", Read(local, tuple(own.values())), "=", _at(Read(stored.name, place), own)))
 
@@ -228,11 +228,11 @@ def activation(tail: Tail, given: Expr, loops: list[tuple[str, int]], tensors: d
         work.statements.append(Statement(held[node.outputs[0]], "=", _each(said.statements[0].value, read), None))
     work = single_operations(work, [])
     if free and isinstance(given, Cast):
-        given, work = unrounded(given, held[tail.given], work)
+        given, work = drop_rounding(given, held[tail.given], work)
     blocks: list[Node] = []
     for target, value in [(held[tail.given], given), *((s.target, s.value) for s in work.statements)]:
         stem = target.buffer.replace(".", "_")
-        own = _renamed(stem, loops)
+        own = _prefix_loops(stem, loops)
         value = substitute(value, {f"out_{v}": e for v, e in own.items()} | own)
         block = Block(f"{stem}_", Read(stem, tuple(own.values())), "=", rename_reads(value, {n: n.replace(".", "_") for n in work.shapes}))
         blocks.append(nest([(f"{stem}_{v}", d) for v, d in loops], block))
@@ -240,9 +240,9 @@ def activation(tail: Tail, given: Expr, loops: list[tuple[str, int]], tensors: d
     return blocks, held[tail.nodes[-1].outputs[0]], locals_
 
 
-def unrounded(given: Cast, result: Read, work: Work) -> tuple[Expr, Work]:
-    """(what a result is, the work) with sums in fp32 as they are, where all that reads them rounded makes fp32 of them again: one rounding
-    and two casts less. As they were where anything reads them otherwise."""
+def drop_rounding(given: Cast, result: Read, work: Work) -> tuple[Expr, Work]:
+    """Keep sums in fp32 where all that reads them rounded makes fp32 of them again: one rounding and two casts less.
+    Return (what a result is, the work), unchanged where anything reads the sums otherwise."""
     first = [s for s in work.statements if any(r.buffer == result.buffer for r in reads(s.value))]
     if any((s.op, s.value) != ("=", Cast("fp32", result)) or s.target.indices != result.indices for s in first):
         return given, work
@@ -269,7 +269,7 @@ def _spatial(indices: list[Expr], node: OpNode) -> list[Expr]:
     return [normalise(substitute(i, {"k": Int(0)})) for i in indices[2:4]]
 
 
-def _renamed(prefix: str, loops: list[tuple[str, int]]) -> dict[str, Expr]:
+def _prefix_loops(prefix: str, loops: list[tuple[str, int]]) -> dict[str, Expr]:
     return {v: Var(f"{prefix}_{v}") for v, _ in loops}
 
 

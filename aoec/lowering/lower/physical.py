@@ -116,8 +116,8 @@ def interval(e: Expr, ranges: dict[str, int]) -> tuple[int, int]:
     return min(ends), max(ends)
 
 
-def guarded(read: Read, shape: tuple[int, ...], ranges: dict[str, int], otherwise: Expr = ZERO) -> Expr:
-    """The read, or `otherwise` outside the tensor, as a select where the loops can leave it."""
+def guard_read(read: Read, shape: tuple[int, ...], ranges: dict[str, int], otherwise: Expr = ZERO) -> Expr:
+    """Return the read, or a select that gives `otherwise` outside the tensor where the loops can leave it."""
     condition = guard_bounds(read, shape, ranges)
     return read if condition is None else select(condition, read, otherwise)
 

@@ -97,22 +97,22 @@ class Panel:
         for s in self.visible(self.core.lanes[lane]):
             if (s.end - s.start) * self.scale < self.pixels:
                 if thin and (s.start - thin[-1].end) * self.scale >= self.pixels:
-                    yield self.merged(lane, thin)
+                    yield self.merge_slices(lane, thin)
                     thin = []
                 thin.append(s)
                 continue
             if thin:
-                yield self.merged(lane, thin)
+                yield self.merge_slices(lane, thin)
                 thin = []
             yield from self.slice(lane, s, labels)
         if thin:
-            yield self.merged(lane, thin)
+            yield self.merge_slices(lane, thin)
 
     def visible(self, slices: Iterable[Slice]) -> Iterator[Slice]:
         return (s for s in slices if s.end >= self.start and s.start <= self.stop)
 
-    def merged(self, lane: str, slices: Sequence[Slice]) -> str:
-        """Thin slices as one rectangle, in the colour of the one that comes most."""
+    def merge_slices(self, lane: str, slices: Sequence[Slice]) -> str:
+        """Draw thin slices as one rectangle, in the colour of the most frequent one."""
         runs = [s for s in slices if s.kind == "run"] or list(slices)
         colour = Counter(self.colours.of(lane, s) for s in runs).most_common(1)[0][0] if runs[0].kind != "wait" else "#efd6d6"
         span = f"{plural(len(slices), 'slice')}, cycles {slices[0].start:,.1f} to {slices[-1].end:,.1f}"

@@ -51,11 +51,11 @@ class Axes:
 
     def frame(self) -> Iterator[str]:
         """Grid lines, numbers and names."""
-        for v in thinned(marks(self.up), 7):
+        for v in thin_out(marks(self.up), 7):
             y = self.up.at(v)
             yield f'<line class="grid" x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}"/>'
             yield text(LEFT - 6, y + 4, short(v), "n", "end")
-        for v in thinned(marks(self.across), 6):
+        for v in thin_out(marks(self.across), 6):
             x = self.across.at(v)
             yield f'<line class="grid" x1="{x:.1f}" y1="{TOP}" x2="{x:.1f}" y2="{HEIGHT - BOTTOM}"/>'
             yield text(x, HEIGHT - BOTTOM + 15, short(v), "n", "middle")
@@ -63,8 +63,8 @@ class Axes:
         yield text(4, 11, self.y, "n")
 
 
-def thinned(values: Sequence[float], most: int) -> Sequence[float]:
-    """At most so many of them, evenly."""
+def thin_out(values: Sequence[float], most: int) -> Sequence[float]:
+    """Return at most so many of the values, evenly."""
     return values[::ceil(len(values) / most)] if values else values
 
 

@@ -109,7 +109,7 @@ def document(t: Tuning) -> list[dict[str, Any]]:
         return [{"basic": basic}]
     return [{"basic": basic}, {"OPAT": {
         **model(t.baseline_ms, t.result_ms), **({"gears": list(t.gears)} if t.gears else {}), "opat_tuning_result": status(t),
-        "repo_modified_operators": [modified(p) for p in t.policies if p.outcome in (Outcome.ADD, Outcome.UPDATE)],
+        "repo_modified_operators": [policy_entry(p) for p in t.policies if p.outcome in (Outcome.ADD, Outcome.UPDATE)],
         "repo_summary": summary(t.policies), **({"tuning_failed_operators": list(t.failed)} if t.failed else {}), "times": "modelled"}}]
 
 
@@ -128,8 +128,8 @@ def model(baseline_ms: float | None, result_ms: float | None) -> dict[str, Any]:
             "model_performance_improvement": improvement(round(baseline_ms, 6), round(result_ms, 6)), **plain(baseline_ms, result_ms)}
 
 
-def modified(p: Policy) -> dict[str, Any]:
-    """An entry for what a bank took up."""
+def policy_entry(p: Policy) -> dict[str, Any]:
+    """Return an entry for what a bank took up."""
     before, after = round(p.before_us, 4), round(p.after_us, 4)
     figures = {"performance_before_tune(us)": before, "performance_after_tune(us)": after,
                "performance_improvement": improvement(before, after), "update_mode": p.outcome.value, **plain(before, after)}

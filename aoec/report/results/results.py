@@ -113,8 +113,8 @@ def job(report: Sequence[Fields], source: str) -> Job:
     of: Fields = said[kind] if kind else {}
     counted = of.get("repo_summary", said.get("repo_summary", {}))  # CANN 6.2 closes OPAT before it
     return Job(source, word(said["basic"]["tuning_name"]), kind.lower(), word(either(of, "opat_tuning_result", "opat_tune_result", "")),
-               word(of.get("times", "")), real(said["basic"].get("tuning_time(s)")), real(of.get("model_baseline_performance(ms)")),
-               real(of.get("model_result_performance(ms)")), tuple(entries(of.get(f"repo_modified_{JOBS[kind]}", ()))) if kind else (),
+               word(of.get("times", "")), number(said["basic"].get("tuning_time(s)")), number(of.get("model_baseline_performance(ms)")),
+               number(of.get("model_result_performance(ms)")), tuple(entries(of.get(f"repo_modified_{JOBS[kind]}", ()))) if kind else (),
                {name: int(counted[at]) for name, at in COUNTERS.items() if at in counted},
                tuple(map(word, either(of, "tuning_failed_operators", "tune_failed_operators", ()))))
 
@@ -137,8 +137,8 @@ def entries(modified: Any) -> Iterator[Entry]:
 def entry(item: Fields, kind: str, figures: Fields, mode: str) -> Entry:
     """An entry; `item` says what it is of, `figures` its times."""
     types = item.get("op_type", ())
-    before, after = (next((real(figures[at]) * us for unit, us in UNIT_US.items() if (at := f"performance_{when}_tune({unit})") in figures),
-                          None) for when in ("before", "after"))
+    before, after = (next((number(figures[at]) * us for unit, us in UNIT_US.items()
+                           if (at := f"performance_{when}_tune({unit})") in figures), None) for when in ("before", "after"))
     return Entry(word(either(item, "op_name", "repo_key", None)), (word(types),) if isinstance(types, str) else tuple(map(word, types)),
                  kind, before, after, mode)
 
@@ -155,8 +155,8 @@ def word(said: Any) -> str:
     return "".join(c if c.isprintable() else "?" for c in said[:NAME_LIMIT])
 
 
-def real(said: Any) -> Any:
-    """A number that is one, or None for none."""
+def number(said: Any) -> Any:
+    """Return a number as it is, or None for none. TypeError for anything else."""
     if said is not None and (isinstance(said, bool) or not isinstance(said, (int, float)) or not math.isfinite(said)):
         raise TypeError(said)
     return said

@@ -49,15 +49,15 @@ def document(t: Tuning) -> list[dict[str, Any]]:
     basic: dict[str, Any] = {"tuning_name": t.name} | ({} if t.seconds is None else {"tuning_time(s)": round(t.seconds, 3)})
     if not t.subgraphs:
         return [{"basic": basic}]
-    kinds = {f"{o.value}_repo_subgraphs": modified(t.subgraphs, o) for o in (Outcome.ADD, Outcome.UPDATE)}
+    kinds = {f"{o.value}_repo_subgraphs": subgraph_entries(t.subgraphs, o) for o in (Outcome.ADD, Outcome.UPDATE)}
     return [{"basic": basic}, {"SGAT": {
         **model(t.baseline_ms, t.result_ms), **({"gears": list(t.gears)} if t.gears else {}),
         "repo_modified_subgraphs": {name: found for name, found in kinds.items() if found},
         "repo_summary": summary(t.subgraphs), "times": "modelled"}}]
 
 
-def modified(found: Sequence[Subgraph], outcome: Outcome) -> list[dict[str, Any]]:
-    """An entry for each subgraph whose plan the bank took up so."""
+def subgraph_entries(found: Sequence[Subgraph], outcome: Outcome) -> list[dict[str, Any]]:
+    """Return an entry for each subgraph whose plan the bank took up so."""
     out = []
     for s in found:
         if s.outcome is outcome:

@@ -12,7 +12,7 @@ from aoec.ir.program import OPTIONAL
 from aoec.ir.text.parse import parse_expr
 from aoec.ir.text.show import show as shown
 from aoec.report.words.instruction_words import DOES, field, together
-from aoec.report.words.reference import aligned, first_sentence, terminal_width
+from aoec.report.words.reference import align_columns, first_sentence, terminal_width
 from aoec.target.isa.instructions import INSTRUCTIONS, RELATIONS, Instruction, Operand, check_dtypes, operand_align
 from aoec.target.legality.placement import placed_names
 from aoec.target.machine import DEFAULT, GIVEN, Machine, load, targets
@@ -120,7 +120,7 @@ def numbers(name: str, machine: Machine) -> list[Facts]:
 def show(found: Sequence[Facts]) -> str:
     """Return a line for each instruction."""
     rows = [(f["name"], f["pipe"], way(f), first_sentence(f["does"])) for f in found]
-    lines = aligned([("instruction", "pipe", "from and to", "does"), *rows], terminal_width())
+    lines = align_columns([("instruction", "pipe", "from and to", "does"), *rows], terminal_width())
     return "\n".join([*lines, "", "Fields, limits, chips and timing of one: aoec instructions NAME"]) + "\n"
 
 
@@ -139,7 +139,7 @@ def way(f: Facts) -> str:
 
 def operand_lines(f: Facts) -> list[str]:
     rows = [(f"  {o['name']}", *operand(o)) for o in f["operands"]]
-    return ["operands:", *aligned(rows), f"  dtypes: {f['dtypes']}"]
+    return ["operands:", *align_columns(rows), f"  dtypes: {f['dtypes']}"]
 
 
 def operand(o: Facts) -> tuple[str, str]:
@@ -159,7 +159,7 @@ def says(n: Facts) -> str:
 
 
 def field_lines(f: Facts) -> list[str]:
-    return ["fields:", *aligned([(f"  {n['name']}", limits(n), n["unit"], says(n)) for n in f["fields"]], terminal_width())]
+    return ["fields:", *align_columns([(f"  {n['name']}", limits(n), n["unit"], says(n)) for n in f["fields"]], terminal_width())]
 
 
 def limit_lines(f: Facts) -> list[str]:
@@ -171,7 +171,7 @@ def chip_lines(f: Facts) -> list[str]:
     return [f"chips: {', '.join(f['chips']) or 'none of them'}", *([f"not on: {', '.join(f['without'])}"] if f["without"] else [])]
 
 
-def called(n: Facts) -> str:
+def number_name(n: Facts) -> str:
     """Return what a number is called: the name that formulas have for it, of a table with the dtype."""
     return n["place"].removeprefix("tables.") if n["place"].startswith("tables.") else n["name"]
 
@@ -179,9 +179,9 @@ def called(n: Facts) -> str:
 def rule_lines(r: Facts) -> list[str]:
     """Return a rule of timing with its terms and its numbers, one source a line."""
     head = f"timing on {', '.join(r['chips'])} ({r['file']}), in cycles:"
-    rows = [(f"  {called(n)}", f"{n['value']:,} {n['unit']}".rstrip(), n["confidence"], n["source"]) for n in r["numbers"]]
+    rows = [(f"  {number_name(n)}", f"{n['value']:,} {n['unit']}".rstrip(), n["confidence"], n["source"]) for n in r["numbers"]]
     formulas = [f"  {rule} = {text}" for rule, text in r["formulas"].items()]
     terms = [f"  where {name} = {text}" for name, text in r["terms"].items()]
-    return [head, *formulas, *terms, *([f"  numbers of {r['numbers_of']}:", *["  " + x for x in aligned(rows)]] if rows else [])]
+    return [head, *formulas, *terms, *([f"  numbers of {r['numbers_of']}:", *["  " + x for x in align_columns(rows)]] if rows else [])]
 
 

@@ -12,7 +12,7 @@ from aoec.base.text import nearest
 from aoec.ir.index import Expr
 from aoec.ir.text.show import show as shown
 from aoec.primitives.primitive import NAMES, Primitive, field_types, primitives
-from aoec.report.words.reference import aligned, first_sentence, terminal_width
+from aoec.report.words.reference import align_columns, first_sentence, terminal_width
 
 Facts = dict[str, Any]
 WIDTH = 100  # of the lines of a paragraph
@@ -62,7 +62,7 @@ def usage(f: Facts) -> str:
 def show(found: Sequence[Facts]) -> str:
     """Return a line for each primitive."""
     rows = [(f["name"], first_sentence(f["does"])) for f in found]
-    return "\n".join([*aligned(rows, terminal_width()), "", "Fields and an example of one: aoec primitives NAME"]) + "\n"
+    return "\n".join([*align_columns(rows, terminal_width()), "", "Fields and an example of one: aoec primitives NAME"]) + "\n"
 
 
 def show_one(f: Facts) -> str:
@@ -70,4 +70,4 @@ def show_one(f: Facts) -> str:
     rows = [(f"  {x['name']}", x["takes"], "needed" if x["needed"] else f"default: {x['default'] or 'none'}") for x in f["fields"]]
     example = [line for part in PARTS for line in ("", f"{part}:", *[f"  {text}" for text in f[part].splitlines()])]
     return "\n".join([f"{usage(f)}  ({f['file']})", "", *[line for p in (f["does"], *f["more"]) for line in (*wrap(p, WIDTH), "")],
-                      "fields:", *aligned(rows), *example]) + "\n"
+                      "fields:", *align_columns(rows), *example]) + "\n"

@@ -8,7 +8,7 @@ from textwrap import wrap
 NARROWEST, WIDE = 24, 140  # columns: of a text beside others, and of the longest line
 
 
-def aligned(rows: Sequence[Sequence[str]], width: int = 0) -> list[str]:
+def align_columns(rows: Sequence[Sequence[str]], width: int = 0) -> list[str]:
     """Return a line for each row, its columns to the left, the last one as long as it is. With a width, long ones take more lines."""
     widths = [max(len(r[i]) for r in rows) for i in range(len(rows[0]) - 1)]
     before = sum(widths) + 2 * len(widths)

@@ -53,15 +53,15 @@ class Cost(Protocol):
 def default(space: Space, cost: Cost, conditions: Conditions) -> Found:
     """The default schedule and its cost; ScheduleError where nothing legal is found. `conditions`: of a sketch, what its candidates must
     keep. Where no list has one that does, candidates are drawn from all that do."""
-    found = spread(space, cost, conditions) or drawn(space, cost, conditions)
+    found = spread(space, cost, conditions) or time_sample(space, cost, conditions)
     if not found:
         raise ScheduleError(f"none of {space.size:,} candidates is legal; `aoec search G.tir --space` counts what each limit leaves")
     best = settle(space, of_leading(found), cost, TILES, True, conditions)
     return settle(space, [best], cost, LAST, True, conditions)
 
 
-def drawn(space: Space, cost: Cost, conditions: Conditions) -> list[Found]:
-    """Those of some candidates of each sketch that have a time, cheapest first."""
+def time_sample(space: Space, cost: Cost, conditions: Conditions) -> list[Found]:
+    """Time some candidates of each sketch, and return those that have a time, cheapest first."""
     candidates = [(g, v) for g, grid in enumerate(space.grids) for v in some(grid, conditions(g), DRAWN)]
     return cheapest_first(candidates, cost(candidates))
 
@@ -152,18 +152,18 @@ def options_of(space: Space, candidates: Sequence[Candidate], names: Sequence[st
     out: dict[int, list[Candidate]] = {}
     for number in dict.fromkeys(number for number, _ in candidates):
         places = [at for at, (other, _) in enumerate(candidates) if other == number]
-        out |= zip(places, varied(space, number, [candidates[at][1] for at in places], names, conditions(number)))
+        out |= zip(places, find_variations(space, number, [candidates[at][1] for at in places], names, conditions(number)))
     return [out[at] for at in range(len(candidates))]
 
 
 def variations(space: Space, candidate: Candidate, names: Sequence[str], conditions: Sequence[Expr] = ()) -> list[Candidate]:
     """The candidate with the named holes at all of their choices that keep the conditions; none where its sketch has not all of them."""
-    return varied(space, candidate[0], [candidate[1]], names, conditions)[0]
+    return find_variations(space, candidate[0], [candidate[1]], names, conditions)[0]
 
 
-def varied(space: Space, number: int, given: Sequence[tuple[int, ...]], names: Sequence[str],
-           conditions: Sequence[Expr]) -> list[list[Candidate]]:
-    """The variations of several candidates of a sketch."""
+def find_variations(space: Space, number: int, given: Sequence[tuple[int, ...]], names: Sequence[str],
+                    conditions: Sequence[Expr]) -> list[list[Candidate]]:
+    """Return the variations of each of several candidates of a sketch."""
     grid = space.grids[number]
     if not set(names) <= set(grid.names):
         return [[] for _ in given]

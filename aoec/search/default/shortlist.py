@@ -61,15 +61,15 @@ def alike(space: Space, candidates: Sequence[Candidate], number: int, conditions
         part = Grid(grid.names, tuple(
             (min(choices, key=lambda v: (abs(v - known[name]), v)),) if name in known else around(grid, name, choices)
             for name, choices in zip(grid.names, grid.choices)))
-        rows, count = sampled(part)
+        rows, count = sample_grid(part)
         legal = np.flatnonzero(holding(conditions, rows, count))
         legal = legal[evenly(len(legal), LIKE)]
         out |= dict.fromkeys((number, v) for v in zip(*[column[legal].tolist() for column in rows.values()]))
     return list(out)[:FEW]
 
 
-def sampled(grid: Grid) -> tuple[Rows, int]:
-    """(columns of all candidates of a grid, or of a fixed sample of them; how many)"""
+def sample_grid(grid: Grid) -> tuple[Rows, int]:
+    """Return (columns, count) of all candidates of a grid, or of a fixed sample of a large one."""
     if grid.size <= SAMPLE:
         return grid.rows(0, grid.size), grid.size
     random = np.random.RandomState(0)  # whose numbers are the same in every version of NumPy

@@ -50,7 +50,7 @@ def blocks(grid: Grid) -> np.ndarray:
     choices = dict(zip(grid.names, grid.choices))
     random, found = np.random.RandomState(0), []  # whose numbers are the same in every version of NumPy
     for columns in COLUMNS:
-        fixed = blocked(choices, columns)
+        fixed = block_choices(choices, columns)
         for at in tiles(choices):
             part = Grid(grid.names, tuple((at[name],) if name in at else fixed.get(name, choices[name]) for name in grid.names))
             if part.size > SAMPLE:
@@ -61,9 +61,9 @@ def blocks(grid: Grid) -> np.ndarray:
     return np.stack([np.concatenate(column) for column in zip(*found)], axis=1)
 
 
-def blocked(choices: dict[str, tuple[int, ...]], columns: int) -> dict[str, tuple[int, ...]]:
-    """The choices of holes for a block of so many columns; the wide one takes all of a 2201's L0C: one slot. A schedule that was read may
-    have any of these holes and lack the others."""
+def block_choices(choices: dict[str, tuple[int, ...]], columns: int) -> dict[str, tuple[int, ...]]:
+    """Return the choices of holes for a block of so many columns. The wide block takes all of a 2201's L0C: one slot.
+    A schedule that was read may have any of these holes and lack the others."""
     limits = {"tm": PIXELS, "tn": columns, "n1": columns // 16, "uc": PART}
     fixed: dict[str, tuple[int, ...]] = {name: (up_to(choices[name], limit),) for name, limit in limits.items() if name in choices}
     fixed |= {name: (up_to(choices[name], 2),) for name in SLOTS if name in choices}
@@ -79,13 +79,13 @@ def tiles(choices: dict[str, tuple[int, ...]]) -> list[dict[str, int]]:
     rows = choices.get("h0", choices["th"])
     widths = choices.get("w0", choices.get("tw"))
     if widths is None:
-        return [placed(choices, h, 0) for h in rows if h <= ROWS] or [placed(choices, min(rows), 0)]
+        return [image_holes(choices, h, 0) for h in rows if h <= ROWS] or [image_holes(choices, min(rows), 0)]
     areas = {(h, w): h * w for h in rows for w in widths if h * w <= PIXELS} or {(min(rows), min(widths)): 1}
-    return [placed(choices, h, w) for (h, w), area in areas.items() if area == max(areas.values())]
+    return [image_holes(choices, h, w) for (h, w), area in areas.items() if area == max(areas.values())]
 
 
-def placed(choices: dict[str, tuple[int, ...]], rows: int, columns: int) -> dict[str, int]:
-    """The holes of an image's tiles at this rectangle."""
+def image_holes(choices: dict[str, tuple[int, ...]], rows: int, columns: int) -> dict[str, int]:
+    """Return the holes of an image's tiles at this rectangle."""
     wanted = {"th": rows, "h0": rows, "tw": columns, "w0": columns}
     return {name: up_to(choices[name], v) for name, v in wanted.items() if name in choices}
 

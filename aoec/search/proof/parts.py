@@ -31,21 +31,25 @@ class Bounds(Protocol):
         """What no row goes below, whatever its slots and switches, nor any with other choices of holes `opened`, which are at their largest
         in the rows and whose least are given (None: assigned), [2, row, pipe]: ticks for which a pipe is at work, 0 where none are known,
         and ticks beside; of rows that take `limit` or more not all. `whole`: none of the holes cuts what leaves L0C. `known`, [row, pipe]:
-        the former as `worked` found it, 0 where it is not known."""
+        the former as `work_floors` found it, 0 where it is not known."""
 
-    def worked(self, grid: int, columns: Rows, whatever: Sequence[str], opened: bool, limit: int) -> np.ndarray:
-        """What no row goes below, as `parts`, nor any with other choices of holes `whatever`. `opened`: some others are at their largest,
-        and stand for all of their choices. Of many rows it is found in a tenth of the time; of those that take `limit` or more not all."""
+    def work_floors(self, grid: int, columns: Rows, whatever: Sequence[str], opened: bool, limit: int) -> np.ndarray:
+        """Return what no row goes below, as `parts` does, nor any row with other choices of the holes `whatever`.
+        `opened`: some other holes are at their largest and stand for all of their choices. Many rows take a tenth of the time of
+        `parts`. Rows that reach `limit` need not be exact."""
 
-    def placed(self, grid: int, columns: Rows) -> np.ndarray:
-        """What costs hang on of where slots lie that are in nobody's way, [question, row]: where it is the same they are."""
+    def slot_places(self, grid: int, columns: Rows) -> np.ndarray:
+        """Return the places of slots on which costs depend where no slots are in the way, [question, row]. Rows with equal places cost
+        the same."""
 
     @property
     def slot_ticks(self) -> int:
         """What a slot more may cost at most, by its flags."""
 
-    def alone(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
-        """Ticks that no row beats, nor any with fewer slots; 0 where none are known, any such from `limit` on. Dearer than floors."""
+    def core_floors(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
+        """Return ticks that no row beats, nor any row with fewer slots. It is 0 where none are known, and any such number from `limit`
+        on.
+        It takes longer than floors."""
 
     def times(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
         """Ticks of each row; NEVER where it cannot be timed or takes `limit` or more."""
@@ -67,13 +71,13 @@ class Part:
         """`known` for each row, where it was the same for all."""
         return self.known if self.known.shape[1] != 1 else np.repeat(self.known, len(self.floors), 1)
 
-    def joined(self, other: Part) -> Part:
-        """The rows of both."""
+    def join(self, other: Part) -> Part:
+        """Return the rows of both parts."""
         columns = {n: np.concatenate([v, other.columns[n]]) for n, v in self.columns.items()}
         return Part(self.grid, columns, np.concatenate([self.floors, other.floors]), np.concatenate([self.known, other.known], 1))
 
-    def told(self, parts: np.ndarray, limit: int) -> Part:
-        """The rows that what is found of them besides does not exclude."""
+    def tighten(self, parts: np.ndarray, limit: int) -> Part:
+        """Return the rows that these further floors, by pipe, do not exclude."""
         known = np.maximum(self.known, parts)
         floors = np.maximum(self.floors, np.where(known[0] > 0, known[0] + known[1], 0).max(axis=1, initial=0))
         return Part(self.grid, self.columns, floors, known).rows(floors < limit)

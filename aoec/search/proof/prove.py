@@ -98,8 +98,8 @@ class Ways:
     source: np.ndarray
     eased: tuple[str, ...]
 
-    def left(self, floors: np.ndarray, found: Proof, level: str) -> Ways:
-        """What further floors of the part's rows do not exclude."""
+    def prune(self, floors: np.ndarray, found: Proof, level: str) -> Ways:
+        """Return the ways that further floors of the part's rows do not exclude."""
         floors = np.maximum(self.part.floors, floors)
         good = floors < found.ticks
         own, place = good[self.source], np.cumsum(good) - 1
@@ -159,17 +159,17 @@ def search_inner(level: Levels, part: Part, found: Proof, effort: int, hope: flo
     found.decided, found.ahead = found.decided + len(part.floors), 0.0
     part = part.rows(part.floors < found.ticks)
     for at, name in enumerate(level.inner):
-        part, rest = level.assigned(part, name), level.inner[at + 1:]
+        part, rest = level.assign(part, name), level.inner[at + 1:]
         found.ahead = len(part.floors) // GLANCES
         if found.effort + found.ahead > effort:
             return False
-        part = level.skimmed(part, rest, found)
+        part = level.prune_by_work_if_many(part, rest, found)
         found.ahead = len(part.floors)
         if found.effort + found.ahead > effort:
             return False
         if rest:
-            part = level.tasted(part, rest, found)
-    return level.timed(part, found, effort, hope)
+            part = level.prune_by_sample(part, rest, found)
+    return level.decide_rows(part, found, effort, hope)
 
 
 @dataclass
@@ -215,56 +215,57 @@ class Levels(Kinds):
                 return None
         part = Part(self.number, columns, np.zeros(count, np.int64))
         if count >= MANY:
-            part = self.glanced(part, self.inner, found)
-        return self.bounded(part, self.inner, found)
+            part = self.prune_by_work(part, self.inner, found)
+        return self.prune_by_bounds(part, self.inner, found)
 
-    def assigned(self, part: Part, name: str) -> Part:
-        """The part with a further inner hole assigned."""
+    def assign(self, part: Part, name: str) -> Part:
+        """Return the part with a further inner hole assigned."""
         columns, source = self.grown(part.columns, len(part.floors), name)
         self.growth[name] = len(source) / max(1, len(part.floors))
         return Part(self.number, columns, part.floors[source], part.of_rows()[:, source])
 
-    def skimmed(self, part: Part, rest: Sequence[str], found: Proof) -> Part:
-        """A part glanced at, unless it has so few rows, or that excluded so few when it was last done, that what comes next costs less."""
+    def prune_by_work_if_many(self, part: Part, rest: Sequence[str], found: Proof) -> Part:
+        """Prune a part by its work alone, where that is likely to pay.
+        It is left as it is where it has few rows, or where this step excluded few when it was last done."""
         if len(part.floors) < FEW or self.learned.passes(("work", *rest), WORTH):
             return part
-        left = self.glanced(part, rest, found)
+        left = self.prune_by_work(part, rest, found)
         if (count := len(part.floors)) >= MANY_OPEN:
             self.learned.note(("work", *rest), 1 - len(left.floors) / count)
         return left
 
-    def glanced(self, part: Part, rest: Sequence[str], found: Proof) -> Part:
-        """The rows of a part that their work alone does not exclude, the `rest` of the inner holes being open, beside what is known."""
+    def prune_by_work(self, part: Part, rest: Sequence[str], found: Proof) -> Part:
+        """Return the rows of a part that their work alone does not exclude, beside what is known. The `rest` of the inner holes is open."""
         if not (count := len(part.floors)):
             return part
         left = []
         for start in range(0, count, SUMMED):
             some = part.rows(np.arange(start, min(start + SUMMED, count)))
-            columns = self.filled(some.columns, len(some.floors), rest)
-            left.append(some.told(self.bounds.worked(self.number, columns, self.switches, bool(rest), found.ticks), found.ticks))
-        part = reduce(Part.joined, left)
+            columns = self.fill_open(some.columns, len(some.floors), rest)
+            left.append(some.tighten(self.bounds.work_floors(self.number, columns, self.switches, bool(rest), found.ticks), found.ticks))
+        part = reduce(Part.join, left)
         found.glance(count, len(part.floors))
         return part
 
-    def tasted(self, part: Part, rest: Sequence[str], found: Proof) -> Part:
-        """The rows of a part that no bound excludes, the `rest` of the inner holes being open; where of each TASTE-th too few are excluded
-        to make up for it, as each becomes so many rows of the next level, the others are left as they are."""
+    def prune_by_sample(self, part: Part, rest: Sequence[str], found: Proof) -> Part:
+        """Return the rows of a part that no bound excludes. The `rest` of the inner holes is open.
+        Each TASTE-th row is tried first. Where too few of these are excluded to pay for the rest, the others are left as they are."""
         count = len(part.floors)
         if count < MANY_OPEN:
-            return self.bounded(part, rest, found)
+            return self.prune_by_bounds(part, rest, found)
         chosen = np.arange(count) % TASTE == 0
-        some, others = self.bounded(part.rows(chosen), rest, found), part.rows(~chosen)
+        some, others = self.prune_by_bounds(part.rows(chosen), rest, found), part.rows(~chosen)
         if (chosen.sum() - len(some.floors)) * self.growth[rest[0]] > DEARER * chosen.sum():
-            others = self.bounded(others, rest, found)
-        return some.joined(others)
+            others = self.prune_by_bounds(others, rest, found)
+        return some.join(others)
 
-    def bounded(self, part: Part, rest: Sequence[str], found: Proof) -> Part:
-        """The rows of a part that no bound excludes, the `rest` of the inner holes being open, and switches and slots."""
+    def prune_by_bounds(self, part: Part, rest: Sequence[str], found: Proof) -> Part:
+        """Return the rows of a part that no bound excludes. The `rest` of the inner holes is open, and so are switches and slots."""
         if (count := len(part.floors)) and rest:
-            columns = self.filled(part.columns, count, rest)
+            columns = self.fill_open(part.columns, count, rest)
             known = part.of_rows()[0]
             parts = self.bounds.parts(self.number, columns, self.least(rest), TILES.isdisjoint(rest), found.ticks, known)
-            part = part.told(parts, found.ticks)
+            part = part.tighten(parts, found.ticks)
         elif count:
             floors = np.maximum(part.floors, self.floors(part.columns, count, found.ticks))
             part = Part(self.number, part.columns, floors, part.known).rows(floors < found.ticks)
@@ -273,23 +274,24 @@ class Levels(Kinds):
 
     def floors(self, columns: Rows, count: int, limit: int) -> np.ndarray:
         """Ticks that no row beats, whatever the switches and slots that are not among its columns."""
-        return self.bounds.floors(self.number, self.filled(columns, count, ()), limit)
+        return self.bounds.floors(self.number, self.fill_open(columns, count, ()), limit)
 
     def least(self, rest: Sequence[str]) -> dict[str, int | None]:
         """The least choices of the inner holes that are open, None for the others."""
         return {n: min(self.choices[n]) if n in rest else None for n in self.inner}
 
-    def walked(self, part: Part, found: Proof) -> Part:
-        """The rows of a part, every hole of whose work is assigned, that neither floors nor the walk of a core exclude with the largest
-        slots that fit, cheapest first."""
-        left = reduce(Part.joined, [self.walked_alike(some, eased, found) for some, eased in self.by_cost(part)])
+    def prune_by_walk(self, part: Part, found: Proof) -> Part:
+        """Return the rows that neither floors nor the walk of a core exclude with the largest slots that fit, cheapest first.
+        Every hole of the part's work is assigned."""
+        left = reduce(Part.join, [self.prune_alike(some, eased, found) for some, eased in self.by_cost(part)])
         return left.rows(np.argsort(left.floors, kind="stable"))
 
-    def walked_alike(self, part: Part, eased: tuple[str, ...], found: Proof) -> Part:
-        """`walked` of rows in which the same slots change no cost. Before the walks of all ways in which slots fit come floors and one walk
-        with each slot at its most, whether they fit together or not: first whichever excluded more of what it was last asked about."""
+    def prune_alike(self, part: Part, eased: tuple[str, ...], found: Proof) -> Part:
+        """Prune by a walk rows in which the same slots change no cost.
+        Before the walks of all ways in which slots fit come floors, and one walk with each slot at its most, whether they fit together
+        or not. Whichever excluded more when it was last asked comes first."""
         if not eased:
-            part = self.bounded(part, (), found)
+            part = self.prune_by_bounds(part, (), found)
         if not len(part.floors):
             return part
         ways = self.ways(part, eased)
@@ -298,22 +300,22 @@ class Levels(Kinds):
                 break  # few rows are sooner walked with all ways
             count = len(ways.part.floors)
             floors = self.loosely_walked(ways, found) if name == "loose" else self.floors(ways.part.columns, count, found.ticks)
-            ways = ways.left(floors, found, name)
+            ways = ways.prune(floors, found, name)
             if count >= MANY_OPEN:
                 self.learned.note((name,), 1 - len(ways.part.floors) / count)
-        ways = ways.left(self.least_alone(ways, ways.columns, ways.source, found.ticks), found, "slots")
+        ways = ways.prune(self.least_alone(ways, ways.columns, ways.source, found.ticks), found, "slots")
         return ways.part
 
     def ways(self, part: Part, eased: tuple[str, ...]) -> Ways:
         """A part, every hole of whose work is assigned, with its slots, of which some change no cost in it: whatever the switches."""
         columns, source = self.with_slots(part, [n for n in self.shifting if n not in eased], eased)
-        return Ways(part, self.filled(columns, len(source), ()), source, eased)
+        return Ways(part, self.fill_open(columns, len(source), ()), source, eased)
 
     def least_alone(self, ways: Ways, columns: Rows, source: np.ndarray, limit: int, spare: np.ndarray | int = 0) -> np.ndarray:
         """Of each row of a part the least that a core alone takes in those that came of it, less what these may save."""
         least = np.full(len(ways.part.floors), NEVER)
         if len(source):
-            np.minimum.at(least, source, self.bounds.alone(self.number, columns, limit + int(np.max(spare))) - spare)
+            np.minimum.at(least, source, self.bounds.core_floors(self.number, columns, limit + int(np.max(spare))) - spare)
         return least
 
     def loosely_walked(self, ways: Ways, found: Proof) -> np.ndarray:
@@ -329,12 +331,12 @@ class Levels(Kinds):
         rows = {n: np.full(len(own), most[n]) if n in most else v[own] for n, v in ways.columns.items()}
         return self.least_alone(ways, rows, source, found.ticks, spare if len(own) else 0)
 
-    def timed(self, part: Part, found: Proof, effort: int, hope: float) -> bool:
-        """Whether all rows of a part, every hole of whose work is assigned, are decided: walked, and timed where that excludes none. What
-        is ahead is seen each time by what those so far took."""
+    def decide_rows(self, part: Part, found: Proof, effort: int, hope: float) -> bool:
+        """Return whether all rows of a part are decided: pruned by a walk, and timed where that excludes none.
+        Every hole of the part's work is assigned. The effort ahead is estimated from what the rows so far took."""
         order, begun, done, cut = np.sort(part.floors), found.effort, 0, False
         for some in blocks(part, WALKED, WALKED):
-            left = self.walked(some.rows(some.floors < found.ticks), found)
+            left = self.prune_by_walk(some.rows(some.floors < found.ticks), found)
             for few in blocks(left, TIMED, TIMED):
                 if cut := found.effort > effort:
                     break

@@ -44,9 +44,9 @@ class Counted:
         """The holes that count slots, and which of them no instruction's cost depends on, as they lie or were none in another's way."""
         return self.bounds.slots(grid)
 
-    def placed(self, grid: int, columns: Rows) -> np.ndarray:
-        """What costs hang on of where slots lie."""
-        return self.bounds.placed(grid, columns)
+    def slot_places(self, grid: int, columns: Rows) -> np.ndarray:
+        """Return the places of slots on which costs depend."""
+        return self.bounds.slot_places(grid, columns)
 
     def floors(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
         """Ticks that no row beats."""
@@ -56,13 +56,13 @@ class Counted:
         """What keeps each pipe at work, and what goes by beside it."""
         return self.bounds.parts(grid, columns, opened, whole, limit, known)
 
-    def worked(self, grid: int, columns: Rows, whatever: Sequence[str], opened: bool, limit: int) -> np.ndarray:
-        """What keeps each pipe at work, and the launch."""
-        return self.bounds.worked(grid, columns, whatever, opened, limit)
+    def work_floors(self, grid: int, columns: Rows, whatever: Sequence[str], opened: bool, limit: int) -> np.ndarray:
+        """Return what keeps each pipe at work, and the launch."""
+        return self.bounds.work_floors(grid, columns, whatever, opened, limit)
 
-    def alone(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
-        """Ticks that no row beats, nor any with fewer slots."""
-        return self.bounds.alone(grid, columns, limit)
+    def core_floors(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
+        """Return ticks that no row beats, nor any row with fewer slots."""
+        return self.bounds.core_floors(grid, columns, limit)
 
     def times(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
         """NEVER for each row, when those that take less than the limit are counted."""

@@ -89,8 +89,8 @@ class Kinds:
                 good &= (smaller < 0) | (evaluate(tile, {**columns, name: choices[smaller]}) < evaluate(cap, columns))
         return good
 
-    def filled(self, columns: Rows, count: int, rest: Sequence[str]) -> Rows:
-        """The columns with holes that are open, slots and switches among them, at the choices that stand for all."""
+    def fill_open(self, columns: Rows, count: int, rest: Sequence[str]) -> Rows:
+        """Return the columns with open holes, slots and switches among them, at the choices that stand for all."""
         opened = (*rest, *(n for n in (*self.slots, *self.switches) if n not in columns))
         return {**columns, **{n: np.full(count, self.lenient(n)) for n in opened}}
 
@@ -113,10 +113,10 @@ class Kinds:
     def alike(self, part: Part, placed: Sequence[str]) -> np.ndarray:
         """bool[row]: where all costs are the same for every choice of some slots."""
         count = len(part.floors)
-        columns, good = self.filled(part.columns, count, ()), np.ones(count, bool)
+        columns, good = self.fill_open(part.columns, count, ()), np.ones(count, bool)
         first: np.ndarray | None = None
         for values in product(*[self.choices[n] for n in placed]):
-            told = self.bounds.placed(self.number, {**columns, **{n: np.full(count, v) for n, v in zip(placed, values)}})
+            told = self.bounds.slot_places(self.number, {**columns, **{n: np.full(count, v) for n, v in zip(placed, values)}})
             first = told if first is None else first
             good &= (told == first).all(axis=0)
         return good

@@ -63,9 +63,9 @@ def output_nest(func: Func) -> Nest:
 SKEW = 256  # bytes: half a period of the 16 bank groups of 32 bytes (2201)
 
 
-def skewed(pairs: Sequence[tuple[str, str]]) -> list[str]:
-    """The buffers that start half a period of the banks further on, so that of pairs that one instruction reads each has one of them, as
-    far as can be."""
+def skewed_buffers(pairs: Sequence[tuple[str, str]]) -> list[str]:
+    """Return the buffers that start half a period of the banks further on.
+    Of each pair that one instruction reads, one buffer is among them, as far as can be."""
     found: dict[str, bool] = {}
     for a, b in pairs:
         found.setdefault(a, not found[b] if b in found else False)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from aoec.ir.func.tir import COLUMNS, Block, Func, blocks
 from aoec.ir.index import DTYPES, Binary, Cast, Expr, Int, Read, Var, reads, walk
 from aoec.ir.schedule import Step
-from aoec.search.sketches.nests import SKEW, Nest, hole, nests, output_nest, parts, skewed, step
+from aoec.search.sketches.nests import SKEW, Nest, hole, nests, output_nest, parts, skewed_buffers, step
 from aoec.target.machine import Machine
 
 SLOTS = (1, 2)
@@ -204,7 +204,7 @@ def work_in_place(p: Plan, first: str, out: Block, layout: str, part: str, turne
         p.add("tensorize", loop=first_loop(p.func, b.name), instr="copy")
         p.add("double_buffer", buffer=b.target.buffer, depth=hole("du", SLOTS))
     read_together = [[r.buffer for r in reads(b.value)] for b in between]
-    for name in skewed([(names[0], names[1]) for names in read_together if len(set(names)) == 2]):
+    for name in skewed_buffers([(names[0], names[1]) for names in read_together if len(set(names)) == 2]):
         p.add("place", buffer=name, skew=SKEW)
     return between[-1].target.buffer
 

@@ -138,9 +138,10 @@ def matmul_sketch(func: Func, mm: Nest, machine: Machine, form: Form, through: t
         p.add("add_parts", block=output_block(func, mm), loop="k_c")
     p.add("compute_at", block=output_block(func, mm), loop=order[-1])
     p.add("set_scope", buffer=mm.block.target.buffer, scope="L0C", layout="NZ")
-    load_operand(p, mm, a, loaded_at(form, "left", "m"), "NZ", "L0A", "NN" if turned(a, m) else "ZZ", "k_0")
+    load_operand(p, mm, a, loaded_at(form, "left", "m"), "NZ", "L0A", "NN" if is_transposed(a, m) else "ZZ", "k_0")
     layout = func.buffer(b.buffer).layout
-    load_operand(p, mm, b, loaded_at(form, "right", "n"), layout if layout == "ZN" else "NZ", "L0B", "NZ" if turned(b, k) else "ZN", "k_0")
+    load_operand(p, mm, b, loaded_at(form, "right", "n"), layout if layout == "ZN" else "NZ", "L0B",
+                 "NZ" if is_transposed(b, k) else "ZN", "k_0")
     load_bias(p, mm, order[-1])
     finish(p, mm, "m_i", a.buffer, b.buffer, order[-1], order[-1] if form.dealt else grid[-1])
     p.add("double_buffer", buffer=f"{a.buffer}_L0A", depth=hole("d0a", SLOTS))
@@ -155,7 +156,7 @@ def matmul_sketch(func: Func, mm: Nest, machine: Machine, form: Form, through: t
     return Trace(tuple(p.steps))
 
 
-def turned(read: Read, last: str) -> bool:
+def is_transposed(read: Read, last: str) -> bool:
     """Whether an operand is stored transposed: its last index is the loop that would be the one before."""
     return last in variables(read.indices[-1])
 

@@ -39,7 +39,7 @@ def chunked_sketches(func: Func, machine: Machine) -> list[Trace]:
     if len(found) < 2 or not tiled or ruling_axes(out) or windows_of_results(func, found):
         return []
     cut = [tiled[-1]] if len(tiled) > 1 and lanes_cut(func, out) else []
-    return [Trace(tuple(chunked(func, machine, out, found, v, [u for u in tiled[:-1] if v in cut]))) for v in (tiled[0], *cut)]
+    return [Trace(tuple(chunk_steps(func, machine, out, found, v, [u for u in tiled[:-1] if v in cut]))) for v in (tiled[0], *cut)]
 
 
 def phases(func: Func, out: Nest) -> list[Phase]:
@@ -92,8 +92,8 @@ def part_axis(func: Func, head: Nest, out: Nest, reductions: list[Nest]) -> str:
     return head.loops[-1].var if across and len(head.loops) > 1 and not rows_read(head) else ""
 
 
-def chunked(func: Func, machine: Machine, out: Nest, found: list[Phase], tiled: str, leading: Sequence[str] = ()) -> list[Step]:
-    """The steps: rows over cores, each phase in them with its parts; `leading` loops around them."""
+def chunk_steps(func: Func, machine: Machine, out: Nest, found: list[Phase], tiled: str, leading: Sequence[str] = ()) -> list[Step]:
+    """Return the steps: rows over cores, and in them each phase with its parts. `leading`: loops around them."""
     cores, size = cores_of(machine), dtype_bytes(func, func.outputs[0].name)
     lanes = tiled == out.loops[-1].var
     unit = 32 // size if lanes and not rows_read(out) else 1

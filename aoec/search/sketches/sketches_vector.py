@@ -25,11 +25,11 @@ from aoec.search.sketches.nests import (
     ladder,
     nests,
     output_nest,
-    skewed,
+    skewed_buffers,
     step,
     tiles_over_cores,
 )
-from aoec.search.sketches.padded import own_name, padded_far
+from aoec.search.sketches.padding import own_name, padded_far
 from aoec.target.isa.words import is_selection
 from aoec.target.machine import Machine
 
@@ -206,7 +206,7 @@ def placement(func: Func, order: list[Nest]) -> list[Step]:
     """Sources that one instruction reads start half a period of the banks apart; where the result lies is a hole."""
     pairs = [(a, b) for n in order for a, b in [sources(n)] if a != b]
     inputs, last = {b.name for b in func.inputs}, order[-1]
-    steps = [step("place", buffer=f"{name}_UB" if name in inputs else name, skew=SKEW) for name in skewed(pairs)]
+    steps = [step("place", buffer=f"{name}_UB" if name in inputs else name, skew=SKEW) for name in skewed_buffers(pairs)]
     if pairs and last.block.op == "=" and sources(last) in pairs:
         steps.append(step("place", buffer=f"{last.block.target.buffer}_UB", align=hole("p0", BANKS)))
     return steps

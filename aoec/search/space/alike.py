@@ -26,11 +26,11 @@ def ceilings(program: Program, choices: Choices) -> list[Ceiling]:
     parts = [Part(replace(bare, streams=())), *[Part(Program("", "", (), (), (s,))) for s in bare.streams]]
     cutting = dict.fromkeys(x for part in parts for e in part.stated for x in walk(e) if isinstance(x, Call) and x.fn in ("min", "ceildiv"))
     cuts = dict.fromkeys(cut for x in cutting for cut in cuts_of(x))
-    return [(name, tile, cap) for hole in choices for name, tile, cap in cuts if name == hole and reached(name, tile, cap, choices)
-            and all(part.settled(name, Piece(tile, cap, choices)) for part in parts)]
+    return [(name, tile, cap) for hole in choices for name, tile, cap in cuts if name == hole and may_reach_cap(name, tile, cap, choices)
+            and all(part.is_settled(name, Piece(tile, cap, choices)) for part in parts)]
 
 
-def reached(hole: str, tile: Expr, cap: Expr, choices: Choices) -> bool:
+def may_reach_cap(hole: str, tile: Expr, cap: Expr, choices: Choices) -> bool:
     """Whether a tile may be as large as a cap with other than the largest choice of its hole."""
     smaller = sorted(choices[hole])[:-1]
     largest = {n: max(c) for n, c in choices.items()} | {hole: max(smaller, default=0)}
@@ -82,13 +82,13 @@ class Part:
         """The expressions in which a hole is."""
         return [e for e, names in self.stated.items() if hole in names]
 
-    def settled(self, hole: str, piece: Piece) -> bool:
+    def is_settled(self, hole: str, piece: Piece) -> bool:
         """Whether no expression depends on a hole whose tile is as large as a cap."""
         numbers: dict[str, Expr] = {}
         for loop in self.loops:
-            if hole in hole_names(loop.trips) and piece.whole(substitute(loop.trips, numbers)) == ONE:
+            if hole in hole_names(loop.trips) and piece.drop_cuts(substitute(loop.trips, numbers)) == ONE:
                 numbers[loop.var] = ZERO
-        return not any(hole in hole_names(piece.whole(substitute(e, numbers))) for e in self.naming(hole))
+        return not any(hole in hole_names(piece.drop_cuts(substitute(e, numbers))) for e in self.naming(hole))
 
 
 def loops(body: Iterable[Item]) -> Iterator[For]:
@@ -107,11 +107,11 @@ class Piece:
     cap: Expr
     choices: Choices
 
-    def whole(self, e: Expr) -> Expr:
-        """An expression in which the tile cuts none of these sizes any more."""
+    def drop_cuts(self, e: Expr) -> Expr:
+        """Return the expression where the tile cuts none of these sizes any more."""
         if not hole_names(self.tile) <= hole_names(e):
             return e
-        e = rebuild(e, self.whole)
+        e = rebuild(e, self.drop_cuts)
         if isinstance(e, Call) and e.fn == "min" and self.tile in e.args and any(map(self.holds, e.args)):
             return call("min", *rest) if len(rest := [x for x in e.args if x != self.tile]) > 1 else rest[0]
         if isinstance(e, Call) and e.fn == "ceildiv" and e.args[1] == self.tile and self.holds(e.args[0]):

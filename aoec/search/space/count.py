@@ -42,7 +42,7 @@ def lefts(grid: Grid, conditions: tuple[Expr, ...]) -> list[tuple[int, float]]:
     try:
         return [(left, 0.0) for left in exact(Truths(grid), conditions)]
     except TooLarge:
-        return estimated(grid, conditions)
+        return estimate_prefixes(grid, conditions)
 
 
 def exact(known: Truths, conditions: Sequence[Expr], parts: int = PARTS) -> list[int]:
@@ -65,8 +65,8 @@ def count_grid(known: Truths, conditions: Sequence[Expr]) -> list[int]:
     return out
 
 
-def estimated(grid: Grid, conditions: Sequence[Expr], sample: int = SAMPLE) -> list[tuple[int, float]]:
-    """(candidates that keep the first 1, 2, 3 ... conditions, standard error): exact as long as all of them are cheap."""
+def estimate_prefixes(grid: Grid, conditions: Sequence[Expr], sample: int = SAMPLE) -> list[tuple[int, float]]:
+    """Return (candidates that keep the first 1, 2, 3 ... conditions, standard error). It is exact as long as all conditions are cheap."""
     out: list[tuple[int, float]] = []
     parts: list[Expr] = []
     for condition in conditions:
@@ -85,6 +85,6 @@ def estimate(drawing: Draws, sample: int) -> tuple[int, float]:
     total = drawing.kept.total
     if not drawing.others or not total:
         return total, 0.0
-    kept = int(drawing.tried(sample, np.random.RandomState(0))[1].sum())
+    kept = int(drawing.draw_and_check(sample, np.random.RandomState(0))[1].sum())
     share = (kept + 1) / (sample + 2)  # never quite 0 or 1: an estimate of none has an error too
     return total * kept // sample, sqrt(share * (1 - share) / sample) * total

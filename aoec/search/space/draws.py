@@ -39,13 +39,13 @@ class Draws:
         found, tried, left = list[Rows](), 0, count
         while left > 0 and self.kept.total and tried < max(TRIES, count):
             size = min(max(ROUND[0], left * max(2, tried // max(count - left, 1)) * 9 // 8), ROUND[1])
-            rows, holds = self.tried(size, random)
+            rows, holds = self.draw_and_check(size, random)
             found.append({name: values[holds][:left] for name, values in rows.items()})
             tried, left = tried + size, left - int(holds.sum())
         return {name: np.concatenate([np.zeros(0, np.int64), *[f[name] for f in found]]) for name in self.grid.names}
 
-    def tried(self, count: int, random: np.random.RandomState) -> tuple[Rows, np.ndarray]:
-        """(as many candidates that keep the conditions of the tables, whether each keeps the others too)"""
+    def draw_and_check(self, count: int, random: np.random.RandomState) -> tuple[Rows, np.ndarray]:
+        """Draw as many candidates that keep the conditions of the tables. Return them, and whether each keeps the other conditions too."""
         rows = self.any(count, random)
         return rows, holding(self.others, rows, count if self.kept.total else 0)
 
@@ -59,9 +59,9 @@ class Draws:
         return {name: np.array(self.grid.choices[h], np.int64)[digits[h]] for h, name in enumerate(self.grid.names)}
 
 
-def drawn(grid: Grid, conditions: Sequence[Expr], count: int, seed: int = 0) -> Rows:
-    """Columns of hole values for `count` candidates that keep all conditions, each drawn with equal chance from all that do; none where
-    there are none, and fewer where too many draws were refused."""
+def draw_rows(grid: Grid, conditions: Sequence[Expr], count: int, seed: int = 0) -> Rows:
+    """Draw `count` candidates that keep all conditions, each with equal chance, as columns of hole values.
+    There are fewer where too many draws were refused, and none where no candidate keeps all conditions."""
     return draws(grid, conditions).rows(count, np.random.RandomState(seed))  # whose numbers are the same in every version of NumPy
 
 
@@ -69,17 +69,17 @@ def some(grid: Grid, conditions: Sequence[Expr], count: int) -> list[tuple[int, 
     """Hole values of up to `count` candidates that keep all conditions, some perhaps the same."""
     if not grid.names:
         return [()] if holding(conditions, {}, 1).all() else []
-    return list(zip(*[c.tolist() for c in drawn(grid, conditions, count).values()]))
+    return list(zip(*[c.tolist() for c in draw_rows(grid, conditions, count).values()]))
 
 
 def draws(grid: Grid, conditions: Sequence[Expr], work: int = QUICK) -> Draws:
     """What draws candidates of a grid that keep all conditions."""
-    cheap, others = parted(grid, conditions, work)
-    return Draws(grid, decided(grid, cheap), tuple(others))
+    cheap, others = split_conditions(grid, conditions, work)
+    return Draws(grid, eliminate_holes(grid, cheap), tuple(others))
 
 
-def parted(grid: Grid, conditions: Sequence[Expr], work: int) -> tuple[list[Expr], list[Expr]]:
-    """(conditions whose tables together take few products, the others); those with the smallest tables are taken first."""
+def split_conditions(grid: Grid, conditions: Sequence[Expr], work: int) -> tuple[list[Expr], list[Expr]]:
+    """Return (conditions whose tables together take few products, the others). Those with the smallest tables are taken first."""
     parts = list(dict.fromkeys(part for c in conditions for part in conjuncts(c)))
     if grid.size >= INT64:
         return [], parts
@@ -93,8 +93,8 @@ def parted(grid: Grid, conditions: Sequence[Expr], work: int) -> tuple[list[Expr
     return cheap, [part for part in parts if part not in cheap]
 
 
-def decided(grid: Grid, conditions: Sequence[Expr]) -> Elimination:
-    """The elimination of all holes of a grid, those first that no condition reads (they come last backwards)."""
+def eliminate_holes(grid: Grid, conditions: Sequence[Expr]) -> Elimination:
+    """Return the elimination of all holes of a grid. Holes that no condition reads come first, so that they are last backwards."""
     tables: list[Table] = []
     if conditions:
         counting = Counting(Truths(grid))
@@ -148,7 +148,7 @@ def value(e: Expr, rows: Rows, known: dict[Expr, Any]) -> Any:
 def list_ranks(grid: Grid, conditions: Sequence[Expr], most: int) -> np.ndarray | None:
     """The ranks in a grid of all candidates that keep all conditions, ascending; None where they are more than `most`. TooLarge where that
     takes too much."""
-    found = decided(grid, conditions)
+    found = eliminate_holes(grid, conditions)
     if found.total > most:
         return None
     digits: dict[int, np.ndarray] = {}
@@ -162,7 +162,7 @@ def list_ranks(grid: Grid, conditions: Sequence[Expr], most: int) -> np.ndarray 
 
 
 def few(grid: Grid, conditions: Sequence[Expr], most: int) -> np.ndarray | None:
-    """`listed`, or None where that takes too much."""
+    """`list_ranks`, or None where that takes too much."""
     try:
         return list_ranks(grid, conditions, most)
     except TooLarge:

@@ -167,7 +167,7 @@ def eliminate(tables: Sequence[Table], counts: Sequence[int], work: int = WORK) 
             raise TooLarge
         mine = [t for t in tables if hole in t[0]]
         buckets.append((hole, mine))
-        left = summed(mine, hole, counts)
+        left = sum_out(mine, hole, counts)
         total *= scalars([left])
         tables = [*[t for t in tables if hole not in t[0]], left]
     return Elimination(total, buckets, done)
@@ -183,9 +183,9 @@ def cost_of(tables: Sequence[Table], hole: int, counts: Sequence[int]) -> int:
     return prod(counts[h] for h in {h for holes, _ in tables if hole in holes for h in holes})
 
 
-def summed(tables: Sequence[Table], hole: int, counts: Sequence[int]) -> Table:
-    """The product of the tables, summed over a hole: a table over their other holes, of the narrowest numbers that surely hold it (most
-    sums are small, and bytes take an eighth of the memory of int64)."""
+def sum_out(tables: Sequence[Table], hole: int, counts: Sequence[int]) -> Table:
+    """Sum the product of the tables over a hole. The result is a table over their other holes.
+    Its numbers are the narrowest that surely hold it: most sums are small, and bytes take an eighth of the memory of int64."""
     holes = tuple(sorted({h for axes, _ in tables for h in axes} - {hole}))
     if prod(counts[h] for h in holes) > BUCKET:
         raise TooLarge

@@ -29,8 +29,8 @@ class Pool:
         return self.space.size
 
     @property
-    def listed(self) -> np.ndarray | None:
-        """Every rank that may be proposed, ascending; None where that is not known without asking for all."""
+    def all_ranks(self) -> np.ndarray | None:
+        """Return every rank that may be proposed, ascending; None where that is not known without asking for all."""
         return None
 
     @property
@@ -73,7 +73,7 @@ class Listed(Pool):
         return len(self._ranks)
 
     @property
-    def listed(self) -> np.ndarray:
+    def all_ranks(self) -> np.ndarray:
         return np.array(self._ranks, dtype=index_type(self.space))
 
     @property

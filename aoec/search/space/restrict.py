@@ -61,21 +61,21 @@ NONE = Restriction()
 
 # ---------------------------------------------------------------- what is left
 
-def restricted(sketches: Sequence[Trace], restriction: Restriction) -> list[Trace | None]:
-    """Each sketch with the choices that pins and exclusions leave, None where none are left or it is not picked. CheckError for a hole
-    or number that is not there; ScheduleError, with the option that did it, where no sketch is left."""
+def restrict_sketches(sketches: Sequence[Trace], restriction: Restriction) -> list[Trace | None]:
+    """Return each sketch with the choices that pins and exclusions leave, or None where none are left or it is not picked.
+    CheckError for a hole or number that is not there. ScheduleError, with the option that did it, where no sketch is left."""
     choices = [holes(s) for s in sketches]
     check_known(choices, restriction)
     left: list[Choices | None] = [c if i in (restriction.picked or (i,)) else None for i, c in enumerate(choices)]
     for option, name, keeps in restriction.cuts():
-        before, left = left, [cut(c, name, keeps) for c in left]
+        before, left = left, [cut_choices(c, name, keeps) for c in left]
         if not any(c is not None for c in left):
             raise ScheduleError(nothing_left(option, name, before))
-    return [None if c is None else chosen(s, c) for s, c in zip(sketches, left)]
+    return [None if c is None else with_choices(s, c) for s, c in zip(sketches, left)]
 
 
-def cut(choices: Choices | None, name: str, keeps: Callable[[int], bool]) -> Choices | None:
-    """The choices with those of a hole that an option keeps; None where it keeps none."""
+def cut_choices(choices: Choices | None, name: str, keeps: Callable[[int], bool]) -> Choices | None:
+    """Return the choices with only those values of a hole that an option keeps; None where it keeps none."""
     if choices is None or name not in choices:
         return choices
     kept = tuple(filter(keeps, choices[name]))
@@ -88,8 +88,8 @@ def nothing_left(option: str, name: str, before: Sequence[Choices | None]) -> st
     return f"{option} leaves nothing of the space: ?{name} is one of {', '.join(map(str, values))}; leave some of them"
 
 
-def chosen(sketch: Trace, choices: Mapping[str, Values]) -> Trace:
-    """The sketch with these choices of its holes, where each states them."""
+def with_choices(sketch: Trace, choices: Mapping[str, Values]) -> Trace:
+    """Return the sketch with these choices of its holes, where each hole states them."""
     return map_exprs(sketch, lambda e: replace_holes(e, lambda h: Hole(h.name, choices[h.name] if h.choices else ())))
 
 

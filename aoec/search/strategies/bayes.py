@@ -38,7 +38,7 @@ class Bayes(Strategy):
             return self._strangers(FIRST, set())
         size = max(FIRST // 2, min(len(self.known) // 8, 4 * FIRST))
         pool = self._pool([rank for _, rank in legal[:LEADERS]])
-        ranks = self._ranked(pool, legal)[:size - size // 4]
+        ranks = self._rank_pool(pool, legal)[:size - size // 4]
         return ranks + self._strangers(size // 4, set(ranks))
 
     def _pool(self, leaders: list[int]) -> list[int]:
@@ -47,8 +47,8 @@ class Bayes(Strategy):
         near = [n for n in lines if self.pool.holds(n)]
         return sorted(self.pool.keep(list({*near, *self._strangers(POOL // 2, set(near)), *self._draw_many(POOL // 2)})))
 
-    def _ranked(self, pool: list[int], legal: list[tuple[int, int]]) -> list[int]:
-        """The pool by expected improvement, best first."""
+    def _rank_pool(self, pool: list[int], legal: list[tuple[int, int]]) -> list[int]:
+        """Sort the pool by expected improvement, best first."""
         if not pool:  # what has not been seen is illegal
             return []
         from skopt.acquisition import gaussian_ei  # a second of import that the other strategies do not pay

@@ -68,7 +68,7 @@ class Forest(Strategy):
         if not len(table):
             return []
         known, logs = self._points(told)
-        left, back = self._unexplained(known, logs, table)
+        left, back = self._residuals(known, logs, table)
         tried = self._columns.table(list(self.known)).codes
         generation = Generation(self, table, self._columns.table(best[:PARENTS]), tried, self._trees(known, left, table) + back)
         if SMOOTH.keys() & set(slots):
@@ -85,12 +85,12 @@ class Forest(Strategy):
         if self.prior is None:
             return self._draw_many(self.start)
         table = self._unseen([])
-        cheap = np.argsort(self._said(table), kind="stable")[:self.start // 2]
+        cheap = np.argsort(self._log_priors(table), kind="stable")[:self.start // 2]
         ranks = [int(r) for r in table.ranks[cheap]]
         return ranks + self._draw_many(self.start - len(ranks), set(ranks))
 
-    def _said(self, table: Table) -> np.ndarray:
-        """float[row]: the logarithm of the prior; where it says nothing, that of the most it said."""
+    def _log_priors(self, table: Table) -> np.ndarray:
+        """Return the logarithm of the prior of each row. Where the prior says nothing it is the largest that it said."""
         ranks = table.ranks.tolist()
         new = [r for r in ranks if r not in self._priors]
         if new and self.prior is not None:
@@ -112,11 +112,11 @@ class Forest(Strategy):
         self._all = self._all.take(np.array([r not in self.seen for r in self._all.ranks.tolist()], dtype=bool))
         return self._all
 
-    def _unexplained(self, known: Table, logs: np.ndarray, table: Table) -> tuple[np.ndarray, np.ndarray]:
-        """What models learn of log costs, and what is added to what they predict: all and 0, or the error of a prior and the prior."""
-        if self.prior is None or np.std(logs - self._said(known)) >= np.std(logs):
+    def _residuals(self, known: Table, logs: np.ndarray, table: Table) -> tuple[np.ndarray, np.ndarray]:
+        """Return (what models learn of log costs, what is added to their predictions): all and 0, or the error of a prior and the prior."""
+        if self.prior is None or np.std(logs - self._log_priors(known)) >= np.std(logs):
             return logs, np.zeros(len(table))
-        return logs - self._said(known), self._said(table)
+        return logs - self._log_priors(known), self._log_priors(table)
 
     def _trees(self, known: Table, logs: np.ndarray, table: Table) -> np.ndarray:
         """float[tree, row]: what each tree of a forest predicts."""
@@ -124,7 +124,7 @@ class Forest(Strategy):
 
         learned, asked = known.features, table.features
         if self.prior is not None:
-            learned, asked = (np.column_stack([t.features, self._said(t)]).astype(np.float32) for t in (known, table))
+            learned, asked = (np.column_stack([t.features, self._log_priors(t)]).astype(np.float32) for t in (known, table))
         model = ExtraTreesRegressor(TREES, max_features=min(SPLITS, learned.shape[1]), random_state=self.random.randrange(1 << 31))
         model.fit(learned, logs)
         asked = np.ascontiguousarray(asked)

@@ -34,7 +34,7 @@ class Result:
     stopped: str = ""
 
     @property
-    def closed(self) -> bool:
+    def is_proved(self) -> bool:
         """Whether the best is proved optimal in its space: it meets the bound, or nothing is left to try."""
         return self.best is not None and self.stopped in ("bound", "space")
 
@@ -75,7 +75,7 @@ def steps(strategy: Strategy, cost: CostFunction, *, legal: LegalFunction = perh
         over = budget_seconds is not None and clock() - started >= budget_seconds
         spent = over or (limit is not None and result.trials >= limit)
         given_up = dry >= PATIENCE and (limit is not None or budget_seconds is not None)
-        result = replace(result, stopped=_stopped(result, floor, strategy.finished, spent, given_up))
+        result = replace(result, stopped=_stop_reason(result, floor, strategy.is_finished, spent, given_up))
         yield result
         asked = asked or ([] if result.stopped else strategy.ask(BATCH))
 
@@ -87,8 +87,8 @@ def _fitting(asked: Sequence[Candidate], room: int, legal: LegalFunction) -> int
     return next((i for i, trials in enumerate(accumulate(map(bool, legal(asked)))) if trials > room), len(asked))
 
 
-def _stopped(result: Result, floor: int | None, finished: bool, spent: bool, given_up: bool) -> str:
-    """The first reason to stop that holds, proofs before the others; "" where none does."""
+def _stop_reason(result: Result, floor: int | None, finished: bool, spent: bool, given_up: bool) -> str:
+    """Return the first reason to stop that holds, proofs before the others; "" where none does."""
     met = floor is not None and result.cost is not None and result.cost <= floor
     reasons = {"bound": met, "space": finished, "budget": spent, "illegal": given_up}
     return next((name for name, holds in reasons.items() if holds), "")

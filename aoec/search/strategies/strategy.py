@@ -36,8 +36,8 @@ class Strategy:
         self._turn = 0
 
     @property
-    def finished(self) -> bool:
-        """Whether every candidate of the pool was proposed and its cost told."""
+    def is_finished(self) -> bool:
+        """Whether every candidate of the pool was proposed and its cost is known."""
         return not self._left and not self._queue and not self._open
 
     def ask(self, n: int) -> list[Candidate]:
@@ -71,7 +71,7 @@ class Strategy:
         for _ in range(BARREN):
             if not self._left:
                 return []
-            ranks = [r for r in dict.fromkeys(self._next()) if r not in self.seen] or self._drawn()
+            ranks = [r for r in dict.fromkeys(self._next()) if r not in self.seen] or self._draw_some()
             legal = self.pool.keep(ranks)
             self._see(ranks)
             if legal:
@@ -79,9 +79,9 @@ class Strategy:
         raise ScheduleError(f"none of {BARREN} batches of candidates holds a legal one; the space has {self.space.size:,} and conditions "
                             "that hold nearly nowhere; loosen them")
 
-    def _drawn(self) -> list[int]:
-        """What is proposed when a strategy has no idea: one, or as many as may hold a legal one."""
-        return self._draw_many(BATCH) if self.pool.filters and self.pool.listed is None else [self._draw()]
+    def _draw_some(self) -> list[int]:
+        """Propose candidates where a strategy has no idea: one, or as many as may hold a legal one."""
+        return self._draw_many(BATCH) if self.pool.filters and self.pool.all_ranks is None else [self._draw()]
 
     def _next(self) -> list[int]:
         raise NotImplementedError

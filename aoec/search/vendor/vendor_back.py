@@ -18,7 +18,7 @@ from aoec.ir.schedule import Step, Trace
 from aoec.search.sketches.nests import Nest, find_product
 from aoec.search.sketches.plan import cores_of, factors, unit_flag, ways
 from aoec.search.sketches.sketches_matmul import Form, matmul_sketch
-from aoec.search.space.placed import found
+from aoec.search.space.nearest import solve_holes
 from aoec.search.vendor.vendor import ORDER_M, ORDER_N, MatmulTiling, legal_matmul, matmul_choice, product, up
 from aoec.search.vendor.vendor_conv import ConvTiling
 from aoec.target.machine import Machine
@@ -54,12 +54,13 @@ class Refusal:
 def trace_of(func: Func, machine: Machine, tiling: MatmulTiling) -> Trace:
     """The schedule of a tiling, in the search's words where it has them. UnsupportedError where no form of ours says it."""
     form, values = plainest(*matmul_choice(func, machine, tiling), extents(product(func)), cores_of(machine))
-    return filled(func, machine, form, values)
+    return make_schedule(func, machine, form, values)
 
 
-def filled(func: Func, machine: Machine, form: Form, values: dict[str, int]) -> Trace:
-    """The schedule of a form. Operands in rows go through UB where MTE2 does not reorder them, as the vendor's kernels have it there
-    (VEC_ND2NZ), if they leave half of it to results; holes of that way, of which a tiling says nothing, are as `on_the_way` has them."""
+def make_schedule(func: Func, machine: Machine, form: Form, values: dict[str, int]) -> Trace:
+    """Return the schedule of a form.
+    Operands in rows go through UB where MTE2 does not reorder them, as in the vendor's kernels (VEC_ND2NZ), if they leave half of it to
+    results. A tiling says nothing of the holes of that way: they are as `on_the_way` has them."""
     mm = product(func)
     most = machine.scope("UB").size_bytes // 2 if "UB" in machine.scopes else 0
     brought = {w: through_bytes(mm, func, form, values, w) for w in ways(func, mm, machine)}
@@ -76,7 +77,7 @@ def through_bytes(mm: Nest, func: Func, form: Form, values: dict[str, int], thro
     for read, (side, axis) in zip(factors(mm), sides):
         chunk = values["tk"] * values["sk"] * (values["rk"] if form.ratio and form.larger == side else 1)
         k = extents(mm)["k"] if form.keeps(side) else min(chunk, extents(mm)["k"])
-        total += (read.buffer in through) * stepped(form, values, axis) * k * DTYPES[func.buffer(read.buffer).dtype]
+        total += (read.buffer in through) * tile_extent(form, values, axis) * k * DTYPES[func.buffer(read.buffer).dtype]
     return total
 
 
@@ -103,7 +104,7 @@ def plainest(form: Form, values: dict[str, int], sizes: dict[str, int], cores: i
     values = dict(values)
     if form.spread == "single":
         form = in_parts(form, values, sizes)
-    if form.spread.startswith("deal") and values["cores"] == cores and all(values[f"s{x}"] == stepped(form, values, x) for x in "mn"):
+    if form.spread.startswith("deal") and values["cores"] == cores and all(values[f"s{x}"] == tile_extent(form, values, x) for x in "mn"):
         form = replace(form, spread=form.spread.replace("deal", "turn"))
     form = unkept(form, values, sizes)
     if not form.ratio:
@@ -113,7 +114,7 @@ def plainest(form: Form, values: dict[str, int], sizes: dict[str, int], cores: i
     return form, values
 
 
-def stepped(form: Form, values: dict[str, int], axis: str) -> int:
+def tile_extent(form: Form, values: dict[str, int], axis: str) -> int:
     """The extent of an L1 tile."""
     return values[f"t{axis}"] * (values[f"p{axis}"] if axis in form.steps else 1)
 
@@ -122,7 +123,7 @@ def in_parts(form: Form, values: dict[str, int], sizes: dict[str, int]) -> Form:
     """The form with cores' shares in equal parts, where they are as even as whole fractals allow; values are set so."""
     grid = {}
     for x in "mn":
-        tile, block, extent = stepped(form, values, x), values[f"s{x}"], sizes[x]
+        tile, block, extent = tile_extent(form, values, x), values[f"s{x}"], sizes[x]
         share = block * (values[f"l{x}"] if x in form.l2 else 1)
         parts = -(-extent // share)
         if tile > share_of(extent, parts) or share < extent and (share_of(extent, parts) != share or x in form.l2 and block % tile):
@@ -141,8 +142,8 @@ def share_of(extent: int, parts: int) -> int:
 def serial(form: Form, values: dict[str, int], sizes: dict[str, int], axis: str) -> bool:
     """Whether a core walks several L1 tiles of an axis, one after the other, between which it could keep the other operand."""
     if form.spread != "parts":
-        return min(values.get(f"s{axis}", 0), sizes[axis]) > stepped(form, values, axis) if not form.spread.startswith("turn") else False
-    tiles = -(-share_of(sizes[axis], values[f"g{axis}"]) // stepped(form, values, axis))
+        return not form.spread.startswith("turn") and min(values.get(f"s{axis}", 0), sizes[axis]) > tile_extent(form, values, axis)
+    tiles = -(-share_of(sizes[axis], values[f"g{axis}"]) // tile_extent(form, values, axis))
     return (values[f"l{axis}"] if axis in form.l2 else tiles) > 1
 
 
@@ -249,7 +250,7 @@ def steps_of_k(form: Form, values: dict[str, int], chunks: int) -> tuple[int, in
 
 def block_of(form: Form, values: dict[str, int], sizes: dict[str, int], axis: str) -> int:
     """singleCoreM or singleCoreN: what a core works on before it goes on."""
-    tile = stepped(form, values, axis)
+    tile = tile_extent(form, values, axis)
     if form.spread.startswith("turn"):
         return min(tile, up(sizes[axis], 16))
     if form.spread != "parts":
@@ -265,7 +266,7 @@ def l2_count(form: Form, values: dict[str, int], sizes: dict[str, int], axis: st
         return 1
     if form.spread != "parts":
         return values[f"l{axis}"]
-    tiles = -(-share_of(sizes[axis], values[f"g{axis}"]) // stepped(form, values, axis))
+    tiles = -(-share_of(sizes[axis], values[f"g{axis}"]) // tile_extent(form, values, axis))
     return -(-tiles // values[f"l{axis}"])
 
 
@@ -284,7 +285,7 @@ def choice_of(func: Func, mm: Nest, machine: Machine, trace: Trace) -> tuple[For
                 sketch = matmul_sketch(func, mm, machine, form, through)
             except UnsupportedError:
                 continue
-            if (values := found(sketch, trace)) is not None:
+            if (values := solve_holes(sketch, trace)) is not None:
                 return form, values
     return None
 

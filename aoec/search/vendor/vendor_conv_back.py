@@ -16,7 +16,7 @@ from aoec.ir.schedule import Trace
 from aoec.search.sketches.nests import Nest
 from aoec.search.sketches.plan import unit_flag, ways
 from aoec.search.sketches.sketches_cube import conv_sketch, stored_channels
-from aoec.search.space.placed import found
+from aoec.search.space.nearest import solve_holes
 from aoec.search.vendor.vendor_back import SAID, Delivery, Refusal, on_the_way
 from aoec.search.vendor.vendor_conv import M_FIRST, N_FIRST, ConvForm, ConvTiling, axes_of, conv_choice, convolution
 from aoec.target.machine import Machine
@@ -119,6 +119,6 @@ def choice_of(func: Func, mm: Nest, gather: Nest, machine: Machine, trace: Trace
     point = axes_of(func, mm, gather).point
     for form in forms:
         for through in ways(func, mm, machine) if form.wide or not point else ():
-            if (values := found(sketch_of(func, mm, gather, machine, form, through), trace)) is not None:
+            if (values := solve_holes(sketch_of(func, mm, gather, machine, form, through), trace)) is not None:
                 return form, values
     return None

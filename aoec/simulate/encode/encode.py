@@ -119,8 +119,8 @@ class Encoded:
         """The program on a machine that has other numbers, and the same formulas, pipes and flags."""
         return replace(self, machine=machine, sites=[site.on(machine) for site in self.sites], fillers={}, noted={})
 
-    def probed(self) -> tuple[np.ndarray, np.ndarray]:
-        """(code, starts) with a probe after each instruction, flag operation and start of a loop."""
+    def add_probes(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return (code, starts) with a probe after each instruction, flag operation and start of a loop."""
         silent = np.isin(self.code[:, 0], (kernel.END, kernel.ADVANCE, kernel.STOP))
         moved = np.arange(len(self.code)) + np.concatenate([[0], np.cumsum(~silent)[:-1]])
         code = np.zeros((len(self.code) + int((~silent).sum()), 4), np.int32)
@@ -204,7 +204,7 @@ class _Encoder:
         self.out.places.append(Place(self.stream, item, outer))
 
     def loop(self, item: For, outer: tuple[str, ...]) -> None:
-        self.sized(item.trips, f"the trip count of loop {item.var}")
+        self.check_size(item.trips, f"the trip count of loop {item.var}")
         number = len(self.out.loops)
         idle = not variables(item.trips) and not any(isinstance(i, Instr) for i in _items(item.body))
         self.out.loops.append(Loop(self.stream, item.var, item.trips, outer, idle))
@@ -272,8 +272,8 @@ class _Encoder:
             raise UnsupportedError(f"{where} is not a sum of counters and loop variables; rotate it with a counter and advance")
         return parts[1], [(self.register[v], c) for v, c in sorted(parts[0].items())]
 
-    def sized(self, e: Expr, what: str) -> None:
-        """Refuses a size that a remainder of a loop variable makes irregular: classes could not tell its iterations apart."""
+    def check_size(self, e: Expr, what: str) -> None:
+        """Refuse a size that a remainder of a loop variable makes irregular: classes could not tell its iterations apart."""
         if varying := remainder_of(e):
             raise UnsupportedError(f"stream {self.program.streams[self.stream].name}: {what} varies with {varying} by a "
                                    "remainder; sizes may differ only in the first and last iteration of a loop")
@@ -282,7 +282,7 @@ class _Encoder:
         site = self.describe(item)
         if site not in self.known:
             for name, e in site.fields:
-                self.sized(e, f"{name} of {item.op}")
+                self.check_size(e, f"{name} of {item.op}")
             self.known[site] = len(self.out.sites)
             self.out.sites.append(site)
         return self.known[site]

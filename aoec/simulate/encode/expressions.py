@@ -46,10 +46,10 @@ class Expressions(Ranges[Run]):
         term = self.term(e, scope)
         if _depth(term.run) > tile.STACK:
             raise UnsupportedError(f"an expression of program {self.name} nests deeper than {tile.STACK}; write it from the left")
-        return self._numbered(term)
+        return self._intern(term)
 
-    def fixed(self, number: int) -> int | None:
-        """The value of an expression that has no variables; None of others."""
+    def constant_value(self, number: int) -> int | None:
+        """Return the value of an expression that has no variables; None of others."""
         kind, start, _ = self.spans[number]
         return self.code[start][1] if kind == tile.FIXED else None
 
@@ -57,19 +57,19 @@ class Expressions(Ranges[Run]):
         """Code and spans, as `tile.value` reads them."""
         return np.array(self.code or [(0, 0)], np.int64), np.array(self.spans or [(0, 0, 1)], np.int64)
 
-    def _numbered(self, term: Term) -> int:
+    def _intern(self, term: Term) -> int:
         key = tuple(term.run)
         if key not in self.runs:
-            number = self._written(*_code(term))
+            number = self._append(*_code(term))
             row = self._row(term.run) if term.sum is None else None
             if row is not None:
                 place = self.variable(-MOST, MOST, None)
                 self.kept.setdefault(row, []).append((number, place))
-                number = self._written(tile.VARIABLE, [(1, place)])
+                number = self._append(tile.VARIABLE, [(1, place)])
             self.runs[key] = number
         return self.runs[key]
 
-    def _written(self, kind: int, rows: Run) -> int:
+    def _append(self, kind: int, rows: Run) -> int:
         for _, number in rows:
             if not -LIMIT <= number < LIMIT:
                 raise CheckError(f"an expression of program {self.name} holds {number:,}, which does not fit 64 bits")
@@ -87,10 +87,10 @@ class Expressions(Ranges[Run]):
 
     # ------------------------------------------------------------ how a term is written
 
-    def summed(self, total: Sum) -> Run:
+    def write_sum(self, total: Sum) -> Run:
         return _run_of(total)
 
-    def made(self, op: str, given: Sequence[Term]) -> Run:
+    def write_operation(self, op: str, given: Sequence[Term]) -> Run:
         return [x for t in given for x in t.run] + [(NUMBER_OF[op], 0)]
 
     def knows(self, op: str) -> bool:

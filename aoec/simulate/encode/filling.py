@@ -46,15 +46,16 @@ class Filler:
         of_rows = [of for s in sites for _, g, of in s.reads if g < 0]
         trip_at = np.concatenate([np.zeros(0, np.int32), *[own for _, own in trips]])
         wanted = np.concatenate([fields, of_rows, trip_at, *map(np.ravel, (merge, *extents, pipe_heads, single))]).astype(np.int64)
-        rows = planner.tape.packed(np.unique(wanted[wanted >= 0]))
-        lanes = planner.lanes.packed(np.unique(np.array([c for s in sites for c in s.costs], np.int64)))
+        rows = planner.tape.pack(np.unique(wanted[wanted >= 0]))
+        lanes = planner.lanes.pack(np.unique(np.array([c for s in sites for c in s.costs], np.int64)))
         heads = [planner.streams[s].heads[name].register for s, name in planner.dealt]
         self.registers, self.lane_registers = max(1, rows.registers), max(1, lanes.registers)
         self.plan = kernel.Plan(
             code=rows.code, pool=rows.pool, constant_at=rows.constant_at, constant=rows.constant,
-            input_at=_moved(rows, [*[h.register for h in planner.holes.values()], *heads]), extent_at=_moved(rows, extents[0]),
-            head_at=_moved(rows, extents[1]), pipe_head_at=_moved(rows, pipe_heads), bad_at=_moved(rows, single),
-            merge_at=_moved(rows, merge), **_trips(planner, trips, _moved(rows, trip_at)), **_groups(planner, sites, _moved(rows, fields)),
+            input_at=_places(rows, [*[h.register for h in planner.holes.values()], *heads]), extent_at=_places(rows, extents[0]),
+            head_at=_places(rows, extents[1]), pipe_head_at=_places(rows, pipe_heads), bad_at=_places(rows, single),
+            merge_at=_places(rows, merge), **_trips(planner, trips, _places(rows, trip_at)),
+            **_groups(planner, sites, _places(rows, fields)),
             lane_start=np.append(lanes.cuts, len(lanes.code)).astype(np.int32), lane_code=lanes.code, lane_pool=lanes.pool,
             lane_constant_at=lanes.constant_at, lane_constant=lanes.constant, **_reads(sites, rows, lanes),
             out_at=np.array([[lanes.place[c] for c in s.costs] for s in sites], np.int32).reshape(-1, 4))
@@ -93,7 +94,7 @@ class Batch:
 
     def tables(self, worker: Worker, first: int, last: int) -> tuple[slice, timeline.Tables, Array]:
         """(places of the rows whose inputs are these, their tables, whether a size of theirs varies as no table says)."""
-        out, n, e = worker.filled(self.given[first:last]), last - first, self.encoded
+        out, n, e = worker.fill(self.given[first:last]), last - first, self.encoded
         own = slice(int(np.searchsorted(self.work, first)), int(np.searchsorted(self.work, last)))
         work = self.work[own] - first
         trips = out.trips[:n] if len(work) == n else out.trips[work]
@@ -142,8 +143,8 @@ class Worker:
             empty(max(1, rows * sites * ENTRIES), timeline.COST), zeros(rows))
         self.state = fresh_state(encoded, len(filler.fixed["cursor_base"]), cores, room=arena)
 
-    def filled(self, given: Array) -> kernel.Out:
-        """The tables of rows with these inputs, in arrays that the next call fills anew."""
+    def fill(self, given: Array) -> kernel.Out:
+        """Fill the tables of rows with these inputs, in arrays that the next call reuses."""
         while kernel.fill(self.filler.plan, self.space, given, self.out) < 0:
             self.out = self.out._replace(costs=np.empty((2 * len(self.out.costs), timeline.COST), np.int64))
         return self.out
@@ -213,8 +214,8 @@ def row_tables(encoded: Encoded, rows: Mapping[str, Array], count: int) -> dict[
     return out
 
 
-def _moved(packed: Packed, registers: Any) -> Array:
-    """Where registers of a tape are in the kernel; -1 stays."""
+def _places(packed: Packed, registers: Any) -> Array:
+    """Return where registers of a tape are in the kernel; -1 stays."""
     given = np.asarray(registers, np.int64)
     return np.append(packed.place, -1)[given].astype(np.int32)
 

@@ -46,7 +46,7 @@ class _Noted:
         tape, names = Tape(), sorted(set().union(*map(hole_names, expressions)))
         inputs = {name: tape.input() for name in names}
         wanted = np.array([tape.either(evaluate(e, inputs), False).register for e in expressions], np.int64)
-        packed = tape.packed(np.unique(np.append(wanted, [x.register for x in inputs.values()])))
+        packed = tape.pack(np.unique(np.append(wanted, [x.register for x in inputs.values()])))
         if any(op >= kernel.REAL_ADD and op != kernel.SELECT for op in packed.code[:, 0].tolist()):
             raise UnsupportedError("a tape of whole numbers holds reals")
         self.names, self.packed = names, packed
@@ -58,7 +58,7 @@ class _Noted:
         for i, name in enumerate(self.names):
             given[i] = rows[name]
         p, out = self.packed, np.empty((count, len(self.out_at)), np.int64)
-        kernel.whole(p.code, p.pool, p.constant_at, p.constant, self.input_at, self.out_at, given,
+        kernel.fill_ints(p.code, p.pool, p.constant_at, p.constant, self.input_at, self.out_at, given,
                      np.empty((max(1, p.registers), kernel.LANES), np.int64), out)
         return out
 

@@ -48,11 +48,12 @@ def piece(site: Site, fields: Mapping[str, Brought], around: tuple[Brought, ...]
     if found is None:
         if len(pieces) >= MOST:
             pieces.clear()
-        found = pieces[key] = noted(site, fields, around, rates, lenient, opened)
+        found = pieces[key] = record_piece(site, fields, around, rates, lenient, opened)
     return found
 
 
-def noted(site: Site, fields: Mapping[str, Brought], around: tuple[Brought, ...], rates: Rates, lenient: bool, opened: bool) -> Piece:
+def record_piece(site: Site, fields: Mapping[str, Brought], around: tuple[Brought, ...], rates: Rates, lenient: bool,
+                 opened: bool) -> Piece:
     """`piece`, made anew."""
     tape, inputs = Tape(), list[int]()
 

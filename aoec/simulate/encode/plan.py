@@ -16,7 +16,7 @@ from aoec.ir.index import Expr, evaluate
 from aoec.ir.program import PIPES
 from aoec.simulate.encode.encode import PIPE, Encoded, Site
 from aoec.simulate.encode.lanes import brought, piece
-from aoec.simulate.encode.plan_sizes import ALL, Array, Layout, Sized, noted
+from aoec.simulate.encode.plan_sizes import ALL, Array, Layout, Sized, shared_notes
 from aoec.simulate.encode.tables import rates_of, ticks
 from aoec.simulate.encode.tape import Tape, Traced
 from aoec.simulate.timing.state import State
@@ -77,7 +77,7 @@ class Planner:
 
     def __init__(self, encoded: Encoded, state: State, lenient: bool = False, opened: Opened = CLOSED, first: bool = False) -> None:
         self.encoded, self.machine, self.state, self.lenient, self.opened = encoded, encoded.machine, state, lenient, opened
-        self.noted = noted(encoded, state)
+        self.noted = shared_notes(encoded, state)
         self.tape, self.lanes = self.noted.tape, Tape()
         self.holes, self.dealt, self.cores, self.whole = self.noted.holes, self.noted.dealt, self.noted.cores, self.noted.whole
         self.streams = self.noted.first if first else self.whole

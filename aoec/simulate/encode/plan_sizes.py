@@ -101,17 +101,17 @@ class StreamPlan:
     def raw(self, e: Expr) -> Any:
         """The value of `e` at every sample of its variables, or by class where two parts of it that vary with other loops meet."""
         if e not in self.values:
-            self.values[e] = self.found(e)
+            self.values[e] = self.evaluate(e)
         return self.values[e]
 
-    def found(self, e: Expr) -> Any:
+    def evaluate(self, e: Expr) -> Any:
         if isinstance(e, (Int, Float)):
             return e.value
         if isinstance(e, Var):
             return 0 if e.name in self.still else self.samples(e.name)
         if isinstance(e, (Binary, Call)):
             parts = [self.raw(x) for x in ((e.left, e.right) if isinstance(e, Binary) else e.args)]
-            parts = self.aligned(parts, isinstance(e, Binary) and e.op == "*")
+            parts = self.align_parts(parts, isinstance(e, Binary) and e.op == "*")
             if isinstance(e, Binary):
                 return INT_OPS[e.op](*parts)
             return np.ceil(parts[0]) if e.fn == "ceil" else np.floor(parts[0]) if e.fn == "floor" else INT_CALLS[e.fn](*parts)
@@ -121,9 +121,9 @@ class StreamPlan:
         """A column where all axes are of one sample."""
         return column.reshape((1,) * self.rank)
 
-    def aligned(self, parts: list[Any], apart: bool) -> list[Any]:
-        """Parts that can meet: by class where one of them is, or where (`apart`) they vary with different loops, so that no more than what
-        differs need be combined."""
+    def align_parts(self, parts: list[Any], apart: bool) -> list[Any]:
+        """Return parts that can be combined: by class where one of them is.
+        They are by class too where (`apart`) they vary with different loops, so that no more than what differs is combined."""
         shapes = [p.shape for p in parts if isinstance(p, Traced)]
         axes = [{x for x, n in enumerate(s) if n > 1} for s in shapes]
         if apart and len(axes) == 2 and axes[0] and axes[1] and not axes[0] & axes[1]:
@@ -283,8 +283,8 @@ class Noted:
         return found, [1.0] * len(self.whole)
 
 
-def noted(encoded: Encoded, state: State) -> Noted:
-    """What the plans of a program share; programs that differ in flags alone share it too, where sizes hang on the same axes."""
+def shared_notes(encoded: Encoded, state: State) -> Noted:
+    """Return what the plans of a program share. Programs that differ in flags alone share it too, where sizes depend on the same axes."""
     found_on = [dependence(encoded, s) for s in range(len(encoded.program.streams))]
     axes = tuple((tuple(on.axis.items()), on.narrow) for on in found_on)
     key = state, axes, tuple(input_holes(encoded))

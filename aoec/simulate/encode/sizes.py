@@ -79,7 +79,7 @@ class Dependence:
     def assign_axes(self, encoded: Encoded, stream: int) -> dict[str, int]:
         """Variable -> axis, for those that some size depends on; outer ones first. Loops beside each other share an axis: no size
         depends on both."""
-        needed = self.closure(frozenset().union(*[variables(e) for e in asked(encoded, stream)]))
+        needed = self.closure(frozenset().union(*[variables(e) for e in size_exprs(encoded, stream)]))
         around = {loop.var: loop.outer for loop in encoded.loops if loop.stream == stream}
         grid = [name for s, name, _ in encoded.axes if s == stream]
         out: dict[str, int] = {}
@@ -90,7 +90,7 @@ class Dependence:
     def narrow_axes(self, encoded: Encoded, stream: int) -> frozenset[int]:
         """The axes on which sizes are expected to differ in the last iteration alone, as those of tiles and what is left over do; not where
         something asks where its begin is, such as the padding of an image. Rows of which it is not true are found (plan_sizes.py)."""
-        begins = frozenset().union(self.dealt, *map(beginning, asked(encoded, stream)))
+        begins = frozenset().union(self.dealt, *map(beginning, size_exprs(encoded, stream)))
         return frozenset(self.axis.values()) - {x for name, x in self.axis.items() if name in begins}
 
     def closure(self, names: frozenset[str]) -> frozenset[str]:
@@ -113,8 +113,8 @@ class Dependence:
         return self.known[e]
 
 
-def asked(encoded: Encoded, stream: int) -> list[Expr]:
-    """All sizes of a stream, each once: cores in which they are equal do the same."""
+def size_exprs(encoded: Encoded, stream: int) -> list[Expr]:
+    """Return all sizes of a stream, each once. Cores in which they are equal do the same."""
     found = [e for site in encoded.sites if site.stream == stream for _, e in site.fields]
     return list(dict.fromkeys([*found, *[loop.trips for loop in encoded.loops if loop.stream == stream]]))
 
@@ -250,7 +250,7 @@ class StreamValues:
 
 def codes(holes: Mapping[str, Array]) -> dict[str, tuple[Array, int]]:
     """(number of its value, how many values there are) by hole, of those that have several."""
-    found = {name: numbered(values) for name, values in holes.items()}
+    found = {name: unique_values(values) for name, values in holes.items()}
     return {name: (which, len(first)) for name, (first, which) in found.items() if len(first) > 1}
 
 
@@ -258,13 +258,13 @@ def together(numbers: Mapping[str, tuple[Array, int]], count: int) -> tuple[Arra
     """(a row of each different choice of the holes together, which of them each of `count` rows has)."""
     first, code = np.zeros(min(count, 1), np.int64), np.zeros(count, np.int64)
     for _, (own, many) in sorted(numbers.items()):  # each time as few codes as there are, so that they never grow beyond int64
-        first, code = numbered(code * many + own)
+        first, code = unique_values(code * many + own)
     return first, code
 
 
-def numbered(values: Array) -> tuple[Array, Array]:
-    """(where each different value comes first, the smallest value first; which of them each is). Where they lie near each other they are
-    looked up, and not sorted, which takes ten times as long."""
+def unique_values(values: Array) -> tuple[Array, Array]:
+    """Return (where each different value comes first, the smallest value first; which of them each value is).
+    Values near each other are looked up. Sorting takes ten times as long."""
     if not len(values):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     low = values.min()

@@ -173,7 +173,7 @@ class Tabulator:
         """
         sites = self.encoded.sites
         sizes = [self.sizes(site, values[site.stream]) for site in sites]
-        choices = [self.priced(site, values[site.stream]) for site in sites]
+        choices = [self.cost_choices(site, values[site.stream]) for site in sites]
         self.charge_memory(sizes, values)
         counts = [len(at.rows) * size.entries.count for at, size in zip(choices, sizes)]
         ends, starts = np.cumsum([0, *counts]), np.cumsum([0, *[size.entries.of.size for size in sizes]])
@@ -187,8 +187,8 @@ class Tabulator:
         entry_of = np.concatenate([size.entries.of.reshape(-1) for size in sizes] or [np.zeros(1, np.int32)])
         return np.ascontiguousarray(place.transpose(2, 1, 0)), entry_of, cost, moved, np.repeat(np.arange(len(sites)), counts)
 
-    def priced(self, site: Site, stream: StreamValues) -> Choices:
-        """The rows for which the costs of a site are made."""
+    def cost_choices(self, site: Site, stream: StreamValues) -> Choices:
+        """Return the rows for which the costs of a site are computed."""
         if site.access:
             return self.everything
         return stream.choices(*[e for _, e in site.fields], *self.grid_of(site))
@@ -242,7 +242,7 @@ class Tabulator:
         if site.access:
             a, t = site.access, self.traffic
             around = Around(around.cores, *map(column, (t.shares[a], *t.crowding[a], t.both_ways, self.bus[site.stream], t.waits_for[a])))
-        site, rates = self.costed(site, at, entries)
+        site, rates = self.cost_inputs(site, at, entries)
         parts, env = costs(site, {name: entries.values(name, at.rows) for name, _ in site.fields}, around, rates, self.lenient,
                            bool(self.opened))
         shape = len(at.rows), *entries.shape
@@ -251,8 +251,8 @@ class Tabulator:
         for i, name in enumerate(("hbm_bytes", "l2_bytes") if self.detail else ()):
             moved[:, i].reshape(shape)[:] = env[name]
 
-    def costed(self, site: Site, at: Choices, entries: Entries) -> tuple[Site, Rates]:
-        """(a site, the memory's rates) with their numbers as they are for the choices `at`."""
+    def cost_inputs(self, site: Site, at: Choices, entries: Entries) -> tuple[Site, Rates]:
+        """Return (a site, the memory's rates) with their numbers for the choices `at`."""
         return site, rates_of(self.machine)
 
     def trips(self, values: list[StreamValues]) -> Array:

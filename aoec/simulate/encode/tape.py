@@ -214,7 +214,7 @@ class Tape:
             if type(x) is Traced:
                 real = real or x.real
                 continue
-            if name in NEUTRAL and (other := _unchanged(name, given)) is not None:
+            if name in NEUTRAL and (other := _neutral_operand(name, given)) is not None:
                 return other
             if name == "power" and type(given[1]) is int and given[1] == 2:
                 return self.apply("multiply", (given[0], given[0]))
@@ -259,8 +259,8 @@ class Tape:
             regs = np.concatenate([made.regs, regs[2 * half:]])
         return Traced(self, regs.reshape(()), False) if len(regs) else None
 
-    def packed(self, wanted: Array) -> Packed:
-        """The tape as the kernel replays it, with only what `wanted` registers need; those that are read no more are given to others."""
+    def pack(self, wanted: Array) -> Packed:
+        """Return the tape as the kernel replays it, with only what `wanted` registers need. Registers that are read no more are reused."""
         operands = np.array([np.frombuffer(own, np.int32) for own in self.operands], np.int64)
         ops, first = np.array(self.ops, np.int64).reshape(-1, 2).T
         op_of = np.repeat(ops, np.diff(first, append=operands.shape[1]))  # by register
@@ -284,8 +284,8 @@ def _is_real(x: Any) -> bool:
     return x.real if type(x) is Traced else type(x) is not int and isinstance(x, (float, np.floating))
 
 
-def _unchanged(name: str, given: Sequence[Any]) -> Traced | None:
-    """The columns that a neutral number leaves as they are, as reals where it is one; None of others."""
+def _neutral_operand(name: str, given: Sequence[Any]) -> Traced | None:
+    """Return the columns that a neutral number leaves as they are, as reals where it is one; None where neither is neutral."""
     a, b = given
     number, other = (b, a) if type(a) is Traced else (a, b)
     if type(number) is Traced or number != NEUTRAL[name] or (name == "divide" and (other is b or not other.real)):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from aoec.base.errors import CheckError
-from aoec.base.process.stop import ask_again, heeded, most_steps, stop_flag, too_long
+from aoec.base.process.stop import ask_again, catch_interrupts, most_steps, stop_flag, too_long
 from aoec.kernels import timeline as kernel
 from aoec.simulate.encode.encode import Encoded
 from aoec.simulate.encode.sizes import Array
@@ -38,7 +38,7 @@ class Told:
 class Walked:
     """One walk of a filled program, or of one row of hole values; where `status` is not 0 (as in time.Times) it has no times.
 
-    `moved` bytes [site, (hbm, l2)] over all cores; `cores` by stream. `state` is that of the latest walk of several.
+    `moved_bytes`: [site, (hbm, l2)] over all cores; `cores` by stream. `state` is that of the latest walk of several.
     """
 
     encoded: Encoded
@@ -52,7 +52,7 @@ class Walked:
     row: int = 0
 
     @property
-    def moved(self) -> Array:
+    def moved_bytes(self) -> Array:
         """Bytes [site, (hbm, l2)] over all cores."""
         out = np.zeros((len(self.encoded.sites), 2))
         if self.encoded.sites:
@@ -99,7 +99,7 @@ def walks(encoded: Encoded, rows: Mapping[str, Array], count: int, state: State)
     """The walk of each of some rows of hole values for which all constraints hold: the tables of all are made once."""
     filled = Tabulator(encoded, rows, count, state, detail=True).fill()
     cores = core_counts(encoded, filled.tables)
-    code, starts = encoded.probed()
+    code, starts = encoded.add_probes()
     t = filled.tables
     probed = t._replace(code=code, flat=code.ravel(), starts=starts)
     s = fresh_state(encoded, len(t.cursor_base), cores, len(encoded.code), len(t.cost) // kernel.COST)
@@ -146,7 +146,7 @@ def find_rows(t: kernel.Tables, s: kernel.State, what: int, first: int, last: in
               limits: Array, afresh: Callable[[], None] = lambda: None) -> None:
     """Nothing, when the kernel has found what is asked of rows first .. last - 1. Ctrl-C ends it; where Python's handler of that raises
     nothing the rows are begun anew, `afresh` before."""
-    with heeded():
+    with catch_interrupts():
         while True:
             afresh()
             kernel.find_rows(t, s, what, first, last, cores, sizes, out, status, limits)

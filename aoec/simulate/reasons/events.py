@@ -108,7 +108,7 @@ class Events:
         own = cost[np.where(run, self.column("which"), 0)]
         return np.asarray(np.where(run, np.minimum(own, self.column("end") - self.column("start")), 0))
 
-    def moved(self, index: int) -> tuple[float, float]:
+    def moved_bytes(self, index: int) -> tuple[float, float]:
         """Bytes from or to (HBM, L2) of an event."""
         if self.kinds[index]:
             return 0.0, 0.0
@@ -151,7 +151,7 @@ class Events:
         kind, item = KINDS[self.kinds[index]], self.walked.encoded.places[place].item
         assert isinstance(item, (Instr, SetFlag, WaitFlag, CrossSet, CrossWait))
         at = {name: int(t) / TICKS for name, t in zip(_TIMES, self.log[index, 2:kernel.EVENT_COLUMNS], strict=True)}
-        hbm, l2 = self.moved(index)
+        hbm, l2 = self.moved_bytes(index)
         return Event(kind, PIPES[self.pipes[index]], item, self.loops(index), **at, own_cycles=self.own_ticks[index] / TICKS,
                      held_by=held_by(kind, was, issue, start, end), flag=-1 if kind == "run" else which, hbm_bytes=hbm, l2_bytes=l2)
 
@@ -176,7 +176,7 @@ def events(program: Program, machine: Machine, state: State = COLD, cores: Seque
     CheckError where the program cannot be timed, or has no such core.
     """
     walked = checked_walk(program, machine, state)
-    return [_events(walked, stream, core, limit) for stream, core in _chosen(walked, cores)]
+    return [_events(walked, stream, core, limit) for stream, core in _choose_cores(walked, cores)]
 
 
 def _events(walked: Walked, stream: int, core: int, limit: int) -> Events:
@@ -184,7 +184,7 @@ def _events(walked: Walked, stream: int, core: int, limit: int) -> Events:
     return Events(walked, stream, core, log, total)
 
 
-def _chosen(walked: Walked, cores: Sequence[tuple[str, int]] | None) -> list[tuple[int, int]]:
+def _choose_cores(walked: Walked, cores: Sequence[tuple[str, int]] | None) -> list[tuple[int, int]]:
     """(stream, core) of each core asked for."""
     names = [s.name for s in walked.encoded.program.streams]
     if cores is None:

@@ -72,7 +72,7 @@ def _flat(items: tuple[Item, ...]) -> Iterator[Item]:
             yield item
 
 
-def _touched(item: Instr) -> Iterator[tuple[Ref, bool]]:
+def _touched_refs(item: Instr) -> Iterator[tuple[Ref, bool]]:
     """(operand, whether it is written)."""
     fields = dict(item.fields)
     for operand in INSTRUCTIONS[item.op].operands:
@@ -85,7 +85,7 @@ def _uses(body: tuple[Item, ...], spaces: set[str]) -> dict[tuple[str, str], _Us
     """(pipe, buffer) -> how the pipe uses it."""
     out: dict[tuple[str, str], _Use] = {}
     for item in _flat(body):
-        for ref, writes in _touched(item) if isinstance(item, Instr) else ():
+        for ref, writes in _touched_refs(item) if isinstance(item, Instr) else ():
             if ref.buffer in spaces:
                 use = out.setdefault((INSTRUCTIONS[item.op].pipe, ref.buffer), _Use())  # type: ignore[union-attr]
                 use.slots |= variables(ref.slot)
@@ -107,7 +107,7 @@ def _next(after: list[Item], wait: WaitFlag, uses: dict[tuple[str, str], _Use]) 
     """Buffers of both pipes that the waiting pipe's next instruction touches."""
     for item in after:
         if isinstance(item, Instr) and INSTRUCTIONS[item.op].pipe == wait.target:
-            touched = {ref.buffer for ref, _ in _touched(item)}
+            touched = {ref.buffer for ref, _ in _touched_refs(item)}
             return tuple(b for b in _common(wait, uses) if b in touched)
     return ()
 

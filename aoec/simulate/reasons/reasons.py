@@ -37,7 +37,7 @@ class Account:
     mean_busy: float
 
     @property
-    def held(self) -> float:
+    def held_share(self) -> float:
         """The share of the time that the pipe holds work."""
         return (self.busy + self.memory) / self.total if self.total else 0.0
 
@@ -99,7 +99,7 @@ class Reasons:
 def reasons(walked: Walked, texts: bool = True) -> Reasons:
     """The reasons of a walk. Without `texts` no single waits and instructions, which only a program without holes has."""
     program, machine, told = walked.encoded.program, walked.encoded.machine, walked.told
-    moved = walked.moved
+    moved = walked.moved_bytes
     hbm, l2 = (float(x) for x in moved.sum(axis=0)) if len(moved) else (0.0, 0.0)
     run = max(walked.ticks, 1) / TICKS
     latest = int(np.argmax(told.ends[:, 0]))

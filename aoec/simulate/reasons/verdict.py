@@ -50,7 +50,7 @@ def _binding(r: Reasons, launch_us: float, run_us: float) -> tuple[str, str, flo
         stream, used, there = few
         return "insufficient parallelism", "cores", used / there, f"{used} of {there} cores of stream {stream} have work"
     pipe, account = _busiest(r)
-    share, name = account.held, pipe.rpartition(".")[2]
+    share, name = account.held_share, pipe.rpartition(".")[2]
     if share < BINDS:
         return "latency bound: pipeline", pipe, share, f"no pipe is busy more than {_percent(share)} of the time ({pipe})"
     words = f"{pipe} is busy {_percent(share)} of the time"
@@ -67,7 +67,7 @@ def _few_cores(r: Reasons) -> tuple[str, int, int] | None:
 
 
 def _busiest(r: Reasons) -> tuple[str, Account]:
-    pipe = max(r.accounts, key=lambda p: r.accounts[p].held, default="")
+    pipe = max(r.accounts, key=lambda p: r.accounts[p].held_share, default="")
     return pipe, r.accounts.get(pipe, Account(*[0.0] * 10))
 
 
@@ -114,7 +114,7 @@ def _small_transfers(r: Reasons, machine: Machine) -> Iterator[str]:
     for w in r.work:
         account, peak = r.accounts[w.pipe], path_rate(w, r, machine)
         alone = w.cycles * account.busy / max(account.busy + account.memory, 1e-9)
-        if not (peak and w.gm_bytes and w.cycles > NOTABLE * account.total and account.held > MUCH):
+        if not (peak and w.gm_bytes and w.cycles > NOTABLE * account.total and account.held_share > MUCH):
             continue
         rate = w.gm_bytes * w.times / max(alone, 1e-9)
         if rate < SLOW_PATH * peak:
@@ -136,7 +136,7 @@ def _scalar(r: Reasons, resource: str) -> Iterator[str]:
     """On a scalar unit that holds up the busiest pipe, or another that has much to do."""
     for pipe, a in r.accounts.items():
         stream, dot, name = pipe.rpartition(".")
-        if name == "S" or a.issue <= NOTABLE * a.total or (pipe != resource and a.held < MUCH):
+        if name == "S" or a.issue <= NOTABLE * a.total or (pipe != resource and a.held_share < MUCH):
             continue
         full = r.accounts[f"{stream}{dot}S"].queue > a.issue
         why = "stands before the full queue of another pipe: fewer, larger instructions there, or this one issued earlier," if full else \

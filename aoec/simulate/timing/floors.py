@@ -19,7 +19,7 @@ from aoec.simulate.encode.sizes import Array
 from aoec.simulate.timing.state import COLD, State
 from aoec.simulate.timing.time import Times, columns_of, found_rows, launch_ticks
 from aoec.simulate.timing.totals import Opened
-from aoec.simulate.timing.totals import opened as standing
+from aoec.simulate.timing.totals import open_accesses as standing
 from aoec.simulate.timing.work import first_core_work, outline
 from aoec.target.parts import Timing
 
@@ -42,7 +42,7 @@ def floor_rows(encoded: Encoded, rows: Mapping[str, Array], state: State = COLD,
     if not opened:
         return found_rows(encoded, columns, limits, kernel.FLOORS, state, lenient=True)
     found, beside = open_floors(encoded, columns, state, opened, whole, limits)
-    return replace(found, ticks=reached(found.ticks, beside))
+    return replace(found, ticks=busiest_ticks(found.ticks, beside))
 
 
 def floor_parts(encoded: Encoded, rows: Mapping[str, Array], opened: Mapping[str, int | None], whole: bool, state: State = COLD,
@@ -94,18 +94,18 @@ def open_floors(encoded: Encoded, rows: dict[str, Array], state: State, opened: 
     first = ends(encoded, least, state, holes)
     heads, beside = first[:, :, 0], first[:, :, 0] + first[:, :, 2]
     work = out.ticks if known is None else np.broadcast_to(known, (count, shape[0] * shape[1])).reshape(out.ticks.shape)
-    near = np.flatnonzero(reached(work, beside) < left)
+    near = np.flatnonzero(busiest_ticks(work, beside) < left)
     if len(near):
         found = found_rows(encoded, {n: v[near] for n, v in rows.items()}, limits[near], kernel.WORK, state, True, holes, shape)
         out.ticks[near], out.status[near] = found.ticks, found.status
-    if whole and len(near := near[(reached(out.ticks[near], beside[near]) < left[near]) & (out.status[near] == 0)]):
+    if whole and len(near := near[(busiest_ticks(out.ticks[near], beside[near]) < left[near]) & (out.status[near] == 0)]):
         made = ends(encoded, {n: v[near] for n, v in rows.items()}, state, holes)[:, :, 1]  # it is least where it is cut least
         beside[near] += np.maximum(0, np.where(made > 0, heads[near, :, kernel.M:kernel.M + 1] + made - heads[near], 0))
     return out, beside
 
 
-def reached(work: Array, beside: Array) -> Array:
-    """int64[row]: ticks by the pipe that takes most, of those whose work is known."""
+def busiest_ticks(work: Array, beside: Array) -> Array:
+    """Return int64[row]: ticks of the pipe that takes most, of those whose work is known."""
     found: Array = np.where(work > 0, work + beside, 0).max(axis=(1, 2), initial=0)
     return found
 

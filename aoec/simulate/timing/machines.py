@@ -19,7 +19,7 @@ from aoec.simulate.reasons.detail import core_counts, find_rows, fresh_state
 from aoec.simulate.timing.state import COLD, State
 from aoec.simulate.timing.time import Times, columns_of, join_times, launch_ticks, time_rows
 from aoec.target.machine import Machine
-from aoec.target.stacked import stacked, taken
+from aoec.target.stack import stack_machines, take_rows
 
 MACHINE = "@machine"  # the column that says which machine a row is on; no hole is called so
 AT_ONCE = 256  # rows whose tables are made together
@@ -35,17 +35,17 @@ def times_on(encoded: Encoded, machines: Sequence[Machine], rows: Mapping[str, A
         return [time_rows(encoded, rows, state)] * len(machines)
     some, step = {n: v[legal] for n, v in columns.items()}, max(1, AT_ONCE // len(legal))
     parts = [machines[first:first + step] for first in range(0, len(machines), step)]
-    return [join_times([times], legal, status) for part in parts for times in _found(encoded, part, some, len(legal), state)]
+    return [join_times([times], legal, status) for part in parts for times in _time_stack(encoded, part, some, len(legal), state)]
 
 
-def _found(encoded: Encoded, machines: Sequence[Machine], rows: Mapping[str, Array], count: int, state: State) -> list[Times]:
+def _time_stack(encoded: Encoded, machines: Sequence[Machine], rows: Mapping[str, Array], count: int, state: State) -> list[Times]:
     """The times of legal rows on each of the machines."""
-    stack, on = stacked(tuple(machines)), np.repeat(np.arange(len(machines)), count)
+    stack, on = stack_machines(tuple(machines)), np.repeat(np.arange(len(machines)), count)
     columns = {name: np.tile(values, len(machines)) for name, values in rows.items()}
     filled = OnMachines(encoded, stack, {**columns, MACHINE: on}, state).fill()
     t = filled.tables
     cores = core_counts(encoded, t)
-    launch = launch_ticks(replace(encoded, machine=taken(stack, on)), cores, columns)
+    launch = launch_ticks(replace(encoded, machine=take_rows(stack, on)), cores, columns)
     ticks, status, s = np.zeros((len(on), 1, 1), np.int64), filled.status, fresh_state(encoded, len(t.cursor_base), cores)
     limits, zeros = np.full(len(on), kernel.NEVER), np.zeros((2, len(encoded.starts)), np.int64)
     spans = list(pairwise(range(0, len(on) + 1, count)))
@@ -59,15 +59,15 @@ class OnMachines(Tabulator):
 
     def __init__(self, encoded: Encoded, stack: Machine, rows: Mapping[str, Array], state: State) -> None:
         super().__init__(replace(encoded, work_holes=encoded.work_holes | {MACHINE}), rows, len(rows[MACHINE]), state)
-        self.machine = taken(stack, self.holes[MACHINE])
+        self.machine = take_rows(stack, self.holes[MACHINE])
 
-    def priced(self, site: Site, stream: StreamValues) -> Choices:
+    def cost_choices(self, site: Site, stream: StreamValues) -> Choices:
         if site.access:
             return self.everything
         asked = [e for _, e in site.fields] + self.grid_of(site)
         return stream.chosen_by(frozenset((MACHINE,)).union(*map(stream.on.holes_of, asked)))
 
-    def costed(self, site: Site, at: Choices, entries: Entries) -> tuple[Site, Rates]:
-        site, rates = super().costed(site.on(self.machine), at, entries)
+    def cost_inputs(self, site: Site, at: Choices, entries: Entries) -> tuple[Site, Rates]:
+        site, rates = super().cost_inputs(site.on(self.machine), at, entries)
         numbers = tuple((name, upright(value, at.rows, entries)) for name, value in site.numbers)
         return replace(site, numbers=numbers), Rates(*[upright(rate, at.rows, entries) for rate in rates])

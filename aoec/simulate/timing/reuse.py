@@ -108,8 +108,8 @@ class Reuse:
         self.counted: dict[tuple[Access, frozenset[str]], Rows] = {}
 
     @cached_property
-    def within(self) -> dict[Access, list[Rows]]:
-        """The footprints of all accesses."""
+    def all_footprints(self) -> dict[Access, list[Rows]]:
+        """Return the footprints of all accesses."""
         return {f.access: self.footprints(f) for f in self.flows}
 
     def footprints(self, f: Flow) -> list[Rows]:
@@ -186,15 +186,15 @@ class Reuse:
         """Bytes of one access within one iteration of the innermost of `loops` of a stream."""
         a = f.access
         if not loops or a.stream == stream:
-            return self.within[a][len(loops)] if a.loops[:len(loops)] == loops else 0.0
-        return np.minimum(self.within[a][0], f.total / np.maximum(product([self.trips[stream][v] for v in loops]), 1))
+            return self.all_footprints[a][len(loops)] if a.loops[:len(loops)] == loops else 0.0
+        return np.minimum(self.all_footprints[a][0], f.total / np.maximum(product([self.trips[stream][v] for v in loops]), 1))
 
     def stays(self, stream: int, loops: tuple[str, ...]) -> Rows:
         return self.machine.l2_keeps(self.window(stream, loops))
 
     def share(self, f: Flow) -> Rows:
         """The share of an access's bytes that crosses HBM."""
-        a, within = f.access, self.within[f.access]
+        a, within = f.access, self.all_footprints[f.access]
         if self.tensors[a.tensor].uncached:
             return f.total * 0.0 + 1.0
         bytes_hbm, most = within[-1], within[-1] * 0 + f.largest * product([self.trips[a.stream][v] for v in a.grid + a.loops])
@@ -205,10 +205,10 @@ class Reuse:
         # first or last iterations may move less than the others: their part of the whole, but what is touched at all comes once
         first = np.minimum(within[0], f.total)
         bytes_hbm = np.clip(bytes_hbm * f.total / np.maximum(most, 1.0), first, f.total)
-        bytes_hbm = self.after_siblings(a) * (bytes_hbm - first * self.found(a))
+        bytes_hbm = self.after_siblings(a) * (bytes_hbm - first * self.l2_share(a))
         return np.clip(bytes_hbm / np.maximum(f.total, 1.0), 0.0, 1.0)
 
-    def found(self, a: Access) -> Rows:
+    def l2_share(self, a: Access) -> Rows:
         """The share of its first touch that an access finds in L2, or leaves there: to be written again by the next launch, or where L2 was
         cleared to reach HBM when the launch is over. A result that the state names is a part, and so many bytes come by meanwhile."""
         if a.writes:
@@ -219,7 +219,7 @@ class Reuse:
             if self.state == PREVIOUS_LAUNCH:
                 return self.left_by_itself(a)
             return np.minimum(resident_bytes(self.state, a.tensor) / np.maximum(self.sizes[a.tensor], 1.0), 1.0)
-        makers = [b for b in self.within if b.writes and b.tensor == a.tensor]
+        makers = [b for b in self.all_footprints if b.writes and b.tensor == a.tensor]
         if not makers:
             return 0.0
         ahead = max(a.meets if b.stream != a.stream else common_loops(a, b) for b in makers)
@@ -230,7 +230,7 @@ class Reuse:
 
         That is the whole launch; but what every iteration of the outer loops touches whole, the last one has, and the first one does.
         """
-        within, left, whole = self.within[a], self.stays(a.stream, ()), np.bool_(True)
+        within, left, whole = self.all_footprints[a], self.stays(a.stream, ()), np.bool_(True)
         for i in range(1, len(a.loops) + 1):
             whole = whole & (within[i] >= within[0])
             left = np.where(whole, np.maximum(left, self.stays(a.stream, a.loops[:i])), left)
@@ -239,12 +239,12 @@ class Reuse:
     def after_siblings(self, a: Access) -> Rows:
         """What is left of an access's HBM bytes where an earlier one has just touched the same bytes in the loops that both are in."""
         left: Rows = 1.0
-        for b in self.within:
+        for b in self.all_footprints:
             if b == a:
                 break
             common = None if a.writes and not b.writes else same_region(b, a)
             if common is not None:
-                covered = np.minimum(self.within[b][common] / np.maximum(self.within[a][common], 1.0), 1.0)
+                covered = np.minimum(self.all_footprints[b][common] / np.maximum(self.all_footprints[a][common], 1.0), 1.0)
                 left = np.minimum(left, 1.0 - covered * self.stays(a.stream, a.loops[:common]))
         return left
 
@@ -307,8 +307,8 @@ class Kept(Reuse):
     def stays(self, stream: int, loops: tuple[str, ...]) -> Rows:
         return 1.0
 
-    def found(self, a: Access) -> Rows:
-        return 1.0 if a.writes else super().found(a)
+    def l2_share(self, a: Access) -> Rows:
+        return 1.0 if a.writes else super().l2_share(a)
 
 
 def hangs_on(a: Access, opened: Collection[str]) -> bool:
@@ -375,21 +375,21 @@ def atom(term: Expr, names: frozenset[str]) -> Atom | None:
     seen = tuple(sorted(variables(term) & names))
     e = varying[0]
     if len(varying) == 1 and isinstance(e, Binary) and e.op in ("//", "%") and not variables(e.right):
-        inside, per = unnested(e.left)
+        inside, per = merge_quotients(e.left)
         linear = affine(inside, names)
         if linear is not None and not any(variables(c) for c in linear[0].values()):
             return Atom(e.op, seen, tuple(sorted(linear[0].items())), normalise(e.right * per), per if e.op == "%" else Int(1))
     return Atom("", seen)
 
 
-def unnested(e: Expr) -> tuple[Expr, Expr]:
-    """(x, d) with e = x // d and no quotient left in x where one is added to whole steps: a + b // d is (a*d + b) // d."""
+def merge_quotients(e: Expr) -> tuple[Expr, Expr]:
+    """Return (x, d) with e = x // d and no quotient left in x where one is added to whole steps: a + b // d is (a*d + b) // d."""
     quotients = [x for x in terms(e) if isinstance(x, Binary) and x.op == "//" and not variables(x.right)]
     if len(quotients) != 1:
         return e, Int(1)
     (q,) = quotients
     assert isinstance(q, Binary)
-    x, d = unnested(normalise((e - q) * q.right + q.left))
+    x, d = merge_quotients(normalise((e - q) * q.right + q.left))
     return x, normalise(q.right * d)
 
 

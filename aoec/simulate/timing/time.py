@@ -17,7 +17,7 @@ import numpy as np
 
 from aoec.base.errors import CheckError
 from aoec.base.process.processors import threads as at_once
-from aoec.base.process.stop import OPTION, ask_again, heeded, wait_for_all
+from aoec.base.process.stop import OPTION, ask_again, catch_interrupts, wait_for_all
 from aoec.ir.program import Program
 from aoec.kernels import timeline as kernel
 from aoec.simulate.encode.encode import Encoded, encode
@@ -137,7 +137,7 @@ def found_rows(encoded: Encoded, rows: dict[str, Array], limits: Array, what: in
     filler = filler_of(encoded, state, lenient, opened, len(limits), what in OF_FIRST)
     if filler is None:
         return _slowly(encoded, rows, limits, what, state, lenient, opened, shape)
-    times = _planned(encoded, filler, rows, limits, what, shape)
+    times = _time_by_plan(encoded, filler, rows, limits, what, shape)
     left = np.flatnonzero(times.status == VARIES)
     if len(left):
         again = _slowly(encoded, {n: v[left] for n, v in rows.items()}, limits[left], what, state, lenient, opened, shape)
@@ -161,8 +161,8 @@ def _slowly(encoded: Encoded, rows: dict[str, Array], limits: Array, what: int, 
     return join_times(parts, np.arange(len(limits)), np.zeros(len(limits), np.int32))
 
 
-def _planned(encoded: Encoded, filler: Filler, rows: dict[str, Array], limits: Array, what: int, shape: tuple[int, ...]) -> Times:
-    """What a kernel finds of rows whose tables a plan fills, some hundred at once, on all processors."""
+def _time_by_plan(encoded: Encoded, filler: Filler, rows: dict[str, Array], limits: Array, what: int, shape: tuple[int, ...]) -> Times:
+    """Time rows whose tables a plan fills, some hundred at once, on all processors."""
     count, threads = len(limits), os.cpu_count() or 1
     batch, cores = Batch(filler, encoded, rows, count, threads), grid_cores(encoded, rows, count)
     launch = launch_ticks(encoded, cores, rows)
@@ -249,15 +249,15 @@ def _share(run: Callable[[int, int], bool], count: int) -> None:
 def _each(run: Callable[[tuple[int, int]], bool], parts: Sequence[tuple[int, int]], threads: int) -> None:
     """Calls run(part) of each, on so many threads at most, this one among them, and no more than a worker's share of the processors; those
     of which it says that they were stopped once more, unless Ctrl-C ends all."""
-    with heeded():
+    with catch_interrupts():
         while parts:
-            parts = _stopped(run, parts, threads)
+            parts = _run_parts(run, parts, threads)
             if parts:
                 ask_again()
 
 
-def _stopped(run: Callable[[tuple[int, int]], bool], parts: Sequence[tuple[int, int]], threads: int) -> list[tuple[int, int]]:
-    """The parts of which run(part) says that they were stopped, after it was called of each."""
+def _run_parts(run: Callable[[tuple[int, int]], bool], parts: Sequence[tuple[int, int]], threads: int) -> list[tuple[int, int]]:
+    """Call run(part) for each part, on several threads. Return the parts that it says were stopped."""
     todo: Iterator[tuple[int, int]] = iter(parts)
     left: list[tuple[int, int]] = []
 

@@ -31,8 +31,9 @@ class Opened:
 CLOSED = Opened()
 
 
-def opened(encoded: Encoded, holes: Mapping[str, int | None]) -> Opened:
-    """Holes by their least choices, None for those that may be open and are not; found once for an encoded program."""
+def open_accesses(encoded: Encoded, holes: Mapping[str, int | None]) -> Opened:
+    """Return which accesses depend on open holes, found once for an encoded program.
+    `holes`: holes by their least choices, None for those that may be open and are not."""
     known, still = encoded.totals, frozenset(name for name, least in holes.items() if least is not None)
     if still not in known:
         found: dict[Access, bool] = {}
@@ -52,26 +53,26 @@ def total(encoded: Encoded, site: Site) -> Expr:
     fields = {**{n: Int(int(v)) for n, v in site.numbers if n in ("size", "dst_size")}, **dict(site.fields), "size": Int(site.gm_size)}
     out = normalise(substitute(INSTRUCTIONS[site.op].gm_bytes, fields))
     for loop in reversed(site.access.loops):
-        out = summed(out, loop, trips[loop], encoded.units)
+        out = sum_over(out, loop, trips[loop], encoded.units)
     return out
 
 
-def summed(e: Expr, loop: str, trips: Expr, units: Mapping[str, int]) -> Expr:
-    """The sum of a product over a loop; where no rule says it, the product times its trips, which depends on all that the sum does."""
+def sum_over(e: Expr, loop: str, trips: Expr, units: Mapping[str, int]) -> Expr:
+    """Sum a product over a loop. Where no rule gives the sum, return the product times the trips, which depends on the same holes."""
     parts = factors(e)
     varying = [x for x in parts if loop in variables(x)]
     if len(varying) == 1:
-        whole = gathered(varying[0], loop, trips, units)
+        whole = gather_pieces(varying[0], loop, trips, units)
         if whole is not None:
             rest = [x for x in parts if x is not varying[0]]
             return product([*rest, whole])
     return product([*parts, trips])
 
 
-def gathered(piece: Expr, loop: str, trips: Expr, units: Mapping[str, int]) -> Expr | None:
-    """What pieces are together, in their units; None where they are no pieces of one extent."""
+def gather_pieces(piece: Expr, loop: str, trips: Expr, units: Mapping[str, int]) -> Expr | None:
+    """Return what pieces are together, in their units; None where they are no pieces of one extent."""
     if isinstance(piece, Call) and piece.fn == "ceildiv" and isinstance(piece.args[1], Int):
-        inside = gathered(piece.args[0], loop, trips, units)
+        inside = gather_pieces(piece.args[0], loop, trips, units)
         even = inside is not None and unit(tile(piece.args[0], loop), units) % piece.args[1].value == 0
         return Call("ceildiv", (inside, piece.args[1])) if even and inside is not None else None
     f = tile(piece, loop)

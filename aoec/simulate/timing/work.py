@@ -17,7 +17,7 @@ import numpy as np
 from aoec.ir.index import Binary, Expr, Var, children, variables
 from aoec.kernels import timeline as kernel
 from aoec.simulate.encode.encode import PIPE, Encoded, Site
-from aoec.simulate.encode.sizes import Array, Choices, Dependence, Layout, StreamValues, asked, dependence
+from aoec.simulate.encode.sizes import Array, Choices, Dependence, Layout, StreamValues, dependence, size_exprs
 from aoec.simulate.encode.tables import Around, costs, fixed_costs, rates_of
 from aoec.target.isa.instructions import INSTRUCTIONS
 
@@ -133,19 +133,19 @@ class FirstCore:
         at = self.values.choices(*exprs, *trips, *(self.grid.values() if asks_for_cores(site) else ()))
         if len(at.rows) * prod(layout.shape(self.values.rank)) > MOST:
             return np.zeros(1, np.int64)
-        fields = {name: self.first(e, at, layout) if name in charged(site) else np.int64(0) for name, e in site.fields}
+        fields = {name: self.first(e, at, layout) if name in charged_fields(site) else np.int64(0) for name, e in site.fields}
         cores = times([self.first(e, at, layout) for e in self.grid.values()] if asks_for_cores(site) else [])
         (busy, _, unit, _), _ = costs(site, fields, Around(cores), rates_of(self.machine), True, self.opened)
-        own = at.spread(self.summed(busy, place.bound, at, layout))
-        return np.maximum(own, at.spread(self.summed(unit, place.bound, at, layout)) * self.alike) if site.access else own
+        own = at.spread(self.sum_over(busy, place.bound, at, layout))
+        return np.maximum(own, at.spread(self.sum_over(unit, place.bound, at, layout)) * self.alike) if site.access else own
 
     def first(self, e: Expr, at: Choices, layout: Layout) -> Array:
         """The values of a size [choice, axis...]."""
         size = self.values.size(e)
         return size.at.of(at, layout.narrow(size.own))
 
-    def summed(self, values: Array, names: Sequence[str], at: Choices, layout: Layout) -> Array:
-        """[choice]: the sum of what is given by class over all iterations of some loops."""
+    def sum_over(self, values: Array, names: Sequence[str], at: Choices, layout: Layout) -> Array:
+        """Return [choice]: the sum of values by class over all iterations of some loops."""
         out = np.asarray(values)
         for name in reversed(names):
             x, n = self.values.axis.get(name, 0), np.maximum(self.first(self.values.trips[name], at, layout), 0)
@@ -157,14 +157,14 @@ class FirstCore:
 
     def rounds(self, groups: Iterable[tuple[str, ...]]) -> Array:
         """int64[row]: how often what stands in groups of loops is done."""
-        return times([self.counted(group) for group in groups])
+        return times([self.count_iterations(group) for group in groups])
 
-    def counted(self, names: tuple[str, ...]) -> Array:
-        """int64[row]: iterations of loops that hang together."""
+    def count_iterations(self, names: tuple[str, ...]) -> Array:
+        """Return int64[row]: the iterations of loops that depend on each other."""
         if names not in self.counts:
             trips = [self.values.trips[v] for v in names]
             layout, at = self.values.layout(trips), self.values.choices(*trips)
-            self.counts[names] = at.spread(self.summed(np.ones((1,) * (1 + self.values.rank), np.int64), names, at, layout))
+            self.counts[names] = at.spread(self.sum_over(np.ones((1,) * (1 + self.values.rank), np.int64), names, at, layout))
         return self.counts[names]
 
 
@@ -202,8 +202,8 @@ def asks_for_cores(site: Site) -> bool:
     return "cores" in variables(site.timing.busy) | variables(site.timing.memory)
 
 
-def charged(site: Site) -> frozenset[str]:
-    """The names of fields by which it goes how long an instruction keeps its pipe, or the memory."""
+def charged_fields(site: Site) -> frozenset[str]:
+    """Return the names of fields that say how long an instruction keeps its pipe, or the memory."""
     moved = variables(INSTRUCTIONS[site.op].gm_bytes) | {"atomic"} if site.access else frozenset()
     names = variables(site.timing.busy) | variables(site.timing.memory) | moved
     return names | {f"{name.removesuffix('_last')}_at" for name in names}
@@ -211,7 +211,7 @@ def charged(site: Site) -> frozenset[str]:
 
 def sizes_of(site: Site) -> list[Expr]:
     """Those of a site's fields."""
-    return [e for name, e in site.fields if name in charged(site)]
+    return [e for name, e in site.fields if name in charged_fields(site)]
 
 
 def sites_of(encoded: Encoded, stream: int) -> list[Site]:
@@ -225,7 +225,7 @@ def told_apart(encoded: Encoded, stream: int) -> dict[str, list[Expr]]:
     key = "told apart", stream
     if key not in encoded.dependences:
         on = dependence(encoded, stream)
-        parts = dict.fromkeys(part for e in asked(encoded, stream) for part in parts_by_axis(e, on))
+        parts = dict.fromkeys(part for e in size_exprs(encoded, stream) for part in parts_by_axis(e, on))
         encoded.dependences[key] = {name: [e for e in parts if name in on.closure(variables(e))] for name in on.grid}
     found: dict[str, list[Expr]] = encoded.dependences[key]
     return found
@@ -253,13 +253,13 @@ def outline(encoded: Encoded, stream: int) -> Outline:
     """What of a stream is counted, found once for an encoded program."""
     key = "work", stream
     if key not in encoded.dependences:
-        encoded.dependences[key] = outlined(encoded, stream)
+        encoded.dependences[key] = outline_stream(encoded, stream)
     found: Outline = encoded.dependences[key]
     return found
 
 
-def outlined(encoded: Encoded, stream: int) -> Outline:
-    """What of a stream is counted."""
+def outline_stream(encoded: Encoded, stream: int) -> Outline:
+    """Return what of a stream is counted."""
     on, costs_of = dependence(encoded, stream), fixed_costs(encoded.machine)
     issue, loop = int(costs_of[0]), int(costs_of[6])
     idle = {(x.stream, x.var) for x in encoded.loops if x.idle}

@@ -19,7 +19,7 @@ import numpy as np
 
 from aoec.base.errors import CheckError
 from aoec.base.process.processors import threads as at_once
-from aoec.base.process.stop import ask_again, heeded, most_steps, too_long, wait_for_all
+from aoec.base.process.stop import ask_again, catch_interrupts, most_steps, too_long, wait_for_all
 from aoec.ir.index import DTYPES, Expr, Float, Int
 from aoec.ir.program import Advance, CrossSet, CrossWait, For, Instr, Item, Program, Ref, Stream
 from aoec.kernels import tile
@@ -67,7 +67,7 @@ class Executable:
     def run_in_place(self, tensors: Mapping[str, np.ndarray], threads: int = 0, account: Account | None = None) -> dict[str, np.ndarray]:
         """`run`, of a caller that lets no two runs meet: results as they lie in memory, where they stay until the next run."""
         memory = self.memory
-        with heeded() as stop:
+        with catch_interrupts() as stop:
             while True:
                 memory.put(tensors)
                 memory.clear([t for t in self.program.tensors if t.name not in tensors and t.name not in self.constants])
@@ -206,7 +206,7 @@ class _Code:
         self.operands = np.array([s[2] for s in self.sites] or [[[0] * 8] * 4], i64)
         self.fields = np.array([s[3] for s in self.sites] or [[-1] * MAX_FIELDS], i64)
         self.dtypes = self.operands[:, :, 0].copy()
-        known = [[0 if x < 0 else self.expressions.fixed(x) for x in row] for row in self.fields.tolist()]
+        known = [[0 if x < 0 else self.expressions.constant_value(x) for x in row] for row in self.fields.tolist()]
         self.now = np.array([[v or 0 for v in row] for row in known], i64)
         vary = [[i for i, v in enumerate(row) if v is None] for row in known]
         self.opens = np.array([[*row, *[-1] * (MAX_FIELDS - len(row))] for row in vary], i64)

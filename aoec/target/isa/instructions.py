@@ -282,13 +282,13 @@ def check_dtypes(word: Instruction, dtypes: list[str]) -> None:
 
 def added_to(program: Program) -> frozenset[str]:
     """Names of the tensors that atomic writes add to: zero when the program starts."""
-    return frozenset(_added(i for s in program.streams for i in s.body))
+    return frozenset(_atomic_targets(i for s in program.streams for i in s.body))
 
 
-def _added(items: Iterable[Item]) -> Iterator[str]:
+def _atomic_targets(items: Iterable[Item]) -> Iterator[str]:
     for item in items:
         if isinstance(item, For):
-            yield from _added(item.body)
+            yield from _atomic_targets(item.body)
         elif isinstance(item, Instr) and item["atomic"] != Int(0):
             dst = item["dst"]
             yield dst.buffer if isinstance(dst, Ref) else ""

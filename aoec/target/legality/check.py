@@ -6,7 +6,7 @@ from math import prod
 from typing import Any
 
 from aoec.base.errors import CapacityError, CheckError
-from aoec.base.text import nearest, quoted
+from aoec.base.text import nearest, quote_line
 from aoec.ir.index import DTYPES, Expr, Float, Hole, Int, holes, variables
 from aoec.ir.program import Advance, CrossSet, CrossWait, For, Instr, Item, Program, Ref, SetFlag, Space, Stream, Tensor, WaitFlag
 from aoec.ir.text.show import show
@@ -93,7 +93,7 @@ def value(e: Expr, env: Mapping[str, int], what: str) -> Any:
     try:
         return value_of(e, env)
     except CheckError as error:
-        raise CheckError(f"{what} is {quoted(show(e))}: {error.message}") from None
+        raise CheckError(f"{what} is {quote_line(show(e))}: {error.message}") from None
 
 
 def _check_tensor(t: Tensor) -> None:

@@ -23,7 +23,7 @@ from aoec.ir.program import CrossSet, CrossWait, For, Instr, Item, Program, Ref,
 from aoec.target.isa.instructions import INSTRUCTIONS
 from aoec.target.legality.deal import dealt, longer
 from aoec.target.legality.footprint import Box
-from aoec.target.legality.trace import Access, Event, failed, line, trace
+from aoec.target.legality.trace import Access, Event, error_at, line, trace
 from aoec.target.machine import Machine
 
 Clock = list[int]
@@ -169,9 +169,9 @@ class _Group:
         for core in self.cores:
             if core.at < len(core.events):
                 event = core.events[core.at]
-                raise failed(event, "waits for a cross flag that no other core sets; the streams wait for each other for ever")
+                raise error_at(event, "waits for a cross flag that no other core sets; the streams wait for each other for ever")
             for _, event in core.flags.values():
-                raise failed(event, "this flag is left set at the end: add a wait for it, or drop the set")
+                raise error_at(event, "this flag is left set at the end: add a wait for it, or drop the set")
         for tokens in self.tokens.values():
             if tokens.sets:
                 raise CheckError(f"program {self.program.name} leaves {len(tokens.sets)} tokens in a cross flag: add a cross_wait for each")
@@ -213,20 +213,20 @@ class _Group:
     def set(self, core: _Core, event: Event, item: SetFlag) -> None:
         key = (item.source, item.target, event.flag)
         if not 0 <= event.flag < self.machine.flag_ids:
-            raise failed(event, f"flag id {event.flag} is outside 0..{self.machine.flag_ids - 1} of {self.machine.name}")
+            raise error_at(event, f"flag id {event.flag} is outside 0..{self.machine.flag_ids - 1} of {self.machine.name}")
         if key in core.flags:
-            raise failed(event, f"flag {event.flag} is set while it is still set: nothing on {item.target} has waited for it in between")
+            raise error_at(event, f"flag {event.flag} is set while it is still set: nothing on {item.target} has waited for it in between")
         source = core.pipes[item.source]
         self.tick(source)
         if core.waited.get(key, 0) > self.clocks[source][core.pipes[item.target]]:
-            raise failed(event, f"flag {event.flag} is set again while the wait for it may not have run: {item.source} must first learn "
-                        f"from {item.target}, by a flag ({item.target}, {item.source}) set after that wait, or use another id")
+            raise error_at(event, f"flag {event.flag} is set again while the wait for it may not have run: {item.source} must first learn "
+                           f"from {item.target}, by a flag ({item.target}, {item.source}) set after that wait, or use another id")
         core.flags[key] = (list(self.clocks[source]), event)
 
     def wait(self, core: _Core, event: Event, item: WaitFlag) -> None:
         key = (item.source, item.target, event.flag)
         if key not in core.flags:
-            raise failed(event, f"waits for a flag that nothing has set: add set({item.source}, {item.target}, {event.flag}) before it")
+            raise error_at(event, f"waits for a flag that nothing has set: add set({item.source}, {item.target}, {event.flag}) before it")
         clock, _ = core.flags.pop(key)
         self.learn(core, item.target, clock)
         core.waited[key] = self.tick(core.pipes[item.target])
@@ -242,7 +242,7 @@ class _Group:
 
     def cross_id(self, event: Event) -> int:
         if not 0 <= event.flag < self.machine.cross_ids:
-            raise failed(event, f"cross flag {event.flag} is outside 0..{self.machine.cross_ids - 1} of {self.machine.name}")
+            raise error_at(event, f"cross flag {event.flag} is outside 0..{self.machine.cross_ids - 1} of {self.machine.name}")
         return event.flag
 
     def cross_set(self, c: int, event: Event, item: CrossSet) -> None:
@@ -251,7 +251,7 @@ class _Group:
         for peer in self.peers(c, item.to):
             t = self.tokens.setdefault((c, peer, flag), _Tokens())
             if t.setter not in (-1, pipe):
-                raise failed(event, f"cross flag {flag} is set by {self.names[t.setter]} as well: give each pipe a flag of its own")
+                raise error_at(event, f"cross flag {flag} is set by {self.names[t.setter]} as well: give each pipe a flag of its own")
             t.setter, t.total, t.weight = pipe, t.total + 1, t.weight + event.weight
             t.known = bisect_right(t.times, self.clocks[pipe][t.waiter])
             self.counts(t, t.total - t.known, event)
@@ -260,8 +260,8 @@ class _Group:
     def counts(self, t: _Tokens, high: int, event: Event) -> None:
         """Raises where a cross flag may count higher than the machine can: the setter runs ahead of waits it does not know of."""
         if high > self.machine.cross_count:
-            raise failed(event, f"cross flag {event.flag} may count to {high:,} of {self.machine.cross_count} on {self.machine.name}: "
-                        "wait for the other stream in between")
+            raise error_at(event, f"cross flag {event.flag} may count to {high:,} of {self.machine.cross_count} on {self.machine.name}: "
+                           "wait for the other stream in between")
         t.last = event
 
     def cross_wait(self, c: int, event: Event, item: CrossWait) -> bool:
@@ -271,7 +271,8 @@ class _Group:
             return False
         for t in found:
             if t.waiter not in (-1, pipe):
-                raise failed(event, f"cross flag {flag} is waited for by {self.names[t.waiter]} as well: give each pipe a flag of its own")
+                raise error_at(event, f"cross flag {flag} is waited for by {self.names[t.waiter]} as well: give each pipe a flag of "
+                               "its own")
             t.waiter = pipe
             self.learn(self.cores[c], item.pipe, t.sets.pop(0))
         time = self.tick(pipe)
@@ -289,18 +290,18 @@ class _Group:
         for access in event.accesses:
             if access.buffer not in self.written:
                 if access.buffer in self.spaces:
-                    raise failed(event, f"reads {access.buffer}, which nothing writes")
+                    raise error_at(event, f"reads {access.buffer}, which nothing writes")
                 continue
             area = (c if access.buffer in self.spaces else -1, access.area)
             if access.buffer in self.spaces and not access.writes:
-                self.defined(area, event, access)
+                self.check_defined(area, event, access)
             self.meets(area, pipe, event, access)
         for access in event.accesses:
             if access.buffer in self.written:
                 area = (c if access.buffer in self.spaces else -1, access.area)
                 self.past.setdefault(area, {}).setdefault(pipe, []).append(_Past(time, access, event))
                 if access.writes and access.buffer in self.spaces:
-                    self.mark(area, access, self.jumped(c, event, access))
+                    self.mark(area, access, self.find_skipped_write(c, event, access))
 
     def meets(self, area: tuple[int, str], pipe: int, event: Event, access: Access) -> None:
         """Raises where an access of another pipe overlaps this one and is not known to be done."""
@@ -313,10 +314,10 @@ class _Group:
                     break
                 ordered = (access.writes or past.access.writes) and not (access.atomic and past.access.atomic)  # sums commute
                 if ordered and overlap(access, past.access):
-                    raise self.unordered(other, pipe, past, event, access)
+                    raise self.unordered_error(other, pipe, past, event, access)
 
-    def unordered(self, other: int, pipe: int, past: _Past, event: Event, access: Access) -> CheckError:
-        """The error of two accesses that meet."""
+    def unordered_error(self, other: int, pipe: int, past: _Past, event: Event, access: Access) -> CheckError:
+        """Return the error of two accesses that meet."""
         first, then = self.names[other], self.names[pipe]
         doing = "writes" if access.writes else "reads"
         done = "written" if past.access.writes else "read"
@@ -326,22 +327,23 @@ class _Group:
         flag = f"set({first}, {then}, id)" if same_core else "cross_set"
         wait = f"wait({first}, {then}, id)" if same_core else "cross_wait"
         earlier = line(past.event.item) + (f" (at {past.event.place()})" if past.event.place() else "")
-        return failed(event, f"{doing} {what} ({bytes_}) while {earlier} may not have {done} it on {first}: {then} needs {wait} before, "
-                     f"and {flag} after that")
+        return error_at(event, f"{doing} {what} ({bytes_}) while {earlier} may not have {done} it on {first}: {then} needs {wait} before, "
+                        f"and {flag} after that")
 
-    def defined(self, area: tuple[int, str], event: Event, access: Access) -> None:
+    def check_defined(self, area: tuple[int, str], event: Event, access: Access) -> None:
         """Raises where the first byte of a read was never written, or was last written as another buffer's."""
         owner = self.owner.get(area)
         who = 0 if owner is None or access.boxes[0].start >= owner.size else int(owner[access.boxes[0].start])
         if who == 0:
-            raise failed(event, f"reads {access.buffer} ({access.area} byte {access.boxes[0].start:,}), which nothing has written before")
+            raise error_at(event, f"reads {access.buffer} ({access.area} byte {access.boxes[0].start:,}), which nothing has written before")
         if who not in (1, self.shared.get(access.buffer, 1)):
             other = next(n for n, i in self.shared.items() if i == who)
-            raise failed(event, f"reads {access.buffer} where {other} was written over it: they share bytes of {access.area} and are alive "
-                        "at once; give them addresses of their own")
+            raise error_at(event, f"reads {access.buffer} where {other} was written over it: they share bytes of {access.area} and are "
+                           "alive at once; give them addresses of their own")
 
-    def jumped(self, c: int, event: Event, access: Access) -> Access | None:
-        """The write of an earlier iteration of one loop, all others being where they are, that stood for all up to this one."""
+    def find_skipped_write(self, c: int, event: Event, access: Access) -> Access | None:
+        """Return the write of an earlier iteration of one loop that stands for all up to this one. All other loops are at the same
+        place."""
         found = None
         loops = [v for n, v in zip(event.names, event.env) if n in self.loops] if event.weight > 1 or c in self.leapt else []
         for at in range(len(loops)):

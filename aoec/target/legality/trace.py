@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from aoec.base.errors import CheckError
-from aoec.base.text import quoted
+from aoec.base.text import quote_line
 from aoec.ir.index import DTYPES, INT_CALLS, INT_OPS, Binary, Call, Expr, Float, Int, Var, children, evaluate, variables
 from aoec.ir.index import walk as parts
 from aoec.ir.program import Advance, For, Instr, Item, Program, Ref, SetFlag, Stream, WaitFlag
@@ -110,7 +110,7 @@ def value_of(e: Expr, env: Mapping[str, Any]) -> Any:
     values = [value_of(c, env) for c in children(e)]
     found = INT_OPS[e.op](*values) if isinstance(e, Binary) else INT_CALLS[e.fn](*values) if isinstance(e, Call) else evaluate(e, env)
     if isinstance(found, int) and not -2**63 <= found < 2**63:
-        raise CheckError(f"{quoted(show(e))} does not fit 64 bits")
+        raise CheckError(f"{quote_line(show(e))} does not fit 64 bits")
     return found
 
 
@@ -119,7 +119,7 @@ def value_at(event: Event, e: Expr) -> Any:
     try:
         return value_of(e, dict(zip(event.names, event.env)))
     except CheckError as error:
-        raise failed(event, error.message) from None
+        raise error_at(event, error.message) from None
 
 
 def visits(trips: int, period: int) -> list[tuple[int, int]]:
@@ -251,11 +251,11 @@ def _places(program: Program) -> Mapping[str, _Place]:
 
 def line(item: Item) -> str:
     """The first line of an item's text, as a sentence quotes it."""
-    return quoted(show(item).split("\n", 1)[0])
+    return quote_line(show(item).split("\n", 1)[0])
 
 
-def failed(event: Event, message: str) -> CheckError:
-    """The error of an instruction, a message about it, and where its loops and its core are then."""
+def error_at(event: Event, message: str) -> CheckError:
+    """Return the error of an instruction: a message, and where its loops and its core are then."""
     return CheckError(f"{line(event.item)}: {message}" + (f" (at {event.place()})" if event.place() else ""))
 
 
@@ -268,7 +268,7 @@ def _fill_instruction(site: _Site, item: Instr, places: Mapping[str, _Place]) ->
             continue
         columns[n.name] = column = site.column(item[n.name])  # type: ignore[arg-type]
         for i in np.flatnonzero((column < n.low) | (column > n.high))[:1]:
-            raise failed(events[i], f"{n.name} is {column[i]:,}, outside {n.low:,}..{n.high:,}")
+            raise error_at(events[i], f"{n.name} is {column[i]:,}, outside {n.low:,}..{n.high:,}")
     refs = [r for r in (item[o.name] for o in word.operands) if isinstance(r, Ref)]
     at = [places[r.buffer] for r in refs]
     dtypes = tuple(p.dtype for p in at)
@@ -284,7 +284,7 @@ def _fill_instruction(site: _Site, item: Instr, places: Mapping[str, _Place]) ->
             fields = dict(zip(columns, row))
             broken = relation(item.op, fields, dtypes)
             if broken:
-                raise failed(event, RELATIONS[broken])
+                raise error_at(event, RELATIONS[broken])
             known[row] = footprints(item.op, fields, dtypes)
         accesses = []
         for operand, (boxes, (slot, offset)) in enumerate(zip(known[row], starts)):
@@ -301,11 +301,11 @@ def _access(event: Event, ref: Ref, p: _Place, writes: bool, boxes: list[Box], s
     """The access of one operand, inside its slot."""
     stop = max(b.stop for b in boxes)
     if not 0 <= slot < p.depth:
-        raise failed(event, f"slot {slot} of {ref.buffer} is outside 0..{p.depth - 1}")
+        raise error_at(event, f"slot {slot} of {ref.buffer} is outside 0..{p.depth - 1}")
     if offset < 0 or offset + stop > p.slot_bytes:
-        raise failed(event, f"touches bytes {offset:,} to {offset + stop:,} of {ref.buffer}, which has {p.slot_bytes:,}")
+        raise error_at(event, f"touches bytes {offset:,} to {offset + stop:,} of {ref.buffer}, which has {p.slot_bytes:,}")
     start = p.address + slot * p.slot_bytes + offset
     if start % align:
-        raise failed(event, f"{ref.buffer} is touched from byte {start:,} of {p.area}, which is no multiple of {align}")
+        raise error_at(event, f"{ref.buffer} is touched from byte {start:,} of {p.area}, which is no multiple of {align}")
     moved = tuple(Box(b.start + start, b.length, b.stride, b.runs) for b in boxes)
     return Access(p.area, ref.buffer, writes, moved, min(b.start for b in moved), start + stop, atomic)

@@ -87,7 +87,7 @@ def inside(em: Emitter, op: TileOp, src: Read, bounded: set[Expr]) -> list[tuple
         count = lp.extent
         for i, size in zip(src.indices, em.buffers[src.buffer].shape, strict=True):
             if uses(i, frozenset((lp.var,))) and normalise(i) in bounded:
-                low, count = within(i, lp, size, fixed)
+                low, count = valid_iterations(i, lp, size, fixed)
                 break
         if bounded and (bound := bound_of(op.block.value, lp)) is not None:
             count = normalise(minimum(count, bound))
@@ -96,8 +96,9 @@ def inside(em: Emitter, op: TileOp, src: Read, bounded: set[Expr]) -> list[tuple
     return out
 
 
-def within(index: Expr, lp: Loop, size: Expr, fixed: dict[str, Expr]) -> tuple[Expr, Expr]:
-    """(first, count) of a loop's iterations with 0 <= index < size; a loop of coarse steps starts at 0, finer ones inside it clip."""
+def valid_iterations(index: Expr, lp: Loop, size: Expr, fixed: dict[str, Expr]) -> tuple[Expr, Expr]:
+    """Return (first, count) of a loop's iterations with 0 <= index < size. A loop of coarse steps starts at 0; finer loops inside it
+    clip."""
     base = normalise(substitute(index, fixed))
     step = normalise(substitute(index, {**fixed, lp.var: Int(1)}) - base)
     low = maximum(0, Int(0) - base) if step == Int(1) else Int(0)
@@ -166,7 +167,7 @@ def _burst_loop(rest: list[tuple[str, Expr, Expr]], s_gm: dict[str, Expr], s_ub:
     copied, by whole blocks in UB, all bursts are of one length, and no other loop's size hangs on it."""
     for at, (v, _, _) in reversed(list(enumerate(rest))):
         held = {w for _, low, count in rest for w in variables(low) | variables(count)} | variables(length)
-        forward = all(v in steps and not _falls(steps[v]) and not _within(steps[v], length) for steps in (s_gm, s_ub))
+        forward = all(v in steps and not _falls(steps[v]) and not _is_within_burst(steps[v], length) for steps in (s_gm, s_ub))
         if forward and _bursts(s_ub[v], size) and v not in held:
             return at
     return None
@@ -179,8 +180,8 @@ def _falls(step: Expr) -> bool:
     return isinstance(step, Int) and step.value < 0
 
 
-def _within(step: Expr, length: Expr) -> bool:
-    """True for a step shorter than a burst, as a loop of one iteration may have: bursts of one instruction follow one another."""
+def _is_within_burst(step: Expr, length: Expr) -> bool:
+    """Whether a step is shorter than a burst, as in a loop of one iteration. Bursts of one instruction follow one another."""
     return isinstance(step, Int) and isinstance(length, Int) and step.value < length.value
 
 

@@ -86,7 +86,7 @@ class Result:
 def result(op: TileOp) -> Result:
     """The tile that a block moves: `cast(max(C[..] + bias[..], 0.0))`, each step optional."""
     relu, bias = 0, None
-    if (guard := guarded(op)) is not None:
+    if (guard := column_guard(op)) is not None:
         (column,) = split_index(op.block.target.indices[-1], op.names)[1]
         bound = bound_of(guard, next(lp for lp in op.loops if lp.var == column))
         read = guard.args[1]
@@ -104,8 +104,8 @@ def result(op: TileOp) -> Result:
     return tile_of(op, e, bias, relu)
 
 
-def guarded(op: TileOp) -> Call | None:
-    """What a block does where it gives a number behind the last column; None where it does not."""
+def column_guard(op: TileOp) -> Call | None:
+    """Return the select by which a block gives a number behind the last column; None where it has none."""
     e = op.block.value
     return e if isinstance(e, Call) and e.fn == "select" else None
 
@@ -186,7 +186,7 @@ def epilogue(em: Emitter, op: TileOp) -> Piece:
 def _behind(em: Emitter, op: TileOp, r: Result, dst: Buffer) -> list[Item]:
     """The number behind the last column everywhere, where a tile is not as wide as its buffer; what a fractal has behind its own columns
     would stand there otherwise, so columns are whole fractals."""
-    guard = guarded(op)
+    guard = column_guard(op)
     if guard is None:
         return []
     value = guard.args[2]
@@ -267,8 +267,9 @@ def load_bias(em: Emitter, op: TileOp, src: Read) -> Piece:
     return piece(em, "MTE2", [item], dst.name)
 
 
-def padded(em: Emitter, op: TileOp) -> Piece:
-    """A vector operation on a tile of rows with what pads them: all operands lie alike, so it is one run, however wide the tile is."""
+def emit_padded_rows(em: Emitter, op: TileOp) -> Piece:
+    """Emit a vector operation on a tile of rows with what pads them.
+    All operands have the same layout, so it is one run, however wide the tile is."""
     target, value = op.block.target, op.block.value
     dst, operands = em.buffers[target.buffer], reads(value)
     *lead, row, column = [split_index(i, op.names) for i in target.indices]
@@ -361,7 +362,7 @@ def pieces(em: Emitter, op: TileOp, scopes: set[str], to: str, biases: frozenset
     if op.block.instr == "store":
         return store(em, op)
     if op.block.instr == "padded":
-        return [padded(em, op)]
+        return [emit_padded_rows(em, op)]
     if source is None:
         return None
     if scopes == {"UB"} and to == "L1":

@@ -26,7 +26,7 @@ from aoec.ir.index import (
     walk,
 )
 from aoec.ir.program import For, Instr, Item
-from aoec.lowering.emit.cube.emit_planes import fractal_lead, replaced
+from aoec.lowering.emit.cube.emit_planes import fractal_lead, replace_expr
 from aoec.lowering.emit.tile import (
     FRACTAL_ROWS,
     Emitter,
@@ -72,7 +72,7 @@ def _nd2nz(em: Emitter, op: TileOp, src: Read) -> list[Item]:
     dst, source = em.buffers[op.block.target.buffer], em.buffers[src.buffer]
     _, rows, _, cols = matrix_index(op, src)
     start, pitch = base_offset(source, src.indices, op.names), pitches(source)[-2]
-    if not _reached(pitch):
+    if not _fits_stride(pitch):
         var = em.fresh("row")
         return [For(var, normalise(rows), (instr(
             "copy_gm_l1_nd2nz", dst=em.ref(dst.name, Var(var) * c0(dst)), src=em.ref(source.name, start + Var(var) * pitch), rows=1,
@@ -81,9 +81,9 @@ def _nd2nz(em: Emitter, op: TileOp, src: Read) -> list[Item]:
                   src_stride=pitch, dst_rows=row_pitch(dst))]
 
 
-def _reached(pitch: Expr) -> bool:
-    """True where a copy's field can say how far it is from a row, or a burst, to the next; where not, each is a copy of its own. What hangs
-    on tiles is no longer than a tile."""
+def _fits_stride(pitch: Expr) -> bool:
+    """Whether a copy's field can hold the distance from a row, or a burst, to the next. Where it cannot, each is a copy of its own.
+    A pitch that depends on tiles is no longer than a tile."""
     known = normalise(pitch)
     return not isinstance(known, Int) or known.value <= MOST_STRIDE
 
@@ -110,7 +110,7 @@ def _fractal_rows(em: Emitter, op: TileOp, src: Read) -> list[Item]:
     columns, tile_columns, local_columns = (ceildiv(e, FRACTAL_ROWS) for e in (source.shape[-1], n, dst.shape[-1]))
     lead = fractal_lead(source, src.indices, {v: Int(0) for v in op.names})
     offset = lead + k_off * columns * FRACTAL_ROWS + n_off * c0(source)  # both whole fractals, which the plain form lets reuse see through
-    if not _reached(columns * FRACTAL_ROWS):
+    if not _fits_stride(columns * FRACTAL_ROWS):
         fractals = c0(source) * FRACTAL_ROWS
         return [_burst_by_burst(em, dst, source, offset, ceildiv(k, c0(source)), tile_columns * FRACTAL_ROWS,
                                 (columns * fractals, local_columns * fractals))]
@@ -127,7 +127,7 @@ def _fractal_columns(em: Emitter, op: TileOp, src: Read) -> list[Item]:
     em.require_aligned(column, unit, op, f"a tile of {source.name} along its columns")
     lead = fractal_lead(source, src.indices, {v: Int(0) for v in op.names})
     start = lead + column * pitch + row * unit
-    if not _reached(pitch):
+    if not _fits_stride(pitch):
         return [_burst_by_burst(em, dst, source, start, ceildiv(columns, unit), rows, (pitch * unit, row_pitch(dst) * unit))]
     return [instr("copy_gm_l1", dst=em.ref(dst.name, Int(0)), src=em.ref(source.name, start),
                   bursts=ceildiv(columns, unit), length=rows, src_gap=pitch - rows, dst_gap=row_pitch(dst) - rows)]
@@ -145,7 +145,7 @@ def _image(em: Emitter, op: TileOp, src: Read) -> list[Item]:
     alone = normalise(source.shape[2]) == Int(1)  # a burst of its own leaves no gap, and a long row's would be beyond its field
     if normalise(source.shape[-1]) != Int(unit):
         _whole_rows(em, op, src, w)
-    if not alone and not _reached(source.shape[3] * source.shape[-1] // unit):
+    if not alone and not _fits_stride(source.shape[3] * source.shape[-1] // unit):
         row = em.fresh("row")
         return [For(var, normalise(c1), (For(row, normalise(h), (instr(
             "copy_gm_l1", dst=em.ref(dst.name, (Var(var) * h + Var(row)) * burst), src=em.ref(source.name, start + Var(row) * p[2]),
@@ -211,7 +211,7 @@ def _load_l0a(em: Emitter, op: TileOp, src: Read) -> Item:
     if source.layout != "NZ":
         raise UnsupportedError(f"block {op.block.name}: L0A loads from NZ in L1, not {source.layout}")
     if dst.layout == "NN":
-        return _turned(em, op, src)
+        return _load_transposed(em, op, src)
     m_off, m, k_off, k = matrix_index(op, src)
     em.require_aligned(m_off, FRACTAL_ROWS, op, f"a tile of {source.name} along m")
     em.require_aligned(k_off, c0(source), op, f"a tile of {source.name} along k")
@@ -222,8 +222,8 @@ def _load_l0a(em: Emitter, op: TileOp, src: Read) -> Item:
         **dict.fromkeys(("pad_top", "pad_bottom", "pad_left", "pad_right"), Int(0)))
 
 
-def _turned(em: Emitter, op: TileOp, src: Read) -> Item:
-    """NZ of [k, m] in L1 as ZZ of [m, k] in L0A: every fractal transposed, a column of them an instruction."""
+def _load_transposed(em: Emitter, op: TileOp, src: Read) -> Item:
+    """Load NZ of [k, m] in L1 as ZZ of [m, k] in L0A: every fractal transposed, a column of them an instruction."""
     dst, source = em.buffers[op.block.target.buffer], em.buffers[src.buffer]
     if dtype_size(source) != 2:
         raise UnsupportedError(f"block {op.block.name}: {source.name} is stored transposed, and loads into L0A turn 16-bit elements only; "
@@ -282,7 +282,7 @@ def window(e: Expr, op: TileOp, k_var: str) -> Window:
     rest = e
     if taps:
         size = taps[0].right
-        marked = normalise(replaced(e, taps[0], Var("tap ")))
+        marked = normalise(replace_expr(e, taps[0], Var("tap ")))
         parts = affine(marked, frozenset(("tap ",)))
         if parts is None:
             raise UnsupportedError(f"block {op.block.name}: not an img2col index")
@@ -358,7 +358,7 @@ def k_start(index: Expr, k_var: str, per_channel: Expr) -> Expr:
     quotient = [n for n in walk(index) if isinstance(n, Binary) and n.op == "//" and uses(n, frozenset((k_var,)))]
     if len(quotient) != 1 or normalise(quotient[0].right - per_channel) != Int(0):
         raise UnsupportedError("the channel index of an img2col load is not k // (filter * C0)")
-    rest = normalise(replaced(index, quotient[0], Int(0)))
+    rest = normalise(replace_expr(index, quotient[0], Int(0)))
     return substitute(quotient[0].left, {k_var: Int(0)}) + rest * per_channel
 
 

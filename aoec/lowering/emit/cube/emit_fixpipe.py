@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from aoec.base.errors import UnsupportedError
-from aoec.ir.func.scaled import Scaled, scaled
+from aoec.ir.func.scaling import Scaled, match_scale
 from aoec.ir.func.tir import COLUMNS
 from aoec.ir.index import Binary, Call, Cast, Expr, Int, Read, is_zero, le, round_up, walk
 from aoec.ir.program import Instr, Item, Ref
@@ -29,16 +29,16 @@ def fixpipe(em: Emitter, op: TileOp) -> Piece:
     if out.layout not in COLUMNS and not _splits_channel(target, n_var):
         start = base_offset(out, target.indices, op.names)
         sizes: Sizes = dict(m=m, n=n, src_rows=rows, dst_stride=pitches(out)[-2], relu=relu)
-        item: Item = drained(em, op, "fixpipe_nd", (em.ref(out.name, start), em.ref(src.buffer, Int(0))), sizes)
+        item: Item = fixpipe_instr(em, op, "fixpipe_nd", (em.ref(out.name, start), em.ref(src.buffer, Int(0))), sizes)
         return piece(em, "FIXP", [item], out.name, src.buffer, *beside)
     runs = channel_runs(em, op, op.block.target, row_loops)
     sizes = dict(m=runs.rows, n=round_up(n, c0(out)) if out.layout in COLUMNS else n, src_rows=rows, dst_stride=runs.plane, relu=relu)
-    item = drained(em, op, "fixpipe_nz", (em.ref(out.name, runs.start), em.ref(src.buffer, runs.first * FRACTAL_ROWS)), sizes)
+    item = fixpipe_instr(em, op, "fixpipe_nz", (em.ref(out.name, runs.start), em.ref(src.buffer, runs.first * FRACTAL_ROWS)), sizes)
     return piece(em, "FIXP", runs.around(item), out.name, src.buffer, *beside)
 
 
-def drained(em: Emitter, op: TileOp, word: str, ends: tuple[Ref, Ref], sizes: Sizes) -> Instr:
-    """The instruction that takes a tile from L0C to GM, with the scales of its columns where it has any."""
+def fixpipe_instr(em: Emitter, op: TileOp, word: str, ends: tuple[Ref, Ref], sizes: Sizes) -> Instr:
+    """Return the instruction that takes a tile from L0C to GM, with the scales of its columns where it has any."""
     src, _, wide = epilogue(op)
     dst, source = ends
     if wide is None:
@@ -59,7 +59,7 @@ def _splits_channel(target: Read, n_var: str) -> bool:
 
 def epilogue(op: TileOp) -> tuple[Read, int, Scaled | None]:
     """(accumulator read, relu, scales) of a FIXPIPE block: `cast(max(C[...], 0.0))`, cast and max optional, or what is so scaled."""
-    wide = scaled(op.block.value)
+    wide = match_scale(op.block.value)
     e = wide.sums if wide else op.block.value
     if isinstance(e, Cast):
         e = e.value

@@ -84,10 +84,10 @@ def _channel(e: Expr) -> Expr:
         return e.left
     parts = [n for n in walk(e) if isinstance(n, Binary) and n.op == "//"]
     if len(parts) == 1:  # normal form may have moved a whole part out: c1 + x // C0
-        return normalise(replaced(e, parts[0], Int(0))) * parts[0].right + parts[0].left
+        return normalise(replace_expr(e, parts[0], Int(0))) * parts[0].right + parts[0].left
     raise UnsupportedError("an output channel index is not channel // C0")
 
 
-def replaced(e: Expr, old: Expr, new: Expr) -> Expr:
-    """`e` with one of its sub-expressions in place of which another stands."""
-    return new if e == old else rebuild(e, lambda c: replaced(c, old, new))
+def replace_expr(e: Expr, old: Expr, new: Expr) -> Expr:
+    """Replace a sub-expression of `e` by another."""
+    return new if e == old else rebuild(e, lambda c: replace_expr(c, old, new))

@@ -8,9 +8,9 @@ from aoec.lowering.emit.tile import Emitter, dtype_size
 from aoec.target.isa.words import VectorOp
 
 
-def strided(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
-            extents: list[tuple[str, Expr]]) -> list[Item] | None:
-    """Blocks of 32 bytes at a stride, when the innermost loop is whole blocks and the next has literal strides."""
+def emit_strided(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
+                 extents: list[tuple[str, Expr]]) -> list[Item] | None:
+    """Emit blocks of 32 bytes at a stride, when the innermost loop is whole blocks and the next has literal strides."""
     sizes = {dtype_size(em.buffers[r.buffer]) for r in operands}
     if len(extents) < 2 or len(sizes) != 1:
         return None
@@ -81,9 +81,10 @@ def block_columns(em: Emitter, work: VectorOp, operands: list[Read], strides: li
 
 def over_rows(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
               extents: list[tuple[str, Expr]]) -> tuple[Expr, list[Item]] | None:
-    """What `strided` does row by row, of rows of known length: eight blocks of every row an instruction, a repeat a row. What is left of
-    them goes in eight that end with the row, where what these do again changes nothing, else a block of every row an instruction. With
-    whether these are fewer instructions, as they are where rows are short. None where rows do not lie at a literal stride."""
+    """Emit what `emit_strided` does, row by row, for rows of known length: eight blocks of every row an instruction, a repeat a row.
+    The blocks left over go in eight that end with the row, where doing some again changes nothing; else a block of every row an
+    instruction. Return also whether these are fewer instructions, as they are where rows are short. None where rows do not lie at a
+    literal stride."""
     if len(extents) < 3:
         return None
     *outer, (row, rows), (column, count), (lane, inner) = extents
@@ -110,7 +111,7 @@ def over_rows(em: Emitter, work: VectorOp, operands: list[Read], strides: list[d
     if rest and not again:
         moved = [o + s * (count - rest) for o, s in zip(offsets, along)]
         items = [*(items if eights else []),
-                 *(strided(em, work, operands, strides, moved, [*outer, (column, Int(rest)), (row, rows), (lane, inner)]) or [])]
+                 *(emit_strided(em, work, operands, strides, moved, [*outer, (column, Int(rest)), (row, rows), (lane, inner)]) or [])]
     return both(le(eights + (int(again) or rest), rows - 1), le(rows, MAX_REPEAT)), items
 
 
@@ -153,7 +154,7 @@ def row_blocks(em: Emitter, work: VectorOp, operands: list[Read], strides: list[
     items = nest([(part, Int(full))], [repeats(Var(part) * lanes)]) + ([repeats(Int(inner.value - lanes))] if again else [])
     whole = nest([*outer, *turns], items)
     tail = [*outer, (row, count), (lane, Int(rest))]
-    left = strided(em, work, operands, strides, [o + full * lanes for o in offsets], tail) if rest and not again else []
+    left = emit_strided(em, work, operands, strides, [o + full * lanes for o in offsets], tail) if rest and not again else []
     return None if left is None else [*whole, *left]
 
 

@@ -37,7 +37,7 @@ class Rows:
 def rows_of(em: Emitter, op: TileOp, read: Read, reduced: list[Loop]) -> Rows | None:
     """The rows that a reduction adds up, if the source and the target lay out alike what lies within a row; else None."""
     src, dst = em.buffers[read.buffer], em.buffers[op.block.target.buffer]
-    places = {v: d for d, i in enumerate(read.indices) for v in alone(i, op.names)}
+    places = {v: d for d, i in enumerate(read.indices) for v in single_loop(i, op.names)}
     if not all(lp.var in places for lp in op.loops):
         return None
     row = max(reduced, key=lambda lp: places[lp.var])
@@ -55,8 +55,8 @@ def rows_of(em: Emitter, op: TileOp, read: Read, reduced: list[Loop]) -> Rows | 
     return Rows(row.extent, s_src[row.var], at, to, tuple(outer), read, op.block.target)
 
 
-def alone(index: Expr, names: frozenset[str]) -> list[str]:
-    """The one loop that an index steps with, by ones."""
+def single_loop(index: Expr, names: frozenset[str]) -> list[str]:
+    """Return the one loop that an index steps with, by ones; an empty list where there is none."""
     parts = affine(index, names)
     found = list(parts[0].items()) if parts else []
     return [found[0][0]] if len(found) == 1 and found[0][1] == Int(1) else []
@@ -67,17 +67,16 @@ def shape(extents: tuple[Expr, ...]) -> list[Expr]:
 
 
 def fold_rows(em: Emitter, op: TileOp, rows: Rows, fold: str, one_by_one: list[Item], parts: bool) -> list[Item]:
-    """All rows onto the target, which has its start; few rows are added one by one. `parts`: a serial loop brings some at a time,
-    so that their number may hang on a hole."""
+    """Add groups of rows plane by plane, then the rows left over, then halves, then the last row to the target."""
     n = rows.count
     if not parts and not lanes_move(em, rows.source.buffer) and (planes := Planes.of(em, op, rows, fold)) is not None:
-        return planes.folded()
+        return planes.fold_rows()
     if not parts and isinstance(n, Int) and n.value < FEW:
         return one_by_one
     repeats = ceildiv(rows.pitch, lanes_of(dtype_size(em.buffers[rows.source.buffer])))
     least = (1 + repeats) * MANY  # rows: for fewer the halves of more sums cost more than fewer heads save
     sums = sums_buffer(em, rows.source.buffer, select(le(least, largest(n, op.above)), MANY, FEW) * rows.pitch)
-    body = grouped(em, rows, sums, le(least, n), fold)
+    body = fold_groups(em, rows, sums, le(least, n), fold)
     return [*when(em, le(n, FEW - 1), one_by_one), *when(em, le(FEW, n), nest([(lp.var, lp.extent) for lp in rows.outer], body))]
 
 
@@ -100,9 +99,9 @@ def sums_buffer(em: Emitter, source: str, elements: Expr) -> str:
     return em.add_scratch(em.buffers[source].dtype, normalise(elements), 0 if skewed else HALF_PERIOD)
 
 
-def grouped(em: Emitter, rows: Rows, sums: str, wide: Expr, fold: str) -> list[Item]:
-    """The first FEW (MANY where `wide`) rows copied, all others added to them so many at a time; then halves, and the last row to
-    the target."""
+def fold_groups(em: Emitter, rows: Rows, sums: str, wide: Expr, fold: str) -> list[Item]:
+    """Copy the first FEW rows (MANY where `wide`) and add all others to them, so many at a time.
+    Then fold halves, and write the last row to the target."""
     v, source, width = em.fresh("fold"), rows.source.buffer, normalise(select(wide, MANY, FEW))
     start = (Var(v) + 1) * width
     first = run(em, VectorOp("vcopy", ()), (sums, Int(0)), [(source, rows.at)], width * rows.pitch)
@@ -146,19 +145,19 @@ class Planes:
         fits = BLOCKS % blocks == 0 and step.value // unit <= MAX_STRIDE and rows.count.value * blocks >= 2 * BLOCKS
         return cls(em, rows, fold, rows.outer[0], blocks, step.value // unit, to_step.value // unit, op.above) if fits else None
 
-    def folded(self) -> list[Item]:
+    def fold_rows(self) -> list[Item]:
         """Groups of rows added plane by plane, the rows left over, halves, and the last row onto the target."""
         v, width = self.em.fresh("planes"), BLOCKS // self.blocks
         sums = Sums.of(self, Var(v) * MAX_REPEAT)
         groups, left = divmod(self.rows.count.value, width)  # type: ignore[attr-defined]
         more = self.em.fresh("fold")
-        body = [sums.whole("vcopy", self.source(Int(0), v)),
-                For(more, Int(groups - 1), (sums.whole(self.fold, self.source((Var(more) + 1) * BLOCKS, v)),))]
+        body = [sums.full_repeat("vcopy", self.source(Int(0), v)),
+                For(more, Int(groups - 1), (sums.full_repeat(self.fold, self.source((Var(more) + 1) * BLOCKS, v)),))]
         for block in range(left * self.blocks):
             body.append(sums.block(Int(block), self.source(Int(groups * BLOCKS + block), v), self.step))
         while width > 2:
             width //= 2
-            body.append(sums.whole(self.fold, (sums.name, Int(width * self.blocks * sums.unit))))
+            body.append(sums.full_repeat(self.fold, (sums.name, Int(width * self.blocks * sums.unit))))
         if width == 2:
             body += [sums.block(Int(b), (sums.name, Int((self.blocks + b) * sums.unit)), PITCH) for b in range(self.blocks)]
         body += [sums.out(b, self.to(v, b)) for b in range(self.blocks)]
@@ -194,8 +193,8 @@ class Sums:
         name = sums_buffer(em, source, (minimum(most, MAX_REPEAT) * PITCH + BLOCKS) * unit)
         return cls(planes, name, normalise(minimum(MAX_REPEAT, planes.plane.extent - done)), unit)
 
-    def whole(self, op: str, source: tuple[str, Expr]) -> Item:
-        """Eight blocks a plane from the source onto the sums; what lies behind the rows meant is summed too and never used."""
+    def full_repeat(self, op: str, source: tuple[str, Expr]) -> Item:
+        """Fold eight blocks a plane from the source onto the sums. What lies behind the rows is summed too and never used."""
         em = self.planes.em
         own = source[0] == self.name
         operands = {"dst": em.ref(self.name, Int(0))}

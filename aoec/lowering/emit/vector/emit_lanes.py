@@ -23,7 +23,7 @@ from aoec.lowering.emit.emit_runs import (
     run,
 )
 from aoec.lowering.emit.tile import Emitter, TileOp, base_offset, c0, dtype_size, instr, largest, loop_strides, product
-from aoec.lowering.emit.vector.emit_blocks import join_loops, narrow_rows, over_rows, row_blocks, side_by_side, strided
+from aoec.lowering.emit.vector.emit_blocks import emit_strided, join_loops, narrow_rows, over_rows, row_blocks, side_by_side
 from aoec.target.isa.instructions import REPEAT_BYTES
 from aoec.target.isa.words import VectorOp
 
@@ -41,7 +41,7 @@ def elementwise(em: Emitter, op: TileOp, work: VectorOp, accumulate: bool = Fals
     moves = [[lp.var for lp in op.loops if lp.var in skip and lp.var in s] for s in strides]
     offsets = [o + product_sum(s, m) for o, s, m in zip(offsets, strides, moves)]
     every = [(lp.var, lp.extent) for lp in op.loops]
-    if reordered(op, work) and (moved := strided(em, work, operands, strides, offsets, every)) is not None:
+    if reorders_axes(op, work) and (moved := emit_strided(em, work, operands, strides, offsets, every)) is not None:
         return moved
     extents = [(lp.var, lp.extent) for lp in loops]
     if all(s.get(extents[-1][0], Int(0)) != Int(1) for s in strides):  # one element a row
@@ -55,7 +55,7 @@ def elementwise(em: Emitter, op: TileOp, work: VectorOp, accumulate: bool = Fals
         return alike
     if (together := lane_parts(em, op, work, operands, strides, offsets, extents)) is not None:
         return together
-    if (whole := padded(em, operands, strides, extents)) is not None:
+    if (whole := padded_length(em, operands, strides, extents)) is not None:
         if work.sources and all(r.buffer in em.spread for r in operands[1:]):
             em.spread.add(target.buffer)
         return [run(em, work, (target.buffer, offsets[0]), list(zip([r.buffer for r in operands[1:]], offsets[1:])), whole)]
@@ -63,7 +63,7 @@ def elementwise(em: Emitter, op: TileOp, work: VectorOp, accumulate: bool = Fals
     if (parts := row_blocks(em, work, operands, strides, offsets, long)) is not None:
         return parts
     wide = next((e for e in (long, extents) if wide_rows(em, operands, strides, e)), None)
-    blocks = strided(em, work, operands, strides, offsets, extents) if wide is None else None
+    blocks = emit_strided(em, work, operands, strides, offsets, extents) if wide is None else None
     if blocks is not None:
         stepped = over_rows(em, work, operands, strides, offsets, extents)
         return blocks if stepped is None else either_of(em, *stepped, blocks)
@@ -98,8 +98,9 @@ def whole_tiles(em: Emitter, work: VectorOp, operands: list[Read], strides: list
     return either_of(em, whole, [long], apiece)
 
 
-def reordered(op: TileOp, work: VectorOp) -> bool:
-    """True for a copy whose target has its axes in another order: one form for all extents, also where one is 1 and nothing moves."""
+def reorders_axes(op: TileOp, work: VectorOp) -> bool:
+    """Whether this is a copy whose target has its axes in another order.
+    It has one form for all extents, also where one is 1 and nothing moves."""
     if work.name != "vcopy":
         return False
     to, source = ([v for i in r.indices for v in sorted(variables(i)) if v in op.names] for r in (op.block.target, work.sources[0]))
@@ -141,7 +142,7 @@ def with_numbers(em: Emitter, work: VectorOp, operands: list[Read], strides: lis
     if all(moves) or not moves[0] or any(dtype_size(em.buffers[r.buffer]) == 1 for r, m in zip(operands, moves) if not m):
         return None
     flat = flat_from(em, others, steps, extents)
-    if (count := product([e for _, e in extents]) if flat else padded(em, others, steps, extents)) is None:
+    if (count := product([e for _, e in extents]) if flat else padded_length(em, others, steps, extents)) is None:
         return None
     if flat:
         in_place(em, others)
@@ -191,8 +192,8 @@ def lane_parts(em: Emitter, op: TileOp, work: VectorOp, operands: list[Read], st
     return nest([*extents[:-2], (part, inner // lanes)], [make(work, fields, Int(lanes), count, fixed)])  # type: ignore[arg-type]
 
 
-def padded(em: Emitter, operands: list[Read], strides: list[dict[str, Expr]], extents: list[tuple[str, Expr]]) -> Expr | None:
-    """The elements of one run over whole rows with what pads their last blocks, where all operands lie alike; else None."""
+def padded_length(em: Emitter, operands: list[Read], strides: list[dict[str, Expr]], extents: list[tuple[str, Expr]]) -> Expr | None:
+    """Return the elements of one run over whole rows with what pads their last blocks, where all operands have one layout; else None."""
     if len(extents) < 2 or not isinstance(extents[-1][1], Int):
         return None
     inner, dst = extents[-1][1].value, em.buffers[operands[0].buffer]

@@ -89,7 +89,7 @@ def reduce_rows(em: Emitter, op: TileOp, read: Read, across: str, fold: str, add
         short = short_rows(em, src.name, first, s_src.get(v, Int(0)), count, largest(count, op.above), inner, fold)
         return nest(around, spread_rows(em, op, (v, count), row, short, to - Var(v) * s_dst[v], bool(around)))
     result = (em.add_scratch(src.dtype, lanes), Int(0)) if adds else (dst.name, to)
-    body = row.reduced(*result)
+    body = row.reduce_row(*result)
     if adds:
         operands = {"dst": em.ref(dst.name, to), "src0": em.ref(dst.name, to), "src1": em.ref(*result)}
         strides = {f"{n}_{kind}": 1 if kind == "blk" else BLOCKS for kind in ("blk", "rep") for n in operands}
@@ -134,9 +134,9 @@ def spread_rows(em: Emitter, op: TileOp, loop: tuple[str, Expr], row: Row, short
     fill = spread_among(em, (found, Int(0)), (target, to), count, most) if among else [
         spread_run(em, (found, Int(0)), (target, to), count, c0(em.buffers[target]))]
     em.spread.add(target)
-    items = nest([(v, count)], row.reduced(found, Var(v)))
+    items = nest([(v, count)], row.reduce_row(found, Var(v)))
     if short is not None:
-        items = either_of(em, le(short.least, count), short.reduced(found), items)
+        items = either_of(em, le(short.least, count), short.reduce_rows(found), items)
     return [*items, *fill]
 
 
@@ -149,12 +149,12 @@ class Row:
         self.repeats = ceildiv(inner, lanes)
         self.partial = em.add_scratch(em.buffers[buffer].dtype, lanes)
 
-    def reduced(self, buffer: str, to: Expr) -> list[Item]:
-        """The items that leave the row's one element at `to`: at once where the row is short, else folded first."""
+    def reduce_row(self, buffer: str, to: Expr) -> list[Item]:
+        """Return the items that reduce the row to one element at `to`. A long row is folded first."""
         n, whole = self.repeats, Int(self.lanes)
-        short = self.whole(self.buffer, self.at, self.inner - (n - 1) * self.lanes, n, buffer, to)
-        few = [*self.folded(FEW), *self.whole(self.sums, Int(0), whole, Int(FEW), buffer, to)]
-        many = [*self.folded(MANY), *self.halved(MANY), *self.whole(self.sums, Int(0), whole, Int(FEW), buffer, to)]
+        short = self.reduce_repeats(self.buffer, self.at, self.inner - (n - 1) * self.lanes, n, buffer, to)
+        few = [*self.fold_repeats(FEW), *self.reduce_repeats(self.sums, Int(0), whole, Int(FEW), buffer, to)]
+        many = [*self.fold_repeats(MANY), *self.halve_sums(MANY), *self.reduce_repeats(self.sums, Int(0), whole, Int(FEW), buffer, to)]
         between = both(le(FEW + 1, n), le(n, LONG))
         return [*when(self.em, le(n, FEW), short), *when(self.em, between, few), *when(self.em, le(LONG + 1, n), many)]
 
@@ -165,14 +165,14 @@ class Row:
             self._sums = self.em.add_scratch(self.em.buffers[self.buffer].dtype, MANY * self.lanes)
         return self._sums
 
-    def whole(self, source: str, at: Expr, tail: Expr, repeat: Expr, buffer: str, to: Expr) -> list[Item]:
+    def reduce_repeats(self, source: str, at: Expr, tail: Expr, repeat: Expr, buffer: str, to: Expr) -> list[Item]:
         """One result a repeat, then one over those."""
         one = {"dst_rep": 1, "src_blk": 1, "src_rep": BLOCKS}
         return [instr(self.across, dst=self.em.ref(self.partial, Int(0)), src=self.em.ref(source, at), lanes=tail, repeat=repeat, **one),
                 instr(self.across, dst=self.em.ref(buffer, to), src=self.em.ref(self.partial, Int(0)), lanes=repeat, repeat=1, **one)]
 
-    def folded(self, width: int) -> list[Item]:
-        """The first `width` repeats copied, then all others added to them, `width` at a time."""
+    def fold_repeats(self, width: int) -> list[Item]:
+        """Copy the first `width` repeats, then add all others to them, `width` at a time."""
         v = self.em.fresh("fold")
         start = (Var(v) + 1) * width
         repeat = minimum(width, self.repeats - start)
@@ -181,8 +181,8 @@ class Row:
         add = self.lanewise(self.fold, (self.buffer, self.at + start * self.lanes), repeat, tail)
         return [copy, For(v, normalise(ceildiv(self.repeats, width) - 1), (add,))]
 
-    def halved(self, width: int) -> list[Item]:
-        """The sums folded in halves until FEW are left."""
+    def halve_sums(self, width: int) -> list[Item]:
+        """Fold the sums in halves until FEW are left."""
         out = []
         while width > FEW:
             width //= 2

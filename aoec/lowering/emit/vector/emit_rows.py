@@ -67,8 +67,8 @@ class ShortRows:
         """Rows of which one after the other, or eight, are an instruction's repeats: whole sixteens."""
         return (MAX_REPEAT if self.wide else MAX_REPEAT * BLOCKS) // SIXTEEN * SIXTEEN
 
-    def reduced(self, result: str) -> list[Item]:
-        """The items that leave the rows' elements in a run in `result`, which holds a multiple of sixteen: batch after batch."""
+    def reduce_rows(self, result: str) -> list[Item]:
+        """Return the items that reduce the rows to a run of elements in `result`, batch after batch. It holds a multiple of sixteen."""
         v, most = self.em.fresh("batch"), normalise(minimum(self.most, self.batch))
         done = Var(v) * self.batch
         count = minimum(self.batch, self.count - done)
@@ -79,7 +79,8 @@ class ShortRows:
         """The items for at most a batch of rows, from element `to` of the result on."""
         pitch, full = PITCH if self.wide else 1, self.inner // self.unit
         sums, turned = self.scratch(pitch), self.scratch(0)
-        first = self.folded(sums, pitch, full) if full else [self.blockwise("vcopy", (sums, Int(0), 1), [self.source(Int(0))], self.count)]
+        first = (self.fold_blocks(sums, pitch, full) if full
+                 else [self.blockwise("vcopy", (sums, Int(0), 1), [self.source(Int(0))], self.count)])
         return [*first, *self.across(sums, pitch, turned, result, to)]
 
     def across(self, sums: str, pitch: int, turned: str, result: str, to: Expr) -> list[Item]:
@@ -93,7 +94,7 @@ class ShortRows:
         elif self.inner % self.unit:
             out += self.tails(turned, groups, full)
         while half > self.halves:
-            out.append(self.whole(self.fold, (turned, Int(0), TURNED), (turned, Int(half * self.unit), TURNED), groups))
+            out.append(self.full_repeats(self.fold, (turned, Int(0), TURNED), (turned, Int(half * self.unit), TURNED), groups))
             half //= 2
         for h in range(self.halves):
             pair: list[Place] = [(turned, Int((at + h) * self.unit), TURNED) for at in (0, self.halves)]
@@ -109,8 +110,8 @@ class ShortRows:
     def source(self, block: Expr) -> Place:
         return self.buffer, self.at + block * self.unit, self.step
 
-    def folded(self, sums: str, pitch: int, full: int) -> list[Item]:
-        """The rows' whole blocks folded to one each, `pitch` blocks apart."""
+    def fold_blocks(self, sums: str, pitch: int, full: int) -> list[Item]:
+        """Fold the rows' whole blocks to one each, `pitch` blocks apart."""
         groups, own = full // BLOCKS if pitch == PITCH else 0, (sums, Int(0), pitch)
         if not groups:
             b = self.em.fresh("fold")
@@ -118,7 +119,7 @@ class ShortRows:
             return [self.blockwise("vcopy", own, [self.source(Int(0))], self.count), For(b, Int(full - 1), (rest,))]
         g, b = self.em.fresh("fold"), self.em.fresh("fold")
         taken = min(groups, 2)  # the first two at once
-        rest = self.whole(self.fold, own, self.source((Var(g) + taken) * BLOCKS), self.count)
+        rest = self.full_repeats(self.fold, own, self.source((Var(g) + taken) * BLOCKS), self.count)
         out: list[Item] = [self.first(own, taken), For(g, Int(groups - taken), (rest,))]
         one = (sums, Var(b) * self.unit, pitch)
         out.append(For(b, Int(full % BLOCKS), (self.blockwise(self.fold, one, [one, self.source(Var(b) + groups * BLOCKS)], self.count),)))
@@ -127,7 +128,7 @@ class ShortRows:
     def onto_first(self, sums: str, pitch: int) -> list[Item]:
         """Eight blocks of each row folded onto its first: four onto four a repeat for each row, the rest a block of eight rows a repeat,
         which takes a quarter of the repeats, or an eighth, for a head more."""
-        out = [self.whole(self.fold, (sums, Int(0), pitch), (sums, Int(4 * self.unit), pitch), self.count)]
+        out = [self.full_repeats(self.fold, (sums, Int(0), pitch), (sums, Int(4 * self.unit), pitch), self.count)]
         for b, half in ((0, 2), (1, 2), (0, 1)):
             one = (sums, Int(b * self.unit), pitch)
             out.append(self.blockwise(self.fold, one, [one, (sums, Int((b + half) * self.unit), pitch)], self.count))
@@ -136,7 +137,7 @@ class ShortRows:
     def first(self, sums: Place, groups: int) -> Item:
         """Eight blocks of each row in the sums: the first, or the first two folded."""
         if groups == 1:
-            return self.whole("vcopy", sums, self.source(Int(0)), self.count)
+            return self.full_repeats("vcopy", sums, self.source(Int(0)), self.count)
         places = [sums, self.source(Int(0)), self.source(Int(BLOCKS))]
         strides = {n: (1, p[2]) for n, p in zip(operand_names(2), places)}
         return self.make(self.fold, places, Int(0), Int(BLOCKS * self.unit), self.count, strides)
@@ -160,8 +161,8 @@ class ShortRows:
             body.append(self.blockwise(self.fold, own, [own, other], groups))
         return For(lane, Int(count), tuple(body))
 
-    def whole(self, name: str, dst: Place, source: Place, count: Expr) -> Item:
-        """Eight blocks a row from the source onto dst, a repeat for each row; what lies behind what is meant is never used."""
+    def full_repeats(self, name: str, dst: Place, source: Place, count: Expr) -> Item:
+        """Fold eight blocks a row from the source onto dst, a repeat for each row. What lies behind the rows is never used."""
         places = [dst, source] if name == "vcopy" else [dst, dst, source]
         strides = {n: (1, p[2]) for n, p in zip(operand_names(len(places) - 1), places)}
         return self.make(name, places, Int(0), Int(BLOCKS * self.unit), count, strides)

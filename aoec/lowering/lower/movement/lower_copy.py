@@ -28,8 +28,8 @@ from aoec.ir.index import (
     variables,
 )
 from aoec.lowering.lower.lower_axes import drop_ones, merge_axes, with_rows
-from aoec.lowering.lower.movement.lower_narrow import every_nth, stepped
-from aoec.lowering.lower.physical import buffer_of, extents, guarded, nest, stage
+from aoec.lowering.lower.movement.lower_narrow import every_nth, strided_work
+from aoec.lowering.lower.physical import buffer_of, extents, guard_read, nest, stage
 from aoec.lowering.lower.work import Work
 from aoec.ops.words.layout import BLOCK_BYTES
 
@@ -47,10 +47,10 @@ def lower_copy(name: str, x: Tensor, y: Tensor, said: Meaning) -> Func:
     work = forwards(merge_axes(drop_ones(with_rows(work))))
     turned = DTYPES[x.dtype] in TURNED and is_turned(work.statements[0])
     if not turned and not runs(work.statements[0], BLOCK_BYTES // DTYPES[x.dtype]):
-        if DTYPES[x.dtype] in TURNED_BYTES and (steps := stepped(work)) is not None:
-            return every_nth(name, numbered(steps), x, y)
+        if DTYPES[x.dtype] in TURNED_BYTES and (steps := strided_work(work)) is not None:
+            return every_nth(name, number_axes(steps), x, y)
         work = by_element(work)
-    work = numbered(work)
+    work = number_axes(work)
     (s,) = work.statements
     own = {source: "X", target: "Y"}
     if turned:
@@ -61,7 +61,7 @@ def lower_copy(name: str, x: Tensor, y: Tensor, said: Meaning) -> Func:
     local: tuple[Buffer, ...] = ()
     if not isinstance(value, Read):
         local = (Buffer("W", x.dtype, tuple(Int(n) for _, n in loops)),)
-        body = padded(loops, to, value, work.shapes[source])
+        body = padded_body(loops, to, value, work.shapes[source])
     return Func(name, (buffer_of(x, "X", work.shapes[source]),), (buffer_of(y, "Y", work.shapes[target]),), local, body)
 
 
@@ -98,8 +98,8 @@ def turn(name: str, work: Work, X: Buffer, Y: Buffer) -> Func:
         block("store", [*outer, across, along], Read("Y", s.target.indices), here)))
 
 
-def numbered(work: Work) -> Work:
-    """The work with its axes named by their order: equal copies are then equal to the name, and one schedule fits all of them."""
+def number_axes(work: Work) -> Work:
+    """Name the axes of the work by their order. Equal copies then have equal names, and one schedule fits all of them."""
     (s,) = work.statements
     order = [v for i in s.target.indices for v in sorted(variables(i))]
     names: dict[str, Expr] = {v: Var(v if v == LANE else f"i{at}") for at, v in enumerate(order)}
@@ -109,12 +109,12 @@ def numbered(work: Work) -> Work:
     return Work([replace(s, target=target, value=value)], extents, work.shapes, work.dtypes)
 
 
-def padded(loops: list[tuple[str, int]], to: Read, value: Expr, shape: tuple[int, ...]) -> tuple[Node, ...]:
-    """The body of a copy whose reads may leave their tensor of that shape, through a local W."""
+def padded_body(loops: list[tuple[str, int]], to: Read, value: Expr, shape: tuple[int, ...]) -> tuple[Node, ...]:
+    """Return the body of a copy whose reads may leave their tensor of that shape, through a local W."""
     assert isinstance(value, Call) and isinstance(value.args[0], Read)
     read, otherwise = value.args
     own: dict[str, Expr] = {v: Var(f"load_{v}") for v, _ in loops}
-    inside = guarded(substitute(read, own), shape, {f"load_{v}": n for v, n in loops}, otherwise)  # type: ignore[arg-type]
+    inside = guard_read(substitute(read, own), shape, {f"load_{v}": n for v, n in loops}, otherwise)  # type: ignore[arg-type]
     point = Read("W", tuple(substitute(i, own) for i in to.indices))
     load = nest([(f"load_{v}", n) for v, n in loops], Block("load", point, "=", inside))
     store = nest(loops, Block("out", to, "=", Read("W", to.indices)))

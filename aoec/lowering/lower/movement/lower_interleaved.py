@@ -17,8 +17,8 @@ from aoec.ops.meanings import meaning
 from aoec.ops.words.layout import stored_shape
 
 
-def interleaved(name: str, node: OpNode, x: Tensor, y: Tensor) -> Func:
-    """The func of a node by which an image in NC1HWC0 gets `scale` times as many pixels down and across, of phases or of copies."""
+def lower_interleaved(name: str, node: OpNode, x: Tensor, y: Tensor) -> Func:
+    """Lower a node that gives an image in NC1HWC0 `scale` times as many pixels down and across, of phases or of copies."""
     scale = node.attribute("scale")
     assert isinstance(scale, tuple)
     (n, _, h, w, c0), c1, (down, across) = stored_shape(x), stored_shape(y)[1], (int(s) for s in scale)

@@ -10,7 +10,7 @@ from aoec.ir.func.tir import Block, Func, Loop, Node
 from aoec.ir.graph.graph import Attribute, OpNode, Tensor
 from aoec.ir.index import DTYPES, Expr, Int, Read, Var, reads, substitute, variables
 from aoec.lowering.lower.movement.lower_copy import TURNED_BYTES, lower_copy
-from aoec.lowering.lower.movement.lower_interleaved import interleaved
+from aoec.lowering.lower.movement.lower_interleaved import lower_interleaved
 from aoec.lowering.lower.physical import buffer_of, extents, nest, split_channel, stored_move
 from aoec.ops.meanings import meaning
 from aoec.ops.words.layout import BLOCK_BYTES, stored_shape
@@ -33,11 +33,11 @@ def lower_movement(name: str, nodes: list[OpNode], tensors: dict[str, Tensor]) -
         *ins, out = (replace(t, shape=stored_shape(t), layout="ND") for t in (*ins, out))
         given = stored
     if out.layout == "NC1HWC0" and (node.op == "depth_to_space" or node.op == "upsample" and DTYPES[out.dtype] in TURNED_BYTES):
-        return interleaved(name, node, ins[0], out)
+        return lower_interleaved(name, node, ins[0], out)
     said = meaning(node.op, [t.shape for t in ins], given)
     if all(t.layout == "ND" for t in (*ins, out)):
         if node.op == "upsample":  # rows of single pixels: each is read again and again
-            ins, out = [_apart(ins[0], (1, 1))], _apart(out, node.attribute("scale"))
+            ins, out = [_split_pixels(ins[0], (1, 1))], _split_pixels(out, node.attribute("scale"))
             said = meaning("expand", [ins[0].shape], {"shape": out.shape})
         if len(said.statements) == 1:
             return lower_copy(name, ins[0], out, said)
@@ -51,17 +51,17 @@ def lower_movement(name: str, nodes: list[OpNode], tensors: dict[str, Tensor]) -
     for s in said.statements:
         (read,) = reads(s.value)
         at = order[[a.name for a in said.inputs].index(read.buffer)]
-        moves.append((at, _moved(read, ins[at], ranges), _moved(s.target, out, ranges)))
-    moves, shapes = _merged(*_without_ones(moves, [stored_shape(t) for t in (*ins, out)]))
-    return moved(name, ins, out, moves, shapes, inner)
+        moves.append((at, _physical_access(read, ins[at], ranges), _physical_access(s.target, out, ranges)))
+    moves, shapes = _merge_axes(*_without_ones(moves, [stored_shape(t) for t in (*ins, out)]))
+    return lower_moves(name, ins, out, moves, shapes, inner)
 
 
-def moved(name: str, ins: Sequence[Tensor], out: Tensor, moves: list[Move], shapes: Sequence[tuple[int, ...]], inner: int,
-          apart: Mapping[str, int] = MappingProxyType({})) -> Func:
-    """The func of some copies: in loops over what all of them walk alike but the `inner` last axes, and over those that are `apart`; its
-    tensors have `shapes`, the result's the last."""
+def lower_moves(name: str, ins: Sequence[Tensor], out: Tensor, moves: list[Move], shapes: Sequence[tuple[int, ...]], inner: int,
+                apart: Mapping[str, int] = MappingProxyType({})) -> Func:
+    """Lower some copies to one func. Its outer loops walk what all copies walk alike but the `inner` last axes, and what is `apart`.
+    Its tensors have `shapes`, the result's the last."""
     shared = dict(_shared_axes(moves, inner)) | dict(apart)
-    moves, cut = _cut(moves, shared, DTYPES[out.dtype])
+    moves, cut = _split_common_axis(moves, shared, DTYPES[out.dtype])
     shared |= cut
     body = []
     for i, (at, (source, sizes), (target, _)) in enumerate(moves):
@@ -75,8 +75,8 @@ def moved(name: str, ins: Sequence[Tensor], out: Tensor, moves: list[Move], shap
     return Func(name, tuple(buffer_of(t, f"X{i}", shapes[i]) for i, t in enumerate(ins)), (buffer_of(out, "Y", shapes[-1]),), (), whole)
 
 
-def _apart(t: Tensor, scale: Attribute | None) -> Tensor:
-    """An image with an axis of its own for the copies of each row, and for those of each pixel."""
+def _split_pixels(t: Tensor, scale: Attribute | None) -> Tensor:
+    """Return an image with an axis of its own for the copies of each row, and for those of each pixel."""
     assert isinstance(scale, tuple)
     (n, c, h, w), (down, across) = t.shape, (int(s) for s in scale)
     return replace(t, shape=(n, c, h // down, down, w // across, across))
@@ -96,9 +96,9 @@ def _as_runs(t: Tensor, axis: int) -> Tensor:
     return replace(t, shape=(prod(t.shape[:axis]), prod(t.shape[axis:])))
 
 
-def _cut(moves: list[Move], shared: dict[str, int], size: int) -> tuple[list[Move], dict[str, int]]:
-    """The moves with their last common axis in equal parts, and the loop over the parts: small enough for slots in UB, large
-    enough that bursts are worth their issue. Neither cut nor loop where the moves have no such axis in common."""
+def _split_common_axis(moves: list[Move], shared: dict[str, int], size: int) -> tuple[list[Move], dict[str, int]]:
+    """Split the last common axis of the moves in equal parts, and return the moves and the loop over the parts.
+    Parts are small enough for slots in UB, and large enough that bursts are worth their issue. Moves without such an axis are unchanged."""
     inner = [[(v, n) for v, n in sizes.items() if v not in shared] for _, (_, sizes), _ in moves]
     common = [(v, n) for v, n in inner[0] if n > 1 and all((v, n) in own for own in inner)]
     common = [(v, n) for v, n in common if n * size != BLOCK_BYTES] or ([] if shared else common)  # blocks last
@@ -112,9 +112,9 @@ def _cut(moves: list[Move], shared: dict[str, int], size: int) -> tuple[list[Mov
     part = next((p for p in parts if p * size >= BURST_BYTES and p * rows >= TILE_BYTES), parts[-1])
     moved: dict[str, Expr] = {v: Var(f"{v}_part") * part + Var(v)}
 
-    def cut(a: Access) -> Access:
+    def split_access(a: Access) -> Access:
         return tuple(substitute(i, moved) for i in a[0]), {f"{v}_part": whole // part} | a[1] | {v: part}
-    return [(at, cut(source), cut(target)) for at, source, target in moves], {f"{v}_part": whole // part}
+    return [(at, split_access(source), split_access(target)) for at, source, target in moves], {f"{v}_part": whole // part}
 
 
 def _cut_runs(moves: list[Move], runs: list[tuple[str, int]], outer: int, size: int) -> tuple[list[Move], dict[str, int]]:
@@ -127,10 +127,10 @@ def _cut_runs(moves: list[Move], runs: list[tuple[str, int]], outer: int, size: 
     enough = -(-ENOUGH_PARTS // outer)
     parts = next((p for p in bursts if p >= enough and sum(lengths) // p * size <= MOST_BYTES), bursts[-1])
 
-    def cut(a: Access, v: str, n: int) -> Access:
+    def split_access(a: Access, v: str, n: int) -> Access:
         moved: dict[str, Expr] = {v: Var("part") * (n // parts) + Var(v)}
         return tuple(substitute(i, moved) for i in a[0]), {w: e for w, e in a[1].items() if w != v} | {"part": parts, v: n // parts}
-    return [(at, cut(source, *run), cut(target, *run)) for (at, source, target), run in zip(moves, runs)], {"part": parts}
+    return [(at, split_access(source, *run), split_access(target, *run)) for (at, source, target), run in zip(moves, runs)], {"part": parts}
 
 
 def divisors(n: int) -> list[int]:
@@ -152,23 +152,23 @@ def _without_ones(moves: list[Move], shapes: list[tuple[int, ...]]) -> tuple[lis
         moves, shapes)
 
 
-def _merged(moves: list[Move], shapes: list[tuple[int, ...]]) -> tuple[list[Move], list[tuple[int, ...]]]:
-    """The moves of a concat with neighbouring axes that all of them walk whole made one, and the shapes of inputs and output then."""
+def _merge_axes(moves: list[Move], shapes: list[tuple[int, ...]]) -> tuple[list[Move], list[tuple[int, ...]]]:
+    """Merge neighbouring axes of a concat that all moves walk whole. Return the moves and the shapes of inputs and output."""
     pairs = range(len(shapes[0]) - 2, -1, -1) if len(moves) > 1 else ()
-    p = next((p for p in pairs if all(_whole(m, p) and _whole(m, p + 1) for m in moves)), None)
+    p = next((p for p in pairs if all(_walks_whole(m, p) and _walks_whole(m, p + 1) for m in moves)), None)
     if p is None:
         return moves, shapes
-    joined = [(at, _joined(source, p), _joined(target, p)) for at, source, target in moves]
-    return _merged(joined, [(*s[:p], s[p] * s[p + 1], *s[p + 2:]) for s in shapes])
+    joined = [(at, _merge_access(source, p), _merge_access(target, p)) for at, source, target in moves]
+    return _merge_axes(joined, [(*s[:p], s[p] * s[p + 1], *s[p + 2:]) for s in shapes])
 
 
-def _whole(m: Move, p: int) -> bool:
-    """True where a move walks dimension p of both sides with one plain axis."""
+def _walks_whole(m: Move, p: int) -> bool:
+    """Whether a move walks dimension p of both sides with one plain axis."""
     (source, _), (target, _) = m[1], m[2]
     return isinstance(source[p], Var) and source[p] == target[p]
 
 
-def _joined(a: Access, p: int) -> Access:
+def _merge_access(a: Access, p: int) -> Access:
     indices, sizes = a
     v, w = (i.name for i in indices[p:p + 2])  # type: ignore[attr-defined]
     return (*indices[:p + 1], *indices[p + 2:]), {x: n * sizes[w] if x == v else n for x, n in sizes.items() if x != w}
@@ -183,8 +183,8 @@ def _shared_axes(moves: list[Move], inner: int) -> dict[str, int]:
     return {v: first[v] for v in alike if v not in list(first)[-inner:]}
 
 
-def _moved(r: Read, t: Tensor, ranges: dict[str, int]) -> Access:
-    """(physical indices, extents of the axes): a channel axis of NC1HWC0 becomes two, offsets in whole C1 planes."""
+def _physical_access(r: Read, t: Tensor, ranges: dict[str, int]) -> Access:
+    """Return (physical indices, extents of the axes). A channel axis of NC1HWC0 becomes two; offsets are in whole C1 planes."""
     sizes = {v: ranges[v] for i in r.indices for v in sorted(variables(i))}
     if t.layout != "NC1HWC0":
         return r.indices, sizes

@@ -16,8 +16,8 @@ from aoec.lowering.lower.work import Work
 LEAST_TAKEN = 16  # elements of a row of which every n-th is taken
 
 
-def stepped(work: Work) -> Work | None:
-    """The work of a copy that takes every n-th element of a row, rows that follow each other made one; None for any other."""
+def strided_work(work: Work) -> Work | None:
+    """Return the work of a copy that takes every n-th element of a row, with rows that follow each other joined; None for any other."""
     (s,) = work.statements
     read, to = s.value, s.target.indices
     if not isinstance(read, Read) or not all(isinstance(i, Var) for i in to) or len(set(to)) < len(to):
@@ -27,7 +27,7 @@ def stepped(work: Work) -> Work | None:
         shape, indices = (*shape[:-2], shape[-2] * shape[-1]), (*indices[:-2], normalise(last * shape[-1] + indices[-1]))
     sizes, extents = work.shapes[s.target.buffer], dict(work.extents)
     assert isinstance(last, Var)
-    step, start = taken(indices[-1], last)
+    step, start = stride_and_start(indices[-1], last)
     if not 1 < step <= MOST or any(last.name in variables(i) for i in indices[:-1]):
         return None
     while len(to) > 1 and len(indices) > 1 and indices[-2] == to[-2] and shape[-1] == step * extents[last.name] and start < step:
@@ -42,8 +42,8 @@ def stepped(work: Work) -> Work | None:
     return Work([statement], extents, work.shapes | {read.buffer: shape, s.target.buffer: sizes}, work.dtypes)
 
 
-def taken(index: Expr, axis: Expr) -> tuple[int, int]:
-    """How far apart and from where on an index takes elements along an axis; zeros where it does not say."""
+def stride_and_start(index: Expr, axis: Expr) -> tuple[int, int]:
+    """Return the distance and the first of the elements that an index takes along an axis; zeros where it does not say."""
     assert isinstance(axis, Var)
     parts = affine(index, frozenset((axis.name,)))
     step = parts[0].get(axis.name) if parts else None
@@ -51,11 +51,11 @@ def taken(index: Expr, axis: Expr) -> tuple[int, int]:
 
 
 def every_nth(name: str, work: Work, x: Tensor, y: Tensor) -> Func:
-    """The func of a `stepped` work."""
+    """The func of a work that `strided_work` gives."""
     (s,) = work.statements
     assert isinstance(s.value, Read)
     *outer, last = (i.name for i in s.target.indices)  # type: ignore[attr-defined]
-    (step, start), many = taken(s.value.indices[-1], Var(last)), work.extents[last]
+    (step, start), many = stride_and_start(s.value.indices[-1], Var(last)), work.extents[last]
     lead, point = [(v, work.extents[v]) for v in outer], tuple(map(Var, outer))
     run, all_of = [*lead, ("q", step * (many - 1) + 1)], [*lead, ("x", many)]
     rows, column = (Buffer(b, x.dtype, tuple(Int(n) for _, n in loops)) for b, loops in (("rows", run), ("columns", all_of)))

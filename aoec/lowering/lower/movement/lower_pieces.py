@@ -11,7 +11,7 @@ from aoec.ir.func.tir import Func
 from aoec.ir.graph.graph import OpNode, Tensor
 from aoec.ir.index import Expr, Int, Var, lt, normalise, select
 from aoec.lowering.arrange.pieces import Laid, Piece, Walk, laid_out
-from aoec.lowering.lower.movement.lower_movement import Move, moved
+from aoec.lowering.lower.movement.lower_movement import Move, lower_moves
 
 
 def lower_pieces(name: str, nodes: Sequence[OpNode], tensors: Mapping[str, Tensor]) -> Func:
@@ -21,14 +21,15 @@ def lower_pieces(name: str, nodes: Sequence[OpNode], tensors: Mapping[str, Tenso
     names = list(dict.fromkeys(i for n in nodes for i in n.inputs if i not in made))  # as operands() has them
     moves = [_move(p, names.index(p.source), laid, number) for number, p in enumerate(laid.pieces)]
     ins, out = [tensors[i] for i in names], tensors[nodes[-1].outputs[0]]
-    return moved(name, ins, out, moves, [*(laid.shapes[i] for i in names), laid.result], 2, {f"i{a}": laid.result[a] for a in laid.along})
+    return lower_moves(name, ins, out, moves, [*(laid.shapes[i] for i in names), laid.result], 2,
+                       {f"i{a}": laid.result[a] for a in laid.along})
 
 
 def _move(p: Piece, at: int, laid: Laid, number: int) -> Move:
     """A piece as a copy, read forwards: what is brought to UB is a box. Axes that pieces walk in different places have other names."""
     source, target, sizes = list[Expr](), list[Expr](), dict[str, int]()
     for axis, w in enumerate(p.walks):
-        v = Var(f"i{axis}" if laid.whole(axis) else f"i{axis}_{number}")
+        v = Var(f"i{axis}" if laid.walks_whole(axis) else f"i{axis}_{number}")
         back = w.step < 0
         read = Int(w.start + (w.count - 1) * w.step) + v * -w.step if back else Int(w.start) + v * w.step
         source.append(_place(laid.along[axis], v, laid.shapes[p.source][axis]) if axis in laid.along else normalise(read))

@@ -68,7 +68,7 @@ def _odd(keep: Keep, x: Expr, factors: tuple[float, ...]) -> Expr:
 
 def _less(a: Expr, b: float) -> Expr: return Binary("<", a, Float(b))
 def _negative(x: Expr) -> Expr: return x * Float(-1.0)
-def _signed(x: Expr, size: Expr) -> Expr: return select(_less(x, 0.0), _negative(size), size)  # of an odd function
+def _copy_sign(x: Expr, size: Expr) -> Expr: return select(_less(x, 0.0), _negative(size), size)  # of an odd function
 
 
 def _parity(keep: Keep, k: Expr) -> Expr:
@@ -83,8 +83,8 @@ def _less_multiples(keep: Keep, x: Expr, k: Expr, part: float) -> Expr:
     return x
 
 
-def _within(keep: Keep, x: Expr, most: float) -> Expr:
-    """x between -most and most, where a polynomial is a fit: what is left of angles that are too large may be anything."""
+def _clamp(keep: Keep, x: Expr, most: float) -> Expr:
+    """Clamp x between -most and most, where a polynomial fits. Angles that are too large may give anything."""
     return keep(call("min", call("max", x, Float(-most)), Float(most)))
 
 
@@ -92,21 +92,21 @@ def sine(keep: Keep, x: Expr) -> Expr:
     """2e-7 at most, up to 1e5 either way. Beyond, multiples of pi have more than sixteen bits and the error grows with them; results stay
     between -1 and 1."""
     k = keep(call("round", x * Float(1 / pi)))
-    r = _within(keep, _less_multiples(keep, x, k, 1.0), SIN_MOST)
+    r = _clamp(keep, _less_multiples(keep, x, k, 1.0), SIN_MOST)
     return _odd(keep, r, SIN) * (_parity(keep, k) * Float(-2.0) + Float(1.0))
 
 
 def cosine(keep: Keep, x: Expr) -> Expr:
     """As the sine, of which it is a quarter turn ahead: 2e-7 at most, up to 1e5 either way."""
     k = keep(call("round", x * Float(1 / pi) + Float(0.5)))
-    r = _within(keep, _less_multiples(keep, x, keep(k + Float(-0.5)), 1.0), SIN_MOST)
+    r = _clamp(keep, _less_multiples(keep, x, keep(k + Float(-0.5)), 1.0), SIN_MOST)
     return _odd(keep, r, SIN) * (_parity(keep, k) * Float(-2.0) + Float(1.0))
 
 
 def tangent(keep: Keep, x: Expr) -> Expr:
     """5e-7 of the value, up to 1e4 either way; within 1e-3 of a pole more, as the argument is no nearer to it than its own rounding."""
     k = keep(call("round", x * Float(2 / pi)))
-    t = keep(_odd(keep, _within(keep, _less_multiples(keep, x, k, 0.5), TAN_MOST), TAN))
+    t = keep(_odd(keep, _clamp(keep, _less_multiples(keep, x, k, 0.5), TAN_MOST), TAN))
     return select(_parity(keep, k), _negative(keep(call("reciprocal", t))), t)
 
 
@@ -115,7 +115,7 @@ def arctangent(keep: Keep, x: Expr) -> Expr:
     size = keep(call("abs", x))
     far = keep(Binary(">", size, Float(1.0)))
     p = keep(_odd(keep, keep(select(far, call("reciprocal", size), size)), ATAN))
-    return _signed(x, keep(select(far, _negative(p) + Float(pi / 2), p)))
+    return _copy_sign(x, keep(select(far, _negative(p) + Float(pi / 2), p)))
 
 
 def _half_arcsine(keep: Keep, x: Expr) -> tuple[Expr, Expr]:
@@ -129,13 +129,13 @@ def _half_arcsine(keep: Keep, x: Expr) -> tuple[Expr, Expr]:
 def arcsine(keep: Keep, x: Expr) -> Expr:
     """4e-7 of the value; above 1/2 by the half angle."""
     far, p = _half_arcsine(keep, x)
-    return _signed(x, keep(select(far, p * Float(-2.0) + Float(pi / 2), p)))
+    return _copy_sign(x, keep(select(far, p * Float(-2.0) + Float(pi / 2), p)))
 
 
 def arccosine(keep: Keep, x: Expr) -> Expr:
     """6e-7 of the value where it is not near 0, and then of the angle's half."""
     far, p = _half_arcsine(keep, x)
-    near = _negative(keep(_signed(x, p))) + Float(pi / 2)
+    near = _negative(keep(_copy_sign(x, p))) + Float(pi / 2)
     return select(far, keep(select(_less(x, 0.0), p * Float(-2.0) + Float(pi), p * Float(2.0))), near)
 
 
@@ -149,7 +149,7 @@ def hyperbolic_sine(keep: Keep, x: Expr) -> Expr:
     """1e-6 of the value (the exponential's argument is rounded); below 1 a polynomial."""
     size = keep(call("abs", x))
     e = _half_exponential(keep, size)
-    far = keep(_signed(x, keep(e - keep(call("reciprocal", e) * Float(0.25)))))
+    far = keep(_copy_sign(x, keep(e - keep(call("reciprocal", e) * Float(0.25)))))
     return select(_less(size, 1.0), keep(_odd(keep, keep(call("min", call("max", x, Float(-1.0)), Float(1.0))), SINH)), far)
 
 
@@ -172,7 +172,7 @@ def area_sine(keep: Keep, x: Expr) -> Expr:
     square = keep(size * size)
     root = keep(call("sqrt", square + Float(1.0)) + Float(1.0))
     near = _log_of_1_and(keep, keep(size + keep(square / root)))
-    return _signed(x, keep(select(_less(size, LARGE), near, keep(call("log", size) + Float(LOG_2)))))
+    return _copy_sign(x, keep(select(_less(size, LARGE), near, keep(call("log", size) + Float(LOG_2)))))
 
 
 def area_cosine(keep: Keep, x: Expr) -> Expr:
@@ -187,7 +187,7 @@ def area_tangent(keep: Keep, x: Expr) -> Expr:
     """4e-7 of the value; infinite at 1."""
     size = keep(call("abs", x))
     ratio = keep(size * Float(2.0) / keep(_negative(size) + Float(1.0)))
-    return _signed(x, keep(select(Binary("==", size, Float(1.0)), ratio, _log_of_1_and(keep, ratio) * Float(0.5))))
+    return _copy_sign(x, keep(select(Binary("==", size, Float(1.0)), ratio, _log_of_1_and(keep, ratio) * Float(0.5))))
 
 
 def sign(keep: Keep, x: Expr) -> Expr:
@@ -221,7 +221,7 @@ def exact_remainder(keep: Keep, a: Expr, b: Expr) -> Expr:
     rest = keep(select(_less(rest, 0.0), rest + by, rest))
     rest = keep(select(Binary("<", rest, by), rest, call("log", _negative(by) + Float(-1.0))))  # NaN
     found = keep(rest * keep(select(small, Float(2.0**-60), Float(2.0**30))))
-    return select(Binary("<", size_a, size_b), a, keep(_signed(a, found)))
+    return select(Binary("<", size_a, size_b), a, keep(_copy_sign(a, found)))
 
 
 def real_remainder(keep: Keep, a: Expr, b: Expr) -> Expr:
@@ -270,8 +270,8 @@ FUNCTIONS: dict[str, Callable[..., Expr]] = {
 
 # ---------------------------------------------------------------- whole numbers, exact
 
-def _halved(keep: Keep, n: Expr) -> tuple[Expr, Expr]:
-    """(1 where the lowest bit is set, else 0; what is above it)."""
+def _split_lowest_bit(keep: Keep, n: Expr) -> tuple[Expr, Expr]:
+    """Return (1 where the lowest bit is set, else 0; what is above it)."""
     above = keep(call("shr", n, Int(1)))
     return keep(Binary("!=", keep(n - keep(call("shl", above, Int(1)))), Int(0))), above
 
@@ -281,21 +281,21 @@ def whole_power(keep: Keep, kind: str, a: Expr, n: Expr) -> Expr:
     product: Expr = Int(1)
     square = a
     for _ in range(6):
-        bit, n = _halved(keep, n)
+        bit, n = _split_lowest_bit(keep, n)
         product = keep(select(bit, product * square, product))
         square = keep(square * square)
     return product
 
 
-def shifted(fn: str) -> Callable[..., Expr]:
-    """Shifts by as many bits as an element says, by each power of two where its bit is set; by more than there are, or less than none, all
-    that is left is the sign."""
+def make_shift(fn: str) -> Callable[..., Expr]:
+    """Return a shift by as many bits as an element says: by each power of two where its bit is set.
+    A shift by more bits than there are, or by less than none, leaves the sign alone."""
     def shift(keep: Keep, kind: str, a: Expr, n: Expr) -> Expr:
         bits = 8 * DTYPES[kind]
         inside = keep(Binary("and", Binary(">=", n, Int(0)), Binary("<", n, Int(bits))))
         rest = Int(0) if fn == "shl" or kind == "uint64" else keep(call("shr", a, Int(bits - 1)))
         for step in range(bits.bit_length() - 1):
-            bit, n = _halved(keep, n)
+            bit, n = _split_lowest_bit(keep, n)
             a = keep(select(bit, call(fn, a, Int(1 << step)), a))
         return select(inside, a, rest)
     return shift
@@ -313,5 +313,5 @@ def exclusive(keep: Keep, kind: str, a: Expr, b: Expr) -> Expr:
 
 
 WHOLE_FUNCTIONS: dict[str, Callable[..., Expr]] = {
-    "pow": whole_power, "shl": shifted("shl"), "shr": shifted("shr"), "%": remainder, "bitxor": exclusive,
+    "pow": whole_power, "shl": make_shift("shl"), "shr": make_shift("shr"), "%": remainder, "bitxor": exclusive,
     "sign": lambda keep, kind, a: call("min", call("max", a, Int(-1)), Int(1)), "abs": lambda keep, kind, a: call("max", a, a * Int(-1))}

@@ -25,7 +25,7 @@ from aoec.ir.index import (
     walk,
 )
 from aoec.ir.text.show import show
-from aoec.lowering.lower.physical import guarded, interval
+from aoec.lowering.lower.physical import guard_read, interval
 from aoec.lowering.lower.vector.lower_functions import rewrite
 from aoec.lowering.lower.vector.lower_smooth import in_fp32, smooth
 from aoec.lowering.lower.vector.lower_typed import is_typed, take_apart_typed
@@ -69,7 +69,7 @@ def _stage(work: Work, read: Read, otherwise: Expr) -> Read:
     source = Read(read.buffer, tuple(normalise(Var(a) + lo) for a, (lo, _) in zip(axes, lows)))
     least = LEAST.get(work.dtypes[read.buffer])
     otherwise = least if least is not None and otherwise == Float(-inf) else otherwise
-    value = guarded(source, work.shapes[read.buffer], work.extents, otherwise)
+    value = guard_read(source, work.shapes[read.buffer], work.extents, otherwise)
     work.statements.append(Statement(Read(name, tuple(Var(a) for a in axes)), "=", value, None))
     return Read(name, tuple(normalise(i - lo) for i, (lo, _) in zip(read.indices, lows)))
 
@@ -126,7 +126,7 @@ def take_apart(work: Work, s: Statement) -> None:
     value = rewrite(in_forms(work, s, kind, kind))
     if kind != source and isinstance(value, Read) and not all(isinstance(i, Var) for i in value.indices):
         value = cast_window(work, value, kind)
-    value = atom(work, widened(work, value, kind) if kind != source else value, axes, kind)
+    value = atom(work, widen_reads(work, value, kind) if kind != source else value, axes, kind)
     target = s.target
     if kind != dtype:
         target = Read(f"{s.target.buffer}.sum", s.target.indices)
@@ -141,7 +141,7 @@ def in_forms(work: Work, s: Statement, kind: str, dtype: str) -> Expr:
     axes = axes_of(s) if s.op != "=" else [v for i in s.target.indices for v in sorted(variables(i))]
 
     def keep(e: Expr) -> Expr:
-        return atom(work, widened(work, rewrite(e), kind), axes, kind)
+        return atom(work, widen_reads(work, rewrite(e), kind), axes, kind)
 
     value = smooth(keep, s.value, dtype)
     return over_rows(value, s, kind) if s.op == "=" and DTYPES[dtype] == 2 else value
@@ -158,10 +158,10 @@ def single(work: Work, value: Expr, target: Read, kind: str, dtype: str) -> Expr
     """The one operation that gives `value`, computed in `kind`, as `dtype`."""
     read = value.value if isinstance(value, Cast) else value
     if isinstance(read, Read):
-        return converted(work, read, target, dtype)
+        return convert_read(work, read, target, dtype)
     if kind != dtype:
-        return narrowed(work, value, target, dtype)
-    return operation(work, widened(work, value) if kind == "fp32" else value, target, dtype)
+        return round_once(work, value, target, dtype)
+    return operation(work, widen_reads(work, value) if kind == "fp32" else value, target, dtype)
 
 
 # (from, to) -> dtypes between, where the vector unit has no conversion of its own. Whole numbers of eight bits come from int32, so that
@@ -173,8 +173,8 @@ BETWEEN = {("int8", "fp32"): ("fp16",), ("uint8", "fp32"): ("fp16",),
            ("uint8", "bf16"): ("fp16", "fp32")}
 
 
-def converted(work: Work, read: Read, target: Read, dtype: str) -> Expr:
-    """The read, after what has to lie between its dtype and `dtype`."""
+def convert_read(work: Work, read: Read, target: Read, dtype: str) -> Expr:
+    """Return the read, converted by all casts that lie between its dtype and `dtype`."""
     axes = [v for i in target.indices for v in sorted(variables(i))]
     for between in BETWEEN.get((work.dtypes.get(read.buffer, dtype), dtype), ()):
         read = store(work, Cast(between, read), axes, between)
@@ -189,17 +189,17 @@ def cast_window(work: Work, read: Read, kind: str) -> Read:
     return Read(copy.buffer, read.indices)
 
 
-def narrowed(work: Work, e: Expr, target: Read, dtype: str) -> Expr:
-    """`e` computed in fp32, as a sum is kept, and cast once: a vector instruction takes operands of one type."""
+def round_once(work: Work, e: Expr, target: Read, dtype: str) -> Expr:
+    """Compute `e` in fp32, as a sum is, and cast it once: a vector instruction takes operands of one type."""
     axes = [v for i in target.indices for v in sorted(variables(i))]
     value = e.value if isinstance(e, Cast) and e.dtype == dtype else e
-    return Cast(dtype, atom(work, widened(work, value), axes, "fp32"))
+    return Cast(dtype, atom(work, widen_reads(work, value), axes, "fp32"))
 
 
-def widened(work: Work, e: Expr, kind: str = "fp32") -> Expr:
-    """`e` with what it reads of narrower types cast first."""
+def widen_reads(work: Work, e: Expr, kind: str = "fp32") -> Expr:
+    """Cast the reads of narrower types in `e` first."""
     if not isinstance(e, Read):
-        return rebuild(e, lambda c: widened(work, c, kind))
+        return rebuild(e, lambda c: widen_reads(work, c, kind))
     if work.dtypes.get(e.buffer) in (None, kind):
         return e
     return store(work, Cast(kind, e), [v for i in e.indices for v in sorted(variables(i))], kind)
@@ -287,9 +287,9 @@ def stored_rows(work: Work, gm: set[str], single: set[str]) -> Work:
     return out
 
 
-def recomputed(work: Work) -> Work:
-    """The work where what feeds a reduction of long rows is made for it alone: UB does not hold such a row, so nothing waits there
-    for a second reader. Rows that fit are left as they are."""
+def recompute_feeders(work: Work) -> Work:
+    """Compute what feeds a reduction of long rows for that reduction alone.
+    UB does not hold such a row, so nothing can wait there for a second reader. Rows that fit are left as they are."""
     heads = [s for s in work.statements if s.op != "=" and long_rows(work, s)]
     out = Work([], work.extents, dict(work.shapes), dict(work.dtypes))
     for s in work.statements:

@@ -100,7 +100,7 @@ class _Statement:
             return
         at = self.atom(value, kind)
         if dtype in ("int8", "uint8") and kind not in REALS:  # casts to other whole numbers keep their low bytes as they are
-            at, kind = self.cut(self.through(at, kind, "int32"), dtype), "int32"
+            at, kind = self.truncate(self.through(at, kind, "int32"), dtype), "int32"
         *between, last = self.down(kind, dtype)
         for step in between:
             at = self.cast(at, step)
@@ -120,10 +120,10 @@ class _Statement:
         if isinstance(e, (Int, Float)):
             return e, ""
         if e not in self.known:
-            self.known[e] = self.found(rewrite(smooth(self.keep, e, self.work.dtypes.get(self.s.target.buffer, "fp32"))))
+            self.known[e] = self.type_expr(rewrite(smooth(self.keep, e, self.work.dtypes.get(self.s.target.buffer, "fp32"))))
         return self.known[e]
 
-    def found(self, e: Expr) -> tuple[Expr, str]:
+    def type_expr(self, e: Expr) -> tuple[Expr, str]:
         if isinstance(e, Read):
             return self.read(e)
         if isinstance(e, Cast):
@@ -187,10 +187,10 @@ class _Statement:
         at, to = self.atom(value, kind), WORKED.get(e.dtype, (e.dtype,))[-1]
         for step in (*BETWEEN.get((kind, to), ()), to):
             at = self.cast(at, step)
-        return (self.cut(at, e.dtype) if e.dtype in SHORT and kind not in REALS else at), to
+        return (self.truncate(at, e.dtype) if e.dtype in SHORT and kind not in REALS else at), to
 
-    def cut(self, at: Read, dtype: str) -> Read:
-        """An int32 with what is above the bits of a short dtype made good: all of its sign, or zeros."""
+    def truncate(self, at: Read, dtype: str) -> Read:
+        """Return an int32 whose bits above those of a short dtype are right: all of its sign, or zeros."""
         bits = SHORT[dtype]
         if dtype.startswith("u"):  # shifted to the right the sign goes on: what is left of whole multiples
             above = self.atom(call("shr", at, Int(32 - bits)), "int32")
@@ -234,7 +234,7 @@ class _Statement:
             a = a if isinstance(a, (Int, Float)) and isinstance(b, Read) else self.atom(a, kind)
             return self.atom(Binary(e.op, a, b), "fp16" if kind == "fp16" else "fp32")
         if isinstance(e, Binary) and (e.op in MODES or e.op in TRUTHS):
-            return self.joined(e.op, self.truth(e.left), self.truth(e.right))
+            return self.join_masks(e.op, self.truth(e.left), self.truth(e.right))
         if isinstance(e, Call) and e.fn == "not":
             return self.inverse(self.truth(e.args[0]))
         if isinstance(e, Call) and e.fn == "select" and self.is_bool(e.args[1]):
@@ -265,7 +265,7 @@ class _Statement:
         kind = max((self.work.dtypes[m.buffer] for m in found), key=_rank)
         return tuple(self.cast(m, kind) for m in found), kind
 
-    def joined(self, op: str, a: Read, b: Read) -> Read:
+    def join_masks(self, op: str, a: Read, b: Read) -> Read:
         (a, b), kind = self.masks(a, b)
         made: dict[str, Callable[[], Expr]] = {"and": lambda: a * b, "or": lambda: call("max", a, b)}
         return self.atom(made[op]() if op in made else Binary(op, a, b), kind)

@@ -21,7 +21,7 @@ from aoec.lowering.lower.movement.lower_gather import lower_gather
 from aoec.lowering.lower.movement.lower_movement import lower_movement
 from aoec.lowering.lower.movement.lower_pieces import lower_pieces
 from aoec.lowering.lower.physical import buffer_of, extents, nest, physical_indices
-from aoec.lowering.lower.vector.lower_operations import recomputed, row_results, single_operations, spread_rows, stage_windows
+from aoec.lowering.lower.vector.lower_operations import recompute_feeders, row_results, single_operations, spread_rows, stage_windows
 from aoec.lowering.lower.vector.lower_windows import windows_apart
 from aoec.lowering.lower.work import SINGLE, Work, axes_of, variables_of
 from aoec.ops.meanings import meaning
@@ -62,7 +62,7 @@ def lower_statements(name: str, nodes: list[OpNode], tensors: dict[str, Tensor],
     work.dtypes.update({o: "fp32" for o in made if o != kept[0] and work.dtypes[o] == "bf16"})  # calculated in fp32, rounded on the way out
     work = merge_axes(drop_ones(with_rows(work)))
     work = stage_windows(work, inputs)
-    work = row_results(recomputed(spread_rows(windows_apart(single_operations(work, inputs), kept[0]), inputs)), {*inputs, kept[0]})
+    work = row_results(recompute_feeders(spread_rows(windows_apart(single_operations(work, inputs), kept[0]), inputs)), {*inputs, kept[0]})
     gm = {t: f"X{i}" for i, t in enumerate(inputs)} | {kept[0]: "Y"}
     if len(inputs) == 1:
         gm[inputs[0]] = "X"

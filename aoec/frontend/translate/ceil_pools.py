@@ -21,7 +21,7 @@ Infer = Callable[[onnx.ModelProto], onnx.ModelProto]
 def as_run(node: onnx.NodeProto, shapes: Sequence[Sequence[int] | None]) -> list[onnx.NodeProto]:
     """What stands for a node of SAID with arguments of these shapes, so that inference gives what onnxruntime does; nothing where it does,
     or where the shapes are not known."""
-    return _same(node, *shapes[:2]) if node.op_type == TRANSPOSED and len(shapes) > 1 else within(node, shapes[0])
+    return _same(node, *shapes[:2]) if node.op_type == TRANSPOSED and len(shapes) > 1 else restate_pool(node, shapes[0])
 
 
 def _same(node: onnx.NodeProto, shape: Sequence[int] | None, weight: Sequence[int] | None) -> list[onnx.NodeProto]:
@@ -35,10 +35,10 @@ def _same(node: onnx.NodeProto, shape: Sequence[int] | None, weight: Sequence[in
     if not len(more) == len(kernel) == len(shape) - 2 == len(strides) == len(dilations) or min(*shape, *kernel) < 1:
         return []
     whole = [s * (i - 1) + d * (k - 1) + 1 + m for i, k, s, d, m in zip(shape[2:], kernel, strides, dilations, more)]
-    return [_said(node, output_shape=[min(i * s, w) for i, s, w in zip(shape[2:], strides, whole)])]
+    return [_with_attributes(node, output_shape=[min(i * s, w) for i, s, w in zip(shape[2:], strides, whole)])]
 
 
-def within(node: onnx.NodeProto, shape: Sequence[int] | None) -> list[onnx.NodeProto]:
+def restate_pool(node: onnx.NodeProto, shape: Sequence[int] | None) -> list[onnx.NodeProto]:
     """The pool of a tensor of this shape, said so that no window begins behind the tensor; none where it is so, or not known.
 
     Along an axis from which a window is dropped the others lie within the padding that is stated, and rounding down counts these. Of
@@ -54,7 +54,7 @@ def within(node: onnx.NodeProto, shape: Sequence[int] | None) -> list[onnx.NodeP
     if not len(pads) == 2 * len(strides) == 2 * len(dilations) == 2 * len(kernel) or min(*kernel, *strides, *dilations, *shape) < 1:
         return []
     if auto.startswith(b"SAME"):
-        return [_said(node, ceil_mode=0)]  # there is a window for each stride
+        return [_with_attributes(node, ceil_mode=0)]  # there is a window for each stride
     before, after = pads[:len(kernel)], pads[len(kernel):]
     fixed = [size + b - d * (k - 1) - 1 for size, b, d, k in zip(shape[2:], before, dilations, kernel)]  # the last place without `after`
     last = [-(-(f + a) // s) * s for f, a, s in zip(fixed, after, strides)]  # where the last window begins, if they are rounded up
@@ -62,28 +62,28 @@ def within(node: onnx.NodeProto, shape: Sequence[int] | None) -> list[onnx.NodeP
     if not any(beyond):
         return []
     if all(b or at == f + a for b, at, f, a in zip(beyond, last, fixed, after)):
-        return [_said(node, ceil_mode=0)]
+        return [_with_attributes(node, ceil_mode=0)]
     if node.op_type == "AveragePool" and given.get("count_include_pad", 0):
-        return _apart(node, beyond, kernel, strides, dilations, pads)
+        return _split_pool(node, beyond, kernel, strides, dilations, pads)
     ends = [a if b else max(a, at - f) for a, b, at, f in zip(after, beyond, last, fixed)]
-    return [_said(node, ceil_mode=0, pads=[*before, *ends], auto_pad="NOTSET")]
+    return [_with_attributes(node, ceil_mode=0, pads=[*before, *ends], auto_pad="NOTSET")]
 
 
-def _apart(node: onnx.NodeProto, first: Sequence[bool], *sizes: list[int]) -> list[onnx.NodeProto]:
-    """The pool as two: over the axes that are rounded down, then over the others."""
+def _split_pool(node: onnx.NodeProto, first: Sequence[bool], *sizes: list[int]) -> list[onnx.NodeProto]:
+    """Return the pool as two: over the axes that are rounded down, then over the others."""
     between, names, neutral = f"{node.output[0]}_rounded_down", ("kernel_shape", "strides", "dilations", "pads"), (1, 1, 1, 0)
 
     def over(chosen: Sequence[bool], **attributes: object) -> onnx.NodeProto:
         own = {name: [v if own else n for v, own in zip(values, [*chosen, *chosen])] for name, values, n in zip(names, sizes, neutral)}
         own = {name: values for name, values in own.items() if name != "dilations" or set(values) != {1}}  # not an attribute of older ones
-        return _said(node, **own, auto_pad="NOTSET", **attributes)
+        return _with_attributes(node, **own, auto_pad="NOTSET", **attributes)
     down, up = over(first, ceil_mode=0), over([not f for f in first])
     down.output[0] = up.input[0] = between
     return [down, up]
 
 
-def _said(node: onnx.NodeProto, **attributes: object) -> onnx.NodeProto:
-    """The node with these attributes in place of its own."""
+def _with_attributes(node: onnx.NodeProto, **attributes: object) -> onnx.NodeProto:
+    """Return the node with these attributes in place of its own."""
     out = onnx.NodeProto()
     out.CopyFrom(node)
     del out.attribute[:]
@@ -92,7 +92,7 @@ def _said(node: onnx.NodeProto, **attributes: object) -> onnx.NodeProto:
     return out
 
 
-def inferred(proto: onnx.ModelProto, infer: Infer) -> onnx.ModelProto:
+def infer_restated(proto: onnx.ModelProto, infer: Infer) -> onnx.ModelProto:
     """What inference gives of a model after its nodes were said so; of each the tensors before it are known by then."""
     marks = ("ceil_mode", "output_padding")
     if not any(n.op_type in SAID and any(a.name in marks and (a.i or any(a.ints)) for a in n.attribute) for n in proto.graph.node):

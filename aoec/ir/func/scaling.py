@@ -20,8 +20,8 @@ class Scaled:
         return Cast("int8", e + Float(self.zero) if self.zero else e)
 
 
-def scaled(value: Expr) -> Scaled | None:
-    """What a value scales, and how; None where it is something else."""
+def match_scale(value: Expr) -> Scaled | None:
+    """Return what a value scales, and how; None where it is something else."""
     if not isinstance(value, Cast) or value.dtype != "int8":
         return None
     e, zero = value.value, 0.0

@@ -21,7 +21,7 @@ def turn_reads(draft: Draft) -> None:
     """Nothing; gathers of many single elements read rows, between two transposes."""
     nodes, draft.nodes = draft.nodes, []
     for node in nodes:
-        draft.nodes += _turned(draft, node) if node.op == "gather" and _pays(draft, node) else [node]
+        draft.nodes += _gather_leading(draft, node) if node.op == "gather" and _pays(draft, node) else [node]
 
 
 def _pays(draft: Draft, node: OpNode) -> bool:
@@ -36,8 +36,8 @@ def _pays(draft: Draft, node: OpNode) -> bool:
     return reads >= LEAST_READS and reads * A_READ >= prod(source.shape)
 
 
-def _turned(draft: Draft, node: OpNode) -> list[OpNode]:
-    """The gather over the leading axis of what is turned, and its result turned back."""
+def _gather_leading(draft: Draft, node: OpNode) -> list[OpNode]:
+    """Return a gather over the leading axis of the transposed source, with its result transposed back."""
     source, places, made = (draft.tensors[t] for t in (*node.inputs, *node.outputs))
     axis = node.attribute("axis")
     assert isinstance(axis, int)

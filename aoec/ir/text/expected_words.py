@@ -22,8 +22,8 @@ GROUPS: tuple[tuple[frozenset[str], frozenset[str], str], ...] = (
 )
 
 
-def expected(names: Iterable[str], terminals: Iterable[TerminalDef]) -> str:
-    """`an expression or ')'`, for the terminals that a parser would have taken."""
+def expected_words(names: Iterable[str], terminals: Iterable[TerminalDef]) -> str:
+    """Write `an expression or ')'`, for the terminals that a parser would have taken."""
     left = {name.replace("index__", "") for name in names} - {"COMMENT", "SPACE"}
     patterns = {t.name.replace("index__", ""): t for t in terminals}
     out: list[str] = []

@@ -16,10 +16,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 from aoec.base.errors import AoecError, UnsupportedError
 from aoec.frontend.read.inference import infer_shapes
-from aoec.frontend.read.values import captured, shape_of, tensor
+from aoec.frontend.read.values import captured_names, shape_of, tensor
 from aoec.frontend.translate.constants import Constants
 from aoec.frontend.translate.node import title_of
-from aoec.ir.graph.bodies import MOST_DEEP, renamed
+from aoec.ir.graph.bodies import MOST_DEEP, rename_graph
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import OPAQUE, Body, Graph
 from aoec.ops import typed
@@ -53,13 +53,13 @@ class Walker:
                  deep: int) -> None:
         self.load, self.draft, self.constants, self.types, self.opsets, self.deep = load, draft, constants, types, opsets, deep
 
-    def walked(self, proto: onnx.NodeProto) -> Walked | None:
-        """The node with its bodies; None of an operator that has none, UnsupportedError that says why they are not compiled."""
+    def walk_bodies(self, proto: onnx.NodeProto) -> Walked | None:
+        """Translate the node with its bodies. None of an operator that has none. UnsupportedError that says why they are not compiled."""
         if (kinds := BODIES.get(host.word(proto))) is None:
             return None
         if self.deep >= MOST_DEEP - 1:
             raise UnsupportedError(f"it lies in {self.deep} bodies, and at most {MOST_DEEP} are compiled within each other")
-        around = captured(proto)
+        around = captured_names(proto)
         read = [name for name in around if name not in self.constants]
         formals = self._formals(proto)
         given = {a.name: a.g for a in proto.attribute if a.type == onnx.AttributeProto.GRAPH}
@@ -68,7 +68,7 @@ class Walker:
         for kind in kinds:
             graph, weights, said = self.load(self._model(given[kind], formals, around, read))
             notices += said
-            made.append((kind, *self._named(f"{proto.name or proto.op_type.lower()}_{kind}", graph, weights)))
+            made.append((kind, *self._rename_body(f"{proto.name or proto.op_type.lower()}_{kind}", graph, weights)))
         graphs = [graph for _, graph, _ in made]
         self._check(proto, graphs)
         plain = onnx.NodeProto()
@@ -88,17 +88,17 @@ class Walker:
         if proto.op_type == "If":
             return []
         if proto.op_type == "Loop":
-            return [COUNT, TRUTH, *(self._fixed(name) for name in proto.input[2:])]
+            return [COUNT, TRUTH, *(self._boundary_type(name) for name in proto.input[2:])]
         if self.opsets.get("", 0) < 9:
             raise UnsupportedError("a Scan of version 8 walks a batch")
         given = {a.name: helper.get_attribute_value(a) for a in proto.attribute}
-        types, carried = [self._fixed(name) for name in proto.input], _carried(proto)
+        types, carried = [self._boundary_type(name) for name in proto.input], _count_carried(proto)
         states, xs = types[:carried], types[carried:]
         axes = list(given.get("scan_input_axes", ())) or [0] * len(xs)
         return [*states, *(_without(t, axis) for t, axis in zip(xs, axes, strict=True))]
 
-    def _fixed(self, name: str) -> onnx.TypeProto:
-        """The type of a value that crosses the bounds of a body; UnsupportedError where it is not one of the AI Core's."""
+    def _boundary_type(self, name: str) -> onnx.TypeProto:
+        """Return the type of a value that crosses the bounds of a body. UnsupportedError where it is not one of the AI Core's."""
         known = self.types.get(name)
         if not name or known is None or tensor(name, known).dtype == OPAQUE or typed.small(tensor(name, known).declared):
             raise UnsupportedError(f"its body reads {name or 'an absent input'}, whose type or shape is not one that the AI Core works on")
@@ -111,7 +111,7 @@ class Walker:
         """A body as a model."""
         if len(body.input) != len(formals):
             raise UnsupportedError(f"its body takes {len(body.input)} inputs, and {len(formals)} are given")
-        inputs = [*zip([i.name for i in body.input], formals), *((name, self._fixed(name)) for name in read)]
+        inputs = [*zip([i.name for i in body.input], formals), *((name, self._boundary_type(name)) for name in read)]
         arrays = [numpy_helper.from_array(self.constants.array(name), name) for name in around if name not in read]
         graph = helper.make_graph(body.node, body.name or "body", [helper.make_value_info(name, t) for name, t in inputs], [],
                                   [*body.initializer, *arrays])
@@ -123,15 +123,15 @@ class Walker:
                 graph.node.append(helper.make_node("Identity", [o.name], [name]))
             graph.output.append(helper.make_value_info(name, o.type))
         versions = [helper.make_opsetid(domain, version) for domain, version in self.opsets.items()]
-        return _typed(helper.make_model(graph, opset_imports=versions))
+        return _type_results(helper.make_model(graph, opset_imports=versions))
 
     # ------------------------------------------------------------ what it gives
 
-    def _named(self, label: str, graph: Graph, weights: Weights) -> tuple[Graph, Weights]:
-        """A body's graph and constants by names that are new in the model."""
+    def _rename_body(self, label: str, graph: Graph, weights: Weights) -> tuple[Graph, Weights]:
+        """Return a body's graph and constants by names that are new in the model."""
         tensors = {t.name: self.draft.fresh(f"{label}_{t.name}") for t in graph.tensors}
         nodes = {n.name: self.draft.fresh(f"{label}_{n.name}", "node") for n in graph.nodes}
-        return renamed(graph, tensors, nodes), {tensors[name]: array for name, array in weights.items()}
+        return rename_graph(graph, tensors, nodes), {tensors[name]: array for name, array in weights.items()}
 
     def _check(self, proto: onnx.NodeProto, graphs: Sequence[Graph]) -> None:
         """Nothing, or UnsupportedError where the bodies do not give what the node takes of them, or have no work for the AI Core."""
@@ -149,7 +149,7 @@ class Walker:
     def _check_carried(self, proto: onnx.NodeProto, graph: Graph) -> None:
         tensors = {t.name: t for t in graph.tensors}
         first, rest = (2, 1) if proto.op_type == "Loop" else (0, 0)
-        carried = _carried(proto)
+        carried = _count_carried(proto)
         if rest and tensors[graph.outputs[0]].dtype != "bool":
             raise UnsupportedError("its body gives no condition of a known type")
         for given, taken in zip(graph.outputs[rest:rest + carried], graph.inputs[first:first + carried], strict=True):
@@ -166,7 +166,7 @@ class Walker:
         if proto.op_type == "If":
             return None
         axes = next((a.ints for a in proto.attribute if a.name == "scan_input_axes"), [0])
-        return (shape_of(self.types[proto.input[_carried(proto)]]) or (0,))[axes[0]]
+        return (shape_of(self.types[proto.input[_count_carried(proto)]]) or (0,))[axes[0]]
 
     def _shapes(self, proto: onnx.NodeProto, graphs: Sequence[Graph], weights: Weights, rounds: int | None) -> dict[str, tuple[int, ...]]:
         """Result -> its shape, where the bodies tell it: what is carried keeps its own, and so does what both branches give alike."""
@@ -175,7 +175,7 @@ class Walker:
         if proto.op_type == "If":
             pairs = zip(proto.output, each[0], each[1])
             return {o: a.shape for o, a, b in pairs if o and (a.dtype, a.shape) == (b.dtype, b.shape) and a.dtype != OPAQUE}
-        carried = _carried(proto)
+        carried = _count_carried(proto)
         out = {o: t.shape for o, t in zip(proto.output[:carried], each[0]) if o}
         if proto.op_type == "Loop" and rounds is not None and self._to_the_end(proto, graphs[0], weights):
             rows = zip(proto.output[carried:], each[0][carried:])
@@ -195,7 +195,7 @@ class Walker:
 def attempt(walker: Walker, proto: onnx.NodeProto, notices: list[str]) -> Walked | None:
     """The node with its bodies, or None; why a node with bodies stays whole is a notice then."""
     try:
-        return walker.walked(proto)
+        return walker.walk_bodies(proto)
     except (AoecError, LookupError, ValueError, TypeError, ArithmeticError) as e:  # of a body too that contradicts what is around it
         notices.append(f"{title_of(proto)} runs on the host with all that is in it: {host.first_line(e)}")
         return None
@@ -214,20 +214,20 @@ def with_bodies(graph: Graph, weights: Weights, walked: Mapping[str, Walked]) ->
     return graph, weights
 
 
-def _typed(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with the types of its results, as far as ONNX tells them; their shapes are inferred anew when it is read."""
+def _type_results(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Type the model's results, as far as ONNX tells. Their shapes are inferred anew when it is read."""
     found = {o.name: o.type for o in infer_shapes(model, data_prop=True).graph.output}
     for o in model.graph.output:
         o.type.CopyFrom(found[o.name])
     return model
 
 
-def _carried(proto: onnx.NodeProto) -> int:
-    """How many values a Loop or Scan takes from round to round."""
-    return len(proto.input[2:]) if proto.op_type == "Loop" else len(proto.input) - _scanned(proto)
+def _count_carried(proto: onnx.NodeProto) -> int:
+    """Return how many values a Loop or Scan takes from round to round."""
+    return len(proto.input[2:]) if proto.op_type == "Loop" else len(proto.input) - _count_scanned(proto)
 
 
-def _scanned(proto: onnx.NodeProto) -> int:
+def _count_scanned(proto: onnx.NodeProto) -> int:
     return next((a.i for a in proto.attribute if a.name == "num_scan_inputs"), 0)
 
 

@@ -12,7 +12,7 @@ from math import prod
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import Attribute, OpNode, Tensor
 from aoec.ir.index import DTYPES
-from aoec.lowering.lower.movement.turned import TURNED
+from aoec.lowering.lower.movement.turn_reads import TURNED
 from aoec.ops.words.layout import BLOCK_BYTES
 from aoec.target.machine import Machine
 
@@ -49,23 +49,23 @@ def _spelt(draft: Draft, node: OpNode, steps: Steps) -> list[OpNode]:
     out, at = [], node.inputs[0]
     for number, (op, attributes) in enumerate(steps):
         t = draft.tensors[at]
-        last, shape = number == len(steps) - 1, _made(op, t.shape, attributes)
+        last, shape = number == len(steps) - 1, _result_shape(op, t.shape, attributes)
         to = node.outputs[0] if last else draft.tensor(f"{node.outputs[0]}_turned", t.dtype, shape)
         out.append(draft.node(op, [at], to, attributes, f"{node.name}_turned"))
         at = to
     return out
 
 
-def _made(op: str, shape: tuple[int, ...], attributes: dict[str, Attribute]) -> tuple[int, ...]:
-    """The shape of a step's result."""
+def _result_shape(op: str, shape: tuple[int, ...], attributes: dict[str, Attribute]) -> tuple[int, ...]:
+    """Return the shape of a step's result."""
     if op == "transpose":
-        return tuple(shape[a] for a in _whole(attributes["perm"]))
+        return tuple(shape[a] for a in _as_ints(attributes["perm"]))
     if op == "pad":
-        return tuple(b + n + a for b, n, a in zip(_whole(attributes["before"]), shape, _whole(attributes["after"])))
-    return _whole(attributes["shape"])
+        return tuple(b + n + a for b, n, a in zip(_as_ints(attributes["before"]), shape, _as_ints(attributes["after"])))
+    return _as_ints(attributes["shape"])
 
 
-def _whole(value: Attribute | None) -> tuple[int, ...]:
+def _as_ints(value: Attribute | None) -> tuple[int, ...]:
     assert isinstance(value, tuple)
     return tuple(int(v) for v in value)
 
@@ -77,10 +77,10 @@ def count_runs(runs: int, lanes: int, x: Tensor) -> int:
 
 # ---------------------------------------------------------------- short rows that stay as they are
 
-def _transposed(x: Tensor, node: OpNode) -> tuple[int, Steps]:
-    """(short rows, the two turns): rows in between are of the axis that comes before the short one, or of the one that came before it. With
-    what these leave beside it the short one makes longer rows on the other side; where it does not, nothing is gained."""
-    shape, perm = join_axes(x.shape, _whole(node.attribute("perm")))
+def _transpose_steps(x: Tensor, node: OpNode) -> tuple[int, Steps]:
+    """Return (short rows, the two transposes). Rows in between are of the axis before the short one, or of the one that was before it.
+    With what these leave beside it the short axis makes longer rows on the other side. Where it does not, nothing is gained."""
+    shape, perm = join_axes(x.shape, _as_ints(node.attribute("perm")))
     last = len(shape) - 1
     if last < 2 or perm[-1] != last or shape[-1] * DTYPES[x.dtype] >= BLOCK_BYTES:
         return 0, []
@@ -88,7 +88,7 @@ def _transposed(x: Tensor, node: OpNode) -> tuple[int, Steps]:
     ways = [(shape[perm[-2]], ((*perm[:-2], last, perm[-2]), swap))] if last == 2 or perm[-3] == last - 1 else []
     ways += [(shape[-2], (swap, tuple(moved.get(a, a) for a in perm)))] if perm[-2] == last - 2 else []
     lanes, pair = max(ways, key=lambda way: way[0], default=(0, ()))
-    made = tuple(x.shape[a] for a in _whole(node.attribute("perm")))
+    made = tuple(x.shape[a] for a in _as_ints(node.attribute("perm")))
     if lanes < LEAST_LANES or lanes * DTYPES[x.dtype] % BLOCK_BYTES:
         return 0, []
     turns: Steps = [("transpose", {"perm": p}) for p in pair]
@@ -113,9 +113,9 @@ def join_axes(shape: tuple[int, ...], perm: tuple[int, ...]) -> tuple[tuple[int,
 
 # ---------------------------------------------------------------- rows that become longer
 
-def _padded(x: Tensor, node: OpNode) -> tuple[int, Steps]:
-    """(elements, their padding as rows) where rows begin within a block behind their padding."""
-    before, after, value = _whole(node.attribute("before")), _whole(node.attribute("after")), node.attribute("value")
+def _pad_steps(x: Tensor, node: OpNode) -> tuple[int, Steps]:
+    """Return (elements, their padding as rows) where rows begin within a block behind their padding."""
+    before, after, value = _as_ints(node.attribute("before")), _as_ints(node.attribute("after")), node.attribute("value")
     if not before or min(*before, *after) < 0 or before[-1] * DTYPES[x.dtype] % BLOCK_BYTES == 0 or value is None:
         return 0, []
     around = [a for a in range(len(before)) if before[a] or after[a]]
@@ -123,7 +123,7 @@ def _padded(x: Tensor, node: OpNode) -> tuple[int, Steps]:
     if lead < LEAST_LANES and len(around) > 1:  # all other axes first, whose rows stay as they are
         outer: dict[str, Attribute] = {"before": (*before[:-1], 0), "after": (*after[:-1], 0), "value": value}
         steps.append(("pad", outer))
-        made = _made("pad", x.shape, outer)
+        made = _result_shape("pad", x.shape, outer)
         lead, around = prod(made[:-1]), around[-1:]
         behind, last = made[-1:], len(made) - 1
     else:
@@ -137,9 +137,9 @@ def _padded(x: Tensor, node: OpNode) -> tuple[int, Steps]:
     return count_runs(prod(x.shape), lead, x), [*steps, *_as_rows(lead, behind), ("pad", ends), *_back(lead, wide, whole)]
 
 
-def _repeated(x: Tensor, node: OpNode) -> tuple[int, Steps]:
-    """(half of the elements of an image that is made of repeated pixels, their repetition as rows)."""
-    (n, c, h, w), (down, across) = x.shape, _whole(node.attribute("scale"))
+def _expand_steps(x: Tensor, node: OpNode) -> tuple[int, Steps]:
+    """Return (half of the elements of an image of repeated pixels, their repetition as rows)."""
+    (n, c, h, w), (down, across) = x.shape, _as_ints(node.attribute("scale"))
     if across == 1:
         return 0, []
     made = (n, c, h * down, w * across)
@@ -166,4 +166,4 @@ def _back(lead: int, behind: tuple[int, ...], shape: tuple[int, ...]) -> Steps:
     return [("reshape", {"shape": (prod(behind), lead)}), ("transpose", {"perm": (1, 0)}), ("reshape", {"shape": shape})]
 
 
-WAYS = {"pad": _padded, "transpose": _transposed, "upsample": _repeated}
+WAYS = {"pad": _pad_steps, "transpose": _transpose_steps, "upsample": _expand_steps}

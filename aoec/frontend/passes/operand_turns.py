@@ -14,20 +14,20 @@ def turn_in_products(draft: Draft) -> None:
     nodes, draft.nodes = draft.nodes, []
     for node in nodes:
         source = producers.get(node.inputs[1]) if node.op == "matmul" else None
-        if source is not None and source.op == "transpose" and (perm := unturned(source.attribute("perm"))):
-            node = _turned(draft, node, source, perm)
+        if source is not None and source.op == "transpose" and (perm := swap_last_two(source.attribute("perm"))):
+            node = _skip_transpose(draft, node, source, perm)
         draft.nodes.append(node)
 
 
-def unturned(perm: object) -> tuple[int, ...]:
-    """The permutation with its last two axes exchanged, where that leaves rows whole; else none."""
+def swap_last_two(perm: object) -> tuple[int, ...]:
+    """Return the permutation with its last two axes exchanged, where that leaves rows whole; else an empty one."""
     assert isinstance(perm, tuple)
     swapped = (*perm[:-2], perm[-1], perm[-2])
     return swapped if swapped[-1] == len(perm) - 1 else ()
 
 
-def _turned(draft: Draft, node: OpNode, source: OpNode, perm: tuple[int, ...]) -> OpNode:
-    """The product on what `source` read, its leading axes moved where they have to be."""
+def _skip_transpose(draft: Draft, node: OpNode, source: OpNode, perm: tuple[int, ...]) -> OpNode:
+    """Return the product on what `source` read, with its leading axes moved where necessary."""
     read = draft.tensors[source.inputs[0]]
     operand = read.name
     if perm != tuple(range(len(perm))):

@@ -13,20 +13,21 @@ from aoec.search.space.grid import Candidate, Grid
 Equation = tuple[Expr, int]  # an expression with holes, and the number that the schedule has in its place
 
 
-def placed(sketches: Sequence[Trace], grids: Sequence[Grid], trace: Trace) -> list[Candidate]:
-    """The candidates that a schedule comes nearest to, at most one of each sketch that has its structure; whether they are legal here is
-    not asked. Of the same func that is the schedule itself, where the space still has it; of another shape one with the nearest tiles."""
+def nearest_candidates(sketches: Sequence[Trace], grids: Sequence[Grid], trace: Trace) -> list[Candidate]:
+    """Return the candidates nearest to a schedule, at most one of each sketch that has its structure. Whether they are legal is not
+    asked.
+    For the same func this is the schedule itself, where the space still has it. For another shape it has the nearest tiles."""
     out = []
     for number, (sketch, grid) in enumerate(zip(sketches, grids)):
-        equations = matched(sketch, trace)
+        equations = match_structure(sketch, trace)
         if equations is not None:
-            known = solved(equations, dict(zip(grid.names, grid.choices)))
+            known = nearest_choices(equations, dict(zip(grid.names, grid.choices)))
             out.append((number, tuple(known.get(n, choices[0]) for n, choices in zip(grid.names, grid.choices))))
     return out
 
 
-def matched(sketch: Trace, trace: Trace) -> list[Equation] | None:
-    """What the holes of a sketch must come to for it to be the schedule; None where their structures differ."""
+def match_structure(sketch: Trace, trace: Trace) -> list[Equation] | None:
+    """Return the equations between a sketch's holes and the schedule's numbers; None where their structures differ."""
     if len(sketch.steps) != len(trace.steps):
         return None
     out: list[Equation] = []
@@ -51,9 +52,9 @@ def equations(step: Step, filled: Step) -> list[Equation] | None:
     return out
 
 
-def found(sketch: Trace, trace: Trace) -> dict[str, int] | None:
-    """The values of a sketch's holes with which it is the schedule, choices of them or not; None where there are none."""
-    equations, choices = matched(sketch, trace), holes(sketch)
+def solve_holes(sketch: Trace, trace: Trace) -> dict[str, int] | None:
+    """Return the values of a sketch's holes that make it the schedule, whether they are choices or not; None where there are none."""
+    equations, choices = match_structure(sketch, trace), holes(sketch)
     known: dict[str, int] = {}
     for e, number in sorted(equations or (), key=lambda equation: len(hole_names(equation[0]))):
         left = [*hole_names(e) - {*known}]
@@ -71,19 +72,19 @@ def solution(e: Expr, name: str, known: dict[str, int], number: int, choices: tu
     return next((v for v in tried if evaluate(e, known | {name: v}) == number), None)
 
 
-def solved(equations: Iterable[Equation], choices: dict[str, tuple[int, ...]]) -> dict[str, int]:
-    """Hole -> the choice that brings its expression nearest to its number; expressions of one hole first, then those that they leave one
-    hole in (a chunk is a tile times a count)."""
+def nearest_choices(equations: Iterable[Equation], choices: dict[str, tuple[int, ...]]) -> dict[str, int]:
+    """Return, for each hole, the choice that brings its expression nearest to its number.
+    Expressions of one hole come first, then those in which the solved holes leave one open: a chunk is a tile times a count."""
     known: dict[str, int] = {}
     for e, number in sorted(equations, key=lambda equation: len(hole_names(equation[0]))):
         names = [*hole_names(e) - {*known}]
         if len(names) == 1:
-            known[names[0]] = min(choices[names[0]], key=apart(e, names[0], known, number))
+            known[names[0]] = min(choices[names[0]], key=distance_from(e, names[0], known, number))
     return known
 
 
-def apart(e: Expr, name: str, known: dict[str, int], number: int) -> Callable[[int], float]:
-    """How far an expression is from a number for a choice of one hole: the ratio, as a logarithm."""
+def distance_from(e: Expr, name: str, known: dict[str, int], number: int) -> Callable[[int], float]:
+    """Return a function of a choice of one hole: how far an expression is from a number, as the logarithm of the ratio."""
     def far(choice: int) -> float:
         try:
             return abs(math.log((evaluate(e, known | {name: choice}) + 1) / (number + 1)))

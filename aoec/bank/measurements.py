@@ -65,11 +65,11 @@ class Measurements:
 
     def put_all(self, found: Iterable[Measured]) -> tuple[str, ...]:
         """"added" or "kept" for each, in one transaction. Of one that is known in another form the canonically greater is kept."""
-        given, out = [checked(asdict(m)) for m in found], []
+        given, out = [check_fields(asdict(m)) for m in found], []
         with self._store.writing() as c:
             for m in given:
                 row = c.execute(select(table).where(*[table.c[n] == getattr(m, n) for n in KEY])).first()
-                held = checked(dict(row._mapping)) if row is not None else None
+                held = check_fields(dict(row._mapping)) if row is not None else None
                 if held is None or _order(held) < _order(m):
                     c.execute(insert(table).prefix_with("OR REPLACE"), [asdict(m)])
                 out.append("kept" if held is not None and _order(held) >= _order(m) else "added" if held is None else "updated")
@@ -81,7 +81,7 @@ class Measurements:
         query = query.where(table.c.target == target) if target is not None else query
         with self._store.reading() as c:
             found = c.execute(query).all() if inspect(c).has_table(table.name) else []
-        return tuple(sorted(checked(dict(row._mapping)) for row in found))
+        return tuple(sorted(check_fields(dict(row._mapping)) for row in found))
 
 
 def _order(m: Measured) -> tuple[object, ...]:
@@ -89,7 +89,7 @@ def _order(m: Measured) -> tuple[object, ...]:
     return bool(m.func_key), bool(m.trace), replace(m, created="")
 
 
-def checked(data: dict[str, Any]) -> Measured:
+def check_fields(data: dict[str, Any]) -> Measured:
     """The measured time of its fields; BankError where one is missing, unknown or impossible."""
     names = [f.name for f in fields(Measured)]
     if wrong := set(data) ^ set(names):
@@ -124,4 +124,4 @@ def show(m: Measured, times: bool = True) -> str:
 def parse(line: str) -> Measured | None:
     """The measured time of a line of an export; None of a line that is of something else."""
     data = lines.parse(line, "measured", VERSION, "a measured time")
-    return None if data is None else checked(data)
+    return None if data is None else check_fields(data)
