@@ -36,7 +36,7 @@ class Onnx:
     `attributes`: those of the same names, each with its value where a node says none. `fixed`: those of one value here, each with the value
     that it has where a node says none. `types`: what the type of each argument is, the last of them for all that follow: "own" (as it is),
     "result" (that of the result), "common" (one for all). `whole`: it is of whole numbers and truths too. `since`: the first operator set
-    that has it.
+    that has it. `broadcasts`: any argument may be the smaller one; where it is not so, the result has the shape of the first.
     """
 
     name: str
@@ -45,6 +45,7 @@ class Onnx:
     types: tuple[str, ...] = ("result",)
     whole: bool = False
     since: int = 1
+    broadcasts: bool = True
 
 
 @dataclass(frozen=True)

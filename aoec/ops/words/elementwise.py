@@ -93,9 +93,10 @@ def _prelu(a: np.ndarray, slope: np.ndarray) -> np.ndarray:
     return np.where(a < 0, a * slope, a)
 
 
-def _function(name: str, reference: Callable[..., np.ndarray], sensitive: str = "", of: Domain = REAL) -> Op:
+def _function(name: str, reference: Callable[..., np.ndarray], sensitive: str = "", of: Domain = REAL, whole: bool = False) -> Op:
     """The operator of a function that ONNX and CANN have under its name."""
-    return elementwise(name, f"{name}($A)", reference, cann=(name.capitalize(),), onnx=Onnx(name.capitalize()), sensitive=sensitive, of=of)
+    onnx = Onnx(name.capitalize(), whole=whole)
+    return elementwise(name, f"{name}($A)", reference, cann=(name.capitalize(),), onnx=onnx, sensitive=sensitive, of=of)
 
 
 OPS = (
@@ -139,12 +140,12 @@ OPS = (
     elementwise("elu", "max($A, 0.0) + (exp(min($A, 0.0)) - 1.0) * alpha", _elu, "alpha", cann=("Elu",), onnx=Onnx("Elu", {"alpha": 1.0})),
     elementwise("celu", "max($A, 0.0) + min((exp(min($A, 0.0) / alpha) - 1.0) * alpha, 0.0)", _celu, "alpha", cann=("CeluV2",),
                 onnx=Onnx("Celu", {"alpha": 1.0})),
-    elementwise("prelu", "select($A < 0.0, $A * $B, $A)", _prelu, cann=("PRelu",), onnx=Onnx("PRelu", whole=True)),
+    elementwise("prelu", "select($A < 0.0, $A * $B, $A)", _prelu, cann=("PRelu",), onnx=Onnx("PRelu", whole=True, broadcasts=False)),
     elementwise("mod", "$A % $B", np.mod, cann=("FloorMod",), of=POSITIVE),
     elementwise("fmod", "fmod($A, $B)", np.fmod, onnx=Onnx("Mod", fixed={"fmod": (1, 0)}), of=POSITIVE),
     elementwise("power", "pow($A, $B)", _power, cann=("Pow",), onnx=Onnx("Pow", types=("own",)), sensitive=GROWS,
                 of=(POSITIVE, Domain(lo=-4.0, hi=4.0))),
-    _function("sign", np.sign),
+    _function("sign", np.sign, whole=True),
     _function("floor", np.floor),
     _function("ceil", np.ceil),
     _function("round", np.rint),

@@ -8,7 +8,8 @@ import numpy as np
 from aoec.ops.declare import Onnx, Op, elementwise
 from aoec.ops.samples import Domain
 
-WIDE, DIVISOR, BITS = Domain("int64", -2**50, 2**50), Domain("int64", 1, 12), Domain("int64", 0, 12)
+WIDE, DIVISOR = Domain("int64", -2**50, 2**50), Domain("int64", 1, 12)
+SHIFTED, BITS = Domain("uint64", 0, 2**50), Domain("uint64", 0, 12)
 
 
 def _quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -30,7 +31,7 @@ def _bits(name: str, expression: str, reference: Callable[..., np.ndarray], bitw
 
 def _shift(name: str, expression: str, reference: Callable[..., np.ndarray], direction: str) -> Op:
     return elementwise(name, expression, reference, sized=False, onnx=Onnx("BitShift", fixed={"direction": (direction, "")}, whole=True),
-                       of=(WIDE, BITS))
+                       of=(SHIFTED, BITS))
 
 
 OPS = (
