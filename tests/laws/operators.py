@@ -13,7 +13,7 @@ from aoec.ops.sizes import Call, Sizes
 Arrays = list[np.ndarray]
 SIZES = {"h": 6, "w": 7, "kh": 3, "kw": 2, "m": 3, "n": 4}  # others are SIZE
 SIZE = 2
-OF_DTYPES = ("relu", "int8", "mask")  # flags that say nothing of an operator's own, or exclude others
+OF_DTYPES = ("relu", "int8")  # flags that are of what is behind an operator, or of its dtype
 REALS = ("fp32", "fp16", "bf16")
 
 
