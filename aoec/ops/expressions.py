@@ -69,7 +69,7 @@ def fold(e: Expr) -> Expr:
     parts = children(e)
     if isinstance(e, Call) and e.fn == "select" and isinstance(parts[0], (Int, Float)):
         return parts[1] if parts[0].value else parts[2]
-    if not is_element(e) or not all(isinstance(part, (Int, Float)) for part in parts):
+    if not parts or not is_element(e) or not all(isinstance(part, (Int, Float)) for part in parts):
         return e
     value = _number(e, [part.value for part in parts if isinstance(part, (Int, Float))])
     return e if value is None or isnan(value) else Float(float(value)) if value.dtype.kind == "f" else Int(int(value))

@@ -21,7 +21,7 @@ def leaning(attributes: Attributes) -> str:
 
 @pytest.mark.parametrize("expression, eps, number", [
     ("$A * (1.0 - eps)", 0.25, "0.75"), ("$A + exp(eps) * 2", 0.0, "2.0"), ("select(eps > 1.0, $A, $A * 3.0)", 0.5, "3.0"),
-    ("max($A, fp16(eps) / 3.0)", 1.5, "0.5"), (leaning, 0.25, "0.75")])
+    ("max($A, fp16(eps) / 3.0)", 1.5, "0.5"), ("$A * max(eps, 2.5)", 2.5, "2.5"), (leaning, 0.25, "0.75")])
 def test_numbers_are_folded_and_have_a_schedule(expression: object, eps: float, number: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """An expression that attributes choose is called by sizes too, with as many arguments as it has then."""
     monkeypatch.setitem(ops.OPS, "lean", elementwise("lean", expression, np.add, "eps"))  # type: ignore[arg-type]
