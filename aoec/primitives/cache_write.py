@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from random import Random
+from typing import Self
 
 from aoec.base.errors import ScheduleError
 from aoec.ir.func.regions import shift
@@ -21,6 +23,7 @@ from aoec.primitives.nest import (
     wrap,
 )
 from aoec.primitives.primitive import Primitive
+from aoec.primitives.samples import Names
 from aoec.primitives.set_scope import check_scope
 
 
@@ -61,6 +64,11 @@ class CacheWrite(Primitive):
     at: str | None = None
     layout: str = "ND"
     name: str | None = None
+
+    @classmethod
+    def sample(cls, func: Func, random: Random) -> Self:
+        names = Names(func, random)
+        return cls(names.block, names.chosen.target.buffer, "UB", names.loop, name=names.new("w"))
 
     def apply(self, func: Func) -> Func:
         target = find_buffer(func, self.buffer)

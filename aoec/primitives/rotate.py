@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from random import Random
+from typing import Self
 
 from aoec.base.errors import ScheduleError
 from aoec.ir.func.tir import Func, Loop, Node, walk
@@ -9,6 +11,7 @@ from aoec.ir.index import Expr, Var, substitute, variables
 from aoec.primitives.nest import find_loop, map_block, replace_node, tidy
 from aoec.primitives.primitive import Primitive
 from aoec.primitives.reorder import check_values
+from aoec.primitives.samples import Names
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,11 @@ class Rotate(Primitive):
     word = "rotate"
     loop: str
     by: tuple[str, ...]
+
+    @classmethod
+    def sample(cls, func: Func, random: Random) -> Self:
+        names = Names(func, random)
+        return cls(names.loop, tuple(names.around[:1]))
 
     def apply(self, func: Func) -> Func:
         loop, above = find_loop(func, self.loop)
