@@ -55,17 +55,17 @@ func f(X: fp32[2, {m}, 4], W: fp32[24, {n}]) -> (Y: fp32[{m}, {n}]) {{
   }} }}
   for i in {m} {{ for j in {n} {{ for k in 24 {{ mm: Y[i, j] += col[i, k]*W[k, j] }} }} }}
 }}"""
-SIZES = st.integers(1, 6)
 EXAMPLES = {example["name"]: example for example in facts()}  # of docstrings: primitive -> what it is applied to
+# how often a move is tried: each once, or as often as stands here
+WEIGHT = {"split": 5, "compute_at": 6, "cache_read": 4, "cache_write": 4, "set_scope": 4, "reorder": 3, "fuse": 3, "tensorize": 2}
 
 
-@st.composite
-def funcs(draw: st.DrawFn) -> Func:
-    text = draw(st.sampled_from([MATMUL, ROWS, STENCIL, GUARDED] * 6 + sorted(EXAMPLES)))
-    if text in EXAMPLES:
-        func = parse_func(EXAMPLES[text]["before"])
-        return fill(func, {hole: draw(st.integers(1, 4)) for hole in holes(func)})
-    return parse_func(text.format(m=draw(SIZES), n=draw(SIZES), k=draw(SIZES)))
+def make_func(random: Random) -> Func:
+    """A small func: three times in four one of the texts above, else what some primitive's example is applied to."""
+    if random.randrange(4):
+        return parse_func(random.choice([MATMUL, ROWS, STENCIL, GUARDED]).format(**{size: random.randint(1, 6) for size in "mnk"}))
+    func = parse_func(EXAMPLES[random.choice(sorted(EXAMPLES))]["before"])
+    return fill(func, {hole: random.randint(1, 4) for hole in holes(func)})
 
 
 @dataclass
@@ -78,25 +78,23 @@ class Scheduled:
     values: dict[str, int]
 
 
-WEIGHT = {"split": 5, "compute_at": 6, "cache_read": 4, "cache_write": 4, "set_scope": 4, "reorder": 3, "fuse": 3, "tensorize": 2}
-
-
-def step_for(draw: st.DrawFn, func: Func) -> Step:
+def make_step(random: Random, func: Func) -> Step:
     """Some move with names that are there: most often ones that go together, not always."""
-    word = draw(st.sampled_from([w for w in sorted(primitives.primitives()) for _ in range(WEIGHT.get(w, 1))]))
-    return primitives.primitives()[word].sample(func, draw(st.randoms(use_true_random=False))).step()
+    word = random.choice([w for w in sorted(primitives.primitives()) for _ in range(WEIGHT.get(w, 1))])
+    return primitives.primitives()[word].sample(func, random).step()
 
 
-@st.composite
-def schedules(draw: st.DrawFn) -> Scheduled:
-    func = draw(funcs())
+def make_schedule(seed: int) -> Scheduled:
+    """Up to 16 moves that were tried one after the other, without those that were refused."""
+    random = Random(seed)
+    func = make_func(random)
     done = Scheduled(func, [], func, {})
-    for _ in range(draw(st.integers(1, 12))):
-        step = step_for(draw, done.result)
+    for _ in range(random.randint(1, 16)):
+        step = make_step(random, done.result)
         before = show(done.result)
         try:
             after = primitives.apply(done.result, Trace((step,)))
-            values = {hole: choices[0] for hole, choices in holes(Trace((step,))).items()} | done.values
+            values = done.values | {hole: choices[0] for hole, choices in holes(Trace((step,))).items() if choices}
             if step.primitive == "even" and not all(evaluate(c.condition, values) for c in after.constraints):
                 continue  # its tiles do not come out even: the candidate is illegal
             done.steps.append(step)
@@ -107,6 +105,10 @@ def schedules(draw: st.DrawFn) -> Scheduled:
         assert show(done.result) == before
         done.result = after
     return done
+
+
+def schedules() -> st.SearchStrategy[Scheduled]:
+    return st.integers(0, 2**32 - 1).map(make_schedule)
 
 
 def inputs(func: Func) -> dict[str, np.ndarray]:

@@ -52,6 +52,12 @@ REFUSALS = [
 ]
 
 
+def test_a_buffer_that_nothing_touches_is_refused() -> None:
+    func = parse_func("func f(X: fp32[4]) -> (Y: fp32[4]) { local C: fp32[4] for i in 4 { b: Y[i] = X[i] } }")
+    with pytest.raises(ScheduleError, match="nothing reads or writes C"):
+        primitives.apply(func, parse_trace("sched s { set_scope(buffer=C, scope=UB) }"))
+
+
 @pytest.mark.parametrize("name, steps, message", REFUSALS)
 def test_refusal(name: str, steps: str, message: str) -> None:
     func = load(name)[0]
