@@ -6,9 +6,9 @@ from random import Random
 from typing import Self
 
 from aoec.base.errors import ScheduleError
-from aoec.ir.func.tir import Func, Loop, Node, walk
+from aoec.ir.func.tir import Func, Loop, Node, blocks, walk
 from aoec.ir.index import Expr, Var, substitute, variables
-from aoec.primitives.nest import find_loop, map_block, replace_node, tidy
+from aoec.primitives.nest import find_loop, map_block, reductions, replace_node, tidy
 from aoec.primitives.primitive import Primitive
 from aoec.primitives.reorder import check_values
 from aoec.primitives.samples import Names
@@ -66,6 +66,9 @@ class Rotate(Primitive):
             name = ragged[0] if ragged else self.loop
             raise ScheduleError(f"the extent of {name} varies, so iterations of {self.loop} are not alike; use even")
         check_values(func, self.loop, [loop], (self.loop,))
+        for b, around in [(b, around) for b, around in blocks(func.body) if loop in around]:
+            if self.loop in variables(b.target) and (held := set(self.by) & set(reductions(b, around))):
+                raise ScheduleError(f"{b.name} accumulates over {sorted(held)[0]}, so where it writes cannot hang on that")
         turned: Expr = Var(self.loop)
         for v in self.by:
             turned = turned + Var(v)

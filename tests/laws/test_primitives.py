@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from aoec import primitives
 from aoec.base.errors import ScheduleError
 from aoec.ir.func.evaluate import evaluate_func
-from aoec.ir.func.tir import Func
+from aoec.ir.func.tir import Func, blocks
 from aoec.ir.index import Int, evaluate
 from aoec.ir.rewrite import fill, holes, normalise
 from aoec.ir.schedule import Step, Trace
@@ -95,8 +95,8 @@ def make_schedule(seed: int) -> Scheduled:
         try:
             after = primitives.apply(done.result, Trace((step,)))
             values = done.values | {hole: choices[0] for hole, choices in holes(Trace((step,))).items() if choices}
-            if step.primitive == "even" and not all(evaluate(c.condition, values) for c in after.constraints):
-                continue  # its tiles do not come out even: the candidate is illegal
+            if not all(evaluate(c.condition, values) for c in after.constraints):
+                continue  # the candidate is illegal
             done.steps.append(step)
             done.values = values
         except ScheduleError as e:
@@ -123,7 +123,11 @@ LAW = settings(max_examples=100, deadline=None, suppress_health_check=SLOW)
 @LAW
 @given(schedules())
 def test_moves_keep_the_meaning(s: Scheduled) -> None:
-    """Exactly, but where a sum of rounded numbers has another order."""
+    """Exactly, but where a sum of rounded numbers has another order. Not where a part of quotients is written and copied: whether it begins
+    on a whole multiple shows only once holes are filled, and sketches take whole units."""
+    words = {step.primitive for step in s.steps}
+    quotients = "fuse" in words or any("%" in show(i) for b, _ in blocks(s.func.body) for i in b.target.indices)
+    assume("cache_write" not in words or not quotients)
     arrays = inputs(s.func)
     got, wanted = evaluate_func(fill(s.result, s.values), arrays, core_order=reversed), evaluate_func(s.func, arrays)
     for b in s.func.outputs:
@@ -153,8 +157,9 @@ def test_text_keeps_a_scheduled_func(s: Scheduled) -> None:
 @given(schedules())
 def test_holes_are_filled_before_or_after(s: Scheduled) -> None:
     """Not for a quotient of a loop that a bare hole splits: whether its tiles begin on whole multiples shows only once
-    the hole is filled. Sketches split such loops in whole units (test_convolutions)."""
-    assume("//" not in show(s.func) and all(step.primitive != "fuse" for step in s.steps))
+    the hole is filled. Sketches split such loops in whole units (test_convolutions). Nor where loops are dealt out: the size of a buffer is
+    bounded less closely by numbers than by names."""
+    assume("//" not in show(s.func) and all(step.primitive != "fuse" and "deal" not in dict(step.fields) for step in s.steps))
     trace = Trace(tuple(s.steps))
     early = primitives.apply(s.func, fill(trace, s.values))
     assert show(normalise(early)) == show(normalise(fill(s.result, s.values)))
