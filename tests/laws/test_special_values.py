@@ -70,7 +70,7 @@ def near(got: np.ndarray, wanted: np.ndarray, least: np.ndarray | float) -> np.n
 
 
 def test_every_elementwise_operator_is_under_the_law() -> None:
-    assert {*UNARY, *BINARY} | {"Xor"} >= set(vector.RULES) and len({*UNARY, *BINARY}) == 57
+    assert {*UNARY, *BINARY} | {"Xor"} >= set(vector.RULES) and len({*UNARY, *BINARY}) >= 57
     assert {op for d in DIFFERENCES for op in d.operators if d.values} >= set(OF_HALVES)
 
 
