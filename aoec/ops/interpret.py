@@ -5,35 +5,22 @@ those that its target does not name. Elements are computed in fp64.
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from math import erf, prod
+from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from aoec.base.errors import CheckError
 from aoec.ir.func.meaning import Meaning, Statement
-from aoec.ir.index import INT_CALLS, INT_OPS, Binary, Call, Cast, Expr, Float, Int, Read, Var, reads, variables
+from aoec.ir.index import Binary, Int, Read, Var, variables
+from aoec.ops.expressions import value_at
 from aoec.ops.meanings import loops
 
 LIMIT_POINTS = 1 << 34  # of one statement: some minutes
 LIMIT_HELD = 1 << 22  # of them at a time: arrays of this many fp64 elements
 IDENTITY = {"+=": 0.0, "max=": -np.inf, "min=": np.inf}
 REDUCE: dict[str, Any] = {"+=": np.add, "max=": np.maximum, "min=": np.minimum}
-REAL: dict[str, Callable[..., Any]] = {
-    "exp": np.exp, "log": np.log, "sqrt": np.sqrt, "rsqrt": lambda a: 1 / np.sqrt(a), "reciprocal": lambda a: 1 / a, "tanh": np.tanh,
-    "erf": np.vectorize(erf, otypes=[float]), "sigmoid": lambda a: 1 / (1 + np.exp(-a)), "floor": np.floor, "ceil": np.ceil,
-    "round": np.rint, "pow": np.power, "trunc": np.trunc, "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos,
-    "atan": np.arctan, "sinh": np.sinh, "cosh": np.cosh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "sign": np.sign,
-    "fmod": np.fmod}
-WHOLES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "bool")
-WHOLE: dict[str, Callable[..., Any]] = {
-    "idiv": lambda a, b: (a - np.fmod(a, b)) // b, "bitand": np.bitwise_and, "bitor": np.bitwise_or, "bitxor": np.bitwise_xor,
-    "bitnot": np.invert, "shl": np.left_shift, "shr": np.right_shift}
-CASTS = {"fp32": np.float32, "fp16": np.float16, "int32": np.int32, "int64": np.int64, "int8": np.int8, "uint8": np.uint8,
-         "int16": np.int16, "uint16": np.uint16, "uint32": np.uint32, "uint64": np.uint64, "bool": np.bool_,
-         "bf16": ml_dtypes.bfloat16}
 
 
 def interpret(m: Meaning, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -97,38 +84,3 @@ def _product(s: Statement, kept: Sequence[str], values: Mapping[str, np.ndarray]
         return None
     a, b = (values[r.buffer] for r in plain)
     return np.asarray(np.einsum(a, labels[0], b, labels[1], [numbers[v] for v in kept], optimize=True))
-
-
-def value_at(e: Expr, points: Mapping[str, np.ndarray], values: Mapping[str, np.ndarray]) -> Any:
-    """The value of an expression at all points at once."""
-    if isinstance(e, (Int, Float)):
-        return e.value
-    if isinstance(e, Var):
-        return points[e.name]
-    if isinstance(e, Read):
-        return values[e.buffer][tuple(_index(i, n, points, values) for i, n in zip(e.indices, values[e.buffer].shape))]
-    if isinstance(e, Cast):
-        return np.asarray(value_at(e.value, points, values)).astype(CASTS[e.dtype]).astype(np.int64 if e.dtype in WHOLES else np.float64)
-    if isinstance(e, Binary):
-        return INT_OPS[e.op](value_at(e.left, points, values), value_at(e.right, points, values))
-    assert isinstance(e, Call)
-    if e.fn == "guard":
-        return _guarded(e, points, values)
-    return {**INT_CALLS, **REAL, **WHOLE}[e.fn](*(value_at(a, points, values) for a in e.args))
-
-
-def _index(e: Expr, size: int, points: Mapping[str, np.ndarray], values: Mapping[str, np.ndarray]) -> np.ndarray:
-    """The places that an index names; where data say them, counted from the end where they are negative, the nearest that there are."""
-    found = np.asarray(value_at(e, points, values)).astype(np.int64)
-    return np.clip(np.where(found < 0, found + size, found), 0, size - 1) if reads(e) else found
-
-
-def _guarded(e: Call, points: Mapping[str, np.ndarray], values: Mapping[str, np.ndarray]) -> np.ndarray:
-    """`X[...] else c`: c where an index lies outside of X."""
-    read, other = e.args
-    assert isinstance(read, Read) and isinstance(other, (Int, Float))
-    shape = values[read.buffer].shape
-    indices = [np.asarray(value_at(i, points, values)) for i in read.indices]
-    inside = np.logical_and.reduce(np.broadcast_arrays(*[(i >= 0) & (i < n) for i, n in zip(indices, shape)]))
-    clipped = tuple(np.clip(i, 0, n - 1) for i, n in zip(indices, shape))
-    return np.where(inside, values[read.buffer][clipped], other.value)

@@ -12,6 +12,7 @@ from aoec.ir.graph.graph import Attribute
 from aoec.ir.index import Binary, Expr, Int, Read, Var, as_expr, children, normalise, reads, substitute
 from aoec.ir.text.parse import parse_meaning
 from aoec.ops.declare import Attributes, Op, Shape, numbers
+from aoec.ops.expressions import fold
 from aoec.ops.registry import get
 
 
@@ -73,7 +74,8 @@ def _extent(op: str, d: Dim, known: Mapping[str, Expr]) -> Expr:
 def _statement(s: Statement, params: Mapping[str, Expr]) -> Statement:
     target = substitute(s.target, params)
     assert isinstance(target, Read)
-    return Statement(target, s.op, substitute(s.value, params), None if s.init is None else substitute(s.init, params))
+    value, init = fold(substitute(s.value, params)), None if s.init is None else fold(substitute(s.init, params))
+    return Statement(target, s.op, value, init)
 
 
 def _signature(a: Argument) -> str:

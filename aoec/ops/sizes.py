@@ -70,12 +70,14 @@ class Sizes:
     numbers: tuple[str, ...] = ()
 
 
-def rows(count: int = 1, numbers: tuple[str, ...] = (), flags: tuple[str, ...] = (), dtype: str = "", attributes: Numbers | None = None,
-         wide: int = 1) -> Sizes:
-    """Return the rule of an operator over m rows of n elements, of `count` arguments of that shape; `wide`: of n times so many."""
+def rows(count: int | Callable[[Numbers], int] = 1, numbers: tuple[str, ...] = (), flags: tuple[str, ...] = (), dtype: str = "",
+         attributes: Numbers | None = None, wide: int = 1) -> Sizes:
+    """Return the rule of an operator over m rows of n elements, of `count` arguments of that shape, or as many as that says of its numbers;
+    `wide`: of n times so many."""
     def make(call: Call) -> Made:
         m, n = call.of("m", "n")
-        arguments = tuple(Argument(name, call.dtype, (m, n * wide)) for name in "abcdefgh"[:count])
+        size = count if isinstance(count, int) else count(call.numbers)
+        arguments = tuple(Argument(name, call.dtype, (m, n * wide)) for name in "abcdefgh"[:size])
         return Made(arguments, {**(attributes or {}), **call.numbers}, dtype)
     return Sizes(("m", "n"), make, flags=flags, numbers=numbers)
 

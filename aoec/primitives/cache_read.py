@@ -4,6 +4,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
+from random import Random
+from typing import Self
 
 from aoec.base.errors import ScheduleError
 from aoec.ir.func.evaluate import block_reads, common, lifetime
@@ -27,6 +29,7 @@ from aoec.primitives.nest import (
 )
 from aoec.primitives.patterns import conjuncts
 from aoec.primitives.primitive import Primitive
+from aoec.primitives.samples import Names
 from aoec.primitives.set_scope import check_scope
 
 
@@ -69,6 +72,11 @@ class CacheRead(Primitive):
     at: str | None = None
     layout: str = "ND"
     name: str | None = None
+
+    @classmethod
+    def sample(cls, func: Func, random: Random) -> Self:
+        names = Names(func, random)
+        return cls((names.block,), names.read, "UB", names.loop, name=names.new("r"))
 
     def apply(self, func: Func) -> Func:
         source = find_buffer(func, self.buffer)

@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from random import Random
+from typing import Self
 
 from aoec.base.errors import ScheduleError
 from aoec.ir.func.evaluate import block_reads, common
@@ -26,6 +28,7 @@ from aoec.primitives.nest import (
     writers,
 )
 from aoec.primitives.primitive import Primitive
+from aoec.primitives.samples import Names
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,11 @@ class ComputeAt(Primitive):
     word = "compute_at"
     block: str
     loop: str
+
+    @classmethod
+    def sample(cls, func: Func, random: Random) -> Self:
+        names = Names(func, random)
+        return cls(names.block, random.choice(names.elsewhere))
 
     def apply(self, func: Func) -> Func:
         block, above = find_block(func, self.block)

@@ -3,14 +3,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from random import Random
+from typing import Self
 
 from aoec.base.errors import ScheduleError
 from aoec.ir.func.regions import lift, same
-from aoec.ir.func.tir import Constraint, Func, Loop, Node
+from aoec.ir.func.tir import Constraint, Func, Loop, Node, walk
 from aoec.ir.index import Call, Expr, Int, Var, affine, call, ceildiv, eq, normalise, rebuild, variables
 from aoec.ir.text.show import show
 from aoec.primitives.nest import find_loop, map_nodes, replace_node
 from aoec.primitives.primitive import Primitive
+from aoec.primitives.samples import Names
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,14 @@ class Even(Primitive):
     loop: str
     factor: Expr
     extent: Expr | None = None
+
+    @classmethod
+    def sample(cls, func: Func, random: Random) -> Self:
+        """Of what the loop was split from, where it is the outer one of a split."""
+        names = Names(func, random)
+        trips = next((n.extent for n, _ in walk(func.body) if isinstance(n, Loop) and n.var == names.loop), Int(1))
+        extent, factor = trips.args if isinstance(trips, Call) and trips.fn == "ceildiv" else (trips, Int(1))
+        return cls(names.loop, factor, None if variables(extent) else random.choice((None, extent)))
 
     def apply(self, func: Func) -> Func:
         loop, _ = find_loop(func, self.loop)

@@ -2,12 +2,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from random import Random
+from typing import Self
 
 from aoec.base.errors import ScheduleError
 from aoec.ir.func.tir import Func, Loop, blocks
 from aoec.ir.index import Var, variables
 from aoec.primitives.nest import check_new, find_loop, reductions, replace_node, substitute_all
 from aoec.primitives.primitive import Primitive
+from aoec.primitives.samples import Names
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,12 @@ class Fuse(Primitive):
     outer: str
     inner: str
     fused: str
+
+    @classmethod
+    def sample(cls, func: Func, random: Random) -> Self:
+        names = Names(func, random)
+        inside = names.around[names.around.index(names.loop) + 1:] if names.loop in names.around else []
+        return cls(names.loop, (inside or names.loops)[0], names.new("v"))
 
     def apply(self, func: Func) -> Func:
         outer, _ = find_loop(func, self.outer)

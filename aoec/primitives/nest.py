@@ -213,7 +213,9 @@ def accesses(func: Func, buffer: str) -> list[tuple[Read, Path]]:
 def alive(func: Func, buffer: str) -> tuple[Interval, ...]:
     """What of a local buffer is touched in one iteration of the loop that encloses all its uses."""
     depth = len(lifetime(func, buffer))
-    return union([path_region(r, above, depth) for r, above in accesses(func, buffer)], buffer)
+    if not (found := accesses(func, buffer)):
+        raise ScheduleError(f"nothing reads or writes {buffer}")
+    return union([path_region(r, above, depth) for r, above in found], buffer)
 
 
 def check_lifetimes(before: Func, after: Func, moved: Block, made: str = "") -> None:

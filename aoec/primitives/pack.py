@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from aoec.base.errors import ScheduleError
 from aoec.ir.func.regions import largest
-from aoec.ir.func.tir import Block, Buffer, Func, Loop
+from aoec.ir.func.tir import Block, Buffer, Func, Loop, blocks
 from aoec.ir.index import Expr, Int, Read, Var, substitute, variables
 from aoec.primitives.nest import check_new, extents, find_block, find_buffer, insert, replace_node, tidy, wrap
 from aoec.primitives.primitive import Primitive
@@ -70,6 +70,8 @@ class Pack(Primitive):
         order = [lp.var for i in block.target.indices for lp in loops if lp.var in variables(i)]
         if order != [lp.var for lp in loops]:
             raise ScheduleError(f"{self.block} does not write row after row; its loops are {', '.join(lp.var for lp in loops)}")
+        if any(loops[0].var in (x.var for x in around) for b, around in blocks(func.body) if b.target.buffer == source.name):
+            raise ScheduleError(f"{source.name} is written inside {loops[0].var}, and is not whole before it")
         name = f"{source.name}_packed"
         own = [Loop(f"{name}_{i}", lp.extent, (), "tensor") for i, lp in enumerate(loops)]
         check_new(func, name, *[lp.var for lp in own])

@@ -2,12 +2,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from random import Random
+from typing import Self
 
 from aoec.base.errors import ScheduleError
 from aoec.ir.func.tir import Func
 from aoec.ir.index import Expr, Int
 from aoec.primitives.nest import find_buffer, replace_buffer
 from aoec.primitives.primitive import Primitive
+from aoec.primitives.samples import Names
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,10 @@ class Place(Primitive):
     buffer: str
     align: Expr = Int(512)
     skew: Expr = Int(0)
+
+    @classmethod
+    def sample(cls, func: Func, random: Random) -> Self:
+        return cls(Names(func, random).local, skew=Int(256))
 
     def apply(self, func: Func) -> Func:
         buffer = find_buffer(func, self.buffer)

@@ -7,13 +7,15 @@ import pkgutil
 import types
 from dataclasses import MISSING, dataclass, fields
 from functools import cache, lru_cache
-from typing import Any, ClassVar, Union, get_args, get_origin, get_type_hints
+from random import Random
+from typing import Any, ClassVar, Self, Union, get_args, get_origin, get_type_hints
 
 from aoec.base.errors import ScheduleError
 from aoec.ir.func.regions import plain
 from aoec.ir.func.tir import Func
 from aoec.ir.index import Expr
 from aoec.ir.schedule import Step, Value
+from aoec.primitives.samples import Names
 
 NAMES = tuple[str, ...]
 
@@ -27,6 +29,13 @@ class Primitive:
     def apply(self, func: Func) -> Func:
         """A func with the same meaning; ScheduleError where there is none, and nothing is changed."""
         raise NotImplementedError
+
+    @classmethod
+    def sample(cls, func: Func, random: Random) -> Self:
+        """A call with names of a func, legal most often: what laws try. By the names of the fields that must be given; a primitive whose
+        fields belong together in another way has its own."""
+        names, kinds = Names(func, random), field_types(cls)  # type: ignore[arg-type]  # mypy takes the hash of its instances
+        return cls(**{f.name: names.value(f.name, kinds[f.name]) for f in fields(cls) if f.default is MISSING})
 
     def step(self) -> Step:
         """The step of a trace that says this."""

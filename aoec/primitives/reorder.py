@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from random import Random
+from typing import Self
 
 from aoec.base.errors import ScheduleError
 from aoec.ir.func.evaluate import block_reads, lifetimes
@@ -9,6 +11,7 @@ from aoec.ir.func.tir import Func, Loop, blocks
 from aoec.ir.index import variables
 from aoec.primitives.nest import chain, find_loop, replace_node
 from aoec.primitives.primitive import Primitive
+from aoec.primitives.samples import Names
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,11 @@ class Reorder(Primitive):
 
     word = "reorder"
     loops: tuple[str, ...]
+
+    @classmethod
+    def sample(cls, func: Func, random: Random) -> Self:
+        names = Names(func, random)
+        return cls(names.some(names.around))
 
     def apply(self, func: Func) -> Func:
         if len(set(self.loops)) != len(self.loops) or not self.loops:

@@ -2,13 +2,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from random import Random
+from typing import Self
 
 from aoec.base.errors import ScheduleError
-from aoec.ir.func.tir import Func, Loop, Node, walk
+from aoec.ir.func.tir import Func, Loop, Node, blocks, walk
 from aoec.ir.index import Expr, Var, substitute, variables
-from aoec.primitives.nest import find_loop, map_block, replace_node, tidy
+from aoec.primitives.nest import find_loop, map_block, reductions, replace_node, tidy
 from aoec.primitives.primitive import Primitive
 from aoec.primitives.reorder import check_values
+from aoec.primitives.samples import Names
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,11 @@ class Rotate(Primitive):
     loop: str
     by: tuple[str, ...]
 
+    @classmethod
+    def sample(cls, func: Func, random: Random) -> Self:
+        names = Names(func, random)
+        return cls(names.loop, tuple(names.around[:1]))
+
     def apply(self, func: Func) -> Func:
         loop, above = find_loop(func, self.loop)
         outside = [x.var for x in above]
@@ -58,6 +66,9 @@ class Rotate(Primitive):
             name = ragged[0] if ragged else self.loop
             raise ScheduleError(f"the extent of {name} varies, so iterations of {self.loop} are not alike; use even")
         check_values(func, self.loop, [loop], (self.loop,))
+        for b, around in [(b, around) for b, around in blocks(func.body) if loop in around]:
+            if self.loop in variables(b.target) and (held := set(self.by) & set(reductions(b, around))):
+                raise ScheduleError(f"{b.name} accumulates over {sorted(held)[0]}, so where it writes cannot hang on that")
         turned: Expr = Var(self.loop)
         for v in self.by:
             turned = turned + Var(v)

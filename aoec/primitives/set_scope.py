@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from random import Random
+from typing import Self
 
 from aoec.base.errors import ScheduleError
 from aoec.ir.func.regions import Interval, shift
@@ -9,6 +11,7 @@ from aoec.ir.func.tir import LAYOUTS, MATRICES, SCOPES, Func
 from aoec.ir.index import Expr, Read, normalise
 from aoec.primitives.nest import alive, find_buffer, map_nodes, map_reads, replace_buffer
 from aoec.primitives.primitive import Primitive, near
+from aoec.primitives.samples import Names
 
 # what a scope can hold; the second of L0A and L0B is the same bytes seen as the operand's transpose: a[k, m], b[n, k]
 HELD = {"GM": MATRICES, "L1": MATRICES, "L0A": ("ZZ", "NN"), "L0B": ("ZN", "NZ"), "L0C": ("NZ",), "UB": ("ND", "NZ", "RUN"), "BT": ("ND",),
@@ -45,6 +48,10 @@ class SetScope(Primitive):
     scope: str
     layout: str = "ND"
     pad: Expr | None = None
+
+    @classmethod
+    def sample(cls, func: Func, random: Random) -> Self:
+        return cls(Names(func, random).local, "UB")
 
     def apply(self, func: Func) -> Func:
         buffer = find_buffer(func, self.buffer)

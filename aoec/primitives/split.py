@@ -2,13 +2,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from random import Random
+from typing import Self
 
 from aoec.base.errors import ScheduleError
 from aoec.ir.func.tir import Constraint, Func, Loop, Node
-from aoec.ir.index import Expr, Int, Var, ceildiv, eq, le, minimum, variables
+from aoec.ir.index import Expr, Hole, Int, Var, ceildiv, eq, le, minimum, variables
 from aoec.ir.text.show import show
 from aoec.primitives.nest import check_new, find_loop, replace_node, substitute_all
 from aoec.primitives.primitive import Primitive
+from aoec.primitives.samples import Names
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,15 @@ class Split(Primitive):
     inner: str = ""
     deal: str = ""
     most: Expr | None = None
+
+    @classmethod
+    def sample(cls, func: Func, random: Random) -> Self:
+        names, size = Names(func, random), random.randint(1, 5)
+        number = Hole(names.new("h"), (size, 7)) if random.randrange(2) else Int(size)
+        outer, inner = names.new("o"), names.new("i")
+        if random.randrange(2):
+            return cls(names.loop, factor=number, outer=outer, inner=inner, most=random.choice((None, None, number, Int(3))))
+        return cls(names.loop, parts=number, outer=outer, inner=inner, deal=random.choice(("", "cyclic")))
 
     def apply(self, func: Func) -> Func:
         loop, _ = find_loop(func, self.loop)

@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from random import Random
+from typing import Self
 
 from aoec.base.errors import ScheduleError
 from aoec.ir.func.regions import largest
@@ -10,6 +12,7 @@ from aoec.ir.index import Read, Var, substitute, variables
 from aoec.primitives.cache_read import cached_name
 from aoec.primitives.nest import Path, check_new, extents, find_block, find_buffer, own_nest, replace_node, tidy, wrap
 from aoec.primitives.primitive import Primitive
+from aoec.primitives.samples import Names
 from aoec.primitives.set_scope import check_scope
 
 
@@ -53,6 +56,11 @@ class Stage(Primitive):
     scope: str
     layout: str = "ND"
     at: str | None = None
+
+    @classmethod
+    def sample(cls, func: Func, random: Random) -> Self:
+        names = Names(func, random)
+        return cls(names.block, "UB", at=random.choice((None, names.loop)))
 
     def apply(self, func: Func) -> Func:
         block, above = find_block(func, self.block)

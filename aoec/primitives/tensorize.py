@@ -2,12 +2,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from random import Random
+from typing import Self
 
 from aoec.base.errors import ScheduleError
 from aoec.ir.func.tir import Block, Func, Node
 from aoec.primitives.nest import chain, find_loop, replace_node, wrap
 from aoec.primitives.patterns import MATCHERS
 from aoec.primitives.primitive import Primitive, near
+from aoec.primitives.samples import Names
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,10 @@ class Tensorize(Primitive):
     word = "tensorize"
     loop: str
     instr: str
+
+    @classmethod
+    def sample(cls, func: Func, random: Random) -> Self:
+        return cls(Names(func, random).loop, random.choice(("vector", "copy")))
 
     def apply(self, func: Func) -> Func:
         loop, _ = find_loop(func, self.loop)

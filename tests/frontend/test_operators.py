@@ -6,7 +6,7 @@ import onnx
 import pytest
 
 from aoec import ops
-from aoec.frontend.rules import RULES
+from aoec.frontend.rules import HAND
 from aoec.frontend.translate.onnx import load
 from aoec.ir.text.parse import parse_graph
 from aoec.ir.text.show import show
@@ -167,7 +167,8 @@ CASES = {
 
 
 def test_every_rule_has_a_case() -> None:
-    assert {name.split()[0] for name in CASES} | RULED | ELSEWHERE == set(RULES)
+    """Those that declarations name are tried in test_declared.py too."""
+    assert {name.split()[0] for name in CASES} | RULED | ELSEWHERE >= set(HAND)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -4,7 +4,9 @@ A move keeps the meaning or refuses and changes nothing; holes may be filled bef
 """
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
+from random import Random
 
 import numpy as np
 import pytest
@@ -13,14 +15,15 @@ from hypothesis import strategies as st
 
 from aoec import primitives
 from aoec.base.errors import ScheduleError
-from aoec.ir.func.evaluate import block_reads, evaluate_func
-from aoec.ir.func.tir import Func, Loop, blocks, walk
-from aoec.ir.index import Call, Hole, Int, evaluate
-from aoec.ir.rewrite import fill, normalise
-from aoec.ir.schedule import Step, Trace, Value
-from aoec.ir.text.parse import parse_func
+from aoec.ir.func.evaluate import evaluate_func
+from aoec.ir.func.tir import Func, blocks
+from aoec.ir.index import Int, evaluate
+from aoec.ir.rewrite import fill, holes, normalise
+from aoec.ir.schedule import Step, Trace
+from aoec.ir.text.parse import parse_func, parse_trace
 from aoec.ir.text.show import show
 from aoec.primitives.primitive import from_step
+from aoec.report.words.primitives import facts
 
 MATMUL = """
 func f(A: fp16[{m}, {k}], B: fp16[{k}, {n}], bias: fp32[{n}]) -> (Y: fp16[{m}, {n}]) {{
@@ -52,13 +55,17 @@ func f(X: fp32[2, {m}, 4], W: fp32[24, {n}]) -> (Y: fp32[{m}, {n}]) {{
   }} }}
   for i in {m} {{ for j in {n} {{ for k in 24 {{ mm: Y[i, j] += col[i, k]*W[k, j] }} }} }}
 }}"""
-SIZES = st.integers(1, 6)
+EXAMPLES = {example["name"]: example for example in facts()}  # of docstrings: primitive -> what it is applied to
+# how often a move is tried: each once, or as often as stands here
+WEIGHT = {"split": 5, "compute_at": 6, "cache_read": 4, "cache_write": 4, "set_scope": 4, "reorder": 3, "fuse": 3, "tensorize": 2}
 
 
-@st.composite
-def funcs(draw: st.DrawFn) -> Func:
-    text = draw(st.sampled_from([MATMUL, ROWS, STENCIL, GUARDED]))
-    return parse_func(text.format(m=draw(SIZES), n=draw(SIZES), k=draw(SIZES)))
+def make_func(random: Random) -> Func:
+    """A small func: three times in four one of the texts above, else what some primitive's example is applied to."""
+    if random.randrange(4):
+        return parse_func(random.choice([MATMUL, ROWS, STENCIL, GUARDED]).format(**{size: random.randint(1, 6) for size in "mnk"}))
+    func = parse_func(EXAMPLES[random.choice(sorted(EXAMPLES))]["before"])
+    return fill(func, {hole: random.randint(1, 4) for hole in holes(func)})
 
 
 @dataclass
@@ -71,85 +78,37 @@ class Scheduled:
     values: dict[str, int]
 
 
-def step_for(draw: st.DrawFn, func: Func, number: int, values: dict[str, int]) -> Step:
+def make_step(random: Random, func: Func) -> Step:
     """Some move with names that are there: most often ones that go together, not always."""
-    word = draw(st.sampled_from([w for w in sorted(primitives.primitives()) for _ in range(WEIGHT.get(w, 1))]))
-    block, above = draw(st.sampled_from(blocks(func.body)))
-    loops = [n.var for n, _ in walk(func.body) if isinstance(n, Loop)]
-    own = [x.var for x in above] or loops
-    sensible = draw(st.integers(0, 4)) > 0
-    loop = draw(st.sampled_from(own if sensible else loops))
-    if word == "split":
-        return split_step(draw, loop, number, values)
-    if word == "reorder":
-        return Step(word, (("loops", tuple(draw(st.permutations(own)))[:draw(st.integers(1, 4))]),))
-    reads = [r.buffer for r in block_reads(block)] or [block.target.buffer]
-    buffer = draw(st.sampled_from(reads if sensible else [b.name for b in func.buffers]))
-    local = draw(st.sampled_from([b.name for b in func.locals] or ["Y"]))
-    fields: dict[str, list[tuple[str, Value]]] = {
-        "fuse": [("outer", loop), ("inner", own[(own.index(loop) + 1) % len(own)] if loop in own else loops[0]), ("fused", f"v{number}")],
-        "compute_at": [("block", block.name), ("loop", draw(st.sampled_from([v for v in loops if v not in own] or loops)))],
-        "compute_inline": [("block", block.name)],
-        "cache_read": [("block", (block.name,)), ("buffer", buffer), ("at", loop), ("scope", "UB"), ("name", f"r{number}")],
-        "cache_write": [("block", block.name), ("buffer", block.target.buffer), ("at", loop), ("scope", "UB"), ("name", f"w{number}")],
-        "set_scope": [("buffer", local), ("scope", "UB")],
-        "stage": [("block", block.name), ("scope", "UB"), *[("at", loop)] * draw(st.integers(0, 1))],
-        "postpone_init": [("block", block.name)],
-        "pack": [("block", block.name)],
-        "double_buffer": [("buffer", local), ("depth", Int(2))],
-        "place": [("buffer", local), ("skew", Int(256))],
-        "bind": [("loop", loop)],
-        "even": [("loop", loop), *split_of(func, loop)[draw(st.integers(0, 1)):]],
-        "rotate": [("loop", loop), ("by", tuple(own[:1]))],
-        "add_parts": [("block", block.name), ("loop", loop)],
-        "unit_flag": [("buffer", local)],
-        "preload": [("buffer", local)],
-        "postpone": [("buffer", local)],
-        "online": [("block", block.name), ("rows", Int(2)), ("keys", Int(4))],
-        "tensorize": [("loop", loop), ("instr", draw(st.sampled_from(["vector", "copy"])))],
-    }
-    return Step(word, tuple(fields[word]))
+    word = random.choice([w for w in sorted(primitives.primitives()) for _ in range(WEIGHT.get(w, 1))])
+    return primitives.primitives()[word].sample(func, random).step()
 
 
-WEIGHT = {"split": 5, "compute_at": 6, "cache_read": 4, "cache_write": 4, "set_scope": 4, "reorder": 3, "fuse": 3, "tensorize": 2}
-
-
-def split_of(func: Func, loop: str) -> list[tuple[str, Value]]:
-    """What the loop was split from, where it is the outer one of a split."""
-    e = next(n.extent for n, _ in walk(func.body) if isinstance(n, Loop) and n.var == loop)
-    total, tile = e.args if isinstance(e, Call) and e.fn == "ceildiv" else (e, Int(1))
-    return [("extent", total), ("factor", tile)]
-
-
-def split_step(draw: st.DrawFn, loop: str, number: int, values: dict[str, int]) -> Step:
-    size = draw(st.integers(1, 5))
-    if draw(st.booleans()):
-        values[f"h{number}"] = size
-    what = Hole(f"h{number}", (size, 7)) if f"h{number}" in values else Int(size)
-    how = draw(st.sampled_from(["factor", "factor", "parts", "deal"]))
-    fields = (("loop", loop), ("parts" if how == "deal" else how, what), ("outer", f"o{number}"), ("inner", f"i{number}"))
-    most = (("most", draw(st.sampled_from([what, Int(3)]))),) * draw(st.integers(0, 1)) if how == "factor" else ()
-    return Step("split", (*fields, ("deal", "cyclic")) if how == "deal" else (*fields, *most))
-
-
-@st.composite
-def schedules(draw: st.DrawFn) -> Scheduled:
-    func = draw(funcs())
+def make_schedule(seed: int) -> Scheduled:
+    """Up to 16 moves that were tried one after the other, without those that were refused."""
+    random = Random(seed)
+    func = make_func(random)
     done = Scheduled(func, [], func, {})
-    for number in range(draw(st.integers(1, 12))):
-        step = step_for(draw, done.result, number, done.values)
+    for _ in range(random.randint(1, 16)):
+        step = make_step(random, done.result)
         before = show(done.result)
         try:
             after = primitives.apply(done.result, Trace((step,)))
-            if step.primitive == "even" and not all(evaluate(c.condition, done.values) for c in after.constraints):
-                continue  # its tiles do not come out even: the candidate is illegal
+            values = done.values | {hole: choices[0] for hole, choices in holes(Trace((step,))).items() if choices}
+            if not all(evaluate(c.condition, values) for c in after.constraints):
+                continue  # the candidate is illegal
             done.steps.append(step)
+            done.values = values
         except ScheduleError as e:
             assert str(e).startswith("step 1, ")
             after = done.result
         assert show(done.result) == before
         done.result = after
     return done
+
+
+def schedules() -> st.SearchStrategy[Scheduled]:
+    return st.integers(0, 2**32 - 1).map(make_schedule)
 
 
 def inputs(func: Func) -> dict[str, np.ndarray]:
@@ -164,9 +123,28 @@ LAW = settings(max_examples=100, deadline=None, suppress_health_check=SLOW)
 @LAW
 @given(schedules())
 def test_moves_keep_the_meaning(s: Scheduled) -> None:
+    """Exactly, but where a sum of rounded numbers has another order. Not where a part of quotients is written and copied: whether it begins
+    on a whole multiple shows only once holes are filled, and sketches take whole units."""
+    words = {step.primitive for step in s.steps}
+    quotients = "fuse" in words or any("%" in show(i) for b, _ in blocks(s.func.body) for i in b.target.indices)
+    assume("cache_write" not in words or not quotients)
     arrays = inputs(s.func)
-    got = evaluate_func(fill(s.result, s.values), arrays, core_order=reversed)
-    np.testing.assert_array_equal(got["Y"], evaluate_func(s.func, arrays)["Y"])
+    got, wanted = evaluate_func(fill(s.result, s.values), arrays, core_order=reversed), evaluate_func(s.func, arrays)
+    for b in s.func.outputs:
+        np.testing.assert_allclose(got[b.name], wanted[b.name], rtol=1e-5 if "exp" in show(s.func) else 0)
+
+
+@pytest.mark.parametrize("word", sorted(EXAMPLES))
+def test_a_primitive_can_be_tried(word: str) -> None:
+    """Some of the calls that it makes up for its own example are legal, and text says each."""
+    func, found = parse_func(EXAMPLES[word]["before"]), []
+    for seed in range(200):
+        call = primitives.primitives()[word].sample(func, Random(seed))
+        text = show(Trace((call.step(),)))
+        assert show(parse_trace(text)) == text
+        with contextlib.suppress(ScheduleError):
+            found.append(call.apply(func))
+    assert found
 
 
 @LAW
@@ -179,8 +157,9 @@ def test_text_keeps_a_scheduled_func(s: Scheduled) -> None:
 @given(schedules())
 def test_holes_are_filled_before_or_after(s: Scheduled) -> None:
     """Not for a quotient of a loop that a bare hole splits: whether its tiles begin on whole multiples shows only once
-    the hole is filled. Sketches split such loops in whole units (test_convolutions)."""
-    assume("//" not in show(s.func) and all(step.primitive != "fuse" for step in s.steps))
+    the hole is filled. Sketches split such loops in whole units (test_convolutions). Nor where loops are dealt out: the size of a buffer is
+    bounded less closely by numbers than by names."""
+    assume("//" not in show(s.func) and all(step.primitive != "fuse" and "deal" not in dict(step.fields) for step in s.steps))
     trace = Trace(tuple(s.steps))
     early = primitives.apply(s.func, fill(trace, s.values))
     assert show(normalise(early)) == show(normalise(fill(s.result, s.values)))

@@ -14,6 +14,7 @@ from onnx import TensorProto, helper
 
 from aoec import backend
 from aoec.frontend.differences import DIFFERENCES
+from aoec.frontend.rules import declared_words as declared
 from aoec.frontend.rules import vector
 from aoec.frontend.translate.onnx import load
 from aoec.jobs.compile.untuned import compile_untuned
@@ -28,12 +29,16 @@ SOME = np.array([0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 7.0, 10.0, 88.0, 100.0, 1e4, 1e8,
 VALUES = np.array([*SOME, *-SOME, np.nan], F)
 A, B = (x.ravel() for x in np.meshgrid(VALUES, VALUES, indexing="ij"))
 
-UNARY = ("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Cos", "Cosh", "Erf", "Exp", "Floor", "Log", "Mish", "Neg",
-         "Reciprocal", "Relu", "Round", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Tan", "Tanh", "Gelu",
-         "HardSwish", "HardSigmoid", "Elu", "Selu", "Celu", "LeakyRelu", "ThresholdedRelu", "Shrink", "IsNaN", "IsInf", "Swish", "Clip")
-BINARY = ("Add", "Sub", "Mul", "Div", "Max", "Min", "Sum", "Mean", "PRelu", "Pow", "Mod", "Equal", "Less", "LessOrEqual", "Greater",
-          "GreaterOrEqual")
-WHOLE = {"And", "Or", "Xor", "Not", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot", "Where"}  # lowering/test_typed.py
+
+
+def list_declared(count: int) -> list[str]:
+    """ONNX operators of so many reals that a declaration names; those of truths and whole numbers are in lowering/test_typed.py."""
+    return [name for name, words in declared.WORDS.items() if name not in vector.RULES and (of := words[0].elements)
+            and of.count(words[0].onnx.attributes) == count and of.domain(0).dtype == "fp32"]  # type: ignore[union-attr]
+
+
+UNARY = (*list_declared(1), "Abs", "Neg", "HardSwish", "Swish", "Clip")
+BINARY = (*list_declared(2), "Div", "Sum", "Mean", "Pow", "Mod")
 TRUTHS = {"IsNaN", "IsInf", "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"}
 # operator -> arguments of which the table says that we differ from onnxruntime
 KNOWN: dict[str, Callable[..., np.ndarray]] = {
@@ -49,7 +54,7 @@ def net(op: str, kind: int = FLOAT) -> onnx.ModelProto:
     """The operator on the values, or on all pairs of them."""
     inputs = {"a": A.shape, "b": B.shape} if op in BINARY else {"a": VALUES.shape}
     given: dict[str, object] = {"fmod": 1} if op == "Mod" else {}
-    opset = {"Mish": 18, "HardSwish": 14, "Gelu": 20, "IsInf": 20, "Swish": 24}.get(op, 18)
+    opset = {"HardSwish": 14, "Gelu": 20, "IsInf": 20, "Swish": 24}.get(op, 18)
     names = "a b" if op in BINARY else "a c" if op == "Clip" else "a"
     constants = {"c": np.array(-2, F if kind == FLOAT else np.float16)} if op == "Clip" else {}
     types = {**dict.fromkeys(inputs, kind), "y": BOOL if op in TRUTHS else kind}
@@ -66,7 +71,7 @@ def near(got: np.ndarray, wanted: np.ndarray, least: np.ndarray | float) -> np.n
 
 
 def test_every_elementwise_operator_is_under_the_law() -> None:
-    assert {*UNARY, *BINARY} | WHOLE == set(vector.RULES)
+    assert {*UNARY, *BINARY} | {"Xor"} >= set(vector.RULES) and len({*UNARY, *BINARY}) >= 57
     assert {op for d in DIFFERENCES for op in d.operators if d.values} >= set(OF_HALVES)
 
 

@@ -1,6 +1,8 @@
 """What a move refuses, and the sentence with which it does."""
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from aoec import primitives
@@ -50,6 +52,29 @@ REFUSALS = [
     ("max_pool", "compute_at(block=pool, loop=ph)",
      "an index of pool into P is more than one loop (h, kh); move the block before splitting its loops"),
 ]
+
+
+SMALL = "func f(X: fp32[8, 4]) -> (Y: fp32[8, 4]) { local C: fp32[4] for i in 8 { for j in 4 { b: Y[i, j] = X[i, j] } } }"
+SUMS = "func f(X: fp32[8, 4]) -> (Y: fp32[4]) { for k in 8 { for i in 4 { b: Y[i] += X[k, i] } } }"
+
+
+@pytest.mark.parametrize("text, steps, message", [
+    (SMALL, "set_scope(buffer=C, scope=UB)", "nothing reads or writes C"),
+    (SMALL, "split(loop=i, parts=?p, outer=o, inner=p, deal=cyclic) cache_write(block=b, buffer=Y, scope=UB, at=o)",
+     "b writes Y with gaps in one iteration of o; copy inside p, which steps over them"),
+    (SMALL, "split(loop=i, factor=2, outer=t, inner=r) split(loop=t, parts=2, outer=o, inner=p, deal=cyclic) "
+     "cache_write(block=b, buffer=Y, scope=UB, at=o)", "b writes Y with gaps in one iteration of o; copy inside p, which steps over them"),
+    (SMALL, "cache_write(block=b, buffer=Y, scope=UB, at=j, name=W) compute_at(block=b, loop=Y_out_0) pack(block=Y_out)",
+     "W is written inside Y_out_0, and is not whole before it"),
+    (SUMS, "rotate(loop=i, by=[k])", "b accumulates over k, so where it writes cannot hang on that")])
+def test_what_would_change_the_meaning_is_refused(text: str, steps: str, message: str) -> None:
+    with pytest.raises(ScheduleError, match=re.escape(message)):
+        primitives.apply(parse_func(text), parse_trace(f"sched s {{ {steps} }}"))
+
+
+def test_what_is_dealt_out_is_copied_inside() -> None:
+    steps = "split(loop=i, parts=?p, outer=o, inner=p, deal=cyclic) cache_write(block=b, buffer=Y, scope=UB, at=p)"
+    assert "Y_out" in show(primitives.apply(parse_func(SMALL), parse_trace(f"sched s {{ {steps} }}")))
 
 
 @pytest.mark.parametrize("name, steps, message", REFUSALS)

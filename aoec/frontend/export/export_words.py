@@ -1,4 +1,4 @@
-"""What each word of the operator dictionary is in ONNX. Reals are float there; arguments that differ in type are brought to one."""
+"""What each word of the dictionary is in ONNX: as its declaration says, by a rule here, or by its meaning. Reals are float there."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -7,121 +7,66 @@ from math import prod
 import numpy as np
 from onnx import TensorProto
 
-from aoec.frontend.export.steps import Step
+from aoec import ops
+from aoec.frontend.export.elements import write_elements
+from aoec.frontend.export.steps import OPSET, Step
+from aoec.ir.graph.graph import Attribute
+from aoec.ops import OPS
+from aoec.ops.declare import Onnx
 from aoec.ops.words.layout import unpack_conv
 from aoec.ops.words.movement import spelt_out
 
 Rule = Callable[[Step], str]
 BOOL, FLOAT = TensorProto.BOOL, TensorProto.FLOAT
 BEFORE_ALL = -(1 << 63) + 1  # the end of a slice that goes backwards to the first element
-# words that ONNX has under another name, of arguments and a result of one type
-ALIKE = {
-    "add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "maximum": "Max", "minimum": "Min", "relu": "Relu", "abs": "Abs", "exp": "Exp",
-    "log": "Log", "sqrt": "Sqrt", "reciprocal": "Reciprocal", "tanh": "Tanh", "erf": "Erf", "sigmoid": "Sigmoid", "softplus": "Softplus",
-    "softsign": "Softsign", "prelu": "PRelu", "sign": "Sign", "floor": "Floor", "ceil": "Ceil", "round": "Round",
-    "whole_div": "Div", "both": "And", "either": "Or", "invert": "Not", "global_avg_pool": "GlobalAveragePool",
-    **{name: name.capitalize() for name in ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh")}}
-# words -> (ONNX's, our attributes that it has under the same names)
-NUMBERED = {"leaky_relu": ("LeakyRelu", ("alpha",)), "elu": ("Elu", ("alpha",)), "celu": ("Celu", ("alpha",)),
-            "selu": ("Selu", ("alpha", "gamma")), "hard_sigmoid": ("HardSigmoid", ("alpha", "beta")),
-            "thresholded_relu": ("ThresholdedRelu", ("alpha",)), "shrink": ("Shrink", ("lambd", "bias")),
-            "batch_norm": ("BatchNormalization", ("epsilon",)), "lrn": ("LRN", ("alpha", "beta", "bias"))}
-# words -> ONNX's, of arguments of one type; truths come out
-COMPARED = {"equal": "Equal", "less": "Less", "less_equal": "LessOrEqual", "greater": "Greater", "greater_equal": "GreaterOrEqual"}
-TESTED: dict[str, tuple[str, dict[str, object]]] = {
-    "is_nan": ("IsNaN", {}), "is_inf": ("IsInf", {}), "is_positive_inf": ("IsInf", {"detect_negative": 0}),
-    "is_negative_inf": ("IsInf", {"detect_positive": 0})}
-ALONG = {"softmax": "Softmax", "log_softmax": "LogSoftmax", "gather": "Gather", "gather_elements": "GatherElements", "concat": "Concat"}
-REDUCED = {"reduce_mean": "ReduceMean", "reduce_max": "ReduceMax", "reduce_min": "ReduceMin"}
-SAME = ("cast", "to_nc1hwc0", "from_nc1hwc0", "to_nz", "from_nz")  # they keep every element, in another type or place
 
 
 def write(s: Step) -> str:
-    """The value that a node's result is; UnsupportedError where ONNX has no operators that say it here."""
-    rule = RULES.get(s.node.op)
-    if rule is None:
+    """The value that a node's result is: by the rule for its word, by the node of ONNX that its declaration names, or by its meaning, where
+    that is elementwise. UnsupportedError where ONNX has no operators that say it here."""
+    op = s.node.op
+    if op in RULES:
+        return RULES[op](s)
+    if not s.node.definition and op not in OPS:
         raise s.refuse("this word has no operators of ONNX here")
-    return rule(s)
+    onnx = ops.word(s.node).onnx
+    return _node(s, onnx) if onnx and _fits(s, onnx) else write_elements(s)
 
 
-def _in_one_type(s: Step, to: int, first: int = 0) -> list[str]:
-    """The values of the arguments from `first` on in one type."""
-    given = s.inputs()
-    return [s.as_type(given[at], s.writer.type(name), to) for at, name in enumerate(s.node.inputs) if at >= first and name]
+def _fits(s: Step, onnx: Onnx) -> bool:
+    """Whether the operator set that is written has the node, for arguments of these shapes."""
+    return onnx.since <= OPSET and (onnx.broadcasts or s.input(0).shape == s.out.shape)
 
 
-def _alike(s: Step) -> str:
-    return s.put(ALIKE[s.node.op], _in_one_type(s, s.writer.type(s.out.name)))
+def _node(s: Step, onnx: Onnx) -> str:
+    """The node of ONNX that a declaration names."""
+    own = {name: _like(default, s.attribute(name, default)) for name, default in onnx.attributes.items()}
+    fixed = {name: value for name, (value, default) in onnx.fixed.items() if value != default}
+    return s.put(onnx.name, _typed(s, onnx), **own, **fixed)
 
 
-def _numbered(s: Step) -> str:
-    op, attributes = NUMBERED[s.node.op]
-    whole = {"size": int(s.real("size"))} if s.node.op == "lrn" else {}
-    return s.put(op, s.inputs(), **whole, **{name: s.real(name) for name in attributes})
+def _like(default: Attribute, value: Attribute) -> Attribute:
+    """An attribute in the type of its default: a real may be said as a whole number."""
+    return float(value) if isinstance(default, float) else value  # type: ignore[arg-type]
 
 
-def _compared(s: Step) -> str:
-    types = [s.writer.type(i) for i in s.node.inputs]
-    return s.put(COMPARED[s.node.op], _in_one_type(s, FLOAT if FLOAT in types else types[0]))
-
-
-def _unlike(s: Step) -> str:
-    types = [s.writer.type(i) for i in s.node.inputs]
-    return s.put("Not", [s.put("Equal", _in_one_type(s, FLOAT if FLOAT in types else types[0]))])
-
-
-def _tested(s: Step) -> str:
-    op, given = TESTED[s.node.op]
-    return s.put(op, s.inputs(), **given)
-
-
-def _where(s: Step) -> str:
-    chosen = s.as_type(s.inputs()[0], s.writer.type(s.node.inputs[0]), BOOL)
-    return s.put("Where", [chosen, *_in_one_type(s, s.writer.type(s.out.name), 1)])
-
-
-def _same(s: Step) -> str:
-    was, wanted = s.writer.type(s.node.inputs[0]), s.writer.type(s.out.name)
-    return s.as_type(s.inputs()[0], was, wanted)
-
-
-def _scaled(s: Step) -> str:
-    """`adds`, `muls`: a number for every element."""
-    op = "Add" if s.node.op == "adds" else "Mul"
-    return s.put(op, [*_in_one_type(s, s.writer.type(s.out.name)), s.scalar(s.real("scalar"))])
+def _typed(s: Step, onnx: Onnx) -> list[str]:
+    """The values of the arguments in the types that ONNX wants them in."""
+    types = [s.writer.type(i) for i in s.node.inputs if i]
+    wanted = {"result": s.writer.type(s.out.name), "common": FLOAT if FLOAT in types else types[0], "bool": BOOL}
+    given = [i for i in s.inputs() if i]
+    return [s.as_type(value, was, wanted.get(onnx.types[min(at, len(onnx.types) - 1)], was))
+            for at, (value, was) in enumerate(zip(given, types, strict=True))]
 
 
 def _clip(s: Step) -> str:
-    return s.put("Clip", [*_in_one_type(s, s.writer.type(s.out.name)), s.scalar(s.real("lo")), s.scalar(s.real("hi"))])
-
-
-# ---------------------------------------------------------------- elementwise words that ONNX has no name for
-
-def _rsqrt(s: Step) -> str:
-    return s.put("Reciprocal", [s.put("Sqrt", s.inputs())])
-
-
-def _silu(s: Step) -> str:
-    x, = s.inputs()
-    return s.put("Mul", [x, s.put("Sigmoid", [x])])
+    x = s.as_type(s.inputs()[0], s.writer.type(s.node.inputs[0]), s.writer.type(s.out.name))
+    return s.put("Clip", [x, s.scalar(s.real("lo")), s.scalar(s.real("hi"))])
 
 
 def _mish(s: Step) -> str:
     x, = s.inputs()
     return s.put("Mul", [x, s.put("Tanh", [s.put("Softplus", [x])])])
-
-
-def _gelu(s: Step) -> str:
-    x, = s.inputs()
-    part = s.put("Add", [s.put("Erf", [s.put("Mul", [x, s.scalar(0.5**0.5)])]), s.scalar(1.0)])
-    return s.put("Mul", [s.put("Mul", [x, s.scalar(0.5)]), part])
-
-
-def _gelu_tanh(s: Step) -> str:
-    x, = s.inputs()
-    cube = s.put("Mul", [s.put("Mul", [s.put("Mul", [x, x]), x]), s.scalar(0.044715)])
-    inner = s.put("Mul", [s.put("Add", [x, cube]), s.scalar(2 * (2 / np.pi)**0.5)])
-    return s.put("Mul", [x, s.put("Sigmoid", [inner])])
 
 
 def _swiglu(s: Step) -> str:
@@ -130,40 +75,10 @@ def _swiglu(s: Step) -> str:
     return s.put("Mul", [s.put("Mul", [a, s.put("Sigmoid", [a])]), b])
 
 
-def _mod(s: Step) -> str:
-    """The remainder with the sign of the divisor; ONNX has that of whole numbers alone."""
-    kind = s.writer.type(s.out.name)
-    x, y = _in_one_type(s, kind)
-    if kind != FLOAT:
-        return s.put("Mod", [x, y])
-    return s.put("Sub", [x, s.put("Mul", [s.put("Floor", [s.put("Div", [x, y])]), y])])
-
-
-def _power(s: Step) -> str:
-    """In the type of the base, whatever the exponent's."""
-    return s.put("Pow", s.inputs())
-
-
-def _shift(s: Step) -> str:
-    return s.put("BitShift", _in_one_type(s, s.writer.type(s.out.name)), direction=s.node.op.removeprefix("shift_").upper())
-
-
-def _fmod(s: Step) -> str:
-    return s.put("Mod", _in_one_type(s, s.writer.type(s.out.name)), fmod=1)
-
-
 # ---------------------------------------------------------------- movement
 
 def _reshape(s: Step) -> str:
     return s.put("Reshape", [s.inputs()[0], s.constant(s.out.shape, np.int64)])
-
-
-def _transpose(s: Step) -> str:
-    return s.put("Transpose", s.inputs(), perm=s.numbers("perm"))
-
-
-def _along(s: Step) -> str:
-    return s.put(ALONG[s.node.op], s.inputs(), axis=int(s.real("axis")))
 
 
 def _slice(s: Step) -> str:
@@ -195,11 +110,8 @@ def _depth_to_space(s: Step) -> str:
 
 # ---------------------------------------------------------------- rows, windows
 
-def _reduced(s: Step) -> str:
-    axes = s.numbers("axes")
-    if s.node.op == "reduce_sum":
-        return s.put("ReduceSum", [s.inputs()[0], s.constant(axes, np.int64)])
-    return s.put(REDUCED[s.node.op], s.inputs(), axes=axes)
+def _reduce_sum(s: Step) -> str:
+    return s.put("ReduceSum", [s.inputs()[0], s.constant(s.numbers("axes"), np.int64)])
 
 
 def _layer_norm(s: Step) -> str:
@@ -316,12 +228,9 @@ def _attention(s: Step) -> str:
     return s.put("MatMul", [s.put("Softmax", [scores], axis=-1), _turned(s, 2, "trans_v", v)])
 
 
+# what more is said for than a name and attributes, and is not elementwise, or has nodes that are nearer to what is meant
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(ALIKE, _alike), **dict.fromkeys(NUMBERED, _numbered), **dict.fromkeys(COMPARED, _compared), **dict.fromkeys(TESTED,
-    _tested), **dict.fromkeys(ALONG, _along), **dict.fromkeys(REDUCED, _reduced), **dict.fromkeys(SAME, _same), "unlike": _unlike,
-    "where": _where, "adds": _scaled, "muls": _scaled, "clip": _clip, "rsqrt": _rsqrt, "silu": _silu, "mish": _mish, "gelu": _gelu,
-    "gelu_tanh": _gelu_tanh, "swiglu": _swiglu, "mod": _mod, "fmod": _fmod, "whole_rem": _fmod, "power": _power, "shift_left": _shift,
-    "shift_right": _shift, "reshape": _reshape, "transpose": _transpose, "slice": _slice, "expand": _expand, "pad": _pad, "upsample":
-    _upsample, "depth_to_space": _depth_to_space, "reduce_sum": _reduced, "layer_norm": _layer_norm, "rms_norm": _rms_norm, "max_pool":
-    _max_pool, "avg_pool": _avg_pool, "matmul": _matmul, "interpolate": _interpolate, "conv2d": _conv2d, "conv2d_packed": _conv2d,
-    "attention": _attention}
+    "clip": _clip, "mish": _mish, "swiglu": _swiglu, "reshape": _reshape, "slice": _slice, "expand": _expand, "pad": _pad,
+    "upsample": _upsample, "depth_to_space": _depth_to_space, "reduce_sum": _reduce_sum, "layer_norm": _layer_norm, "rms_norm": _rms_norm,
+    "max_pool": _max_pool, "avg_pool": _avg_pool, "matmul": _matmul, "interpolate": _interpolate, "conv2d": _conv2d,
+    "conv2d_packed": _conv2d, "attention": _attention}

@@ -17,7 +17,7 @@ from aoec.frontend.own.own_taps import find_cut, make_slice
 from aoec.frontend.translate.node import Node
 from aoec.ir.func.meaning import Statement
 from aoec.ir.index import Binary, Call, Expr, Float, Int, Read, Var, affine, children, normalise, reads, rebuild, variables, walk
-from aoec.ops.interpret import value_at
+from aoec.ops.expressions import value_at
 from aoec.ops.words.layout import BLOCK_BYTES
 
 PLACES = ("int32", "int64")  # dtypes of what says where another is read

@@ -2,7 +2,7 @@
 
 fp16, bf16 and fp32 are of all tensors (biases of cube operators, scales and what wide.py tells stay fp32); `keep` is what the model
 declares, tensor by tensor;
-`mixed` is fp16 but for what is listed in sensitive.py and what lies between such nodes alone; `cube16` is fp32 but for what products
+`mixed` is fp16 but for what is sensitive (sensitive.py) and what lies between such nodes alone; `cube16` is fp32 but for what products
 multiply. In the last three a node calculates in one dtype, and what it reads of another is cast before it, once for all readers. The
 model's own dtype stays in `Tensor.declared`, so that a graph says itself where precision was lowered (ops/narrowed.py).
 

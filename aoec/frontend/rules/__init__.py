@@ -1,4 +1,5 @@
-"""ONNX operators in our words: one small function for each, from a node at hand to nodes of the draft, a file for each family.
+"""ONNX operators in our words: one small function for each, from a node at hand to nodes of the draft, a file for each family. Those that a
+word's own declaration names have none (declared_words.py), where no function does more.
 
 A function returns False where our words do not cover the case (a dtype that the AI Core does not have, nothing in a tensor, ...); the
 node then runs on the host.
@@ -8,6 +9,7 @@ from aoec.frontend.rules import (
     casts,
     choice,
     convolution,
+    declared_words,
     einsum,
     matrix,
     movement,
@@ -25,12 +27,13 @@ from aoec.frontend.rules import (
     window,
 )
 
-RULES = (vector.RULES | casts.RULES | movement.RULES | choice.RULES | resize.RULES | reduce.RULES | rows.RULES | matrix.RULES
+HAND = (vector.RULES | casts.RULES | movement.RULES | choice.RULES | resize.RULES | reduce.RULES | rows.RULES | matrix.RULES
          | einsum.RULES | window.RULES | convolution.RULES | transposed.RULES | recurrent.RULES | quantised.RULES | attention.RULES
          | rotary.RULES | sample.RULES | scatter.RULES | top.RULES)
+RULES = declared_words.RULES | HAND
 # operators whose rules look at dtypes themselves, or move elements whatever they are; those of all others are asked where all is real
 ANY_DTYPE = (vector.ANY_DTYPE | casts.ANY_DTYPE | movement.ANY_DTYPE | choice.ANY_DTYPE | reduce.ANY_DTYPE | resize.ANY_DTYPE
              | window.ANY_DTYPE | recurrent.ANY_DTYPE | quantised.ANY_DTYPE | attention.ANY_DTYPE | rotary.ANY_DTYPE | scatter.ANY_DTYPE
-             | top.ANY_DTYPE)
+             | top.ANY_DTYPE | (declared_words.ANY_DTYPE - HAND.keys()))
 # operators that know elements of few bits, or move their bytes
 TAKES_SMALL = frozenset(casts.RULES) | movement.MOVES | {"DequantizeLinear", "QuantizeLinear"}

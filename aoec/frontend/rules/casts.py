@@ -3,8 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from aoec.frontend.rules.rule import Rule, view
-from aoec.frontend.rules.vector import KNOWN
+from aoec.frontend.rules.rule import KNOWN, Rule, view
 from aoec.frontend.translate.node import Node
 from aoec.ir.graph.graph import Attribute
 from aoec.ops import typed

@@ -9,8 +9,7 @@ import numpy as np
 
 from aoec.frontend.rules.movement import fill, part
 from aoec.frontend.rules.reduce import reduce_axes, reduce_by_halves
-from aoec.frontend.rules.rule import Rule
-from aoec.frontend.rules.vector import KNOWN
+from aoec.frontend.rules.rule import KNOWN, Rule
 from aoec.frontend.translate.node import Node
 from aoec.ops.run import NUMPY, REALS
 

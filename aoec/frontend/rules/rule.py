@@ -7,18 +7,18 @@ from aoec.frontend.translate.node import Node
 from aoec.ir.graph.graph import Attribute
 
 Rule = Callable[[Node], bool]
+WHOLE = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
+KNOWN = ("fp32", *WHOLE, "bool")  # dtypes that the vector unit is given
+
+
+def all_known(n: Node) -> bool:
+    """Whether the unit is given all of a node's dtypes."""
+    return all(n.draft.tensors[i].dtype in KNOWN for i in n.inputs()) and n.dtype() in KNOWN
 
 
 def unary(op: str, **attributes: Attribute) -> Rule:
     def rule(n: Node) -> bool:
         return n.emit(op, [n.input(0)], attributes)
-    return rule
-
-
-def parametric(op: str, **defaults: float) -> Rule:
-    """A unary operator whose real attributes have defaults."""
-    def rule(n: Node) -> bool:
-        return n.emit(op, [n.input(0)], {name: n.number(name, value) for name, value in defaults.items()})
     return rule
 
 

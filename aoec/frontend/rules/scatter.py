@@ -11,8 +11,7 @@ import numpy as np
 
 from aoec.frontend.rules.choice import PLACE, count_from_start, one, places
 from aoec.frontend.rules.reduce import reduce_by_halves
-from aoec.frontend.rules.rule import Rule
-from aoec.frontend.rules.vector import KNOWN
+from aoec.frontend.rules.rule import KNOWN, Rule
 from aoec.frontend.translate.node import Node
 
 MOST_PAIRS = 1 << 22  # of places and updates: 16 MB of numbers in GM for each step of the comparison

@@ -13,8 +13,7 @@ import numpy as np
 
 from aoec.frontend.rules.choice import PLACE, first_of, greatest, least, mark_nan, one, places
 from aoec.frontend.rules.reduce import reduce_axes, reduce_by_halves
-from aoec.frontend.rules.rule import Rule
-from aoec.frontend.rules.vector import WHOLE
+from aoec.frontend.rules.rule import WHOLE, Rule
 from aoec.frontend.translate.node import Node
 
 MOST_IN_TURN = 32  # that are found one after the other: each is a pass over all elements

@@ -13,6 +13,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from aoec.base.errors import CheckError
+from aoec.ops import OPS
 
 Shape = Sequence[int]
 DTYPES = {0: 1, 1: 10, 2: 3, 3: 6, 4: 2, 6: 5, 7: 4, 8: 12, 9: 7, 10: 13, 11: 11, 12: 9, 27: 16}  # of GE (dst_type) -> of ONNX
@@ -206,11 +207,13 @@ def swish(g: Growing) -> str:
     return g.node("Mul", g.x(0), g.node("Sigmoid", scaled))
 
 
-SAME = {**{name: name for name in (
-    "Abs", "Acos", "Add", "Asin", "Atan", "Ceil", "Cos", "Cosh", "Equal", "Erf", "Exp", "Floor", "Greater", "Less", "Log", "Mish", "Mul",
-    "Neg", "Pow", "Reciprocal", "Relu", "Round", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Sub", "Tan", "Tanh")},
-    "AddN": "Sum", "Div": "Div", "RealDiv": "Div", "Maximum": "Max", "Minimum": "Min", "GreaterEqual": "GreaterOrEqual",
-    "LessEqual": "LessOrEqual", "LogicalAnd": "And", "LogicalOr": "Or", "LogicalNot": "Not"}
+def same_in_both() -> dict[str, str]:
+    """CANN's types -> ONNX operators of the same inputs, without attributes, by the words that name both."""
+    pairs = ((op.cann, op.onnx) for op in OPS.values() if op.elements and op.onnx)
+    return {type_: onnx.name for types, onnx in pairs if not onnx.attributes and not onnx.fixed for type_ in types}
+
+
+SAME = {**same_in_both(), "AddN": "Sum", "Div": "Div", "Neg": "Neg", "LogicalAnd": "And", "LogicalOr": "Or", "LogicalNot": "Not"}
 RULES: dict[str, Rule] = {
     **{name: same(op) for name, op in SAME.items()},
     "Elu": alpha("Elu", "alpha", 1.0), "LeakyRelu": alpha("LeakyRelu", "negative_slope", 0.0), "PRelu": same("PRelu"),

@@ -20,14 +20,14 @@ from aoec.ir.index import DTYPES, Int
 from aoec.ir.text.parse import parse_func
 from aoec.jobs.bank.bank_verify import func_of
 from aoec.jobs.stages.stages import lower_operator
+from aoec.ops.registry import OPS, Op
 from aoec.ops.words.layout import BLOCK_BYTES, stored_shape
 from aoec.target.machine import Machine
 
 MADE = ("fp16", "fp32")  # dtypes of what is made of a row
-ROWS = {"softmax": "softmax", "logsoftmax": "log_softmax", "add": "add", "relu": "relu", "silu": "silu", "swiglu": "swiglu",
-        "layernorm": "layer_norm", "rmsnorm": "rms_norm"}
-FLAT, LONGEST = ("add", "relu", "gelu", "gelu_tanh", "silu"), 1 << 20  # sizes of a call are at most that
-TANH = ("Gelu", "FastGelu", "gelu_tanh")  # approximated by tanh; GeluV2 and gelu are not
+FAMILIES = ("elementwise", "softmax", "row_norm")  # of operators on rows, of which a row of a profile says enough
+LONGEST = 1 << 20  # sizes of a call are at most that
+RELEASED = {"FastGelu": "gelu_tanh"}  # CANN's types of other releases -> ours
 
 
 @dataclass(frozen=True)
@@ -138,15 +138,23 @@ def window(w: Operand, channels: int) -> tuple[int, int]:
 
 def rows(t: Timed, word: str) -> list[str]:
     """Name and sizes of an operator on rows."""
-    name = ROWS.get(word) or ("gelu_tanh" if t.types[0] in TANH else "gelu" if word == "gelu" else "")
-    shape = logical(t.outputs[0])
-    if not name or not shape or t.outputs[0].layout in IMAGES[2:]:
+    op, shape = find_row_operator(t.types[0], word), logical(t.outputs[0])
+    if op is None or not shape or t.outputs[0].layout in IMAGES[2:]:
         raise UnsupportedError(f"{t.types[0]}: nothing here makes such an operator from a row; a bank with its schedule would")
-    if name == "add" and [prod(o.shape) for o in t.inputs] != [prod(shape)] * 2:
-        raise UnsupportedError(f"{t.types[0]}: two tensors of one shape are made from rows")
-    bias = ["bias"] * (name == "layer_norm" and len(t.inputs) > 2)
-    m, n = plane(prod(shape)) if name in FLAT else (max(prod(shape[:-1]), 1), shape[-1])
-    return [name, *sizes(m=m, n=n), *bias]
+    count = op.elements.count({}) if op.elements else 0
+    if count > 1 and [prod(o.shape) for o in t.inputs] != [prod(shape)] * count:
+        raise UnsupportedError(f"{t.types[0]}: {count} tensors of one shape are made from rows")
+    bias = ["bias"] * (op.sizes is not None and "bias" in op.sizes.flags and len(t.inputs) > 2)
+    m, n = plane(prod(shape)) if op.elements else (max(prod(shape[:-1]), 1), shape[-1])
+    return [op.name, *sizes(m=m, n=n), *bias]
+
+
+def find_row_operator(type_: str, word: str) -> Op | None:
+    """The operator of a row's type that is called by rows and columns alone: first the one whose own name or first type that is, else the
+    one of that word."""
+    known = [op for op in OPS.values() if op.family in FAMILIES and op.sizes and op.sizes.required == ("m", "n") and not op.sizes.numbers]
+    exact = [op for op in known if RELEASED.get(type_, type_) in (op.name, *op.cann[:1])]
+    return next(iter(exact or [op for op in known if plain(op.name) == word]), None)
 
 
 def plane(elements: int) -> tuple[int, int]:

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from aoec.bank.bank import Bank
 from aoec.bank.builtin import BuiltIn, Shelf
-from aoec.bank.claimed import Claimed
+from aoec.bank.claims import Claimed
 from aoec.bank.plans import Plan
 from aoec.bank.record import Key, Record
 from aoec.base.errors import BankError

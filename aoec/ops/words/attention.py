@@ -53,4 +53,5 @@ def _sized(call: Call) -> Made:
 
 
 # e of 0: as d
-OPS = (Op("attention", _attention_text, _attention, "attention", Sizes(("b", "m", "n", "d"), _sized, {"e": 0}, ("bias", "mask"))),)
+OPS = (Op("attention", _attention_text, _attention, "attention", Sizes(("b", "m", "n", "d"), _sized, {"e": 0}, ("bias", "mask")),
+          cann=("PromptFlashAttention",)),)

@@ -15,6 +15,7 @@ import ml_dtypes
 import numpy as np
 
 from aoec.ops.declare import Attributes, Op, Shape, names, tensor
+from aoec.ops.samples import Domain, Given, sample
 
 
 @dataclass(frozen=True)
@@ -186,6 +187,7 @@ def _encode(x: np.ndarray, *, of: str, saturate: int = 1, round_mode: str = "up"
 
 
 OPS = (
-    Op("decode", _decode_text, _decode, "elementwise"),
-    Op("encode", _encode_text, _encode, "elementwise"),
+    Op("decode", _decode_text, _decode, "elementwise", samples=(sample(Given((2, 3), Domain("uint8", 0, 7)), of="float8e4m3fn"),
+                                                                   sample(Given((2, 3), Domain("uint8", 0, 255)), of=POWERS))),
+    Op("encode", _encode_text, _encode, "elementwise", dtype="uint8", samples=tuple(sample((2, 3), of=of) for of in (*FORMATS, POWERS))),
 )

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from aoec.ops.declare import Attributes, Op, Shape, broadcast, names, numbers, tensor
+from aoec.ops.samples import sample
 from aoec.ops.sizes import IMAGE, WINDOW, Argument, Call, Made, Sizes, bias, image, windows
 from aoec.ops.words.layout import unpack_conv
 
@@ -160,10 +161,14 @@ def _sized_conv(call: Call) -> Made:
     return Made((image(call), weight, *bias(call, call.sizes["co"])), {**windows(call), "group": 1}, call.result)
 
 
+CONVOLUTIONS = ("Conv2D", "DepthwiseConv2D")
 OPS = (
-    Op("interpolate", _interpolate_text, _interpolate, "cube"),
+    Op("interpolate", _interpolate_text, _interpolate, "cube",
+       samples=(sample((2, 3, 4), (5, 3), axis=1), sample((2, 3, 4), (5, 4), axis=2))),
     Op("matmul", _matmul_text, _matmul, "cube", Sizes(
-        ("m", "k", "n"), _sized_matmul, flags=("int8", "relu", "bias", "trans_a", "trans_b", "nd", "nz"))),
-    Op("conv2d", _conv_text, convolve, "cube", Sizes((*IMAGE, "co", "kh", "kw"), _sized_conv, WINDOW, ("relu", "bias"))),
-    Op("conv2d_packed", _packed_text, _conv_packed, "cube"),
+        ("m", "k", "n"), _sized_matmul, flags=("int8", "relu", "bias", "trans_a", "trans_b", "nd", "nz")),
+       cann=("MatMulV2", "MatMulV3", "BatchMatMulV2", "BatchMatMulV3")),
+    Op("conv2d", _conv_text, convolve, "cube", Sizes((*IMAGE, "co", "kh", "kw"), _sized_conv, WINDOW, ("relu", "bias")), cann=CONVOLUTIONS),
+    Op("conv2d_packed", _packed_text, _conv_packed, "cube", cann=CONVOLUTIONS, samples=(
+        sample((1, 4, 4, 5), (24, 3), (4,), kernel=(3, 2), c0=4, stride=(2, 1), pad=(1, 0, 1, 2), dilation=(1, 2)),)),
 )

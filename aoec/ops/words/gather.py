@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from aoec.ops.declare import Attributes, Op, Shape, names, tensor
+from aoec.ops.declare import Attributes, Onnx, Op, Shape, names, tensor
+from aoec.ops.samples import places, sample
 
 
 def _count_from_start(index: str, extent: int) -> str:
@@ -47,6 +48,8 @@ def _gather_elements(x: np.ndarray, index: np.ndarray, *, axis: int) -> np.ndarr
 
 
 OPS = (
-    Op("gather", _gather_text, lambda x, index, *, axis: np.take(x, index.astype(np.int64), axis), "movement"),
-    Op("gather_elements", _gather_elements_text, _gather_elements, "movement"),
+    Op("gather", _gather_text, lambda x, index, *, axis: np.take(x, index.astype(np.int64), axis), "movement", cann=("GatherV2",),
+       onnx=Onnx("Gather", {"axis": 0}, types=("own",)), samples=(sample((3, 4), places(4, 2, 2), axis=1),)),
+    Op("gather_elements", _gather_elements_text, _gather_elements, "movement", cann=("GatherElements",),
+       onnx=Onnx("GatherElements", {"axis": 0}, types=("own",)), samples=(sample((3, 4), places(4, 3, 5), axis=1),)),
 )

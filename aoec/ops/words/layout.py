@@ -16,6 +16,8 @@ keeps them so.
 """
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from aoec.base.errors import UnsupportedError
@@ -130,8 +132,7 @@ def _same(a: np.ndarray) -> np.ndarray:
 
 def _conversion(name: str) -> Op:
     """The operator that keeps every element and changes how the tensor lies (its result's layout says how)."""
-    op = elementwise(name, "$A", _same)
-    return Op(name, op.text, op.reference, "layout")
+    return replace(elementwise(name, "$A", _same, sized=False, cann=("TransData",)), family="layout")
 
 
 OPS = tuple(map(_conversion, ("to_nc1hwc0", "from_nc1hwc0", "to_nz", "from_nz")))

@@ -8,7 +8,8 @@ from math import prod
 
 import numpy as np
 
-from aoec.ops.declare import Attributes, Op, Shape, names, tensor
+from aoec.ops.declare import Attributes, Onnx, Op, Shape, names, tensor
+from aoec.ops.samples import sample
 from aoec.ops.sizes import rows
 
 
@@ -127,13 +128,19 @@ def _depth_to_space(x: np.ndarray, *, scale: Sequence[int]) -> np.ndarray:
 
 
 OPS = (
-    Op("depth_to_space", _depth_to_space_text, _depth_to_space, "movement"),
-    Op("reshape", _reshape_text, lambda x, *, shape: x.reshape(shape), "view"),
+    Op("depth_to_space", _depth_to_space_text, _depth_to_space, "movement", cann=("DepthToSpace",),
+       samples=(sample((1, 12, 2, 2), scale=(2, 3)),)),
+    Op("reshape", _reshape_text, lambda x, *, shape: x.reshape(shape), "view", cann=("Reshape",),
+       samples=(sample((2, 6), shape=(3, 4)), sample((2, 6), shape=(12,)))),
     Op("transpose", _transpose_text, lambda x, *, perm: np.ascontiguousarray(x.transpose(perm)), "movement",
-       rows(attributes={"perm": (1, 0)})),
-    Op("concat", _concat_text, lambda *xs, axis: np.concatenate(xs, axis=axis), "movement"),
-    Op("slice", _slice_text, _slice, "movement"),
-    Op("expand", _expand_text, lambda x, *, shape: np.ascontiguousarray(np.broadcast_to(x, shape)), "movement"),
-    Op("pad", _pad_text, _pad, "movement"),
-    Op("upsample", _upsample_text, lambda x, *, scale: x.repeat(scale[0], axis=2).repeat(scale[1], axis=3), "movement"),
+       rows(attributes={"perm": (1, 0)}), cann=("TransposeD",), onnx=Onnx("Transpose", {"perm": ()})),
+    Op("concat", _concat_text, lambda *xs, axis: np.concatenate(xs, axis=axis), "movement", cann=("ConcatD",),
+       onnx=Onnx("Concat", {"axis": 0}, types=("own",)), samples=(sample((2, 3), (2, 1), (2, 2), axis=1),)),
+    Op("slice", _slice_text, _slice, "movement", cann=("StridedSliceD",),
+       samples=(sample((7, 5), starts=(5, 1), sizes=(3, 2), steps=(-2, 3)),)),
+    Op("expand", _expand_text, lambda x, *, shape: np.ascontiguousarray(np.broadcast_to(x, shape)), "movement", cann=("ExpandD",),
+       samples=(sample((3, 1), shape=(2, 3, 4)),)),
+    Op("pad", _pad_text, _pad, "movement", cann=("PadD",), samples=(sample((2, 3), before=(1, 0), after=(0, 2), value=3.0),)),
+    Op("upsample", _upsample_text, lambda x, *, scale: x.repeat(scale[0], axis=2).repeat(scale[1], axis=3), "movement",
+       samples=(sample((1, 2, 2, 3), scale=(2, 3)),)),
 )

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from aoec.ops.declare import Attributes, Op, Shape, names, tensor
+from aoec.ops.declare import Attributes, Onnx, Op, Shape, names, tensor
+from aoec.ops.samples import POSITIVE, Given, sample
 from aoec.ops.sizes import Argument, Call, Made, Sizes, rows
 
 
@@ -109,10 +110,18 @@ def _sized_norm(call: Call) -> Made:
     return Made((Argument("a", call.dtype, (m, n)), *factors), {"epsilon": 1e-5})
 
 
+STATISTICS = "a mean and a variance are small differences of large sums"
 OPS = (
-    Op("softmax", _softmax_text, _softmax, "softmax", rows(attributes={"axis": 1})),
-    Op("log_softmax", _log_softmax_text, _log_softmax, "softmax", rows(attributes={"axis": 1})),
-    Op("layer_norm", _layer_norm_text, _layer_norm, "row_norm", Sizes(("m", "n"), _sized_norm, flags=("bias",))),
-    Op("rms_norm", _rms_norm_text, _rms_norm, "row_norm", Sizes(("m", "n"), _sized_norm)),
-    Op("batch_norm", _batch_norm_text, _batch_norm, "normalise"),
-    Op("lrn", _lrn_text, _lrn, "host"))
+    Op("softmax", _softmax_text, _softmax, "softmax", rows(attributes={"axis": 1}), ("SoftmaxV2",), Onnx("Softmax", {"axis": -1}),
+       "a sum of exponentials, and shares of it near zero"),
+    Op("log_softmax", _log_softmax_text, _log_softmax, "softmax", rows(attributes={"axis": 1}), ("LogSoftmaxV2",),
+       Onnx("LogSoftmax", {"axis": -1}), "the logarithm of a sum of exponentials"),
+    Op("layer_norm", _layer_norm_text, _layer_norm, "row_norm", Sizes(("m", "n"), _sized_norm, flags=("bias",)), ("LayerNorm",),
+       sensitive=STATISTICS),
+    Op("rms_norm", _rms_norm_text, _rms_norm, "row_norm", Sizes(("m", "n"), _sized_norm), ("RmsNorm",), sensitive="a mean of squares"),
+    Op("batch_norm", _batch_norm_text, _batch_norm, "normalise", cann=("BNInfer",),
+       onnx=Onnx("BatchNormalization", {"epsilon": 1e-5}, types=("own",)), sensitive=STATISTICS,
+       samples=(sample((2, 3, 4), (3,), (3,), (3,), Given((3,), POSITIVE), epsilon=0.1),)),
+    Op("lrn", _lrn_text, _lrn, "host", cann=("LRN",),
+       onnx=Onnx("LRN", {"size": 1, "alpha": 1e-4, "beta": 0.75, "bias": 1.0}), sensitive="a sum of squares and a power of it",
+       samples=(sample((1, 5, 2, 2), size=3, alpha=0.1, beta=0.75, bias=1.0),)))

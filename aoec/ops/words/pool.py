@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from aoec.ops.declare import Attributes, Op, Shape
+from aoec.ops.declare import Attributes, Onnx, Op, Shape
+from aoec.ops.samples import sample
 from aoec.ops.sizes import IMAGE, WINDOW, Call, Made, Sizes, image, images, windows
 
 _PARAMS = ("kernel_h, kernel_w, stride_h, stride_w, pad_top, pad_left, pad_bottom, pad_right, dilation_h, dilation_w, "
@@ -61,7 +62,9 @@ def _sized_pool(call: Call) -> Made:
 
 
 OPS = (
-    Op("max_pool", _MAX, _max_pool, "pool", Sizes((*IMAGE, "kh", "kw"), _sized_pool, WINDOW)),
-    Op("avg_pool", _avg_text, _avg_pool, "pool"),
-    Op("global_avg_pool", _global_text, lambda x: x.mean(axis=(2, 3), keepdims=True), "pool", images()),
+    Op("max_pool", _MAX, _max_pool, "pool", Sizes((*IMAGE, "kh", "kw"), _sized_pool, WINDOW), ("MaxPool", "MaxPoolV3")),
+    Op("avg_pool", _avg_text, _avg_pool, "pool", cann=("AvgPool", "AvgPoolV2"), samples=(
+        sample((1, 2, 5, 6), kernel=(3, 2), stride=(2, 1), pad=(1, 0, 1, 2), dilation=(1, 2)),)),
+    Op("global_avg_pool", _global_text, lambda x: x.mean(axis=(2, 3), keepdims=True), "pool", images(), ("ReduceMeanD",),
+       Onnx("GlobalAveragePool")),
 )

@@ -9,7 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from aoec.ops.declare import Attributes, Op, elementwise
+from aoec.ops.samples import POSITIVE, REAL, Domain
 
+BYTES, SUMS = Domain("int8", -128, 127), Domain("int32", -2**20, 2**20)
 MIDDLE = 128.0  # what uint8 has more than int8
 
 
@@ -39,12 +41,18 @@ def _sum(attributes: Attributes) -> str:
 
 
 OPS: tuple[Op, ...] = (
-    elementwise("dequantise", "(fp32($A) - fp32($C)) * $B", _dequantise, sized=False),
-    elementwise("quantise", "min(max(round($A / $B) + fp32($C), lo), hi)", _quantise, "lo, hi", sized=False),
-    elementwise("requantise", "min(max(round(fp32($A) * $B) + zero, -128.0), 127.0)", _requantise, "zero", sized=False),
+    elementwise("dequantise", "(fp32($A) - fp32($C)) * $B", _dequantise, sized=False, dtype="fp32", cann=("AscendDequant",),
+                of=(BYTES, POSITIVE, BYTES)),
+    elementwise("quantise", "min(max(round($A / $B) + fp32($C), lo), hi)", _quantise, "lo, hi", sized=False, dtype="int8",
+                cann=("AscendQuant",), of=(REAL, POSITIVE, BYTES)),
+    elementwise("requantise", "min(max(round(fp32($A) * $B) + zero, -128.0), 127.0)", _requantise, "zero", sized=False, dtype="int8",
+                cann=("AscendRequant",), of=(SUMS, POSITIVE)),
     # scales are those of the operands over the result's; `offset` has what zero points make; a step of half a number falls as it does in
     # onnxruntime's addition of bytes, which has these terms in this order (uint8 as it is: `more`)
-    elementwise("add_quantised", _sum, _add_quantised, "scale_a, scale_b, offset, more_a, more_b, more", sized=False),
-    elementwise("signed", f"fp16($A) - {MIDDLE}", lambda a: a.astype(np.float32) - np.float32(MIDDLE), sized=False),
-    elementwise("unsigned", f"fp16($A) + {MIDDLE}", lambda a: a.astype(np.float32) + np.float32(MIDDLE), sized=False),
+    elementwise("add_quantised", _sum, _add_quantised, "scale_a, scale_b, offset, more_a, more_b, more", sized=False, dtype="int8",
+                of=BYTES),
+    elementwise("signed", f"fp16($A) - {MIDDLE}", lambda a: a.astype(np.float32) - np.float32(MIDDLE), sized=False, dtype="int8",
+                of=Domain("uint8", 0, 255)),
+    elementwise("unsigned", f"fp16($A) + {MIDDLE}", lambda a: a.astype(np.float32) + np.float32(MIDDLE), sized=False, dtype="uint8",
+                of=BYTES),
 )

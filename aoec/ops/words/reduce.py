@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from aoec.ops.declare import Attributes, Op, Shape, Template, names, tensor
+from aoec.ops.declare import Attributes, Onnx, Op, Shape, Template, names, tensor
 from aoec.ops.sizes import rows
 
 
@@ -27,9 +27,15 @@ def _reference(f: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
     return lambda x, *, axes: f(x, axis=tuple(axes), keepdims=True)
 
 
+def _reduction(name: str, op: str, reference: Callable[..., np.ndarray], cann: str, onnx: Onnx | None, sensitive: str = "") -> Op:
+    return Op(name, _text(name, op, mean=name == "reduce_mean"), _reference(reference), "reduce", rows(attributes={"axes": (1,)}), (cann,),
+              onnx, sensitive)
+
+
+MANY = "a sum of many can leave the range of fp16"
 OPS = (
-    Op("reduce_sum", _text("reduce_sum", "+="), _reference(np.sum), "reduce", rows(attributes={"axes": (1,)})),
-    Op("reduce_mean", _text("reduce_mean", "+=", mean=True), _reference(np.mean), "reduce", rows(attributes={"axes": (1,)})),
-    Op("reduce_max", _text("reduce_max", "max="), _reference(np.max), "reduce", rows(attributes={"axes": (1,)})),
-    Op("reduce_min", _text("reduce_min", "min="), _reference(np.min), "reduce", rows(attributes={"axes": (1,)})),
+    _reduction("reduce_sum", "+=", np.sum, "ReduceSumD", None, MANY),  # ONNX's has its axes as an argument
+    _reduction("reduce_mean", "+=", np.mean, "ReduceMeanD", Onnx("ReduceMean", {"axes": ()}), MANY),
+    _reduction("reduce_max", "max=", np.max, "ReduceMaxD", Onnx("ReduceMax", {"axes": ()})),
+    _reduction("reduce_min", "min=", np.min, "ReduceMinD", Onnx("ReduceMin", {"axes": ()})),
 )
