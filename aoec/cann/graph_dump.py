@@ -52,11 +52,11 @@ def _operands_of(attributes: Mapping[str, Message], side: str) -> tuple[Operand,
 def _of_ops(graph: Message) -> Iterator[Seen]:
     """Operators as `ge_proto` says them."""
     for op in graph.all("op"):
-        inputs, outputs = (tuple(map(_described, op.all(f"{side}_desc"))) for side in ("input", "output"))
+        inputs, outputs = (tuple(map(_read_tensor, op.all(f"{side}_desc"))) for side in ("input", "output"))
         yield Seen(op.text("name"), op.text("type"), inputs, outputs)
 
 
-def _described(desc: Message) -> Operand:
+def _read_tensor(desc: Message) -> Operand:
     dims = [dim for shape in desc.all("shape") for dim in shape.texts("dim")]
     return _operand(dims, desc.text("dtype"), desc.text("layout"))
 

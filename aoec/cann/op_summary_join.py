@@ -107,7 +107,7 @@ def join(theirs: Sequence[Timed], ours: Sequence[Timed]) -> list[tuple[int, int]
         does = one.work
         equal = [j for j in known.get(does, ()) if _may_be(one, ours[j])] if does is not None else []
         if equal:
-            out.append((i, min(equal, key=lambda j: (_apart(one, ours[j]), j))))
+            out.append((i, min(equal, key=lambda j: (_difference(one, ours[j]), j))))
     return out
 
 
@@ -117,7 +117,7 @@ def _may_be(one: Timed, other: Timed) -> bool:
     return not plain_rows or prod(one.outputs[0].shape) == prod(other.outputs[0].shape)
 
 
-def _apart(one: Timed, other: Timed) -> int:
+def _difference(one: Timed, other: Timed) -> int:
     """How much two of equal work differ in: what they give, how it lies, how many inputs and tails they have."""
     faces = [[(o.dtype, o.layout in ("NZ", "ZN"), prod(o.shape)) for o in side] for side in (
         [*one.inputs, *one.outputs], [*other.inputs, *other.outputs])]
@@ -207,10 +207,10 @@ def _window(x: Operand, w: Operand, y: Operand) -> tuple[int, ...] | None:
     if not all(len(o.shape) in (4, 5) for o in (x, y)):
         return None
     (n, c, height, width), (_, co, ho, wo) = image(x), image(y)
-    return n, height, width, c, ho, wo, co, 0 if c == FRACTAL else _summed(w, c)
+    return n, height, width, c, ho, wo, co, 0 if c == FRACTAL else _count_products(w, c)
 
 
-def _summed(w: Operand, c: int) -> int:
+def _count_products(w: Operand, c: int) -> int:
     """Products of a result: of a filter by its format, of a packed one (ZN) by its rows."""
     if w.layout == "ZN" and len(w.shape) >= 4:
         return logical(w)[-2]

@@ -169,7 +169,7 @@ class _Reader:
         self.kinds.add("modelled" if said.get("kind") == "modelled" else "measured")
         cores = [c for c in (self.time(line, what, said.get(what, "")) for what in ("cube", "vector")) if c]
         return Row(line, self.word(line, "name", said), self.word(line, "type", said), said.get("where", "")[:80], duration,
-                   self.operands(line, "input", said), self.operands(line, "output", said), self.whole(line, "cores", said),
+                   self.operands(line, "input", said), self.operands(line, "output", said), self.whole_number(line, "cores", said),
                    max(cores, default=None))
 
     def word(self, line: int, what: str, said: Mapping[str, str]) -> str:
@@ -190,7 +190,7 @@ class _Reader:
             raise self.fail(line, f"column {heading} is {one_line(cell[:40])!r} and must be a time of 0 or more")
         return us
 
-    def whole(self, line: int, what: str, said: Mapping[str, str]) -> int | None:
+    def whole_number(self, line: int, what: str, said: Mapping[str, str]) -> int | None:
         cell = said.get(what, "")
         if cell in ("", NOT):
             return None

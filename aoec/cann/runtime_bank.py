@@ -105,9 +105,9 @@ def parse_line(text: str, number: int = 0) -> Line:
         raise BankError("op must be the name of an operator")
     kind = kind_of(op)
     if type(version) is not int or not 0 <= version < 1 << 32:
-        raise BankError(f"version {_shown(version)} must be a whole number")
+        raise BankError(f"version {_quote_value(version)} must be a whole number")
     if type(data["id"]) is not int or not 0 <= data["id"] < 1 << 63:  # the vendor's own files hold ids of more than 32 bits
-        raise BankError(f"id {_shown(data['id'])} must be a whole number from 0")
+        raise BankError(f"id {_quote_value(data['id'])} must be a whole number from 0")
     return Line(op, _part(f"{op} info_dict", data["info_dict"], kind.key, {}),
                 _part(f"{op} knowledge", data["knowledge"], kind.knowledge, kind.optional), number)
 
@@ -140,7 +140,7 @@ def _names(of: str, data: Mapping[str, Any], wanted: Iterable[str], further: Ite
     if missing:
         raise BankError(f"{of} lacks {', '.join(missing[:5])}" + f" and {len(missing) - 5} more" * (len(missing) > 5))
     if unknown:
-        raise BankError(f"{of} has {', '.join(_shown(n) for n in unknown[:5])}, which it does not know")
+        raise BankError(f"{of} has {', '.join(_quote_value(n) for n in unknown[:5])}, which it does not know")
 
 
 def _part(of: str, data: Any, fields: Mapping[str, str], further: Mapping[str, str]) -> Fields:
@@ -150,7 +150,7 @@ def _part(of: str, data: Any, fields: Mapping[str, str], further: Mapping[str, s
     _names(of, data, fields, further)
     for name, value in data.items():
         if why := wrong(value, fields.get(name) or further[name]):
-            raise BankError(f"{of}: {name} {_shown(value)} must be {why}")
+            raise BankError(f"{of}: {name} {_quote_value(value)} must be {why}")
     return data
 
 
@@ -166,7 +166,7 @@ def wrong(value: object, kind: str) -> str:
     return "" if good else SAID.get(kind) or f"a whole number of {kind[1:]} bits" + " from 0" * (kind[0] == "u")
 
 
-def _shown(value: object) -> str:
+def _quote_value(value: object) -> str:
     return repr(value)[:60] if isinstance(value, (str, int, float, bool)) else type(value).__name__
 
 
@@ -180,14 +180,14 @@ def read_file(path: str | Path) -> File:
             raise BankError(f"{path} has more than {LINES_LIMIT:,} lines")
         if line.strip():
             try:
-                lines.append(_bounded(line, number))
+                lines.append(_check_size(line, number))
             except BankError as e:
                 unread.append(Unread(number, _op_in(line), str(e)))
     named = NAME.fullmatch(path.name)
     return File(path, named["soc"] if named else "", int(named["cores"]) if named else 0, tuple(lines), tuple(unread))
 
 
-def _bounded(line: str, number: int) -> Line:
+def _check_size(line: str, number: int) -> Line:
     if len(line) > LINE_LIMIT_BYTES:
         raise BankError(f"a line of {len(line):,} characters; a record has at most {LINE_LIMIT_BYTES:,}")
     return parse_line(line, number)
@@ -228,19 +228,19 @@ def line(op: str, key: Fields, knowledge: Fields) -> str:
     kind = kind_of(op)
     _part(f"{op} info_dict", dict(key), kind.key, {})
     _part(f"{op} knowledge", dict(knowledge), kind.knowledge, kind.optional)
-    own = {n: _typed(key[n], t) for n, t in kind.key.items()}
-    tiling = {n: _typed(knowledge[n], t) for n, t in {**kind.knowledge, **kind.optional}.items() if n in knowledge}
+    own = {n: _check_type(key[n], t) for n, t in kind.key.items()}
+    tiling = {n: _check_type(knowledge[n], t) for n, t in {**kind.knowledge, **kind.optional}.items() if n in knowledge}
     return json.dumps({"id": record_id(op, key), "info_dict": own, "knowledge": tiling, "op": op, "version": 0}, separators=(",", ":"))
 
 
-def _typed(value: int | float | bool, kind: str) -> int | float | bool:
+def _check_type(value: int | float | bool, kind: str) -> int | float | bool:
     return float(value) if kind == "f32" else value
 
 
 def record_id(op: str, key: Fields) -> int:
     """32 bits that are the same for the same key. Ours: the loader's own hash is not public, and it ignores this one."""
     kind = kind_of(op)
-    text = json.dumps([op, [[n, _typed(key[n], t)] for n, t in sorted(kind.key.items())]], separators=(",", ":"))
+    text = json.dumps([op, [[n, _check_type(key[n], t)] for n, t in sorted(kind.key.items())]], separators=(",", ":"))
     return zlib.crc32(text.encode())
 
 

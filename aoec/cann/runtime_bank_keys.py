@@ -126,7 +126,7 @@ def unit(axis: str, dtype: str) -> int:
 def quantised_of(key: Fields) -> Product:
     """The product of int8 of a QuantBatchMatmulV3 key; its scales and its bias, which FIXPIPE and L0C take care of, are left out. What its
     `reserved_bool` says is not documented, so that it is read and not written."""
-    _undocumented(QUANTISED, {n: v for n, v in key.items() if n != "reserved_bool"})
+    _check_constant_fields(QUANTISED, {n: v for n, v in key.items() if n != "reserved_bool"})
     one, other = (_dtype(QUANTISED, key, n) for n in ("a_dtype", "b_dtype"))
     if (one, other) != ("int8", "int8") or key["trans_a_flag"]:
         raise BankError(f"QuantBatchMatmulV3: a product of {one} and {other}" + ", the left transposed" * bool(key["trans_a_flag"]))
@@ -139,7 +139,7 @@ def quantised_of(key: Fields) -> Product:
                    nz_b=key["b_format"] == NZ)
 
 
-def _undocumented(op: str, key: Fields) -> None:
+def _check_constant_fields(op: str, key: Fields) -> None:
     """Nothing; BankError where a field that is always alike is not."""
     alike = {n: v for n, v in ALIKE.items() if n in key} | {n: 1 for n in key if n.startswith("batch_")}
     if odd := [n for n, v in alike.items() if key[n] != v]:
@@ -148,7 +148,7 @@ def _undocumented(op: str, key: Fields) -> None:
 
 def product_of(key: Fields) -> Product:
     """The product of a MatMulV3 key."""
-    _undocumented(MATMUL, key)
+    _check_constant_fields(MATMUL, key)
     dtype, other, out = (_dtype(MATMUL, key, n) for n in ("a_dtype", "b_dtype", "out_dtype"))
     if dtype != other or dtype not in ("fp16", "fp32"):
         raise BankError(f"MatMulV3: a product of {dtype} and {other}")

@@ -96,10 +96,10 @@ def values(said: str) -> list[str]:
 
 def plain(quoted: str) -> str:
     """What a quoted text stands for; bytes that are no UTF-8 are replaced."""
-    return ESCAPE.sub(_escaped, quoted.encode()).decode("utf-8", "replace") if "\\" in quoted else quoted
+    return ESCAPE.sub(_unescape, quoted.encode()).decode("utf-8", "replace") if "\\" in quoted else quoted
 
 
-def _escaped(m: re.Match[bytes]) -> bytes:
+def _unescape(m: re.Match[bytes]) -> bytes:
     said = m[1]
     if said[:1].isdigit():
         return bytes([int(said, 8) & 255])

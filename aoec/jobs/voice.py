@@ -14,7 +14,7 @@ from aoec.base.files.files import note
 from aoec.base.text import clip_name, plural
 from aoec.ir.graph.graph import Graph
 from aoec.jobs.progress import Line, show_progress, unseen
-from aoec.ops.narrowed import narrowed, summary
+from aoec.ops.narrowed import find_narrowed, summary
 
 if TYPE_CHECKING:
     from aoec.bank.bank import Bank
@@ -45,7 +45,7 @@ class Voice:
         common = ", ".join(f"{o} {c}" for o, c in ops.most_common(6)) + ", ..." * (len(ops) > 6)
         self.say(f"{plural(len(graph.nodes), 'node')} of {plural(len(ops), 'operator')} ({common}); inputs {shapes or 'none'}")
         if precision != "fp32":
-            self.say(f"run as {precision} (--precision): {summary(graph, narrowed(graph))}; sums are kept in fp32")
+            self.say(f"run as {precision} (--precision): {summary(graph, find_narrowed(graph))}; sums are kept in fp32")
         for line in notices:
             self.say(line)
 

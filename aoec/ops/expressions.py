@@ -39,7 +39,7 @@ def value_at(e: Expr, points: Mapping[str, np.ndarray], values: Mapping[str, np.
         return INT_OPS[e.op](value_at(e.left, points, values), value_at(e.right, points, values))
     assert isinstance(e, Call)
     if e.fn == "guard":
-        return _guarded(e, points, values)
+        return _evaluate_guarded(e, points, values)
     return {**INT_CALLS, **REAL, **WHOLE}[e.fn](*(value_at(a, points, values) for a in e.args))
 
 
@@ -49,7 +49,7 @@ def _index(e: Expr, size: int, points: Mapping[str, np.ndarray], values: Mapping
     return np.clip(np.where(found < 0, found + size, found), 0, size - 1) if reads(e) else found
 
 
-def _guarded(e: Call, points: Mapping[str, np.ndarray], values: Mapping[str, np.ndarray]) -> np.ndarray:
+def _evaluate_guarded(e: Call, points: Mapping[str, np.ndarray], values: Mapping[str, np.ndarray]) -> np.ndarray:
     """`X[...] else c`: c where an index lies outside of X."""
     read, other = e.args
     assert isinstance(read, Read) and isinstance(other, (Int, Float))

@@ -49,10 +49,10 @@ SLOPES: dict[str, Slope] = {
 
 def gradient(op: str | Op, shapes: Sequence[Shape], attributes: Attributes | Sequence[tuple[str, Attribute]] = ()) -> Meaning:
     """The gradient of an operator for arguments of these shapes: see `derived`."""
-    return derived(meaning(op, shapes, attributes))
+    return derive_gradient(meaning(op, shapes, attributes))
 
 
-def derived(m: Meaning) -> Meaning:
+def derive_gradient(m: Meaning) -> Meaning:
     """The meaning <name>_gradient: the arguments of `m`, whose extents are bound, and dY for each result Y, give dX for each argument X on
     which a result depends smoothly.
 

@@ -42,7 +42,7 @@ def _run(m: Meaning, s: Statement, values: dict[str, np.ndarray]) -> None:
     points = _points({v: range(extents[v]) for v in kept})
     result = _product(s, kept, values)
     if result is None:
-        result = _reduced(s, kept, {v: range(extents[v]) for v in (*kept, *extents)}, values)
+        result = _reduce(s, kept, {v: range(extents[v]) for v in (*kept, *extents)}, values)
     if s.op != "=":
         start = IDENTITY[s.op] if s.init is None else value_at(s.init, points, values)
         result = np.asarray(REDUCE[s.op](result, start))
@@ -59,13 +59,13 @@ def _points(ranges: Mapping[str, range]) -> dict[str, np.ndarray]:
     return {v: np.arange(r.start, r.stop).reshape([-1 if v == w else 1 for w in ranges]) for v, r in ranges.items()}
 
 
-def _reduced(s: Statement, kept: Sequence[str], ranges: Mapping[str, range], values: Mapping[str, np.ndarray]) -> np.ndarray:
+def _reduce(s: Statement, kept: Sequence[str], ranges: Mapping[str, range], values: Mapping[str, np.ndarray]) -> np.ndarray:
     """The values over ranges of loops, reduced over those that are not kept; by halves where they are too many to hold at once."""
     if prod(map(len, ranges.values())) > LIMIT_HELD:
         longest = max(ranges, key=lambda v: len(ranges[v]))
         middle = (ranges[longest].start + ranges[longest].stop) // 2
         halves = [range(ranges[longest].start, middle), range(middle, ranges[longest].stop)]
-        low, high = (_reduced(s, kept, {**ranges, longest: half}, values) for half in halves)
+        low, high = (_reduce(s, kept, {**ranges, longest: half}, values) for half in halves)
         return np.concatenate([low, high], kept.index(longest)) if longest in kept else np.asarray(REDUCE[s.op](low, high))
     box = np.broadcast_to(np.asarray(value_at(s.value, _points(ranges), values)), [len(r) for r in ranges.values()])
     return box if s.op == "=" else np.asarray(REDUCE[s.op].reduce(box, axis=tuple(range(len(kept), box.ndim))))

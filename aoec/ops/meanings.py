@@ -99,15 +99,16 @@ def loops(m: Meaning, s: Statement) -> dict[str, int]:
     """Loop name -> extent of a statement: the target's in order, then those that the value adds (reduced where op is a reducer)."""
     every = [*m.loops, *(d for a in (*m.outputs, *m.inputs) for d in a.dims)]
     extents = {d.name: n for d, n in zip(every, _values(every))}
-    order = [*(v for i in s.target.indices for v in _ordered(i)), *_ordered(s.value), *(() if s.init is None else _ordered(s.init))]
+    written = [*s.target.indices, s.value, *([] if s.init is None else [s.init])]
+    order = [v for e in written for v in _variables_in_order(e)]
     return {v: extents[v] for v in dict.fromkeys(order)}
 
 
-def _ordered(e: Expr) -> list[str]:
+def _variables_in_order(e: Expr) -> list[str]:
     """The variables of an expression in order of first mention."""
     if isinstance(e, Var):
         return [e.name]
-    return list(dict.fromkeys(v for part in children(e) for v in _ordered(part)))
+    return list(dict.fromkeys(v for part in children(e) for v in _variables_in_order(part)))
 
 
 def macs(op: str, input_shapes: Sequence[Shape], attributes: Attributes | Sequence[tuple[str, Attribute]] = ()) -> int:

@@ -32,7 +32,7 @@ class Narrowed:
     run: str
 
 
-def declared(t: Tensor) -> str:
+def declared_dtype(t: Tensor) -> str:
     """The dtype that the model declares for a real tensor."""
     return next((dtype for dtype, text in DECLARED.items() if text == t.declared), "fp32")
 
@@ -49,7 +49,7 @@ def rounded_to(number: float, dtype: str) -> float:
         return float(np.float32(number).astype(NUMPY[dtype]))
 
 
-def kept(graph: Graph, precision: str) -> list[tuple[OpNode, float]]:
+def nodes_kept(graph: Graph, precision: str) -> list[tuple[OpNode, float]]:
     """The nodes that stay in fp32 in a precision of 16 bits, each with its own number that would be another one there: less than the
     smallest normal number, or rounded to 0 or 1."""
     if precision not in (*NORMAL, "mixed"):
@@ -65,12 +65,12 @@ def kept(graph: Graph, precision: str) -> list[tuple[OpNode, float]]:
 
 def kept_words(graph: Graph, precision: str) -> list[str]:
     """A sentence on those nodes, if there are any."""
-    found = kept(graph, precision)
+    found = nodes_kept(graph, precision)
     listed = ", ".join(f"{n.name} ({number:g})" for n, number in found[:3]) + ", ..." * (len(found) > 3)
     return [f"fp32, as 16 bits do not hold their numbers: {listed}"] if found else []
 
 
-def narrowed(graph: Graph) -> list[Narrowed]:
+def find_narrowed(graph: Graph) -> list[Narrowed]:
     """The nodes of a graph with results, or factors of products, of less precision than the model declares, in order; conversions of
     layouts are none of the model's."""
     tensors = {t.name: t for t in graph.tensors}
@@ -82,7 +82,7 @@ def narrowed(graph: Graph) -> list[Narrowed]:
         read = [tensors[i].dtype for i in n.inputs[:2] if word(n).family in PRODUCTS and tensors[i].dtype in WIDER]
         for t in made[:1]:
             run = min((t.dtype, *read), key=WIDER.index)
-            out += [Narrowed(n.name, n.op, declared(t), run)] if WIDER.index(run) < WIDER.index(declared(t)) else []
+            out += [Narrowed(n.name, n.op, declared_dtype(t), run)] if WIDER.index(run) < WIDER.index(declared_dtype(t)) else []
     return out
 
 
@@ -98,7 +98,7 @@ def summary(graph: Graph, found: Sequence[Narrowed]) -> str:
 
 def counts(graph: Graph) -> dict[str, int]:
     """Operator -> how many nodes of it those are."""
-    return dict(Counter(n.op for n in narrowed(graph)).most_common())
+    return dict(Counter(n.op for n in find_narrowed(graph)).most_common())
 
 
 def table(graphs: Mapping[str, Graph], precision: str) -> str:
@@ -108,7 +108,7 @@ def table(graphs: Mapping[str, Graph], precision: str) -> str:
     rows = csv.writer(out, lineterminator="\n")
     rows.writerow(["gear", "node", "operator", "model", "run"])
     for gear, graph in graphs.items():
-        rows.writerows([gear, n.node, n.op, n.model, n.run] for n in narrowed(graph))
-        declares = {t.name: declared(t) for t in graph.tensors}
-        rows.writerows([gear, n.name, n.op, declares[n.outputs[0]], "fp32"] for n, _ in kept(graph, precision))
+        rows.writerows([gear, n.node, n.op, n.model, n.run] for n in find_narrowed(graph))
+        declares = {t.name: declared_dtype(t) for t in graph.tensors}
+        rows.writerows([gear, n.name, n.op, declares[n.outputs[0]], "fp32"] for n, _ in nodes_kept(graph, precision))
     return out.getvalue()

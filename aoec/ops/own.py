@@ -162,10 +162,10 @@ def own(name: str, definition: str) -> Op:
     fault = f"operator {name} is defined as {m.name}" if m.name != name else fault_of(m)
     if fault or len(m.outputs) != 1:
         raise CheckError(fault or f"operator {name} has {len(m.outputs)} results; a node of a graph has one")
-    return Op(name, definition, partial(_interpreted, name, definition), family_of(m))
+    return Op(name, definition, partial(_interpret, name, definition), family_of(m))
 
 
-def _interpreted(name: str, definition: str, *arrays: np.ndarray, **attributes: Attribute) -> np.ndarray:
+def _interpret(name: str, definition: str, *arrays: np.ndarray, **attributes: Attribute) -> np.ndarray:
     """What the definition gives of arrays, in fp64 or int64. CheckError where it cannot be calculated."""
     try:
         return interpret(meaning(own(name, definition), [x.shape for x in arrays], attributes), arrays)[0]
@@ -186,7 +186,7 @@ def family_of(m: Meaning) -> str:
     """The family as whose words an operator may stand in a group: elementwise where every result is made of what lies at its own place,
     softmax or reduce where rows (the last dimension) are reduced too, `own` for all else, which is a group of its own."""
     order = _common_order([r for s in m.statements for r in (s.target, *reads(s.value))])
-    plain = all(s.init is None and not _indexed(s.value, m.params) for s in m.statements)
+    plain = all(s.init is None and not _depends_on_place(s.value, m.params) for s in m.statements)
     if not order or not plain or m.loops or any(d.extent is not None for o in m.outputs for d in o.dims):
         return "own"
     reduced = [_loops(s.value) - _loops(s.target) for s in m.statements]
@@ -202,12 +202,12 @@ def _loops(e: Expr) -> frozenset[str]:
     return frozenset().union(*[variables(i) for r in reads(e) for i in r.indices])
 
 
-def _indexed(e: Expr, params: Sequence[str]) -> bool:
+def _depends_on_place(e: Expr, params: Sequence[str]) -> bool:
     """True where a value depends on loops themselves, or on what lies outside a tensor."""
     if isinstance(e, Read):
         return False
     loop = isinstance(e, Var) and e.name not in params
-    return loop or isinstance(e, Call) and e.fn == "guard" or any(_indexed(c, params) for c in children(e))
+    return loop or isinstance(e, Call) and e.fn == "guard" or any(_depends_on_place(c, params) for c in children(e))
 
 
 def _common_order(accesses: Sequence[Read]) -> tuple[str, ...]:

@@ -112,7 +112,7 @@ def _as(value: Any, tensor: Tensor) -> Any:
         return value
     array = np.asarray(value)
     if (element := typed.small(tensor.declared)) and array.dtype == typed.NUMPY[element]:
-        array = typed.stored(array, element)
+        array = typed.as_bytes(array, element)
     if array.shape != tensor.shape:
         raise CheckError(f"input {tensor.name} has shape {list(tensor.shape)}, and an array of shape {list(array.shape)} is given")
     with np.errstate(over="ignore"):
@@ -127,6 +127,6 @@ def _store(result: Any, tensor: Tensor, node: OpNode) -> Any:
     if result.shape != tensor.shape:
         raise CheckError(f"node {node.name} ({node.op}) gives shape {list(result.shape)} and tensor {tensor.name} has {list(tensor.shape)}")
     if (element := typed.small(tensor.declared)) and result.dtype == typed.NUMPY[element]:
-        return typed.stored(result, element)
+        return typed.as_bytes(result, element)
     with np.errstate(over="ignore", invalid="ignore"):
         return result.astype(NUMPY[tensor.dtype])

@@ -28,7 +28,7 @@ class Part:
     boxes: tuple[Box | None, ...]
 
 
-def whole(shape: Shape) -> Box:
+def whole_box(shape: Shape) -> Box:
     """All of a tensor."""
     return tuple((0, n) for n in shape)
 
@@ -38,7 +38,7 @@ def sizes(box: Box) -> Shape:
     return tuple(n for _, n in box)
 
 
-def taken(node: OpNode) -> Box | None:
+def taken_box(node: OpNode) -> Box | None:
     """What a `slice` takes of its tensor; None where it leaves elements out between those."""
     starts, count, steps = (node.attribute(name) for name in ("starts", "sizes", "steps"))
     assert isinstance(starts, tuple) and isinstance(count, tuple) and isinstance(steps, tuple)
@@ -56,7 +56,7 @@ def run_of(shape: Shape, start: int, count: int) -> Box | None:
         return () if (start, count) == (0, 1) else None
     each = prod(shape[1:])
     if count and not start % each and not count % each:
-        return ((start // each, count // each), *whole(shape[1:]))
+        return ((start // each, count // each), *whole_box(shape[1:]))
     if not count or start // each != (start + count - 1) // each:
         return None
     inner = run_of(shape[1:], start % each, count)
@@ -91,24 +91,24 @@ def part_of(node: OpNode, shapes: Sequence[Shape | None], result: Shape, box: Bo
     if node.op.startswith(PREFIX) or len(node.outputs) != 1:
         return None
     given = [s for s in shapes if s is not None]
-    found = _moved(given[0], result, box) if node.op == "reshape" else _needed(meaning(word(node), given, node.attributes), box)
+    found = _move_box(given[0], result, box) if node.op == "reshape" else _argument_boxes(meaning(word(node), given, node.attributes), box)
     if found is None:
         return None
-    cut = _resized(node, box)
+    cut = _resize_node(node, box)
     if node.op != "reshape" and not _alike(node, given, cut, found, box):
         return None
     boxes = iter(found)
     return Part(cut, tuple(None if s is None else next(boxes) for s in shapes))
 
 
-def _moved(source: Shape, result: Shape, box: Box) -> list[Box] | None:
+def _move_box(source: Shape, result: Shape, box: Box) -> list[Box] | None:
     """Of a reshape: the same elements in row-major order."""
     start = start_of(result, box)
     found = None if start is None else run_of(source, start, prod(sizes(box)))
     return None if found is None else [found]
 
 
-def _resized(node: OpNode, box: Box) -> OpNode:
+def _resize_node(node: OpNode, box: Box) -> OpNode:
     """The node, saying the size of its part where it says that of its result."""
     name = EXTENTS.get(node.op)
     return replace(node, attributes=tuple((k, sizes(box) if k == name else v) for k, v in node.attributes))
@@ -121,11 +121,11 @@ def _alike(node: OpNode, shapes: Sequence[Shape], cut: OpNode, boxes: Sequence[B
     except CheckError:
         return False
     once: dict[str, Expr] = {d.name: Int(0) for a in (*own.inputs, *own.outputs) for d in a.dims if d.extent == Int(1)}
-    said = [[_said(s, once) for s in m.statements] for m in (own, meaning(word(node), shapes, node.attributes))]
+    said = [[_normal_statement(s, once) for s in m.statements] for m in (own, meaning(word(node), shapes, node.attributes))]
     return said[0] == said[1] and extents(own.outputs[0]) == sizes(box)
 
 
-def _said(s: Statement, once: dict[str, Expr]) -> Statement:
+def _normal_statement(s: Statement, once: dict[str, Expr]) -> Statement:
     """A statement in the normal form, loops that are made `once` at 0."""
     target, value, init = (None if e is None else normalise(substitute(e, once)) for e in (s.target, s.value, s.init))
     assert isinstance(target, Read) and value is not None
@@ -138,7 +138,7 @@ class _Uncut(Exception):
     """A loop that is cut does more than walk an axis."""
 
 
-def _needed(m: Meaning, box: Box) -> list[Box] | None:
+def _argument_boxes(m: Meaning, box: Box) -> list[Box] | None:
     """What each argument is read of for a part of the (one) result; None where that is no box, or hangs on where the part lies."""
     result = m.outputs[0]
     known: dict[str, tuple[Range, ...]] = {

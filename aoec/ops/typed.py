@@ -37,12 +37,12 @@ def tensor(text: str) -> tuple[str, tuple[Any, ...] | None] | None:
     return found[1], tuple(int(d) if d.isdecimal() else d for d in found[2].split(",") if d)
 
 
-def stored(array: np.ndarray, element: str) -> np.ndarray:
+def as_bytes(array: np.ndarray, element: str) -> np.ndarray:
     """An array of small elements as a graph holds it, of bytes."""
     return array.view(np.uint8) if element in CODED else array.astype(STORED[element])
 
 
-def shown(array: np.ndarray, element: str) -> np.ndarray:
+def from_bytes(array: np.ndarray, element: str) -> np.ndarray:
     """What `stored` made bytes of."""
     return array.view(NUMPY[element]) if element in CODED else array.astype(NUMPY[element])
 
@@ -50,7 +50,7 @@ def shown(array: np.ndarray, element: str) -> np.ndarray:
 def in_bytes(array: np.ndarray) -> np.ndarray:
     """An array as files hold it: what NumPy's own formats do not know, elements of few bits, as `stored`."""
     element = next((e for e in STORED if array.dtype == NUMPY[e]), "")
-    return stored(array, element) if element else array
+    return as_bytes(array, element) if element else array
 
 
 def small(text: str) -> str:
@@ -59,7 +59,7 @@ def small(text: str) -> str:
     return at[0] if at is not None and at[0] in STORED else ""
 
 
-def given(name: str, value: Any, text: str) -> Any:
+def read_value(name: str, value: Any, text: str) -> Any:
     """A value that a user gives for an input of that type, an array in the type's elements; CheckError where it does not fit. Elements
     of few bits may be given as bytes: codes, or the whole numbers themselves."""
     at = tensor(text)
@@ -85,7 +85,7 @@ def _of_bytes(name: str, array: np.ndarray, element: str) -> np.ndarray:
     low, high = (-1 << bits - 1, (1 << bits - 1) - 1) if element.startswith("int") else (0, (1 << bits) - 1)
     if array.size and not low <= array.min() <= array.max() <= high:
         raise CheckError(f"input {name} is {element}, {low} to {high} as bytes, and values from {array.min()} to {array.max()} are given")
-    return shown(array, element)
+    return from_bytes(array, element)
 
 
 def fits(given: np.dtype, wanted: np.dtype) -> bool:

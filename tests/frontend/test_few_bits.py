@@ -78,12 +78,12 @@ def test_files_hold_them_as_bytes() -> None:
     held = plain_arrays({"y": x, "z": z})
     assert (held["y"].dtype, held["z"].dtype) == (np.int8, np.uint8)
     for text, value, byte in (("tensor(int4)", x, held["y"]), ("tensor(float8e5m2)", z, held["z"])):
-        taken = typed_values.given("x", byte, f"{text}[3,8]")
+        taken = typed_values.read_value("x", byte, f"{text}[3,8]")
         assert taken.dtype == value.dtype and np.array_equal(taken.view(np.uint8) & 15, value.view(np.uint8) & 15)
     with pytest.raises(CheckError, match="-8 to 7 as bytes, and values from -9 to 0"):
-        typed_values.given("x", np.array([0, -9], np.int8), "tensor(int4)[2]")
+        typed_values.read_value("x", np.array([0, -9], np.int8), "tensor(int4)[2]")
     with pytest.raises(CheckError, match="cast it first"):
-        typed_values.given("x", np.array([0.0, 1.0]), "tensor(uint2)[2]")
+        typed_values.read_value("x", np.array([0.0, 1.0]), "tensor(uint2)[2]")
 
 
 def test_weights_of_four_bits_are_constants() -> None:

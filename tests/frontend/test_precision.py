@@ -21,7 +21,7 @@ from aoec.ir.text.parse import parse_graph
 from aoec.ir.text.show import show
 from aoec.lowering.arrange.fuse import fuse
 from aoec.ops import OPS, evaluate
-from aoec.ops.narrowed import narrowed, summary
+from aoec.ops.narrowed import find_narrowed, summary
 from aoec.ops.own import read_definitions
 from aoec.target.machine import load as load_machine
 from tests.frontend.models import model, node, normal, run
@@ -57,7 +57,7 @@ def test_values_against_fp32(name: str, mode: str) -> None:
         assert made.pop("matmul") == {"fp16"} and all(made[op] == {"fp32"} for op in SENSITIVE if op in made)
     elif mode == "cube16":
         assert made.pop("cast") == {"fp16"} and set().union(*made.values()) == {"fp32"}
-        assert {n.op for n in narrowed(graph)} == {"matmul", "attention" if name == "bert" else "conv2d"}
+        assert {n.op for n in find_narrowed(graph)} == {"matmul", "attention" if name == "bert" else "conv2d"}
     else:
         assert set().union(*made.values()) == {"fp32" if mode == "keep" else mode}
 
@@ -126,7 +126,7 @@ def halves(bf16: bool = True) -> onnx.ModelProto:
 def test_keep_is_what_the_model_says() -> None:
     graph, weights, _ = load(halves(), precision="keep")
     made, tensors = dtypes(graph), {t.name: t for t in graph.tensors}
-    assert made["matmul"] == made["add"] == {"fp16"} and made["layer_norm"] == {"fp32"} and narrowed(graph) == []
+    assert made["matmul"] == made["add"] == {"fp16"} and made["layer_norm"] == {"fp32"} and find_narrowed(graph) == []
     assert (tensors["x"].dtype, tensors["y"].dtype, tensors["b"].dtype) == ("fp16", "fp16", "bf16")
     assert sorted(tensors[n.outputs[0]].dtype for n in graph.nodes if n.op == "cast") == ["bf16", "fp16", "fp32"]
     x = normal(4, 32, seed=2).astype(np.float16)
@@ -137,10 +137,10 @@ def test_keep_is_what_the_model_says() -> None:
 def test_what_a_model_has_less_of_is_not_counted() -> None:
     """A node of fp16 in the model is not lowered by fp16, and by bf16 it is; conversions and casts are no nodes of the model."""
     graph, _, _ = load(halves(), precision="fp16")
-    assert [(n.op, n.model, n.run) for n in narrowed(graph)] == [("layer_norm", "fp32", "fp16")]
-    assert summary(graph, narrowed(graph)).startswith("1 of ")
+    assert [(n.op, n.model, n.run) for n in find_narrowed(graph)] == [("layer_norm", "fp32", "fp16")]
+    assert summary(graph, find_narrowed(graph)).startswith("1 of ")
     graph, _, _ = load(halves(), precision="bf16")
-    assert {(n.op, n.model) for n in narrowed(graph)} == {("matmul", "fp16"), ("layer_norm", "fp32"), ("add", "fp16")}
+    assert {(n.op, n.model) for n in find_narrowed(graph)} == {("matmul", "fp16"), ("layer_norm", "fp32"), ("add", "fp16")}
 
 
 # ---------------------------------------------------------------- what users see

@@ -10,7 +10,7 @@ import pytest
 from aoec.base.precision import PRECISIONS
 from aoec.frontend.translate.onnx import load
 from aoec.ops import evaluate
-from aoec.ops.narrowed import kept, kept_words, table
+from aoec.ops.narrowed import kept_words, nodes_kept, table
 from aoec.ops.run import NUMPY
 from tests.frontend.models import model, node, run
 
@@ -75,7 +75,7 @@ def test_what_guards_nothing_is_not_kept(name: str) -> None:
     used = {i for n in FREE[name] for i in n.input}
     proto = model(FREE[name], {"x": (5, 6)}, ["y"], {k: v for k, v in constants.items() if k in used})
     graph, _, notices = load(proto, precision="fp16")
-    assert notices == [] and {t.dtype for t in graph.tensors} == {"fp16"} and kept(graph, "fp16") == []
+    assert notices == [] and {t.dtype for t in graph.tensors} == {"fp16"} and nodes_kept(graph, "fp16") == []
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -84,7 +84,7 @@ def test_what_was_kept_is_said(precision: str) -> None:
     graph, _, notices = load(model(nodes, {"x": x.shape}, ["y"], constants), precision=precision)
     short = precision in ("fp16", "mixed")
     assert len(notices) == short and len(kept_words(graph, precision)) == short
-    assert [n.op for n, _ in kept(graph, precision)] == ["adds"] * short
+    assert [n.op for n, _ in nodes_kept(graph, precision)] == ["adds"] * short
     rows = table({"": graph}, precision).splitlines()[1:]
     assert any(row.endswith(",adds,fp32,fp32") for row in rows) == short
 

@@ -14,7 +14,7 @@ from aoec.ir.func.meaning import Meaning
 from aoec.ir.text.parse import parse_meaning
 from aoec.ir.text.show import show
 from aoec.ops.declare import Op
-from aoec.ops.gradient import derived
+from aoec.ops.gradient import derive_gradient
 from aoec.ops.interpret import interpret
 from aoec.ops.meanings import bind
 from aoec.ops.samples import Sample, sample
@@ -79,7 +79,7 @@ def agrees(op: str, call: Sample, seed: int = 0) -> None:
 def gradients(m: Meaning, x: list[np.ndarray], weights: list[np.ndarray]) -> dict[str, np.ndarray]:
     """The gradients of the arguments by name; zeros where a meaning says that it has none, being a step."""
     try:
-        grad = derived(m)
+        grad = derive_gradient(m)
     except UnsupportedError as e:
         assert "no result depends smoothly on an argument" in str(e)
         return {f"d{a.name}": np.zeros(value.shape) for a, value in zip(m.inputs, x)}
@@ -133,18 +133,18 @@ def test_attention_by_its_formula(b: int, m: int, n: int, d: int, e: int, masked
     ("f(X[i]) -> Y[i] { Y[i] = shl(X[i], 2) }", "shl has no slope")])
 def test_what_has_none_is_refused(text: str, reason: str) -> None:
     with pytest.raises(UnsupportedError, match=reason):
-        derived(bind(parse_meaning(text), [(3,)]))
+        derive_gradient(bind(parse_meaning(text), [(3,)]))
 
 
 def test_what_is_read_again_and_again_counts_as_often() -> None:
     m = bind(parse_meaning("f(X[i], W[j]) -> Y[i] { Y[i] += X[i] + W[j] }"), [(2,), (3,)])
-    dx, dw = interpret(derived(m), [np.zeros(2), np.zeros(3), np.array([1.0, 10.0])])
+    dx, dw = interpret(derive_gradient(m), [np.zeros(2), np.zeros(3), np.array([1.0, 10.0])])
     assert dx.tolist() == [3.0, 30.0] and dw.tolist() == [11.0] * 3
 
 
 def test_several_results_and_one_that_is_read_again() -> None:
     m = bind(parse_meaning("f(X[i], W[i]) -> Y[i], Z[] { Y[i] = exp(X[i]) Z[] += Y[i] * W[i] init 2.0 }"), [(3,), (3,)])
     x, w, dy, dz = np.array([0.1, 0.2, 0.3]), np.array([1.0, 2.0, 3.0]), np.array([4.0, 5.0, 6.0]), np.array(7.0)
-    dx, dw = interpret(derived(m), [x, w, dy, dz])
+    dx, dw = interpret(derive_gradient(m), [x, w, dy, dz])
     np.testing.assert_allclose(dx, np.exp(x) * (dy + 7.0 * w))
     np.testing.assert_allclose(dw, 7.0 * np.exp(x))

@@ -104,9 +104,9 @@ class Elements:
             return self.put(FUNCTIONS[word], values)
         if word in ARITHMETIC:
             return self.put(ARITHMETIC[word], values, **({"fmod": 1} if word == "fmod" else {}))
-        return self.composed(word, values)
+        return self.compose(word, values)
 
-    def composed(self, word: str, values: list[Value]) -> Value:
+    def compose(self, word: str, values: list[Value]) -> Value:
         """What ONNX has no one operator for: a root's inverse, what is cut off, and a remainder with the sign of its divisor."""
         if word == "rsqrt":
             return self.put("Reciprocal", [self.put("Sqrt", values)])

@@ -28,32 +28,32 @@ def export(graph: Graph, weights: Mapping[str, np.ndarray], inputs: Sequence[End
     if (size_bytes := sum(4 * prod(t.shape) for t in graph.tensors if t.data)) > MOST_BYTES:
         raise UnsupportedError(f"graph {graph.name} has {size_bytes:,} bytes of constants, and a file of ONNX's holds {MOST_BYTES:,}")
     w.taken |= {end.name for end in (*inputs, *outputs)}
-    given = [_given(w, end) for end in inputs]
+    given = [_input_of(w, end) for end in inputs]
     for node in graph.nodes:
         step = Step(w, node)
         w.values[node.outputs[0]] = write(step)
-    made = [_made(w, end) for end in outputs]
+    made = [_output_of(w, end) for end in outputs]
     proto = helper.make_graph(w.nodes, graph.name, given, made, w.constants)
     return helper.make_model(proto, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION, producer_name="aoec",
                              producer_version=version("aoec"))
 
 
-def _given(w: Writer, end: End) -> onnx.ValueInfoProto:
+def _input_of(w: Writer, end: End) -> onnx.ValueInfoProto:
     """The declaration of an input, whose tensor has a value then."""
-    declared = _declared(end)
+    declared = _value_info(end)
     wanted = w.type(end.tensor)
     w.values[end.tensor] = end.name if declared == wanted else w.put("Cast", [end.name], end.tensor, to=wanted)
     return helper.make_tensor_value_info(end.name, declared, w.tensors[end.tensor].shape)
 
 
-def _made(w: Writer, end: End) -> onnx.ValueInfoProto:
+def _output_of(w: Writer, end: End) -> onnx.ValueInfoProto:
     """The declaration of an output, which is made of its tensor's value."""
-    declared = _declared(end)
+    declared = _value_info(end)
     w.nodes.append(helper.make_node("Cast", [w.value(end.tensor)], [end.name], w.fresh(f"{end.name}_end"), to=declared))
     return helper.make_tensor_value_info(end.name, declared, w.tensors[end.tensor].shape)
 
 
-def _declared(end: End) -> int:
+def _value_info(end: End) -> int:
     if end.dtype not in DECLARED:
         raise UnsupportedError(f"{end.name} is of type {end.dtype}, which is not written as ONNX")
     return DECLARED[end.dtype]

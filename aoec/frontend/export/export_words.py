@@ -42,7 +42,7 @@ def _node(s: Step, onnx: Onnx) -> str:
     """The node of ONNX that a declaration names."""
     own = {name: _like(default, s.attribute(name, default)) for name, default in onnx.attributes.items()}
     fixed = {name: value for name, (value, default) in onnx.fixed.items() if value != default}
-    return s.put(onnx.name, _typed(s, onnx), **own, **fixed)
+    return s.put(onnx.name, _in_types(s, onnx), **own, **fixed)
 
 
 def _like(default: Attribute, value: Attribute) -> Attribute:
@@ -50,7 +50,7 @@ def _like(default: Attribute, value: Attribute) -> Attribute:
     return float(value) if isinstance(default, float) else value  # type: ignore[arg-type]
 
 
-def _typed(s: Step, onnx: Onnx) -> list[str]:
+def _in_types(s: Step, onnx: Onnx) -> list[str]:
     """The values of the arguments in the types that ONNX wants them in."""
     types = [s.writer.type(i) for i in s.node.inputs if i]
     wanted = {"result": s.writer.type(s.out.name), "common": FLOAT if FLOAT in types else types[0], "bool": BOOL}
@@ -61,7 +61,7 @@ def _typed(s: Step, onnx: Onnx) -> list[str]:
 
 def _clip(s: Step) -> str:
     x = s.as_type(s.inputs()[0], s.writer.type(s.node.inputs[0]), s.writer.type(s.out.name))
-    return s.put("Clip", [x, s.scalar(s.real("lo")), s.scalar(s.real("hi"))])
+    return s.put("Clip", [x, s.scalar(s.number("lo")), s.scalar(s.number("hi"))])
 
 
 def _mish(s: Step) -> str:
@@ -93,7 +93,7 @@ def _expand(s: Step) -> str:
 
 def _pad(s: Step) -> str:
     ends = s.constant([*s.numbers("before"), *s.numbers("after")], np.int64)
-    return s.put("Pad", [s.inputs()[0], ends, s.scalar(s.real("value"))])
+    return s.put("Pad", [s.inputs()[0], ends, s.scalar(s.number("value"))])
 
 
 def _upsample(s: Step) -> str:
@@ -116,13 +116,13 @@ def _reduce_sum(s: Step) -> str:
 
 def _layer_norm(s: Step) -> str:
     x, *given = s.inputs()
-    return s.put("LayerNormalization", [x, *(given or [s.constant(np.ones(s.out.shape[-1]))])], epsilon=s.real("epsilon"))
+    return s.put("LayerNormalization", [x, *(given or [s.constant(np.ones(s.out.shape[-1]))])], epsilon=s.number("epsilon"))
 
 
 def _rms_norm(s: Step) -> str:
     x, *scale = s.inputs()
     mean = s.put("ReduceMean", [s.put("Mul", [x, x])], axes=[-1])
-    y = s.put("Div", [x, s.put("Sqrt", [s.put("Add", [mean, s.scalar(s.real("epsilon"))])])])
+    y = s.put("Div", [x, s.put("Sqrt", [s.put("Add", [mean, s.scalar(s.number("epsilon"))])])])
     return s.put("Mul", [y, *scale]) if scale else y
 
 
@@ -141,7 +141,7 @@ def _avg_pool(s: Step) -> str:
     if given.pop("dilations") != [1, 1]:
         raise s.refuse(f"AveragePool of operator set {17} knows no dilations")
     y = s.put("AveragePool", [s.inputs()[0]], kernel_shape=kernel, count_include_pad=1, **given)
-    return s.put("Mul", [y, s.constant(s.writer.held(s.node.inputs[1])[:, :1] * prod(kernel))]) if s.has(1) else y
+    return s.put("Mul", [y, s.constant(s.writer.elements(s.node.inputs[1])[:, :1] * prod(kernel))]) if s.has(1) else y
 
 
 # ---------------------------------------------------------------- products
@@ -152,7 +152,7 @@ def _sums(s: Step) -> None:
         raise s.refuse("it is a product of whole numbers")
 
 
-def _turned(s: Step, at: int, how: str, value: str) -> str:
+def _transpose_operand(s: Step, at: int, how: str, value: str) -> str:
     """An operand of a product with its last two axes swapped, where an attribute says so."""
     if not s.node.attribute(how):
         return value
@@ -163,7 +163,7 @@ def _turned(s: Step, at: int, how: str, value: str) -> str:
 def _matmul(s: Step) -> str:
     _sums(s)
     a, b, *_ = s.inputs()
-    y = s.put("MatMul", [_turned(s, 0, "trans_a", a), _turned(s, 1, "trans_b", b)])
+    y = s.put("MatMul", [_transpose_operand(s, 0, "trans_a", a), _transpose_operand(s, 1, "trans_b", b)])
     return s.put("Add", [y, _bias(s, s.out.shape[-1])]) if s.has(2) else y
 
 
@@ -198,34 +198,34 @@ def _kernel(s: Step) -> tuple[str, int]:
     if s.node.op == "conv2d":
         return s.inputs()[1], int(s.attribute("group", 1))  # type: ignore[arg-type]
     if s.node.attribute("trans_b"):
-        return _rows_as_kernel(s), int(s.real("blocks"))
+        return _rows_as_kernel(s), int(s.number("blocks"))
     if not s.input(1).data:
         raise s.refuse("its weight is packed, and no constant")
-    matrix = s.writer.held(s.node.inputs[1])
+    matrix = s.writer.elements(s.node.inputs[1])
     group = 1 if matrix.ndim == 2 else len(matrix)
     down, across = s.numbers("kernel")
-    return s.constant(unpack_conv(matrix, s.input(0).shape[1] // group, (down, across), int(s.real("c0")))), group
+    return s.constant(unpack_conv(matrix, s.input(0).shape[1] // group, (down, across), int(s.number("c0")))), group
 
 
 def _rows_as_kernel(s: Step) -> str:
     """The weight [co, c, kh, kw] of rows W[co, k], k over blocks of channels, the kernel and the channels of a block; there may be more
     rows and channels than the convolution has."""
-    channels, each, (rows, k) = s.out.shape[1], int(s.real("c0")), s.input(1).shape
+    channels, each, (rows, k) = s.out.shape[1], int(s.number("c0")), s.input(1).shape
     down, across = s.numbers("kernel")
     blocks = k // (down * across * each)
     apart = s.put("Reshape", [_first(s, s.inputs()[1], 0, rows, channels), s.constant((channels, blocks, down, across, each), np.int64)])
     turned = s.put("Transpose", [apart], perm=[0, 1, 4, 2, 3])
     kernel = s.put("Reshape", [turned, s.constant((channels, blocks * each, down, across), np.int64)])
-    return _first(s, kernel, 1, blocks * each, s.input(0).shape[1] // int(s.real("blocks")))
+    return _first(s, kernel, 1, blocks * each, s.input(0).shape[1] // int(s.number("blocks")))
 
 
 def _attention(s: Step) -> str:
     q, k, v, *bias = s.inputs()
     axes = [*range(len(s.input(1).shape))]
     turned = s.put("Transpose", [k], perm=[*axes[:-2], axes[-1], axes[-2]])
-    scores = s.put("Mul", [s.put("MatMul", [q, turned]), s.scalar(s.real("scale"))])
+    scores = s.put("Mul", [s.put("MatMul", [q, turned]), s.scalar(s.number("scale"))])
     scores = s.put("Add", [scores, *bias]) if bias else scores
-    return s.put("MatMul", [s.put("Softmax", [scores], axis=-1), _turned(s, 2, "trans_v", v)])
+    return s.put("MatMul", [s.put("Softmax", [scores], axis=-1), _transpose_operand(s, 2, "trans_v", v)])
 
 
 # what more is said for than a name and attributes, and is not elementwise, or has nodes that are nearer to what is meant

@@ -71,7 +71,7 @@ class Writer:
         self.constants.append(numpy_helper.from_array(np.asarray(array, order="C"), name))
         return name
 
-    def held(self, name: str) -> np.ndarray:
+    def elements(self, name: str) -> np.ndarray:
         """The elements of a constant of the graph, reals as float."""
         t = self.tensors[name]
         array = to_logical(self.weights[name], t).reshape(t.shape)
@@ -80,7 +80,7 @@ class Writer:
     def value(self, name: str) -> str:
         """ONNX's name for a tensor; a constant is there from when it is first read."""
         if name not in self.values:
-            self.values[name] = self.constant(name, self.held(name))
+            self.values[name] = self.constant(name, self.elements(name))
         return self.values[name]
 
     def type(self, name: str) -> int:
@@ -123,7 +123,7 @@ class Step:
         assert isinstance(value, tuple)
         return [int(v) for v in value]
 
-    def real(self, name: str) -> float:
+    def number(self, name: str) -> float:
         """An attribute that is one number."""
         return float(self.attribute(name))  # type: ignore[arg-type]
 

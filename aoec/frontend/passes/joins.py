@@ -10,7 +10,7 @@ from math import prod
 
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import OpNode
-from aoec.ops.slices import Box, sizes, taken, taking
+from aoec.ops.slices import Box, sizes, taken_box, taking
 
 Taken = tuple[str, Box]  # of a slice: of which tensor, and what of it
 
@@ -61,7 +61,7 @@ def _shorten_concat(draft: Draft, node: OpNode, makers: Mapping[str, OpNode], be
 
 def _slice_source(node: OpNode | None) -> Taken | None:
     """Return what a slice takes; None of other nodes, and of a slice that leaves elements out."""
-    box = taken(node) if node is not None and node.op == "slice" else None
+    box = taken_box(node) if node is not None and node.op == "slice" else None
     return None if node is None or box is None else (node.inputs[0], box)
 
 

@@ -1,5 +1,5 @@
-"""Elementwise operators of which more is to be said than a name and attributes (declared_words.py has the others), of every dtype that the vector
-unit is given: reals, whole numbers, truths."""
+"""Elementwise operators that need more than a name and attributes (declared_words.py has the others), of every dtype that the vector unit
+takes: reals, whole numbers, truths."""
 from __future__ import annotations
 
 from functools import reduce

@@ -50,7 +50,7 @@ class Constants:
         if name in self.held:
             return self.held[name]
         weights, small = self.draft.weights[name], stated_element(self.types.get(name))
-        return typed.shown(weights, small) if small in typed.STORED else as_declared(weights, self.types.get(name))
+        return typed.from_bytes(weights, small) if small in typed.STORED else as_declared(weights, self.types.get(name))
 
     def size(self, name: str) -> int:
         """The number of a constant's elements."""
@@ -64,7 +64,7 @@ class Constants:
         if not dtype:
             self.held[name] = array
             return
-        array = typed.stored(array, small) if small in typed.STORED else array
+        array = typed.as_bytes(array, small) if small in typed.STORED else array
         self.draft.put(Tensor(name, dtype, array.shape))
         self.draft.weights[name] = np.asarray(array, np.float32 if dtype == "fp32" else array.dtype, order="C")
 

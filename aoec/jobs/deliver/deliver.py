@@ -72,7 +72,7 @@ def delivery(found: Source, known: Keys, soc: str, every: bool, trials: int) -> 
     named |= {name: what for name, what in WHAT.items() if name in texts or not name.startswith(("tune_ops", "fusion"))}
     shared = known.share(e.name for e, r in made if r.key == records.EXACT)
     d = Delivery(found.name, machine.name, soc, cores, found.precision, lines, known.source, known.kind, shared, named,
-                 unmatched(known.alone), tuple(notes(found, passes, listed)))
+                 list_unmatched(known.alone), tuple(notes(found, passes, listed)))
     return d, {**texts, "deliver.txt": text(d), "deliver.json": as_json(d), "kernels.csv": kernels_csv(d), "kernels.json": kernels_json(d),
                "APPLY.md": apply.text(d, found.inputs)}
 
@@ -108,7 +108,7 @@ def together(listed: Iterable[TuneOps]) -> TuneOps:
     return TuneOps(*(tuple(dict.fromkeys(w for some in words for w in some)) for words in (names, types)))
 
 
-def unmatched(seen: Sequence[Seen]) -> tuple[tuple[str, str, float | None], ...]:
+def list_unmatched(seen: Sequence[Seen]) -> tuple[tuple[str, str, float | None], ...]:
     """The operators of the user's file that none of ours does, longest first."""
     longest = sorted(seen, key=lambda s: -s.all_us)
     return tuple((s.name, s.type, s.duration_us) for s in longest[:ALONE])

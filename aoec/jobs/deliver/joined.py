@@ -50,11 +50,11 @@ def facts(theirs: Sequence[Timed], ours: Sequence[Timed], sources: tuple[str, st
         "ours": {"source": sources[1], "operators": len(ours), "share_joined": share(ours, mine)},
         "joined": [{"work": str(j.theirs.work), "theirs_by_ours": j.ratio, "off_us": j.off_us, "theirs": one(j.theirs), "ours": one(j.ours)}
                    for j in join_profiles(theirs, ours)],
-        "theirs_alone": [one(t) for t in unmatched(theirs, yours)], "ours_alone": [one(t) for t in unmatched(ours, mine)],
+        "theirs_alone": [one(t) for t in list_unmatched(theirs, yours)], "ours_alone": [one(t) for t in list_unmatched(ours, mine)],
     }
 
 
-def unmatched(of: Sequence[Timed], places: Iterable[int]) -> list[Timed]:
+def list_unmatched(of: Sequence[Timed], places: Iterable[int]) -> list[Timed]:
     """Those that the other side has not, longest first."""
     met = set(places)
     return sorted((t for i, t in enumerate(of) if i not in met), key=lambda t: -t.us * t.calls)
@@ -87,7 +87,7 @@ LEGEND = ("A time is the median of the calls of one operator with equal shapes; 
 
 def rest(whose: str, of: Sequence[Timed], places: Iterable[int]) -> list[str]:
     """What one side has alone, in words."""
-    found = unmatched(of, places)
+    found = list_unmatched(of, places)
     lines = [f"  {t.us * t.calls:12,.1f}  {t.calls:5,}  {t.work or '+'.join(t.types)}  {clip(next(iter(t.names), ''))}".rstrip()
              for t in found[:SHOWN // 4]]
     more = [f"  and {len(found) - SHOWN // 4} more"] if len(found) > SHOWN // 4 else []

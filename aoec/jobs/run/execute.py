@@ -210,7 +210,7 @@ def _drop(values: dict[str, Any], left: Counter[str], read: Iterable[str], made:
 def _as_declared(value: Any, port: Port) -> Any:
     """An output as the model declares it, in memory of its own."""
     if small := typed.small(port.dtype):
-        return typed.shown(value, small) if value.dtype != typed.NUMPY[small] else value
+        return typed.from_bytes(value, small) if value.dtype != typed.NUMPY[small] else value
     return np.array(value.reshape(port.shape), NUMPY[port.dtype]) if port.dtype in NUMPY else value
 
 
@@ -221,8 +221,8 @@ def _stored_inputs(artifact: Artifact, feeds: Values, tensors: Mapping[str, Tens
     for p in artifact.inputs:
         t = tensors[p.tensor]
         if p.dtype not in NUMPY:
-            held = typed.given(p.name, feeds[p.name], p.dtype)
-            out[p.tensor] = held if t.dtype == OPAQUE else to_physical(typed.stored(held, typed.small(p.dtype)), t)
+            held = typed.read_value(p.name, feeds[p.name], p.dtype)
+            out[p.tensor] = held if t.dtype == OPAQUE else to_physical(typed.as_bytes(held, typed.small(p.dtype)), t)
             continue
         with np.errstate(over="ignore"):
             logical = np.asarray(feeds[p.name]).astype(NUMPY[t.dtype]).reshape(t.shape)

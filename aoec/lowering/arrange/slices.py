@@ -16,7 +16,7 @@ from aoec.base.errors import UnsupportedError
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import Graph, Group, OpNode, Tensor
 from aoec.lowering.arrange.views import is_aligned, unit_bytes
-from aoec.ops.slices import Box, nth, part_of, sizes, taking, uneven, whole
+from aoec.ops.slices import Box, nth, part_of, sizes, taking, uneven, whole_box
 from aoec.ops.words.layout import PIXEL
 
 PIECE = re.compile(r"(.+)_([0-9]+)of([0-9]+)")  # the name of a group that is a slice: the whole group's, which one, of how many
@@ -144,7 +144,7 @@ class Cut:
             if box != self.share(name, at):
                 raise UnsupportedError(f"slices: node {node.name} ({node.op}) reads more of {name} than one slice of {self.slices} makes")
             return self.of[name, at]
-        if box == whole(t.shape):
+        if box == whole_box(t.shape):
             return name
         if (name, box) not in self.parts:
             self.lies(name, box)
@@ -198,4 +198,4 @@ class Cut:
 
 def sliceable(t: Tensor, box: Box | None) -> bool:
     """Whether a part of a tensor can be a slice of it: it lies in one run that begins as a tensor does, and images in it are whole."""
-    return box is not None and is_aligned(t, box) and (t.layout not in PIXEL or box[1:] == whole(t.shape)[1:])
+    return box is not None and is_aligned(t, box) and (t.layout not in PIXEL or box[1:] == whole_box(t.shape)[1:])

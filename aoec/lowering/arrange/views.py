@@ -17,7 +17,7 @@ from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import Graph, OpNode, Tensor
 from aoec.ir.index import DTYPES
 from aoec.lowering.arrange.layout import family
-from aoec.ops.slices import Box, sizes, start_of, taken, whole
+from aoec.ops.slices import Box, sizes, start_of, taken_box, whole_box
 from aoec.ops.words.layout import BLOCK_BYTES, FIVE, PIXEL, pixel_channels, stored_shape
 
 ALIGN_BYTES = 512  # at which parts begin in GM, as tensors do (asc-devkit, of transfers on 2201); shorter ones at a block
@@ -109,7 +109,7 @@ def _can_lie(draft: Draft, names: set[str], makers: Mapping[str, OpNode]) -> boo
 
 def _is_part(draft: Draft, node: OpNode) -> bool:
     """Whether what a slice takes lies in one run of a tensor that is no constant."""
-    box = taken(node)
+    box = taken_box(node)
     return box is not None and not draft.is_constant(node.inputs[0]) and node.outputs[0] not in draft.outputs and (
         is_aligned(draft.tensors[node.inputs[0]], box))
 
@@ -141,7 +141,7 @@ def _stored_box(t: Tensor, box: Box) -> Box | None:
     if t.layout in PIXEL and len(t.shape) == 4:
         return _of_blocks(t, box)
     lead = 0 if t.layout in PIXEL else len(t.shape) - 2  # axes before those of a matrix
-    return (*box[:lead], *whole(stored_shape(t))[lead:]) if box[lead:] == whole(t.shape)[lead:] else None
+    return (*box[:lead], *whole_box(stored_shape(t))[lead:]) if box[lead:] == whole_box(t.shape)[lead:] else None
 
 
 def _of_blocks(t: Tensor, box: Box) -> Box | None:
@@ -176,7 +176,7 @@ def places(graph: Graph) -> Mapping[str, tuple[str, int]]:
 
 def _start(node: OpNode, tensors: Mapping[str, Tensor]) -> int:
     """The byte at which the view of a part begins."""
-    box = taken(node)
+    box = taken_box(node)
     found = None if box is None else offset_bytes(tensors[node.inputs[0]], box)
     if found is None:
         raise UnsupportedError(f"node {node.name} is in a group of kind view, and what it takes does not lie in one run")

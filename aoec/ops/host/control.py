@@ -41,21 +41,21 @@ def walk(node: OpNode, inputs: Sequence[Any], run: Run, nothing: Nothing) -> Val
 
 def _loop(node: OpNode, inputs: Values, body: Body, nothing: Values) -> Values:
     limit, going, *carried = [*inputs, None, None][:max(2, len(inputs))]
-    return looped(limit, going, carried, body, nothing[1 + len(carried):])
+    return run_loop(limit, going, carried, body, nothing[1 + len(carried):])
 
 
 def _scan(node: OpNode, inputs: Values, body: Body, nothing: Values) -> Values:
-    def given(name: str) -> Sequence[int]:
+    def axes_of(name: str) -> Sequence[int]:
         value = node.attribute(name, ())
         return value if isinstance(value, tuple) else ()  # type: ignore[return-value]
 
     cut = len(inputs) - int(node.attribute("num_scan_inputs", 0))  # type: ignore[arg-type]
-    return scanned(inputs[:cut], inputs[cut:], body, nothing[cut:], given)
+    return run_scan(inputs[:cut], inputs[cut:], body, nothing[cut:], given)
 
 
 # ---------------------------------------------------------------- of values alone
 
-def looped(limit: Any, going: Any, carried: Values, body: Body, nothing: Values) -> Values:
+def run_loop(limit: Any, going: Any, carried: Values, body: Body, nothing: Values) -> Values:
     """What a Loop carries at its end, then its rows stacked; `body` takes the round's number, true and what is carried, and `nothing` is
     what stands for rows where there are none."""
     on, done = going is None or true(going), 0
@@ -69,17 +69,17 @@ def looped(limit: Any, going: Any, carried: Values, body: Body, nothing: Values)
         for row, value in zip(rows, results[len(carried):]):
             row.append(value)
         done += 1
-    return [*carried, *map(stacked, rows, nothing)]
+    return [*carried, *map(stack_rows, rows, nothing)]
 
 
-def scanned(states: Values, xs: Values, body: Body, nothing: Values, given: Callable[[str], Sequence[int]]) -> Values:
+def run_scan(states: Values, xs: Values, body: Body, nothing: Values, given: Callable[[str], Sequence[int]]) -> Values:
     """The last states of a Scan, then its rows stacked, `nothing` where there are none; `given`: its axes and directions by ONNX's names,
     nothing where they are 0."""
-    pieces = [np.moveaxis(x, at(given("scan_input_axes"), i), 0) for i, x in enumerate(xs)]
-    states, made = rounds(states, pieces, body, given("scan_input_directions"), len(nothing))
-    along, turns = given("scan_output_axes"), given("scan_output_directions")
-    whole = map(stacked, made, nothing)
-    return [*states, *(np.moveaxis(turned(x, at(turns, i)), 0, at(along, i)) for i, x in enumerate(whole))]
+    pieces = [np.moveaxis(x, at(axes_of("scan_input_axes"), i), 0) for i, x in enumerate(xs)]
+    states, made = rounds(states, pieces, body, axes_of("scan_input_directions"), len(nothing))
+    along, turns = axes_of("scan_output_axes"), axes_of("scan_output_directions")
+    whole = map(stack_rows, made, nothing)
+    return [*states, *(np.moveaxis(read_order(x, at(turns, i)), 0, at(along, i)) for i, x in enumerate(whole))]
 
 
 def rounds(states: Values, xs: Values, body: Body, directions: Any, rows: int) -> tuple[Values, list[Values]]:
@@ -94,7 +94,7 @@ def rounds(states: Values, xs: Values, body: Body, directions: Any, rows: int) -
 
 
 def _steps(xs: Values, directions: Any) -> Iterator[tuple[Any, ...]]:
-    return zip(*(turned(x, at(directions, i)) for i, x in enumerate(xs)))
+    return zip(*(read_order(x, at(directions, i)) for i, x in enumerate(xs)))
 
 
 def true(condition: Any) -> bool:
@@ -102,12 +102,12 @@ def true(condition: Any) -> bool:
     return bool(np.asarray(condition).all())
 
 
-def stacked(rows: Values, nothing: Any) -> Any:
+def stack_rows(rows: Values, nothing: Any) -> Any:
     """The rows along a new first axis; `nothing` of none."""
     return np.stack(rows) if rows else nothing
 
 
-def turned(x: np.ndarray, backward: int) -> np.ndarray:
+def read_order(x: np.ndarray, backward: int) -> np.ndarray:
     """The array, from its end where it is read backward."""
     return x[::-1] if backward else x
 

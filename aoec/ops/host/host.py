@@ -121,22 +121,22 @@ def run(node: OpNode, inputs: Sequence[Any]) -> list[Any]:
     try:
         made, names = _evaluator(node.op, node.attributes, tuple(map(bool, node.inputs)), len(node.outputs))
         with np.errstate(all="ignore"):
-            return [as_value(y) for y in made.run(None, {name: x for name, x in zip(names, declared(node, inputs)) if name})]
+            return [as_value(y) for y in made.run(None, {name: x for name, x in zip(names, as_declared(node, inputs)) if name})]
     except MemoryError:
         raise
     except Exception as e:  # onnx.reference raises whatever its Python bodies raise
         raise UnsupportedError(f"node {node.name}: ONNX's reference cannot run {node.op[len(PREFIX):]} ({first_line(e)})") from e
 
 
-def declared(node: OpNode, inputs: Sequence[Any]) -> list[Any]:
+def as_declared(node: OpNode, inputs: Sequence[Any]) -> list[Any]:
     """The inputs in the element types that the model declares."""
     given = json.loads(str(node.attribute(REALS, "[]"))) or [""] * len(inputs)
-    return [_declared(x, of) if isinstance(x, np.ndarray) else x for x, of in zip(inputs, given)]
+    return [_as_declared(x, of) if isinstance(x, np.ndarray) else x for x, of in zip(inputs, given)]
 
 
-def _declared(x: np.ndarray, of: str) -> np.ndarray:
+def _as_declared(x: np.ndarray, of: str) -> np.ndarray:
     if of in typed.STORED:
-        return typed.shown(x, of)
+        return typed.from_bytes(x, of)
     return x.astype(typed.NUMPY[of or "float"], copy=False) if x.dtype in (np.float32, *HALVES) else x
 
 

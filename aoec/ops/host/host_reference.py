@@ -37,7 +37,7 @@ from onnx.reference.ops.op_one_hot import OneHot as ReferenceOneHot
 from onnx.reference.ops.op_scatter_elements import ScatterElements as ReferenceScatter
 
 from aoec.ops.host import host_recurrent, host_resize, host_windows
-from aoec.ops.host.control import Values, looped, rounds, scanned
+from aoec.ops.host.control import Values, rounds, run_loop, run_scan
 
 NO_ROWS = np.empty((0,), np.float32)  # the reference knows no shapes
 FEW_BITS = ("int2", "int4", "uint2", "uint4")
@@ -56,7 +56,7 @@ class Loop(ReferenceLoop):
             inputs = dict(zip(self.body.input_names, values))
             return list(self._run_body({**(context or {}), **inputs}, attributes=attributes, bindings=bindings))
 
-        return tuple(looped(M, cond, list(carried), one, [NO_ROWS] * self.K))
+        return tuple(run_loop(M, cond, list(carried), one, [NO_ROWS] * self.K))
 
 
 class Scan(OpRun):
@@ -80,12 +80,12 @@ class Scan(OpRun):
             return list(self._run_body({**(context or {}), **inputs}, attributes=attributes, bindings=bindings))
 
         if self.run_params["opsets"].get("", 9) < 9:
-            return self._batched(body, *args)
+            return self._run_each(body, *args)
         cut = len(args) - self.num_scan_inputs
-        return tuple(scanned(list(args[:cut]), list(args[cut:]), body, [NO_ROWS] * (len(self.body.output_names) - cut),
+        return tuple(run_scan(list(args[:cut]), list(args[cut:]), body, [NO_ROWS] * (len(self.body.output_names) - cut),
                              lambda name: getattr(self, name)))
 
-    def _batched(self, body: Callable[[Values], Values], lengths: Any, *args: Any) -> tuple[Any, ...]:
+    def _run_each(self, body: Callable[[Values], Values], lengths: Any, *args: Any) -> tuple[Any, ...]:
         """Version 8: each member of the batch alone; behind the end of a shorter sequence its scan outputs are zero."""
         cut = len(args) - self.num_scan_inputs
         batch, steps = args[cut].shape[:2]
@@ -147,7 +147,7 @@ def _flat(run: OpRun, x: np.ndarray, axis: int | None) -> tuple[np.ndarray, int]
     return x.reshape(int(np.prod(x.shape[:first])), -1) if x.size else x.reshape(0, 1), 1
 
 
-def _stated(run: OpRun, name: str) -> Any:
+def _own_attribute(run: OpRun, name: str) -> Any:
     """An attribute of the node itself, None where its version's default stands: defaults of the newest version are given otherwise."""
     return next((getattr(run, name) for a in run.onnx_node.attribute if a.name == name), None)
 
@@ -158,7 +158,7 @@ class Softmax(OpRun):
     op_domain = ""
 
     def _run(self, x: np.ndarray, axis: Any = None) -> tuple[Any, ...]:
-        rows, at = _flat(self, x, _stated(self, "axis"))
+        rows, at = _flat(self, x, _own_attribute(self, "axis"))
         e = np.exp(rows - rows.max(axis=at, keepdims=True)) if x.size else rows
         return ((e / e.sum(axis=at, keepdims=True)).reshape(x.shape).astype(x.dtype),)
 
@@ -169,7 +169,7 @@ class LogSoftmax(OpRun):
     op_domain = ""
 
     def _run(self, x: np.ndarray, axis: Any = None) -> tuple[Any, ...]:
-        rows, at = _flat(self, x, _stated(self, "axis"))
+        rows, at = _flat(self, x, _own_attribute(self, "axis"))
         less = rows - rows.max(axis=at, keepdims=True) if x.size else rows
         return ((less - np.log(np.exp(less).sum(axis=at, keepdims=True))).reshape(x.shape).astype(x.dtype),)
 
@@ -180,7 +180,7 @@ class Hardmax(OpRun):
     op_domain = ""
 
     def _run(self, x: np.ndarray, axis: Any = None) -> tuple[Any, ...]:
-        rows, at = _flat(self, x, _stated(self, "axis"))
+        rows, at = _flat(self, x, _own_attribute(self, "axis"))
         y = np.zeros_like(rows)
         if x.size:
             np.put_along_axis(y, np.expand_dims(rows.argmax(axis=at), at), 1, axis=at)
@@ -197,14 +197,14 @@ class BatchNormalization(OpRun):
         epsilon, part = (1e-5 if epsilon is None else epsilon), (0.9 if momentum is None else momentum)
         results, version = len(self.onnx_node.output), self.run_params["opsets"].get("", 15)
         if not (training_mode if version >= 14 else results > 1):
-            return (self._normalised(x, scale, bias, mean, variance, epsilon),)
+            return (self._normalise(x, scale, bias, mean, variance, epsilon),)
         axes = (0, *range(2, x.ndim))
         own, spread = x.mean(axis=axes), x.var(axis=axes)
         running = [(old * part + new * (1 - part)).astype(old.dtype) for old, new in ((mean, own), (variance, spread))]
-        y = self._normalised(x, scale, bias, own, spread, epsilon)
+        y = self._normalise(x, scale, bias, own, spread, epsilon)
         return tuple([y, *running, own.astype(x.dtype), spread.astype(x.dtype)][:results])
 
-    def _normalised(self, x: np.ndarray, *given: Any) -> np.ndarray:
+    def _normalise(self, x: np.ndarray, *given: Any) -> np.ndarray:
         *of_channels, epsilon = given
         scale, bias, mean, variance = (v.reshape(-1, *[1] * (x.ndim - 2)) for v in of_channels)
         return np.asarray((scale * (x - mean) / np.sqrt(variance + epsilon) + bias).astype(x.dtype))

@@ -41,7 +41,7 @@ def _attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, bias: np.ndarray | N
     return np.matmul(shares / shares.sum(axis=-1, keepdims=True), v.swapaxes(-1, -2) if trans_v else v)
 
 
-def _sized(call: Call) -> Made:
+def _sizes(call: Call) -> Made:
     """Of b heads; with bias what is added to each head's scores, with mask one row of it for all."""
     sizes = {**call.sizes, "one": 1, "e": call.sizes["e"] or call.sizes["d"]}
     added = {flag: axes for flag, axes in {"bias": ("b", "m", "n"), "mask": ("b", "one", "n")}.items() if flag in call.flags}
@@ -53,5 +53,5 @@ def _sized(call: Call) -> Made:
 
 
 # e of 0: as d
-OPS = (Op("attention", _attention_text, _attention, "attention", Sizes(("b", "m", "n", "d"), _sized, {"e": 0}, ("bias", "mask")),
+OPS = (Op("attention", _attention_text, _attention, "attention", Sizes(("b", "m", "n", "d"), _sizes, {"e": 0}, ("bias", "mask")),
           cann=("PromptFlashAttention",)),)

@@ -22,7 +22,7 @@ def _matmul_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
     """A[..., m, k] x B[..., k, n], leading dimensions under broadcasting; trans_a: A[..., k, m]; trans_b: B[..., n, k]."""
     lead = broadcast([s[:-2] for s in shapes[:2]])
     left, right = ("k", "m") if attributes.get("trans_a") else ("m", "k"), ("n", "k") if attributes.get("trans_b") else ("k", "n")
-    (a, a_read), (b, b_read) = (_batched(name, s[:-2], lead, own) for name, s, own in zip("AB", shapes, (left, right)))
+    (a, a_read), (b, b_read) = (_batch_operand(name, s[:-2], lead, own) for name, s, own in zip("AB", shapes, (left, right)))
     args = [a, b] + ["C[nc]"] * (len(shapes) > 2)
     y = tensor("Y", [*(f"i{axis}: {extent}" for axis, extent in enumerate(lead)), "m", "n"])
     target = tensor("Y", [*names("i", len(lead)), "m", "n"])
@@ -30,7 +30,7 @@ def _matmul_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
     return f"matmul({', '.join(args)}) -> {y} {{\n  {target} += {a_read} * {b_read}{init}\n}}"
 
 
-def _batched(name: str, own: Shape, lead: Shape, matrix: Sequence[str]) -> tuple[str, str]:
+def _batch_operand(name: str, own: Shape, lead: Shape, matrix: Sequence[str]) -> tuple[str, str]:
     """(argument, what is read of it) of an operand with leading dimensions `own`: where it is broadcast, it is read at 0."""
     axes = range(len(lead) - len(own), len(lead))
     dims = [f"{name.lower()}{axis}" if extent != lead[axis] else f"i{axis}" for axis, extent in zip(axes, own)]

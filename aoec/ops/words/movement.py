@@ -46,7 +46,7 @@ def _concat_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
 
 def _slice_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
     """Of each axis `sizes` elements from `starts` on, `steps` apart."""
-    starts, sizes, steps = (_whole(attributes, name) for name in ("starts", "sizes", "steps"))
+    starts, sizes, steps = (_whole_numbers(attributes, name) for name in ("starts", "sizes", "steps"))
     for at, n, by, extent in zip(starts, sizes, steps, shapes[0], strict=True):
         if n and not (0 <= at < extent and 0 <= at + (n - 1) * by < extent):
             raise ValueError("the slice leaves its tensor")
@@ -56,7 +56,7 @@ def _slice_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
     return f"slice({x}) -> {y} {{\n  {tensor('Y', loops)} = {tensor('X', reads)}\n}}"
 
 
-def _whole(attributes: Attributes, name: str) -> tuple[int, ...]:
+def _whole_numbers(attributes: Attributes, name: str) -> tuple[int, ...]:
     """An attribute that is a list of whole numbers."""
     value = attributes[name]
     assert isinstance(value, tuple)
@@ -69,7 +69,7 @@ def _slice(x: np.ndarray, *, starts: Sequence[int], sizes: Sequence[int], steps:
 
 def _expand_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
     """A tensor of shape `shape`, of which axes of extent 1 are read again and again, and leading axes may be new."""
-    shape, own = _whole(attributes, "shape"), shapes[0]
+    shape, own = _whole_numbers(attributes, "shape"), shapes[0]
     if len(own) > len(shape) or any(n not in (1, to) for n, to in zip(own, shape[len(shape) - len(own):])):
         raise ValueError(f"{list(own)} does not expand to {list(shape)}")
     loops = names("o", len(shape))
@@ -80,7 +80,7 @@ def _expand_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
 
 def _pad_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
     """`before` and `after` elements of `value` at each end of each axis."""
-    before, after = _whole(attributes, "before"), _whole(attributes, "after")
+    before, after = _whole_numbers(attributes, "before"), _whole_numbers(attributes, "after")
     loops = names("o", len(shapes[0]))
     sizes = [f"{o}: {b + n + a}" for o, b, n, a in zip(loops, before, shapes[0], after, strict=True)]
     x, y = tensor("X", names("i", len(loops))), tensor("Y", sizes)
@@ -94,7 +94,7 @@ def _pad(x: np.ndarray, *, before: Sequence[int], after: Sequence[int], value: f
 
 def _upsample_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
     """Each pixel `scale` times down and across: one statement for each place that it is written to."""
-    (down, across), (height, width) = _whole(attributes, "scale"), shapes[0][2:]
+    (down, across), (height, width) = _whole_numbers(attributes, "scale"), shapes[0][2:]
     places = [(i, j) for i in range(down) for j in range(across)]
     statements = [f"  Y[n, c, h * {down} + {i}, w * {across} + {j}] = X[n, c, h, w]" for i, j in places]
     y = f"Y[n, c, y: {height * down}, x: {width * across}]"
@@ -106,7 +106,7 @@ BY_PHASE = (0, 3, 4, 1, 5, 2)  # [n, phases down, across, c, h, w] as [n, c, h, 
 
 def _depth_to_space_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
     """Of `scale` phases down and across, each the channels of the result, every pixel as so many: one statement for each phase."""
-    (down, across), (_, channels, height, width) = _whole(attributes, "scale"), shapes[0]
+    (down, across), (_, channels, height, width) = _whole_numbers(attributes, "scale"), shapes[0]
     if channels % (down * across):
         raise ValueError(f"{channels} channels are not {down} x {across} phases")
     each, phases = channels // (down * across), [(i, j) for i in range(down) for j in range(across)]

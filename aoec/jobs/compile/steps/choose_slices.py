@@ -23,7 +23,7 @@ def choose_slices(made: Made, job: Job) -> Planned:
     stage, trial, plan = made.stage, job.trial(slices=Slices()), job.options.plan
     order = job.runs[0].order
 
-    def cut(regions: slices.Asked) -> Made | str:
+    def cut_model(regions: slices.Asked) -> Made | str:
         try:
             graph = slices.cut_regions(made.model.graph, regions)
             ready = replace(group_model(replace(stage, graph=graph, weights=made.model.weights), trial), stage=stage)
@@ -38,7 +38,7 @@ def choose_slices(made: Made, job: Job) -> Planned:
     name, deadline = f"slices {stage.gear}".strip(), job.clock.until(LOOKING)
     had = order.counts.get(name)
     until = Until(lambda: job.clock.seconds_left(deadline), had.asked if had else 0)
-    found = plan_slices(made, job, cut, until)
+    found = plan_slices(made, job, cut_model, until)
     if plan.plan == "search":
         job.runs[0].searched[name] = until.limits
     return found
