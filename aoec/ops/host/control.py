@@ -50,7 +50,7 @@ def _scan(node: OpNode, inputs: Values, body: Body, nothing: Values) -> Values:
         return value if isinstance(value, tuple) else ()  # type: ignore[return-value]
 
     cut = len(inputs) - int(node.attribute("num_scan_inputs", 0))  # type: ignore[arg-type]
-    return run_scan(inputs[:cut], inputs[cut:], body, nothing[cut:], given)
+    return run_scan(inputs[:cut], inputs[cut:], body, nothing[cut:], axes_of)
 
 
 # ---------------------------------------------------------------- of values alone
@@ -72,8 +72,8 @@ def run_loop(limit: Any, going: Any, carried: Values, body: Body, nothing: Value
     return [*carried, *map(stack_rows, rows, nothing)]
 
 
-def run_scan(states: Values, xs: Values, body: Body, nothing: Values, given: Callable[[str], Sequence[int]]) -> Values:
-    """The last states of a Scan, then its rows stacked, `nothing` where there are none; `given`: its axes and directions by ONNX's names,
+def run_scan(states: Values, xs: Values, body: Body, nothing: Values, axes_of: Callable[[str], Sequence[int]]) -> Values:
+    """The last states of a Scan, then its rows stacked, `nothing` where there are none; `axes_of`: its axes and directions by ONNX's names,
     nothing where they are 0."""
     pieces = [np.moveaxis(x, at(axes_of("scan_input_axes"), i), 0) for i, x in enumerate(xs)]
     states, made = rounds(states, pieces, body, axes_of("scan_input_directions"), len(nothing))
