@@ -8,7 +8,8 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 from aoec import ops
-from aoec.frontend.rules import HAND, declared
+from aoec.frontend.rules import HAND
+from aoec.frontend.rules import declared_words as declared
 from aoec.frontend.translate.onnx import load
 from aoec.ops.declare import Op
 from tests.laws.operators import draw_arrays, samples_of

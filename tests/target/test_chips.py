@@ -40,7 +40,8 @@ CHIPS = {
 
 
 def test_every_chip_is_there():
-    assert set(targets()) == {*CHIPS, "toy"}
+    """A further one has a test of its own."""
+    assert set(CHIPS) <= set(targets())
 
 
 @pytest.mark.parametrize("name", CHIPS)
