@@ -30,11 +30,11 @@ from aoec.options.shared import DEFAULT_TARGET  # noqa: E402
 
 # steps of a compile: (module, function) -> what it is called here, in the order in which they come
 STEPS = {
-    ("aoec.jobs.compile.begin", "imported"): "import", ("aoec.jobs.compile.models", "fused"): "layouts and groups",
-    ("aoec.jobs.compile.steps.group_model", "placed"): "lower", ("aoec.jobs.compile.steps.group_model", "tasks"): "memory states",
+    ("aoec.jobs.compile.begin", "import_model"): "import", ("aoec.jobs.compile.models", "fuse_model"): "layouts and groups",
+    ("aoec.jobs.compile.steps.group_model", "place_groups"): "lower", ("aoec.jobs.compile.steps.group_model", "tasks"): "memory states",
     ("aoec.jobs.compile.steps.search_groups", "solve"): "bank and search",
     ("aoec.jobs.compile.steps.assemble", "choose_programs"): "programs and trust",
-    ("aoec.jobs.compile.steps.assemble", "whole"): "whole model",
+    ("aoec.jobs.compile.steps.assemble", "model_lines"): "whole model",
     ("aoec.jobs.compile.steps.check_values", "verify"): "verify",
     ("aoec.jobs.compile.compile", "write"): "artifact",
     ("aoec.report.table", "print_table"): "table",
