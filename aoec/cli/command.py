@@ -67,11 +67,22 @@ class VendorOptions(Options):
 
 
 @cache
-def all_commands() -> tuple[Command[Any] | CommandGroup, ...]:
-    """Every command, in the order of the list. A command is a file of `commands/`: no list names it."""
+def command_names() -> tuple[str, ...]:
+    """The name of every command: that of its file in `commands/`. No list names them."""
     from aoec.cli import commands
-    found = [importlib.import_module(f"{commands.__name__}.{m.name}").COMMAND for m in pkgutil.iter_modules(commands.__path__)]
-    return tuple(sorted(found, key=lambda c: (c.order, c.name)))
+    return tuple(m.name for m in pkgutil.iter_modules(commands.__path__))
+
+
+@cache
+def load_command(name: str) -> Command[Any] | CommandGroup:
+    """The command of this name."""
+    found: Command[Any] | CommandGroup = importlib.import_module(f"aoec.cli.commands.{name}").COMMAND
+    return found
+
+
+def all_commands() -> tuple[Command[Any] | CommandGroup, ...]:
+    """Every command, in the order of the list."""
+    return tuple(sorted(map(load_command, command_names()), key=lambda c: (c.order, c.name)))
 
 
 def as_json(facts: Any) -> str:

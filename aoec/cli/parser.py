@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from aoec.base.errors import ParseError
 from aoec.base.files.files import say
 from aoec.base.text import nearest
-from aoec.cli.command import READ, Command, CommandGroup, VendorOptions, all_commands
+from aoec.cli.command import READ, Command, CommandGroup, VendorOptions, all_commands, command_names, load_command
 from aoec.options.option import Option, Options, default_of, options_of, title_of
 
 CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)$")  # as argparse says it, with all that could be meant
@@ -109,8 +109,9 @@ class Version(argparse.Action):
         parser.exit()
 
 
-def parser() -> Parser:
-    """The parser of `aoec`. Of what it returns, `command` is the command that was named."""
+def parser(only: str = "") -> Parser:
+    """The parser of `aoec`. Of what it returns, `command` is the command that was named. `only`: the one command that it knows, where that
+    is known already: the others need not be loaded."""
     p = Parser(prog="aoec", allow_abbrev=False, description=(
         "Open Ascend Optimization Engine. It tunes ONNX models for Ascend NPUs on a model of the machine, and shows why."),
         epilog="Begin with: aoec compile --tune model.onnx. All times are modelled: they come from the machines that aoec targets lists, "
@@ -118,7 +119,7 @@ def parser() -> Parser:
     p.add_argument("--version", action=Version)
     p.add_argument("--traceback", action="store_true", help="after an internal fault, show where it happened")
     commands = p.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Parser)
-    for c in all_commands():
+    for c in [load_command(only)] if only else all_commands():
         _add_command(commands, c)
     return p
 
@@ -183,7 +184,8 @@ def reader(read: Callable[[str], Any]) -> Callable[[str], Any]:
 
 def parse(words: Sequence[str], behind: Sequence[str] = ()) -> tuple[Command[Any], Options]:
     """The command that words name, and its options. `behind`: the words that follow a vendor's command."""
-    found = vars(parser().parse_args(words))
+    named = next((word for word in words if not word.startswith("-")), "")
+    found = vars(parser(named if named in command_names() else "").parse_args(words))
     command = found.pop("command")
     del found["traceback"]
     cls = command.options

@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import inspect
 import re
+import subprocess
+import sys
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 
 import aoec
 from aoec.base.errors import ParseError
-from aoec.cli.command import Command, CommandGroup, VendorOptions, all_commands
+from aoec.cli.command import Command, CommandGroup, VendorOptions, all_commands, command_names
 from aoec.cli.parser import parse
 from aoec.options.compile import CompileOptions, TuneOptions
 from aoec.options.option import Option, default_of, options_of
@@ -99,3 +101,12 @@ def test_one_class_says_each_word_of_a_command() -> None:
         assert isinstance(c, Command)
         flags = [f for o in options_of(c.options).values() for f in o.flags]
         assert len(flags) == len(set(flags)) and all(isinstance(o, Option) for o in options_of(c.options).values())
+
+
+def test_a_command_has_the_name_of_its_file() -> None:
+    """So that no other has to be loaded for it."""
+    assert sorted(command_names()) == sorted(c.name for c in all_commands())
+    loaded = ("import sys\nfrom aoec.cli import main\nmain(['doctor'])\n"
+              "print(sorted(m for m in sys.modules if m.startswith('aoec.cli.commands.')))")
+    done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "['aoec.cli.commands.doctor']"
