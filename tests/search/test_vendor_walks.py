@@ -146,7 +146,7 @@ def test_a_tile_that_does_not_hold_the_blocks_is_an_even_cut(cuts: Block, blocks
 @pytest.mark.parametrize("model, cuts", [("matmul_even", (1, 1)), ("matmul_even", (2, 2)), ("matmul_nd", (1, 1)), ("matmul_nd", (2, 3)),
                                          ("matmul_turned", (3, 2))])
 def test_a_walk_means_the_operator(model: str, cuts: Block, order: int) -> None:
-    """Blocks with tails too; these are timed as whole ones, and never faster than they are."""
+    """Blocks with tails too. A short one is timed as a whole one: it may take as long, of rows that lie across blocks of 32 bytes longer."""
     case = cases(model)[-1]
     t = MatmulTiling(usedCoreNum=5, singleCoreM=16, singleCoreN=16, baseM=16, baseN=16, baseK=16, l2MTileCnt=cuts[0], l2NTileCnt=cuts[1],
                      l2MTileBlock=1, l2NTileBlock=1, l2IterateOrder=order)
@@ -159,4 +159,4 @@ def test_a_walk_means_the_operator(model: str, cuts: Block, order: int) -> None:
     sizes = extents(product(case.func))
     if all(sizes[x] % 16 == 0 for x in "mn"):
         assert took == alone
-    assert took >= 0.98 * alone and (form.walk == WALKS[order] or form.spread == "single")
+    assert took >= 0.9 * alone and (form.walk == WALKS[order] or form.spread == "single")

@@ -192,7 +192,7 @@ def walked_out(t: MatmulTiling, blocks: dict[str, int]) -> MatmulTiling:
 
 def tile_side(count: int, cuts: int, block: int) -> int:
     """Blocks of an axis in an L2 tile: what is said where so many tiles of it hold all blocks and none is empty, else an even cut."""
-    return block if (cuts - 1) * block < count <= cuts * block else -(-count // cuts)
+    return min(block, count) if (cuts - 1) * block < count <= cuts * block else -(-count // cuts)
 
 
 def on_a_grid(t: MatmulTiling, sizes: dict[str, int], blocks: dict[str, int]) -> MatmulTiling:
