@@ -155,8 +155,8 @@ def slots(depth: int, blocks: int) -> int:
 
 
 def dealt_out(t: MatmulTiling, sizes: dict[str, int], machine: Machine) -> MatmulTiling:
-    """The tiling with its blocks on cores: numbered in groups as CATLASS does, walked by L2 tiles, or on a grid. A walk along diagonals that
-    has at most a block for each core is a grid."""
+    """The tiling with its blocks on cores: numbered in groups as CATLASS does, walked by L2 tiles, or on a grid. A walk along the
+    diagonals of one tile that has at most a block for each core is a grid."""
     cores = machine.core("aic" if "aic" in machine.cores else "core").count
     used = min(t.usedCoreNum or cores, cores) // -(-sizes["k"] // t.singleCoreK)
     if used < 1:
@@ -168,10 +168,11 @@ def dealt_out(t: MatmulTiling, sizes: dict[str, int], machine: Machine) -> Matmu
     if t.swizzleOffset and all(sizes[x] % whole[x] == 0 for x in "mn"):
         return in_groups(t, whole, blocks)
     t = replace(t, singleCoreM=single["m"], singleCoreN=single["n"], swizzleOffset=0)
-    walked = t.l2MTileBlock and t.singleCoreK >= sizes["k"]
-    if walked and (t.l2IterateOrder or blocks["m"] * blocks["n"] > used):
-        return walked_out(t, blocks)
-    return on_a_grid(t, sizes, blocks)
+    if not t.l2MTileBlock or t.singleCoreK < sizes["k"]:
+        return on_a_grid(t, sizes, blocks)
+    walked = walked_out(t, blocks)
+    alone = blocks["m"] * blocks["n"] <= used and (walked.l2IterateOrder, walked.l2MTileCnt, walked.l2NTileCnt) == (0, 1, 1)
+    return on_a_grid(walked, sizes, blocks) if alone else walked
 
 
 def in_groups(t: MatmulTiling, block: dict[str, int], blocks: dict[str, int]) -> MatmulTiling:
