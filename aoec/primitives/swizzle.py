@@ -106,7 +106,7 @@ class Grid:
         j, w, b = Int(0), Int(self.width), within
         if across > 1:
             back = i % 2 if down > 1 else Int(0)
-            missing = back * (across * self.columns - self.width)  # of the last tile of a row, which is the first of one that runs backwards
+            missing = back * (across * self.columns - self.width)  # of the last tile of a row: the first of one that runs back
             at = (within + missing * h) // (h * self.columns)
             j = at + back * (Int(across - 1) - at * 2)
             b = within - maximum(0, at * self.columns - missing) * h

@@ -130,7 +130,8 @@ def test_a_line_of_the_stock_blocks_stays_field_by_field(order: int) -> None:
     assert as_line(p, found.tiling) == as_line(p, t)
 
 
-@pytest.mark.parametrize("cuts, blocks, sides", [((1, 1), (1, 1), (10, 6)), ((2, 3), (0, 4), (5, 2)), ((3, 2), (4, 3), (4, 3)), ((3, 2), (9, 3), (4, 3))])
+@pytest.mark.parametrize("cuts, blocks, sides", [
+    ((1, 1), (1, 1), (10, 6)), ((2, 3), (0, 4), (5, 2)), ((3, 2), (4, 3), (4, 3)), ((3, 2), (9, 3), (4, 3))])
 def test_a_tile_that_does_not_hold_the_blocks_is_an_even_cut(cuts: Block, blocks: Block, sides: Block) -> None:
     """The kernel's last tile takes what is left, and of no stated side it makes an even cut."""
     p = Product(1280, 64, 1536)
@@ -146,7 +147,7 @@ def test_a_tile_that_does_not_hold_the_blocks_is_an_even_cut(cuts: Block, blocks
 @pytest.mark.parametrize("model, cuts", [("matmul_even", (1, 1)), ("matmul_even", (2, 2)), ("matmul_nd", (1, 1)), ("matmul_nd", (2, 3)),
                                          ("matmul_turned", (3, 2))])
 def test_a_walk_means_the_operator(model: str, cuts: Block, order: int) -> None:
-    """Blocks with tails too. A short one is timed as a whole one: it may take as long, of rows that lie across blocks of 32 bytes longer."""
+    """Blocks with tails too. A short one is timed as a whole one: it takes about as long."""
     case = cases(model)[-1]
     t = MatmulTiling(usedCoreNum=5, singleCoreM=16, singleCoreN=16, baseM=16, baseN=16, baseK=16, l2MTileCnt=cuts[0], l2NTileCnt=cuts[1],
                      l2MTileBlock=1, l2NTileBlock=1, l2IterateOrder=order)
