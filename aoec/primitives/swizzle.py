@@ -59,8 +59,9 @@ class Swizzle(Primitive):
     def sample(cls, func: Func, random: Random) -> Self:
         names = Names(func, random)
         inside = names.around[names.around.index(names.loop) + 1:] if names.loop in names.around else []
-        size = [random.choice((None, Int(random.randint(1, 4)))) for _ in range(2)]
-        return cls(names.loop, (inside or names.loops)[0], names.new("v"), random.choice(ORDERS), *size, Int(random.randint(1, 5)))
+        rows, columns = (random.choice((None, Int(random.randint(1, 4)))) for _ in range(2))
+        cores = Int(random.randint(1, 5))
+        return cls(names.loop, (inside or names.loops)[0], names.new("v"), random.choice(ORDERS), rows, columns, cores)
 
     def apply(self, func: Func) -> Func:
         outer, inner = (find_loop(func, name)[0] for name in (self.outer, self.inner))
@@ -103,7 +104,9 @@ class Grid:
         down, across = -(-self.height // self.rows), -(-self.width // self.columns)
         i, within = (t // (self.rows * self.width), t % (self.rows * self.width)) if down > 1 else (Int(0), t)
         h = least(self.rows, self.height, i)
-        j, w, b = Int(0), Int(self.width), within
+        j: Expr = Int(0)
+        w: Expr = Int(self.width)
+        b = within
         if across > 1:
             back = i % 2 if down > 1 else Int(0)
             missing = back * (across * self.columns - self.width)  # of the last tile of a row: the first of one that runs back

@@ -59,7 +59,8 @@ def some(model: str, spread: str) -> list[int]:
     return list(range(MODELS.index(model) % 3, count, 3)) if spread != "along k" else list(range(count))
 
 
-GRIDS = [(m, "grid") for m in MODELS] + [("matmul_nd", "walked"), ("matmul_even", "walked"), ("matmul_even", "dealt"), ("matmul_even32", "along k")]
+GRIDS = [(m, "grid") for m in MODELS] + [("matmul_nd", "walked"), ("matmul_even", "walked"), ("matmul_even", "dealt"),
+                                        ("matmul_even32", "along k")]
 
 
 @pytest.mark.parametrize("model, spread", GRIDS)
@@ -78,7 +79,8 @@ def test_every_structure_means_the_operator_and_orders_its_accesses(model: str, 
             assert case.agrees(case.run(program)), (p.sketches[sketch].trace, p.values(c))
 
 
-@pytest.mark.parametrize("model, spread", [("matmul_nd", "grid"), ("matmul_even", "dealt"), ("matmul_even", "walked"), ("matmul_even32", "along k")])
+@pytest.mark.parametrize("model, spread", [
+    ("matmul_nd", "grid"), ("matmul_even", "dealt"), ("matmul_even", "walked"), ("matmul_even32", "along k")])
 def test_every_core_takes_as_long_as_its_class(model: str, spread: str) -> None:
     """Blocks that are dealt out leave some cores with one more; the slow oracle times every core on its own."""
     _, p = posed(model, spread)

@@ -197,8 +197,8 @@ def tile_side(count: int, cuts: int, block: int) -> int:
 
 
 def on_a_grid(t: MatmulTiling, sizes: dict[str, int], blocks: dict[str, int]) -> MatmulTiling:
-    """The tiling with one block of each L2 tile for a core; where there are more, a core's share becomes a rectangle of them, as even as the
-    core count allows."""
+    """The tiling with one block of each L2 tile for a core. Where there are more, a core's share becomes a rectangle of them, as even as
+    the core count allows."""
     cut = {"m": t.l2MTileCnt, "n": t.l2NTileCnt}
     single = {"m": t.singleCoreM, "n": t.singleCoreN}
     grid = {x: -(-blocks[x] // cut[x]) for x in "mn"}

@@ -24,7 +24,8 @@ from aoec.search.vendor.vendor_conv import ConvTiling
 from aoec.target.machine import Machine
 
 SAID = {"da": "slots of A in L1", "db": "slots of B in L1", "d0a": "slots of L0A", "d0b": "slots of L0B", "dc": "slots of L0C",
-        "bm": "L2 tiles", "bn": "L2 tiles", "uf": "results leave L0C in granules (UnitFlag)", "pl": "loads a chunk of k ahead", "tk": "tile of k", "sk": "chunks of k in L1",
+        "bm": "L2 tiles", "bn": "L2 tiles",
+        "uf": "results leave L0C in granules (UnitFlag)", "pl": "loads a chunk of k ahead", "tk": "tile of k", "sk": "chunks of k in L1",
         "rk": "chunks of k in L1", "gm": "parts of m over cores", "gn": "parts of n over cores", "uc": "columns that leave L0C together",
         "do": "slots of results in UB", "du": "slots of operands in UB", "th": "rows in L1", "tw": "columns in L1", "h0": "rows in L0",
         "w0": "columns in L0", "gh": "parts of rows over cores", "gw": "parts of columns over cores", "gb": "parts of the batch over cores"}

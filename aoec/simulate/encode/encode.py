@@ -357,7 +357,8 @@ def remainder_of(e: Expr) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def without_walks(e: Expr) -> Expr:
-    """`e` without those arguments of a minimum in which a variable stands in a quotient or remainder, if there are others: an upper bound."""
+    """`e` without those arguments of a minimum in which a variable stands in a quotient or remainder, if there are others: a bound from
+    above."""
     e = rebuild(e, without_walks)
     if not (isinstance(e, Call) and e.fn == "min"):
         return e
