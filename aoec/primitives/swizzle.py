@@ -74,7 +74,7 @@ class Swizzle(Primitive):
         if self.fused not in (self.outer, self.inner):
             check_new(func, self.fused)
         check_values(func, self.outer, [outer, inner], (self.outer, self.inner))
-        grid = Grid.of(self, outer, inner)
+        grid = BlockWalk.of(self, outer, inner)
         row, column = grid.place(self.order, Var(self.fused))
         body = substitute_all(inner.body, {self.outer: row, self.inner: column})
         fused = Loop(self.fused, Int(grid.height * grid.width), body)
@@ -82,7 +82,7 @@ class Swizzle(Primitive):
 
 
 @dataclass(frozen=True)
-class Grid:
+class BlockWalk:
     """The iterations of two loops, `height` by `width` of them, in tiles of `rows` by `columns`, dealt to `cores`."""
 
     height: int
@@ -92,12 +92,12 @@ class Grid:
     cores: int
 
     @classmethod
-    def of(cls, s: Swizzle, outer: Loop, inner: Loop) -> Grid:
+    def of(cls, s: Swizzle, outer: Loop, inner: Loop) -> BlockWalk:
         """The grid of two loops; ScheduleError where something is no number."""
-        height, width = (whole(loop.extent, f"the extent of {loop.var}") for loop in (outer, inner))
-        rows, columns = (most if n is None else min(whole(n, what), most) for n, most, what in (
+        height, width = (number_of(loop.extent, f"the extent of {loop.var}") for loop in (outer, inner))
+        rows, columns = (most if n is None else min(number_of(n, what), most) for n, most, what in (
             (s.rows, height, "rows"), (s.columns, width, "columns")))
-        return cls(height, width, rows, columns, whole(s.cores, "cores"))
+        return cls(height, width, rows, columns, number_of(s.cores, "cores"))
 
     def place(self, order: str, t: Expr) -> tuple[Expr, Expr]:
         """(iteration of the outer loop, of the inner one) that stands at a place of the walk."""
@@ -132,7 +132,7 @@ class Grid:
         return end // self.cores * core + minimum(end % self.cores, core) - minimum(first, core)
 
 
-def whole(e: Expr, what: str) -> int:
+def number_of(e: Expr, what: str) -> int:
     """The value of an expression that is a number of 1 or more."""
     e = normalise(e)
     if not isinstance(e, Int) or e.value < 1:

@@ -17,7 +17,7 @@ from aoec.cann.runtime_bank_tilings import tiling_of as fields_of
 from aoec.ir.index import DTYPES, Var, evaluate
 from aoec.ir.rewrite import normalise
 from aoec.lowering.emit.emit import emit
-from aoec.primitives.swizzle import Grid
+from aoec.primitives.swizzle import BlockWalk
 from aoec.search.vendor.vendor import ORDER_M, WALKS, MatmulTiling, legal_matmul, matmul_choice, product
 from aoec.search.vendor.vendor_back import Delivery, extents, tiling_of, trace_of
 from aoec.simulate.timing.time import measure
@@ -60,11 +60,11 @@ def kernel_blocks(height: int, width: int, rows: int, columns: int, cores: int, 
 SIDE = st.integers(1, 14)
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(SIDE, SIDE, SIDE, SIDE, st.integers(1, 24), st.sampled_from(WALKS))
 def test_a_walk_is_what_the_kernel_does(height: int, width: int, rows: int, columns: int, cores: int, order: str) -> None:
     rows, columns, cores = min(rows, height), min(columns, width), min(cores, height * width)
-    m, n = Grid(height, width, rows, columns, cores).place(order, Var("t"))
+    m, n = BlockWalk(height, width, rows, columns, cores).place(order, Var("t"))
     got: list[list[Block]] = [[] for _ in range(cores)]
     for t in range(height * width):
         got[t % cores].append((int(evaluate(m, {"t": t})), int(evaluate(n, {"t": t}))))
@@ -102,7 +102,7 @@ def read_line(p: Product, text: str) -> MatmulTiling:
 L2 = ("l2MTileCnt", "l2NTileCnt", "l2MTileBlock", "l2NTileBlock", "l2IterateOrder", "usedCoreNum", "singleCoreM", "singleCoreN")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(tilings())
 def test_a_line_goes_round(drawn: tuple[Product, MatmulTiling]) -> None:
     """Line, trace, line: of a line as the shape takes it all fields stay, the order and both cuts among them."""
