@@ -1,16 +1,16 @@
 """A kernel's tiles in the words of those who write kernels by hand: TCubeTiling of Ascend C, CATLASS, Triton.
 
-What goes in are the vendor's fields of a matrix product's tiling by their own names (MatMulV3), for convolutions those of Conv2DV2; what
-comes out is a value for each word, or why there is none. TCubeTiling: the structure of that name in the Ascend C API
-(atlasascendc_api_07_0673). CATLASS: GemmShape of L1 and L0 tiles, and GemmIdentityBlockSwizzle<offset, direction>, which numbers blocks in
-groups of `offset` rows (direction 0) or columns (1) and deals them to the cores in turn. Triton: block sizes as its tutorials name them.
+What goes in are the vendor's fields of a matrix product's tiling by their own names (MatMulV3), with the swizzle of CATLASS where a
+schedule has it. Those of convolutions are Conv2DV2's. What comes out is a value for each word, or why there is none. TCubeTiling: the
+structure of that name in the Ascend C API (atlasascendc_api_07_0673). CATLASS: GemmShape of L1 and L0 tiles, and
+GemmIdentityBlockSwizzle<offset, direction>, which numbers blocks in groups of `offset` rows (direction 0) or columns (1) and deals them to
+the cores in turn. Triton: block sizes as its tutorials name them.
 """
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-ORDER_M = 0  # of iterateOrder and l2IterateOrder: m is walked first
 ROWS_LIMIT = 3  # CATLASS' own choice of an offset, where a schedule has no groups of rows
 SPLIT_CHIPS = "is written for chips whose cubes and vector cores are apart (Atlas A2, A3, 950)"
 # TCubeTiling: field -> what it is; extents in elements, depths and steps in base blocks
@@ -74,8 +74,8 @@ def tcube(t: Mapping[str, int], p: Sizes) -> list[Value]:
     notes = {}
     if t["singleCoreK"] < p.k:
         notes["singleCoreK"] = "the library takes all of k on one core: add the parts of the cores in GM yourself (SetAtomicAdd)"
-    if t["l2MTileBlock"]:
-        notes["usedCoreNum"] = "blocks are dealt out in turn: call the library for each block of a core, in your own loop"
+    if blocks(t, p) > t["usedCoreNum"]:
+        notes["usedCoreNum"] = "cores take several blocks each: call the library for each block of a core, in your own loop"
     if p.batch > 1:
         notes["M"] = f"of each of {p.batch} products, which cores share"
     out = [Value("TCubeTiling", name, given[name], meaning, notes.get(name, "")) for name, meaning in TCUBE.items()]
@@ -108,10 +108,19 @@ def catlass_notes(t: Mapping[str, int], p: Sizes) -> Iterator[tuple[str, str]]:
         yield "L0TileShape.K", f"cores share k, {t['singleCoreK']} each: take a split-K kernel (SplitkGemmIdentityBlockSwizzle)"
 
 
+def blocks(t: Mapping[str, int], p: Sizes) -> int:
+    """Single-core blocks of one product."""
+    return -(-p.m // t["singleCoreM"]) * -(-p.n // t["singleCoreN"]) * -(-p.k // t["singleCoreK"])
+
+
 def dealt(t: Mapping[str, int], p: Sizes) -> tuple[int, int, str]:
     """(swizzle offset, direction, "" or in what they are not the schedule's)."""
-    if t["l2MTileBlock"] and (t["singleCoreM"], t["singleCoreN"]) == (t["baseM"], t["baseN"]):
-        return (t["l2MTileBlock"], 0, "") if t["l2IterateOrder"] == ORDER_M else (t["l2NTileBlock"], 1, "")
+    single = (t["singleCoreM"], t["singleCoreN"]) == (t["baseM"], t["baseN"])
+    if t["swizzleOffset"] and single:
+        return t["swizzleOffset"], t["swizzleDirection"], ""
+    if single and blocks(t, p) > t["usedCoreNum"]:
+        tile = f"{t['l2MTileBlock']} x {t['l2NTileBlock']}"
+        return t["l2MTileBlock"], 0, f"the schedule walks L2 tiles of {tile} blocks; these are the nearest groups of rows"
     grid = f"the schedule gives each core a block of {t['singleCoreM']} x {t['singleCoreN']}; these are CATLASS' own choice for the shape"
     return ROWS_LIMIT, 0 if p.m >= p.n else 1, grid
 

@@ -34,7 +34,7 @@ def tiling_of(problem: Problem, knowledge: Fields, unit_flag: bool) -> Tiling:
     if isinstance(problem, Window):
         own = conv2d_tiling(problem, knowledge)
     else:
-        own = quantised_tiling(problem, knowledge) if problem.dtype == "int8" else matmul_tiling(knowledge)
+        own = quantised_tiling(problem, knowledge) if problem.dtype == "int8" else matmul_tiling(problem, knowledge)
     return own | {"unitFlag": int(unit_flag)}
 
 
@@ -46,15 +46,19 @@ def matmul_knowledge(p: Product, t: Mapping[str, int]) -> Fields:
     return {n: template if n == "tilingEnable" else t[n] for n in kind_of(MATMUL).knowledge}
 
 
-def matmul_tiling(knowledge: Fields) -> Tiling:
-    """The fields of a MatmulTiling."""
+def matmul_tiling(p: Product, knowledge: Fields) -> Tiling:
+    """The fields of a MatmulTiling. L2 tiles of no stated size are even cuts, as the kernels make them."""
     template = int(knowledge["tilingEnable"])
     if template not in (BASE, 1, SPLIT_K, K_SHIFT):  # 1 is taken as 0
         raise UnsupportedError(f"tilingEnable {template}: {OTHER.get(template, 'a template without a form of ours')}")
     fields = {n: int(v) for n, v in knowledge.items() if n != "tilingEnable"}
     if min(v for n, v in fields.items() if n.startswith(("single", "base", "step"))) < 1:
         raise UnsupportedError("a block or step of 0")
-    return fields | {"kRotate": int(template == K_SHIFT)} | {n: max(1, fields[n]) for n in ("l2MTileCnt", "l2NTileCnt")}
+    fields |= {n: max(1, fields[n]) for n in ("l2MTileCnt", "l2NTileCnt")}
+    if not (fields["l2MTileBlock"] and fields["l2NTileBlock"]):
+        for x, extent in (("M", p.m), ("N", p.n)):
+            fields[f"l2{x}TileBlock"] = -(-extent // (fields[f"singleCore{x}"] * fields[f"l2{x}TileCnt"]))
+    return fields | {"kRotate": int(template == K_SHIFT)}
 
 
 # ---------------------------------------------------------------- QuantBatchMatmulV3

@@ -8,7 +8,7 @@ from aoec.ir.func.tir import Func
 from aoec.ir.index import DTYPES, Int
 from aoec.ir.program import Program
 from aoec.ir.schedule import Step, Trace
-from aoec.search.vendor.vendor import ORDER_N, MatmulTiling, matmul_trace
+from aoec.search.vendor.vendor import MatmulTiling, matmul_trace
 from aoec.target.machine import Machine
 from bench.cases.case import Case
 from bench.cases.turns import left_first
@@ -156,9 +156,7 @@ def numbering(case: Case, blocks: int) -> dict[str, int]:
     """How dealt blocks are numbered: through groups of as many rows (direction 0) or columns (1) as the swizzle says, else through all
     rows of an L2 block, or one row after another; `blocks`: rows of blocks."""
     group, columns = case.tile.numbers("swizzle") or (ceil(blocks / case.tile.one("l2", blocks)), 0)
-    if columns:
-        return {"l2MTileBlock": 1, "l2NTileBlock": max(1, group), "l2IterateOrder": ORDER_N}
-    return {"l2MTileBlock": max(1, group)}
+    return {"swizzleOffset": max(1, group), "swizzleDirection": int(columns)}
 
 
 def ahead(trace: Trace) -> Trace:

@@ -7,7 +7,7 @@ from aoec.cann.kernel_words import Sizes, Value, catlass, product_words, tcube, 
 TILING = {"usedCoreNum": 20, "singleCoreM": 128, "singleCoreN": 256, "singleCoreK": 4096, "baseM": 128, "baseN": 256, "baseK": 64,
           "depthA1": 8, "depthB1": 8, "stepM": 1, "stepN": 1, "iterateOrder": 1, "stepKa": 4, "stepKb": 4, "dbL0A": 2, "dbL0B": 2,
           "dbL0C": 1, "l2MTileCnt": 6, "l2NTileCnt": 1, "l2MTileBlock": 3, "l2NTileBlock": 8, "l2IterateOrder": 0,
-          "unitFlag": 1, "kRotate": 0}
+          "unitFlag": 1, "kRotate": 0, "swizzleOffset": 3, "swizzleDirection": 0}
 SIZES = Sizes(1, 2048, 2048, 4096, False)
 
 
@@ -24,12 +24,14 @@ def test_a_schedule_of_catlass_own_example_has_its_words() -> None:
     assert said(found) == {"L1TileShape.M": 128, "L1TileShape.N": 256, "L1TileShape.K": 256, "L0TileShape.M": 128, "L0TileShape.N": 256,
                            "L0TileShape.K": 64, "SwizzleOffset": 3, "SwizzleDirection": 0, "ENABLE_UNIT_FLAG": 1, "ENABLE_SHUFFLE_K": 0}
     assert notes(found) == {}
-    columns = catlass(TILING | {"l2IterateOrder": 1, "l2NTileBlock": 2}, SIZES, True)
+    columns = catlass(TILING | {"swizzleOffset": 2, "swizzleDirection": 1}, SIZES, True)
     assert (said(columns)["SwizzleOffset"], said(columns)["SwizzleDirection"]) == (2, 1)
 
 
 def test_what_catlass_cannot_say_is_said() -> None:
-    grid = catlass(TILING | {"l2MTileBlock": 0, "singleCoreM": 512}, Sizes(1, 512, 2048, 4096, False), True)
+    walk = catlass(TILING | {"swizzleOffset": 0, "l2MTileBlock": 8}, SIZES, True)
+    assert said(walk)["SwizzleOffset"] == 8 and "L2 tiles of 8 x 8 blocks" in notes(walk)["SwizzleOffset"]
+    grid = catlass(TILING | {"swizzleOffset": 0, "singleCoreM": 512}, Sizes(1, 512, 2048, 4096, False), True)
     assert (said(grid)["SwizzleOffset"], said(grid)["SwizzleDirection"]) == (3, 1)  # its own rule: 0 if m >= n else 1
     assert "512 x 256" in notes(grid)["SwizzleOffset"]
     odd = catlass(TILING | {"stepKa": 8, "stepM": 2, "singleCoreK": 1024}, SIZES, True)
@@ -45,7 +47,7 @@ def test_the_structure_of_ascend_c_has_the_documented_fields() -> None:
         "usedCoreNum", "M", "N", "Ka", "Kb", "singleCoreM", "singleCoreN", "singleCoreK", "baseM", "baseN", "baseK", "depthA1", "depthB1",
         "stepM", "stepN", "stepKa", "stepKb", "isBias", "iterateOrder", "dbL0A", "dbL0B", "dbL0C"}
     assert (said(found)["Ka"], said(found)["isBias"], said(found)["baseN"]) == (4096, 1, 256)
-    assert {*notes(found)} == {"usedCoreNum", "others"}  # dealt out in turn
+    assert {*notes(found)} == {"usedCoreNum", "others"}  # several blocks a core
     assert "singleCoreK" in notes(tcube(TILING | {"singleCoreK": 512}, SIZES))
 
 
@@ -53,7 +55,7 @@ def test_blocks_of_triton() -> None:
     found = triton(TILING, SIZES, True)
     assert said(found) == {"BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 256, "GROUP_M": 3, "num_programs": 20, "multibuffer": "True",
                            "L0": None}
-    single = triton(TILING | {"depthA1": 4, "depthB1": 4, "l2MTileBlock": 0}, SIZES, True)
+    single = triton(TILING | {"depthA1": 4, "depthB1": 4, "swizzleOffset": 0, "singleCoreM": 512}, SIZES, True)
     assert said(single)["multibuffer"] == "False" and said(single)["GROUP_M"] == 1
     assert said(vector_words({"i0": 7}, 19, {"X_UB": 2}, True)) == {"BLOCK_i0": 7, "num_programs": 19, "multibuffer": "True"}
 

@@ -6,6 +6,7 @@ from itertools import product
 
 import pytest
 
+from aoec.ir.rewrite import fill
 from aoec.jobs.tune.tuning import Problem, problem
 from aoec.search.sketches.nests import find_product
 from aoec.search.sketches.sketches_matmul import FORMS, Form, matmul_sketch
@@ -16,7 +17,9 @@ from tests.oracle.slow_timeline import simulate
 
 MODELS = ("matmul", "matmul_nd", "matmul_turned", "matmul_even")
 MACHINE = machine_named("Ascend910B3")
-SPREADS = {"grid": ("parts", "single"), "dealt": ("deal m", "turn n", "deal n", "turn m")}
+SPREADS = {"grid": ("parts", "single"), "dealt": ("deal m", "turn n", "deal n", "turn m"),
+           "walked": ("walk diagonal", "walk columns", "walk rows")}
+WALKED = [{"sm": 16, "sn": 32, "bm": 2, "bn": 1, "cores": 3}, {"sm": 32, "sn": 16, "bm": 1, "bn": 2, "cores": 2}]  # a walk is of numbers
 STRUCTURES = [
     Form(resident, inside, larger, steps, l2) for (resident, steps), inside, larger, l2 in product(
         (("none", ""), ("left", "m"), ("right", "n"), ("both", "mn")), ("m", "n"), ("left", "right", ""), ("", "m", "nm"))
@@ -33,7 +36,7 @@ def forms(spread: str) -> list[Form]:
     if spread == "along k":
         return ROTATED + PARTS
     ways = SPREADS[spread]
-    return [Form(f.resident, f.inside, f.larger, f.steps, "" if spread == "dealt" else f.l2, ways[i % len(ways)])
+    return [Form(f.resident, f.inside, f.larger, f.steps, "" if spread != "grid" else f.l2, ways[i % len(ways)])
             for i, f in enumerate(STRUCTURES)]
 
 
@@ -44,7 +47,10 @@ def posed(model: str, spread: str) -> tuple[Case, Problem]:
     chosen = list(dict.fromkeys(forms(spread)))
     mm = find_product(case.func)
     assert mm is not None
-    return case, problem(case.func, MACHINE, (), [matmul_sketch(case.func, mm, MACHINE, f) for f in chosen])
+    made = [matmul_sketch(case.func, mm, MACHINE, f) for f in chosen]
+    if spread == "walked":
+        made = [fill(sketch, WALKED[i % len(WALKED)]) for i, sketch in enumerate(made)]
+    return case, problem(case.func, MACHINE, (), made)
 
 
 def some(model: str, spread: str) -> list[int]:
@@ -53,7 +59,8 @@ def some(model: str, spread: str) -> list[int]:
     return list(range(MODELS.index(model) % 3, count, 3)) if spread != "along k" else list(range(count))
 
 
-GRIDS = [(m, "grid") for m in MODELS] + [("matmul_even", "dealt"), ("matmul_even32", "along k")]
+GRIDS = [(m, "grid") for m in MODELS] + [("matmul_nd", "walked"), ("matmul_even", "walked"), ("matmul_even", "dealt"),
+                                        ("matmul_even32", "along k")]
 
 
 @pytest.mark.parametrize("model, spread", GRIDS)
@@ -72,7 +79,8 @@ def test_every_structure_means_the_operator_and_orders_its_accesses(model: str, 
             assert case.agrees(case.run(program)), (p.sketches[sketch].trace, p.values(c))
 
 
-@pytest.mark.parametrize("model, spread", [("matmul_nd", "grid"), ("matmul_even", "dealt"), ("matmul_even32", "along k")])
+@pytest.mark.parametrize("model, spread", [
+    ("matmul_nd", "grid"), ("matmul_even", "dealt"), ("matmul_even", "walked"), ("matmul_even32", "along k")])
 def test_every_core_takes_as_long_as_its_class(model: str, spread: str) -> None:
     """Blocks that are dealt out leave some cores with one more; the slow oracle times every core on its own."""
     _, p = posed(model, spread)

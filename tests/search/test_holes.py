@@ -65,7 +65,8 @@ def of_vendor(sketch: str) -> list[Trace]:
     """Return sketches of forms that only the vendor's tilings have."""
     if sketch == "matmul":
         func, machine = lower_operator("matmul(m=512, k=512, n=512)"), load(MACHINES[0])
-        given = [Form("left", steps="m"), Form("right", "m", steps="n"), Form(spread="single"), Form(spread="deal m", larger="")]
+        given = [Form("left", steps="m"), Form("right", "m", steps="n"), Form(spread="single"), Form(spread="deal m", larger=""),
+                 Form(spread="walk rows")]
         return [matmul_sketch(func, product(func), machine, form) for form in given]
     if sketch == "convolution":
         func = lower_operator(TEXTS["convolution"][0])

@@ -2,7 +2,7 @@
 
 Names of holes: sketches_cube.py; further pm pn (L0 tiles in an L1 tile), lm ln (L2 blocks, each of so many L1 tiles of a core),
 pl (chunks of k that loads are ahead), and where shares are said by extents: sm sn (extent of a core's block), cores (that blocks are
-dealt to), so (rows of blocks, or columns, that are walked together).
+dealt to), so (rows of blocks, or columns, that are walked together), bm bn (blocks of m and n in an L2 tile of a walk).
 """
 from __future__ import annotations
 
@@ -46,6 +46,9 @@ class Form:
     parts the largest is least, so that no uneven ones are laid out). single: a grid, a block of stated extents to each core. deal m,
     deal n: equal blocks of stated extents in one numbering, dealt out to the cores in turn; the numbers run through groups of ?so rows (or
     columns) of blocks, down each column (or along each row) of a group. turn m, turn n: the same of single L1 tiles, to all cores.
+    walk diagonal, walk rows, walk columns: blocks of stated extents, the last of an axis shorter, walked by L2 tiles of ?bm x ?bn blocks:
+    along n first, every other row of tiles backwards. In a tile blocks are dealt to the cores in turn along its diagonals, or each core
+    has a run of them by rows or by columns (`swizzle`); what is walked must be numbers when the sketch is applied.
     `rotated`: each core starts its loop over chunks of k elsewhere; chunks must be equal and no operand resident. `parts_of_k`:
     cores share k too, ?sc of it to each, and add their parts in GM.
     """
@@ -67,6 +70,16 @@ class Form:
     def ratio(self) -> bool:
         """Whether chunks of the operands along k may differ in size."""
         return self.resident == "none" and self.larger != ""
+
+    @property
+    def walk(self) -> str:
+        """The order in which the blocks of an L2 tile are walked; "" where they are not."""
+        return self.spread.split()[1] if self.spread.startswith("walk") else ""
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether the cores take blocks of one numbering in turn."""
+        return bool(self.dealt or self.walk)
 
     @property
     def dealt(self) -> str:
@@ -132,7 +145,7 @@ def matmul_sketch(func: Func, mm: Nest, machine: Machine, form: Form, through: t
     batch = batch_axes(p, mm, lead, cores)
     order = serial_loops(form)
     chunks = ["k_2", "k_1", "k_0"] if form.ratio else ["k_1", "k_0"]
-    grid = ["k_c"] * form.parts_of_k + [f"{v}_c" for v in lead] + ([] if form.dealt else ["m_c", "n_c"])
+    grid = ["k_c"] * form.parts_of_k + [f"{v}_c" for v in lead] + ([] if form.in_turn else ["m_c", "n_c"])
     p.add("reorder", loops=(*grid, *batch, *order, *chunks, "m_i", "n_i", "k_i"))
     if form.parts_of_k:
         p.add("add_parts", block=output_block(func, mm), loop="k_c")
@@ -143,13 +156,14 @@ def matmul_sketch(func: Func, mm: Nest, machine: Machine, form: Form, through: t
     load_operand(p, mm, b, loaded_at(form, "right", "n"), layout if layout == "ZN" else "NZ", "L0B",
                  "NZ" if is_transposed(b, k) else "ZN", "k_0")
     load_bias(p, mm, order[-1])
-    finish(p, mm, "m_i", a.buffer, b.buffer, order[-1], order[-1] if form.dealt else grid[-1])
+    finish(p, mm, "m_i", a.buffer, b.buffer, order[-1], order[-1] if form.in_turn else grid[-1])
     p.add("double_buffer", buffer=f"{a.buffer}_L0A", depth=hole("d0a", SLOTS))
     if form.resident == "none" and not form.ratio:
         for operand in (x for x in (a, b) if x.buffer not in through):
             p.add("preload", buffer=f"{operand.buffer}_L1", ahead=hole("pl", AHEAD))
-    if form.dealt:
-        grid += deal(p, form, {"m": mm.extent(m), "n": mm.extent(n)}, batch, cores)
+    if form.in_turn:
+        number_blocks(p, form, {"m": mm.extent(m), "n": mm.extent(n)}, cores)
+        grid += deal(p, form, batch, cores)
     bind(p, grid)
     if form.rotated:
         rotate(p, form, mm.extent(k), grid)
@@ -175,7 +189,7 @@ def tile_axis(p: Plan, mm: Nest, loop: str, x: str, form: Form, cores: int) -> N
         p.add("split", loop=f"{x}_v" if x in form.l2 else f"{x}_u", factor=stepped, outer=f"{x}_s", inner=inner, most=share)
     else:
         block: Expr = stepped if form.spread.startswith("turn") else hole(f"s{x}", ladder(extent, 16, 1 << 20))
-        p.split(loop, block * hole(f"l{x}", L2_TILES) if x in form.l2 else block, f"{x}_t" if form.dealt else f"{x}_c", f"{x}_u")
+        p.split(loop, block * hole(f"l{x}", L2_TILES) if x in form.l2 else block, f"{x}_t" if form.in_turn else f"{x}_c", f"{x}_u")
         if x in form.l2:
             p.split(f"{x}_u", block, f"{x}_2", f"{x}_v")
         p.split(f"{x}_v" if x in form.l2 else f"{x}_u", stepped, f"{x}_s", inner)
@@ -212,12 +226,18 @@ def shares_of_k(extent: int, cores: int) -> tuple[int, ...]:
 def serial_loops(form: Form) -> list[str]:
     """The serial loops over m and n, outermost first; dealt blocks are serial until they are dealt."""
     axes = ["m", "n"] if form.inside == "n" else ["n", "m"]
-    dealt = ["m_t", "n_t"] if form.dealt else []
+    dealt = ["m_t", "n_t"] if form.in_turn else []
     return [*dealt, *[f"{x}_2" for x in form.l2], *[f"{x}_s" for x in axes], *[f"{x}_0" for x in axes if x in form.steps]]
 
 
-def deal(p: Plan, form: Form, sizes: dict[str, int], batch: list[str], cores: int) -> list[str]:
-    """m_t, n_t -> one numbering t in groups of ?so rows (columns) of blocks -> t_c (core), t_s; the loops to bind."""
+def number_blocks(p: Plan, form: Form, sizes: dict[str, int], cores: int) -> None:
+    """m_t, n_t -> one numbering t: by L2 tiles of ?bm x ?bn blocks, or in groups of ?so rows (columns) of blocks."""
+    if form.walk:
+        tile = {field: hole(name, tuple(range(1, max(1, -(-sizes[x] // 16)) + 1)))
+                for field, name, x in (("rows", "bm", "m"), ("columns", "bn", "n"))}
+        p.add("swizzle", outer="m_t", inner="n_t", fused="t", order=form.walk, **tile,
+              **({} if form.walk == "diagonal" else {"cores": hole("cores", tuple(range(1, cores + 1)))}))
+        return
     x, y = ("m", "n") if form.dealt == "m" else ("n", "m")
     for axis, extent in sizes.items():
         p.add("even", loop=f"{axis}_t", extent=extent, factor=form.block(axis))
@@ -226,6 +246,10 @@ def deal(p: Plan, form: Form, sizes: dict[str, int], batch: list[str], cores: in
     p.add("reorder", loops=("t_g", f"{y}_t", "t_o"))
     p.add("fuse", outer="t_g", inner=f"{y}_t", fused="t_1")
     p.add("fuse", outer="t_1", inner="t_o", fused="t")
+
+
+def deal(p: Plan, form: Form, batch: list[str], cores: int) -> list[str]:
+    """t -> t_c (core), t_s; the loops to bind."""
     count: Expr = Int(cores) if form.spread.startswith("turn") else hole("cores", tuple(range(1, cores + 1)))
     p.steps.append(step("split", loop="t", parts=count, outer="t_c", inner="t_s", deal="cyclic"))
     p.add("reorder", loops=("t_c", *batch, "t_s"))

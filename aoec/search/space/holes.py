@@ -95,6 +95,10 @@ KINDS: tuple[Kind, ...] = (
     Kind("sc", "split", "elements", _same("length of a core's share of k; the cores add their parts in GM", "matmul")),
     Kind("cores", "split", "cores", _same("cores that blocks are dealt to", "matmul"), vendor=("matmul",)),
     Kind("so", "split", "blocks", _same("rows (or columns) of blocks that are walked together, where blocks are dealt out", "matmul")),
+    Kind("bm", "swizzle", "blocks", _same("rows of blocks in an L2 tile, where blocks are walked tile by tile", "matmul"),
+         vendor=("matmul",)),
+    Kind("bn", "swizzle", "blocks", _same("columns of blocks in an L2 tile, where blocks are walked tile by tile", "matmul"),
+         vendor=("matmul",)),
     Kind("lm", "split", "L1 tiles", _same("L1 tiles of rows in a block that stays in L2", "matmul")),
     Kind("ln", "split", "L1 tiles", _same("L1 tiles of columns in a block that stays in L2", "matmul")),
     # slots

@@ -51,5 +51,5 @@ def spread(trace: Trace, bound: list[str]) -> list[str]:
     """How cores share the work, and what else is done for it."""
     done = {s.primitive for s in trace.steps}
     dealt = any(s.primitive == "split" and dict(s.fields).get("deal") == "cyclic" for s in trace.steps)
-    said = {"add_parts": "parts added in GM", "rotate": "staggered starts", "preload": "loads ahead"}
+    said = {"add_parts": "parts added in GM", "rotate": "staggered starts", "swizzle": "walked by L2 tiles", "preload": "loads ahead"}
     return [f"cores {' '.join(bound)}{' in turn' if dealt else ''}"] * bool(bound) + [text for name, text in said.items() if name in done]

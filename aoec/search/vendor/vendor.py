@@ -18,7 +18,8 @@ from aoec.search.sketches.sketches_matmul import Form, matmul_sketch
 from aoec.target.machine import Machine
 
 FLAGS = 5  # ids between MTE2 and MTE1 for slots of A and B together; one is left for a bias
-ORDER_M, ORDER_N = 0, 1  # iterateOrder, l2IterateOrder: which of m and n is walked first, that is, inside
+ORDER_M, ORDER_N = 0, 1  # iterateOrder: which of m and n is walked first, that is, inside
+WALKS = ("diagonal", "rows", "columns")  # l2IterateOrder: how cores take the blocks of an L2 tile
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +27,15 @@ class MatmulTiling:
     """A tiling of C[m, n] += A[m, k] * B[k, n]; 0 leaves a field to the rule of `legal_matmul`.
 
     Elements: singleCoreM/N/K (a core's block), baseM/N/K (L0 block). Base blocks: stepM/N and stepKa/Kb (in one L1 tile of A or B),
-    depthA1, depthB1 (in L1 altogether: steps times slots). Slots: dbL0A, dbL0B, dbL0C. l2MTileCnt, l2NTileCnt: L2 blocks; all
-    cores work on one before they go on to the next, along m first where l2IterateOrder is ORDER_M. l2MTileBlock, l2NTileBlock:
-    single-core blocks in an L2 block, where blocks are numbered and dealt out in turn; 0: one block a core, on a grid.
+    depthA1, depthB1 (in L1 altogether: steps times slots). Slots: dbL0A, dbL0B, dbL0C. l2MTileCnt, l2NTileCnt: L2 tiles along m and n;
+    they are walked along n, every other row of tiles backwards. l2MTileBlock, l2NTileBlock: single-core blocks in an L2 tile.
+    l2IterateOrder (WALKS): 0 deals the blocks of a tile to the cores in turn along its diagonals, and goes on with the next core in the
+    next tile; 1 and 2 give each core a run of them, by rows or by columns. A tile block of 0 is no such walk: a block a core, on a grid,
+    and all cores work on one L2 tile before they go on.
     Not in a bank record, but choices of the vendor's kernels: unitFlag (L0C is drained in granules), kRotate (cores start along k at
-    different chunks), preload (chunks of k by which loads are ahead, where those of A and B are equal). A singleCoreK below k is
-    split-K: cores add their parts in GM, of a result in the dtype of sums.
+    different chunks), preload (chunks of k by which loads are ahead, where those of A and B are equal), swizzleOffset, swizzleDirection
+    (of CATLASS: blocks are numbered in groups of so many rows (0) or columns (1), and dealt to the cores in turn). A singleCoreK below k
+    is split-K: cores add their parts in GM, of a result in the dtype of sums.
     """
 
     usedCoreNum: int = 0
@@ -55,10 +59,12 @@ class MatmulTiling:
     l2NTileCnt: int = 1
     l2MTileBlock: int = 0
     l2NTileBlock: int = 0
-    l2IterateOrder: int = ORDER_M
+    l2IterateOrder: int = 0
     unitFlag: int = 0
     kRotate: int = 0
     preload: int = 0
+    swizzleOffset: int = 0
+    swizzleDirection: int = 0
 
 
 def matmul_trace(func: Func, machine: Machine, tiling: MatmulTiling) -> Trace:
@@ -85,7 +91,8 @@ def matmul_choice(func: Func, machine: Machine, tiling: MatmulTiling) -> tuple[F
               "tm": t.baseM, "tn": t.baseN, "tk": t.baseK, "pm": t.stepM, "pn": t.stepN, "sm": t.singleCoreM, "sn": t.singleCoreN,
               "da": t.depthA1 // (t.stepM * t.stepKa), "db": t.depthB1 // (t.stepN * t.stepKb), "d0a": t.dbL0A, "d0b": t.dbL0B,
               "dc": t.dbL0C, "lm": t.l2MTileCnt, "ln": t.l2NTileCnt, "cores": t.usedCoreNum, "pl": t.preload, "sk": min(t.stepKa, t.stepKb),
-              "rk": max(t.stepKa, t.stepKb) // min(t.stepKa, t.stepKb), "so": t.l2MTileBlock if form.dealt == "m" else t.l2NTileBlock}
+              "rk": max(t.stepKa, t.stepKb) // min(t.stepKa, t.stepKb), "so": t.swizzleOffset,
+              "bm": t.l2MTileBlock, "bn": t.l2NTileBlock}
     if form.resident != "none":
         values["sk"] = t.stepKb if form.resident == "left" else t.stepKa
     return form, values | {f"g{loop.var}": 1 for loop in mm.loops[:-3]}
@@ -101,8 +108,8 @@ def form_of(t: MatmulTiling, sizes: dict[str, int]) -> Form:
     elif whole_b and t.baseN * t.stepN >= t.singleCoreN:
         inside = "m"
     cut = [x for x, count in (("m", t.l2MTileCnt), ("n", t.l2NTileCnt)) if count > 1]
-    spread = "deal " + ("m" if t.l2IterateOrder == ORDER_M else "n") if t.l2MTileBlock else "single"
-    l2 = "" if t.l2MTileBlock else "".join(reversed(cut) if t.l2IterateOrder == ORDER_M else cut)
+    spread = "deal " + "mn"[t.swizzleDirection] if t.swizzleOffset else f"walk {WALKS[t.l2IterateOrder]}" if t.l2MTileBlock else "single"
+    l2 = "".join(cut) if spread == "single" else ""
     steps = ("m" if t.stepM > 1 else "") + ("n" if t.stepN > 1 else "")
     larger = "" if t.stepKa == t.stepKb else "left" if t.stepKa > t.stepKb else "right"
     return Form(resident, inside, larger, steps, l2, spread, bool(t.kRotate) and resident == "none", t.singleCoreK < sizes["k"])
@@ -148,30 +155,58 @@ def slots(depth: int, blocks: int) -> int:
 
 
 def dealt_out(t: MatmulTiling, sizes: dict[str, int], machine: Machine) -> MatmulTiling:
-    """The tiling with its blocks on cores.
-
-    A grid where one block of each L2 block comes to a core. More blocks are dealt out in turn where they are equal (an axis may also
-    be one block, of whatever extent); else a core's share becomes a rectangle of them, as even as the core count allows.
-    """
+    """The tiling with its blocks on cores: numbered in groups as CATLASS does, walked by L2 tiles, or on a grid. A walk along the
+    diagonals of one tile that has at most a block for each core is a grid."""
     cores = machine.core("aic" if "aic" in machine.cores else "core").count
     used = min(t.usedCoreNum or cores, cores) // -(-sizes["k"] // t.singleCoreK)
     if used < 1:
         raise UnsupportedError(f"k = {sizes['k']} in parts of {t.singleCoreK} takes more than {cores} cores; use a larger singleCoreK")
     single = {"m": up(min(t.singleCoreM or sizes["m"], sizes["m"]), 16), "n": up(min(t.singleCoreN or sizes["n"], sizes["n"]), 16)}
-    cut = {"m": t.l2MTileCnt, "n": t.l2NTileCnt}
     blocks = {x: -(-sizes[x] // single[x]) for x in "mn"}
-    grid = {x: -(-blocks[x] // cut[x]) for x in "mn"}
     whole = {x: sizes[x] if blocks[x] == 1 else single[x] for x in "mn"}  # an axis of one block has no shorter last one
-    if t.l2MTileBlock and all(sizes[x] % whole[x] == 0 for x in "mn"):
-        single = whole
-        group = {"m": divisor(blocks["m"], t.l2MTileBlock), "n": divisor(blocks["n"], t.l2NTileBlock or 1)}
-        return replace(t, usedCoreNum=min(used, blocks["m"] * blocks["n"]), singleCoreM=single["m"], singleCoreN=single["n"],
-                       l2MTileBlock=group["m"], l2NTileBlock=group["n"])
-    if grid["m"] * grid["n"] > used:
-        share = rectangle(grid["m"], grid["n"], used)
+    t = replace(t, usedCoreNum=used)
+    if t.swizzleOffset and all(sizes[x] % whole[x] == 0 for x in "mn"):
+        return in_groups(t, whole, blocks)
+    t = replace(t, singleCoreM=single["m"], singleCoreN=single["n"], swizzleOffset=0)
+    if not t.l2MTileBlock or t.singleCoreK < sizes["k"]:
+        return on_a_grid(t, sizes, blocks)
+    walked = walked_out(t, blocks)
+    alone = blocks["m"] * blocks["n"] <= used and (walked.l2IterateOrder, walked.l2MTileCnt, walked.l2NTileCnt) == (0, 1, 1)
+    return on_a_grid(walked, sizes, blocks) if alone else walked
+
+
+def in_groups(t: MatmulTiling, block: dict[str, int], blocks: dict[str, int]) -> MatmulTiling:
+    """The tiling with its equal blocks numbered in groups of whole rows or columns."""
+    return replace(t, usedCoreNum=min(t.usedCoreNum, blocks["m"] * blocks["n"]), singleCoreM=block["m"], singleCoreN=block["n"],
+                   swizzleOffset=divisor(blocks["mn"[t.swizzleDirection]], t.swizzleOffset), l2MTileBlock=0, l2NTileBlock=0)
+
+
+def walked_out(t: MatmulTiling, blocks: dict[str, int]) -> MatmulTiling:
+    """The tiling with its blocks walked by L2 tiles."""
+    if t.l2IterateOrder >= len(WALKS):
+        raise UnsupportedError(f"l2IterateOrder {t.l2IterateOrder}: the vendor's kernels have 0 to {len(WALKS) - 1}")
+    side = {x: tile_side(blocks[x], cuts, block) for x, cuts, block in (
+        ("m", t.l2MTileCnt, t.l2MTileBlock), ("n", t.l2NTileCnt, t.l2NTileBlock))}
+    return replace(t, usedCoreNum=min(t.usedCoreNum, blocks["m"] * blocks["n"]), l2MTileBlock=side["m"], l2NTileBlock=side["n"],
+                   l2MTileCnt=-(-blocks["m"] // side["m"]), l2NTileCnt=-(-blocks["n"] // side["n"]))
+
+
+def tile_side(count: int, cuts: int, block: int) -> int:
+    """Blocks of an axis in an L2 tile: what is said where so many tiles of it hold all blocks and none is empty, else an even cut."""
+    return min(block, count) if (cuts - 1) * block < count <= cuts * block else -(-count // cuts)
+
+
+def on_a_grid(t: MatmulTiling, sizes: dict[str, int], blocks: dict[str, int]) -> MatmulTiling:
+    """The tiling with one block of each L2 tile for a core. Where there are more, a core's share becomes a rectangle of them, as even as
+    the core count allows."""
+    cut = {"m": t.l2MTileCnt, "n": t.l2NTileCnt}
+    single = {"m": t.singleCoreM, "n": t.singleCoreN}
+    grid = {x: -(-blocks[x] // cut[x]) for x in "mn"}
+    if grid["m"] * grid["n"] > t.usedCoreNum:
+        share = rectangle(grid["m"], grid["n"], t.usedCoreNum)
         single = {x: up(min(single[x] * n, sizes[x]), 16) for x, n in zip("mn", share)}
     cut = {x: min(cut[x], -(-sizes[x] // single[x])) for x in "mn"}
-    return replace(t, usedCoreNum=used, singleCoreM=single["m"], singleCoreN=single["n"], l2MTileCnt=cut["m"], l2NTileCnt=cut["n"],
+    return replace(t, singleCoreM=single["m"], singleCoreN=single["n"], l2MTileCnt=cut["m"], l2NTileCnt=cut["n"],
                    l2MTileBlock=0, l2NTileBlock=0)
 
 

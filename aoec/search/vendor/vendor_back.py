@@ -19,11 +19,12 @@ from aoec.search.sketches.nests import Nest, find_product
 from aoec.search.sketches.plan import cores_of, factors, unit_flag, ways
 from aoec.search.sketches.sketches_matmul import Form, matmul_sketch
 from aoec.search.space.nearest import solve_holes
-from aoec.search.vendor.vendor import ORDER_M, ORDER_N, MatmulTiling, legal_matmul, matmul_choice, product, up
+from aoec.search.vendor.vendor import ORDER_M, ORDER_N, WALKS, MatmulTiling, legal_matmul, matmul_choice, product, up
 from aoec.search.vendor.vendor_conv import ConvTiling
 from aoec.target.machine import Machine
 
 SAID = {"da": "slots of A in L1", "db": "slots of B in L1", "d0a": "slots of L0A", "d0b": "slots of L0B", "dc": "slots of L0C",
+        "bm": "L2 tiles", "bn": "L2 tiles",
         "uf": "results leave L0C in granules (UnitFlag)", "pl": "loads a chunk of k ahead", "tk": "tile of k", "sk": "chunks of k in L1",
         "rk": "chunks of k in L1", "gm": "parts of m over cores", "gn": "parts of n over cores", "uc": "columns that leave L0C together",
         "do": "slots of results in UB", "du": "slots of operands in UB", "th": "rows in L1", "tw": "columns in L1", "h0": "rows in L0",
@@ -191,10 +192,13 @@ def tiling_of(func: Func, trace: Trace, machine: Machine) -> Delivery | Refusal:
 
 
 def nearest(func: Func, machine: Machine, trace: Trace, form: Form, values: dict[str, int]) -> Delivery:
-    """The tiling of a form with values, the schedule that it is read as, and what is other there."""
+    """The tiling of a form with values, the schedule that its line is read as, and what is other there."""
     sizes = extents(product(func))
     tiling = tiling_in(func, form, values, machine)
-    read = trace_of(func, machine, tiling)
+    read = trace_of(func, machine, replace(tiling, swizzleOffset=0))  # which no line says
+    plain = replace(tiling, iterateOrder=ORDER_M)  # the vendor's own where there is nothing to order
+    if trace_of(func, machine, replace(plain, swizzleOffset=0)) == read:
+        tiling = plain
     if read == trace:
         return Delivery(tiling, read)
     was = plainest(form, values, sizes, cores_of(machine))
@@ -220,23 +224,35 @@ def tiling_in(func: Func, form: Form, values: dict[str, int], machine: Machine) 
     ka, kb = steps_of_k(form, values, -(-share // values["tk"]))
     block = {x: block_of(form, values, sizes, x) for x in "mn"}
     count = {x: -(-sizes[x] // block[x]) for x in "mn"}
-    dealt = form.dealt != ""
-    cut = {x: dealt_count(form, values, count, x) if dealt else l2_count(form, values, sizes, x) for x in "mn"}
     step = {x: values[f"p{x}"] if x in form.steps else 1 for x in "mn"}
-    group = {x: values["so"] if form.dealt == x else count[x] for x in "mn"} if dealt else {"m": 0, "n": 0}
-    cores = cores_of(machine) if form.spread.startswith("turn") else values["cores"] if dealt else prod(
-        -(-count[x] // cut[x]) for x in "mn") * -(-sizes["k"] // share)
-    walked = form.dealt or (form.l2[-1:] if len(form.l2) == 2 else "m")
+    side = l2_sides(form, values, sizes, count, cores_of(machine))
+    cut = {x: -(-count[x] // side[x]) for x in "mn"}
+    cores = cores_of(machine) if form.spread.startswith("turn") else values["cores"] if form.in_turn else prod(
+        side.values()) * -(-sizes["k"] // share)
     t = MatmulTiling(usedCoreNum=cores, singleCoreM=block["m"], singleCoreN=block["n"], singleCoreK=share, baseM=values["tm"],
                      baseN=values["tn"], baseK=values["tk"], stepM=step["m"], stepN=step["n"], stepKa=ka, stepKb=kb,
                      depthA1=values["da"] * step["m"] * ka, depthB1=values["db"] * step["n"] * kb,
                      iterateOrder=ORDER_M if form.inside == "m" else ORDER_N, dbL0A=values["d0a"], dbL0B=values["d0b"], dbL0C=values["dc"],
-                     l2MTileCnt=cut["m"], l2NTileCnt=cut["n"], l2MTileBlock=group["m"], l2NTileBlock=group["n"],
-                     l2IterateOrder=ORDER_M if walked == "m" else ORDER_N, unitFlag=unit_flag(func, mm, machine),
-                     kRotate=int(form.rotated))
+                     l2MTileCnt=cut["m"], l2NTileCnt=cut["n"], l2MTileBlock=side["m"] if form.walk else 0,
+                     l2NTileBlock=side["n"] if form.walk else 0, l2IterateOrder=WALKS.index(form.walk) if form.walk else 0,
+                     unitFlag=unit_flag(func, mm, machine), kRotate=int(form.rotated),
+                     swizzleOffset=values["so"] if form.dealt else 0, swizzleDirection=int(form.dealt == "n"))
     legal = legal_matmul(t, sizes, DTYPES[func.inputs[0].dtype], machine)
-    return replace(legal, usedCoreNum=cores, l2MTileCnt=t.l2MTileCnt, l2NTileCnt=t.l2NTileCnt, l2MTileBlock=t.l2MTileBlock,
-                   l2NTileBlock=t.l2NTileBlock)
+    count = {"m": -(-sizes["m"] // legal.singleCoreM), "n": -(-sizes["n"] // legal.singleCoreN)}
+    side = {x: min(side[x], count[x]) for x in "mn"}
+    return replace(legal, usedCoreNum=min(cores, cores_of(machine)), l2MTileCnt=-(-count["m"] // side["m"]),
+                   l2NTileCnt=-(-count["n"] // side["n"]), l2MTileBlock=side["m"], l2NTileBlock=side["n"], swizzleOffset=t.swizzleOffset)
+
+
+def l2_sides(form: Form, values: dict[str, int], sizes: dict[str, int], count: dict[str, int], cores: int) -> dict[str, int]:
+    """l2MTileBlock and l2NTileBlock: of a grid what cores work on together, of groups of ?so rows or columns about a round of all cores."""
+    if form.walk:
+        return {x: min(values[f"b{x}"], count[x]) for x in "mn"}
+    if not form.dealt:
+        return {x: -(-count[x] // l2_count(form, values, sizes, x)) for x in "mn"}
+    along = "n" if form.dealt == "m" else "m"
+    group = min(values["so"], count[form.dealt])
+    return {form.dealt: group, along: min(count[along], -(-values.get("cores", cores) // group))}
 
 
 def steps_of_k(form: Form, values: dict[str, int], chunks: int) -> tuple[int, int]:
@@ -268,11 +284,6 @@ def l2_count(form: Form, values: dict[str, int], sizes: dict[str, int], axis: st
         return values[f"l{axis}"]
     tiles = -(-share_of(sizes[axis], values[f"g{axis}"]) // tile_extent(form, values, axis))
     return -(-tiles // values[f"l{axis}"])
-
-
-def dealt_count(form: Form, values: dict[str, int], count: dict[str, int], axis: str) -> int:
-    """The same of blocks that are dealt: groups of ?so rows or columns, each of the whole other axis."""
-    return -(-count[axis] // values["so"]) if axis == form.dealt else 1
 
 
 # ---------------------------------------------------------------- which form a schedule has
@@ -308,6 +319,8 @@ def forms_in(trace: Trace, mm: Nest) -> list[Form]:
 
 def spreads(trace: Trace, names: set[str]) -> list[str]:
     """How cores may share the work, by a schedule's steps."""
+    if "swizzle" in names:
+        return [f"walk {s['order']}" for s in trace.steps if s.primitive == "swizzle"]
     if "fuse" in names:
         walked = next((str(s["outer"])[0] for s in trace.steps if s.primitive == "split" and s["loop"] in ("m_t", "n_t")), "m")
         walked = next((str(s["loop"])[0] for s in trace.steps if s.primitive == "split" and _outer(s) == "t_g"), walked)

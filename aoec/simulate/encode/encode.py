@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from aoec.base.errors import CheckError, UnsupportedError
-from aoec.ir.index import DTYPES, Binary, Expr, Int, affine, hole_names, normalise, substitute, variables, walk
+from aoec.ir.index import DTYPES, Binary, Call, Expr, Int, affine, hole_names, minimum, normalise, rebuild, substitute, variables, walk
 from aoec.ir.program import PIPES, Advance, CrossSet, CrossWait, For, Instr, Item, Program, Ref, SetFlag, Stream, WaitFlag
 from aoec.kernels import timeline as kernel
 from aoec.simulate.encode.formulas import Formulas
@@ -155,6 +155,7 @@ class _Encoder:
         self.around: tuple[str, ...] = ()  # the loops around what is encoded
         self.meets = 0  # how many of them lie around a wait for another stream
         self.granular = any(isinstance(i, Instr) and i["unit"] != Int(0) for s in program.streams for i in _items(s.body))
+        self.walked = any(remainder_of(i.trips) for s in program.streams for i in _items(s.body) if isinstance(i, For))
 
     def encode(self) -> Encoded:
         starts = []
@@ -204,10 +205,11 @@ class _Encoder:
         self.out.places.append(Place(self.stream, item, outer))
 
     def loop(self, item: For, outer: tuple[str, ...]) -> None:
-        self.check_size(item.trips, f"the trip count of loop {item.var}")
+        trips = self.size(item.trips)
+        self.check_size(trips, f"the trip count of loop {item.var}")
         number = len(self.out.loops)
-        idle = not variables(item.trips) and not any(isinstance(i, Instr) for i in _items(item.body))
-        self.out.loops.append(Loop(self.stream, item.var, item.trips, outer, idle))
+        idle = not variables(trips) and not any(isinstance(i, Instr) for i in _items(item.body))
+        self.out.loops.append(Loop(self.stream, item.var, trips, outer, idle))
         start = len(self.code)
         self.put((kernel.LOOP, number, 0, self.register[item.var]), item, outer)
         before, self.around = self.meets, (*outer, item.var)
@@ -272,6 +274,10 @@ class _Encoder:
             raise UnsupportedError(f"{where} is not a sum of counters and loop variables; rotate it with a counter and advance")
         return parts[1], [(self.register[v], c) for v, c in sorted(parts[0].items())]
 
+    def size(self, e: Expr) -> Expr:
+        """A size as it is timed. Where blocks are walked so that a remainder says which core has the short ones, these count as whole."""
+        return without_walks(e) if self.walked else e
+
     def check_size(self, e: Expr, what: str) -> None:
         """Refuse a size that a remainder of a loop variable makes irregular: classes could not tell its iterations apart."""
         if varying := remainder_of(e):
@@ -294,7 +300,7 @@ class _Encoder:
         wanted = variables(timing.busy) | variables(timing.latency) | variables(timing.granule) | variables(timing.memory)
         wanted |= variables(instruction.gm_bytes) if gm else frozenset()
         wanted |= {name for name, needed in (("unit", self.early(instruction.pipe)), ("atomic", bool(gm))) if needed}
-        used = tuple((n.name, item[n.name]) for n in instruction.numbers if n.name in wanted)
+        used = tuple((n.name, self.size(item[n.name])) for n in instruction.numbers if n.name in wanted)  # type: ignore[arg-type]
         used += tuple(placement(item, self.spaces, wanted).items())
         sizes = [DTYPES[self.dtypes[ref.buffer]] for _, ref in refs if isinstance(ref, Ref)]
         source = [ref.buffer for o, ref in refs if isinstance(ref, Ref) and not o.writes] or [refs[0][1].buffer]  # type: ignore[union-attr]
@@ -347,6 +353,17 @@ def _items(items: tuple[Item, ...]) -> Iterator[Item]:
 def remainder_of(e: Expr) -> str:
     """A variable by whose remainder `e` varies; none where it does not."""
     return next((min(variables(n)) for n in walk(e) if isinstance(n, Binary) and n.op == "%" and variables(n)), "")
+
+
+@lru_cache(maxsize=1 << 14)
+def without_walks(e: Expr) -> Expr:
+    """`e` without those arguments of a minimum in which a variable stands in a quotient or remainder, if there are others: a bound from
+    above."""
+    e = rebuild(e, without_walks)
+    if not (isinstance(e, Call) and e.fn == "min"):
+        return e
+    kept = [a for a in e.args if not any(isinstance(n, Binary) and n.op in ("//", "%") and variables(n) for n in walk(a))]
+    return minimum(*kept) if kept else e
 
 
 def beginning(access: Access) -> Expr:
