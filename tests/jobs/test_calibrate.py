@@ -135,7 +135,7 @@ def test_the_fit_finds_what_maxima_of_sums_say(seed: int) -> None:
     bounds = np.array([0.14, 0.34, 0.14, 0.34, 0.34, 0.14])
     truth = draw.uniform(-0.9, 0.9, 6) * bounds
     found = fit(model, lines(model), model(truth), bounds)
-    sure = found.found
+    sure = found.identified_numbers
     assert sure[[1, 2, 3]].all() and not sure[[0, 4, 5]].any() and np.abs(found.x - truth)[sure].max() < 0.01
     assert found.felt[4] == 0 and found.partner[0] == 5 and found.partner[5] == 0 and found.correlation[0] < -0.9
     assert found.noise == NOISE and (np.abs(found.x) <= bounds).all()
@@ -157,8 +157,8 @@ def test_what_few_rows_that_bend_say_is_right(rows: int, numbers: int) -> None:
         bounds = draw.choice([0.05, 0.14, 0.34], numbers)
         truth = draw.uniform(-0.9, 0.9, numbers) * bounds
         made = fit(model, lines(model), model(truth), bounds)
-        assert np.abs(made.x - truth)[made.found].max(initial=0.0) < 0.05, seed
-        found += int(made.found.sum())
+        assert np.abs(made.x - truth)[made.identified_numbers].max(initial=0.0) < 0.05, seed
+        found += int(made.identified_numbers.sum())
     assert found > 350
 
 
@@ -187,11 +187,11 @@ def test_intervals_hold(rows: int, noise: float, beyond: bool, trials: int, leas
     found = outside = 0
     for seed in range(trials):
         truth, bounds, made = put_off(seed, rows, noise, beyond)
-        found += int(made.found.sum())
-        outside += int((np.abs(made.x - truth) > made.half)[made.found].sum())
-        assert (np.abs(made.x) <= bounds)[made.found].all() and (made.half[made.found] <= 0.05).all()
+        found += int(made.identified_numbers.sum())
+        outside += int((np.abs(made.x - truth) > made.half)[made.identified_numbers].sum())
+        assert (np.abs(made.x) <= bounds)[made.identified_numbers].all() and (made.half[made.identified_numbers] <= 0.05).all()
         far = np.abs(truth) > bounds + made.half
-        assert not made.found[far].any(), seed
+        assert not made.identified_numbers[far].any(), seed
     assert found >= least and outside <= 0.05 * found + 1, (found, outside)
 
 
