@@ -125,7 +125,7 @@ def compile(options: CompileOptions) -> Session:
     import the calling script again, which must then do nothing outside `if __name__ == "__main__"`. An AoecError says what is wrong;
     CheckError where values differ from the reference.
     """
-    options = replace(options, jobs=options.jobs or 1, json=True, progress=False)
+    options = replace(options, jobs=options.jobs or 1)
     check_outputs(options)
     options.check()
     voice = Silence()

@@ -3,17 +3,18 @@ from __future__ import annotations
 
 import importlib
 import json
-import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Generic, TypeVar
 
 from aoec.base.files.files import write_text
+from aoec.base.modules import module_names
 from aoec.options.option import Options, options
 from aoec.options.output_check import check_outputs
 
 SomeOptions = TypeVar("SomeOptions", bound=Options)
+COMMANDS = "aoec.cli.commands"
 READ = "read more:"  # at the end of a command's help, before its page
 
 
@@ -57,26 +58,20 @@ class CommandGroup:
 
 @options
 class VendorOptions(Options):
-    """The `words` of a command line that is the vendor's. `kept`: what there is after a Ctrl-C."""
+    """The `words` of a command line that is the vendor's."""
 
     words: Sequence[str] = ()
-    kept: str = ""
-
-    def left_behind(self) -> str:
-        return self.kept
 
 
-@cache
 def command_names() -> tuple[str, ...]:
     """The name of every command: that of its file in `commands/`. No list names them."""
-    from aoec.cli import commands
-    return tuple(m.name for m in pkgutil.iter_modules(commands.__path__))
+    return module_names(COMMANDS)
 
 
 @cache
 def load_command(name: str) -> Command[Any] | CommandGroup:
     """The command of this name."""
-    found: Command[Any] | CommandGroup = importlib.import_module(f"aoec.cli.commands.{name}").COMMAND
+    found: Command[Any] | CommandGroup = importlib.import_module(f"{COMMANDS}.{name}").COMMAND
     return found
 
 

@@ -2,9 +2,9 @@
 from __future__ import annotations
 
 from importlib import import_module
-from pkgutil import iter_modules
 
 from aoec.base.errors import UnsupportedError
+from aoec.base.modules import module_names
 from aoec.base.text import nearest
 from aoec.ops.declare import Op
 
@@ -12,8 +12,7 @@ WORDS = "aoec.ops.words"
 
 
 def _load() -> dict[str, Op]:
-    modules = sorted(m.name for m in iter_modules(import_module(WORDS).__path__))
-    return {op.name: op for name in modules for op in import_module(f"{WORDS}.{name}").OPS}
+    return {op.name: op for name in module_names(WORDS) for op in import_module(f"{WORDS}.{name}").OPS}
 
 
 OPS: dict[str, Op] = _load()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from aoec.base import ranges
 from aoec.base.ranges import Axis
 from aoec.options import readers
-from aoec.options.option import File, Options, argument, option, options, switch
+from aoec.options.option import File, Options, argument, option, options, redeclare, switch
 from aoec.options.shared import (
     DEFAULT_TARGET,
     JsonOption,
@@ -51,7 +51,7 @@ class SpaceOptions(Options):
 class SearchOptions(OneInput, TargetOption, SearchEffort, SpaceOptions, OutputOption):
     """What `aoec search` is asked for."""
 
-    input: str = argument("G.tir", file=File.READ, help="a file, or - for standard input")
+    input: str = redeclare(OneInput, "input", metavar="G.tir")
     json: bool = switch("--json", help="print the result as JSON instead of the schedule")
 
 

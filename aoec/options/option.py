@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from enum import Enum
+from functools import cache
 from inspect import get_annotations
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, Union, dataclass_transform
@@ -155,6 +156,11 @@ class Options:
 
 def options_of(cls: type[Options]) -> dict[str, Option]:
     """Name -> option, of the fields that a command line has; those of the class itself first, then those of its bases as listed."""
+    return _options_of(cls)  # type: ignore[arg-type]  # mypy takes the hash of its instances
+
+
+@cache
+def _options_of(cls: Any) -> dict[str, Option]:
     all_fields, out = cls.__dataclass_fields__, dict[str, Option]()
     for owner in cls.__mro__:
         for name in get_annotations(owner):

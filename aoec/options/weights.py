@@ -1,14 +1,16 @@
 """Where the constants of a graph lie: beside its text, unless an option says otherwise."""
 from __future__ import annotations
 
-from aoec.options.option import File, Options, option, options
+from aoec.options.option import File, option, options, redeclare
+from aoec.options.shared import OneInput, OutputOption
 
 ENDING = ".npz"
 
 
 @options
-class WeightsOption(Options):
-    input: str
+class WeightsOption(OneInput):
+    """A command that works on one graph, with its constants."""
+
     weights: str | None = option(
         "--weights", default=None, metavar="FILE.npz", file=File.READ, help="the constants of the graph (default: <input>.npz)")
 
@@ -16,6 +18,13 @@ class WeightsOption(Options):
     def weights_path(self) -> str:
         """Where the constants are; "" where nothing says so."""
         return str(self.weights or weights_beside(self.input))
+
+
+@options
+class GraphOutput(OutputOption):
+    """A graph that is written, with its constants beside it."""
+
+    output: str = redeclare(OutputOption, "output", with_it=(ENDING,))
 
 
 def weights_beside(path: str) -> str:

@@ -1,7 +1,6 @@
 """cache_write: a block writes a local buffer, which is then copied out."""
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Self
@@ -9,7 +8,7 @@ from typing import Self
 from aoec.base.errors import ScheduleError
 from aoec.ir.func.regions import shift
 from aoec.ir.func.tir import Block, Buffer, Func, Loop
-from aoec.ir.index import Binary, Expr, Int, Read, Var, affine
+from aoec.ir.index import Read, Var
 from aoec.primitives.cache_read import cached_name, copy_loops, offset
 from aoec.primitives.nest import (
     accesses,
@@ -26,6 +25,7 @@ from aoec.primitives.nest import (
 from aoec.primitives.primitive import Primitive
 from aoec.primitives.samples import Names
 from aoec.primitives.set_scope import check_scope
+from aoec.primitives.whole_parts import check_whole_part
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class CacheWrite(Primitive):
         check_scope(self.scope, self.layout)
         block, above = find_block(func, self.block)
         depth = self._depth(func, block, above)
-        self._check_whole(block, above, depth)
+        check_whole_part(block, above, depth)
         box = path_region(block.target, above, depth)
         name, out = self.name or cached_name(target, self.scope), f"{self.buffer}_out"
         loops = copy_loops(out, box)
@@ -102,32 +102,3 @@ class CacheWrite(Primitive):
         if held:
             raise ScheduleError(f"{block.name} accumulates over {held[0]}, so {self.buffer} is not complete in it; use a loop further out")
         return depth
-
-    def _check_whole(self, block: Block, above: tuple[Loop, ...], depth: int) -> None:
-        """ScheduleError where a loop under the copy steps over what iterations around it write: the part that is copied would have gaps."""
-        outer, inner = [loop.var for loop in above[:depth]], [loop.var for loop in above[depth:] if loop.extent != Int(1)]
-        for index in block.target.indices:
-            steps, _ = affine(index, frozenset((*outer, *inner))) or ({}, None)
-            for v in (v for v in inner if v in steps):
-                passed = [o for o in outer if o in steps and is_larger_multiple(steps[v], steps[o])]
-                if passed:
-                    raise ScheduleError(f"{block.name} writes {self.buffer} with gaps in one iteration of {passed[-1]}; "
-                                        f"copy inside {v}, which steps over them")
-
-
-def is_larger_multiple(a: Expr, b: Expr) -> bool:
-    """Whether `a` is `b` times something that is not known to be 1."""
-    left, right = factors(a), factors(b)
-    if left[0] % right[0] or left == right:
-        return False
-    return not Counter(right[1]) - Counter(left[1])
-
-
-def factors(e: Expr) -> tuple[int, tuple[Expr, ...]]:
-    """(the number in a product, its other factors)."""
-    if isinstance(e, Int):
-        return e.value, ()
-    if isinstance(e, Binary) and e.op == "*":
-        (n, own), (m, more) = factors(e.left), factors(e.right)
-        return n * m, (*own, *more)
-    return 1, (e,)

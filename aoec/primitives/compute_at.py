@@ -29,6 +29,7 @@ from aoec.primitives.nest import (
 )
 from aoec.primitives.primitive import Primitive
 from aoec.primitives.samples import Names
+from aoec.primitives.whole_parts import check_whole_part
 
 
 @dataclass(frozen=True)
@@ -135,6 +136,7 @@ class _Move:
             if held:
                 raise ScheduleError(f"{b.target.buffer} is not complete inside {held[0]}, which {b.name} accumulates or repeats over; "
                                     f"move {self.block.name} further out")
+            check_whole_part(b, p, depth)
         last = max(sources, key=lambda s: [b.name for b, _ in blocks(self.func.body)].index(s[0].name))
         self.check_between(last[0].name)
         read = next(r for r in block_reads(self.block) if r.buffer == last[0].target.buffer)

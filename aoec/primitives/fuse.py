@@ -6,9 +6,9 @@ from random import Random
 from typing import Self
 
 from aoec.base.errors import ScheduleError
-from aoec.ir.func.tir import Func, Loop, blocks
+from aoec.ir.func.tir import Func, Loop
 from aoec.ir.index import Var, variables
-from aoec.primitives.nest import check_new, find_loop, reductions, replace_node, substitute_all
+from aoec.primitives.nest import check_fused, check_new, find_loop, replace_node, substitute_all
 from aoec.primitives.primitive import Primitive
 from aoec.primitives.samples import Names
 
@@ -59,10 +59,7 @@ class Fuse(Primitive):
             raise ScheduleError("core and tensor loops cannot be fused; fuse before binding or tensorizing")
         if self.fused not in (self.outer, self.inner):
             check_new(func, self.fused)
-        for block, above in blocks(inner.body):
-            mixed = {self.outer, self.inner} & set(reductions(block, (outer, inner, *above)))
-            if len(mixed) == 1:
-                raise ScheduleError(f"{block.name} accumulates over {mixed.pop()} and not over the other loop")
+        check_fused(inner.body, outer, inner)
         both = Var(self.fused)
         body = substitute_all(inner.body, {self.outer: both // inner.extent, self.inner: both % inner.extent})
         fused = Loop(self.fused, outer.extent * inner.extent, body)

@@ -57,6 +57,14 @@ def reductions(block: Block, above: Path) -> list[str]:
     return [loop.var for loop in above if loop.var not in named] if block.op != "=" else []
 
 
+def check_fused(body: tuple[Node, ...], outer: Loop, inner: Loop) -> None:
+    """ScheduleError where a block of the body accumulates over one of two loops that are to become one, and not over the other."""
+    for block, above in blocks(body):
+        mixed = {outer.var, inner.var} & set(reductions(block, (outer, inner, *above)))
+        if len(mixed) == 1:
+            raise ScheduleError(f"{block.name} accumulates over {mixed.pop()} and not over the other loop")
+
+
 def extents(path: Path) -> dict[str, Expr]:
     """Loop variable -> extent, outermost first."""
     return {loop.var: loop.extent for loop in path}

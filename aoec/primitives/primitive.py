@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import pkgutil
 import types
 from dataclasses import MISSING, dataclass, fields
 from functools import cache, lru_cache
@@ -11,6 +10,7 @@ from random import Random
 from typing import Any, ClassVar, Self, Union, get_args, get_origin, get_type_hints
 
 from aoec.base.errors import ScheduleError
+from aoec.base.modules import module_names
 from aoec.ir.func.regions import plain
 from aoec.ir.func.tir import Func
 from aoec.ir.index import Expr
@@ -48,11 +48,10 @@ def primitives() -> dict[str, type[Primitive]]:
     """Word -> primitive, for every file of this folder that defines one of its own name."""
     out = {}
     package = __name__.rpartition(".")[0]
-    for found in sorted(pkgutil.iter_modules(importlib.import_module(package).__path__), key=lambda m: m.name):
-        module = importlib.import_module(f"{package}.{found.name}")
-        for item in vars(module).values():
-            if isinstance(item, type) and issubclass(item, Primitive) and getattr(item, "word", None) == found.name:
-                out[found.name] = item
+    for name in module_names(package):
+        for item in vars(importlib.import_module(f"{package}.{name}")).values():
+            if isinstance(item, type) and issubclass(item, Primitive) and getattr(item, "word", None) == name:
+                out[name] = item
     return out
 
 

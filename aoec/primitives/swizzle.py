@@ -9,7 +9,7 @@ from typing import Self
 from aoec.base.errors import ScheduleError
 from aoec.ir.func.tir import Func, Loop
 from aoec.ir.index import Expr, Int, Var, lt, maximum, minimum, normalise, select, variables
-from aoec.primitives.nest import check_new, find_loop, replace_node, substitute_all
+from aoec.primitives.nest import check_fused, check_new, find_loop, replace_node, substitute_all
 from aoec.primitives.primitive import Primitive
 from aoec.primitives.reorder import check_values
 from aoec.primitives.samples import Names
@@ -24,9 +24,9 @@ class Swizzle(Primitive):
     A tile is `rows` iterations of the outer loop by `columns` of the inner one; the last tile of a loop has what is left. Tiles follow
     each other along the inner loop, and every other row of tiles runs backwards. Within a tile of h by w iterations, by `order`:
     diagonal: iteration b of the tile is (b % h, (b + b // lcm(h, w)) % w). rows: the inner loop runs faster. columns: the outer one does.
-    With `cores`, rows and columns are for a loop whose iterations are dealt to so many cores in turn (split with deal=cyclic): of
-    each tile a core then has a run of neighbours in that order, and cores that come first have the first runs. Extents and sizes of tiles
-    must be numbers.
+    `cores`: how many cores take the iterations of the loop in turn (split with deal=cyclic). With rows and columns, each of them then has
+    a run of neighbours of each tile, the first cores the first runs. Extents and sizes of tiles must be
+    numbers, and no block may accumulate over only one of the two loops.
 
     before:
         func f(X: fp32[4, 6]) -> (Y: fp32[4, 6]) {
@@ -73,6 +73,7 @@ class Swizzle(Primitive):
             raise ScheduleError("core and tensor loops cannot be walked in another order; swizzle before binding or tensorizing")
         if self.fused not in (self.outer, self.inner):
             check_new(func, self.fused)
+        check_fused(inner.body, outer, inner)
         check_values(func, self.outer, [outer, inner], (self.outer, self.inner))
         grid = BlockWalk.of(self, outer, inner)
         row, column = grid.place(self.order, Var(self.fused))

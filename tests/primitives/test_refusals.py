@@ -55,6 +55,8 @@ REFUSALS = [
 
 
 SMALL = "func f(X: fp32[8, 4]) -> (Y: fp32[8, 4]) { local C: fp32[4] for i in 8 { for j in 4 { b: Y[i, j] = X[i, j] } } }"
+CHAIN = SMALL.replace("{ local C: fp32[4]", "{ local T: fp32[8, 4]").replace("b: Y[i, j] = X[i, j] } }", "b: T[i, j] = X[i, j] } } "
+                      "for h in 8 { for l in 4 { c: Y[h, l] = T[h, l] } }")
 SUMS = "func f(X: fp32[8, 4]) -> (Y: fp32[4]) { for k in 8 { for i in 4 { b: Y[i] += X[k, i] } } }"
 
 
@@ -66,7 +68,12 @@ SUMS = "func f(X: fp32[8, 4]) -> (Y: fp32[4]) { for k in 8 { for i in 4 { b: Y[i
      "cache_write(block=b, buffer=Y, scope=UB, at=o)", "b writes Y with gaps in one iteration of o; copy inside p, which steps over them"),
     (SMALL, "cache_write(block=b, buffer=Y, scope=UB, at=j, name=W) compute_at(block=b, loop=Y_out_0) pack(block=Y_out)",
      "W is written inside Y_out_0, and is not whole before it"),
-    (SUMS, "rotate(loop=i, by=[k])", "b accumulates over k, so where it writes cannot hang on that")])
+    (SUMS, "rotate(loop=i, by=[k])", "b accumulates over k, so where it writes cannot hang on that"),
+    (SUMS, "swizzle(outer=k, inner=i, fused=v, order=rows)", "b accumulates over k and not over the other loop"),
+    (SMALL, "rotate(loop=j, by=[i]) split(loop=j, factor=2, outer=o, inner=p) cache_write(block=b, buffer=Y, scope=UB, at=o)",
+     "what b writes to Y in one iteration of o may be two parts, at the end and at the start"),
+    (CHAIN, "rotate(loop=j, by=[i]) split(loop=j, factor=2, outer=o, inner=p) compute_at(block=c, loop=o)",
+     "what b writes to T in one iteration of o may be two parts, at the end and at the start")])
 def test_what_would_change_the_meaning_is_refused(text: str, steps: str, message: str) -> None:
     with pytest.raises(ScheduleError, match=re.escape(message)):
         primitives.apply(parse_func(text), parse_trace(f"sched s {{ {steps} }}"))
@@ -91,6 +98,14 @@ def test_a_sum_that_outlives_the_loop_is_not_spread_over_cores() -> None:
     func = parse_func("func f(X: fp32[4]) -> (Y: fp32[1]) { for i in 4 { a: Y[0] += X[i] } }")
     with pytest.raises(ScheduleError, match="a writes the same elements of Y in every iteration of i"):
         primitives.apply(func, parse_trace("sched s { bind(loop=i) }"))
+
+
+def test_a_copy_by_a_remainder_that_varies_has_a_size() -> None:
+    """Of the last tile fewer elements are read; the buffer has room for a whole one."""
+    func = parse_func("func f(X: fp32[3]) -> (Y: fp32[3]) { for o in 2 "
+                      "{ for v in min(2, 3 - o*2) { b: Y[o*2 + v] = X[v % min(3 - o*2, 2)] } } }")
+    done = primitives.apply(func, parse_trace("sched s { cache_read(block=[b], buffer=X, scope=UB, at=o) }"))
+    assert "local X_UB: fp32[2] in UB" in show(done)
 
 
 def test_several_readers_share_one_copy() -> None:

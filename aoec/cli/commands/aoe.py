@@ -5,12 +5,11 @@ from aoec.cli.command import Command, VendorOptions
 from aoec.cli.vendor.vendor_words import PAGE
 from aoec.options.option import options
 
-KEPT = "what was found so far is kept in the bank; the same command with --reload goes on from there"
-
 
 @options
 class AoeOptions(VendorOptions):
-    kept: str = KEPT
+    def left_behind(self) -> str:
+        return "what was found so far is kept in the bank; the same command with --reload goes on from there"
 
 
 def run(options: AoeOptions) -> int:

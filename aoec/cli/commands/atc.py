@@ -6,12 +6,12 @@ from aoec.cli.vendor.vendor_words import PAGE
 from aoec.options.option import options
 
 ADVICE = "not tuned: aoec aoe --job_type=2 searches for faster schedules"  # of a model that nothing tuned
-KEPT = "a model that was compiled is kept; nothing is left running"
 
 
 @options
 class AtcOptions(VendorOptions):
-    kept: str = KEPT
+    def left_behind(self) -> str:
+        return "a model that was compiled is kept; nothing is left running"
 
 
 def run(options: AtcOptions) -> int:

@@ -2,13 +2,13 @@
 from __future__ import annotations
 
 from aoec.cli.command import Command, write_line
-from aoec.options.option import File, argument, options, redeclare, switch
+from aoec.options.option import options, redeclare, switch
 from aoec.options.shared import DEFAULT_TARGET, HoleOptions, OneInput, OutputOption, RawText, TargetOption
 
 
 @options
 class EmitOptions(OneInput, HoleOptions, RawText, TargetOption, OutputOption):
-    input: str = argument("SCHEDULED.tir", file=File.READ, help="a file, or - for standard input")
+    input: str = redeclare(OneInput, "input", metavar="SCHEDULED.tir")
     short: bool = switch("--short", one_of="text", help="also leave out loops that run once. The values are the same; the modelled time "
                          "may differ a little")
     raw: bool = redeclare(RawText, "raw", one_of="text")

@@ -5,13 +5,13 @@ from aoec.base.errors import CheckError
 from aoec.base.files.files import note, write_text
 from aoec.cli.command import Command, as_json
 from aoec.cli.kernels import ready_kernels
-from aoec.options.option import File, argument, option, options, switch
+from aoec.options.option import File, argument, option, options, redeclare, switch
 from aoec.options.shared import HoleOptions, JsonOption, OneInput, OutputOption, ProgramState, StepLimit, TargetOption
 
 
 @options
 class ExplainOptions(OneInput, HoleOptions, TargetOption, ProgramState, JsonOption, StepLimit, OutputOption):
-    input: str = argument("A.prog|A.tir|A.sched", file=File.READ, help="a file, or - for standard input")
+    input: str = redeclare(OneInput, "input", metavar="A.prog|A.tir|A.sched")
     other: str | None = argument("B", default=None, file=File.READ, help="a second candidate, to compare")
     func: str | None = option("--func", default=None, metavar="G.tir", file=File.READ, help="the func of candidates that are schedules")
     op_summary: bool = switch(

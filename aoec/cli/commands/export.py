@@ -5,14 +5,14 @@ import sys
 
 from aoec.base.files.files import write_bytes
 from aoec.cli.command import Command
-from aoec.options.option import File, argument, option, options, redeclare
+from aoec.options.option import File, option, options, redeclare
 from aoec.options.shared import OneInput
 from aoec.options.weights import WeightsOption
 
 
 @options
-class ExportOptions(OneInput, WeightsOption):
-    input: str = argument("MODEL.aoec|NET.graph", file=File.READ, help="a file, or - for standard input")
+class ExportOptions(WeightsOption):
+    input: str = redeclare(OneInput, "input", metavar="MODEL.aoec|NET.graph")
     weights: str | None = redeclare(WeightsOption, "weights", help="the constants of a graph (default: <input>.npz)")
     output: str = option("-o", "--output", required=True, metavar="FILE.onnx", file=File.WRITTEN,
                            help="the ONNX model, - for standard output. Its reals are float; precision is chosen when it is compiled")

@@ -2,15 +2,14 @@
 from __future__ import annotations
 
 from aoec.cli.command import Command, write_line
-from aoec.options.option import File, argument, options, redeclare
-from aoec.options.shared import DEFAULT_TARGET, OneInput, OutputOption, TargetOption
-from aoec.options.weights import ENDING, WeightsOption, weights_beside
+from aoec.options.option import options, redeclare
+from aoec.options.shared import DEFAULT_TARGET, OneInput, TargetOption
+from aoec.options.weights import GraphOutput, WeightsOption, weights_beside
 
 
 @options
-class FuseOptions(OneInput, WeightsOption, TargetOption, OutputOption):
-    input: str = argument("NET.graph", file=File.READ, help="a file, or - for standard input")
-    output: str = redeclare(OutputOption, "output", with_it=(ENDING,))
+class FuseOptions(WeightsOption, TargetOption, GraphOutput):
+    input: str = redeclare(OneInput, "input", metavar="NET.graph")
 
 
 def run(options: FuseOptions) -> int:

@@ -4,17 +4,16 @@ from __future__ import annotations
 from aoec.base.files.files import note, write_text
 from aoec.base.text import plural
 from aoec.cli.command import Command, write_line
-from aoec.options.option import File, argument, option, options, redeclare
-from aoec.options.shared import ModelOptions, OutputOption
-from aoec.options.weights import ENDING, weights_beside
+from aoec.options.option import File, argument, option, options
+from aoec.options.shared import ModelOptions
+from aoec.options.weights import GraphOutput, weights_beside
 
 
 @options
-class ImportOptions(ModelOptions, OutputOption):
+class ImportOptions(ModelOptions, GraphOutput):
     model: str = argument("NET.onnx", file=File.READ, help="an ONNX model")
     weights: str | None = option("--weights", default=None, metavar="FILE.npz", file=File.WRITTEN,
                                    help="write the constants there (default: beside -o, as <output>.npz)")
-    output: str = redeclare(OutputOption, "output", with_it=(ENDING,))
 
 
 def run(options: ImportOptions) -> int:

@@ -4,13 +4,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from aoec.cli.command import Command, write_line
-from aoec.options.option import File, argument, option, options
+from aoec.options.option import option, options, redeclare
 from aoec.options.shared import OneInput, OutputOption, OwnOperators
 
 
 @options
 class LowerOptions(OneInput, OwnOperators, OutputOption):
-    input: str = argument("FUSED.graph|OPERATOR", file=File.READ, help="a file, or - for standard input")
+    input: str = redeclare(OneInput, "input", metavar="FUSED.graph|OPERATOR")
     group: str | None = option("--group", default=None, metavar="NAME", help="the group to lower")
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 from aoec.base.errors import CheckError
 from aoec.base.files.files import read_text
 from aoec.cli.command import Command, write_line
-from aoec.options.option import File, argument, option, options
+from aoec.options.option import File, option, options, redeclare
 from aoec.options.shared import HoleOptions, OneInput, OutputOption, RawText
 
 
 @options
 class ScheduleOptions(OneInput, HoleOptions, RawText, OutputOption):
-    input: str = argument("G.tir", file=File.READ, help="a file, or - for standard input")
+    input: str = redeclare(OneInput, "input", metavar="G.tir")
     trace: str = option("--with", required=True, metavar="G.sched", file=File.READ, help="the schedule")
 
 

@@ -7,7 +7,7 @@ from aoec.base.files.files import write_text
 from aoec.cli.command import Command, as_json
 from aoec.cli.kernels import ready_kernels
 from aoec.options import readers
-from aoec.options.option import File, Options, argument, option, options
+from aoec.options.option import File, Options, option, options, redeclare
 from aoec.options.shared import HoleOptions, JsonOption, OneInput, OutputOption, ProgramState, StepLimit, TargetOption
 
 
@@ -30,7 +30,7 @@ class TimelineOptions(Options):
 
 @options
 class SimulateOptions(OneInput, HoleOptions, TargetOption, ProgramState, JsonOption, StepLimit, TimelineOptions, OutputOption):
-    input: str = argument("G.prog", file=File.READ, help="a file, or - for standard input")
+    input: str = redeclare(OneInput, "input", metavar="G.prog")
 
 
 def run(options: SimulateOptions) -> int:

@@ -4,20 +4,19 @@ from __future__ import annotations
 from aoec.base import regions
 from aoec.base.regions import Regions
 from aoec.cli.command import Command, write_line
-from aoec.options.option import File, argument, option, options, redeclare
-from aoec.options.shared import OneInput, OutputOption
-from aoec.options.weights import ENDING, WeightsOption, weights_beside
+from aoec.options.option import option, options, redeclare
+from aoec.options.shared import OneInput
+from aoec.options.weights import GraphOutput, WeightsOption, weights_beside
 
 
 @options
-class SliceOptions(OneInput, WeightsOption, OutputOption):
-    input: str = argument("FUSED.graph", file=File.READ, help="a file, or - for standard input")
+class SliceOptions(WeightsOption, GraphOutput):
+    input: str = redeclare(OneInput, "input", metavar="FUSED.graph")
     regions: Regions = option(
         "--regions", required=True, read=regions.regions, metavar="G..G/N,..",
         help="from which group to which, and in how many parts; one part runs through all of them before the next")
     weights: str | None = redeclare(
         WeightsOption, "weights", help="the constants of the graph, which go beside -o as they are (default: <input>.npz)")
-    output: str = redeclare(OutputOption, "output", with_it=(ENDING,))
 
 
 def run(options: SliceOptions) -> int:

@@ -116,7 +116,10 @@ def _interval(e: Expr, inner_loops: tuple[tuple[str, Expr], ...], outer_loops: t
     if ragged:
         raise ScheduleError(f"the extent of a loop in it depends on {ragged[0]}, which varies too; put the split that deals {ragged[0]} "
                             "out behind this step, or say that tiles are even")
-    return Interval(normalise(offset), *_span(terms, outer))
+    extent, most = _span(terms, outer)
+    if varying := sorted(variables(most) & outer.keys()):
+        raise ScheduleError(f"its extent depends on {varying[0]} in a way that has no known largest value")
+    return Interval(normalise(offset), extent, most)
 
 
 def _together(t: Term, beside: Extents) -> Term:
@@ -176,7 +179,7 @@ def _atom(e: Expr, inner: Extents, outer: Extents) -> Interval:
         # a loop whose extent is a plain number was never split, so this is the same before and after filling
         extent = inner[e.left.name] if isinstance(e.left, Var) else c
         within = isinstance(extent, Int) and isinstance(c, Int) and extent.value <= c.value
-        return Interval(Int(0), extent, extent) if within else Interval(Int(0), c, c)
+        return Interval(Int(0), extent, extent) if within else Interval(Int(0), c, largest(c, outer))
     box = interval(e.left, inner, outer)
     first = normalise(box.offset // c)
     if normalise(box.offset % c) == Int(0):

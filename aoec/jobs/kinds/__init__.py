@@ -2,16 +2,15 @@
 from __future__ import annotations
 
 import importlib
-import pkgutil
 from functools import cache
 
+from aoec.base.modules import module_names
 from aoec.jobs.kind import Kind
 
 
-@cache
 def names() -> tuple[str, ...]:
     """The names of all kinds."""
-    return tuple(sorted(m.name for m in pkgutil.iter_modules(__path__)))
+    return module_names(__name__)
 
 
 @cache

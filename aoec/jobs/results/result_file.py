@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,7 +46,7 @@ class Ended:
         return [s.made for s in self.sliced]
 
 
-class ResultFile:
+class ResultFile(ABC):
     """A result file. One that is written at the end alone hears nothing before."""
 
     path: Path
@@ -54,9 +55,9 @@ class ResultFile:
         """What is called for each distinct task that is done, and passes that on to `done`."""
         return done
 
-    def hear_layouts(self, found: Sequence[Change], every: Found) -> None:
+    def hear_layouts(self, found: Sequence[Change], every: Found) -> None:  # noqa: B027  a file of subgraphs has no use for it
         """Takes note of changes of layouts that pay."""
 
+    @abstractmethod
     def close(self, ended: Ended) -> str:
         """Writes the file whole, and returns what the job found that is new, in words."""
-        raise NotImplementedError
