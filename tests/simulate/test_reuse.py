@@ -154,7 +154,8 @@ def test_cores_that_end_leave_nothing_to_those_that_share_addresses() -> None:
 
 
 OFFSETS = ["a*8 + b", "a//3*5 + a%3", "a//6*4096 + b*7", "(a + b)%5*64", "(2*a + b*4)%8 + c*100", "(a*16 + b*16)%64 + c", "a*b + c",
-           "min(a, 2)*9 + b", "(a*4 + b)//4 + c*50", "7"]
+           "min(a, 2)*9 + b", "(a*4 + b)//4 + c*50", "7",
+           "(3*a + b)//2*64 + c", "(a + b)//2*64 - a*64 + c*9", "(5*a + 2*b)//3*?k + (5*a + 2*b)%3*7", "c*12 - (a + b)//3*4 + a*8", "a - b//2"]
 
 
 @pytest.mark.parametrize("offset", OFFSETS)
@@ -164,16 +165,18 @@ def test_addresses_are_counted_at_least_and_exactly_where_steps_do_not_meet(offs
     """Never fewer than an offset takes, which would lose bytes that must cross."""
     sizes = dict(zip("abc", trips, strict=True))
     grid = np.meshgrid(*[np.arange(n) for n in trips], indexing="ij")
-    real = len(np.unique(evaluate(parse_expr(offset), dict(zip("abc", grid, strict=True)))))
+    real = len(np.unique(evaluate(parse_expr(offset), {"k": 40, **dict(zip("abc", grid, strict=True))})))
     count = counted(parse_expr(offset), sizes)
     assert real <= count <= np.prod(trips)
     if offset in ("a*8 + b", "a//3*5 + a%3", "7"):
         assert count == real
+    if offset == "(3*a + b)//2*64 + c":  # as many as a row of them is long, which normal form would hide
+        assert count <= ((3 * (trips[0] - 1) + trips[1] - 1) // 2 + 1) * trips[2]
 
 
 def counted(offset, sizes):
     flow = Flow(Access(0, "A", False, offset, (), tuple(sizes)), 1, 1)
-    reuse = Reuse(program("", 1, 1), TOY, COLD, [flow], [sizes], {})
+    reuse = Reuse(program("", 1, 1), TOY, COLD, [flow], [sizes], {"k": 40})
     return float(reuse.addresses(flow.access, set(sizes)))
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from aoec.base.errors import CheckError, UnsupportedError
-from aoec.ir.index import DTYPES, Binary, Call, Expr, Int, affine, hole_names, minimum, normalise, rebuild, substitute, variables, walk
+from aoec.ir.index import DTYPES, Binary, Call, Expr, Int, affine, hole_names, minimum, rebuild, substitute, variables, walk
 from aoec.ir.program import PIPES, Advance, CrossSet, CrossWait, For, Instr, Item, Program, Ref, SetFlag, Stream, WaitFlag
 from aoec.kernels import timeline as kernel
 from aoec.simulate.encode.formulas import Formulas
@@ -308,13 +308,13 @@ class _Encoder:
         past_l2 = int(bool(gm) and self.tensors[gm[0][0].buffer].uncached)
         numbers = {"size": DTYPES[dtype], "dst_size": sizes[0], "past_l2": past_l2} | self.tables(item.op, dtype, wanted)
         scopes = ["/".join(o.scopes) for o, _ in refs]
-        access = self.access(found_at(item, gm[0][0], DTYPES[self.dtypes[gm[0][0].buffer]]), gm[0][1]) if gm else None
+        access = self.access(gm[0][0], gm[0][1], isinstance(dict(item.fields).get("index"), Ref)) if gm else None
         return Site(self.stream, item.op, PIPE[instruction.pipe], timing, used, dtype, tuple(sorted(numbers.items())),  # type: ignore[arg-type]
                     DTYPES[self.dtypes[gm[0][0].buffer]] if gm else 0, access, beginning(access) if access else Int(0),
                     f"{scopes[1]}->{scopes[0]}" if gm else "")
 
-    def access(self, ref: Ref, writes: bool) -> Access:
-        return Access(self.stream, ref.buffer, writes, ref.offset, self.axes, self.around, self.meets)
+    def access(self, ref: Ref, writes: bool, scattered: bool) -> Access:
+        return Access(self.stream, ref.buffer, writes, ref.offset, self.axes, self.around, self.meets, scattered)
 
     def tables(self, op: str, dtype: str, wanted: frozenset[str]) -> dict[str, float]:
         """The named numbers of the machine that a formula reads, dtype tables looked up."""
@@ -325,14 +325,6 @@ class _Encoder:
                                        f"{', '.join(sorted(self.machine.tables[n]))}")
             found[n] = self.machine.tables[n][dtype]
         return found
-
-
-def found_at(item: Instr, ref: Ref, size: int) -> Ref:
-    """A GM operand, of `size` bytes an element, as if each index named another place: as far on as the index itself lies."""
-    index, pitch = (dict(item.fields).get(name) for name in ("index", "pitch"))
-    if not isinstance(index, Ref) or not isinstance(pitch, Expr):
-        return ref
-    return replace(ref, offset=normalise(ref.offset + index.offset * (pitch // size)))
 
 
 def _loops(items: tuple[Item, ...]) -> Iterator[For]:

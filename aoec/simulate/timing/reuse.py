@@ -8,14 +8,16 @@ two uses of a byte. It stays while that is within usable L2, and is gone at the 
 """
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from aoec.ir.index import Binary, Expr, Int, affine, evaluate, hole_names, normalise, substitute, variables
+from aoec.ir.index import Binary, Expr, Int, Var, affine, evaluate, hole_names, normalise, substitute, variables
 from aoec.ir.program import Program, Tensor
 from aoec.simulate.timing.state import CLEARED, PREVIOUS_LAUNCH, State, footprint_bytes, resident_bytes
 from aoec.target.machine import Machine
@@ -25,7 +27,8 @@ Rows = Any  # a number, or a column of them
 
 @dataclass(frozen=True)
 class Access:
-    """A GM operand in its loops. `loops`: around it, outermost first; `meets`: how many of them lie around a wait for another stream."""
+    """A GM operand in its loops. `loops`: around it, outermost first; `meets`: how many of them lie around a wait for another stream;
+    `scattered`: where it lies is said by indices, each of which is taken to name a place of its own."""
 
     stream: int
     tensor: str
@@ -34,6 +37,7 @@ class Access:
     grid: tuple[str, ...]
     loops: tuple[str, ...]
     meets: int = 0
+    scattered: bool = False
 
 
 @dataclass(frozen=True)
@@ -117,7 +121,7 @@ class Reuse:
         a, inside = f.access, set(f.access.grid)
         f = replace(f, largest=np.where(f.total > 0, f.largest, 0))  # a loop around it may have no iterations
         out = [np.minimum(f.largest * self.addresses(a, inside), self.sizes[a.tensor])]
-        moving = variables(a.offset)
+        moving = set(a.loops) if a.scattered else variables(a.offset)
         for loop in reversed(a.loops):
             inside.add(loop)
             out.append(np.minimum(f.largest * self.addresses(a, inside), self.sizes[a.tensor]) if loop in moving else out[-1])
@@ -132,6 +136,8 @@ class Reuse:
 
     def count(self, a: Access, inside: frozenset[str]) -> Rows:
         """`addresses`, found anew."""
+        if a.scattered:
+            return product([self.trips[a.stream][v] for v in a.grid + a.loops if v in inside])
         count: Rows = 1.0
         for names, atoms in parts(a.offset, a.grid + a.loops):
             trips = {v: self.trips[a.stream][v] for v in names if v in inside}
@@ -143,21 +149,22 @@ class Reuse:
         return count
 
     def values(self, atom: Atom, trips: Mapping[str, Rows]) -> Rows:
-        """How many different values a quotient or remainder takes, at most, where it starts aligned."""
+        """How many different values a quotient or remainder takes, at most, where it starts aligned and runs both ways from there."""
         steps = {v: c for v, c in atom.steps if v in trips}
         if not steps:
             return 1.0
         unit: Rows = np.int64(0)
-        span: Rows = 0.0
+        up: Rows = 0.0
+        down: Rows = 0.0
         for v, coefficient in steps.items():
-            c = abs(evaluate(coefficient, self.holes))
-            unit = np.gcd(unit, np.where(trips[v] > 1, c, 0))
-            span = span + c * (trips[v] - 1)
+            c = evaluate(coefficient, self.holes)
+            unit = np.gcd(unit, np.where(trips[v] > 1, abs(c), 0))
+            up, down = up + np.maximum(c, 0) * (trips[v] - 1), down + np.maximum(-c, 0) * (trips[v] - 1)
         size = evaluate(atom.size, self.holes)
         if atom.op == "//":
-            return span // size + 1
+            return up // size + (down + size - 1) // size + 1
         per = evaluate(atom.per, self.holes)
-        return np.minimum(span // np.maximum(unit, per) + 1, size // np.maximum(np.gcd(unit, size), per))
+        return np.minimum((up + down) // np.maximum(unit, per) + 1, size // np.maximum(np.gcd(unit, size), per))
 
     def window(self, stream: int, loops: tuple[str, ...]) -> Rows:
         """Bytes that all tensors touch in L2 within one iteration of the innermost of `loops` of a stream; of no loops: in the launch.
@@ -313,6 +320,8 @@ class Kept(Reuse):
 
 def hangs_on(a: Access, opened: Collection[str]) -> bool:
     """Whether it depends on some of the holes at how many addresses cores meet: where a quotient or remainder joins a core to loops."""
+    if a.scattered:
+        return False
     atoms = [x for names, atoms in parts(a.offset, a.grid + a.loops) if not set(names).isdisjoint(a.grid) for x in atoms if x.op]
     return any(not hole_names(e).isdisjoint(opened) for x in atoms for e in (x.size, x.per, *[c for _, c in x.steps]))
 
@@ -350,7 +359,7 @@ Part = tuple[tuple[str, ...], "tuple[Atom, ...]"]
 def parts(offset: Expr, names: tuple[str, ...]) -> tuple[Part, ...]:
     """The independent parts of an offset: variables that occur together, with their quotients, remainders and plain steps."""
     groups: list[tuple[set[str], list[Atom]]] = []
-    for term in dict.fromkeys(x for e in terms(normalise(offset)) if (x := atom(e, frozenset(names))) is not None):
+    for term in dict.fromkeys(x for e in join_steps(terms(normalise(offset))) if (x := atom(e, frozenset(names))) is not None):
         joined = [g for g in groups if g[0] & set(term.names)]
         groups = [g for g in groups if g not in joined]
         groups.append((set(term.names).union(*[g[0] for g in joined]), [x for g in joined for x in g[1]] + [term]))
@@ -358,13 +367,53 @@ def parts(offset: Expr, names: tuple[str, ...]) -> tuple[Part, ...]:
 
 
 def terms(e: Expr) -> list[Expr]:
-    """The terms of a sum."""
-    return [*terms(e.left), *terms(e.right)] if isinstance(e, Binary) and e.op in "+-" else [e]
+    """The terms of a sum; those that are subtracted times -1."""
+    if not (isinstance(e, Binary) and e.op in "+-"):
+        return [e]
+    return [*terms(e.left), *[x if e.op == "+" else Binary("*", x, Int(-1)) for x in terms(e.right)]]
 
 
 def factors(e: Expr) -> list[Expr]:
     """The factors of a product."""
     return [*factors(e.left), *factors(e.right)] if isinstance(e, Binary) and e.op == "*" else [e]
+
+
+def join_steps(found: Sequence[Expr]) -> list[Expr]:
+    """The terms of a sum with whole steps brought back into a quotient: v*k*j + x//d*k is (x + v*j*d)//d*k. Normal form takes them out, and
+    counted apart they would be every pair of both."""
+    out = list(found)
+    for q in found:
+        quotients = [f for f in factors(q) if isinstance(f, Binary) and f.op == "//" and not variables(f.right)]
+        if len(quotients) != 1:
+            continue
+        (quotient,), inside = quotients, quotients[0].left
+        unit = Counter(f for f in factors(q) if f is not quotient)
+        for term in [t for t in out if t is not q]:
+            steps = [f for f in factors(term) if isinstance(f, Var) and f.name in variables(quotient)]
+            times = quotient_of(Counter(factors(term)) - Counter(steps), unit) if len(steps) == 1 else None
+            if times is not None:
+                out.remove(term)
+                inside = inside + steps[0] * times * quotient.right
+        if inside is not quotient.left:
+            out[out.index(q)] = product_of([*unit.elements(), Binary("//", normalise(inside), quotient.right)])
+    return out
+
+
+def quotient_of(a: Counter[Expr], b: Counter[Expr]) -> Expr | None:
+    """The product of the factors `a` by that of `b`; None where it is not known to be whole."""
+    numbers = [prod(f.value for f in x.elements() if isinstance(f, Int)) for x in (a, b)]
+    others = [Counter(f for f in x.elements() if not isinstance(f, Int)) for x in (a, b)]
+    if others[1] - others[0] or not numbers[1] or numbers[0] % numbers[1]:
+        return None
+    return product_of([Int(numbers[0] // numbers[1]), *(others[0] - others[1]).elements()])
+
+
+def product_of(found: Sequence[Expr]) -> Expr:
+    """The product of some expressions."""
+    out: Expr = Int(1)
+    for e in found:
+        out = out * e
+    return out
 
 
 def atom(term: Expr, names: frozenset[str]) -> Atom | None:
@@ -396,7 +445,7 @@ def merge_quotients(e: Expr) -> tuple[Expr, Expr]:
 @lru_cache(maxsize=1 << 12)
 def same_region(a: Access, b: Access) -> int | None:
     """How many loops lie around two accesses that touch the same bytes of a tensor within one iteration of them; None where they do not."""
-    if (a.stream, a.tensor) != (b.stream, b.tensor):
+    if (a.stream, a.tensor) != (b.stream, b.tensor) or a.scattered or b.scattered:
         return None
     common = common_loops(a, b)
     starts = [normalise(substitute(x.offset, {v: Int(0) for v in x.loops[common:]})) for x in (a, b)]
