@@ -35,6 +35,7 @@ def copy_program(case: Case, machine: Machine) -> Program:
     parts, passes = case.tile.one("parts", 1), case.tile.one("passes", 1)
     share = rows if "shared" in case.tile else ceil(rows / parts / cores)
     down, across = ceil(share / tile_rows), ceil(columns / tile_columns)
+    tile_rows = ceil(share / down)  # no core reads rows that are another's, or that are not there
     row = "i" if "shared" in case.tile else f"(q*{cores} + core)*{down} + i"
     if "stagger" in case.tile:
         row = f"(i + core*{max(1, down // cores)}) % {down}"
