@@ -21,11 +21,12 @@ class Chip:
 
 
 UNNAMED = "sub-chip not named by the source"
+INFERRED_B4 = "sub-chip not named by the source; inferred: its nine rows that HBM holds run at half of a 910B3's 1.6 TB/s"
 CHIPS = {
     "910B-24c": Chip("Ascend910B1", remark=UNNAMED), "910B-20c": Chip("Ascend910B3", remark=UNNAMED),
     "910B": Chip("Ascend910B1", remark=UNNAMED),
     "910B1": Chip("Ascend910B1"), "910B2": Chip("Ascend910B2"), "910B3": Chip("Ascend910B3"), "910B4": Chip("Ascend910B4"),
-    "A2/A3-40aiv": Chip("Ascend910B3", remark=UNNAMED), "A3-24c": Chip("Ascend910_9392", remark="one die"),
+    "A2/A3-40aiv": Chip("Ascend910B4", remark=INFERRED_B4), "A3-24c": Chip("Ascend910_9392", remark="one die"),
     "910C-die": Chip("Ascend910_9392", remark="one die"), "910C": Chip("Ascend910_9392", 2, remark="two dies"),
     "910A-class": Chip("Ascend910A"), "910A": Chip("Ascend910A"), "310P3": Chip("Ascend310P3"), "310B1": Chip("Ascend310B1"),
     "310B4": Chip("Ascend310B4"), "310": Chip("Ascend310"), "310x4": Chip("Ascend310", 4, remark="a card of four"),
