@@ -21,6 +21,7 @@ from aoec.options.shared import (
     OutputOption,
     SearchEffort,
     TargetOption,
+    WithinOption,
 )
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class CheckOptions(Options):
 
 
 @options
-class WrittenOptions(JsonOption):
+class WrittenOptions(WithinOption, JsonOption):
     title = "what is written"
     report: Place | None = option(
         "--report", default=None, metavar="DIR", file=File.FOLDER, with_it=("index.html", "report.json"),

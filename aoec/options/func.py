@@ -19,6 +19,7 @@ from aoec.options.shared import (
     StepLimit,
     StrategyOptions,
     TargetOption,
+    WithinOption,
 )
 
 Choices = tuple[str, tuple[int, ...]]  # a hole and the values that are meant
@@ -48,7 +49,7 @@ class SpaceOptions(Options):
 
 
 @options
-class SearchOptions(OneInput, TargetOption, SearchEffort, SpaceOptions, OutputOption):
+class SearchOptions(OneInput, TargetOption, SearchEffort, SpaceOptions, WithinOption, OutputOption):
     """What `aoec search` is asked for."""
 
     input: str = redeclare(OneInput, "input", metavar="G.tir")

@@ -138,6 +138,13 @@ class RobustOption(Options):
 
 
 @options
+class WithinOption(Options):
+    within: bool = switch(
+        "--within", help="show how far each modelled time may be off: nine in ten of 32 machines whose numbers vary within their "
+                         "confidence, and for small kernels what published ones took")
+
+
+@options
 class SearchEffort(BudgetOption, TimeOptions, StrategyOptions, RobustOption):
     """How schedules are searched, and how much."""
 

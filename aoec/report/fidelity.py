@@ -42,6 +42,29 @@ class Fidelity:
         return f"{self.rows} published row{'s' * (self.rows > 1)}, median error {self.median_error:.0%}{sign}"
 
 
+@dataclass(frozen=True)
+class Small:
+    """Published kernels that are modelled below `limit_us`: how many, and between which multiples of their modelled time nine in ten of
+    them were measured. Launch, scalar set-up and cold code are most of such a kernel, and no source puts them into numbers."""
+
+    limit_us: float
+    rows: int
+    least: float
+    median: float
+    most: float
+
+    def __str__(self) -> str:
+        return f"{self.rows} published kernels modelled below {self.limit_us:g} µs were measured at {self.least:g} to {self.most:g} " \
+               f"times that, {self.median:g} at the median"
+
+
+@lru_cache(maxsize=1)
+def small_kernels() -> Small | None:
+    """What published rows say of small kernels, if there are any."""
+    found = _file().get("small")
+    return Small(**found) if found else None
+
+
 @lru_cache(maxsize=1)
 def _file() -> dict[str, Any]:
     return tomllib.loads(resources.files("aoec.report").joinpath("fidelity.toml").read_text("utf-8"))

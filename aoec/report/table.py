@@ -18,11 +18,13 @@ from rich.table import Table
 from rich.text import Text
 
 from aoec.base.text import plural
+from aoec.report import spread
+from aoec.report.spread import Within
 
 PLAIN_WIDTH = 120  # columns where neither a terminal nor $COLUMNS tells
 WIDTHS = (80, 200)  # the narrowest that numbers fit, the widest that is used
 SHORTEST = 16  # characters of what a group is
-FIRST_LEFT_OUT = ("holds", "runs on", "bound by")  # columns, in this order, where a terminal is too narrow for all
+FIRST_LEFT_OUT = ("holds", "runs on", "bound by", "within")  # columns, in this order, where a terminal is too narrow for all
 PLACES = {"cube": "AI Core", "vector": "AI Core", "host": "host", "view": "view"}
 # for outputs that cannot show them
 ASCII = {"µs": "us", "×": "x", "→": "->", "–": "-", "…": "~", "─": "-", "²": "2", "≈": "~"}
@@ -76,6 +78,7 @@ class Row:
     held: Held | None = None  # None where default and tuned are one schedule
     candidates: Mapping[str, int] = field(default_factory=dict)  # that this run looked at, by how they ended; none where the bank had it
     spent: Mapping[str, Any] = field(default_factory=dict)  # what looked at them, as jobs/tune/budget.py says it; none likewise
+    within: Within | None = None  # how far `tuned` may be off, where that was asked for
 
 
 @dataclass(frozen=True)
@@ -109,6 +112,7 @@ class Report:
     beside: Mapping[str, int] = field(default_factory=dict)  # legal candidates timed for other ends, by Phase (search/space/trials.py)
     bounded: int = 0  # candidates that proofs decided by bounds, without a time
     searches: Mapping[str, Any] = field(default_factory=dict)  # func and memory state -> counts that repeat its search
+    within: Mapping[str, Within] = field(default_factory=dict)  # "latency" and "isolated" -> how far `tuned` may be off, where asked for
 
 
 def as_dict(report: Report) -> dict[str, Any]:
@@ -119,12 +123,13 @@ def as_dict(report: Report) -> dict[str, Any]:
         "lowered": dict(report.lowered), "state": report.state,
         "groups": [{"name": r.name, "what": r.what, "count": r.count, **_times(r.times), "bound_by": r.bound_by, "kind": r.kind,
                     "runs_on": PLACES[r.kind], "proof": r.proof, "held": _held_fields(r.held), "candidates": dict(r.candidates),
-                    "spent": dict(r.spent)}
+                    "spent": dict(r.spent), "within": spread.as_dict(r.within)}
                    for r in report.rows],
         "latency": _times(report.latency), "isolated": _times(report.isolated), "throughput_per_s": throughput, "images": report.images,
         "trials": report.trials, "beside": dict(report.beside), "bounded": report.bounded, "searches": dict(report.searches),
         "seconds": report.seconds, "found_in_bank": report.found, "tuned": report.tuned,
         "notes": [*report.notes, *(f"times of {classes}: {words}" for classes, words in report.near)],
+        "within": {name: spread.as_dict(w) for name, w in report.within.items()},
         "held": _held_fields(report.held), "fidelity": report.fidelity, **({"gear": report.gear} if report.gear else {}),
     }
 
@@ -209,7 +214,8 @@ def _table(report: Report, console: Console) -> tuple[Table, list[str]]:
     def needs(without: Sequence[str], most: int | None) -> int:
         return Measurement.get(console, console.options.update(width=10 * WIDTHS[1]), _table_of(report, without, most)).maximum
 
-    there = [name for name in FIRST_LEFT_OUT if name != "holds" or any(r.held for r in report.rows)]
+    optional = {"holds": any(r.held for r in report.rows), "within": bool(report.within)}
+    there = [name for name in FIRST_LEFT_OUT if optional.get(name, True)]
     left_out = next((there[:n] for n in range(len(there)) if needs(there[:n], SHORTEST) <= console.width), there)
     table = _table_of(report, left_out)
     table.width = min(console.width, needs(left_out, None))
@@ -219,8 +225,9 @@ def _table(report: Report, console: Console) -> tuple[Table, list[str]]:
 def _table_of(report: Report, without: Sequence[str], most: int | None = None) -> Table:
     """One table, so that the whole model's numbers stand under the groups'; numbers are never cut, words may be, to `most` characters."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-    held = any(r.held for r in report.rows)
-    every = ("group", "what", "×", "default", "tuned", "bound", "gain", "gap", "bound by", "runs on", *["holds"] * held)
+    held, ranged = any(r.held for r in report.rows), bool(report.within)
+    every = ("group", "what", "×", "default", "tuned", *["within"] * ranged, "bound", "gain", "gap", "bound by", "runs on",
+             *["holds"] * held)
     names = [name for name in every if name not in without]
 
     def row(*cells: str | Text) -> None:
@@ -233,27 +240,29 @@ def _table_of(report: Report, without: Sequence[str], most: int | None = None) -
                          min_width=SHORTEST if cut else None, max_width=most if cut else None)
     for r in fold_views(report.rows):
         words = [f"{100 * r.held.faster // r.held.machines}%" if r.held else "–"] * held
-        cells = _cells(r.times, r.proof, r.held)
+        cells = _cells(r.times, r.proof, r.held, r.within, ranged)
         row(_text(r.name), _text(r.what), str(r.count), *cells, _text(r.bound_by or "–"), PLACES[r.kind], *words)
     table.add_section()
-    row("latency", "one inference, one timeline", "", *_cells(report.latency, held=report.held), "", "")
-    row("isolated", "sum of groups timed alone", "", *_cells(report.isolated, held=report.held), "", "")
+    for name, what, times in (("latency", "one inference, one timeline", report.latency),
+                              ("isolated", "sum of groups timed alone", report.isolated)):
+        row(name, what, "", *_cells(times, "", report.held, report.within.get(name), ranged), "", "")
     if report.throughput_per_s:
         default, tuned = report.throughput_per_s
         gain = Text(_percent(1 - default / tuned if tuned else None), style="green")
         each = report.images or 1
         row("throughput", "images a second" if report.images else "inferences a second", "", _number(each * default),
-            Text(_number(each * tuned), style="bold"), "–", gain, "–", "", "")
+            Text(_number(each * tuned), style="bold"), *["–"] * ranged, "–", gain, "–", "", "")
     return table
 
 
-def _cells(times: Times, proof: str = "", held: Held | None = None) -> tuple[str | Text, ...]:
-    """default, tuned, bound, gain, gap as cells; a gap that is proved closed, or that nothing in the space can close, has a mark."""
+def _cells(times: Times, proof: str, held: Held | None, within: Within | None, ranged: bool) -> tuple[str | Text, ...]:
+    """default, tuned, what it is within (where `ranged`), bound, gain, gap as cells; a gap that is proved closed, or that nothing in the
+    space can close, has a mark."""
     gain = Text(_percent(times.gain), style="green" if (times.gain or 0) >= 0.005 else "dim")
     if held and not held.confirmed and (times.gain or 0) > 0:
         gain = Text("≈ default", style="dim")
     gap = _percent(times.gap) + {"space": "*", "bound": "=", "": " "}[proof]
-    return (_number(times.default_us), Text(_number(times.tuned_us), style="bold"), _number(times.bound_us),
+    return (_number(times.default_us), Text(_number(times.tuned_us), style="bold"), *[str(within or "–")] * ranged, _number(times.bound_us),
             gain, Text(gap, style=_gap_style(times.gap)))
 
 
@@ -302,6 +311,8 @@ def _legend(report: Report) -> Table:
     images = f", in which an inference takes {report.images:,} images" if report.images > 1 else ""
     lines = [("latency", f"starts from {report.state}; throughput is the steady state{images}")] if report.state else []
     lines += [("gain", "time saved against the default schedule"), ("gap", "time above the bound, which no schedule can beat" + marks)]
+    if report.within:
+        lines += spread.legend(next(iter(report.within.values())).machines, any(r.within and r.within.published for r in report.rows))
     return _pairs([*lines, *(_holding(report, report.held) if report.held else [])])
 
 

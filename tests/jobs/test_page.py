@@ -103,3 +103,16 @@ def test_operations_are_those_of_the_meaning(name: str, count: int | None, capsy
     assert unit.startswith("cube" if name == "matmul" else "vector") and np.isfinite(peak)
     if name == "matmul":
         assert peak == machine.peak_ops_per_s("fp16") / 1e6  # type: ignore[operator]
+
+
+def test_ranges_are_in_the_page_the_report_and_what_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    printed = tuned(tmp_path, capsys, "--within")
+    said = json.loads((tmp_path / "report" / "report.json").read_text())
+    assert faults("report", said) == [] and said["within"] == printed["within"]
+    assert set(said["within"]) == {"latency", "isolated"}
+    for g in said["groups"]:
+        if g["runs_on"] == "AI Core":
+            assert g["within"]["low_us"] <= g["tuned_us"] <= g["within"]["high_us"] and g["within"]["machines"] >= 2
+    for name, w in said["within"].items():
+        assert w["low_us"] <= said[name]["tuned_us"] <= w["high_us"]
+    assert "latency within" in (tmp_path / "report" / "index.html").read_text()

@@ -126,3 +126,21 @@ def test_robust_is_kept_apart_in_the_bank_and_said(tmp_path, capsys, monkeypatch
         assert group["tuned_us"] == group["default_us"] if held is None else held["machines"] == MACHINES
         assert facts["held"] == held
     assert robust["groups"][0]["held"] is None or robust["groups"][0]["held"]["confirmed"]
+
+
+def test_times_of_a_program_and_of_a_search_have_ranges(tmp_path, capsys):
+    func, prog = tmp_path / "f.tir", tmp_path / "f.prog"
+    for words in (["lower", "matmul(m=64, k=64, n=64, fp16)", "-o", str(func)],
+                  ["search", str(func), "--budget", "5", "-o", str(tmp_path / "f.sched")],
+                  ["schedule", str(func), "--with", str(tmp_path / "f.sched"), "-o", str(tmp_path / "s.tir")],
+                  ["emit", str(tmp_path / "s.tir"), "-o", str(prog)]):
+        assert cli.main(words) == 0
+    capsys.readouterr()
+    assert cli.main(["simulate", str(prog), "--within", "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert cli.main(["search", str(func), "--budget", "5", "--within", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    for w, us in ((made["within"], made["time_us"]), (found["within"], found["tuned_us"])):
+        assert w["low_us"] <= us <= w["high_us"] and w["us"] == pytest.approx(us, abs=1e-3)
+    assert cli.main(["search", str(func), "--budget", "5", "--within"]) == 0
+    assert "within     " in capsys.readouterr().err

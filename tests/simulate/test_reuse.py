@@ -155,7 +155,8 @@ def test_cores_that_end_leave_nothing_to_those_that_share_addresses() -> None:
 
 OFFSETS = ["a*8 + b", "a//3*5 + a%3", "a//6*4096 + b*7", "(a + b)%5*64", "(2*a + b*4)%8 + c*100", "(a*16 + b*16)%64 + c", "a*b + c",
            "min(a, 2)*9 + b", "(a*4 + b)//4 + c*50", "7",
-           "(3*a + b)//2*64 + c", "(a + b)//2*64 - a*64 + c*9", "(5*a + 2*b)//3*?k + (5*a + 2*b)%3*7", "c*12 - (a + b)//3*4 + a*8", "a - b//2"]
+           "(3*a + b)//2*64 + c", "(a + b)//2*64 - a*64 + c*9", "(5*a + 2*b)//3*?k + (5*a + 2*b)%3*7",
+           "c*12 - (a + b)//3*4 + a*8", "a - b//2"]
 
 
 @pytest.mark.parametrize("offset", OFFSETS)

@@ -8,7 +8,16 @@ from aoec.cli.command import Command, as_json
 from aoec.cli.kernels import ready_kernels
 from aoec.options import readers
 from aoec.options.option import File, Options, option, options, redeclare
-from aoec.options.shared import HoleOptions, JsonOption, OneInput, OutputOption, ProgramState, StepLimit, TargetOption
+from aoec.options.shared import (
+    HoleOptions,
+    JsonOption,
+    OneInput,
+    OutputOption,
+    ProgramState,
+    StepLimit,
+    TargetOption,
+    WithinOption,
+)
 
 
 @options
@@ -29,7 +38,8 @@ class TimelineOptions(Options):
 
 
 @options
-class SimulateOptions(OneInput, HoleOptions, TargetOption, ProgramState, JsonOption, StepLimit, TimelineOptions, OutputOption):
+class SimulateOptions(OneInput, HoleOptions, TargetOption, ProgramState, WithinOption, JsonOption, StepLimit, TimelineOptions,
+                      OutputOption):
     input: str = redeclare(OneInput, "input", metavar="G.prog")
 
 
@@ -42,7 +52,12 @@ def run(options: SimulateOptions) -> int:
     ready_kernels()
     program, machine = program_text(options.text, options.input, options.target, dict(options.holes))
     state = of_program(options.state, program)
-    facts = measured_facts(measure(program, machine, state), state)
+    made = measure(program, machine, state)
+    facts = measured_facts(made, state)
+    if options.within:
+        from aoec.jobs.tune.trust import program_ticks, range_of
+        from aoec.report.spread import as_dict
+        facts["within"] = as_dict(range_of(made.time_us, program_ticks(program, machine, state), machine))
     if options.trace or options.svg:
         from aoec.jobs.stages.timeline import View, export
         export(program, machine, View(options.core, options.start, options.stop, options.most_events, state), options.trace, options.svg)

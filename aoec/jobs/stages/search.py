@@ -21,12 +21,13 @@ from aoec.jobs.states import state_text
 from aoec.jobs.tune import counts
 from aoec.jobs.tune.budget import Budget, as_dict
 from aoec.jobs.tune.order import search_of
-from aoec.jobs.tune.trust import Trust
+from aoec.jobs.tune.trust import Trust, program_ticks, range_of
 from aoec.jobs.tune.tuning import Outcome, Problem, problem, search, start
 from aoec.jobs.tune.weigh import weigh
 from aoec.jobs.verify.within import read_func
 from aoec.jobs.version import model_version
 from aoec.options.func import SearchOptions
+from aoec.report import spread
 from aoec.report.fidelity import near
 from aoec.report.space import lines
 from aoec.report.trials import FORMS, Line
@@ -58,7 +59,8 @@ def search_func(options: SearchOptions) -> int:
     found = weigh(p, search(p, start_search(p), options.search, budget_of(options, name), options.seed), options.robust)
     trace = show(p.trace(found.best))
     searches = counts.facts({name: found.spent.limits}, options.search, options.seed, options.robust)
-    facts = describe(found, p) | {"searches": searches, "fidelity": ": ".join(near(machine.name, [class_of(func)], model_version())[0])}
+    facts = describe(found, p) | ({"within": range_found(found, p)} if options.within else {})
+    facts |= {"searches": searches, "fidelity": ": ".join(near(machine.name, [class_of(func)], model_version())[0])}
     if options.trials:
         write_text(options.trials, trial_table(p, str(options.trials)))
     write_text(options.output, as_json({**facts, "schedule": trace, "best": best_facts(p)}) if options.json else trace + "\n")
@@ -116,6 +118,12 @@ def describe(found: Outcome, p: Problem) -> Facts:
             "proof": proof_of(found, p)}
 
 
+def range_found(found: Outcome, p: Problem) -> Facts | None:
+    """How far the modelled time of the schedule that was found may be off."""
+    ticks = found.trust.best if found.trust else program_ticks(p.program(found.best), p.machine, p.state)
+    return spread.as_dict(range_of(found.ticks * p.machine.us_per_tick, ticks, p.machine))
+
+
 def proof_of(found: Outcome, p: Problem) -> str:
     """How near the best of the space, or of all that is possible, the schedule is for sure."""
     if found.proof == "space":
@@ -143,8 +151,10 @@ def in_words(facts: Facts) -> str:
     found = facts["spent"]
     assert isinstance(found, dict)
     saved = 100 * (1 - facts["tuned_us"] / facts["default_us"])  # type: ignore[operator]
+    ranged = [("within", spread.in_words(facts["within"]))] if "within" in facts else []
     return "\n".join(f"{name:11}{text}" for name, text in (
         ("modelled", f"default {facts['default_us']:.3f} us, tuned {facts['tuned_us']:.3f} us ({saved:.1f} % saved) on {facts['target']}"),
+        *ranged,
         ("bound", f"{facts['bound_us']:.3f} us, which no schedule can beat; tuned is {facts['gap_percent']:.1f} % above it"),
         ("space", f"{plural(facts['space'], 'candidate')} in {facts['sketches']} sketch{'es' * (facts['sketches'] != 1)}"),
         ("looked at", ", ".join(f"{count:,} {status}" for status, count in candidates.items() if count)),

@@ -12,6 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from aoec.ir.program import Program
+from aoec.report.spread import Within, range_about
 from aoec.search.space.grid import NEVER
 from aoec.simulate.encode.encode import Encoded, encode
 from aoec.simulate.timing.machines import times_on
@@ -58,7 +59,17 @@ def seeded_machines(machine: Machine) -> tuple[Machine, ...]:
 
 def of_programs(default: Program, best: Program, machine: Machine, state: State) -> Trust:
     """Two programs without holes against each other."""
-    return Trust(*[tuple(ticks_on(encode(program, machine), machine, {}, state)[:, 0].tolist()) for program in (default, best)])
+    return Trust(program_ticks(default, machine, state), program_ticks(best, machine, state))
+
+
+def program_ticks(program: Program, machine: Machine, state: State) -> tuple[int, ...]:
+    """Ticks of a program without holes on each seeded machine."""
+    return tuple(ticks_on(encode(program, machine), machine, {}, state)[:, 0].tolist())
+
+
+def range_of(us: float, ticks: Sequence[int], machine: Machine) -> Within:
+    """How far a modelled time may be off that takes so many ticks on the seeded machines."""
+    return range_about(us, [t * machine.us_per_tick for t in ticks])
 
 
 def ticks_on(encoded: Encoded, machine: Machine, rows: Mapping[str, np.ndarray], state: State) -> np.ndarray:
