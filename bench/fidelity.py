@@ -1,11 +1,12 @@
 """How near the machine model is to published measurements: modelled against measured, case by case and in all.
 
     python bench/fidelity.py [CASES.csv ...] [--only ID,...] [--class tile,micro] [--json] [--svg plot.svg]
-        [--eligible list.csv] [--bank kept.jsonl] [--state profiler|previous|cleared|cold]
+        [--eligible list.csv] [--bank kept.jsonl] [--state profiler|previous|cleared|cold] [--page [--write]]
 
-Reads cases in the format of docs/fidelity.md (default: bench/cases/published.csv), builds each program, times it in the memory state
-that its profiler leaves before every launch (bench/cases/profilers.py), and prints what the model says beside what was measured, with
-the reason. Cases that cannot be expressed are listed with why. Exit code 1 where nothing could be modelled.
+Reads cases in the format of docs/fidelity-details.md (default: bench/cases/published.csv), builds each program, times it in the memory
+state that its profiler leaves before every launch (bench/cases/profilers.py), and prints what the model says beside what was measured, with
+the reason. Cases that cannot be expressed are listed with why. --page prints the table of docs/fidelity.md instead; with --write it is
+put into that page. Exit code 1 where nothing could be modelled.
 """
 from __future__ import annotations
 
@@ -29,12 +30,14 @@ from bench.cases.library import text as library_text
 from bench.cases.library import tuned
 from bench.cases.models import run
 from bench.cases.near import Done
+from bench.cases.page import figures, write_figures
 from bench.cases.plot import svg, title_of
 from bench.cases.score import Result
 from bench.cases.show import as_dict, eligible_csv, text
 from bench.cases.time import modelled
 
 PROFILER = "profiler"
+CLASSES_OF_PAGE = "tile,micro"
 PUBLISHED = Path(__file__).parent / "cases/published.csv"
 
 
@@ -80,11 +83,16 @@ def whole_text(results: Sequence[Result]) -> str:
     return "\n".join([*parts, *([models_text(models)] if models else [])])
 
 
+def of_the_page(args: argparse.Namespace) -> bool:
+    """Whether the rows that are asked for are those of docs/fidelity.md."""
+    return (args.cases == [PUBLISHED] and not args.only and args.kinds == CLASSES_OF_PAGE and args.state == PROFILER)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("cases", nargs="*", type=Path, default=[PUBLISHED], help="CSV files in the format of docs/fidelity.md")
+    parser.add_argument("cases", nargs="*", type=Path, default=[PUBLISHED], help="CSV files in the format of docs/fidelity-details.md")
     parser.add_argument("--only", default="", help="ids, separated by commas")
-    parser.add_argument("--class", dest="kinds", default="tile,micro", help="classes, separated by commas (default tile,micro)")
+    parser.add_argument("--class", dest="kinds", default=CLASSES_OF_PAGE, help="classes, separated by commas (default tile,micro)")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--svg", type=Path, help="writes the scatter plot")
     parser.add_argument("--eligible", type=Path, help="writes which cases count and why others do not, as CSV")
@@ -95,14 +103,21 @@ def main(argv: Sequence[str] | None = None) -> int:
                         help="what L2 holds at the start, of rows of single operators: what their profiler leaves (default), what an equal "
                              "launch leaves, nothing, or what another model does")
     parser.add_argument("--bank", type=Path, help="keeps results in this file; equal cases on the same model are not timed again")
+    parser.add_argument("--page", action="store_true", help="print the table of docs/fidelity.md, in Markdown")
+    parser.add_argument("--write", action="store_true", help="with --page: put the table into docs/fidelity.md")
     args = parser.parse_args(argv)
+    if args.write and not (args.page and of_the_page(args)):
+        parser.error("--write goes with --page, and the page has all published tile and micro rows as their profilers leave L2")
     try:
         cases = chosen(read_cases(args.cases), args.only, args.kinds)
         results = results_of(cases, args.cases[0].parent, Kept(args.bank), args.trials, args.state, args.slices)
+        if args.write:
+            write_figures(results)
     except AoecError as e:
         print(e, file=sys.stderr)
         return 2
-    sys.stdout.write(json.dumps(as_dict(results), indent=1) + "\n" if args.json else whole_text(results))
+    sys.stdout.write(json.dumps(as_dict(results), indent=1) + "\n" if args.json else figures(results) + "\n" if args.page
+                     else whole_text(results))
     if args.svg:
         args.svg.write_text(svg(results, title_of(results)), "utf-8")
     if args.eligible:

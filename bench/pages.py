@@ -1,4 +1,5 @@
-"""The pages under docs/ that are made from the code: primitives, instructions, holes, keys of machine files.
+"""The pages under docs/ that are made from the code: primitives, instructions, holes, keys of machine files, and the tables of
+docs/fidelity-details.md.
 
     python bench/pages.py [primitives instructions ...] [--write]
 
@@ -19,6 +20,7 @@ from aoec.report.words import instructions, primitives
 from aoec.report.words.reference import first_sentence, grid
 from aoec.search.space.holes import SKETCHES
 from bench import machine_keys
+from bench.cases import page as fidelity_page
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 Facts = dict[str, Any]
@@ -197,7 +199,8 @@ def holes_page() -> str:
 
 
 PAGES: Mapping[str, Callable[[], str]] = {
-    "primitives": primitives_page, "instructions": instructions_page, "holes": holes_page, "machine-keys": machine_keys.page}
+    "primitives": primitives_page, "instructions": instructions_page, "holes": holes_page, "machine-keys": machine_keys.page,
+    "fidelity-details": fidelity_page.details}
 
 
 def main() -> int:

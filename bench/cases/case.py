@@ -1,4 +1,4 @@
-"""The case format of bench/fidelity.py (docs/fidelity.md): one published measurement a row of CSV, read strictly and bounded.
+"""The case format of bench/fidelity.py (docs/fidelity-details.md): one published measurement a row of CSV, read strictly and bounded.
 
 What is wrong is said in one line with the file, the line and the column; nothing of a bad file is used.
 """

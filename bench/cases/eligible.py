@@ -50,3 +50,8 @@ def apart(case: Case) -> bool:
 def counted(results: Sequence[Result]) -> list[Result]:
     """The eligible results of the generations that the model is about."""
     return [r for r in results if not r.why_not and not apart(r.case)]
+
+
+def not_counted(results: Sequence[Result]) -> list[Result]:
+    """The results of schedules of these generations that do not count: their tile or dtype is not stated, or there is a warning."""
+    return [r for r in results if r.why_not and not apart(r.case) and r.case.kind in COUNTED]

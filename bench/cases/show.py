@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from bench.cases.eligible import apart, counted
+from bench.cases.eligible import apart, counted, not_counted
 from bench.cases.score import Result, Score, by, leave_one_out, pairs, same_sign, score, worst
 
 WARM = "from the previous launch alone"  # had no profiler cleared L2
@@ -16,13 +16,13 @@ WARM = "from the previous launch alone"  # had no profiler cleared L2
 def summary(results: Sequence[Result]) -> dict[str, dict[str, Score]]:
     """The tables of figures: in all, and by class, chip, operator class, and without each source."""
     ours = counted(results)
-    rest = [r for r in results if r.why_not and not apart(r.case) and r.case.kind in ("tile", "micro")]
     return {
         "counted": {"all": score(ours), WARM: score(replace(r, modelled=r.warm) for r in ours)},
         "by class": by(ours, lambda r: r.case.kind), "by chip": by(ours, lambda r: r.case.chip),
         "by operator": by(ours, lambda r: r.case.family),
         "without one source": leave_one_out(ours),
-        "apart": {"950": score(r for r in results if apart(r.case)), "not counted (rank and sign only)": score(rest)}}
+        "apart": {"950": score(r for r in results if apart(r.case)),
+                  "not counted (rank and sign only)": score(not_counted(results))}}
 
 
 def text(results: Sequence[Result]) -> str:
@@ -103,5 +103,3 @@ def eligible_csv(results: Sequence[Result]) -> str:
         writer.writerow((r.case.id, r.case.kind, r.case.chip, r.case.operator, kept, "yes" if told else "no",
                          r.why_not or ("" if told else r.reason)))
     return out.getvalue()
-
-

@@ -1,4 +1,4 @@
-"""Tile words: the short language in which vendors publish a schedule (docs/fidelity.md), one word or word=value at a time.
+"""Tile words: the short language in which vendors publish a schedule (docs/fidelity-details.md), one word or word=value at a time.
 
 A cell that starts with `sched` is a trace of ours instead, inline; `trace=PATH` names a file of one.
 """

@@ -9,7 +9,7 @@ import pytest
 from bench import nodes, pages, rates, values
 
 DOCS = Path(__file__).parents[2] / "docs"
-FOR_WHOM = ("cann-banks", "events", "operators", "scale", "search", "throughput", "values", "zoo", *pages.PAGES,
+FOR_WHOM = ("cann-banks", "events", "fidelity", "operators", "scale", "search", "throughput", "values", "zoo", *pages.PAGES,
             *(f"adding/{path.stem}" for path in sorted((DOCS / "adding").glob("*.md"))))
 
 
