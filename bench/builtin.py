@@ -1,7 +1,7 @@
 """Makes the built-in bank: schedules of well-known networks for the main targets, as files of text in aoec/bank/.
 
     python bench/builtin.py [--networks resnet50 bert-base ...] [--targets Ascend910B3 ...] [--budget 2000] [--jobs N] [-o aoec/bank]
-                            [--work build/builtin] [--keep OLDER_BANK]
+                            [--work build/builtin] [--keep OLDER_BANK | --changed OLDER_BANK]
     python bench/builtin.py --retime
 
 Each network (fp16, batch 1) is tuned and checked as `aoec compile --tune` does it, with seed 0 and an empty bank: the same sources make the
@@ -12,6 +12,9 @@ timed again.
 
 `--retime` searches nothing: it times all schedules of the files again, and writes them for the present sources where all times are equal.
 That is for changes of the sources that change no time. Exit code 1, and nothing is written, where one differs.
+
+`--changed` is for changes of the sources that change few times: of a folder of such files as they were, all records whose time is equal are
+taken over, and only the other groups are searched.
 """
 from __future__ import annotations
 
@@ -73,11 +76,25 @@ def better(records: Iterable[Record], older: Path) -> list[Record]:
     return out
 
 
-def make(target: str, networks: Sequence[str], budget: int, jobs: int, work: Path, output: Path | None, keep: Path | None) -> Path:
+def take_over(target: str, older: Path, bank: Path) -> int:
+    """How many records of an older built-in bank are put into a bank for the present sources: those whose time is equal."""
+    found, machine = BuiltIn(older / f"{target}.jsonl"), load(target)
+    records = found.list()
+    funcs = {r.key.func_key: r.func for r in records if r.func}
+    equal = [r for r in records if retime_record(r, funcs[r.key.func_key], machine) == r.ticks]
+    keys = [replace(r.key, machine_hash=machine.hash, model_version=model_version()) for r in equal]
+    Bank.open(bank).put_all(replace(r, key=k, func=funcs[k.func_key]) for r, k in zip(equal, keys))
+    return len(equal)
+
+
+def make(target: str, networks: Sequence[str], budget: int, jobs: int, work: Path, output: Path | None, keep: Path | None,
+         changed: Path | None = None) -> Path:
     """Where the built-in bank of a target now is, all of its networks being tuned into it."""
     folder = begun(work, target, networks, budget)
     if output:
         output.mkdir(parents=True, exist_ok=True)
+    if changed and not (folder / "bank.db").exists():
+        print(f"{target}: {take_over(target, changed, folder / 'bank.db')} records taken over", flush=True)
     for name in networks:
         before = cpu_s()
         new = tune(name, target, folder, budget, jobs)
@@ -126,13 +143,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("-o", "--output", type=Path, help="the folder (default: aoec/bank)")
     parser.add_argument("--work", type=Path, default=Path("build/builtin"), help="where unfinished work is kept (default: build/builtin)")
     parser.add_argument("--keep", type=Path, help="a folder of older files, of which what is better is kept (default: none)")
+    parser.add_argument("--changed", type=Path, help="a folder of older files; only groups whose times are others now are searched")
     parser.add_argument("--retime", action="store_true", help="search nothing; write the files again where all times are equal")
     args = parser.parse_args(argv)
     if args.retime:
         return retime_all(args.targets, args.output)
     try:
         for target in args.targets:
-            path = make(target, args.networks, args.budget, args.jobs, args.work, args.output, args.keep)
+            path = make(target, args.networks, args.budget, args.jobs, args.work, args.output, args.keep, args.changed)
             print(f"{path}: {path.stat().st_size:,} bytes, {len(path.read_text().splitlines()) - 1} records", flush=True)
     except KeyboardInterrupt:
         print(f"interrupted; what is finished is kept in {args.work}, and the same command goes on from there", file=sys.stderr)

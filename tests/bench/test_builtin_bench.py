@@ -68,3 +68,16 @@ def test_a_bank_whose_times_are_equal_is_written_for_the_present_sources(changed
     else:
         now = BuiltIn(path).list()
         assert {r.key.model_version for r in now} == {"m2"} and [r.ticks for r in now] == [RECORD.ticks] * 2
+
+
+def test_records_whose_times_are_equal_are_taken_over_and_no_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = {"same": RECORD.ticks, "other": RECORD.ticks + 1, "gone": "no such loop"}
+    monkeypatch.setattr(builtin, "retime_record", lambda r, func, machine: now[r.trace] if func else "a default without its func")
+    monkeypatch.setattr(builtin, "model_version", lambda: "m2")
+    keys = [replace(RECORD.key, func_key=f"{i:064x}") for i in range(3)]
+    older = [replace(RECORD, key=k, trace=trace) for k, trace in zip(keys, now)]
+    older.append(replace(older[0], key=replace(keys[0], state=RECORD.key.state + DEFAULT), func=""))
+    builtin.write("Ascend310P3", older, tmp_path)
+    assert builtin.take_over("Ascend310P3", tmp_path, tmp_path / "bank.db") == 2
+    taken = Bank.open(tmp_path / "bank.db").list("Ascend310P3")
+    assert {(r.key.func_key, r.trace, r.key.model_version) for r in taken} == {(keys[0].func_key, "same", "m2")} and len(taken) == 2
