@@ -9,6 +9,7 @@ from aoec.ir.func.regions import lift
 from aoec.ir.func.tir import Block, Buffer, Constraint, Func, Loop, blocks
 from aoec.ir.index import (
     DTYPES,
+    Binary,
     Expr,
     Int,
     Read,
@@ -120,8 +121,9 @@ class Emitter:
     def require_aligned(self, offset: Expr, unit: int, op: TileOp, what: str) -> None:
         """Asks that `offset` is a multiple of `unit` for every value of the loops above."""
         extents = {lp.var: largest(lp.extent, op.above) for lp in op.above}
-        atoms: dict[str, Expr] = {}  # quotients and remainders of loops, where blocks are numbered: any whole number
-        parts = affine(lift(normalise(offset), frozenset(extents), atoms), frozenset(extents) | atoms.keys())
+        atoms: dict[str, Expr] = {}  # quotients and remainders of loops and their products, where blocks are numbered: any whole number
+        parts = affine(lift(lift_products(normalise(offset), frozenset(extents), atoms), frozenset(extents), atoms),
+                       frozenset(extents) | atoms.keys())
         if parts is None:
             raise UnsupportedError(f"{what}: its offset is not affine in the loops")
         coefficients, constant = parts
@@ -129,6 +131,17 @@ class Emitter:
         for var, c in coefficients.items():
             once = le(extents[var], 1) if var in extents else Int(0)
             self.require(either(eq(c % unit, 0), once), f"{what} must step by multiples of {unit}")
+
+
+def lift_products(e: Expr, names: frozenset[str], atoms: dict[str, Expr]) -> Expr:
+    """`e` with products of what varies replaced by fresh variables, collected in `atoms`."""
+    if not (isinstance(e, Binary) and e.op in "+-*"):
+        return e
+    if e.op == "*" and variables(e.left) & names and variables(e.right) & names:
+        name = next((n for n, a in atoms.items() if a == e), f"%{len(atoms)}")
+        atoms[name] = e
+        return Var(name)
+    return Binary(e.op, lift_products(e.left, names, atoms), lift_products(e.right, names, atoms))
 
 
 def dtype_size(b: Buffer) -> int:

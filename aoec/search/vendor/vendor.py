@@ -171,8 +171,11 @@ def dealt_out(t: MatmulTiling, sizes: dict[str, int], machine: Machine) -> Matmu
     if not t.l2MTileBlock or t.singleCoreK < sizes["k"]:
         return on_a_grid(t, sizes, blocks)
     walked = walked_out(t, blocks)
-    alone = blocks["m"] * blocks["n"] <= used and (walked.l2IterateOrder, walked.l2MTileCnt, walked.l2NTileCnt) == (0, 1, 1)
-    return on_a_grid(walked, sizes, blocks) if alone else walked
+    if blocks["m"] * blocks["n"] > used:
+        return walked
+    if min(blocks.values()) == 1:  # a row or a column of blocks, each on a core of its own: every walk of them is the plain one
+        return on_a_grid(replace(walked, l2IterateOrder=0, l2MTileCnt=1, l2NTileCnt=1), sizes, blocks)
+    return on_a_grid(walked, sizes, blocks) if (walked.l2IterateOrder, walked.l2MTileCnt, walked.l2NTileCnt) == (0, 1, 1) else walked
 
 
 def in_groups(t: MatmulTiling, block: dict[str, int], blocks: dict[str, int]) -> MatmulTiling:
