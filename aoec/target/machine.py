@@ -117,7 +117,8 @@ class Machine:
         """The share (0 to 1) of what is touched again after `window_bytes` of others that L2 still holds; works on columns.
 
         All of it within usable L2 (ops-nn matmul_v3_base_tiling: 100 of 192 MB), nothing once as much as L2 holds has come by (asc-devkit
-        DataCopy sample: 302 MB read four times, no hits); linear between the two, which no public measurement shows in detail.
+        DataCopy sample: 302 MB read four times, no hits); linear between the two. One measurement lies there: 75 of 128 MB on a 950PR, read
+        four times, hit 66.6 %, so 89 % of what is read again stays (88 % by this line).
         """
         falling = (self.l2_size_bytes - window_bytes) / np.maximum(self.l2_size_bytes - self.l2_usable_bytes, 1)
         return np.where(window_bytes <= self.l2_usable_bytes, 1.0, np.clip(falling, 0.0, 1.0))

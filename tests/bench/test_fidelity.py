@@ -22,6 +22,7 @@ from aoec.jobs.version import model_version
 from aoec.ops.meanings import macs
 from aoec.report.fidelity import Fidelity, figures, known_version, near
 from aoec.report.fidelity import as_dict as fidelity_dict
+from aoec.simulate.timing.time import measure
 from aoec.target.machine import load as load_machine
 from bench.cases.build import only_func, with_work
 from bench.cases.case import Case, CaseError, parse_cases, read_cases
@@ -32,6 +33,7 @@ from bench.cases.facts import facts_toml
 from bench.cases.graphs import graph_of, reduced
 from bench.cases.library import text as library_text
 from bench.cases.library import tuned
+from bench.cases.micro import copy_program
 from bench.cases.models import IMAGES, TEXTS, Model
 from bench.cases.near import Done, likeness, scheduled
 from bench.cases.plot import svg
@@ -437,3 +439,21 @@ def test_a_schedule_serves_its_like_at_another_batch() -> None:
     _, (p, second) = (scheduled(t, machine, done) for t in made)
     assert len(done.schedules) == 1 and len(p.sketches) == 1 and second.ticks >= second.bound_ticks
     assert second.ticks <= 1.1 * start(problem(made[1].func, machine, made[1].state)).ticks
+
+def test_copies_of_quarters_that_fit_hit_as_often_as_published() -> None:
+    """12288^2 fp16 on a 950PR, in quarters of 75 MB of its 128 MB of L2, each read four times by 64 cores: the published hit rate is
+    66.6 %. Cores have 48 rows of a quarter each, fewer than a tile of 64 has: no row is read twice for that."""
+    (row,) = parse_cases(case(chip="950PR", operator="copy_gm_to_ub", shape="12288x12288", tile="cores=64 tile=64x1024 passes=4 parts=4"))
+    machine = load_machine("Ascend950PR_958x")
+    m = measure(copy_program(row, machine), machine)
+    assert m.hbm_bytes + m.l2_bytes == 4 * 2 * 12288**2
+    assert m.l2_bytes / (m.hbm_bytes + m.l2_bytes) == pytest.approx(0.666, abs=0.02)
+
+
+def test_small_kernels_have_a_range() -> None:
+    """Nine in ten of those that are modelled below 40 us, of whatever dtype; rows of the 950 generation apart."""
+    rows = [parse_cases(case(value=repr(us)))[0] for us in (10.0, 12.0, 30.0, 500.0)]
+    results = [Result(row, us) for row, us in zip(rows, (10.0, 10.0, 10.0, 50.0))]
+    small = tomllib.loads(facts_toml(results))["small"]
+    assert (small["rows"], small["limit_us"], small["median"]) == (3, 40.0, 1.2) and 1.0 <= small["least"] < 1.2 < small["most"] <= 3.0
+    assert "small" not in tomllib.loads(facts_toml(results[3:]))
