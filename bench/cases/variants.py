@@ -93,14 +93,14 @@ LADDER: dict[int, Words] = {
 
 
 def triton_words(variant: str) -> Words:
-    """Block sizes and program counts of a Triton kernel: BM x BN blocks, SUB parts of one, `grid` program instances."""
+    """Block sizes and program counts of a Triton kernel: BM x BN blocks, or runs of BN alone, SUB parts of one, `grid` instances."""
     words: Words = {}
     rows, columns = re.search(r"\bBM(\d+)", variant), re.search(r"\bBN(\d+)", variant)
     flat, sub = re.search(r"\bB(\d+)", variant), re.search(r"SUB(?:_M )?(\d+)", variant)
     if rows and columns:
         words["tile"] = (int(rows.group(1)), int(columns.group(1)))
-    elif flat:
-        words["tile"] = (int(flat.group(1)),)
+    elif run := columns or flat:
+        words["tile"] = (int(run.group(1)),)
     if sub:
         words["sub"] = (int(sub.group(1)),)
     if many := re.search(r"grid (\d+)|(\d+) programs?", variant):

@@ -182,6 +182,7 @@ def row(**changes: str) -> dict[str, str]:
     ("L1 32x320x128 L0 32x320x32 (20 blocks)", "base=32x320x32 l1=32x320x128"), ("1 AIV, tile 2048 elems", "cores=1 tile=2048"),
     ("ND2NZ tile 64x256, 24 AIC", "cores=24 tile=64x256 nd2nz"), ("split-K over 2 cores (K=512 each)", "splitk=2 cores=2"),
     ("Triton-Ascend BM50 SUB25 BN512 grid 20", "tile=50x512 sub=25 programs=20"), ("no L2 split", ""), ("L2 cache split", "l2=2"),
+    ("Triton-Ascend BN32 grid 40", "tile=32 programs=40"),
     ("AIV tile 144x128, UB C0 stride 145 (padded)", "tile=144x128 ubstride=145")])
 def test_variants_become_words(variant: str, words: str) -> None:
     assert words_of("matmul", "", variant, "", None) == parse_tile(words).words

@@ -112,7 +112,8 @@ def test_a_line_goes_round(drawn: tuple[Product, MatmulTiling]) -> None:
     found = tiling_of(func, trace_of(func, MACHINE, read_line(p, as_line(p, said))), MACHINE)
     assert isinstance(found, Delivery) and isinstance(found.tiling, MatmulTiling) and found.differs == ()
     text = as_line(p, found.tiling)
-    assert (found.tiling.l2IterateOrder == said.l2IterateOrder)
+    blocks = [-(-n // single) for n, single in ((p.m, said.singleCoreM), (p.n, said.singleCoreN))]
+    assert found.tiling.l2IterateOrder == said.l2IterateOrder or min(blocks) == 1  # of one row every order is the plain one
     again = tiling_of(func, trace_of(func, MACHINE, read_line(p, text)), MACHINE)
     assert isinstance(again, Delivery) and isinstance(again.tiling, MatmulTiling) and as_line(p, again.tiling) == text
     legal = legal_matmul(read_line(p, as_line(p, said)), extents(product(func)), DTYPES["fp16"], MACHINE)

@@ -173,9 +173,14 @@ def dealt_out(t: MatmulTiling, sizes: dict[str, int], machine: Machine) -> Matmu
     walked = walked_out(t, blocks)
     if blocks["m"] * blocks["n"] > used:
         return walked
-    if min(blocks.values()) == 1:  # a row or a column of blocks, each on a core of its own: every walk of them is the plain one
+    if one_row(blocks) and any(sizes[x] % whole[x] for x in "mn"):  # each block on a core of its own, of which the last has less to do
         return on_a_grid(replace(walked, l2IterateOrder=0, l2MTileCnt=1, l2NTileCnt=1), sizes, blocks)
     return on_a_grid(walked, sizes, blocks) if (walked.l2IterateOrder, walked.l2MTileCnt, walked.l2NTileCnt) == (0, 1, 1) else walked
+
+
+def one_row(blocks: dict[str, int]) -> bool:
+    """Whether blocks are one row or one column, of which every walk is the plain one."""
+    return min(blocks.values()) == 1
 
 
 def in_groups(t: MatmulTiling, block: dict[str, int], blocks: dict[str, int]) -> MatmulTiling:
