@@ -313,3 +313,27 @@ def test_large_products_leave_each_core_its_published_part_of_l2():
     m = measure(p, B1, PREVIOUS_LAUNCH)
     rate = (m.hbm_bytes + m.l2_bytes) / m.cores / m.cycles
     assert 77 <= rate <= 88
+
+
+@pytest.mark.parametrize("cores", [1, 8])
+def test_rows_of_a_gather_are_places_of_their_own(cores: int) -> None:
+    """Each index is taken to name another row: all bytes cross once, no cores meet at one address, and a small table is read from L2."""
+    text = """program p for Ascend910B1 {{
+  input X: fp16[{rows}, 1024]
+  input I: int32[{cores}, 64]
+  space x: fp16 in UB at 0 size 2048
+  space i: int32 in UB at 2048 size 256
+  stream v aiv grid [c in {cores}] {{
+    copy_gm_ub(dst=i[0], src=I[c*64], bursts=1, length=256, src_gap=0, dst_gap=0)
+    for t in 64 {{
+      copy_gm_ub_at(dst=x[0], src=X[0], index=i[t], length=2048, pitch=2048, extent={rows})
+    }}
+  }}
+}}"""
+    for rows, wanted in ((1 << 16, 64 * cores * 2048), (16, 16 * 2048)):
+        hbm, every = told(parse_program(text.format(rows=rows, cores=cores)), B1)
+        assert (hbm["X"], every["X"]) == (pytest.approx(min(wanted, 64 * cores * 2048)), 64 * cores * 2048)
+    site = Access(0, "X", False, parse_expr("0"), ("c",), ("t",), scattered=True)
+    reuse = Reuse(parse_program(text.format(rows=1 << 16, cores=cores)), B1, COLD, [Flow(site, 2048, 64.0 * cores * 2048)],
+                  [{"c": cores, "t": 64}], {})
+    assert float(reuse.addresses(site, {"c"})) == cores and float(reuse.waits_for(site)) == 0.0
