@@ -24,7 +24,7 @@ from aoec.report.spread import Within
 PLAIN_WIDTH = 120  # columns where neither a terminal nor $COLUMNS tells
 WIDTHS = (80, 200)  # the narrowest that numbers fit, the widest that is used
 SHORTEST = 16  # characters of what a group is
-FIRST_LEFT_OUT = ("holds", "runs on", "bound by", "within")  # columns, in this order, where a terminal is too narrow for all
+FIRST_LEFT_OUT = ("holds", "runs on", "bound by", "gap", "gain", "within")  # columns, in this order, where a terminal is too narrow for all
 PLACES = {"cube": "AI Core", "vector": "AI Core", "host": "host", "view": "view"}
 # for outputs that cannot show them
 ASCII = {"µs": "us", "×": "x", "→": "->", "–": "-", "…": "~", "─": "-", "²": "2", "≈": "~"}
@@ -214,7 +214,7 @@ def _table(report: Report, console: Console) -> tuple[Table, list[str]]:
     def needs(without: Sequence[str], most: int | None) -> int:
         return Measurement.get(console, console.options.update(width=10 * WIDTHS[1]), _table_of(report, without, most)).maximum
 
-    optional = {"holds": any(r.held for r in report.rows), "within": bool(report.within)}
+    optional = {"holds": any(r.held for r in report.rows), **dict.fromkeys(("gap", "gain", "within"), bool(report.within))}
     there = [name for name in FIRST_LEFT_OUT if optional.get(name, True)]
     left_out = next((there[:n] for n in range(len(there)) if needs(there[:n], SHORTEST) <= console.width), there)
     table = _table_of(report, left_out)

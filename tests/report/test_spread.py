@@ -58,6 +58,7 @@ def test_ranges_in_words(low, high, text):
 def test_a_table_has_a_column_of_ranges_where_they_were_asked_for():
     w = Within(24.5, 22.0, 27.0, 32)
     ranged = replace(REPORT, rows=(replace(REPORT.rows[0], within=w), *REPORT.rows[1:]), within={"latency": w, "isolated": w})
+    assert "±10%" in show_table(ranged, 80)  # who asked for it sees it, without gain and gap
     shown = show_table(ranged, 100)
     assert "±10%" in shown and "within" in shown and max(map(len, shown.splitlines())) <= 100 and "within" not in show_table(REPORT, 100)
     assert as_dict(ranged)["groups"][0]["within"]["high_us"] == 27.0 and as_dict(REPORT)["within"] == {}
