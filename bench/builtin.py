@@ -35,7 +35,7 @@ from aoec.bank.builtin import BuiltIn, write
 from aoec.bank.record import DEFAULT, Record
 from aoec.jobs.bank.bank_verify import retime as retime_record
 from aoec.jobs.version import model_version, source_version
-from aoec.target.machine import load
+from aoec.target.machine import Machine, load
 from bench.networks import NETWORKS
 
 TARGETS = ("Ascend910B3", "Ascend310P3")
@@ -78,13 +78,22 @@ def better(records: Iterable[Record], older: Path) -> list[Record]:
 
 def take_over(target: str, older: Path, bank: Path) -> int:
     """How many records of an older built-in bank are put into a bank for the present sources: those whose time is equal."""
-    found, machine = BuiltIn(older / f"{target}.jsonl"), load(target)
-    records = found.list()
-    funcs = {r.key.func_key: r.func for r in records if r.func}
-    equal = [r for r in records if retime_record(r, funcs[r.key.func_key], machine) == r.ticks]
-    keys = [replace(r.key, machine_hash=machine.hash, model_version=model_version()) for r in equal]
-    Bank.open(bank).put_all(replace(r, key=k, func=funcs[k.func_key]) for r, k in zip(equal, keys))
+    machine = load(target)
+    found = timed_again(BuiltIn(older / f"{target}.jsonl").list(), machine)
+    equal = [replace(of_present(r, machine), func=func) for r, func, ticks in found if ticks == r.ticks]
+    Bank.open(bank).put_all(equal)
     return len(equal)
+
+
+def timed_again(records: Sequence[Record], machine: Machine) -> list[tuple[Record, str, int | str]]:
+    """(record, its func's text, what it takes now or why it cannot run) of the records of a built-in bank."""
+    funcs = {r.key.func_key: r.func for r in records if r.func}
+    return [(r, funcs[r.key.func_key], retime_record(r, funcs[r.key.func_key], machine)) for r in records]
+
+
+def of_present(record: Record, machine: Machine) -> Record:
+    """The record as one of the present sources and machine."""
+    return replace(record, key=replace(record.key, machine_hash=machine.hash, model_version=model_version()))
 
 
 def make(target: str, networks: Sequence[str], budget: int, jobs: int, work: Path, output: Path | None, keep: Path | None,
@@ -110,13 +119,11 @@ def retime(target: str, output: Path | None) -> tuple[Path | None, list[str]]:
     another one now."""
     found, machine = BuiltIn.of(target), load(target)
     records = found.list() if found else ()
-    funcs = {r.key.func_key: r.func for r in records if r.func}
-    now = [(r, retime_record(r, funcs[r.key.func_key], machine)) for r in records]
-    different = [f"{r.label}, {r.key.func_key[:12]}, {r.key.state}: {r.ticks} ticks, now {ticks}" for r, ticks in now if ticks != r.ticks]
+    different = [f"{r.label}, {r.key.func_key[:12]}, {r.key.state}: {r.ticks} ticks, now {ticks}"
+                 for r, _, ticks in timed_again(records, machine) if ticks != r.ticks]
     if different or not records:
         return None, different
-    keys = [replace(r.key, machine_hash=machine.hash, model_version=model_version()) for r in records]
-    return write(target, [replace(r, key=k) for r, k in zip(records, keys)], output), []
+    return write(target, [of_present(r, machine) for r in records], output), []
 
 
 def retime_all(targets: Sequence[str], output: Path | None) -> int:

@@ -4,11 +4,13 @@
 
 Candidates are the kernels of bench/cases/probes.py, for Ascend910B3. What shall become certain are the times of the tuned groups of the
 built-in bank (`--of`: how many of them). All are timed on machines whose numbers vary within their confidence (aoec/target/vary.py), on
-`--seeds` of them. A measurement of a kernel gives two times, hot (the launch before was the same) and cold (L2 was cleared), each with
-2 % of noise. Candidates are taken one after the other: each is the one that, beside those before it, leaves the least of the variance of
-the logarithms of the groups' times, all taken as linear and Gaussian. Prints of each what it measures, its modelled times with a standard
-deviation, the share of the variance that is left (also on as many other machines, by which nothing was chosen), and the machine numbers
-that its times go with most. `--among` takes kernels alone whose names begin so.
+`--seeds` of them. A measurement of a kernel gives two times, each with 2 % of noise. Hot: the launch before was the same. Cold: L2 was
+cleared. All logarithms of times are taken as linear and Gaussian. Candidates are taken one after the other. Each is the one that leaves the
+least variance of the groups' times, once those before it are known.
+
+Prints of each what it measures and its modelled times with a standard deviation. Then the share of the variance that is left, also on as
+many other machines that had no part in the choice. Last the machine numbers that its times correlate with most. `--among` takes only
+kernels whose names begin so.
 
 `--write` puts the table into docs/measure-for-us.md, and the programs into bench/measure/, whose other programs are removed.
 """
@@ -26,6 +28,7 @@ import numpy as np
 
 from aoec.bank.builtin import BuiltIn
 from aoec.bank.record import DEFAULT, Record
+from aoec.base.errors import AoecError
 from aoec.base.files.files import write_text
 from aoec.ir.program import Program
 from aoec.jobs.bank.bank_verify import func_of
@@ -39,6 +42,7 @@ from aoec.simulate.timing.machines import times_on
 from aoec.simulate.timing.state import CLEARED, PREVIOUS_LAUNCH, State
 from aoec.target.machine import Machine, load
 from aoec.target.vary import ratio, varies, vary_machine
+from bench.cases.page import marks, with_blocks
 from bench.cases.probes import TARGET, Probe, probes
 
 Array = np.ndarray
@@ -47,7 +51,7 @@ STATES = (PREVIOUS_LAUNCH, CLEARED)  # hot, cold
 NAMED, GOES_WITH = 3, 0.3  # numbers that are named of a kernel, at most, and the correlation from which they are
 ROOT = Path(__file__).resolve().parents[1]
 PAGE, FOLDER = "docs/measure-for-us.md", "bench/measure"
-BEGIN, END = "<!-- kernels: made by bench/measure.py -->", "<!-- kernels: end -->"
+BEGIN, END = marks("kernels")
 
 
 @dataclass(frozen=True)
@@ -125,7 +129,7 @@ def goes_with(times: Array, ratios: Array, places: Sequence[str]) -> tuple[tuple
 
 
 def read_numbers(program: Program, machine: Machine) -> set[str]:
-    """The numbers of the machine that a program's time may hang on."""
+    """The numbers of the machine that a program's time may depend on."""
     times = Times(machine, [encode(program, machine)], PREVIOUS_LAUNCH)
     return {"clock_mhz", *(place for place, read in zip(times.places, times.read) if read)}
 
@@ -188,10 +192,10 @@ def table(choices: Sequence[Choice], seeds: int, count: int) -> str:
 def write(choices: Sequence[Choice], text: str, root: Path) -> None:
     """Nothing; the table stands on the page, and the programs in their folder."""
     page, folder = root / PAGE, root / FOLDER
-    before, mark, rest = page.read_text("utf-8").partition(BEGIN)
-    _, end, behind = rest.partition(END)
-    if not mark or not end:
-        raise SystemExit(f"{page} has no lines {BEGIN} and {END}")
+    try:
+        written = with_blocks(page.read_text("utf-8"), {"kernels": text})
+    except AoecError as e:
+        raise SystemExit(f"{page}: {e}") from None
     folder.mkdir(exist_ok=True)
     files = {file_name(i, c): f"# {c.probe.about}\n{c.probe.text}" for i, c in enumerate(choices, 1)}
     for old in folder.glob("*.prog"):
@@ -199,7 +203,7 @@ def write(choices: Sequence[Choice], text: str, root: Path) -> None:
             old.unlink()
     for name, program in files.items():
         write_text(folder / name, program)
-    write_text(page, f"{before}{BEGIN}\n{text}\n{END}{behind}")
+    write_text(page, written)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -61,11 +61,6 @@ def sum_of(us: float, parts: Sequence[tuple[float, Within, Sequence[float]]]) ->
         high += one * max(known.most - known.median, 0.0) + sum(widened) * max(known.median - 1.0, 0.0)
     scale = us / middle if middle else 1.0  # launches that follow each other overlap, and the host takes its own time
     return Within(us, min(low * scale, us), max(high * scale, us), parts[0][1].machines, bool(widened))
-
-
-def as_dict(w: Within | None) -> dict[str, Any] | None:
-    """A range for JSON."""
-    return None if w is None else asdict(w)
 
 
 def in_words(w: Mapping[str, Any]) -> str:

@@ -122,15 +122,15 @@ def as_dict(report: Report) -> dict[str, Any]:
         "times": "modelled", "model": report.model, "target": report.target, "precision": report.precision,
         "lowered": dict(report.lowered), "state": report.state,
         "groups": [{"name": r.name, "what": r.what, "count": r.count, **_times(r.times), "bound_by": r.bound_by, "kind": r.kind,
-                    "runs_on": PLACES[r.kind], "proof": r.proof, "held": _held_fields(r.held), "candidates": dict(r.candidates),
-                    "spent": dict(r.spent), "within": spread.as_dict(r.within)}
+                    "runs_on": PLACES[r.kind], "proof": r.proof, "held": _fields(r.held), "candidates": dict(r.candidates),
+                    "spent": dict(r.spent), "within": _fields(r.within)}
                    for r in report.rows],
         "latency": _times(report.latency), "isolated": _times(report.isolated), "throughput_per_s": throughput, "images": report.images,
         "trials": report.trials, "beside": dict(report.beside), "bounded": report.bounded, "searches": dict(report.searches),
         "seconds": report.seconds, "found_in_bank": report.found, "tuned": report.tuned,
         "notes": [*report.notes, *(f"times of {classes}: {words}" for classes, words in report.near)],
-        "within": {name: spread.as_dict(w) for name, w in report.within.items()},
-        "held": _held_fields(report.held), "fidelity": report.fidelity, **({"gear": report.gear} if report.gear else {}),
+        "within": {name: _fields(w) for name, w in report.within.items()},
+        "held": _fields(report.held), "fidelity": report.fidelity, **({"gear": report.gear} if report.gear else {}),
     }
 
 
@@ -328,8 +328,8 @@ def _holding(report: Report, held: Held) -> list[tuple[str, str]]:
     return [*lines, close] if unsure else lines
 
 
-def _held_fields(held: Held | None) -> dict[str, Any] | None:
-    return None if held is None else asdict(held)
+def _fields(x: Held | Within | None) -> dict[str, Any] | None:
+    return None if x is None else asdict(x)
 
 
 def _places(rows: Sequence[Row]) -> list[str]:

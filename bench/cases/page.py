@@ -106,10 +106,15 @@ def details() -> str:
 
 # ---------------------------------------------------------------- marks
 
+def marks(name: str) -> tuple[str, str]:
+    """The lines between which a block of a page stands."""
+    return f"<!-- {name}: made by a program -->", f"<!-- {name}: end -->"
+
+
 def with_blocks(page: str, blocks: Mapping[str, str]) -> str:
     """The page with each block between its marks; AoecError where a mark is missing."""
     for name, block in blocks.items():
-        begin, end = f"<!-- {name}: made by a program -->", f"<!-- {name}: end -->"
+        begin, end = marks(name)
         before, mark, rest = page.partition(begin)
         _, last, behind = rest.partition(end)
         if not mark or not last:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from aoec.base.files.files import write_text
 from aoec.cli.command import Command, as_json
@@ -56,8 +57,7 @@ def run(options: SimulateOptions) -> int:
     facts = measured_facts(made, state)
     if options.within:
         from aoec.jobs.tune.trust import program_ticks, range_of
-        from aoec.report.spread import as_dict
-        facts["within"] = as_dict(range_of(made.time_us, program_ticks(program, machine, state), machine))
+        facts["within"] = asdict(range_of(made.time_us, program_ticks(program, machine, state), machine))
     if options.trace or options.svg:
         from aoec.jobs.stages.timeline import View, export
         export(program, machine, View(options.core, options.start, options.stop, options.most_events, state), options.trace, options.svg)

@@ -4,6 +4,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -118,10 +119,10 @@ def describe(found: Outcome, p: Problem) -> Facts:
             "proof": proof_of(found, p)}
 
 
-def range_found(found: Outcome, p: Problem) -> Facts | None:
+def range_found(found: Outcome, p: Problem) -> Facts:
     """How far the modelled time of the schedule that was found may be off."""
     ticks = found.trust.best if found.trust else program_ticks(p.program(found.best), p.machine, p.state)
-    return spread.as_dict(range_of(found.ticks * p.machine.us_per_tick, ticks, p.machine))
+    return asdict(range_of(found.ticks * p.machine.us_per_tick, ticks, p.machine))
 
 
 def proof_of(found: Outcome, p: Problem) -> str:

@@ -7,8 +7,8 @@ from dataclasses import replace
 from aoec.jobs.choose import rounds
 from aoec.jobs.compile.compiled_model import Choice, Made
 from aoec.jobs.tune.solve import total_ticks
-from aoec.jobs.tune.trust import program_ticks, range_of
-from aoec.report.spread import Within, sum_of
+from aoec.jobs.tune.trust import program_ticks
+from aoec.report.spread import Within, range_about, sum_of
 from aoec.report.table import Report
 from aoec.target.machine import Machine
 
@@ -36,4 +36,5 @@ def range_of_choice(c: Choice, machine: Machine) -> tuple[Within, list[float]]:
     """(the range of a group's chosen schedule, its microseconds on each seeded machine)."""
     us = machine.us_per_tick
     ticks = c.trust.best if c.trust else program_ticks(c.best.program, machine, c.task.state)
-    return range_of(total_ticks(c.best.measure, machine) * us, ticks, machine), [t * us for t in ticks]
+    times = [t * us for t in ticks]
+    return range_about(total_ticks(c.best.measure, machine) * us, times), times
