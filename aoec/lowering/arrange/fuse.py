@@ -18,6 +18,7 @@ from aoec.base.errors import UnsupportedError
 from aoec.ir.graph import bodies
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import Body, Graph, Group, OpNode
+from aoec.lowering.arrange.folds import Fold, fold_moves
 from aoec.lowering.arrange.layout import assign, family
 from aoec.lowering.arrange.pack import pack
 from aoec.lowering.arrange.parts import FLAG_IDS, join_in_parts
@@ -26,6 +27,7 @@ from aoec.lowering.arrange.take_apart import take_apart
 from aoec.lowering.arrange.views import find_views
 from aoec.lowering.arrange.whole_bias import add_whole_biases
 from aoec.lowering.arrange.whole_rows import pad_rows
+from aoec.lowering.lower.access import product_at
 from aoec.lowering.lower.movement.turn_moves import turn_moves
 from aoec.lowering.lower.movement.turn_reads import turn_reads
 from aoec.ops.words.layout import FRACTAL_ROWS, c0_of
@@ -80,16 +82,18 @@ def _fuse_flat(draft: Draft, machine: Machine | None, apart: Collection[str]) ->
         add_whole_biases(draft)
     assign(draft, scales)
     turn_reads(draft)
-    turn_moves(draft, machine)
     pack(draft)
+    folds = fold_moves(draft, apart)
+    inside = {name for fold in folds.values() for name in fold.nodes}
+    turn_moves(draft, machine, inside)
     most = machine.flag_ids if machine is not None else FLAG_IDS
     together = find_pieces(draft, most)
-    views = find_views(draft, {name for names in together.values() for name in names})
+    views = find_views(draft, {*inside, *(name for names in together.values() for name in names)})
     join_in_parts(draft, views, most)
     fused, stored = draft.finish()
     followers = IN_UB if machine is not None and machine.has("copy_l0c_ub") else FOLLOWERS
     return replace(fused, groups=groups(draft, {**followers, "cube": SCALED} if scales else followers, views, most,
-                                            together)), stored
+                                            together, folds)), stored
 
 
 def check_dtypes(graph: Graph, machine: Machine) -> None:
@@ -100,27 +104,30 @@ def check_dtypes(graph: Graph, machine: Machine) -> None:
 
 
 def groups(draft: Draft, followers: Mapping[str, tuple[str, ...]], views: Collection[str], most: int = FLAG_IDS,
-           together: Mapping[str, tuple[str, ...]] = MappingProxyType({})) -> tuple[Group, ...]:
+           together: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+           folds: Mapping[str, Fold] = MappingProxyType({})) -> tuple[Group, ...]:
     """Every node in one group, g0, g1, ... in an order in which they can run; a group has one result.
 
     Nodes are taken in order; each starts a group unless it joined an earlier one: as its last tensor's only reader, of a kind
     that the table allows, of the same shape and layout, with all else that it reads already there, and while the group reads no more than
     `most` tensors (each has a slot in UB, and so a flag from pipe to pipe) and has no more than MOST_NODES nodes. `together`: the last node
-    of a group that was found before (pieces.py) -> all of them.
+    of a group that was found before (pieces.py) -> all of them. `folds`: product -> the moves that it does itself.
     """
-    return _Grouping(draft, followers, views, most, together).groups()
+    return _Grouping(draft, followers, views, most, together, folds).groups()
 
 
 class _Grouping:
     """A draft whose nodes are put into groups."""
 
     def __init__(self, draft: Draft, followers: Mapping[str, tuple[str, ...]], views: Collection[str], most: int,
-                 together: Mapping[str, tuple[str, ...]]) -> None:
+                 together: Mapping[str, tuple[str, ...]], folds: Mapping[str, Fold]) -> None:
         self.draft, self.followers, self.views, self.most, self.together = draft, followers, views, most, together
+        self.folds = folds
         self.users, self.makers = draft.users(), draft.producers()
         self.order = {n.name: at for at, n in enumerate(draft.nodes)}
         self.made = {*draft.inputs, *draft.weights}
         self.taken = {name for names in together.values() for name in names[:-1]}
+        self.taken.update(name for fold in folds.values() for name in (*fold.before, *fold.after))
         self.waiting: dict[str, list[list[OpNode]]] = {}  # node -> elementwise chains whose results it alone reads, and something not made
         self.out: list[Group] = []
 
@@ -154,7 +161,8 @@ class _Grouping:
         nodes = sorted(nodes, key=lambda n: self.order[n.name])
         self.taken.update(n.name for n in nodes)
         self.made.update(o for n in nodes for o in n.outputs)
-        kind = "view" if nodes[0].name in self.views else _kind(nodes[0])
+        main = nodes[product_at(nodes)]
+        kind = "view" if main.name in self.views else _kind(main)
         self.out.append(Group(f"g{len(self.out)}", kind, tuple(n.name for n in nodes)))
 
     def chain(self, before: list[OpNode], first: OpNode) -> tuple[list[OpNode], OpNode | None]:
@@ -163,6 +171,11 @@ class _Grouping:
         draft, cube = self.draft, family(first) == "cube"
         allowed = self.followers.get(first.op.removesuffix("_packed"), self.followers.get(family(first), ()))
         chain = [*before, first]
+        if fold := self.folds.get(first.name):
+            moves = [self.draft.nodes[self.order[name]] for name in fold.before]
+            if fold.after:
+                return [*moves, first, *[self.draft.nodes[self.order[name]] for name in fold.after]], None
+            chain = [*moves, first]
         while follower := _only_reader(draft, chain[-1].outputs[0], self.users):
             if not _follows(draft, chain[-1], follower, allowed) or cube and not _alike(draft, first, follower):
                 break
@@ -230,7 +243,7 @@ def halve_groups(graph: Graph, names: Collection[str]) -> Graph:
         own = [nodes[name] for name in g.nodes]
         chain = all(a.outputs[0] in b.inputs for a, b in pairwise(own))
         half = -(-len(g.nodes) // 2) if chain else 1
-        return [Group(draft.fresh(f"{g.name}_{i}", "group"), _kind(nodes[part[0]]), part)
+        return [Group(draft.fresh(f"{g.name}_{i}", "group"), _kind(nodes[part[product_at([nodes[x] for x in part])]]), part)
                 for i, part in enumerate(g.nodes[at:at + half] for at in range(0, len(g.nodes), half))]
     return replace(graph, groups=tuple(part for g in graph.groups
                                        for part in (parts(g) if g.name in names and len(g.nodes) > 1 else [g])))

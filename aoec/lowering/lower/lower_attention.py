@@ -11,22 +11,32 @@ from aoec.base.errors import UnsupportedError
 from aoec.ir.func.tir import Block, Buffer, Func, Node
 from aoec.ir.graph.graph import OpNode, Tensor
 from aoec.ir.index import Cast, Expr, Int, Read, Var, call, normalise, substitute, variables
+from aoec.lowering.lower.access import NO_MOVES, Moves
 from aoec.lowering.lower.physical import buffer_of, nest
 
 LEAD, ROW, KEY, DEEP, COLUMN = (Var(v) for v in "bmnde")  # axes: leading dimensions, queries, keys, along the products, of a result
 SCORES, ROWS, RESULT = (LEAD, ROW, KEY), (LEAD, ROW, Int(0)), (LEAD, ROW, COLUMN)
 
 
-def lower_attention(name: str, node: OpNode, tensors: dict[str, Tensor]) -> Func:
-    """Y[b, m, e] = sum over n of share[b, m, n] * V[b, n, e], or V[b, e, n]; scores and sums in fp32, shares in the dtype of V."""
+def lower_attention(name: str, node: OpNode, tensors: dict[str, Tensor], moves: Moves = NO_MOVES) -> Func:
+    """Y[b, m, e] = sum over n of share[b, m, n] * V[b, n, e], or V[b, e, n]; scores and sums in fp32, shares in the dtype of V. Operands
+    are read where they lie before the `moves` in front, and the result is written where it lies behind those that follow."""
     ts, out, turned = [tensors[i] for i in node.inputs if i], tensors[node.outputs[0]], bool(node.attribute("trans_v", 0))
     if ts[2].dtype not in ("fp16", "bf16") and not turned:
         raise UnsupportedError(f"group {name}: MTE1 turns elements of 16 bits only, and what is shared out has {ts[2].dtype}")
     lead, (m, d), (n, e) = ts[0].shape[:-2], ts[0].shape[-2:], ts[2].shape[:-3:-1] if turned else ts[2].shape[-2:]
     if any(t.shape[-1] != n for t in ts[3:]):
         raise UnsupportedError(f"group {name}: what is added to the scores has one number for all keys")
-    made = _Nests({"b": prod(lead), "m": m, "n": n, "d": d, "e": e})
-    made.add("C", SCORES, "+=", Read("Q", (LEAD, ROW, DEEP)) * Read("K", (LEAD, KEY, DEEP)))
+    sizes = {"b": prod(lead), "m": m, "n": n, "d": d, "e": e}
+    made = _Nests(sizes)
+
+    def operand(t: Tensor, x: str, matrix: tuple[Expr, Expr]) -> tuple[Buffer, Read]:
+        if not moves.is_moved(t.name):
+            return buffer_of(t, x, (prod(lead), *t.shape[-2:])), Read(x, (LEAD, *matrix))
+        return moves.read(t, x, (*_parts_of_lead(lead), *matrix), sizes, matrix)
+    operands = [operand(ts[0], "Q", (ROW, DEEP)), operand(ts[1], "K", (KEY, DEEP)), operand(ts[2], "V", (COLUMN, KEY) if turned else (KEY, COLUMN))]
+    q_read, k_read, v_read = (read for _, read in operands)
+    made.add("C", SCORES, "+=", q_read * k_read)
     scores = Read(_scores(made, float(node.attribute("scale", 1.0)), lead, ts[3:]), SCORES)  # type: ignore[arg-type]
     made.add("M", ROWS, "max=", scores)
     made.add("D", SCORES, "=", scores - Read("M", ROWS))
@@ -36,12 +46,24 @@ def lower_attention(name: str, node: OpNode, tensors: dict[str, Tensor]) -> Func
     if ts[2].dtype != "fp32":
         made.add("P", SCORES, "=", Cast(ts[2].dtype, shares), ts[2].dtype)
         shares = Read("P", SCORES)
-    made.add("O", RESULT, "+=", shares * Read("V", (LEAD, COLUMN, KEY) if turned else (LEAD, KEY, COLUMN)))
+    made.add("O", RESULT, "+=", shares * v_read)
     made.add("R", RESULT, "=", Read("O", RESULT) / Read("L", ROWS))
-    made.add("Y", RESULT, "=", Cast(out.dtype, Read("R", RESULT)))
-    ins = [buffer_of(t, x, (prod(lead), *t.shape[-2:])) for t, x in zip(ts, "QKV")] + [buffer_of(t, "B") for t in ts[3:]]
+    Y, place = buffer_of(out, "Y", (prod(lead), m, e)), Read("Y", RESULT)
+    if moves.after:
+        Y, place = moves.write(out, "Y", (*_parts_of_lead(lead), ROW, COLUMN), sizes, (ROW, COLUMN))
+    made.add("Y", RESULT, "=", Cast(out.dtype, Read("R", RESULT)), place=place.indices)
+    ins = [b for b, _ in operands] + [buffer_of(t, "B") for t in ts[3:]]
     own = tuple(b for b in made.locals if b.name != "Y")
-    return Func(name, tuple(ins), (buffer_of(out, "Y", (prod(lead), m, e)),), own, tuple(made.body))
+    return Func(name, tuple(ins), (Y,), own, tuple(made.body))
+
+
+def _parts_of_lead(lead: tuple[int, ...]) -> tuple[Expr, ...]:
+    """Return the index of each leading dimension, of which the axis of all is made."""
+    parts = (LEAD // prod(lead[at + 1:]) % size if at else LEAD // prod(lead[1:]) for at, size in enumerate(lead))
+    plain = [at for at, size in enumerate(lead) if size > 1]
+    if len(plain) <= 1:
+        return tuple(LEAD if [at] == plain else Int(0) for at in range(len(lead)))
+    return tuple(normalise(part) for part in parts)
 
 
 def _scores(made: _Nests, scale: float, lead: tuple[int, ...], bias: Sequence[Tensor]) -> str:
@@ -80,14 +102,15 @@ class _Nests:
         self.locals: list[Buffer] = []
         self.body: list[Node] = []
 
-    def add(self, name: str, indices: Sequence[Expr], op: str, value: Expr, dtype: str = "fp32") -> None:
-        """A block that writes the buffer `name`, of one element along an axis that is read at 0."""
+    def add(self, name: str, indices: Sequence[Expr], op: str, value: Expr, dtype: str = "fp32",
+            place: Sequence[Expr] | None = None) -> None:
+        """A block that writes the buffer `name`, of one element along an axis that is read at 0; at a `place` where it does not lie so."""
         target = Read(name, tuple(indices))
         named = [i.name for i in indices if isinstance(i, Var)]
         used = [v for v in self.sizes if v in variables(value)]
         axes = [*named, *[v for v in used if v not in named]]
         own: dict[str, Expr] = {v: Var(f"{name.lower()}_{v}") for v in axes}
-        block = Block(f"{name.lower()}_block" if name != "Y" else "out", Read(name, tuple(substitute(i, own) for i in indices)), op,
+        block = Block(f"{name.lower()}_block" if name != "Y" else "out", Read(name, tuple(substitute(i, own) for i in place or indices)), op,
                       substitute(value, own))
         self.body.append(nest([(own[v].name, self.sizes[v]) for v in axes], block))  # type: ignore[attr-defined]
         self.locals.append(Buffer(name, dtype, tuple(Int(self.sizes[i.name]) if isinstance(i, Var) else Int(1) for i in target.indices)))

@@ -14,6 +14,7 @@ from aoec.ir.func.scaling import Scaled
 from aoec.ir.func.tir import Block, Buffer, Func, Node
 from aoec.ir.graph.graph import OpNode, Tensor
 from aoec.ir.index import Cast, Expr, Float, Int, Read, Var, maximum, normalise, reads, rebuild, rename_reads, substitute
+from aoec.lowering.lower.access import NO_MOVES, Moves, around_product
 from aoec.lowering.lower.lower_attention import lower_attention
 from aoec.lowering.lower.physical import buffer_of, extents, guard_read, nest, physical_indices, split_channel
 from aoec.lowering.lower.vector.lower_operations import single_operations
@@ -25,7 +26,8 @@ from aoec.ops.words.layout import FRACTAL_ROWS, stored_shape
 
 def lower_cube(name: str, nodes: list[OpNode], tensors: dict[str, Tensor]) -> Func:
     """The func of a cube operator with optional bias, relu behind it, and further elementwise operators on its result and on what lies
-    as it does (a residual)."""
+    as it does (a residual). Moves in front of it and behind it are places at which it reads and writes."""
+    moves, nodes = around_product(nodes, tensors)
     main, relu = nodes[0], len(nodes) > 1 and nodes[1].op == "relu"
     scaled = nodes[-1] if nodes[-1].op == "requantise" else None
     tail = nodes[1 + relu:len(nodes) - (scaled is not None)]
@@ -36,11 +38,11 @@ def lower_cube(name: str, nodes: list[OpNode], tensors: dict[str, Tensor]) -> Fu
     if main.op == "interpolate":
         return lower_interpolate(name, main, tensors, out, way)
     if main.op == "matmul":
-        return lower_matmul(name, main, tensors, out, way, Tail(tail, nodes[relu].outputs[0]))
+        return lower_matmul(name, main, tensors, out, way, Tail(tail, nodes[relu].outputs[0]), moves)
     if tail:
         raise UnsupportedError(f"group {name}: {main.op} has a group of its own, without {', '.join(n.op for n in tail)}")
     if main.op == "attention":
-        return lower_attention(name, main, tensors)
+        return lower_attention(name, main, tensors, moves)
     raise UnsupportedError(f"group {name}: {main.op} has no cube lowering")
 
 
@@ -81,12 +83,14 @@ class Tail:
         return list(dict.fromkeys(i for n in self.nodes for i in n.inputs if i and i not in made))
 
 
-def lower_matmul(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tensor, way: WayOut, tail: Tail) -> Func:
+def lower_matmul(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tensor, way: WayOut, tail: Tail,
+                 moves: Moves = NO_MOVES) -> Func:
     """C[..., m, n] += A[..., m, k] * B[..., k, n]; leading dimensions of A fold into m where B has none of its own, and an operand that
     is broadcast along one is read without it.
 
     Leading dimensions fold where rows follow rows, which those of NZ matrices do not. With trans_a the left operand is A[..., k, m],
-    with trans_b the right one B[..., n, k], as they lie in GM. The tail's operations lie between, in locals.
+    with trans_b the right one B[..., n, k], as they lie in GM. The tail's operations lie between, in locals. An operand is read where it
+    lies before the `moves` in front of the product, and the result written where it lies behind those that follow.
     """
     ts = [tensors[i] for i in node.inputs if i]
     a, b = ts[0], ts[1]
@@ -95,19 +99,28 @@ def lower_matmul(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tenso
     n = b.shape[-2] if turn_b else b.shape[-1]
     lead = out.shape[:-2]
     folds = prod(b.shape[:-2]) == 1 and prod(a.shape[:-2]) == prod(lead) and not turn_a and "NZ" not in (a.layout, out.layout)
+    folds = folds and (prod(lead) == 1 or not (moves.is_moved(a.name) or moves.after))
     batch = () if folds else lead
     rows = m * prod(lead) if folds else m
     loops = [(f"b{i}", d) for i, d in enumerate(batch)] + [("m", rows), ("n", n), ("k", k)]
     outer = tuple(Var(v) for v, _ in loops[:-3])
     own_a, own_b = (() if folds else _own_axes(t, lead) for t in (a, b))
-    A = buffer_of(a, "A", (*(batch[i] for i in own_a), *((k, rows) if turn_a else (rows, k))))
-    B = buffer_of(b, "B", (*(batch[i] for i in own_b), *b.shape[-2:]))
-    Y = buffer_of(out, "Y", (*batch, rows, n))
+    mv, nv, kv = Var("m"), Var("n"), Var("k")
+    extents = dict(loops)
+
+    def operand(t: Tensor, name: str, own: list[int], matrix: tuple[Expr, Expr], shape: tuple[int, ...]) -> tuple[Buffer, Read]:
+        if not moves.is_moved(t.name):
+            return buffer_of(t, name, (*(batch[i] for i in own), *shape)), Read(name, (*(outer[i] for i in own), *matrix))
+        first = len(lead) + 2 - len(t.shape)
+        batched = tuple(outer[i] if i in own else Int(0) for i in range(first, len(lead)))
+        return moves.read(t, name, (*batched, *matrix), extents, matrix)
+    A, a_read = operand(a, "A", own_a, (kv, mv) if turn_a else (mv, kv), (k, rows) if turn_a else (rows, k))
+    B, b_read = operand(b, "B", own_b, (nv, kv) if turn_b else (kv, nv), b.shape[-2:])
+    Y, y_place = buffer_of(out, "Y", (*batch, rows, n)), Read("Y", (*outer, mv, nv))
+    if moves.after:
+        Y, y_place = moves.write(out, "Y", (*(outer or (Int(0),) * len(lead)), mv, nv), extents, (mv, nv))
     sums = SUMS.get(a.dtype, "fp32")
     C = Buffer("C", sums, (*(Int(d) for d in batch), Int(rows), Int(n)))
-    mv, nv, kv = Var("m"), Var("n"), Var("k")
-    a_read = Read("A", (*(outer[i] for i in own_a), *((kv, mv) if turn_a else (mv, kv))))
-    b_read = Read("B", (*(outer[i] for i in own_b), *((nv, kv) if turn_b else (kv, nv))))
     bias = [bias_buffer(ts[2], n)] if len(ts) > 2 else []
     mm = Block("mm", Read("C", (*outer, mv, nv)), "+=", a_read * b_read, Read("bias", (nv,)) if bias else None)
     every = loops[:-1]
@@ -118,7 +131,7 @@ def lower_matmul(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tenso
     between, last, locals_ = activation(tail, given, every, tensors, free)
     stored = [buffer_of(tensors[t], f"R{i}", (*batch, rows, n)) for i, t in enumerate(tail.others)]
     brought = [bring(b, f"r{i}", every, place) for i, b in enumerate(stored)]
-    done = Block("out", _at(Read("Y", place), o), "=", _at(last, o) if isinstance(last, Read) else last)
+    done = Block("out", _at(y_place, o), "=", _at(last, o) if isinstance(last, Read) else last)
     return Func(name, (A, B, *bias, *way.buffers(n), *stored), (Y,), (C, *locals_),
                 (*brought, nest(loops, mm), *between, nest([(f"out_{v}", d) for v, d in every], done)))
 

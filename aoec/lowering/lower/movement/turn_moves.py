@@ -7,6 +7,7 @@ modelled.
 """
 from __future__ import annotations
 
+from collections.abc import Collection
 from math import prod
 
 from aoec.ir.graph.draft import Draft
@@ -24,12 +25,12 @@ CORES, LAUNCH = 40, 1.9  # of a machine that is not known, and us
 Steps = list[tuple[str, dict[str, Attribute]]]  # words with their attributes, the one after the other
 
 
-def turn_moves(draft: Draft, machine: Machine | None) -> None:
-    """Nothing; transposes, pads and repetitions of many short runs are done by transposes that turn."""
+def turn_moves(draft: Draft, machine: Machine | None, inside: Collection[str] = ()) -> None:
+    """Do transposes, pads and repetitions of many short runs by transposes that turn. `inside`: nodes whose group moves what they do."""
     least = runs_of_a_launch(machine)
     nodes, draft.nodes = draft.nodes, []
     for node in nodes:
-        source = draft.tensors[node.inputs[0]] if node.op in WAYS else None
+        source = draft.tensors[node.inputs[0]] if node.op in WAYS and node.name not in inside else None
         short = source is not None and source.layout == "ND" and source.dtype in TURNED and 0 not in source.shape and (
             not draft.is_constant(source.name)) and draft.tensors[node.outputs[0]].layout == "ND"
         runs, steps = WAYS[node.op](source, node) if source is not None and short else (0, [])

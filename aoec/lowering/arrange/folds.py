@@ -1,0 +1,140 @@
+"""Folds: moves beside a product that the product does itself, by the places where it reads its operands and writes its result.
+
+Exporters write the heads of attention as slices, reshapes and transposes. Each transpose is a launch, and writes what the next launch
+reads. A product that reads and writes where the elements lie needs none of them. Such moves are nodes of the product's group.
+"""
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from aoec.ir.graph.draft import Draft
+from aoec.ir.graph.graph import OpNode
+from aoec.ir.index import DTYPES, Var, variables
+from aoec.lowering.lower.access import MOVES, Access, is_walkable, read_before, written_behind
+
+# operator -> names of the operands that it can read through moves, as exceptions name them
+OPERANDS = {"matmul": ("a", "b"), "attention": ("q", "k", "v")}
+RESULT = "result"
+MOST_MOVES = 8  # beside one operand
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Nodes that are one group: moves in front of a product, itself, and moves behind it."""
+
+    before: tuple[str, ...]
+    main: str
+    after: tuple[str, ...]
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """All of them."""
+        return (*self.before, self.main, *self.after)
+
+
+def exception(node: OpNode, operand: str) -> str:
+    """Return the name under which the moves of an operand, or of the result, stay nodes of their own."""
+    return f"{node.name}.{operand}"
+
+
+def fold_moves(draft: Draft, kept: Collection[str] = ()) -> dict[str, Fold]:
+    """Return product -> its fold. Moves that others read too are repeated for the product. `kept`: exceptions."""
+    users, makers = draft.users(), draft.producers()
+    out: dict[str, Fold] = {}
+    nodes, draft.nodes = draft.nodes, []
+    for node in nodes:
+        before: list[OpNode] = []
+        for at, operand in enumerate(OPERANDS.get(node.op, ())):
+            if exception(node, operand) in kept:
+                continue
+            moves = _moves_before(draft, node, at, makers)
+            if moves:
+                own = _repeat(draft, moves, node, users)
+                draft.nodes += [n for n in own if n not in moves]
+                node = replace(node, inputs=(*node.inputs[:at], own[-1].outputs[0], *node.inputs[at + 1:]))
+                before += own
+        after = _moves_after(draft, node, users) if node.op in OPERANDS and exception(node, RESULT) not in kept else []
+        draft.nodes.append(node)
+        if before or after:
+            out[node.name] = Fold(tuple(n.name for n in before), node.name, tuple(n.name for n in after))
+    _drop_unread(draft)
+    return out
+
+
+def _moves_before(draft: Draft, node: OpNode, at: int, makers: Mapping[str, OpNode]) -> list[OpNode]:
+    """Return the moves, in order, through which a product can read an operand: as many as are walkable, and none without a launch.
+
+    A matrix may lie in columns where MTE1 turns it: an operand of a matmul, in elements of 16 bits."""
+    operand = draft.tensors[node.inputs[at]]
+    lead = [f"b{d}" for d in range(len(operand.shape) - 2)]
+    if len(operand.shape) < 2 or 0 in operand.shape:
+        return []
+    axes = [*lead, "r", "c"]
+    extents = dict(zip(axes, operand.shape))
+    chain: list[OpNode] = []
+    best, name = 0, operand.name
+    while (maker := makers.get(name)) is not None and maker.op in MOVES and len(chain) < MOST_MOVES and _is_plain(draft, maker):
+        chain.insert(0, maker)
+        name = maker.inputs[0]
+        found = read_before(Access(operand, tuple(map(Var, axes))), {n.outputs[0]: n for n in chain}, draft.tensors, extents)
+        turns = node.op == "matmul" and DTYPES[operand.dtype] == 2
+        if (is_walkable(found, "r", "c") if turns else _is_in_rows(found)) and not draft.is_constant(name):
+            best = len(chain)
+    moves = chain[len(chain) - best:]
+    return moves if any(n.op != "reshape" for n in moves) else []
+
+
+def _is_plain(draft: Draft, node: OpNode) -> bool:
+    tensors = [draft.tensors[name] for name in (*node.inputs, *node.outputs)]
+    return all(t.layout == "ND" and len(t.shape) > 0 and 0 not in t.shape for t in tensors)
+
+
+def _repeat(draft: Draft, moves: list[OpNode], reader: OpNode, users: Mapping[str, list[OpNode]]) -> list[OpNode]:
+    """Return moves whose results nobody else reads: the same where that is so, else copies of all of them."""
+    alone = all(n.outputs[0] not in draft.outputs and all(u.name == own.name for u in users.get(n.outputs[0], []))
+                for n, own in zip(moves, [*moves[1:], reader]))
+    if alone and reader.inputs.count(moves[-1].outputs[0]) == 1:
+        return moves
+    out: list[OpNode] = []
+    read = moves[0].inputs[0]
+    for n in moves:
+        t = draft.tensors[n.outputs[0]]
+        made = draft.tensor(f"{t.name}_read", t.dtype, t.shape)
+        out.append(replace(n, name=draft.fresh(f"{n.name}_read", "node"), inputs=(read,), outputs=(made,)))
+        read = made
+    return out
+
+
+def _moves_after(draft: Draft, node: OpNode, users: Mapping[str, list[OpNode]]) -> list[OpNode]:
+    """Return the moves behind a product, in order, with which it can write its result where they leave it."""
+    result = draft.tensors[node.outputs[0]]
+    axes = [*[f"b{d}" for d in range(len(result.shape) - 2)], "r", "c"]
+    if len(result.shape) < 2 or 0 in result.shape or result.layout != "ND":
+        return []
+    extents, start = dict(zip(axes, result.shape)), Access(result, tuple(map(Var, axes)))
+    chain: list[OpNode] = []
+    best, name = 0, result.name
+    while (user := draft.only_user(name, users)) is not None and user.op in ("transpose", "reshape") and _is_plain(draft, user) \
+            and len(chain) < MOST_MOVES:
+        chain.append(user)
+        name = user.outputs[0]
+        if user.op == "transpose" or best:
+            found = written_behind(start, chain, draft.tensors, extents)
+            best = len(chain) if _is_in_rows(found) else best
+    return chain[:best]
+
+
+def _is_in_rows(access: Access) -> bool:
+    """Whether a result is written in rows: its columns are the last axis."""
+    last = max((d for d, n in enumerate(access.tensor.shape) if n > 1), default=0)
+    return is_walkable(access, "r", "c") and "c" in variables(access.indices[last])
+
+
+def _drop_unread(draft: Draft) -> None:
+    """Drop moves that nobody reads any more."""
+    count = len(draft.nodes) + 1
+    while len(draft.nodes) < count:
+        count = len(draft.nodes)
+        read = {i for n in draft.nodes for i in n.inputs}.union(draft.outputs)
+        draft.nodes = [n for n in draft.nodes if n.op not in MOVES or not read.isdisjoint(n.outputs)]
