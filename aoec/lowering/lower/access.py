@@ -35,6 +35,10 @@ class Moves:
     after: tuple[OpNode, ...]
     tensors: Mapping[str, Tensor]
 
+    def __bool__(self) -> bool:
+        """Return whether there are any."""
+        return bool(self.before or self.after)
+
     def is_moved(self, name: str) -> bool:
         """Return whether a tensor is made by moves in front of the product."""
         return name in self.before

@@ -100,25 +100,27 @@ def lower_matmul(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tenso
     lead = out.shape[:-2]
     folds = prod(b.shape[:-2]) == 1 and prod(a.shape[:-2]) == prod(lead) and not turn_a and "NZ" not in (a.layout, out.layout)
     folds = folds and (prod(lead) == 1 or not (moves.is_moved(a.name) or moves.after))
-    batch = () if folds else lead
+    batched = [] if folds else [i for i, d in enumerate(lead) if d > 1 or not moves]
+    batch = tuple(lead[i] for i in batched)
     rows = m * prod(lead) if folds else m
     loops = [(f"b{i}", d) for i, d in enumerate(batch)] + [("m", rows), ("n", n), ("k", k)]
     outer = tuple(Var(v) for v, _ in loops[:-3])
-    own_a, own_b = (() if folds else _own_axes(t, lead) for t in (a, b))
     mv, nv, kv = Var("m"), Var("n"), Var("k")
     extents = dict(loops)
 
-    def operand(t: Tensor, name: str, own: list[int], matrix: tuple[Expr, Expr], shape: tuple[int, ...]) -> tuple[Buffer, Read]:
+    def operand(t: Tensor, name: str, matrix: tuple[Expr, Expr], shape: tuple[int, ...]) -> tuple[Buffer, Read]:
+        own = [at for at, i in enumerate(batched) if i in _own_axes(t, lead)]
         if not moves.is_moved(t.name):
-            return buffer_of(t, name, (*(batch[i] for i in own), *shape)), Read(name, (*(outer[i] for i in own), *matrix))
+            return buffer_of(t, name, (*(batch[at] for at in own), *shape)), Read(name, (*(outer[at] for at in own), *matrix))
+        every = {batched[at]: outer[at] for at in own}
         first = len(lead) + 2 - len(t.shape)
-        batched = tuple(outer[i] if i in own else Int(0) for i in range(first, len(lead)))
-        return moves.read(t, name, (*batched, *matrix), extents, matrix)
-    A, a_read = operand(a, "A", own_a, (kv, mv) if turn_a else (mv, kv), (k, rows) if turn_a else (rows, k))
-    B, b_read = operand(b, "B", own_b, (nv, kv) if turn_b else (kv, nv), b.shape[-2:])
+        return moves.read(t, name, (*(every.get(i, Int(0)) for i in range(first, len(lead))), *matrix), extents, matrix)
+    A, a_read = operand(a, "A", (kv, mv) if turn_a else (mv, kv), (k, rows) if turn_a else (rows, k))
+    B, b_read = operand(b, "B", (nv, kv) if turn_b else (kv, nv), b.shape[-2:])
     Y, y_place = buffer_of(out, "Y", (*batch, rows, n)), Read("Y", (*outer, mv, nv))
     if moves.after:
-        Y, y_place = moves.write(out, "Y", (*(outer or (Int(0),) * len(lead)), mv, nv), extents, (mv, nv))
+        places = dict(zip(batched, outer))
+        Y, y_place = moves.write(out, "Y", (*(places.get(i, Int(0)) for i in range(len(lead))), mv, nv), extents, (mv, nv))
     sums = SUMS.get(a.dtype, "fp32")
     C = Buffer("C", sums, (*(Int(d) for d in batch), Int(rows), Int(n)))
     bias = [bias_buffer(ts[2], n)] if len(ts) > 2 else []
