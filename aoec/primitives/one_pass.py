@@ -138,7 +138,9 @@ class OnePass:
         done = f"{y}_tile"
         value = self.translate(last.value, self.found.after[-1], done)
         out.append(self.vector(done, done, value, self.columns, self.func.buffer(y).dtype))
-        target = Read(y, (self.lead, self.row_of(last.name), Var(f"{last.name}_j")))
+        own = self.found.after[-1]
+        new = {own.loop(LEAD): self.lead, own.loop(ROW): self.row_of(last.name), own.loop(COLUMN): Var(f"{last.name}_j")}
+        target = Read(y, tuple(normalise(substitute(i, new)) for i in last.target.indices))
         store = replace(last, target=target, value=Read(done, self.at(last.name, self.columns)))
         return [*out, self.nest_block(last.name, store, self.result)]
 

@@ -82,7 +82,8 @@ def _check(func: Func, found: Softmax) -> None:
         axes = [(r, tuple(_axis(i, n.axes) for i in r.indices)) for r in [b.target, *block_reads(b)]]
         odd = [r.buffer for r, a in axes if r.buffer in local and a not in (*shapes, whole, rows, result, (LEAD, KEY), (KEY,))]
         each = b.op == "=" or n in (found.scores, found.top, found.total, found.product)
-        if odd or axes[0][1] not in shapes or b.init is not None or not each:
+        placed = b.target.buffer in local or set(n.axes.values()) != {LEAD, ROW, COLUMN}  # an output is written where its indices say
+        if odd or placed and axes[0][1] not in shapes or b.init is not None or not each:
             raise ScheduleError(f"{b.name} does not work on each score, row or element of the result alone")
     sizes = {axis: n.extent(axis) for n in (found.product, found.scores) for axis in n.axes.values()}
     if any(n.extent(axis) != sizes[axis] for n, _ in kinds for axis in n.axes.values()):

@@ -14,8 +14,8 @@ from aoec.frontend.passes.find import Finder
 from aoec.frontend.passes.gates import find_gates
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import Attribute, OpNode
+from aoec.ops.words.movement import MOVES
 
-MOVES = ("reshape", "transpose", "slice")
 PRODUCTS = {"matmul": 2, "attention": 3}  # operator -> how many of its first arguments it reads where they lie
 WHOLE = 16  # columns: parts begin at whole fractals
 
@@ -28,8 +28,7 @@ def join_siblings(draft: Draft) -> None:
         kind = _kind(find, node) if _is_plain(draft, node) else ""
         if kind:
             weight = draft.tensors[node.inputs[1]]
-            depth, turned = draft.tensors[node.inputs[0]].shape[-1], int(dict(node.attributes).get("trans_b", 0))  # type: ignore[call-overload]
-            found.setdefault((kind, node.inputs[0], str(depth), str(turned), weight.dtype), []).append(node)
+            found.setdefault((kind, node.inputs[0], str(node.attribute("trans_b", 0)), weight.dtype), []).append(node)
     sets = [_gate_first(find, nodes) if at[0].startswith("gate") else nodes for at, nodes in found.items() if len(nodes) > 1]
     first = {min(nodes, key=draft.nodes.index).name: nodes for nodes in sets}
     joined = {n.name for nodes in sets for n in nodes}

@@ -36,7 +36,11 @@ def graph_of_nodes(tensors: Mapping[str, Tensor], *nodes: OpNode) -> Graph:
 
 def time_us(graph: Graph, machine: Machine, apart: Collection[str] = (), weights: Mapping[str, np.ndarray] = NO_WEIGHTS) -> float:
     """Modelled µs of one inference of a graph by default schedules, attention nodes `apart` in single operators; inf where one has none."""
-    fused, _ = fuse(graph, weights, machine, apart)
+    return time_groups(fuse(graph, weights, machine, apart)[0], machine)
+
+
+def time_groups(fused: Graph, machine: Machine) -> float:
+    """Modelled µs of one inference of a graph in groups by default schedules; inf where one has none."""
     found = place_groups(fused)
     if found.reasons:
         return float("inf")

@@ -20,6 +20,7 @@ from aoec.lowering.arrange.slices import pieces
 from aoec.lowering.arrange.views import places
 from aoec.lowering.lower.lower import Indexed
 from aoec.ops.words.layout import stored_shape
+from aoec.ops.words.movement import MOVES
 from aoec.simulate.timing.host import host_us, walk_us
 from aoec.simulate.timing.state import Resident, State
 from aoec.target.machine import Machine
@@ -226,8 +227,9 @@ class Walk:
         self.resident.touch({piece: size for t in tensors if t.dtype != OPAQUE for piece, size in self.lies(t).items()})
 
     def label(self, group: Group) -> str:
-        """What a group is, for people: its operators, filter, and shape of input and output."""
-        nodes = [self.nodes[n] for n in group.nodes]
+        """What a group is, for people: its operators but for moves that it does itself, filter, and shape of input and output."""
+        every = [self.nodes[n] for n in group.nodes]
+        nodes = [n for n in every if n.op not in MOVES] or every
         kernel = nodes[0].attribute("kernel")
         ops = [n.op.removesuffix("_packed") for n in nodes]
         if isinstance(kernel, tuple):

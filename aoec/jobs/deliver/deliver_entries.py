@@ -34,6 +34,7 @@ from aoec.jobs.tune.order import Order, Solved
 from aoec.jobs.voice import Voice
 from aoec.lowering.arrange.layout import family
 from aoec.lowering.arrange.slices import pieces
+from aoec.lowering.lower.access import main_node
 from aoec.lowering.lower.lower import Indexed
 from aoec.options.compile import CompileOptions
 from aoec.options.exchange import DeliverOptions
@@ -214,7 +215,7 @@ def seen_of(nodes: Sequence[OpNode], tensors: Mapping[str, Tensor]) -> dict[str,
     """Attributes of the first node, and shapes of its inputs and of its result."""
     if not nodes:
         return {}
-    first = nodes[0]
+    first = main_node(nodes)
     return {"attributes": first.attributes, "shapes": tuple(tensors[name].shape for name in (*first.inputs, first.outputs[0]) if name)}
 
 

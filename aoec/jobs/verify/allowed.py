@@ -23,7 +23,7 @@ Infinity counts as the first power of two beyond the dtype, so that what is with
 """
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 
 import numpy as np
@@ -32,13 +32,15 @@ from aoec.ir.graph.graph import Graph, OpNode, Tensor
 from aoec.ir.index import Binary, Call, Cast, walk
 from aoec.ir.text.parse import parse_meaning
 from aoec.jobs.verify.halfway import QUANTISING, either_way
+from aoec.lowering.lower.access import main_node
 from aoec.ops.run import REALS, run_node
+from aoec.ops.words.movement import MOVES
 
 Arrays = Mapping[str, np.ndarray]
 
 SUMS = ("conv2d_packed", "matmul", "interpolate", "avg_pool", "global_avg_pool")  # sums of products in fp32, rounded once
 EXACT = frozenset(("conv2d_packed", "matmul", "interpolate", "add", "sub", "mul", "maximum", "minimum", "abs", "relu", "clip", "max_pool",
-                   "concat", "transpose", "to_nc1hwc0", "from_nc1hwc0", "to_nz", "from_nz", "reshape"))
+                   "concat", "transpose", "to_nc1hwc0", "from_nc1hwc0", "to_nz", "from_nz", "reshape", "slice"))
 ADDING = ("reduce_sum", "reduce_mean")  # sums whose terms may be anything, rounded once
 CARRYING = ("add", "adds", "sub", "relu", "abs", "clip", "maximum", "minimum")  # a result is off by no more than what it is made of
 SPACING = {"fp32": 2.0**-23, "fp16": 2.0**-10, "bf16": 2.0**-7}
@@ -50,12 +52,14 @@ ROUNDING = 2.0**-24  # of one fp32 addition
 def tolerance(alone: Graph, data: Arrays, wanted: Arrays, t: Tensor) -> np.ndarray:
     """How much each element of a result may differ: see the head of this file. `wanted`: what the reference makes of each tensor."""
     size, u = sizes(wanted[t.name], t.dtype), SPACING.get(t.dtype, 0.0)
-    first = alone.nodes[0]
+    first = main_node(alone.nodes)
     allowed: np.ndarray = u * size + SMALLEST.get(t.dtype, 0.0)
-    if first.op in SUMS and data[first.inputs[0]].dtype.kind not in "iu":  # sums of whole numbers are exact
+    if first.op in SUMS and {**data, **wanted}[first.inputs[0]].dtype.kind not in "iu":  # sums of whole numbers are exact
         total = next(x for x in alone.tensors if x.name == first.outputs[0])
         rounded = SPACING.get(total.dtype, 0.0) * sizes(wanted[total.name], total.dtype) if total.name != t.name else 0.0
-        allowed = allowed + 2 * products_summed(first, alone) * ROUNDING * magnitude(first, data) + rounded
+        error = 2 * products_summed(first, alone) * ROUNDING * magnitude(first, {**data, **wanted}) + rounded
+        behind = [n for n in alone.nodes[alone.nodes.index(first) + 1:] if n.op in MOVES]
+        allowed = allowed + move_error(behind, error, {**data, **wanted})
     if any(n.op not in EXACT and n.op not in SUMS for n in alone.nodes):
         made = {o for n in alone.nodes for o in n.outputs}
         rough = max(SPACING.get(x.dtype, 0.0) for x in alone.tensors if x.name in made) if t.dtype in REALS else u
@@ -90,6 +94,8 @@ def carried_rounding(alone: Graph, values: Arrays, t: Tensor) -> np.ndarray:
             error = error + 2 * products_summed(n, alone) * ROUNDING * magnitude(n, values) * (dtypes[n.inputs[0]] in REALS)
         elif n.op == "attention" and dtypes[n.outputs[0]] == "fp32":
             error = attention_error(n, values)
+        elif n.op in MOVES:
+            error = move_error([n], of[0][1], values)
         else:
             error = sum((e for _, e in of), np.zeros(())) if n.op in CARRYING else np.zeros(())
         made, dtype = n.outputs[0], dtypes[n.outputs[0]]
@@ -102,6 +108,13 @@ def carried_rounding(alone: Graph, values: Arrays, t: Tensor) -> np.ndarray:
             error = error + 8 * SPACING[dtype] * (size + min(1.0, float(size.max(initial=0.0))))
         errors[made] = error
     return np.zeros(())
+
+
+def move_error(moves: Sequence[OpNode], error: np.ndarray, values: Arrays) -> np.ndarray:
+    """Return the error of each element where moves leave the element."""
+    for n in moves:
+        (error,) = run_node(n, [np.broadcast_to(error, values[n.inputs[0]].shape)])
+    return error
 
 
 def attention_error(node: OpNode, values: Arrays) -> np.ndarray:

@@ -25,6 +25,7 @@ from aoec.jobs.run.execute import group_graph, run_model, run_program
 from aoec.jobs.verify.allowed import EXACT, SUMS, finite, tolerance
 from aoec.jobs.verify.sown import few_rows, integers, normal, read_axes, sow, zeros
 from aoec.jobs.verify.undefined import undefined_elements, within_casts
+from aoec.lowering.lower.access import main_node
 from aoec.lowering.lower.lower import operands
 from aoec.ops.run import NUMPY, REALS, evaluate
 from aoec.ops.words.layout import stored_shape, to_logical, to_physical
@@ -99,7 +100,7 @@ def beyond(alone: Graph, wanted: Arrays, name: str) -> np.ndarray:
 def kept_wide(alone: Graph) -> Graph:
     """A vector group with the reals between its nodes in fp32; itself where it begins with a sum of the cube's, which is rounded."""
     between = {o for n in alone.nodes for o in n.outputs} - set(alone.outputs)
-    if alone.nodes[0].op in SUMS:
+    if main_node(alone.nodes).op in SUMS:
         return alone
     return replace(alone, tensors=tuple(replace(t, dtype="fp32") if t.name in between and t.dtype in REALS else t for t in alone.tensors))
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import OpNode
 from aoec.ir.index import DTYPES, Var, variables
-from aoec.lowering.lower.access import MOVES, Access, is_walkable, read_before, written_behind
+from aoec.lowering.lower.access import Access, is_walkable, read_before, written_behind
+from aoec.ops.words.movement import MOVES
 
 # operator -> names of the operands that it can read through moves, as exceptions name them
 OPERANDS = {"matmul": ("a", "b"), "attention": ("q", "k", "v")}

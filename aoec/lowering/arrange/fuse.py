@@ -27,10 +27,11 @@ from aoec.lowering.arrange.take_apart import take_apart
 from aoec.lowering.arrange.views import find_views
 from aoec.lowering.arrange.whole_bias import add_whole_biases
 from aoec.lowering.arrange.whole_rows import pad_rows
-from aoec.lowering.lower.access import product_at
+from aoec.lowering.lower.access import main_node, product_at
 from aoec.lowering.lower.movement.turn_moves import turn_moves
 from aoec.lowering.lower.movement.turn_reads import turn_reads
 from aoec.ops.words.layout import FRACTAL_ROWS, c0_of
+from aoec.ops.words.movement import MOVES
 from aoec.target.machine import Machine
 
 # family of a group's first node -> the operators or families that may join its end
@@ -83,7 +84,18 @@ def _fuse_flat(draft: Draft, machine: Machine | None, apart: Collection[str]) ->
     assign(draft, scales)
     turn_reads(draft)
     pack(draft)
-    folds = fold_moves(draft, apart)
+    return _group_flat(draft, machine, apart)
+
+
+def regroup(graph: Graph, machine: Machine | None, kept: Collection[str] = ()) -> Graph:
+    """Return a graph, whose layouts are as they should be and which has no bodies, in groups. `kept`: moves that stay nodes (folds.py)."""
+    return _group_flat(Draft.of(graph, {}), machine, kept)[0]
+
+
+def _group_flat(draft: Draft, machine: Machine | None, kept: Collection[str]) -> tuple[Graph, dict[str, np.ndarray]]:
+    """Group a draft without bodies, in layouts and with packed weights."""
+    scales = machine is None or machine.has("fixpipe_nz_scale")
+    folds = fold_moves(draft, kept)
     inside = {name for fold in folds.values() for name in fold.nodes}
     turn_moves(draft, machine, inside)
     most = machine.flag_ids if machine is not None else FLAG_IDS
@@ -161,7 +173,7 @@ class _Grouping:
         nodes = sorted(nodes, key=lambda n: self.order[n.name])
         self.taken.update(n.name for n in nodes)
         self.made.update(o for n in nodes for o in n.outputs)
-        main = nodes[product_at(nodes)]
+        main = main_node(nodes)
         kind = "view" if main.name in self.views else _kind(main)
         self.out.append(Group(f"g{len(self.out)}", kind, tuple(n.name for n in nodes)))
 
@@ -241,12 +253,27 @@ def halve_groups(graph: Graph, names: Collection[str]) -> Graph:
 
     def parts(g: Group) -> list[Group]:
         own = [nodes[name] for name in g.nodes]
-        chain = all(a.outputs[0] in b.inputs for a, b in pairwise(own))
-        half = -(-len(g.nodes) // 2) if chain else 1
-        return [Group(draft.fresh(f"{g.name}_{i}", "group"), _kind(nodes[part[product_at([nodes[x] for x in part])]]), part)
-                for i, part in enumerate(g.nodes[at:at + half] for at in range(0, len(g.nodes), half))]
+        return [Group(draft.fresh(f"{g.name}_{i}", "group"), _part_kind(part), tuple(n.name for n in part))
+                for i, part in enumerate(_halves(own))]
     return replace(graph, groups=tuple(part for g in graph.groups
                                        for part in (parts(g) if g.name in names and len(g.nodes) > 1 else [g])))
+
+
+def _halves(nodes: Sequence[OpNode]) -> list[Sequence[OpNode]]:
+    """Return the parts of a group: the product and each move beside it, or halves of a chain, or single operators."""
+    at = product_at(nodes)
+    end = next((i for i in range(at + 1, len(nodes)) if nodes[i].op in MOVES), len(nodes))
+    if at or end < len(nodes) and family(nodes[at]) == "cube":
+        return [*[[n] for n in nodes[:at]], nodes[at:end], *[[n] for n in nodes[end:]]]
+    chain = all(a.outputs[0] in b.inputs for a, b in pairwise(nodes))
+    half = -(-len(nodes) // 2) if chain else 1
+    return [nodes[at:at + half] for at in range(0, len(nodes), half)]
+
+
+def _part_kind(nodes: Sequence[OpNode]) -> str:
+    """Return the kind of a group: of its product, where it has one, or of a view."""
+    main = main_node(nodes)
+    return "view" if family(main) == "view" else _kind(main)
 
 
 def _read(nodes: Sequence[OpNode]) -> set[str]:

@@ -12,8 +12,7 @@ from aoec.ir.func.tir import Buffer
 from aoec.ir.graph.graph import OpNode, Tensor
 from aoec.ir.index import Expr, Int, Read, Var, affine, normalise, variables
 from aoec.lowering.lower.physical import interval
-
-MOVES = ("reshape", "transpose", "slice")  # operators that an access can walk through
+from aoec.ops.words.movement import MOVES
 
 Indices = tuple[Expr, ...]
 Extents = Mapping[str, int]
@@ -74,6 +73,11 @@ def product_at(nodes: Sequence[OpNode]) -> int:
     return next((at for at, n in enumerate(nodes) if n.op not in MOVES), 0)
 
 
+def main_node(nodes: Sequence[OpNode]) -> OpNode:
+    """Return the node of a group that says what it does: the first that does more than move elements."""
+    return nodes[product_at(nodes)]
+
+
 def _names(matrix: Sequence[Expr]) -> list[str]:
     return [i.name for i in matrix if isinstance(i, Var)]
 
@@ -128,7 +132,7 @@ def reshaped_indices(indices: Indices, shape: Sequence[int], other: Sequence[int
 def divide(e: Expr, n: int, extents: Extents) -> tuple[Expr, Expr]:
     """Return (e // n, e % n): of a sum, terms that are multiples of n are taken apart where the others stay below n."""
     low, high = interval(e, dict(extents))
-    if 0 <= low and high < n:
+    if low >= 0 and high < n:
         return Int(0), e
     found = affine(e, variables(e))
     if found is None or not isinstance(found[1], Int):
@@ -143,7 +147,7 @@ def divide(e: Expr, n: int, extents: Extents) -> tuple[Expr, Expr]:
         whole, rest = (whole + Var(v) * (factor.value // n), rest) if multiple else (whole, rest + Var(v) * factor.value)
     rest = normalise(rest)
     low, high = interval(rest, dict(extents))
-    return (normalise(whole), rest) if 0 <= low and high < n else (normalise(e // n), normalise(e % n))
+    return (normalise(whole), rest) if low >= 0 and high < n else (normalise(e // n), normalise(e % n))
 
 
 def is_walkable(access: Access, row: str, column: str) -> bool:

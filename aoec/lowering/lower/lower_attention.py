@@ -34,7 +34,8 @@ def lower_attention(name: str, node: OpNode, tensors: dict[str, Tensor], moves: 
         if not moves.is_moved(t.name):
             return buffer_of(t, x, (prod(lead), *t.shape[-2:])), Read(x, (LEAD, *matrix))
         return moves.read(t, x, (*_parts_of_lead(lead), *matrix), sizes, matrix)
-    operands = [operand(ts[0], "Q", (ROW, DEEP)), operand(ts[1], "K", (KEY, DEEP)), operand(ts[2], "V", (COLUMN, KEY) if turned else (KEY, COLUMN))]
+    matrices = (ROW, DEEP), (KEY, DEEP), (COLUMN, KEY) if turned else (KEY, COLUMN)
+    operands = [operand(t, x, matrix) for t, x, matrix in zip(ts, "QKV", matrices)]
     q_read, k_read, v_read = (read for _, read in operands)
     made.add("C", SCORES, "+=", q_read * k_read)
     scores = Read(_scores(made, float(node.attribute("scale", 1.0)), lead, ts[3:]), SCORES)  # type: ignore[arg-type]
@@ -110,7 +111,7 @@ class _Nests:
         used = [v for v in self.sizes if v in variables(value)]
         axes = [*named, *[v for v in used if v not in named]]
         own: dict[str, Expr] = {v: Var(f"{name.lower()}_{v}") for v in axes}
-        block = Block(f"{name.lower()}_block" if name != "Y" else "out", Read(name, tuple(substitute(i, own) for i in place or indices)), op,
-                      substitute(value, own))
+        written = Read(name, tuple(substitute(i, own) for i in place or indices))
+        block = Block(f"{name.lower()}_block" if name != "Y" else "out", written, op, substitute(value, own))
         self.body.append(nest([(own[v].name, self.sizes[v]) for v in axes], block))  # type: ignore[attr-defined]
         self.locals.append(Buffer(name, dtype, tuple(Int(self.sizes[i.name]) if isinstance(i, Var) else Int(1) for i in target.indices)))

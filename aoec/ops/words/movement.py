@@ -12,6 +12,8 @@ from aoec.ops.declare import Attributes, Onnx, Op, Shape, names, tensor
 from aoec.ops.samples import sample
 from aoec.ops.sizes import rows
 
+MOVES = ("reshape", "transpose", "slice")  # of which a reader can do the work, by where it reads
+
 
 def _reshape_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
     """The element at the same place in row-major order."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from aoec.ir.func.tir import COLUMNS, Block, Func, blocks
-from aoec.ir.index import DTYPES, Binary, Cast, Expr, Int, Read, Var, reads, walk
+from aoec.ir.index import DTYPES, Binary, Cast, Expr, Int, Read, reads, walk
 from aoec.ir.schedule import Step
 from aoec.search.sketches.nests import SKEW, Nest, hole, nests, output_nest, parts, skewed_buffers, step
 from aoec.target.machine import Machine
@@ -134,7 +134,7 @@ def take_out(p: Plan, mm: Nest, tile: str, core: str) -> None:
     first, sums = output_block(p.func, mm), mm.block.target.buffer
     out = output_nest(p.func).block
     bias = mm.block.init if isinstance(mm.block.init, Read) and not p.machine.has("mmad_bias") else None
-    channels = not isinstance(out.target.indices[-1], Var)
+    channels = any(isinstance(e, Binary) and e.op == "%" for e in walk(out.target.indices[-1]))
     planes = p.func.buffer(out.target.buffer).layout in COLUMNS or channels
     turned = not planes and first != out.name and rows_at_the_end(p.func, first, out)
     layout = "NZ" if planes or turned else "ND"

@@ -14,6 +14,7 @@ from aoec.jobs.tune.solve import total_ticks
 from aoec.jobs.tune.trust import Trust, together
 from aoec.jobs.tune.tuning import bound_in
 from aoec.jobs.version import model_version
+from aoec.lowering.lower.access import main_node
 from aoec.ops.narrowed import counts, kept_words
 from aoec.options.compile import CompileOptions
 from aoec.report.fidelity import as_dict as fidelity_of
@@ -29,7 +30,8 @@ UNTUNED = "not tuned: --tune searches for faster schedules"  # said where the ba
 def add_fidelity(report: Report, model: Model, machine: Machine) -> Report:
     """The report with how near modelled times are to published ones, for every class of operators that the model has."""
     nodes = {n.name: n for n in model.graph.nodes}
-    classes = sorted({operator_class(nodes[g.nodes[0]].op) for g in model.graph.groups if g.kind in ("cube", "vector")})
+    on_core = [g for g in model.graph.groups if g.kind in ("cube", "vector")]
+    classes = sorted({operator_class(main_node([nodes[n] for n in g.nodes]).op) for g in on_core})
     notes = (*report.notes, *kept_words(model.graph, model.precision), *rounds.describe_rounds(model.graph))
     told = tuple(near(machine.name, classes, model_version()))
     return replace(report, notes=notes, near=told, fidelity=fidelity_of(machine.name, classes, model_version()))

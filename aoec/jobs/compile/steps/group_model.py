@@ -7,6 +7,7 @@ from aoec.ir.func.tir import Func
 from aoec.ir.graph.graph import Graph
 from aoec.jobs.choose import halves, slices
 from aoec.jobs.choose.attention import fuse_exceptions
+from aoec.jobs.choose.moves import kept_moves
 from aoec.jobs.choose.plan import place_groups, tasks
 from aoec.jobs.choose.wide_sums import wide
 from aoec.jobs.compile import models
@@ -42,8 +43,15 @@ def lay_out(stage: Stage, context: Context) -> tuple[Graph, Weights]:
     """The graph in layouts and groups, with its constants; a stage's own where it has groups."""
     if stage.graph.groups:
         return stage.graph, stage.weights
-    graph = wide(stage.graph, context.machine)
-    return models.fuse_model(graph, stage.weights, context.machine, context.pool, fuse_exceptions(graph, context.machine))
+    graph, machine = wide(stage.graph, context.machine), context.machine
+    apart = fuse_exceptions(graph, machine)
+    made = models.fuse_model(graph, stage.weights, machine, context.pool, apart)
+    kept = kept_moves(made[0], machine)
+    if not kept:
+        return made
+    for said in dict.fromkeys(map(str, kept)):
+        context.voice.say(said)
+    return models.fuse_model(graph, stage.weights, machine, context.pool, apart.union(*(k.exceptions for k in kept)))
 
 
 def refuse_host(graph: Graph, reasons: dict[str, str]) -> None:

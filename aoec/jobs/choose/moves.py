@@ -1,0 +1,68 @@
+"""Which moves beside a product stay launches: those with which it takes longer, by default schedules and from cold inputs.
+
+A product reads through transposes, reshapes and slices wherever a tile is a box of what they move. Short rows, or a chip that has no way
+to load them, can make that slower than a launch that moves them. Equal ones are timed once.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+
+from aoec.ir.graph.graph import Graph, OpNode
+from aoec.ir.text.show import show
+from aoec.jobs.choose.alone import graph_of_nodes, time_groups
+from aoec.jobs.known import recall
+from aoec.lowering.arrange.folds import OPERANDS, RESULT, exception
+from aoec.lowering.arrange.fuse import regroup
+from aoec.lowering.lower.access import around_product
+from aoec.ops.words.movement import MOVES
+from aoec.target.machine import Machine
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Moves of a product that stay nodes. `exceptions`: as `fuse` takes them. Modelled us, with them as nodes and folded (inf: refused)."""
+
+    product: str
+    exceptions: tuple[str, ...]
+    kept_us: float
+    folded_us: float
+
+    def __str__(self) -> str:
+        against = "no schedule" if self.folded_us == inf else f"{self.folded_us:.1f} us"
+        return f"{self.product}: moves beside it kept, {self.kept_us:.1f} us against {against} folded, modelled"
+
+
+def kept_moves(graph: Graph, machine: Machine) -> list[Kept]:
+    """Return what a fused graph is to keep as launches."""
+    nodes, tensors = {n.name: n for n in graph.nodes}, {t.name: t for t in graph.tensors}
+    out = []
+    for g in graph.groups:
+        own = [nodes[name] for name in g.nodes]
+        if g.kind != "cube" or all(n.op not in MOVES for n in own):
+            continue
+        moves, rest = around_product(own, tensors)
+        main = rest[0]
+        places = _places(main, [moves.is_moved(i) for i in main.inputs], bool(moves.after))
+        single = graph_of_nodes(tensors, *[n for n in own if n.op in MOVES or n is main])
+        alone = next(n for n in single.nodes if n.op not in MOVES)
+        ways = [(), *((p,) for p in places if len(places) > 1), tuple(places)]
+        times = _times(single, machine, [tuple(exception(alone, p) for p in way) for way in ways])
+        best = min(range(len(ways)), key=times.__getitem__)
+        if times[best] < times[0]:
+            out.append(Kept(main.name, tuple(exception(main, p) for p in ways[best]), times[best], times[0]))
+    return out
+
+
+def _places(main: OpNode, moved: Sequence[bool], behind: bool) -> list[str]:
+    """Return the operands of a product that are moved, by name, and its result where that is."""
+    return [name for name, is_moved in zip(OPERANDS[main.op], moved) if is_moved] + [RESULT] * behind
+
+
+def _times(single: Graph, machine: Machine, ways: Sequence[tuple[str, ...]]) -> list[float]:
+    """Return the modelled us of a product and its moves in each of several ways."""
+    def make() -> list[float]:
+        return [time_groups(regroup(single, machine, kept), machine) for kept in ways]
+    at = ("moves", show(single), machine.name, machine.hash)
+    return recall(at, make, lambda made: made, lambda kept: [float(x) for x in kept])
