@@ -13,9 +13,9 @@ from aoec.base.text import plural
 from aoec.ir.graph.graph import Graph
 from aoec.jobs.bank.embedded import below
 from aoec.jobs.choose import rounds
-from aoec.jobs.choose.attention import fuse_exceptions
 from aoec.jobs.choose.plan import Task, place_groups, tasks
-from aoec.jobs.compile.models import fuse_model, import_model
+from aoec.jobs.compile.fuse_by_time import fuse_by_time
+from aoec.jobs.compile.models import import_model
 from aoec.jobs.tune.order import Order, budget_trials, keys, suffices
 from aoec.jobs.tune.shares import READY_S
 from aoec.jobs.tune.tuning import bound_in
@@ -48,7 +48,7 @@ def list_tasks(options: TasksOptions) -> str:
 def plan_tasks(options: TasksOptions, machine: Machine) -> tuple[Graph, dict[str, str], list[Task]]:
     """(the fused graph of `options.model`, why groups of it cannot be the AI Core's, the tasks of the others in order)."""
     graph, weights, _ = import_model(options.model, options.shapes, options.precision, None, read_files(options.operator_files))
-    graph, _ = fuse_model(graph, weights, machine, apart=fuse_exceptions(graph, machine))
+    graph, _, _ = fuse_by_time(graph, weights, machine)
     found = place_groups(graph)
     return found.graph, found.reasons, tasks(found.graph, machine, funcs=found.funcs)
 

@@ -6,12 +6,10 @@ from aoec.base.text import plural
 from aoec.ir.func.tir import Func
 from aoec.ir.graph.graph import Graph
 from aoec.jobs.choose import halves, slices
-from aoec.jobs.choose.attention import fuse_exceptions
-from aoec.jobs.choose.moves import kept_moves
 from aoec.jobs.choose.plan import place_groups, tasks
 from aoec.jobs.choose.wide_sums import wide
-from aoec.jobs.compile import models
 from aoec.jobs.compile.compiled_model import Model, Ready
+from aoec.jobs.compile.fuse_by_time import fuse_by_time
 from aoec.jobs.compile.models import Weights
 from aoec.jobs.context import Context
 from aoec.jobs.stages.stage import Stage
@@ -43,15 +41,10 @@ def lay_out(stage: Stage, context: Context) -> tuple[Graph, Weights]:
     """The graph in layouts and groups, with its constants; a stage's own where it has groups."""
     if stage.graph.groups:
         return stage.graph, stage.weights
-    graph, machine = wide(stage.graph, context.machine), context.machine
-    apart = fuse_exceptions(graph, machine)
-    made = models.fuse_model(graph, stage.weights, machine, context.pool, apart)
-    kept = kept_moves(made[0], machine)
-    if not kept:
-        return made
-    for said in dict.fromkeys(map(str, kept)):
-        context.voice.say(said)
-    return models.fuse_model(graph, stage.weights, machine, context.pool, apart.union(*(k.exceptions for k in kept)))
+    graph, weights, kept = fuse_by_time(wide(stage.graph, context.machine), stage.weights, context.machine, context.pool)
+    for k in kept:
+        context.voice.say(str(k))
+    return graph, weights
 
 
 def refuse_host(graph: Graph, reasons: dict[str, str]) -> None:
