@@ -1,4 +1,4 @@
-"""compute_at: a block moves into the loops of the block that it feeds, or that feeds it."""
+"""compute_at: a block moves into the loops of the block that it feeds, or that feeds it, or that writes another output beside it."""
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
@@ -37,7 +37,9 @@ class ComputeAt(Primitive):
     """Moves a block, with its loops, under a loop of its readers (before the first) or of its writers (after the last).
 
     The loops shrink to the part that one iteration of `loop` needs or has made, and keep their names. A block that
-    reads an accumulator can only go where it is complete: outside the loops over which it is accumulated.
+    reads an accumulator can only go where it is complete: outside the loops over which it is accumulated. A block that writes an output
+    may also go, before anything it reads does, to the front of a loop around a block that writes another output of the same shape: it
+    writes the same part.
 
     before:
         func f(X: fp32[10]) -> (Y: fp32[10]) {
@@ -91,10 +93,21 @@ class ComputeAt(Primitive):
         if block.target.buffer in {b.name for b in func.locals} and uses and all(_under(p, self.loop) for _, p in uses):
             return _Move(func, block, above, nest, shared, path).to_readers(uses)
         sources = [(b, p) for r in block_reads(block) for b, p in writers(func, r.buffer) if _under(p, self.loop)]
+        beside = [(b, p) for b, p in blocks(func.body) if _under(p, self.loop) and _alike(func, block, b)]
+        if not sources and len(beside) == 1:
+            return _Move(func, block, above, nest, shared, path).to_front(*beside[0])
         if not sources:
             raise ScheduleError(f"{self.loop} is neither around every reader of {block.target.buffer} "
                                 f"nor around a writer of what {self.block} reads")
         return _Move(func, block, above, nest, shared, path).to_writers(sources)
+
+
+def _alike(func: Func, block: Block, other: Block) -> bool:
+    """Whether two blocks write two outputs of one shape, each element by loops of its own."""
+    shapes = {b.name: b.shape for b in func.outputs}
+    a, b = block.target, other.target
+    plain = all(isinstance(i, Var) for i in a.indices) and block.op == other.op == "=" and len(set(a.indices)) == len(a.indices)
+    return plain and a.buffer != b.buffer and a.buffer in shapes and shapes.get(a.buffer) == shapes.get(b.buffer)
 
 
 def _under(path: Path, loop: str) -> bool:
@@ -146,6 +159,12 @@ class _Move:
         moved = self.shrunk(read, union(boxes, read.buffer), partition=True)
         anchor = last[1][depth].var if depth < len(last[1]) else last[0].name
         return self.place_nest(moved, anchor, after=True)
+
+    def to_front(self, other: Block, at: Path) -> Func:
+        """Move to the front of the loop: the part of an output that another block's is there."""
+        self.check_between(other.name)
+        moved = self.shrunk(self.block.target, path_region(other.target, at, len(self.path)), partition=True)
+        return self.place_nest(moved, node_name(self.path[-1].body[0]), after=False)
 
     def shrunk(self, access: Read, box: tuple[Interval, ...], partition: bool) -> Node:
         """The nest with its loops over the box of what it accesses."""

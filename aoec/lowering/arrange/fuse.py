@@ -44,6 +44,7 @@ FOLLOWERS: dict[str, tuple[str, ...]] = {
     "row_norm": ("elementwise",),
 }
 ROWS = ("softmax", "row_norm", "reduce")  # families of which a group holds one: UB has room for the rows of one
+BESIDE_OTHERS = ("row_norm",)  # families that join elementwise work whose result others read too: the group has two results
 # where the cube's results go through UB: there they may meet others of the same shape
 IN_UB = {**FOLLOWERS, "conv2d": ("elementwise",), "matmul": ("elementwise",)}
 MOST_NODES = 64  # of a group: what a program takes to make grows with their square (1,000 additions: 90 s), and of so many none gains
@@ -188,7 +189,7 @@ class _Grouping:
             if fold.after:
                 return [*moves, first, *[self.draft.nodes[self.order[name]] for name in fold.after]], None
             chain = [*moves, first]
-        while follower := _only_reader(draft, chain[-1].outputs[0], self.users):
+        while follower := self.follower(chain):
             if not _follows(draft, chain[-1], follower, allowed) or cube and not _alike(draft, first, follower):
                 break
             missing = [i for i in dict.fromkeys(follower.inputs) if i and i not in self.made and i != chain[-1].outputs[0]]
@@ -205,6 +206,15 @@ class _Grouping:
             elif follower.op == "requantise" and cube:
                 break
         return chain, None
+
+    def follower(self, chain: Sequence[OpNode]) -> OpNode | None:
+        """The only reader of the last result of a chain; of elementwise work that others read too, the norm of its rows."""
+        made = chain[-1].outputs[0]
+        found = _only_reader(self.draft, made, self.users)
+        if found is not None or any(family(n) != "elementwise" for n in chain):
+            return found
+        readers = {n.name: n for n in self.users.get(made, []) if family(n) in BESIDE_OTHERS and n.name not in self.taken}
+        return next(iter(readers.values()), None)
 
     def beside(self, chain: Sequence[OpNode], follower: OpNode, missing: Sequence[str]) -> list[OpNode] | None:
         """The elementwise nodes that make what a follower reads beside the end of a chain, each for one reader, of what is there already or

@@ -56,8 +56,13 @@ def writer(func: Func, buffer: str) -> Nest | None:
 
 
 def output_nest(func: Func) -> Nest:
-    """The block that writes the func's output."""
-    return next(n for n in nests(func) if n.block.target.buffer in {b.name for b in func.outputs})
+    """The block that writes the func's output: of several the last one, which the others stand beside."""
+    return next(n for n in nests(func) if n.block.target.buffer == func.outputs[-1].name)
+
+
+def is_beside(func: Func, n: Nest) -> bool:
+    """Whether a block writes an output that is not the last one."""
+    return n.block.target.buffer in {b.name for b in func.outputs[:-1]}
 
 
 SKEW = 256  # bytes: half a period of the 16 bank groups of 32 bytes (2201)

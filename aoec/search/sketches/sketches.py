@@ -23,7 +23,7 @@ def sketches(func: Func, machine: Machine) -> list[Trace]:
         return attention_sketches(func, machine)
     if product:
         return cube_sketches(func, product, machine)
-    rules = (vector_sketches, columns_sketches, chunked_sketches, sum_sketches)
+    rules = (vector_sketches, columns_sketches, chunked_sketches, sum_sketches) if len(func.outputs) == 1 else (vector_sketches,)
     return [trace for rule in rules for trace in rule(func, machine)]
 
 

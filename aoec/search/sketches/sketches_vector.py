@@ -22,6 +22,7 @@ from aoec.search.sketches.nests import (
     dtype_bytes,
     gm_reads,
     hole,
+    is_beside,
     ladder,
     nests,
     output_nest,
@@ -50,7 +51,7 @@ WHOLE = ("store_i", "store_j", "store_c_i", "store_c0_i")
 
 def vector_sketches(func: Func, machine: Machine) -> list[Trace]:
     """One sketch a choice of tiled axes: the outermost alone, or the outer two."""
-    if not func.locals and len(nests(func)) > 1:
+    if not func.locals and len(nests(func)) > 1 and len(func.outputs) == 1:
         return [movement_sketch(func, machine)]
     out = output_nest(func)
     axes = [lp.var for lp in out.loops if any(lp.var in variables(i) for i in out.block.target.indices)]
@@ -90,7 +91,7 @@ def narrow_run(func: Func) -> str:
     """The buffer of narrow rows that a block turns; nothing where there is none. Of two or four bytes, as the unit turns; and what copies
     between it and GM takes whole runs, since one row of it begins where no block does."""
     held, there = {b.name for b in func.locals}, {b.name: b.shape for b in (*func.inputs, *func.outputs)}
-    if not turns(func) or (size := DTYPES[func.outputs[0].dtype]) not in (2, 4):
+    if not turns(func) or (size := DTYPES[func.outputs[-1].dtype]) not in (2, 4):
         return ""
     found = [(n, {lp.var: lp.extent.value for lp in n.loops if isinstance(lp.extent, Int)}) for n in nests(func)]
     run = next((b for n, extents in found if (b := run_of(n.block, extents, size)) in held), "")
@@ -149,7 +150,7 @@ def cores_of(machine: Machine) -> int:
 def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str], packed: bool) -> Trace:
     """All blocks at one tile of the output block's axes `tiled`; the other outer axes stay whole."""
     steps: list[Step] = []
-    cores, size = cores_of(machine), dtype_bytes(func, func.outputs[0].name)
+    cores, size = cores_of(machine), dtype_bytes(func, func.outputs[-1].name)
     narrow = narrow_run(func)
     turned = 0 if not turns(func) else GROUP if narrow or any(takes_every_nth(n.block) for n in nests(func)) else max(16, 32 // size)
     for i, v in enumerate(tiled):
@@ -171,15 +172,19 @@ def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str], pac
     at = serial[-1]
     order = [n for n in nests(func) if n.block.name != out.block.name]
     once = standing(func, order, out, {*leading, *tiled})
-    for n in reversed(order):
+    for n in [n for n in order if is_beside(func, n)]:
+        steps.append(step("compute_at", block=n.block.name, loop=at))
+    for n in [n for n in reversed(order) if not is_beside(func, n)]:
         steps.append(step("compute_at", block=n.block.name, loop=grid[-1] if n.block.target.buffer in once else at))
-    for n in order:
+    for n in [n for n in order if not is_beside(func, n)]:
         run = {"layout": "RUN"} if n.block.target.buffer == narrow else {}
         steps.append(step("set_scope", buffer=n.block.target.buffer, scope="UB", **run))
     steps += inputs(func, order + [out], at, dict.fromkeys(once, grid[-1]), once)
     steps += store(func, out, (*reduced, *own)[0], at, packed)
     for n in order:
-        if _from_gm(func, n):
+        if is_beside(func, n):
+            steps += store(func, n, n.loops[0].var, at)
+        elif _from_gm(func, n):
             steps.append(step("tensorize", loop=n.loops[0].var, instr="copy"))
             steps.append(step("double_buffer", buffer=n.block.target.buffer, depth=hole("di", SLOTS)))
             if isinstance(n.block.value, Call):  # pipe V fills the tile for it, and would do so behind the work on the one before
@@ -307,7 +312,7 @@ def packings(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> list[
     may have enough to do, where each of their repeats has a mask."""
     if not packs(func, machine, out, tiled, narrow_run(func)):
         return [False]
-    long = out.extent(out.loops[-1].var) * dtype_bytes(func, func.outputs[0].name) > MASKED and "packed_row_bytes" in machine.constants
+    long = out.extent(out.loops[-1].var) * dtype_bytes(func, func.outputs[-1].name) > MASKED and "packed_row_bytes" in machine.constants
     return [True, False] if long and not copies_only(func) else [True]
 
 
@@ -315,8 +320,8 @@ def packs(func: Func, machine: Machine, out: Nest, tiled: list[str], narrow: str
     """Whether rows of the output are packed in UB: more of them than two a core, whole ones of tiles of one axis, so that they lie one
     behind the other in GM, that are no whole blocks; neither so short that an instruction a row costs as much nor so long that it does
     not matter."""
-    size, column = dtype_bytes(func, func.outputs[0].name), out.loops[-1].var
-    *lead, last = func.outputs[0].shape
+    size, column = dtype_bytes(func, func.outputs[-1].name), out.loops[-1].var
+    *lead, last = func.outputs[-1].shape
     if not machine.has("vreducev2") or out.block.op != "=" or pixels_of(out.block):
         return False
     if size not in (2, 4) and (size != 1 or out.extent(column) % 2):

@@ -1,6 +1,7 @@
 """Vector work taken apart into single operations of the vector unit, windows staged through padded copies."""
 from __future__ import annotations
 
+from collections.abc import Collection
 from math import inf
 
 from aoec.base.errors import UnsupportedError
@@ -74,8 +75,8 @@ def _stage(work: Work, read: Read, otherwise: Expr) -> Read:
     return Read(name, tuple(normalise(i - lo) for i, (lo, _) in zip(read.indices, lows)))
 
 
-def single_operations(work: Work, inputs: list[str]) -> Work:
-    """Every statement one vector operation, with local tensors between."""
+def single_operations(work: Work, inputs: list[str], stored: Collection[str] = ()) -> Work:
+    """Every statement one vector operation, with local tensors between. `stored`: results beside the last one."""
     out = Work([], work.extents, work.shapes, work.dtypes)
     typed = [s for s in work.statements if is_typed(work, s)]
     for s in work.statements:
@@ -86,7 +87,7 @@ def single_operations(work: Work, inputs: list[str]) -> Work:
                 (take_apart_typed if is_typed(out, s) else take_apart)(out, s)
             except UnsupportedError as e:
                 raise UnsupportedError(str(e), at=s.target.buffer) from e
-    return sums_cut_off(unread_dropped(out) if typed else out)
+    return sums_cut_off(unread_dropped(out, stored) if typed else out)
 
 
 def sums_cut_off(work: Work) -> Work:
@@ -287,8 +288,8 @@ def stored_rows(work: Work, gm: set[str], single: set[str]) -> Work:
     return out
 
 
-def recompute_feeders(work: Work) -> Work:
-    """Compute what feeds a reduction of long rows for that reduction alone.
+def recompute_feeders(work: Work, stored: Collection[str] = ()) -> Work:
+    """Compute what feeds a reduction of long rows for that reduction alone. `stored`: results beside the last one.
     UB does not hold such a row, so nothing can wait there for a second reader. Rows that fit are left as they are."""
     heads = [s for s in work.statements if s.op != "=" and long_rows(work, s)]
     out = Work([], work.extents, dict(work.shapes), dict(work.dtypes))
@@ -301,7 +302,7 @@ def recompute_feeders(work: Work) -> Work:
                 out.statements.append(Statement(Read(copy, f.target.indices), f.op, rename_reads(f.value, names), f.init))
             s = Statement(s.target, s.op, rename_reads(s.value, names), s.init)
         out.statements.append(s)
-    return unread_dropped(out) if heads else work
+    return unread_dropped(out, stored) if heads else work
 
 
 def long_rows(work: Work, s: Statement) -> bool:
@@ -335,12 +336,12 @@ def feeders(work: Work, s: Statement) -> list[Statement]:
     return found
 
 
-def unread_dropped(work: Work) -> Work:
-    """The work without statements whose target nobody reads; the last one's is the result."""
+def unread_dropped(work: Work, stored: Collection[str] = ()) -> Work:
+    """The work without statements whose target nobody reads; the last one's is the result, and so is what is `stored`."""
     last = work.statements[-1].target.buffer
-    read = {last} | {r.buffer for s in work.statements for r in reads(s.value)}
+    read = {last, *stored} | {r.buffer for s in work.statements for r in reads(s.value)}
     kept = [s for s in work.statements if s.target.buffer in read]
     if len(kept) < len(work.statements):
-        return unread_dropped(Work(kept, work.extents, work.shapes, work.dtypes))
+        return unread_dropped(Work(kept, work.extents, work.shapes, work.dtypes), stored)
     used = read | {s.target.buffer for s in kept}
     return Work(kept, work.extents, {n: d for n, d in work.shapes.items() if n in used}, work.dtypes)

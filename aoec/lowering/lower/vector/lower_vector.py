@@ -7,6 +7,7 @@ a padded local tensor, and expressions are taken apart into single operations.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from aoec.base.errors import UnsupportedError
 from aoec.ir.func.meaning import Statement
@@ -34,9 +35,10 @@ ALIKE = ("elementwise", "softmax", "row_norm")  # families whose result has the 
 
 
 def lower_vector(name: str, nodes: list[OpNode], tensors: dict[str, Tensor], kept: tuple[str, ...]) -> Func:
-    """The func of a chain of vector operators; `kept` names the tensors that leave the group."""
-    if len(kept) != 1:
-        raise UnsupportedError(f"group {name}: a vector group gives one tensor, not {len(kept)}")
+    """The func of a chain of vector operators; `kept` names the tensors that leave the group, the last node's result the last of them."""
+    shapes = {tensors[t].shape for t in kept}
+    if not kept or kept[-1] not in nodes[-1].outputs or len(shapes) > 1:
+        raise UnsupportedError(f"group {name}: a vector group gives the result of its last node, and others of the same shape beside it")
     if nodes[0].op == "transpose" and tensors[nodes[0].inputs[0]].layout == "NC1HWC0":
         return pixels_to_rows(name, tensors[nodes[0].inputs[0]], tensors[nodes[0].outputs[0]])
     if nodes[0].op == "transpose" and tensors[nodes[0].outputs[0]].layout == "NC1HWC0":
@@ -58,15 +60,35 @@ def lower_vector(name: str, nodes: list[OpNode], tensors: dict[str, Tensor], kep
 def lower_statements(name: str, nodes: list[OpNode], tensors: dict[str, Tensor], inputs: list[str], kept: tuple[str, ...]) -> Func:
     """The func of operators that are statements on one set of axes."""
     made = {o for n in nodes for o in n.outputs}
-    work = join(nodes, tensors)
-    work.dtypes.update({o: "fp32" for o in made if o != kept[0] and work.dtypes[o] == "bf16"})  # calculated in fp32, rounded on the way out
+    *beside, last = kept
+    work = store_beside(join(nodes, tensors), beside)
+    work.dtypes.update({o: "fp32" for o in made if o != last and work.dtypes[o] == "bf16"})  # calculated in fp32, rounded on the way out
     work = merge_axes(drop_ones(with_rows(work)))
     work = stage_windows(work, inputs)
-    work = row_results(recompute_feeders(spread_rows(windows_apart(single_operations(work, inputs), kept[0]), inputs)), {*inputs, kept[0]})
-    gm = {t: f"X{i}" for i, t in enumerate(inputs)} | {kept[0]: "Y"}
+    stored = [stored_name(t) for t in beside]
+    spread = spread_rows(windows_apart(single_operations(work, inputs, stored), last), inputs)
+    work = row_results(recompute_feeders(spread, stored), {*inputs, *stored, last})
+    gm = {t: f"X{i}" for i, t in enumerate(inputs)} | {t: f"Y{i}" for i, t in enumerate(stored)} | {last: "Y"}
     if len(inputs) == 1:
         gm[inputs[0]] = "X"
-    return build(name, work, tensors, inputs, kept[0], gm)
+    return build(name, work, tensors | {n: tensors[t] for n, t in zip(stored, beside)}, inputs, [*stored, last], gm)
+
+
+def stored_name(tensor: str) -> str:
+    """Return what a tensor is called where it leaves a group that works on with it."""
+    return f"{tensor}.stored"
+
+
+def store_beside(work: Work, names: Sequence[str]) -> Work:
+    """Return the work where these tensors, which it makes and reads, are also stored: each as soon as it is made."""
+    out: list[Statement] = []
+    for s in work.statements:
+        out.append(s)
+        if s.target.buffer in names:
+            made = Read(stored_name(s.target.buffer), s.target.indices)
+            work.shapes[made.buffer], work.dtypes[made.buffer] = work.shapes[s.target.buffer], work.dtypes[s.target.buffer]
+            out.append(Statement(made, "=", s.target, None))
+    return Work(out, work.extents, work.shapes, work.dtypes, work.truths)
 
 
 def written_as(nodes: list[OpNode], target: str) -> str:
@@ -218,14 +240,14 @@ def _channel_axis(r: Read) -> str | None:
 
 # ---------------------------------------------------------------- the func
 
-def build(name: str, work: Work, tensors: dict[str, Tensor], inputs: list[str], kept: str, gm: dict[str, str]) -> Func:
-    """Blocks with loops of their own over the statements; the block that writes the output is called `out`."""
+def build(name: str, work: Work, tensors: dict[str, Tensor], inputs: list[str], kept: list[str], gm: dict[str, str]) -> Func:
+    """Blocks with loops of their own over the statements; the block that writes the last output is called `out`."""
     names = dict(gm)
     for i, b in enumerate(n for n in work.shapes if n not in gm):
         names[b] = f"t{i}"
     body = []
     for s in work.statements:
-        block = "out" if s.target.buffer == kept else names[s.target.buffer] + "_"
+        block = "out" if s.target.buffer == kept[-1] else names[s.target.buffer] + "_"
         axes = loop_order(s)
         own: dict[str, Expr] = {v: Var(f"{block.rstrip('_')}_{v}") for v in axes}
         target = Read(names[s.target.buffer], tuple(substitute(i, own) for i in s.target.indices))
@@ -233,9 +255,9 @@ def build(name: str, work: Work, tensors: dict[str, Tensor], inputs: list[str], 
         body.append(nest([(own[v].name, work.extents[v]) for v in axes],  # type: ignore[attr-defined]
                          Block(block, target, s.op, value)))
     ins = tuple(buffer_of(tensors[t], names[t], work.shapes.get(t)) for t in inputs)
-    out = buffer_of(tensors[kept], "Y", work.shapes[kept])
+    outs = tuple(buffer_of(tensors[t], names[t], work.shapes[t]) for t in kept)
     local = tuple(Buffer(names[b], work.dtypes[b], tuple(Int(d) for d in work.shapes[b])) for b in work.shapes if b not in gm)
-    return Func(name, ins, (out,), local, tuple(body))
+    return Func(name, ins, outs, local, tuple(body))
 
 
 def loop_order(s: Statement) -> list[str]:
