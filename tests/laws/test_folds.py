@@ -1,0 +1,161 @@
+"""Moves beside a product: graphs with them folded and as nodes of their own give the same, and no fold is left without a schedule."""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aoec.ir.func.evaluate import evaluate_func
+from aoec.ir.func.tir import Func
+from aoec.ir.graph.draft import Draft
+from aoec.ir.graph.graph import Graph, Tensor
+from aoec.ir.text.parse import parse_func
+from aoec.ir.text.show import show
+from aoec.jobs.choose.alone import time_groups
+from aoec.jobs.choose.moves import kept_moves
+from aoec.lowering.arrange.folds import OPERANDS, RESULT, exception
+from aoec.lowering.arrange.fuse import fuse
+from aoec.lowering.lower.lower import lower, operands
+from aoec.ops.run import NUMPY, evaluate
+from aoec.ops.words.movement import MOVES
+from aoec.target.machine import load
+
+MACHINES = "Ascend910B3", "Ascend310P3"
+
+
+class Net:
+    """A graph in the making: moves of one input, and a product of what they make with itself, transposed."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: str = "fp16") -> None:
+        self.draft = Draft("net", ("x",), ("y",), [Tensor("x", dtype, shape)])
+        self.last, self.dtype = "x", dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.draft.tensors[self.last].shape
+
+    def add(self, op: str, inputs: tuple[str, ...], to: tuple[int, ...], **attributes: object) -> str:
+        made = self.draft.tensor(f"{op}_made", self.dtype, to)
+        self.draft.nodes.append(self.draft.node(op, inputs, made, attributes))  # type: ignore[arg-type]
+        self.last = made
+        return made
+
+    def reshape(self, *shape: int) -> str:
+        return self.add("reshape", (self.last,), shape, shape=shape)
+
+    def transpose(self, *perm: int) -> str:
+        return self.add("transpose", (self.last,), tuple(self.shape[a] for a in perm), perm=perm)
+
+    def slice(self, axis: int, start: int, count: int) -> str:
+        sizes = tuple(count if a == axis else n for a, n in enumerate(self.shape))
+        starts = tuple(start if a == axis else 0 for a in range(len(sizes)))
+        return self.add("slice", (self.last,), sizes, starts=starts, sizes=sizes, steps=(1,) * len(sizes))
+
+    def square(self, other: str) -> str:
+        """The product of the last tensor with another of its shape, transposed."""
+        return self.add("matmul", (self.last, other), (*self.shape[:-1], self.shape[-2]), trans_b=1)
+
+    def graph(self) -> Graph:
+        self.draft.outputs = (self.last,)
+        return self.draft.finish()[0]
+
+
+@st.composite
+def nets(draw: st.DrawFn, unit: int = 1) -> Graph:
+    """Slices, reshapes and transposes in any order, of extents that are multiples of `unit`; a product; transposes and reshapes."""
+    b, m, h, d = draw(st.integers(1, 3)), unit * draw(st.integers(1, 3)), draw(st.integers(1, 3)), unit * draw(st.integers(1, 3))
+    net = Net((b, m, 2 * h * d))
+    makers = []
+    for part in (0, draw(st.integers(0, 1))):
+        net.last = "x"
+        if draw(st.booleans()):
+            net.slice(2, part * h * d, h * d)
+            net.reshape(b, m, h, d)
+        else:
+            net.reshape(b, m, 2, h, d)
+            net.transpose(*draw(st.permutations(range(5))))
+            axis = net.shape.index(2) if 2 in net.shape else 0
+            net.slice(axis, 0, max(net.shape[axis] // 2, 1))
+            rest = [n for a, n in enumerate(net.shape) if a != axis or n > 1]
+            net.reshape(*(rest if len(rest) > 1 else [*rest, 1]))
+        net.transpose(*draw(st.permutations(range(len(net.shape)))))
+        makers.append(net.last)
+    one, other = makers if net.draft.tensors[makers[0]].shape == net.draft.tensors[makers[1]].shape else makers[:1] * 2
+    net.last = one
+    net.square(other)
+    if draw(st.booleans()):
+        net.transpose(*draw(st.permutations(range(len(net.shape)))))
+        at = draw(st.integers(1, len(net.shape)))
+        net.reshape(*net.shape[:at - 1], prod(net.shape[at - 1:]))
+    return net.graph()
+
+
+def by_funcs(graph: Graph, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Each AI Core group's results by its func, from what the graph says of its inputs."""
+    known = evaluate(graph, feeds, {}, every=True)
+    out: dict[str, np.ndarray] = {}
+    for g in (g for g in graph.groups if g.kind in ("cube", "vector")):
+        func = lower(graph, g)
+        ins, outs = operands(graph, g)
+        assert parse_func(show(func)) == func
+        given = {b.name: known[t.name].reshape(size(func, b.name)) for b, t in zip(func.inputs, ins, strict=True)}
+        made = evaluate_func(func, given)
+        out |= {t.name: made[b.name].reshape(t.shape) for b, t in zip(func.outputs, outs, strict=True)}
+    return out
+
+
+def size(func: Func, name: str) -> tuple[int, ...]:
+    return tuple(e.value for e in func.buffer(name).shape)  # type: ignore[union-attr]
+
+
+@settings(deadline=None)
+@given(nets(), st.integers(0, 2**32))
+def test_folded_moves_keep_the_values(graph: Graph, seed: int) -> None:
+    shape = next(t for t in graph.tensors if t.name == "x").shape
+    x = np.random.default_rng(seed).integers(-3, 4, shape).astype(NUMPY["fp16"])
+    wanted = evaluate(graph, {"x": x}, {})
+    product = next(n for n in graph.nodes if n.op == "matmul")
+    kept = [exception(product, place) for place in (*OPERANDS["matmul"], RESULT)]
+    folded, apart = (fuse(graph, {}, load(MACHINES[0]), way)[0] for way in ((), kept))
+    for fused in (folded, apart):
+        made = by_funcs(fused, {"x": x})
+        for name, value in wanted.items():
+            np.testing.assert_array_equal(evaluate(fused, {"x": x}, {})[name], value)
+            if name in made:
+                np.testing.assert_array_equal(made[name], value)
+    assert all(len(g.nodes) == 1 for g in apart.groups if g.kind == "cube")
+
+
+@pytest.mark.parametrize("target", MACHINES)
+@settings(deadline=None, max_examples=4)
+@given(nets(16))
+def test_no_fold_is_left_without_a_schedule(target: str, graph: Graph) -> None:
+    machine = load(target)
+    fused = fuse(graph, {}, machine)[0]
+    kept = [name for k in kept_moves(fused, machine) for name in k.exceptions]
+    made = fuse(graph, {}, machine, kept)[0]
+    assert time_groups(made, machine) < float("inf")
+
+
+def test_heads_are_read_where_they_lie() -> None:
+    """One product for queries, keys and values of 2 heads; text shows where each is read and written."""
+    net = Net((1, 32, 192))
+    heads = []
+    for part in range(2):
+        net.last = "x"
+        net.slice(2, 64 * part, 64)
+        net.reshape(1, 32, 2, 32)
+        heads.append(net.transpose(0, 2, 1, 3))
+    net.last = heads[0]
+    net.square(heads[1])
+    net.transpose(0, 2, 1, 3)
+    net.reshape(1, 32, 64)
+    fused, _ = fuse(net.graph(), {}, load(MACHINES[0]))
+    (group,) = fused.groups
+    said = show(lower(fused, group))
+    assert "A[m, k + b0 * 32] * B[n, k + b0 * 32 + 64]" in said and "Y[out_m, out_n + out_b0 * 32]" in said
+    assert sum(n.op in MOVES for n in fused.nodes) == len(group.nodes) - 1 == 8
