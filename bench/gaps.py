@@ -93,8 +93,8 @@ def why(m: Measure, r: Reasons, bound_us: float, machine: Machine) -> tuple[str,
         return "launch", f"launch {m.launch_us:.2f} us on {m.cores} cores; without it {m.run_us:.2f} us of {bound_us:.2f}"
     pipe = max(r.accounts, key=lambda name: r.accounts[name].held_share)
     share, count, each = r.accounts[pipe].held_share, *instructions(r, pipe)
-    busy = f"{pipe} busy {100 * share:.0f} % of {m.run_us:.2f} us, {count:,} instructions of {each:,.1f} cycles"
-    loads = max((w.times for w in r.work if w.path.startswith("GM->")), default=0)
+    busy = f"{pipe} busy {100 * share:.0f} % of {m.run_us:.2f} us" + (f", {count:,} instructions of {each:,.1f} cycles" if count else "")
+    loads = max((w.times for w in r.work if w.gm_bytes and w.pipe.endswith("MTE2")), default=0)
     if share < HELD:
         kind = "short pipeline" if loads < FEW_TILES else "structure"
         return kind, f"{loads:,} loads a core; {busy}"
@@ -113,8 +113,9 @@ def instructions(r: Reasons, pipe: str) -> tuple[int, float]:
 
 def is_slow(w: Work, r: Reasons, machine: Machine) -> bool:
     """Whether an instruction does much less than its pipe could: transfers by their path's rate, others by their length."""
-    account, peak = r.accounts[w.pipe], path_rate(w, r, machine)
-    if not (peak and w.gm_bytes):
+    if not w.gm_bytes:
         return w.cycles < SHORT * w.times
+    account = r.accounts[w.pipe]
+    peak = path_rate(w, r, machine) or min(machine.paths[path].bytes_per_cycle for path in ("gm_ub", "ub_gm"))  # where data say from where
     alone = w.cycles * account.busy / max(account.busy + account.memory, 1e-9)
     return w.gm_bytes * w.times / max(alone, 1e-9) < SLOW_PATH * peak

@@ -49,6 +49,8 @@ RATE = MACHINE.paths["gm_ub"].bytes_per_cycle
     # at the path's rate, and at half of it
     (1.0, US / 100, {"MTE2": 8000.0}, (replace(LOADS, cycles=8000.0, gm_bytes=int(200 * RATE)), VECTOR), "looser bound"),
     (1.0, US / 100, {"MTE2": 8000.0}, (replace(LOADS, cycles=8000.0, gm_bytes=int(100 * RATE)), VECTOR), "structure"),
+    # single elements from where data say, on no path of two ends
+    (1.0, US / 100, {"MTE2": 8000.0}, (work("copy_gm_ub_at", "MTE2", "", 266, 8000.0, 2), VECTOR), "structure"),
 ])
 def test_a_reason_follows_from_the_measure(launch_us: float, bound_us: float, busy: dict[str, float], found: tuple[Work, ...],
                                            reason: str) -> None:
