@@ -1,10 +1,14 @@
 """How good schedules are: the default against the stock block, random candidates and the bound; the tuned against the default.
 
     python bench/defaults.py [--network resnet50] [--batch 1] [--budget 2000] [--no-verify] [--jobs 2] [--json]
+    python bench/defaults.py --list [--network NAME ...] [--operators PATTERN] [--target Ascend910B3] [--budget 60] [--no-tune]
 
 Tunes the zoo's ResNet-50, or another network, with an empty bank. Then it holds every distinct group to the acceptance rules. Where no
-stock block is legal for a group, the row says so, and the group is held to the other rules. Exit code 1 where a rule fails. Every time is
-modelled.
+stock block is legal for a group, the row says so, and the group is held to the other rules. Exit code 1 where a rule fails.
+
+--list prints, of all networks of the zoo and of ONNX's tests of operators, the distinct groups that take more than three times their bound,
+each with the reason that its measure gives (bench/gaps.py has the reasons). --no-tune: with default schedules, which takes less time. Every
+time is modelled.
 """
 from __future__ import annotations
 
@@ -15,7 +19,8 @@ import math
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass
@@ -33,6 +38,8 @@ from aoec.jobs.choose.plan import Task, tasks
 from aoec.jobs.tune.order import keys
 from aoec.jobs.tune.tuning import problem
 from aoec.target.machine import load
+from bench.gaps import FAR, Gap, gap_of, operator_cases
+from bench.groups import Case, Clock, cases
 from bench.networks import NETWORKS
 from tests.oracle.opponents import NoStockBlock, best_of_random, least_ticks, stock
 
@@ -131,16 +138,52 @@ def text(result: dict[str, object], rows: Sequence[Row]) -> str:
     return "\n".join([*out, *[f"FAULT {f}" for f in result["faults"]]])  # type: ignore[attr-defined]
 
 
+def list_gaps(networks: Sequence[str], pattern: str, target: str, trials: int) -> list[Gap]:
+    """The gaps of all distinct groups, printed as they are found (equal lines once), then how many there are of each reason."""
+    machine, clock = load(target), Clock()
+
+    def every() -> Iterator[tuple[str, Case]]:
+        for network in networks:
+            yield from ((network, case) for case in cases([network], 1, machine, clock))
+        yield from (("onnx", case) for case in (operator_cases(pattern, machine) if pattern != "none" else ()))
+
+    print(f"{'group':72} {'us':>10} {'bound':>8} {'ratio':>6}   {target}, modelled, of {FAR:g} times the bound and more")
+    seen, said = set[tuple[object, object]](), set[str]()
+    found = []
+    for origin, case in every():
+        if case[1:] not in seen:
+            seen.add(case[1:])
+            if gap := gap_of(case, machine, trials):
+                line = f"{origin[:16]:16} {gap.line()}"
+                if line not in said:
+                    print(line, flush=True)
+                found.append(gap)
+                said.add(line)
+    counts = Counter(gap.reason for gap in found)
+    print(f"{len(found)} of {len(seen)} distinct groups: " + (", ".join(f"{r} {n}" for r, n in sorted(counts.items())) or "none"))
+    return found
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--network", choices=sorted(NETWORKS), default="resnet50", metavar="NAME")
+    parser.add_argument("--network", nargs="+", choices=sorted(NETWORKS), metavar="NAME", help="default: resnet50; with --list all")
+    parser.add_argument("--list", action="store_true", help="print groups far above their bound, with reasons")
+    parser.add_argument("--operators", default="", metavar="PATTERN", help="with --list: those tests of ONNX, or none (default: all)")
+    parser.add_argument("--target", default="Ascend910B3", metavar="NAME", help="with --list (default: Ascend910B3)")
+    parser.add_argument("--tune", action=argparse.BooleanOptionalAction, default=True, help="with --list: search so far")
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--precision", choices=("fp16", "fp32"), default="fp16")
-    parser.add_argument("--budget", default="2000", help="trials of a group")
+    parser.add_argument("--budget", help="trials of a group (default: 2000; with --list 60)")
     parser.add_argument("--verify", action=argparse.BooleanOptionalAction, default=True, help="check values, as aoec demo does")
     parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
+    if args.list:
+        list_gaps(args.network or sorted(NETWORKS), args.operators, args.target, int(args.budget or 60) if args.tune else 0)
+        return 0
+    if args.network and len(args.network) > 1:
+        parser.error("several networks are for --list")
+    args.network, args.budget = (args.network or ["resnet50"])[0], args.budget or "2000"
     with tempfile.TemporaryDirectory() as name:
         started = time.monotonic()
         report = tune(args, Path(name))

@@ -241,7 +241,8 @@ def _table_of(report: Report, without: Sequence[str], most: int | None = None) -
     for r in fold_views(report.rows):
         words = [f"{100 * r.held.faster // r.held.machines}%" if r.held else "–"] * held
         cells = _cells(r.times, r.proof, r.held, r.within, ranged)
-        row(_text(r.name), _text(r.what), str(r.count), *cells, _text(r.bound_by or "–"), PLACES[r.kind], *words)
+        estimate = " ≈" * (r.kind == "host")
+        row(_text(r.name), _text(r.what), str(r.count), *cells, _text(r.bound_by or "–"), PLACES[r.kind] + estimate, *words)
     table.add_section()
     for name, what, times in (("latency", "one inference, one timeline", report.latency),
                               ("isolated", "sum of groups timed alone", report.isolated)):
@@ -336,5 +337,5 @@ def _places(rows: Sequence[Row]) -> list[str]:
     """A line on what runs off the AI Core, where something does."""
     host = [r for r in rows if r.kind == "host"]
     count, us = sum(r.count for r in host), sum(r.count * (r.times.tuned_us or 0.0) for r in host)
-    said = f"{plural(count, 'group')} on the host, for about {us:,.0f} µs of the whole-model lines: an estimate (docs/design.md)."
+    said = f"{plural(count, 'group')} on the host (≈), for about {us:,.0f} µs of the whole-model lines: an estimate (docs/design.md)."
     return [said] if host else []

@@ -1,9 +1,5 @@
-"""Networks for images, convolutions with their normalisation folded in: YOLOv5s, U-Net, MobileNetV2; and ResNet-50 in int8."""
+"""Networks for images, convolutions with their normalisation folded in: YOLOv5s, U-Net, MobileNetV2, ShuffleNet-V2; and ResNet-50."""
 from __future__ import annotations
-
-from collections.abc import Iterator
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import onnx
@@ -112,6 +108,36 @@ def mobilenet_v2(batch: int = 1, seed: int = 0, size: int = 224) -> Network:
     return n.network("mobilenet-v2", {"logits": (logits, (batch, 1000))})
 
 
+def shufflenet(batch: int = 1, seed: int = 0, size: int = 224) -> Network:
+    """ShuffleNet-V2 x1.0 (Ma et al., 2018): half the channels of a block pass it by, and both halves are shuffled; 1000 classes."""
+    n = Net(seed)
+    x = n.kept("MaxPool", n.conv(n.image("image", batch, 3, size, size), 24, 3, 2), kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
+    side = size // 4
+    for filters, count in ((116, 4), (232, 8), (464, 4)):
+        side //= 2
+        half = filters // 2
+        for at in range(count):
+            if at:
+                passed, y = n.parts("Split", 2, x, n.constant([half, half], np.int64), axis=1)
+                n.channels[passed] = n.channels[y] = half
+            else:
+                passed, y = n.conv(n.conv(x, n.channels[x], 3, 2, "", group=n.channels[x]), half, 1), x
+            y = n.conv(n.conv(y, half, 1), half, 3, 1 if at else 2, "", group=half)
+            x = shuffled(n, n.joined(passed, n.conv(y, half, 1)), (batch, filters, side))
+    x = n.node("ReduceMean", n.conv(x, 1024, 1), axes=[2, 3], keepdims=0)
+    logits = n.node("Gemm", x, n.normal(1000, 1024, deviation=0.1), n.normal(1000, deviation=0.1), transB=1)
+    return levelled(n.network("shufflenet", {"logits": (logits, (batch, 1000))}))
+
+
+def shuffled(n: Net, x: str, shape: tuple[int, int, int]) -> str:
+    """Images of `shape` (batch, channels, side), one channel from each half in turn."""
+    batch, filters, side = shape
+    y = n.node("Transpose", n.shaped(x, batch, 2, filters // 2, side, side), perm=[0, 2, 1, 3, 4])
+    y = n.shaped(y, batch, filters, side, side)
+    n.channels[y] = filters
+    return y
+
+
 def resnet50(batch: int = 1, seed: int = 0) -> Network:
     """ResNet-50 as the demo has it."""
     return of(zoo.resnet50(batch, seed), seed)
@@ -122,32 +148,3 @@ def of(model: onnx.ModelProto, seed: int) -> Network:
     (data,) = model.graph.input
     shape = [d.dim_value for d in data.type.tensor_type.shape.dim]
     return Network(model, {data.name: np.random.default_rng(seed).standard_normal(shape, np.float32)})
-
-
-def resnet50_int8(batch: int = 1, seed: int = 0) -> Network:
-    """ResNet-50 between QuantizeLinear and DequantizeLinear, as onnxruntime's own static quantisation leaves it: uint8 images, int8 weights
-    by channel, ranges calibrated on four images of noise."""
-    import onnxruntime
-    from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
-
-    class Noise(CalibrationDataReader):  # type: ignore[misc]
-        """A few images of noise."""
-
-        def __init__(self) -> None:
-            random = np.random.default_rng([seed, 2])
-            images = [random.standard_normal((batch, 3, 224, 224), np.float32) for _ in range(4)]
-            self.left: Iterator[dict[str, np.ndarray]] = iter([{"data": image} for image in images])
-
-        def get_next(self) -> dict[str, np.ndarray] | None:
-            return next(self.left, None)
-
-    with TemporaryDirectory() as folder:
-        real, whole = Path(folder) / "real.onnx", Path(folder) / "int8.onnx"
-        options = onnxruntime.SessionOptions()  # which here folds each BatchNormalization into its convolution, and does no more
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
-        options.optimized_model_filepath = str(real)
-        onnxruntime.InferenceSession(zoo.resnet50(batch, seed).SerializeToString(), options, providers=["CPUExecutionProvider"])
-        quantize_static(real, whole, Noise(), quant_format=QuantFormat.QDQ, per_channel=True, activation_type=QuantType.QUInt8,
-                        weight_type=QuantType.QInt8)
-        model = onnx.load(whole)
-    return of(model, seed)

@@ -49,6 +49,8 @@ RUNS = {
     "quality": Run("--models gpt2 --targets Ascend310P3 --trials 1", (rf"\| gpt2 \| Ascend310P3 \|( {NUMBER} \|)+.*",), slow=True),
     "rates": Run("--set add(m=64,n=256) --rows 20", (rf"add\(m=64,n=256\).* {NUMBER} legal: .*/s.*", r"Geometric means of 1 groups.*")),
     "scale": Run("--only rows --first 1", (r"rows: legal candidates .*", rf" +1,000 +{NUMBER} CPU s .* legal 1,000")),
+    "structures": Run("--network mlp_softmax --target Ascend310P3 --budget 1",
+                      (rf"\| mlp_softmax \| Ascend310P3 \| {NUMBER} \| {NUMBER} \| 1 \| {NUMBER} \| 3 \| 0 \| 0\.0 \| 0 \| – \| \w+ \|",)),
     "throughput": Run("--only vector --rows 1", (rf"vector +{NUMBER} operations a row on all cores: .* ratio {NUMBER}; skipped \d+%",)),
     "values": Run("mlp_softmax --threads 1 --repeat 1 --limit 1000", (r"\| mlp_softmax \|.*", r"\| products of fractals \|.*")),
     "warm": Run("--model mlp_softmax --budget 1 --repeat 1 --limit 1000",

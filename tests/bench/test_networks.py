@@ -1,5 +1,8 @@
-"""What results of the zoo are held against: rounding alone, quantised tensors one by one, LSTMs written out; and unit variance."""
+"""What results of the zoo are held against: rounding alone, quantised tensors one by one, LSTMs written out; unit variance; and that
+networks treat each of a batch alike."""
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import onnx
@@ -7,12 +10,16 @@ import pytest
 from onnx import helper, numpy_helper
 
 from aoec import backend
+from bench.networks import decoders, disentangled
 from bench.networks.levelled import levelled
 from bench.networks.net import Net, Network
 from bench.networks.reference import apart, results
 from bench.networks.rounded import rounded
+from bench.networks.speech import crnn, gru
 from bench.networks.steps import held, quantised, separated, watched
 from bench.networks.unrolled import unrolled
+from bench.networks.vision import shufflenet
+from bench.networks.vision_transformers import mobilevit_s, vit_b16
 
 
 def small_speech() -> Network:
@@ -85,3 +92,34 @@ def test_tensors_of_eight_bits_are_held_against_those_before() -> None:
     wrong[5, 7] += 2 if wrong[5, 7] < 128 else -2
     assert held(net.model, net.feeds, {**found, second: wrong}).most >= 2
     assert {i.name for i in separated(net.model).graph.input} == {"x", f"{first}_given", f"{second}_given", f"{last}_given"}
+
+
+SMALL: dict[str, tuple[Callable[[], Network], int, int]] = {  # each with the axis of the batch, of inputs and of results
+    "vit": (lambda: vit_b16(2, 0, 32, 1), 0, 0), "mobilevit": (lambda: mobilevit_s(2, 0, 64), 0, 0),
+    "shufflenet": (lambda: shufflenet(2, 0, 32), 0, 0), "deberta": (lambda: disentangled.deberta_base(2, 0, 24, 1), 0, 0),
+    "llama": (lambda: decoders.llama_block(2, 0, 6, 1), 0, 0), "decode": (lambda: decoders.llama_decode(2, 0, 7), 0, 0),
+    "crnn": (lambda: crnn(2, 0, 36, 8), 0, 1), "gru": (lambda: gru(2, 0, 4, 5, 8), 1, 1)}
+
+
+@pytest.mark.parametrize("name", list(SMALL))
+def test_networks_treat_each_of_a_batch_alike(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inputs in another order give results in that order, of the shapes that the model states."""
+    for module, sizes in ((decoders, {"WIDTH": 256, "HEADS": 4, "SHARED": 2, "INNER": 64}), (disentangled, {"VOCABULARY": 50})):
+        for size, value in sizes.items():
+            monkeypatch.setattr(module, size, value)
+    make, given, made = SMALL[name]
+    net = make()
+    onnx.checker.check_model(net.model, full_check=True)
+    shapes = {o.name: tuple(d.dim_value for d in o.type.tensor_type.shape.dim) for o in net.model.graph.output}
+    wanted = results(net.model, net.feeds, list(shapes))
+    turned = results(net.model, {k: np.flip(v, given).copy() for k, v in net.feeds.items()}, list(shapes))
+    assert {k: v.shape for k, v in wanted.items()} == shapes
+    assert max(apart({k: np.flip(v, made) for k, v in turned.items()}, wanted).values()) < 1e-5
+    assert max(apart(turned, wanted).values()) > 1e-2
+
+
+def test_far_words_share_a_bucket() -> None:
+    """Near ones have their own, and the farthest that there is the last."""
+    found = disentangled.buckets(512)
+    assert [int(v) for v in found[200, 198:203]] == [2, 1, 0, -1, -2] and (found == -found.T).all()
+    assert int(found.max()) == 255 and int(found[511, 300]) == int(found[511, 301]) < 255

@@ -12,6 +12,7 @@ from aoec.ir.graph.bodies import MAIN, Place, groups_by_place, place
 from aoec.ir.graph.graph import OPAQUE, Graph, Group, OpNode, Tensor
 from aoec.ir.index import DTYPES
 from aoec.ir.text.keys import key
+from aoec.jobs.choose.host_groups import join_on_host, only_moves
 from aoec.jobs.choose.refusal import refusal
 from aoec.jobs.choose.rounds import rounds
 from aoec.jobs.states import state_text
@@ -21,7 +22,7 @@ from aoec.lowering.arrange.views import places
 from aoec.lowering.lower.lower import Indexed
 from aoec.ops.words.layout import stored_shape
 from aoec.ops.words.movement import MOVES
-from aoec.simulate.timing.host import host_us, walk_us
+from aoec.simulate.timing.host import NODE_US, host_us, walk_us
 from aoec.simulate.timing.state import Resident, State
 from aoec.target.machine import Machine
 
@@ -58,9 +59,10 @@ def tasks(graph: Graph, machine: Machine, warm: bool = False, funcs: Mapping[str
 
 
 def on_host(graph: Graph, reasons: Mapping[str, str]) -> Graph:
-    """The graph with the named groups on the host, as operators without a lowering run."""
+    """The graph with the named groups on the host, as operators without a lowering run; moves behind others there have no group of their
+    own."""
     groups = tuple(replace(g, kind="host") if g.name in reasons else g for g in graph.groups)
-    return replace(graph, groups=groups)
+    return join_on_host(replace(graph, groups=groups))
 
 
 @dataclass(frozen=True)
@@ -240,7 +242,7 @@ class Walk:
 
 def host_times(graph: Graph) -> dict[str, float]:
     """Group -> modelled microseconds, an estimate, of each that runs on the host; of control flow with bodies what the host does in all of
-    its rounds, and not what its bodies do."""
+    its rounds, and not what its bodies do. A move behind another node of its group is no task of its own, and costs its bytes."""
     tensors, nodes = {t.name: t for t in graph.tensors}, {n.name: n for n in graph.nodes}
     walked = {b.node for b in graph.bodies}
     out = {}
@@ -248,6 +250,7 @@ def host_times(graph: Graph) -> dict[str, float]:
         if g.kind == "host":
             touched = [{name for name in (*nodes[n].inputs, *nodes[n].outputs) if name and tensors[name].dtype != OPAQUE} for n in g.nodes]
             out[g.name] = sum(host_us(sum(size_bytes(tensors[name]) for name in names)) for names in touched)
+            out[g.name] -= NODE_US * sum(only_moves(nodes[n]) for n in g.nodes[1:])
             out[g.name] += sum(walk_us(rounds(nodes[n])[0]) for n in g.nodes if n in walked)
     return out
 
