@@ -121,7 +121,7 @@ class _Move:
         buffer, depth = self.block.target.buffer, len(self.path)
         if len(writers(self.func, buffer)) > 1:
             raise ScheduleError(f"{buffer} has several writers; they cannot move apart")
-        boxes = [path_region(r, p, depth) for b, p in uses for r in block_reads(b) if r.buffer == buffer]
+        boxes = [path_region(r, p, depth, self.func.buffer(buffer)) for b, p in uses for r in block_reads(b) if r.buffer == buffer]
         first = uses[0]
         self.check_between(first[0].name)
         moved = self.shrunk(self.block.target, union(boxes, buffer), partition=False)
@@ -140,8 +140,9 @@ class _Move:
         last = max(sources, key=lambda s: [b.name for b, _ in blocks(self.func.body)].index(s[0].name))
         self.check_between(last[0].name)
         read = next(r for r in block_reads(self.block) if r.buffer == last[0].target.buffer)
-        boxes = [path_region(b.target, p, depth) for b, p in sources if b.target.buffer == read.buffer]
-        whole = [path_region(b.target, p, len(self.shared)) for b, p in sources if b.target.buffer == read.buffer]
+        made = self.func.buffer(read.buffer)
+        boxes = [path_region(b.target, p, depth, made) for b, p in sources if b.target.buffer == read.buffer]
+        whole = [path_region(b.target, p, len(self.shared), made) for b, p in sources if b.target.buffer == read.buffer]
         self.check_partition(read, union(whole, read.buffer))
         moved = self.shrunk(read, union(boxes, read.buffer), partition=True)
         anchor = last[1][depth].var if depth < len(last[1]) else last[0].name

@@ -27,6 +27,7 @@ from aoec.ir.index import (
     maximum,
     minimum,
     normalise,
+    reads,
     rebuild,
     variables,
     walk,
@@ -54,10 +55,11 @@ class Term:
     var: str = ""
 
 
-def region(read: Read, inner: Extents, outer: Extents) -> tuple[Interval, ...]:
-    """The box of `read`'s buffer that it covers while the inner loops run; ScheduleError where no rule gives one."""
+def region(read: Read, inner: Extents, outer: Extents, shape: Sequence[Expr]) -> tuple[Interval, ...]:
+    """The box of `read`'s buffer, of that shape, that it covers while the inner loops run; ScheduleError where no rule gives one. Of a
+    dimension of which data say the place it is all."""
     try:
-        return tuple(interval(i, inner, outer) for i in read.indices)
+        return tuple(Interval(Int(0), n, n) if reads(i) else interval(i, inner, outer) for i, n in zip(read.indices, shape, strict=True))
     except ScheduleError as e:
         raise ScheduleError(f"the region of {read.buffer} is not a box with a known offset: {e}") from None
 

@@ -79,7 +79,7 @@ def _fuse_flat(draft: Draft, machine: Machine | None, apart: Collection[str]) ->
     if machine is not None and not machine.has("mmad_bias"):
         add_whole_biases(draft)
     assign(draft, scales)
-    turn_reads(draft)
+    turn_reads(draft, machine)
     turn_moves(draft, machine)
     pack(draft)
     most = machine.flag_ids if machine is not None else FLAG_IDS

@@ -83,7 +83,8 @@ def turns(func: Func) -> bool:
     """True where a block in UB only turns what lies there: its rows run over other elements than those that it reads."""
     held = {b.name for b in func.locals}
     moves = [(n.block.target, n.block.value) for n in nests(func) if n.block.op == "=" and n.block.target.buffer in held]
-    return any(isinstance(v, Read) and v.buffer in held and v.indices[-1] != to.indices[-1] and to.indices[-1] != Int(0) for to, v in moves)
+    return any(isinstance(v, Read) and v.buffer in held and v.indices[-1] != to.indices[-1] and to.indices[-1] != Int(0)
+               and not reads(v.indices[-1]) for to, v in moves)
 
 
 def narrow_run(func: Func) -> str:
