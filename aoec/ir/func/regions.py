@@ -65,19 +65,27 @@ def region(read: Read, inner: Extents, outer: Extents, shape: Sequence[Expr]) ->
 
 
 def union(regions: Sequence[tuple[Interval, ...]], what: str) -> tuple[Interval, ...]:
-    """The common box of several accesses to one buffer; they must start at equal offsets."""
+    """The common box of several accesses to one buffer; they must start at equal offsets, or be known parts that meet."""
     first = regions[0]
     for other in regions[1:]:
-        if not all(same(a.offset, b.offset) for a, b in zip(first, other)):
-            raise ScheduleError(f"the accesses to {what} start at different offsets; stage them one by one")
-        first = tuple(_widest(a, b) for a, b in zip(first, other))
+        first = tuple(_widest(a, b, what) for a, b in zip(first, other))
     return first
 
 
-def _widest(a: Interval, b: Interval) -> Interval:
-    if same(a.extent, b.extent):
-        return a
-    return Interval(a.offset, maximum(a.extent, b.extent), maximum(a.largest, b.largest))
+def _widest(a: Interval, b: Interval, what: str) -> Interval:
+    if same(a.offset, b.offset):
+        return a if same(a.extent, b.extent) else Interval(a.offset, maximum(a.extent, b.extent), maximum(a.largest, b.largest))
+    one, other = known_range(a), known_range(b)
+    if not (one and other) or one.start > other.stop or other.start > one.stop:
+        raise ScheduleError(f"the accesses to {what} start at different offsets; stage them one by one")
+    start, stop = min(one.start, other.start), max(one.stop, other.stop)
+    return Interval(Int(start), Int(stop - start), Int(stop - start))
+
+
+def known_range(a: Interval) -> range | None:
+    """The places of an interval between two numbers; None for any other."""
+    offset, extent = normalise(a.offset), normalise(a.extent)
+    return range(offset.value, offset.value + extent.value) if isinstance(offset, Int) and isinstance(extent, Int) else None
 
 
 def clip(box: Interval, size: Expr) -> Interval:

@@ -44,8 +44,9 @@ LEAST_LANES = 32  # of rows that are reduced lane by lane: no longer ones are cu
 LEAST_ELEMENTS = 2048  # smaller tiles are no choice
 MOST_TILES = 2048  # where they would make more of them than this on a core: each costs some twenty cycles of issue
 BANKS = (512, 65536)  # where results start: at the next slot, or in a bank of their own
-# of conversions between layouts (lower_convert), and of pixels that are interleaved (lower_interleaved): what one turn of UB needs whole
-WHOLE = ("store_i", "store_j", "store_c_i", "store_c0_i")
+# of conversions between layouts (lower_convert), of pixels that are interleaved (lower_interleaved), and of rows made of others
+# (lower_columns): what one turn of UB needs whole
+WHOLE = ("store_i", "store_j", "store_c_i", "store_c0_i", "store_near", "store_far")
 
 
 def vector_sketches(func: Func, machine: Machine) -> list[Trace]:
@@ -70,7 +71,7 @@ def vector_sketches(func: Func, machine: Machine) -> list[Trace]:
     if serial := ruling_axes(out):
         last = max(axes.index(v) for v in serial)
         free = [v for v in free if axes.index(v) > last] or axes[-1:]
-    if narrow_run(func):
+    if narrow_runs(func):
         free = [v for v in axes if v not in whole]
     tiled = [v for v in free if out.extent(v) > 1] or free[:1]
     choices = [tiled[i:j] for i in range(len(tiled)) for j in range(i + 1, min(i + 3, len(tiled) + 1))]
@@ -87,18 +88,18 @@ def turns(func: Func) -> bool:
                and not reads(v.indices[-1]) for to, v in moves)
 
 
-def narrow_run(func: Func) -> str:
-    """The buffer of narrow rows that a block turns; nothing where there is none. Of two or four bytes, as the unit turns; and what copies
-    between it and GM takes whole runs, since one row of it begins where no block does."""
+def narrow_runs(func: Func) -> frozenset[str]:
+    """The buffers of narrow rows that blocks turn; none where there is none. Of two or four bytes, as the unit turns; and what copies
+    between them and GM takes whole runs, since one row begins where no block does."""
     held, there = {b.name for b in func.locals}, {b.name: b.shape for b in (*func.inputs, *func.outputs)}
     if not turns(func) or (size := DTYPES[func.outputs[0].dtype]) not in (2, 4):
-        return ""
+        return frozenset()
     found = [(n, {lp.var: lp.extent.value for lp in n.loops if isinstance(lp.extent, Int)}) for n in nests(func)]
-    run = next((b for n, extents in found if (b := run_of(n.block, extents, size)) in held), "")
-    copies = [(n.block, extents, names) for n, extents in found
+    runs = frozenset(b for n, extents in found if (b := run_of(n.block, extents, size)) in held)
+    copies = [(n.block, extents, run, names) for n, extents in found for run in runs
               if run in (names := {n.block.target.buffer, *(r.buffer for r in reads(n.block.value))})]
-    apart = any(not copied_whole(b, run, extents, there[name]) for b, extents, names in copies for name in names & set(there))
-    return "" if apart else run
+    apart = any(not copied_whole(b, run, extents, there[name], size) for b, extents, run, names in copies for name in names & set(there))
+    return frozenset() if apart else runs
 
 
 def elementwise(func: Func) -> bool:
@@ -121,7 +122,7 @@ def copies_only(func: Func) -> bool:
 
 def whole_axes(func: Func, out: Nest) -> set[str]:
     """Loops that belong to one vector operation whole: the sixteen channels of a transposition, cut at the last, and narrow rows."""
-    rows = {lp.var for lp in out.loops[-2:] if isinstance(lp.extent, Int) and lp.extent.value < MOST} if narrow_run(func) else set()
+    rows = {lp.var for lp in out.loops[-2:] if isinstance(lp.extent, Int) and lp.extent.value < MOST} if narrow_runs(func) else set()
     return rows | {lp.var for lp in out.loops if not isinstance(lp.extent, Int) or lp.var in WHOLE}
 
 
@@ -151,7 +152,7 @@ def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str], pac
     """All blocks at one tile of the output block's axes `tiled`; the other outer axes stay whole."""
     steps: list[Step] = []
     cores, size = cores_of(machine), dtype_bytes(func, func.outputs[0].name)
-    narrow = narrow_run(func)
+    narrow = narrow_runs(func)
     turned = 0 if not turns(func) else GROUP if narrow or any(takes_every_nth(n.block) for n in nests(func)) else max(16, 32 // size)
     for i, v in enumerate(tiled):
         unit, extent = tile_unit(out, v, size, turned), out.extent(v)
@@ -174,9 +175,9 @@ def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str], pac
     once = standing(func, order, out, {*leading, *tiled})
     for n in reversed(order):
         steps.append(step("compute_at", block=n.block.name, loop=grid[-1] if n.block.target.buffer in once else at))
-    for n in order:
-        run = {"layout": "RUN"} if n.block.target.buffer == narrow else {}
-        steps.append(step("set_scope", buffer=n.block.target.buffer, scope="UB", **run))
+    for buffer in dict.fromkeys(n.block.target.buffer for n in order):
+        run = {"layout": "RUN"} if buffer in narrow else {}
+        steps.append(step("set_scope", buffer=buffer, scope="UB", **run))
     steps += inputs(func, order + [out], at, dict.fromkeys(once, grid[-1]), once)
     steps += store(func, out, (*reduced, *own)[0], at, packed)
     for n in order:
@@ -306,13 +307,13 @@ def leave(block: str, buffer: str, packed: bool) -> list[Step]:
 def packings(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> list[bool]:
     """Whether rows of the output are packed in UB, or both where that is another sketch: long rows take some time of the vector unit, which
     may have enough to do, where each of their repeats has a mask."""
-    if not packs(func, machine, out, tiled, narrow_run(func)):
+    if not packs(func, machine, out, tiled, narrow_runs(func)):
         return [False]
     long = out.extent(out.loops[-1].var) * dtype_bytes(func, func.outputs[0].name) > MASKED and "packed_row_bytes" in machine.constants
     return [True, False] if long and not copies_only(func) else [True]
 
 
-def packs(func: Func, machine: Machine, out: Nest, tiled: list[str], narrow: str) -> bool:
+def packs(func: Func, machine: Machine, out: Nest, tiled: list[str], narrow: frozenset[str]) -> bool:
     """Whether rows of the output are packed in UB: more of them than two a core, whole ones of tiles of one axis, so that they lie one
     behind the other in GM, that are no whole blocks; neither so short that an instruction a row costs as much nor so long that it does
     not matter."""
@@ -322,7 +323,7 @@ def packs(func: Func, machine: Machine, out: Nest, tiled: list[str], narrow: str
         return False
     if size not in (2, 4) and (size != 1 or out.extent(column) % 2):
         return False
-    if len(tiled) > 1 or column in tiled or narrow in {r.buffer for r in reads(out.block.value)}:
+    if len(tiled) > 1 or column in tiled or narrow & {r.buffer for r in reads(out.block.value)}:
         return False
     if not lead or not row_after_row(out) or last != Int(out.extent(column)) or rows_read(out):
         return False

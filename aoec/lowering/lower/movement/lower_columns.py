@@ -1,0 +1,81 @@
+"""Funcs of rows of a few elements that are made of other such rows, through their columns in UB.
+
+Whole runs of rows come into UB and leave it. Between them each element of a row is a column: columns of several tensors lie one behind the
+other, so that rows made of them are rows of all (a concat), or some of them make rows of their own (a transposition that moves pairs).
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from aoec.ir.func.narrow import MOST
+from aoec.ir.func.tir import Buffer, Func, Node
+from aoec.ir.graph.graph import Tensor
+from aoec.ir.index import DTYPES, Int, Read, Var, normalise
+from aoec.lowering.lower.physical import buffer_of, stage
+from aoec.ops.words.layout import BLOCK_BYTES
+
+LEAST_ROWS = 256  # that are turned at once: for fewer, bursts of a row each take no longer
+TURNED_BYTES = (2, 4)  # of elements that are
+COLUMNS = Read("columns", (Var("w"), Var("n")))
+
+
+def joins_narrow(ins: Sequence[Tensor], out: Tensor, axis: int) -> bool:
+    """True for a concat of many rows that are narrow, all together."""
+    return len(ins) > 1 and is_narrow(out, prod(out.shape[:axis]), prod(out.shape[axis:]))
+
+
+def is_narrow(t: Tensor, rows: int, width: int) -> bool:
+    """True for many rows of a few elements that the vector unit turns."""
+    size = DTYPES[t.dtype]
+    return size in TURNED_BYTES and width < MOST and width * size % BLOCK_BYTES != 0 and rows >= LEAST_ROWS
+
+
+def join_narrow(name: str, ins: Sequence[Tensor], order: Sequence[int], out: Tensor, axis: int) -> Func:
+    """The func of a concat of narrow rows, of the tensors by their numbers in `order`."""
+    many, width = prod(out.shape[:axis]), prod(out.shape[axis:])
+    body: list[Node] = []
+    local, first = [], 0
+    for at, number in enumerate(order):
+        own = prod(ins[number].shape[axis:])
+        lead, point = ([("n", many)], (Var("n"),)) if own == 1 else ([("n", many), ("w", own)], (Var("n"), Var("w")))
+        there = Read(f"rows{at}", point)
+        local.append(Buffer(there.buffer, out.dtype, tuple(Int(n) for _, n in lead)))
+        body += [stage(f"load{at}", lead, there, Read(f"X{number}", point)),
+                 stage(f"turn{at}", [*lead[1:], ("n", many)],
+                       Read("columns", (normalise(Var("w") + first) if own > 1 else Int(first), Var("n"))), there)]
+        first += own
+    whole, rows = [("n", many), ("w", width)], Read("joined", (Var("n"), Var("w")))
+    body += [stage("back", whole, rows, COLUMNS), stage("store", whole, Read("Y", rows.indices), rows)]
+    local += [Buffer("columns", out.dtype, (Int(width), Int(many))), Buffer("joined", out.dtype, (Int(many), Int(width)))]
+    inputs = [buffer_of(t, f"X{at}", (many,) if (own := prod(t.shape[axis:])) == 1 else (many, own)) for at, t in enumerate(ins)]
+    return Func(name, tuple(inputs), (buffer_of(out, "Y", (many, width)),), tuple(local), tuple(body))
+
+
+Pairs = tuple[int, int, int, int]  # axes of which the middle two change places
+
+
+def pairs_of(x: Tensor, shape: tuple[int, ...], perm: tuple[int, ...]) -> Pairs | None:
+    """The axes of a transposition (joined ones) that takes narrow rows apart into rows of their own, of whole blocks together."""
+    if perm not in ((1, 0, 2), (0, 2, 1, 3)):
+        return None
+    lead, far, near, last = (1, *shape) if len(shape) == 3 else shape
+    blocks = lead == 1 or far * last * DTYPES[x.dtype] % BLOCK_BYTES == 0
+    return (lead, far, near, last) if blocks and is_narrow(x, lead * far, near * last) else None
+
+
+def move_pairs(name: str, x: Tensor, y: Tensor, axes: Pairs) -> Func:
+    """The func of a transposition of `pairs_of`."""
+    lead, far, near, last = axes
+    many, width = lead * far, near * last
+    rows = Read("rows", (Var("n"), Var("w")))
+    made, here = Read("made", (Var("near"), Var("n"), Var("d"))), Read("columns", (normalise(Var("near") * last + Var("d")), Var("n")))
+    out = [("near", near), ("n", many), ("d", last)] if lead == 1 else [("n", lead), ("near", near), ("far", far), ("d", last)]
+    place = Var("n") if lead == 1 else normalise(Var("n") * far + Var("far"))
+    body = (stage("load", [("n", many), ("w", width)], rows, Read("X", rows.indices)),
+            stage("turn", [("w", width), ("n", many)], COLUMNS, rows),
+            stage("back", [("near", near), ("n", many), ("d", last)], made, here),
+            stage("store", out, Read("Y", tuple(Var(v) for v, _ in out)), Read("made", (Var("near"), place, Var("d")))))
+    local = [Buffer(b, x.dtype, tuple(map(Int, shape))) for b, shape in (
+        ("rows", (many, width)), ("columns", (width, many)), ("made", (near, many, last)))]
+    return Func(name, (buffer_of(x, "X", (many, width)),), (buffer_of(y, "Y", tuple(n for _, n in out)),), tuple(local), body)
