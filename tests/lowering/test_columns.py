@@ -1,4 +1,4 @@
-"""Narrow rows made of other narrow rows, through their columns in UB: concats of boxes, transpositions that move pairs."""
+"""Rows made of other rows through their columns in UB: concats of boxes, transpositions that move pairs, padding within a block."""
 from __future__ import annotations
 
 from math import prod
@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aoec import ops, primitives
-from aoec.base.errors import ScheduleError
+from aoec.base.errors import ScheduleError, UnsupportedError
 from aoec.ir.func.evaluate import evaluate_func
 from aoec.ir.graph.graph import Attribute, Graph, OpNode, Tensor
 from aoec.ir.text.parse import parse_func, parse_trace
@@ -17,6 +17,7 @@ from aoec.ir.text.show import show
 from aoec.jobs.choose.plan import Task, tasks
 from aoec.jobs.tune.tuning import problem, start
 from aoec.lowering.arrange.fuse import fuse
+from aoec.lowering.emit.emit import emit
 from aoec.target.machine import Machine, load
 from tests.lowering.test_copies import agree, data, moved
 
@@ -60,7 +61,24 @@ def test_pairs_change_places(lead: int, far: int, near: int, last: int, dtype: s
     agree("transpose", (lead, far, near, last), dtype, target, perm=(0, 2, 1, 3))
 
 
+@given(st.sampled_from((64, 100, 391)), st.sampled_from((5, 31, 130, 499)), st.integers(1, 5), st.integers(0, 20),
+       st.sampled_from((0.0, 1.5)), st.sampled_from(("fp16", "fp32")), st.sampled_from(TARGETS))
+@settings(max_examples=10, deadline=None)
+def test_rows_padded_within_a_block(rows: int, width: int, before: int, after: int, value: float, dtype: str, target: str) -> None:
+    agree("pad", (rows, width), dtype, target, before=(0, before), after=(0, after), value=value)
+
+
+def test_images_are_padded_row_by_row_first() -> None:
+    machine, shape = load("Ascend310P3"), (1, 64, 20, 21)
+    ends = {"before": (0, 0, 1, 1), "after": (0, 0, 1, 1), "value": 0.0}
+    tensors = (Tensor("x", "fp16", shape), Tensor("y", "fp16", ops.shape("pad", [shape], ends)))
+    fused, _ = fuse(Graph("image", ("x",), ("y",), tensors, (OpNode("n", "pad", ("x",), ("y",), tuple(ends.items())),)), {}, machine)
+    assert [n.attribute("before") for n in fused.nodes] == [(0, 0, 1, 0), (0, 0, 0, 1)]
+    agree("pad", shape, "fp16", "Ascend310P3", **ends)
+
+
 @pytest.mark.parametrize("op, shapes, attributes", [
+    ("pad", [(1, 4, 99, 197)], {"before": (0, 0, 0, 1), "after": (0, 0, 0, 0), "value": 0.0}),
     ("concat", [(1, 2100, 2), (1, 2100, 2)], {"axis": 2}), ("concat", [(900, 4), (900, 1)], {"axis": 1}),
     ("transpose", [(1152, 8, 2, 2)], {"perm": (0, 2, 1, 3)}), ("transpose", [(1024, 3, 2)], {"perm": (1, 0, 2)})])
 @pytest.mark.parametrize("target", ["Ascend910B3", "Ascend310P3"])
@@ -75,9 +93,11 @@ def test_their_time_is_near_the_bound(op: str, shapes: Shapes, attributes: dict[
 
 @pytest.mark.parametrize("op, shapes, attributes", [
     ("concat", [(255, 2), (255, 2)], {"axis": 1}), ("concat", [(900, 8), (900, 8)], {"axis": 1}),
-    ("transpose", [(70, 7, 3, 2)], {"perm": (0, 2, 1, 3)}), ("transpose", [(70, 16, 8, 2)], {"perm": (0, 2, 1, 3)})])
+    ("transpose", [(70, 7, 3, 2)], {"perm": (0, 2, 1, 3)}), ("transpose", [(70, 16, 8, 2)], {"perm": (0, 2, 1, 3)}),
+    ("pad", [(20, 300)], {"before": (0, 1), "after": (0, 0), "value": 0.0}),
+    ("pad", [(200, 300)], {"before": (0, 16), "after": (0, 0), "value": 0.0})])
 def test_what_is_left_in_bursts(op: str, shapes: Shapes, attributes: dict[str, Attribute]) -> None:
-    """Few rows, whole blocks of them, and rows that would leave within a block."""
+    """Few rows, whole blocks of them, and rows that would leave within a block; padding of whole blocks."""
     task = task_of(op, shapes, load("Ascend910B3"), **attributes)
     assert "columns" not in [b.name for b in task.func.locals]
 
@@ -115,6 +135,53 @@ def test_makers_of_parts_of_a_buffer_move_one_by_one() -> None:
     assert prod(int(n.value) for n in done.buffer("C").shape) == 12  # type: ignore[attr-defined]
     for f in (func, done):
         np.testing.assert_array_equal(evaluate_func(f, xs)["Y"], np.concatenate([xs["X0"][:, None], xs["X1"]], 1))
+
+
+BEHIND = """func f(X: fp16[64, 32]) -> (Y: fp16[64, 34]) {
+  local R: fp16[64, 32]
+  local C: fp16[34, 64]
+  local T: fp16[64, 34]
+  for lr in 64 {
+    for lj in 32 {
+      load: R[lr, lj] = X[lr, lj]
+    }
+  }
+  FIRST
+  SECOND
+  for br in 64 {
+    for bj in 34 {
+      back: T[br, bj] = C[bj, br]
+    }
+  }
+  for sr in 64 {
+    for sj in 34 {
+      store: Y[sr, sj] = T[sr, sj]
+    }
+  }
+}
+"""
+TURN = "for tj in 32 { for tr in 64 { turn: C[tj, tr] = R[tr, tj] } }"
+END = "for ej in 2 { for er in 64 { end: C[ej + 32, er] = 1.0 } }"
+PLAIN = """sched {
+  set_scope(buffer=R, scope=UB)
+  set_scope(buffer=C, scope=UB)
+  set_scope(buffer=T, scope=UB)
+  tensorize(loop=lr, instr=copy)
+  tensorize(loop=tj, instr=vector)
+  tensorize(loop=ej, instr=vector)
+  tensorize(loop=br, instr=vector)
+  tensorize(loop=sr, instr=copy)
+}
+"""
+
+
+def test_what_lies_behind_a_turn_comes_after_it() -> None:
+    """It writes whole blocks of rows: another order would be wrong, and is refused."""
+    machine = load("Ascend910B3")
+    right, wrong = (parse_func(BEHIND.replace("FIRST", a).replace("SECOND", b)) for a, b in ((TURN, END), (END, TURN)))
+    emit(primitives.apply(right, parse_trace(PLAIN)), machine)
+    with pytest.raises(UnsupportedError, match="what end writes there comes after it"):
+        emit(primitives.apply(wrong, parse_trace(PLAIN)), machine)
 
 
 def test_makers_of_parts_that_meet_stay() -> None:

@@ -66,18 +66,26 @@ def region(read: Read, inner: Extents, outer: Extents, shape: Sequence[Expr]) ->
 
 def union(regions: Sequence[tuple[Interval, ...]], what: str) -> tuple[Interval, ...]:
     """The common box of several accesses to one buffer; they must start at equal offsets, or be known parts that meet."""
-    first = regions[0]
-    for other in regions[1:]:
-        first = tuple(_widest(a, b, what) for a, b in zip(first, other))
+    first, others = regions[0], list(regions[1:])
+    while others:
+        found = next((n for n, other in enumerate(others) if all(_meet(a, b) for a, b in zip(first, other))), None)
+        if found is None:
+            raise ScheduleError(f"the accesses to {what} start at different offsets; stage them one by one")
+        first = tuple(_widest(a, b) for a, b in zip(first, others.pop(found)))
     return first
 
 
-def _widest(a: Interval, b: Interval, what: str) -> Interval:
+def _meet(a: Interval, b: Interval) -> bool:
+    """True for intervals that start at equal offsets, and for known ones with nothing between them."""
+    one, other = known_range(a), known_range(b)
+    return same(a.offset, b.offset) or bool(one and other and one.start <= other.stop and other.start <= one.stop)
+
+
+def _widest(a: Interval, b: Interval) -> Interval:
     if same(a.offset, b.offset):
         return a if same(a.extent, b.extent) else Interval(a.offset, maximum(a.extent, b.extent), maximum(a.largest, b.largest))
     one, other = known_range(a), known_range(b)
-    if not (one and other) or one.start > other.stop or other.start > one.stop:
-        raise ScheduleError(f"the accesses to {what} start at different offsets; stage them one by one")
+    assert one and other
     start, stop = min(one.start, other.start), max(one.stop, other.stop)
     return Interval(Int(start), Int(stop - start), Int(stop - start))
 

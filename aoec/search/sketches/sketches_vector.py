@@ -40,6 +40,7 @@ MOST_ELEMENTS = 65536
 RUN_ELEMENTS = 16384  # of tensors of one axis that are moved a part at a time, all together: in two slots, 128 KB of fp32
 ROW_OF_PIXELS = 256  # longer ones are cut where they are turned: UB holds a row for each of sixteen channels, twice
 ROW_ELEMENTS = 4096  # longer rows of elementwise work are cut: UB holds a dozen of them in fp32
+ROW_PAD = 16  # elements, a side of what is turned at once
 LEAST_LANES = 32  # of rows that are reduced lane by lane: no longer ones are cut
 LEAST_ELEMENTS = 2048  # smaller tiles are no choice
 MOST_TILES = 2048  # where they would make more of them than this on a core: each costs some twenty cycles of issue
@@ -100,6 +101,18 @@ def narrow_runs(func: Func) -> frozenset[str]:
               if run in (names := {n.block.target.buffer, *(r.buffer for r in reads(n.block.value))})]
     apart = any(not copied_whole(b, run, extents, there[name], size) for b, extents, run, names in copies for name in names & set(there))
     return frozenset() if apart else runs
+
+
+def padded_rows(func: Func) -> frozenset[str]:
+    """Buffers of rows that are turned into columns that several blocks make, or made of such, where from row to row there are an even
+    number of blocks, a fractal wide: those of a column would meet in few groups of banks."""
+    found = nests(func)
+    makers = [n.block.target.buffer for n in found]
+    columns = {b.name for b in func.locals if makers.count(b.name) > 1}
+    sides = [{n.block.target.buffer, n.block.value.buffer} for n in found if n.block.op == "=" and isinstance(n.block.value, Read)]
+    rows = {name for pair in sides if pair & columns for name in pair - columns}
+    return frozenset(b.name for b in func.locals if b.name in rows and len(b.shape) == 2 and isinstance(b.shape[-1], Int)
+                     and -(-b.shape[-1].value // ROW_PAD) % 2 == 0)
 
 
 def elementwise(func: Func) -> bool:
@@ -175,9 +188,10 @@ def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str], pac
     once = standing(func, order, out, {*leading, *tiled})
     for n in reversed(order):
         steps.append(step("compute_at", block=n.block.name, loop=grid[-1] if n.block.target.buffer in once else at))
+    apart = frozenset() if narrow else padded_rows(func)
     for buffer in dict.fromkeys(n.block.target.buffer for n in order):
-        run = {"layout": "RUN"} if buffer in narrow else {}
-        steps.append(step("set_scope", buffer=buffer, scope="UB", **run))
+        more: dict[str, str | int] = {"layout": "RUN"} if buffer in narrow else {"pad": ROW_PAD} if buffer in apart else {}
+        steps.append(step("set_scope", buffer=buffer, scope="UB", **more))
     steps += inputs(func, order + [out], at, dict.fromkeys(once, grid[-1]), once)
     steps += store(func, out, (*reduced, *own)[0], at, packed)
     for n in order:

@@ -1,21 +1,25 @@
-"""Funcs of rows of a few elements that are made of other such rows, through their columns in UB.
+"""Funcs of rows that are made of other rows through their columns in UB.
 
 Whole runs of rows come into UB and leave it. Between them each element of a row is a column: columns of several tensors lie one behind the
-other, so that rows made of them are rows of all (a concat), or some of them make rows of their own (a transposition that moves pairs).
+other, so that rows made of them are rows of all (a concat), or some of them make rows of their own (a transposition that moves pairs). What
+is padded within a block has its padding as columns before the others, and behind them.
 """
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
 
+from aoec.ir.func.meaning import Statement
 from aoec.ir.func.narrow import MOST
-from aoec.ir.func.tir import Buffer, Func, Node
+from aoec.ir.func.tir import Block, Buffer, Func, Node
 from aoec.ir.graph.graph import Tensor
-from aoec.ir.index import DTYPES, Int, Read, Var, normalise
-from aoec.lowering.lower.physical import buffer_of, stage
+from aoec.ir.index import DTYPES, Call, Expr, Int, Read, Var, affine, normalise
+from aoec.lowering.lower.physical import buffer_of, nest, stage
 from aoec.ops.words.layout import BLOCK_BYTES
 
 LEAST_ROWS = 256  # that are turned at once: for fewer, bursts of a row each take no longer
+LEAST_PADDED = 64  # rows that are padded at once
+MOST_PADDED = 2048  # bytes of a padded row, at most: sixteen of them are in UB as rows and as columns, before and behind
 TURNED_BYTES = (2, 4)  # of elements that are
 COLUMNS = Read("columns", (Var("w"), Var("n")))
 
@@ -79,3 +83,44 @@ def move_pairs(name: str, x: Tensor, y: Tensor, axes: Pairs) -> Func:
     local = [Buffer(b, x.dtype, tuple(map(Int, shape))) for b, shape in (
         ("rows", (many, width)), ("columns", (width, many)), ("made", (near, many, last)))]
     return Func(name, (buffer_of(x, "X", (many, width)),), (buffer_of(y, "Y", tuple(n for _, n in out)),), tuple(local), body)
+
+
+def pads_columns(x: Tensor, rows: int, before: int, width: int) -> bool:
+    """True for many rows that begin within a block behind their padding, up to `width` elements: UB holds sixteen more than once."""
+    size = DTYPES[x.dtype]
+    within = before * size % BLOCK_BYTES != 0
+    return within and size in TURNED_BYTES and rows >= LEAST_PADDED and width * size <= MOST_PADDED
+
+
+def padding_of(s: Statement, shape: tuple[int, ...], made: tuple[int, ...]) -> tuple[int, Expr] | None:
+    """(elements before a row, what they are) of a copy that pads just the rows of a matrix; None for any other."""
+    if not isinstance(s.value, Call) or len(shape) != 2 or len(made) != 2:
+        return None
+    read, value = s.value.args
+    row, lane = s.target.indices
+    if not isinstance(read, Read) or not isinstance(lane, Var) or read.indices[0] != row or shape[0] != made[0]:
+        return None
+    parts = affine(read.indices[1], frozenset((lane.name,)))
+    if parts is None or parts[0].get(lane.name) != Int(1) or not isinstance(parts[1], Int):
+        return None
+    before = -parts[1].value
+    return (before, value) if before > 0 and before + shape[1] <= made[1] else None
+
+
+def pad_columns(name: str, x: Buffer, y: Buffer, before: int, value: Expr) -> Func:
+    """The func of a matrix whose rows are padded. The turn stands behind the ends, so that a sketch, which moves blocks from the last one
+    on, has it before them: it writes whole blocks of columns, and so some behind its own."""
+    (many, own), (_, width) = ([n.value for n in b.shape if isinstance(n, Int)] for b in (x, y))
+    here, there = Read("columns", (Var("j"), Var("r"))), Read("rows", (Var("r"), Var("j")))
+    rows, made = [("r", many), ("j", own)], [("r", many), ("j", width)]
+    padded = Read("padded", there.indices)
+    ends = [(first, count) for first, count in ((0, before), (before + own, width - before - own)) if count]
+    body: list[Node] = [stage("load", rows, there, Read("X", there.indices))]
+    for at, (first, count) in enumerate(ends):
+        body.append(nest([(f"end{at}_j", count), (f"end{at}_r", many)],
+                         Block(f"end{at}", Read("columns", (normalise(Var(f"end{at}_j") + first), Var(f"end{at}_r"))), "=", value)))
+    body += [stage("turn", rows[::-1], Read("columns", (Var("j") + before, Var("r"))), there),
+             stage("back", made, padded, here), stage("store", made, Read("Y", there.indices), padded)]
+    local = [Buffer(b, x.dtype, tuple(map(Int, shape))) for b, shape in (
+        ("rows", (many, own)), ("columns", (width, many)), ("padded", (many, width)))]
+    return Func(name, (x,), (y,), tuple(local), tuple(body))

@@ -12,7 +12,7 @@ from math import prod
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import Attribute, OpNode, Tensor
 from aoec.ir.index import DTYPES
-from aoec.lowering.lower.movement.lower_columns import pairs_of
+from aoec.lowering.lower.movement.lower_columns import pads_columns, pairs_of
 from aoec.lowering.lower.movement.turn_reads import TURNED
 from aoec.ops.words.layout import BLOCK_BYTES
 from aoec.target.machine import Machine
@@ -123,6 +123,9 @@ def _pad_steps(x: Tensor, node: OpNode) -> tuple[int, Steps]:
     if not before or min(*before, *after) < 0 or before[-1] * DTYPES[x.dtype] % BLOCK_BYTES == 0 or value is None:
         return 0, []
     around = [a for a in range(len(before)) if before[a] or after[a]]
+    *image, width = _result_shape("pad", x.shape, {"before": before, "after": after})
+    if pads_columns(x, prod(image), before[-1], width):
+        return (prod(x.shape), _rows_last(before, after, value)) if len(around) > 1 else (0, [])
     lead, steps = prod(x.shape[:around[0]]), list[tuple[str, dict[str, Attribute]]]()
     if lead < LEAST_LANES and len(around) > 1:  # all other axes first, whose rows stay as they are
         outer: dict[str, Attribute] = {"before": (*before[:-1], 0), "after": (*after[:-1], 0), "value": value}
@@ -139,6 +142,13 @@ def _pad_steps(x: Tensor, node: OpNode) -> tuple[int, Steps]:
     whole = tuple(b + n + a for b, n, a in zip(before, x.shape, after))
     ends: dict[str, Attribute] = {"before": (*before[last:], 0), "after": (*after[last:], 0), "value": value}
     return count_runs(prod(x.shape), lead, x), [*steps, *_as_rows(lead, behind), ("pad", ends), *_back(lead, wide, whole)]
+
+
+def _rows_last(before: tuple[int, ...], after: tuple[int, ...], value: Attribute) -> Steps:
+    """The padding of all other axes, and then that of rows."""
+    none = (0,) * (len(before) - 1)
+    return [("pad", {"before": (*before[:-1], 0), "after": (*after[:-1], 0), "value": value}),
+            ("pad", {"before": (*none, before[-1]), "after": (*none, after[-1]), "value": value})]
 
 
 def _expand_steps(x: Tensor, node: OpNode) -> tuple[int, Steps]:
