@@ -24,11 +24,12 @@ OPS = (
     "copy_gm_ub", "copy_ub_gm", "copy_l0c_ub", "copy_ub_l1", "vadd", "vsub", "vmul", "vdiv", "vmax", "vmin", "vadds", "vmuls", "vmaxs",
     "vmins", "vexp", "vln", "vsqrt", "vrsqrt", "vrec", "vabs", "vrelu", "vcopy", "vconv", "vdup", "vcmax", "vcmin", "vcadd", "vbrcb",
     "vnchwconv", "vcmp", "vcmps", "vsel", "vsels", "vand", "vor", "vnot", "vshls", "vshrs", "vfloor", "vceil", "vrint", "vtrunc",
-    "copy_gm_ub_at", "load_fb", "fixpipe_nd_scale", "fixpipe_nz_scale", "vreducev2", "vaddrelu", "vaddreluconv")
+    "copy_gm_ub_at", "load_fb", "fixpipe_nd_scale", "fixpipe_nz_scale", "vreducev2", "vaddrelu", "vaddreluconv", "vgather")
 (COPY_GM_L1, ND2NZ, LOAD_L0A, LOAD_L0B, LOAD3D, LOAD_BT, MMAD, MMAD_BIAS, FIXPIPE_ND, FIXPIPE_NZ, COPY_GM_UB, COPY_UB_GM, COPY_L0C_UB,
  COPY_UB_L1, VADD, VSUB, VMUL, VDIV, VMAX, VMIN, VADDS, VMULS, VMAXS, VMINS, VEXP, VLN, VSQRT, VRSQRT, VREC, VABS, VRELU, VCOPY, VCONV,
  VDUP, VCMAX, VCMIN, VCADD, VBRCB, VNCHWCONV, VCMP, VCMPS, VSEL, VSELS, VAND, VOR, VNOT, VSHLS, VSHRS, VFLOOR, VCEIL, VRINT,
- VTRUNC, COPY_GM_UB_AT, LOAD_FB, FIXPIPE_ND_SCALE, FIXPIPE_NZ_SCALE, VREDUCEV2, VADDRELU, VADDRELUCONV) = range(len(OPS))
+ VTRUNC, COPY_GM_UB_AT, LOAD_FB, FIXPIPE_ND_SCALE, FIXPIPE_NZ_SCALE, VREDUCEV2, VADDRELU, VADDRELUCONV,
+ VGATHER) = range(len(OPS))
 LT, GT, EQ, LE, GE, NE = range(6)  # modes of vcmp and vcmps
 
 DTYPES = ("fp32", "fp16", "bf16", "int8", "uint8", "int32", "bool", "int16", "uint16", "uint32", "int64", "uint64")
@@ -1330,6 +1331,18 @@ def vector_pack(mem, at, size, f):
 
 
 @_jit
+def vector_gather(mem, at, size, f):
+    """vgather: element e of dst is that of src at byte offset[e], or the last of f[3] bytes; repeats of dst are f[2] blocks apart."""
+    lanes, last = 256 // size, max(f[3] - size, 0)
+    for r in range(f[1]):
+        for e in range(f[0] if r == f[1] - 1 else lanes):
+            offset = np.int64(np.uint32(mem[3][at[2] // 4 + r * lanes + e]))
+            place = at[1] + min(offset, last) // size * size
+            for i in range(size):
+                mem[0][at[0] + r * f[2] * BLOCK + e * size + i] = mem[0][place + i]
+
+
+@_jit
 def vector_turn_fp32(v, at, f, x):
     """`vector_turn` of fp32: eight rows of 16, each in two blocks f[2] blocks apart."""
     for r in range(f[0]):
@@ -1405,6 +1418,8 @@ def step(op, f, scalar, at, dt, gm, mem, sa, sb, sc, flat, run, run2, bytes8, wh
         vector_copy(mem, at, size, f, bytes8)
     elif op <= VDUP and is_whole(dt[1]):
         vector_whole(op, mem, at, dt, f, scalar, run, run2, whole1, whole2)
+    elif op == VGATHER:
+        vector_gather(mem, at, size, f)
     elif op <= VCADD or op >= VADDRELU:
         vector(op, mem, at, dt, f, scalar, run, run2)
     elif op == VBRCB:
@@ -1519,6 +1534,12 @@ def vector_reaches(op, f, dt, out):
         if s == 1 and f[0] % 2: return 11
         if f[1]:
             out[0], out[1] = f[0] * f[1] * d, fills(f[1], f[0] * s, f[2] * BLOCK)
+    elif op == VGATHER:
+        lanes = 256 // d
+        if f[0] > lanes: return 6
+        if f[1]:
+            out[0], out[1] = lanes_end(f[0], f[1], 1, f[2], d, lanes), f[3]
+            out[2] = ((f[1] - 1) * lanes + f[0]) * size_of(dt[2])
     elif op == VNCHWCONV:
         if f[0]:
             half = f[2] if s == 4 else 0

@@ -157,7 +157,7 @@ def guarded_regions(block: Block, above: Path, depth: int, buffer: Buffer) -> li
     found: dict[Read, tuple[Interval, ...]] = {}
     for e in exprs:
         for read, guards in _guarded_reads(e, buffer.name):
-            box = path_region(read, above, depth)
+            box = path_region(read, above, depth, buffer)
             found[read] = _clip_box(read, box, buffer, guards)
     return list(found.values())
 

@@ -77,7 +77,7 @@ class CacheWrite(Primitive):
         block, above = find_block(func, self.block)
         depth = self._depth(func, block, above)
         check_whole_part(block, above, depth)
-        box = path_region(block.target, above, depth)
+        box = path_region(block.target, above, depth, func.buffer(block.target.buffer))
         name, out = self.name or cached_name(target, self.scope), f"{self.buffer}_out"
         loops = copy_loops(out, box)
         point = tuple(Var(x.var) for x in loops)

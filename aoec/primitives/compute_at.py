@@ -2,12 +2,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from random import Random
 from typing import Self
 
 from aoec.base.errors import ScheduleError
 from aoec.ir.func.evaluate import block_reads, common
-from aoec.ir.func.regions import Interval, interval, same, union
+from aoec.ir.func.regions import Interval, interval, known_range, same, union
 from aoec.ir.func.tir import Block, Func, Loop, Node, blocks
 from aoec.ir.index import Expr, Int, Read, Var, affine, normalise, substitute, variables
 from aoec.primitives.nest import (
@@ -132,12 +133,11 @@ class _Move:
 
     def to_readers(self, uses: list[tuple[Block, Path]]) -> Func:
         buffer, depth = self.block.target.buffer, len(self.path)
-        if len(writers(self.func, buffer)) > 1:
-            raise ScheduleError(f"{buffer} has several writers; they cannot move apart")
-        boxes = [path_region(r, p, depth) for b, p in uses for r in block_reads(b) if r.buffer == buffer]
-        first = uses[0]
-        self.check_between(first[0].name)
-        moved = self.shrunk(self.block.target, union(boxes, buffer), partition=False)
+        boxes = [path_region(r, p, depth, self.func.buffer(buffer)) for b, p in uses for r in block_reads(b) if r.buffer == buffer]
+        first, box = uses[0], union(boxes, buffer)
+        part = self.part_axis(box) if len(writers(self.func, buffer)) > 1 else None
+        self.check_between(first[0].name, parts=part is not None)
+        moved = self.shrunk(self.block.target, box, partition=False, whole=part)
         anchor = first[1][depth].var if depth < len(first[1]) else first[0].name
         return self.place_nest(moved, anchor, after=False, made=buffer)
 
@@ -153,8 +153,9 @@ class _Move:
         last = max(sources, key=lambda s: [b.name for b, _ in blocks(self.func.body)].index(s[0].name))
         self.check_between(last[0].name)
         read = next(r for r in block_reads(self.block) if r.buffer == last[0].target.buffer)
-        boxes = [path_region(b.target, p, depth) for b, p in sources if b.target.buffer == read.buffer]
-        whole = [path_region(b.target, p, len(self.shared)) for b, p in sources if b.target.buffer == read.buffer]
+        made = self.func.buffer(read.buffer)
+        boxes = [path_region(b.target, p, depth, made) for b, p in sources if b.target.buffer == read.buffer]
+        whole = [path_region(b.target, p, len(self.shared), made) for b, p in sources if b.target.buffer == read.buffer]
         self.check_partition(read, union(whole, read.buffer))
         moved = self.shrunk(read, union(boxes, read.buffer), partition=True)
         anchor = last[1][depth].var if depth < len(last[1]) else last[0].name
@@ -163,14 +164,28 @@ class _Move:
     def to_front(self, other: Block, at: Path) -> Func:
         """Move to the front of the loop: the part of an output that another block's is there."""
         self.check_between(other.name)
-        moved = self.shrunk(self.block.target, path_region(other.target, at, len(self.path)), partition=True)
+        box = path_region(other.target, at, len(self.path), self.func.buffer(other.target.buffer))
+        moved = self.shrunk(self.block.target, box, partition=True)
         return self.place_nest(moved, node_name(self.path[-1].body[0]), after=False)
 
-    def shrunk(self, access: Read, box: tuple[Interval, ...], partition: bool) -> Node:
-        """The nest with its loops over the box of what it accesses."""
+    def part_axis(self, box: tuple[Interval, ...]) -> int:
+        """The dimension of the block's target along which its writers make parts that do not meet, all of them in the box; ScheduleError
+        where there is none."""
+        target = self.func.buffer(self.block.target.buffer)
+        made = [path_region(b.target, p, 0, target) for b, p in writers(self.func, target.name)]
+        for d, (n, b) in enumerate(zip(target.shape, box)):
+            found = [known_range(m[d]) for m in made]
+            ranges = sorted((r for r in found if r), key=lambda r: r.start)
+            apart = all(a.stop <= c.start for a, c in pairwise(ranges))
+            if len(ranges) == len(found) and apart and same(b.offset, Int(0)) and same(b.extent, n):
+                return d
+        raise ScheduleError(f"{target.name} has several writers; they cannot move apart")
+
+    def shrunk(self, access: Read, box: tuple[Interval, ...], partition: bool, whole: int | None = None) -> Node:
+        """The nest with its loops over the box of what it accesses, but along the dimension `whole`."""
         values: dict[str, Expr] = {}
         sizes: dict[str, Expr] = {}
-        for i, b in zip(access.indices, box):
+        for i, b in [(i, b) for d, (i, b) in enumerate(zip(access.indices, box)) if d != whole]:
             base, v = self.loop_of(i, access.buffer)
             if not v:
                 if partition and not (same(i, b.offset) and b.extent == Int(1)):
@@ -202,8 +217,9 @@ class _Move:
             if not (same(mine.offset, b.offset) and same(mine.extent, b.extent)):
                 raise ScheduleError(f"{self.block.name} does not read exactly what is written to {read.buffer} in all")
 
-    def check_between(self, other: str) -> None:
-        """ScheduleError where a block between here and there, or beside it in the loops, makes or overwrites what the block touches."""
+    def check_between(self, other: str, parts: bool = False) -> None:
+        """ScheduleError where a block between here and there, or beside it in the loops, makes or overwrites what the block touches.
+        `parts`: others that write the same buffer make other parts of it."""
         order = [b.name for b, _ in blocks(self.func.body)]
         low, high = sorted((order.index(self.block.name), order.index(other)))
         target = self.block.target.buffer
@@ -212,7 +228,7 @@ class _Move:
             if b.name == self.block.name or not (low <= at <= high or _under(p, self.path[-1].var)):
                 continue
             feeds = b.target.buffer in {r.buffer for r in block_reads(self.block)} and not _under(p, self.path[-1].var)
-            if feeds or b.target.buffer == target:
+            if feeds or b.target.buffer == target and not parts:
                 raise ScheduleError(f"{b.name} writes {b.target.buffer} between {self.block.name} and {other}")
 
     def place_nest(self, moved: Node, anchor: str, after: bool, made: str = "") -> Func:

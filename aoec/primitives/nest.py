@@ -204,9 +204,9 @@ def replace_buffer(func: Func, buffer: Buffer) -> Func:
 
 # ---------------------------------------------------------------- regions of blocks
 
-def path_region(read: Read, above: Path, depth: int) -> tuple[Interval, ...]:
-    """What an access covers in one iteration of the loop at `depth - 1` of its path (0: in the whole func)."""
-    return region(read, extents(above[depth:]), extents(above[:depth]))
+def path_region(read: Read, above: Path, depth: int, buffer: Buffer) -> tuple[Interval, ...]:
+    """What an access to a buffer covers in one iteration of the loop at `depth - 1` of its path (0: in the whole func)."""
+    return region(read, extents(above[depth:]), extents(above[:depth]), buffer.shape)
 
 
 def accesses(func: Func, buffer: str) -> list[tuple[Read, Path]]:
@@ -223,7 +223,7 @@ def alive(func: Func, buffer: str) -> tuple[Interval, ...]:
     depth = len(lifetime(func, buffer))
     if not (found := accesses(func, buffer)):
         raise ScheduleError(f"nothing reads or writes {buffer}")
-    return union([path_region(r, above, depth) for r, above in found], buffer)
+    return union([path_region(r, above, depth, func.buffer(buffer)) for r, above in found], buffer)
 
 
 def check_lifetimes(before: Func, after: Func, moved: Block, made: str = "") -> None:
@@ -239,6 +239,6 @@ def check_lifetimes(before: Func, after: Func, moved: Block, made: str = "") -> 
             continue
         if len(new) < len(old):
             raise ScheduleError(f"{moved.name} would leave the loop {old[-1].var} in which {buffer} lives")
-        boxes = [path_region(r, above, len(new)) for r, above in accesses(after, buffer)]
+        boxes = [path_region(r, above, len(new), after.buffer(buffer)) for r, above in accesses(after, buffer)]
         if not all(same(a.offset, b.offset) and same(a.extent, b.extent) for box in boxes for a, b in zip(boxes[0], box)):
             raise ScheduleError(f"in one iteration of {new[-1].var}, {buffer} would not be read exactly where it is written")

@@ -348,7 +348,7 @@ def match_vector(func: Func, block: Block, loops: Path) -> Vector:
     value = block.value
     if isinstance(value, Cast) and value.dtype == func.buffer(block.target.buffer).dtype and not isinstance(value.value, Read):
         value = value.value  # the store rounds to that dtype anyway
-    found = _accumulation(block, value) if block.op != "=" else _operation(func, block, value)
+    found = _accumulation(block, value) if block.op != "=" else _gather(value, block) or _operation(func, block, value)
     if (made := pixels_of(block)) is not None:
         found = Vector("vnchwconv", made.target, (made.source,))
     if found is None:
@@ -375,6 +375,12 @@ def _accumulation(block: Block, value: Expr) -> Vector | None:
     if variables(value.indices[-1]) <= named:
         return Vector(pairwise, block.target, (value,))
     return Vector(whole, block.target, (value,))
+
+
+def _gather(value: Expr, block: Block) -> Vector | None:
+    """What reads where an index says."""
+    found = [r for i in value.indices for r in reads(i)] if isinstance(value, Read) else []
+    return Vector("vgather", block.target, (value, *found)) if isinstance(value, Read) and found else None
 
 
 def _operation(func: Func, block: Block, value: Expr) -> Vector | None:

@@ -186,6 +186,25 @@ def test_reductions_broadcasts_and_turns(data):
 
 
 @QUICK
+@given(st.data())
+def test_elements_are_gathered_by_offsets(data):
+    draw = data.draw
+    dtype = draw(st.sampled_from(("fp16", "fp32", "int32")))
+    lanes, reach = 256 // DTYPES[dtype], draw(st.integers(1, 2000))
+    tensors = [tensor("X", "int32", 2048, "input"), tensor("V", dtype, 2048, "input"), tensor("Y", dtype, 4096, "output")]
+    spaces = [space("o", "int32", "UB", 8192), space("v", dtype, "UB", 8192, 8192), space("u", dtype, "UB", 16384, 16384)]
+    fields = {"lanes": draw(st.integers(1, lanes)), "repeat": draw(st.integers(0, 6)), "dst_rep": draw(st.integers(0, 12)), "reach": reach}
+    size = DTYPES[dtype]
+    body = [instr("copy_gm_ub", dst=ref("o"), src=ref("X"), bursts=1, length=8192, src_gap=0, dst_gap=0),
+            instr("copy_gm_ub", dst=ref("v"), src=ref("V"), bursts=1, length=2048 * size, src_gap=0, dst_gap=0),
+            instr("vgather", dst=ref("u"), src=ref("v", 32), offset=ref("o", 8), **fields),
+            instr("copy_ub_gm", dst=ref("Y"), src=ref("u"), bursts=1, length=4096 * size, src_gap=0, dst_gap=0)]
+    seed = draw(st.integers(0, 99))
+    places = np.random.default_rng(seed).integers(0, 1100, 2048).astype(np.int32) * 2
+    same(program("aiv", tensors, spaces, body), {"X": places, "V": numbers(dtype, 2048, seed)})
+
+
+@QUICK
 @given(st.integers(0, 5), st.integers(0, 100), st.integers(0, 40), st.integers(0, 3), st.integers(0, 40), st.integers(0, 3))
 def test_copies_between_gm_and_ub(bursts, length, gap_in, dst_gap, gap_out, src_gap):
     body = [instr("copy_gm_ub", dst=ref("u", 32), src=ref("X", 3), bursts=bursts, length=length, src_gap=gap_in, dst_gap=dst_gap),
@@ -381,6 +400,8 @@ def dtypes_of(draw, op: str) -> tuple[str, ...]:
         return draw(st.sampled_from((("fp16", "fp32"), ("fp32", "fp32"), ("int32", "int32"))))
     if op == "copy_gm_ub_at":
         return draw(st.sampled_from((("fp16", "fp16", "int32"), ("int64", "int64", "int64"))))
+    if op == "vgather":
+        return draw(st.sampled_from((("fp16", "fp16", "int32"), ("fp32", "fp32", "uint32"))))
     narrow = ("int8",) * (op in ("vnchwconv", "vreducev2", "load3d"))
     return draw(st.sampled_from(CASTS)) if op == "vconv" else (draw(st.sampled_from(("fp16", "fp32", *narrow))),) * count
 

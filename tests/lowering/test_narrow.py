@@ -24,6 +24,7 @@ COPIES: list[tuple[str, tuple[int, ...], dict[str, Attribute]]] = [
     ("transpose", (3, 300, 4), {"perm": (2, 0, 1)}),  # columns of all images side by side
     ("transpose", (3, 1000), {"perm": (1, 0)}),  # rows made of columns
     ("transpose", (2, 15, 531), {"perm": (0, 2, 1)}),
+    ("transpose", (3, 257), {"perm": (1, 0)}),  # a row behind a whole group of them
     ("transpose", (3, 2, 2, 5, 70), {"perm": (0, 3, 1, 4, 2)}),  # space made of depth
     ("slice", (5, 64, 50), {"starts": (0, 0, 0), "sizes": (5, 64, 25), "steps": (1, 1, 2)}),  # rows that follow each other
     ("slice", (5, 64, 50), {"starts": (0, 0, 1), "sizes": (5, 64, 25), "steps": (1, 1, 2)}),
@@ -40,7 +41,8 @@ def test_values_are_those_of_the_operator(op: str, own: tuple[int, ...], attribu
         agree(op, own, dtype, FAMILIES[(len(own) + at) % 3], **attributes)
 
 
-@pytest.mark.parametrize("at, dtype, target", [(0, "fp16", "Ascend910A"), (4, "fp32", "Ascend310P3"), (8, "fp16", "Ascend910B3")])
+@pytest.mark.parametrize("at, dtype, target", [(0, "fp16", "Ascend910A"), (4, "fp32", "Ascend310P3"), (9, "fp16", "Ascend910B3"),
+                                               (5, "fp32", "Ascend910B3")])
 def test_every_sketch_does_it(at: int, dtype: str, target: str) -> None:
     """Whether its holes are filled first or last, in turns and not in bursts of an element."""
     op, own, attributes = COPIES[at]

@@ -30,7 +30,8 @@ def gathered(shape: tuple[int, ...], axis: int, places: tuple[int, ...], machine
 
 @pytest.mark.parametrize("shape, axis, places, turned", GATHERS)
 def test_many_single_elements_are_rows_of_what_is_turned(shape: tuple, axis: int, places: tuple, turned: bool) -> None:
-    graph, weights, wanted = gathered(shape, axis, places, "Ascend910B3")
+    """Where the vector unit does not gather."""
+    graph, weights, wanted = gathered(shape, axis, places, "Ascend910A")
     one = "gather" if places else "slice"
     assert [n.op for n in graph.nodes if n.op not in ("abs", "reshape")] == (["transpose", "gather", "transpose"] if turned else [one])
     got = evaluate(graph, {"x": normal(*shape)}, weights)["y"]
@@ -52,7 +53,8 @@ def test_their_programs_are_right(target: str, precision: str) -> None:
 
 @pytest.mark.parametrize("target, most_us", [("Ascend910B3", 16), ("Ascend310P3", 40)])
 def test_the_nearest_pixels_of_an_image(target: str, most_us: float) -> None:
-    """13 x 13 pixels to 25 x 25, as a pyramid of features has them, were 37 launches: 124 us on 910B3 and 222 on 310P3 (modelled)."""
+    """13 x 13 pixels to 25 x 25, as a pyramid of features has them, were 37 launches: 124 us on 910B3 and 222 on 310P3 (modelled). Rows are
+    a gather of whole rows, and columns one of elements in UB."""
     proto = model([node("Resize", "x - - s", "y", mode="nearest")], {"x": (1, 256, 13, 13)}, ["y"], {"s": np.array([1, 256, 25, 25])})
     graph, weights, _ = load_model(proto, {}, "fp16")
     x = normal(1, 256, 13, 13)
@@ -60,5 +62,5 @@ def test_the_nearest_pixels_of_an_image(target: str, most_us: float) -> None:
     machine = load(target)
     found = place_groups(fuse(graph, weights, machine)[0])
     problems = [problem(t.func, machine, t.state) for t in tasks(found.graph, machine, funcs=found.funcs)]
-    assert not found.reasons and len(problems) == 4
+    assert not found.reasons and len(problems) == 2
     assert sum(start(p).ticks for p in problems) * machine.us_per_tick < most_us

@@ -46,9 +46,11 @@ MOVES: dict[str, tuple[onnx.ModelProto, list[str]]] = {
     "rows of a block": (transpose((128, 64, 16), (1, 0, 2)), [T]),
     "few": (transpose((64, 9, 3), (1, 0, 2)), [T]),
     "lanes that are no blocks": (transpose((101, 99, 3), (1, 0, 2)), [T]),
-    "padding around images": (pad((1, 64, 14, 15), [0, 0, 1, 1, 0, 0, 2, 3]), [T, P, T]),
-    "of few channels": (pad((1, 3, 90, 130), [0, 0, 3, 3, 0, 0, 3, 3]), [P, T, P, T]),
-    "in front of rows": (pad((80, 300), [0, 1, 0, 0]), [T, P, T]),
+    "padding around images": (pad((1, 64, 14, 15), [0, 0, 1, 1, 0, 0, 2, 3]), [P, P]),
+    "of few channels": (pad((1, 3, 90, 130), [0, 0, 3, 3, 0, 0, 3, 3]), [P, P]),
+    "in front of rows": (pad((80, 300), [0, 1, 0, 0]), [P]),
+    "in front of long rows": (pad((80, 1100), [0, 1, 0, 0]), [T, P, T]),
+    "around long rows of few channels": (pad((1, 3, 30, 1100), [0, 0, 3, 3, 0, 0, 3, 3]), [P, T, P, T]),
     "a block in front": (pad((70, 300), [0, 16, 0, 0]), [P]),
     "behind rows": (pad((70, 300), [0, 0, 0, 1]), [P]),
     "pixels of channels": (repeat((1, 64, 11, 13), [1, 1, 2, 3]), [T, E, T]),
@@ -76,7 +78,8 @@ def test_what_moves_become(name: str) -> None:
 @pytest.mark.parametrize("precision", ["fp16", "fp32"])
 def test_their_programs_are_right(target: str, precision: str) -> None:
     machine = load(target)
-    for name in ("short rows, the one before them", "the one that was", "padding around images", "of few channels", "of rows"):
+    for name in ("short rows, the one before them", "the one that was", "padding around images", "of few channels", "of rows",
+                 "in front of long rows"):
         graph, weights = fused(MOVES[name][0], "Ascend310P3", precision)
         for task in tasks(graph, machine):
             p = problem(task.func, machine, task.state)

@@ -8,6 +8,7 @@ from aoec.ir.index import Expr, Int, Read, Var, affine
 
 MOST = 16  # elements from one row to the next: longer ones are blocks of their own
 GROUP = 256  # rows whose columns two turns of sixteen by sixteen make
+BLOCK_BYTES = 32
 LEAST_ROWS = 64  # for fewer, turns that are mostly empty cost as much as bursts of a row each
 
 
@@ -37,11 +38,21 @@ def run_of(block: Block, extents: Mapping[str, int], size: int) -> str:
     return ""
 
 
-def copied_whole(block: Block, run: str, extents: Mapping[str, int], shape: tuple[Expr, ...]) -> bool:
-    """True for a copy between `run` and a tensor of a shape in which its rows, too, lie one behind the other."""
+def copied_whole(block: Block, run: str, extents: Mapping[str, int], shape: tuple[Expr, ...], size: int) -> bool:
+    """True for a copy between `run` and a tensor of a shape in which its rows, too, lie one behind the other: all of them, or whole blocks
+    of elements of `size` bytes."""
     value, target = block.value, block.target
     if not isinstance(value, Read):
         return False
     own, there = (value.indices, target.indices) if value.buffer == run else (target.indices, value.indices)
     near = own[-1]
-    return own[-2:] == there[-2:] and isinstance(near, Var) and shape[-1:] == (Int(extents.get(near.name, 0)),)
+    if own[-1:] != there[-1:] or not isinstance(near, Var) or shape[-1:] != (Int(width := extents.get(near.name, 0)),):
+        return False
+    far = there[-2]
+    if own[-2] == far:
+        return True
+    if not isinstance(far, Var):
+        return False
+    count, parts = extents.get(far.name, 0), affine(own[-2], frozenset((far.name,)))
+    behind = parts is not None and parts[0].get(far.name) == Int(1)
+    return behind and count * width * size % BLOCK_BYTES == 0 and shape[-2] == Int(count)

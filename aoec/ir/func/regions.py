@@ -27,6 +27,7 @@ from aoec.ir.index import (
     maximum,
     minimum,
     normalise,
+    reads,
     rebuild,
     variables,
     walk,
@@ -54,28 +55,45 @@ class Term:
     var: str = ""
 
 
-def region(read: Read, inner: Extents, outer: Extents) -> tuple[Interval, ...]:
-    """The box of `read`'s buffer that it covers while the inner loops run; ScheduleError where no rule gives one."""
+def region(read: Read, inner: Extents, outer: Extents, shape: Sequence[Expr]) -> tuple[Interval, ...]:
+    """The box of `read`'s buffer, of that shape, that it covers while the inner loops run; ScheduleError where no rule gives one. Of a
+    dimension of which data say the place it is all."""
     try:
-        return tuple(interval(i, inner, outer) for i in read.indices)
+        return tuple(Interval(Int(0), n, n) if reads(i) else interval(i, inner, outer) for i, n in zip(read.indices, shape, strict=True))
     except ScheduleError as e:
         raise ScheduleError(f"the region of {read.buffer} is not a box with a known offset: {e}") from None
 
 
 def union(regions: Sequence[tuple[Interval, ...]], what: str) -> tuple[Interval, ...]:
-    """The common box of several accesses to one buffer; they must start at equal offsets."""
-    first = regions[0]
-    for other in regions[1:]:
-        if not all(same(a.offset, b.offset) for a, b in zip(first, other)):
+    """The common box of several accesses to one buffer; they must start at equal offsets, or be known parts that meet."""
+    first, others = regions[0], list(regions[1:])
+    while others:
+        found = next((n for n, other in enumerate(others) if all(_meet(a, b) for a, b in zip(first, other))), None)
+        if found is None:
             raise ScheduleError(f"the accesses to {what} start at different offsets; stage them one by one")
-        first = tuple(_widest(a, b) for a, b in zip(first, other))
+        first = tuple(_widest(a, b) for a, b in zip(first, others.pop(found)))
     return first
 
 
+def _meet(a: Interval, b: Interval) -> bool:
+    """True for intervals that start at equal offsets, and for known ones with nothing between them."""
+    one, other = known_range(a), known_range(b)
+    return same(a.offset, b.offset) or bool(one and other and one.start <= other.stop and other.start <= one.stop)
+
+
 def _widest(a: Interval, b: Interval) -> Interval:
-    if same(a.extent, b.extent):
-        return a
-    return Interval(a.offset, maximum(a.extent, b.extent), maximum(a.largest, b.largest))
+    if same(a.offset, b.offset):
+        return a if same(a.extent, b.extent) else Interval(a.offset, maximum(a.extent, b.extent), maximum(a.largest, b.largest))
+    one, other = known_range(a), known_range(b)
+    assert one and other
+    start, stop = min(one.start, other.start), max(one.stop, other.stop)
+    return Interval(Int(start), Int(stop - start), Int(stop - start))
+
+
+def known_range(a: Interval) -> range | None:
+    """The places of an interval between two numbers; None for any other."""
+    offset, extent = normalise(a.offset), normalise(a.extent)
+    return range(offset.value, offset.value + extent.value) if isinstance(offset, Int) and isinstance(extent, Int) else None
 
 
 def clip(box: Interval, size: Expr) -> Interval:

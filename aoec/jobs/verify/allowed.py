@@ -54,12 +54,12 @@ def tolerance(alone: Graph, data: Arrays, wanted: Arrays, t: Tensor) -> np.ndarr
     size, u = sizes(wanted[t.name], t.dtype), SPACING.get(t.dtype, 0.0)
     first = main_node(alone.nodes)
     allowed: np.ndarray = u * size + SMALLEST.get(t.dtype, 0.0)
-    if first.op in SUMS and {**data, **wanted}[first.inputs[0]].dtype.kind not in "iu":  # sums of whole numbers are exact
+    if first.op in SUMS and {**wanted, **data}[first.inputs[0]].dtype.kind not in "iu":  # sums of whole numbers are exact
         total = next(x for x in alone.tensors if x.name == first.outputs[0])
         rounded = SPACING.get(total.dtype, 0.0) * sizes(wanted[total.name], total.dtype) if total.name != t.name else 0.0
-        error = 2 * products_summed(first, alone) * ROUNDING * magnitude(first, {**data, **wanted}) + rounded
+        error = 2 * products_summed(first, alone) * ROUNDING * magnitude(first, {**wanted, **data}) + rounded
         behind = [n for n in alone.nodes[alone.nodes.index(first) + 1:] if n.op in MOVES]
-        allowed = allowed + move_error(behind, error, {**data, **wanted})
+        allowed = allowed + move_error(behind, error, {**wanted, **data})
     if any(n.op not in EXACT and n.op not in SUMS for n in alone.nodes):
         made = {o for n in alone.nodes for o in n.outputs}
         rough = max(SPACING.get(x.dtype, 0.0) for x in alone.tensors if x.name in made) if t.dtype in REALS else u

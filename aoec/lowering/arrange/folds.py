@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import OpNode
 from aoec.ir.index import DTYPES, Var, variables
-from aoec.lowering.lower.access import Access, is_walkable, read_before, written_behind
+from aoec.lowering.lower.access import Access, is_walkable, last_dimension, read_before, written_behind
 from aoec.ops.words.movement import MOVES
 
 # operator -> names of the operands that it can read through moves, as exceptions name them
@@ -128,8 +128,7 @@ def _moves_after(draft: Draft, node: OpNode, users: Mapping[str, list[OpNode]]) 
 
 def _is_in_rows(access: Access) -> bool:
     """Whether a result is written in rows: its columns are the last axis."""
-    last = max((d for d, n in enumerate(access.tensor.shape) if n > 1), default=0)
-    return is_walkable(access, "r", "c") and "c" in variables(access.indices[last])
+    return is_walkable(access, "r", "c") and "c" in variables(access.indices[last_dimension(access)])
 
 
 def _drop_unread(draft: Draft) -> None:

@@ -83,7 +83,7 @@ def _fuse_flat(draft: Draft, machine: Machine | None, apart: Collection[str]) ->
     if machine is not None and not machine.has("mmad_bias"):
         add_whole_biases(draft)
     assign(draft, scales)
-    turn_reads(draft)
+    turn_reads(draft, machine)
     pack(draft)
     return _group_flat(draft, machine, apart)
 

@@ -34,7 +34,7 @@ from aoec.lowering.emit.emit_place import place, share
 from aoec.lowering.emit.emit_runs import when
 from aoec.lowering.emit.emit_streams import Meeting, Part, meetings, parts
 from aoec.lowering.emit.tile import Access, Emitter, Home, Piece, TileOp, c0, product
-from aoec.lowering.emit.vector import emit_narrow, emit_pack, emit_transpose, emit_vector
+from aoec.lowering.emit.vector import emit_narrow, emit_offsets, emit_pack, emit_transpose, emit_vector
 from aoec.target.machine import Machine
 
 
@@ -61,7 +61,9 @@ def emit_part(part: Part, machine: Machine, meet: dict[str, Meeting]) -> tuple[S
     em.shared = {n: m.start for n, m in meet.items()}
     for op in ops:
         emit_pixels.whole_pixels(em, op)
-        if emit_narrow.is_narrow(em, op):
+        if emit_offsets.is_indexed(em, op):
+            emit_offsets.whole_offsets(em, op)
+        elif emit_narrow.is_narrow(em, op):
             emit_narrow.whole_groups(em, op)
         elif emit_transpose.is_transpose(em, op):
             em.halves[op.block.name] = emit_transpose.whole_transposes(em, op)

@@ -160,16 +160,21 @@ def is_walkable(access: Access, row: str, column: str) -> bool:
         return False
     steps = [{v: f.value for v, f in p[0].items() if isinstance(f, Int)} for p in parts if p is not None]
     at = {axis: [d for d, found in enumerate(steps) if axis in found] for axis in (row, column)}
-    if any(len(places) > 1 or any(steps[d][axis] != 1 for d in places) for axis, places in at.items()):
+    if any(len(places) != 1 or steps[places[0]][axis] != 1 for axis, places in at.items()):
         return False
-    last = max((d for d, n in enumerate(access.tensor.shape) if n > 1), default=0)
-    inner = [axis for axis, places in at.items() if last in places]
+    inner = variables(access.indices[last_dimension(access)]) & {row, column}
     return len(inner) == 1 and access.tensor.layout == "ND"
+
+
+def last_dimension(access: Access) -> int:
+    """Return the last dimension of more than one element, or with an index that is not 0."""
+    dims = enumerate(zip(access.indices, access.tensor.shape))
+    return max((d for d, (i, n) in dims if n > 1 or variables(i)), default=0)
 
 
 def matrix_of(access: Access, name: str, row: str, column: str) -> tuple[Buffer, Read]:
     """Return a walkable tensor as a buffer, and its access: dimensions of one element go, those behind the outer axis are one."""
-    dims = [(i, n) for i, n in zip(access.indices, access.tensor.shape) if n > 1] or [(Int(0), 1)]
+    dims = [(i, n) for i, n in zip(access.indices, access.tensor.shape) if n > 1 or variables(i)]
     outer = next((d for d, (i, _) in enumerate(dims[:-1]) if variables(i) & {row, column}), len(dims) - 2)
     lead, tail = dims[:outer + 1], dims[outer + 1:]
     index: Expr = Int(0)

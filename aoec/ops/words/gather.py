@@ -1,4 +1,7 @@
-"""Operators that read where data say: gather (whole slices of an axis) and gather_elements. A negative index counts from the end."""
+"""Operators that read where data say: gather (whole slices of an axis) and gather_elements. A negative index counts from the end.
+
+With `rows` = 1 the axis is the last one, and its rows are brought whole before elements are taken of them; values are the same.
+"""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -42,13 +45,17 @@ def _gather_elements_text(shapes: Sequence[Shape], attributes: Attributes) -> st
     return f"gather_elements({x}, {tensor('I', j)}) -> {tensor('Y', j)} {{\n  {tensor('Y', j)} = {read}\n}}"
 
 
-def _gather_elements(x: np.ndarray, index: np.ndarray, *, axis: int) -> np.ndarray:
+def _gather(x: np.ndarray, index: np.ndarray, *, axis: int, rows: int = 0) -> np.ndarray:
+    return np.take(x, index.astype(np.int64), axis)
+
+
+def _gather_elements(x: np.ndarray, index: np.ndarray, *, axis: int, rows: int = 0) -> np.ndarray:
     inside = x[tuple(slice(None) if at == axis else slice(n) for at, n in enumerate(index.shape))]
     return np.take_along_axis(inside, index.astype(np.int64), axis)
 
 
 OPS = (
-    Op("gather", _gather_text, lambda x, index, *, axis: np.take(x, index.astype(np.int64), axis), "movement", cann=("GatherV2",),
+    Op("gather", _gather_text, _gather, "movement", cann=("GatherV2",),
        onnx=Onnx("Gather", {"axis": 0}, types=("own",)), samples=(sample((3, 4), places(4, 2, 2), axis=1),)),
     Op("gather_elements", _gather_elements_text, _gather_elements, "movement", cann=("GatherElements",),
        onnx=Onnx("GatherElements", {"axis": 0}, types=("own",)), samples=(sample((3, 4), places(4, 3, 5), axis=1),)),

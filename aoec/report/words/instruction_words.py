@@ -46,6 +46,7 @@ DOES: Mapping[str, str] = {
     "vbrcb": "Fills a block with each of 8 elements a repeat.",
     "vnchwconv": "Turns 16 rows of a block into rows of 16 elements.",
     "vreducev2": "Packs the first elements of rows, one row behind the other.",
+    "vgather": "Writes the elements of src that lie where byte offsets from its start say.",
     "vcmp": "Writes 1 where src0 compares with src1 as the mode says, elsewhere 0.",
     "vcmps": "Writes 1 where src compares with the scalar as the mode says, elsewhere 0.",
     "vsel": "Writes src1 where src0 is not 0, elsewhere src2.",
@@ -104,6 +105,7 @@ OWN: Mapping[str, Mapping[str, Said]] = {
         "src_high": ("switch", "1: bytes come from the upper half of a block")},
     "vreducev2": {"lanes": ("elements", "that are taken of a row"), "repeat": ("rows", "how many rows"),
                   "src_rep": ("blocks", "from one row to the next")},
+    "vgather": {"reach": ("bytes", "of src, in which all elements lie that offsets name")},
 }
 
 

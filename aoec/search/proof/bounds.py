@@ -283,7 +283,7 @@ def vector_bound(func: Func, machine: Machine, traffic: Traffic) -> Bound:
     cold = traffic.cold_inputs
     fast = max(load.bytes_per_cycle, load.l2_bytes_per_cycle)
     parts = {
-        "vector": sum(repeats(func, b, above) for b, above in blocks(func.body)) / 2 / cores,
+        "vector": sum(repeats(func, b, above) / 2 + gathers(func, b, above, machine) for b, above in blocks(func.body)) / cores,
         "MTE2": (cold / load.bytes_per_cycle + (moved - cold) / fast) / cores,
         "MTE3": traffic.outputs / max(store.bytes_per_cycle, store.l2_bytes_per_cycle) / cores,
         "HBM": np.full(len(cores), traffic.cold / machine.hbm_bytes_per_cycle),
@@ -291,6 +291,15 @@ def vector_bound(func: Func, machine: Machine, traffic: Traffic) -> Bound:
     }
     fill = load.latency_cycles + store.latency_cycles + machine.flag_hop_cycles
     return least(machine, launch_cycles(machine, cores), fill, parts, cores)
+
+
+def gathers(func: Func, b: Block, above: tuple[Loop, ...], machine: Machine) -> float:
+    """Cycles in which what a block takes of a local by an index is gathered; none for any other."""
+    value = b.value
+    if not isinstance(value, Read) or not any(reads(i) for i in value.indices) or value.buffer not in {x.name for x in func.locals}:
+        return 0.0
+    one = {"lanes": 1, "repeat": 1}
+    return points(above) * marginal(machine, "vgather", func.buffer(b.target.buffer).dtype, one, {**one, "lanes": 2})
 
 
 def repeats(func: Func, b: Block, above: tuple[Loop, ...]) -> float:

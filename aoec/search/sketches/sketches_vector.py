@@ -41,12 +41,14 @@ MOST_ELEMENTS = 65536
 RUN_ELEMENTS = 16384  # of tensors of one axis that are moved a part at a time, all together: in two slots, 128 KB of fp32
 ROW_OF_PIXELS = 256  # longer ones are cut where they are turned: UB holds a row for each of sixteen channels, twice
 ROW_ELEMENTS = 4096  # longer rows of elementwise work are cut: UB holds a dozen of them in fp32
+ROW_PAD = 16  # elements, a side of what is turned at once
 LEAST_LANES = 32  # of rows that are reduced lane by lane: no longer ones are cut
 LEAST_ELEMENTS = 2048  # smaller tiles are no choice
 MOST_TILES = 2048  # where they would make more of them than this on a core: each costs some twenty cycles of issue
 BANKS = (512, 65536)  # where results start: at the next slot, or in a bank of their own
-# of conversions between layouts (lower_convert), and of pixels that are interleaved (lower_interleaved): what one turn of UB needs whole
-WHOLE = ("store_i", "store_j", "store_c_i", "store_c0_i")
+# of conversions between layouts (lower_convert), of pixels that are interleaved (lower_interleaved), and of rows made of others
+# (lower_columns): what one turn of UB needs whole
+WHOLE = ("store_i", "store_j", "store_c_i", "store_c0_i", "store_near", "store_far")
 
 
 def vector_sketches(func: Func, machine: Machine) -> list[Trace]:
@@ -71,7 +73,7 @@ def vector_sketches(func: Func, machine: Machine) -> list[Trace]:
     if serial := ruling_axes(out):
         last = max(axes.index(v) for v in serial)
         free = [v for v in free if axes.index(v) > last] or axes[-1:]
-    if narrow_run(func):
+    if narrow_runs(func):
         free = [v for v in axes if v not in whole]
     tiled = [v for v in free if out.extent(v) > 1] or free[:1]
     choices = [tiled[i:j] for i in range(len(tiled)) for j in range(i + 1, min(i + 3, len(tiled) + 1))]
@@ -84,21 +86,34 @@ def turns(func: Func) -> bool:
     """True where a block in UB only turns what lies there: its rows run over other elements than those that it reads."""
     held = {b.name for b in func.locals}
     moves = [(n.block.target, n.block.value) for n in nests(func) if n.block.op == "=" and n.block.target.buffer in held]
-    return any(isinstance(v, Read) and v.buffer in held and v.indices[-1] != to.indices[-1] and to.indices[-1] != Int(0) for to, v in moves)
+    return any(isinstance(v, Read) and v.buffer in held and v.indices[-1] != to.indices[-1] and to.indices[-1] != Int(0)
+               and not reads(v.indices[-1]) for to, v in moves)
 
 
-def narrow_run(func: Func) -> str:
-    """The buffer of narrow rows that a block turns; nothing where there is none. Of two or four bytes, as the unit turns; and what copies
-    between it and GM takes whole runs, since one row of it begins where no block does."""
+def narrow_runs(func: Func) -> frozenset[str]:
+    """The buffers of narrow rows that blocks turn; none where there is none. Of two or four bytes, as the unit turns; and what copies
+    between them and GM takes whole runs, since one row begins where no block does."""
     held, there = {b.name for b in func.locals}, {b.name: b.shape for b in (*func.inputs, *func.outputs)}
     if not turns(func) or (size := DTYPES[func.outputs[-1].dtype]) not in (2, 4):
-        return ""
+        return frozenset()
     found = [(n, {lp.var: lp.extent.value for lp in n.loops if isinstance(lp.extent, Int)}) for n in nests(func)]
-    run = next((b for n, extents in found if (b := run_of(n.block, extents, size)) in held), "")
-    copies = [(n.block, extents, names) for n, extents in found
+    runs = frozenset(b for n, extents in found if (b := run_of(n.block, extents, size)) in held)
+    copies = [(n.block, extents, run, names) for n, extents in found for run in runs
               if run in (names := {n.block.target.buffer, *(r.buffer for r in reads(n.block.value))})]
-    apart = any(not copied_whole(b, run, extents, there[name]) for b, extents, names in copies for name in names & set(there))
-    return "" if apart else run
+    apart = any(not copied_whole(b, run, extents, there[name], size) for b, extents, run, names in copies for name in names & set(there))
+    return frozenset() if apart else runs
+
+
+def padded_rows(func: Func) -> frozenset[str]:
+    """Buffers of rows that are turned into columns that several blocks make, or made of such, where from row to row there are an even
+    number of blocks, a fractal wide: those of a column would meet in few groups of banks."""
+    found = nests(func)
+    makers = [n.block.target.buffer for n in found]
+    columns = {b.name for b in func.locals if makers.count(b.name) > 1}
+    sides = [{n.block.target.buffer, n.block.value.buffer} for n in found if n.block.op == "=" and isinstance(n.block.value, Read)]
+    rows = {name for pair in sides if pair & columns for name in pair - columns}
+    return frozenset(b.name for b in func.locals if b.name in rows and len(b.shape) == 2 and isinstance(b.shape[-1], Int)
+                     and -(-b.shape[-1].value // ROW_PAD) % 2 == 0)
 
 
 def elementwise(func: Func) -> bool:
@@ -121,7 +136,7 @@ def copies_only(func: Func) -> bool:
 
 def whole_axes(func: Func, out: Nest) -> set[str]:
     """Loops that belong to one vector operation whole: the sixteen channels of a transposition, cut at the last, and narrow rows."""
-    rows = {lp.var for lp in out.loops[-2:] if isinstance(lp.extent, Int) and lp.extent.value < MOST} if narrow_run(func) else set()
+    rows = {lp.var for lp in out.loops[-2:] if isinstance(lp.extent, Int) and lp.extent.value < MOST} if narrow_runs(func) else set()
     return rows | {lp.var for lp in out.loops if not isinstance(lp.extent, Int) or lp.var in WHOLE}
 
 
@@ -151,7 +166,7 @@ def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str], pac
     """All blocks at one tile of the output block's axes `tiled`; the other outer axes stay whole."""
     steps: list[Step] = []
     cores, size = cores_of(machine), dtype_bytes(func, func.outputs[-1].name)
-    narrow = narrow_run(func)
+    narrow = narrow_runs(func)
     turned = 0 if not turns(func) else GROUP if narrow or any(takes_every_nth(n.block) for n in nests(func)) else max(16, 32 // size)
     for i, v in enumerate(tiled):
         unit, extent = tile_unit(out, v, size, turned), out.extent(v)
@@ -176,9 +191,10 @@ def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str], pac
         steps.append(step("compute_at", block=n.block.name, loop=at))
     for n in [n for n in reversed(order) if not is_beside(func, n)]:
         steps.append(step("compute_at", block=n.block.name, loop=grid[-1] if n.block.target.buffer in once else at))
-    for n in [n for n in order if not is_beside(func, n)]:
-        run = {"layout": "RUN"} if n.block.target.buffer == narrow else {}
-        steps.append(step("set_scope", buffer=n.block.target.buffer, scope="UB", **run))
+    apart = frozenset() if narrow else padded_rows(func)
+    for buffer in dict.fromkeys(n.block.target.buffer for n in order if not is_beside(func, n)):
+        more: dict[str, str | int] = {"layout": "RUN"} if buffer in narrow else {"pad": ROW_PAD} if buffer in apart else {}
+        steps.append(step("set_scope", buffer=buffer, scope="UB", **more))
     steps += inputs(func, order + [out], at, dict.fromkeys(once, grid[-1]), once)
     steps += store(func, out, (*reduced, *own)[0], at, packed)
     for n in order:
@@ -310,13 +326,13 @@ def leave(block: str, buffer: str, packed: bool) -> list[Step]:
 def packings(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> list[bool]:
     """Whether rows of the output are packed in UB, or both where that is another sketch: long rows take some time of the vector unit, which
     may have enough to do, where each of their repeats has a mask."""
-    if not packs(func, machine, out, tiled, narrow_run(func)):
+    if not packs(func, machine, out, tiled, narrow_runs(func)):
         return [False]
     long = out.extent(out.loops[-1].var) * dtype_bytes(func, func.outputs[-1].name) > MASKED and "packed_row_bytes" in machine.constants
     return [True, False] if long and not copies_only(func) else [True]
 
 
-def packs(func: Func, machine: Machine, out: Nest, tiled: list[str], narrow: str) -> bool:
+def packs(func: Func, machine: Machine, out: Nest, tiled: list[str], narrow: frozenset[str]) -> bool:
     """Whether rows of the output are packed in UB: more of them than two a core, whole ones of tiles of one axis, so that they lie one
     behind the other in GM, that are no whole blocks; neither so short that an instruction a row costs as much nor so long that it does
     not matter."""
@@ -326,7 +342,7 @@ def packs(func: Func, machine: Machine, out: Nest, tiled: list[str], narrow: str
         return False
     if size not in (2, 4) and (size != 1 or out.extent(column) % 2):
         return False
-    if len(tiled) > 1 or column in tiled or narrow in {r.buffer for r in reads(out.block.value)}:
+    if len(tiled) > 1 or column in tiled or narrow & {r.buffer for r in reads(out.block.value)}:
         return False
     if not lead or not row_after_row(out) or last != Int(out.extent(column)) or rows_read(out):
         return False

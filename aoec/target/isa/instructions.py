@@ -18,6 +18,7 @@ from aoec.ir.program import OPTIONAL, For, Instr, Item, Program, Ref
 BLOCK_BYTES = 32
 FRACTAL_BYTES = 512
 REPEAT_BYTES = 256  # what one vector repeat covers
+MOST_REACH = 65536  # bytes of UB in which all that one gather takes lies
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +179,11 @@ _ALL = (
     # the first `lanes` elements of each of `repeat` rows, src_rep blocks apart, one behind the other (GatherMask, pattern 7; on 310P with
     # masks, and as many repeats a row as its bytes need, src0RepeatStride being a whole share of src_rep); bytes two by two, as 16 bits
     Instruction("vreducev2", "V", (_out("UB"), _in("src", "UB")), (Number("lanes", 1), Number("repeat"), Number("src_rep"))),
+    # element e of dst is that of src at byte offset[e] from its start; all of them lie below `reach` bytes, as the program sees to: what
+    # runs programs for values takes one beyond as the last (Gather: offsets one behind the other, lanes and repeats as of dst; offsets of
+    # 16 bits are enough for 310P, of which no page that was read says more)
+    Instruction("vgather", "V", (_out("UB"), _in("src", "UB"), _in("offset", "UB")),
+                (_LANES, _REPEAT, Number("dst_rep", 0, 255), Number("reach", 1, MOST_REACH))),
     # a comparison, and the selection of 1 or 0 by the mask that it leaves, a repeat at a time: dst is fp16 or fp32
     _several("vcmp", 2, after=_MODE), _unary("vcmps", _SCALAR, _MODE),
     # the mask of what is not 0 in src0, and the selection of src1, elsewhere src2 or the scalar, by it
@@ -215,6 +221,7 @@ _ALIGN_BYTES = {"L1": 32, "UB": 32, "L0A": 512, "L0B": 512, "L0C": 64, "BT": 64,
 _MMAD_DTYPES = {"fp16": "fp32", "bf16": "fp32", "fp32": "fp32", "int8": "int32"}
 _FIXPIPE_DTYPES = {"fp32": ("fp32", "fp16", "bf16"), "int32": ("int32",)}
 _INDICES = ("int32", "int64")  # dtypes of what the scalar unit takes as an index
+_OFFSETS = ("int32", "uint32")  # dtypes of what the vector unit takes as offsets
 CASTS = {frozenset(p) for p in (
     ("fp32", "fp16"), ("fp32", "bf16"), ("fp32", "int32"), ("fp16", "int8"), ("fp16", "uint8"), ("fp16", "int32"), ("fp16", "bool"),
     ("fp32", "int16"), ("fp32", "uint16"), ("fp32", "int64"), ("fp32", "uint32"), ("fp32", "uint64"),
@@ -260,6 +267,9 @@ def check_dtypes(word: Instruction, dtypes: list[str]) -> None:
         good, need = same and DTYPES[dst] in (2, 4, 8), "operands of one dtype of two or four bytes"
     elif name == "vreducev2":
         good, need = same and DTYPES[dst] in (1, 2, 4), "operands of one dtype of at most four bytes"
+    elif name == "vgather":
+        good = rest[0] == dst and DTYPES[dst] in (2, 4) and rest[1] in _OFFSETS
+        need = f"operands of one dtype of two or four bytes, and offsets in {' or '.join(_OFFSETS)}"
     elif name == "vnchwconv":
         good, need = same and DTYPES[dst] <= 4, "operands of one dtype of at most four bytes"
     elif name in ("vcmp", "vcmps"):

@@ -261,6 +261,14 @@ def _vreducev2(f: F, dst: Array, src: Array) -> None:
         dst[r * f.lanes:][:f.lanes] = src[r * f.src_rep * c0(src):][:f.lanes]
 
 
+def _vgather(f: F, dst: Array, src: Array, offset: Array) -> None:
+    lanes = REPEAT_BYTES // dst.itemsize
+    for r in range(f.repeat):
+        e = np.arange(f.lanes if r == f.repeat - 1 else lanes)
+        at = np.minimum(offset[r * lanes + e].view(np.uint32), max(f.reach - dst.itemsize, 0)) // dst.itemsize
+        dst[r * f.dst_rep * c0(dst) + e] = src[at]
+
+
 MEANINGS: dict[str, Callable[..., None]] = {
     "copy_gm_l1": _copy_gm_l1, "copy_gm_l1_nd2nz": _nd2nz, "load_l0a": _load2d, "load_l0b": _load2d, "load3d": _load3d, "load_bt": _load_bt,
     "load_fb": _load_bt,
@@ -278,7 +286,7 @@ MEANINGS: dict[str, Callable[..., None]] = {
     **dict.fromkeys(("vaddrelu", "vaddreluconv"), _elementwise(lambda a, b: np.maximum(a + b, np.float32(0)))),
     "vcopy": _vcopy, "vconv": _elementwise(lambda x: x), "vdup": _elementwise(lambda x: x),
     "vcmax": _reduction(np.maximum), "vcmin": _reduction(np.minimum), "vcadd": _reduction(np.add), "vbrcb": _vbrcb, "vnchwconv": _vnchwconv,
-    "vreducev2": _vreducev2,
+    "vreducev2": _vreducev2, "vgather": _vgather,
     "vcmp": _vcmp, "vcmps": _vcmp, "vsel": _vsel, "vsels": _vsel, "vand": _elementwise(np.bitwise_and), "vor": _elementwise(np.bitwise_or),
     "vnot": _elementwise(np.invert), "vshls": _elementwise(np.left_shift), "vshrs": _elementwise(np.right_shift),
     "vfloor": _elementwise(np.floor), "vceil": _elementwise(np.ceil), "vrint": _elementwise(np.rint), "vtrunc": _elementwise(np.trunc),

@@ -70,7 +70,8 @@ def relation(name: str, fields: Mapping[str, int], dtypes: tuple[str, ...]) -> i
         return 5 if f.src_rows < f.m else 7 if name.startswith("fixpipe_nz") and f.n * sizes[0] % 32 else 0
     if name == "vreducev2" and sizes[0] == 1 and f.lanes % 2:
         return 11
-    return 6 if hasattr(f, "lanes") and name != "vreducev2" and f.lanes * max(sizes) > REPEAT_BYTES else 0
+    widest = sizes[0] if name == "vgather" else max(sizes)
+    return 6 if hasattr(f, "lanes") and name != "vreducev2" and f.lanes * widest > REPEAT_BYTES else 0
 
 
 def _foot_mmad(f: F, c: int, a: int, b: int, bias: int = 4) -> list[list[Box]]:
@@ -134,6 +135,9 @@ def _vector_footprints(name: str, f: F, sizes: list[int]) -> list[list[Box]]:
         return [_blocks(8, f.dst_blk, f.dst_rep, f.repeat), box(f.repeat * 8 * sizes[1])]
     if name == "vreducev2":
         return [box(f.lanes * f.repeat * sizes[0]), box(f.lanes * sizes[1], f.src_rep * 32, f.repeat)]
+    if name == "vgather":
+        elements = (f.repeat - 1) * (REPEAT_BYTES // sizes[0]) + f.lanes if f.repeat else 0
+        return [_repeats(f, sizes[0], sizes[0], 1, f.dst_rep), box(f.reach if f.repeat else 0), box(elements * sizes[2])]
     if name == "vnchwconv":
         if sizes[0] == 1:  # half a block a row
             return [[b._replace(start=b.start + high * 16, length=16) for b in _blocks(16, stride, rep, f.repeat)]

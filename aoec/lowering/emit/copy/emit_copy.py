@@ -131,7 +131,7 @@ def box_copy(em: Emitter, op: TileOp, gm: Read, ub: Read, box: list[tuple[str, E
     bursts: Expr = Int(1)
     gap_gm: Expr = Int(0)
     gap_ub: Expr = Int(0)
-    if (found := _burst_loop(rest, s_gm, s_ub, size, largest(length, op.above))) is not None:
+    if (found := _burst_loop(rest, s_gm, s_ub, size, largest(length, op.above), u.layout == "RUN")) is not None:
         v_burst, _, bursts = rest.pop(found)
         gap_gm = (s_gm.get(v_burst, Int(0)) - length) * size
         gap_ub = (s_ub[v_burst] * size - ceildiv(length * size, 32) * 32) // 32
@@ -162,10 +162,12 @@ def in_blocks(op: TileOp, g: Buffer, gm: Read, ub: Read, along: list[str]) -> bo
     return first and lanes == there and not uses(lanes, frozenset(along))
 
 
-def _burst_loop(rest: list[tuple[str, Expr, Expr]], s_gm: dict[str, Expr], s_ub: dict[str, Expr], size: int, length: Expr) -> int | None:
-    """The innermost loop that the bursts, at most so long, of one instruction can be: it goes forward on both sides, behind what each burst
-    copied, by whole blocks in UB, all bursts are of one length, and no other loop's size hangs on it."""
-    for at, (v, _, _) in reversed(list(enumerate(rest))):
+def _burst_loop(rest: list[tuple[str, Expr, Expr]], s_gm: dict[str, Expr], s_ub: dict[str, Expr], size: int, length: Expr,
+                outermost: bool) -> int | None:
+    """The innermost loop that the bursts, at most so long, of one instruction can be, or the outermost, as a tile of narrow rows is the
+    longest: it goes forward on both sides, behind what each burst copied, by whole blocks in UB, all bursts are of one length, and no other
+    loop's size hangs on it."""
+    for at, (v, _, _) in enumerate(rest) if outermost else reversed(list(enumerate(rest))):
         held = {w for _, low, count in rest for w in variables(low) | variables(count)} | variables(length)
         forward = all(v in steps and not _falls(steps[v]) and not _is_within_burst(steps[v], length) for steps in (s_gm, s_ub))
         if forward and _bursts(s_ub[v], size) and v not in held:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 from aoec.base.errors import UnsupportedError
 from aoec.ir.func.narrow import GROUP, MOST, takes_every_nth
-from aoec.ir.func.tir import Buffer
-from aoec.ir.index import Expr, Int, Read, Var, ceildiv, minimum, normalise, round_up
+from aoec.ir.func.tir import Buffer, Loop
+from aoec.ir.index import Expr, Int, Read, Var, ceildiv, lt, minimum, normalise, round_up, substitute
 from aoec.ir.program import Item
 from aoec.lowering.emit.emit_runs import MAX_REPEAT, nest, product_sum
 from aoec.lowering.emit.tile import Emitter, Piece, TileOp, base_offset, c0, dtype_size, instr, largest, loop_strides, piece
@@ -99,6 +99,8 @@ def narrow(em: Emitter, op: TileOp) -> Piece:
     lane = product_sum(dict.fromkeys([v for v, _ in s.taken], Int(1)), [v for v, _ in s.taken])
     columns = s.columns.name, s.starts[1] + product_sum(s.in_columns, [v for v, _ in s.taken]) + first
     places: Expr = first * width
+    if s.back and halves > 1:
+        em.require(lt(unit, smallest(s.rows[1], op.above)), f"block {op.block.name}: the last of its tiles has more than {unit} rows")
     if s.back:  # a half of the columns' rows after the other; sixteen elements of a row at a time
         gather = turn((turned, places + (Var(half) * (unit * width) + lane) * ROWS), (columns[0], columns[1] + Var(half) * unit),
                       dst_stride=pitch, dst_half=halves - 1, src_stride=halves, dst_rep=ROWS * pitch, src_rep=ROWS * halves)
@@ -119,3 +121,11 @@ def narrow(em: Emitter, op: TileOp) -> Piece:
     value = op.block.value
     assert isinstance(value, Read)
     return piece(em, "V", nest(s.outer, parts), op.block.target.buffer, value.buffer)
+
+
+def smallest(extent: Expr, loops: tuple[Loop, ...]) -> Expr:
+    """The value of an extent in the last iteration of all loops, to which it shrinks."""
+    last: dict[str, Expr] = {}
+    for lp in loops:
+        last[lp.var] = substitute(lp.extent, last) - 1
+    return normalise(substitute(extent, last))

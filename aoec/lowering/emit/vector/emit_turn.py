@@ -4,10 +4,12 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
-from aoec.ir.index import Expr, Read, Var, ceildiv, maximum, minimum, round_up
+from aoec.base.errors import UnsupportedError
+from aoec.ir.func.tir import blocks
+from aoec.ir.index import Expr, Int, Read, Var, ceildiv, maximum, minimum, normalise, round_up, substitute
 from aoec.ir.program import Item
 from aoec.lowering.emit.emit_runs import MAX_REPEAT, nest, product_sum
-from aoec.lowering.emit.tile import Emitter, Piece, TileOp, c0, instr, loop_strides, piece, pitches
+from aoec.lowering.emit.tile import Emitter, Piece, TileOp, base_offset, c0, instr, loop_strides, piece, pitches, uses
 
 ROWS = 16  # that one vnchwconv turns
 
@@ -18,11 +20,15 @@ def turns_rows(em: Emitter) -> bool:
 
 
 def whole_rows(em: Emitter, op: TileOp) -> None:
-    """Nothing; both buffers grow to what vnchwconv touches: sixteen rows, each of whole blocks, on either side."""
-    value = op.block.value
+    """Nothing; both buffers grow to what vnchwconv touches: sixteen rows, each of whole blocks, on either side, from where it begins."""
+    value, target = op.block.value, op.block.target
     assert isinstance(value, Read)
-    for b in (em.buffers[op.block.target.buffer], em.buffers[value.buffer]):
-        em.buffers[b.name] = replace(b, shape=(*b.shape[:-2], *(round_up(n, ROWS) for n in b.shape[-2:])))
+    zero: dict[str, Expr] = {v: Int(0) for v in op.names}
+    for r in (target, value):
+        b = em.buffers[r.buffer]
+        wide = [round_up(n, ROWS) if first == Int(0) else round_up(n - first, ROWS) + round_up(first, ROWS)
+                for n, first in zip(b.shape[-2:], (normalise(substitute(i, zero)) for i in r.indices[-2:]))]
+        em.buffers[b.name] = replace(b, shape=(*b.shape[:-2], *wide))
 
 
 def turn_rows(em: Emitter, op: TileOp) -> Piece:
@@ -31,8 +37,10 @@ def turn_rows(em: Emitter, op: TileOp) -> Piece:
     assert isinstance(value, Read)
     dst, src = em.buffers[op.block.target.buffer], em.buffers[value.buffer]
     *outer, _, _ = op.loops
-    s, t = (op.size([v for v in op.names if Var(v) == i]) for i in op.block.target.indices[-2:])
-    to, at = (product_sum(loop_strides(em.buffers[r.buffer], r.indices, op), [lp.var for lp in outer]) for r in (op.block.target, value))
+    check_behind(em, op)
+    s, t = (op.size([v for v in op.names if uses(i, frozenset((v,)))]) for i in op.block.target.indices[-2:])
+    to, at = (base_offset(em.buffers[r.buffer], r.indices, op.names)
+              + product_sum(loop_strides(em.buffers[r.buffer], r.indices, op), [lp.var for lp in outer]) for r in (op.block.target, value))
     unit, rep, group = c0(src), Var(em.fresh("rep")), Var(em.fresh("group"))
     to_pitch, at_pitch, wide = pitches(dst)[-2], pitches(src)[-2], max(unit, ROWS)
     first, rows = rep * (MAX_REPEAT * unit), group * wide
@@ -51,3 +59,13 @@ def turn_rows(em: Emitter, op: TileOp) -> Piece:
 def behind(n: Expr, half: int) -> Expr:
     """How many of n there are from sixteen on, or from the first."""
     return maximum(n - half * ROWS, 0) if half else n
+
+
+def check_behind(em: Emitter, op: TileOp) -> None:
+    """UnsupportedError where rows behind those that a turn makes are there before it: it writes whole blocks of rows."""
+    for b, _ in blocks(em.func.body):
+        if b.name == op.block.name:
+            return
+        if b.target.buffer == op.block.target.buffer:
+            raise UnsupportedError(f"block {op.block.name}: it writes whole blocks of rows of {b.target.buffer}, also behind its own; what "
+                                   f"{b.name} writes there comes after it")

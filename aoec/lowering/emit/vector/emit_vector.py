@@ -9,6 +9,7 @@ from aoec.lowering.emit.emit_runs import run, words
 from aoec.lowering.emit.tile import FRACTAL_ROWS, Emitter, Piece, TileOp, piece, split_index
 from aoec.lowering.emit.vector.emit_lanes import elementwise
 from aoec.lowering.emit.vector.emit_narrow import is_narrow, narrow
+from aoec.lowering.emit.vector.emit_offsets import gather, is_indexed
 from aoec.lowering.emit.vector.emit_pack import is_packing, pack
 from aoec.lowering.emit.vector.emit_reduce import reduce
 from aoec.lowering.emit.vector.emit_spread import is_spread, spread
@@ -21,6 +22,8 @@ def vector(em: Emitter, op: TileOp, home: frozenset[str]) -> Piece:
     dst = em.buffers[target.buffer]
     if (made := pixels_of(op.block)) is not None:
         return make_pixels(em, op, made)
+    if is_indexed(em, op):
+        return gather(em, op)
     if is_packing(em, op):
         return pack(em, op)
     if is_narrow(em, op):

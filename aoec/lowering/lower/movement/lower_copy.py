@@ -28,6 +28,7 @@ from aoec.ir.index import (
     variables,
 )
 from aoec.lowering.lower.lower_axes import drop_ones, merge_axes, with_rows
+from aoec.lowering.lower.movement.lower_columns import pad_columns, padding_of, pads_columns
 from aoec.lowering.lower.movement.lower_narrow import every_nth, strided_work
 from aoec.lowering.lower.physical import buffer_of, extents, guard_read, nest, stage
 from aoec.lowering.lower.work import Work
@@ -45,6 +46,10 @@ def lower_copy(name: str, x: Tensor, y: Tensor, said: Meaning) -> Func:
     source, target = read.buffer, s.target.buffer
     work = Work([_plain(s)], extents(said), {source: x.shape, target: y.shape}, {source: x.dtype, target: y.dtype})
     work = forwards(merge_axes(drop_ones(with_rows(work))))
+    if (padding := padding_of(work.statements[0], work.shapes[source], work.shapes[target])) is not None:
+        matrices = buffer_of(x, "X", work.shapes[source]), buffer_of(y, "Y", work.shapes[target])
+        if pads_columns(x, work.shapes[source][0], padding[0], work.shapes[target][1]):
+            return pad_columns(name, *matrices, *padding)
     turned = DTYPES[x.dtype] in TURNED and is_turned(work.statements[0])
     if not turned and not runs(work.statements[0], BLOCK_BYTES // DTYPES[x.dtype]):
         if DTYPES[x.dtype] in TURNED_BYTES and (steps := strided_work(work)) is not None:

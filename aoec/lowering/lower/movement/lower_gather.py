@@ -1,5 +1,8 @@
-"""Funcs of operators that read where an index says: each run of elements behind the indexed axis is a burst of its own, from an address
-that the scalar unit finds, into a local that is stored as it lies."""
+"""Funcs of operators that read where an index says.
+
+Each run of elements behind the indexed axis is a burst of its own, from an address that the scalar unit finds, into a local that is stored
+as it lies. Where elements are taken of whole rows (`rows`), these are brought first, and the vector unit takes the elements in UB.
+"""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -43,6 +46,8 @@ def lower_gather(name: str, node: OpNode, tensors: dict[str, Tensor]) -> Func:
     x, index, y = (tensors[t] for t in (*node.inputs, *node.outputs))
     axis = node.attribute("axis")
     assert isinstance(axis, int)
+    if node.attribute("rows"):
+        return lower_rows(name, x, index, y, node.op == "gather")
     places = (slices if node.op == "gather" else elements)(x.shape, index.shape or (1,), axis)
     loops = [(f"i{at}", n) for at, n in enumerate(places.y)]
     out = tuple(Var(v) for v, _ in loops)
@@ -54,3 +59,29 @@ def lower_gather(name: str, node: OpNode, tensors: dict[str, Tensor]) -> Func:
     inputs = (buffer_of(x, "X0", places.x), buffer_of(index, "X1", places.index))
     local = Buffer("T", x.dtype, tuple(Int(n) for n in places.y))
     return Func(name, inputs, (buffer_of(y, "Y", places.y),), (local,), (load, store))
+
+
+def lower_rows(name: str, x: Tensor, index: Tensor, y: Tensor, alike: bool) -> Func:
+    """The func of elements taken of whole rows in UB; `alike`: by one index for all rows, else each row has its own."""
+    *lead, width = x.shape
+    shared = tuple(lead) if alike else index.shape[:-1]
+    taken = prod(index.shape) if alike else index.shape[-1]
+    if tuple(lead) == shared:  # one axis of rows
+        lead = [prod(lead)] if prod(lead) > 1 else []
+        shared = tuple(lead)
+    loops = [*[(f"i{at}", n) for at, n in enumerate(shared)], ("i", taken)]
+    every = [*loops[:-1], ("k", width)]
+
+    def walk(stem: str, axes: list[tuple[str, int]]) -> tuple[list[tuple[str, int]], tuple[Expr, ...]]:
+        named = [(f"{stem}{v}", n) for v, n in axes]
+        return named, tuple(Var(v) for v, _ in named)
+    loads, there = walk("load_", every)
+    takes, here = walk("take_", loops)
+    _, out = walk("", loops)
+    found = Read("X1", here[-1:] if alike else here)
+    body = (nest(loads, Block("load", Read("rows", there), "=", Read("X0", there))),
+            nest(takes, Block("take", Read("T", here), "=", Read("rows", (*here[:-1], found)))),
+            nest(loops, Block("out", Read("Y", out), "=", Read("T", out))))
+    local = tuple(Buffer(b, x.dtype, tuple(Int(n) for _, n in axes)) for b, axes in (("rows", every), ("T", loops)))
+    inputs = buffer_of(x, "X0", (*lead, width)), buffer_of(index, "X1", (taken,) if alike else (*shared, taken))
+    return Func(name, inputs, (buffer_of(y, "Y", (*shared, taken)),), local, body)

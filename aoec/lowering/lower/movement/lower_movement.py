@@ -9,8 +9,10 @@ from types import MappingProxyType
 from aoec.ir.func.tir import Block, Func, Loop, Node
 from aoec.ir.graph.graph import Attribute, OpNode, Tensor
 from aoec.ir.index import DTYPES, Expr, Int, Read, Var, reads, substitute, variables
+from aoec.lowering.lower.movement.lower_columns import join_narrow, joins_narrow, move_pairs, pairs_of
 from aoec.lowering.lower.movement.lower_copy import TURNED_BYTES, lower_copy
 from aoec.lowering.lower.movement.lower_interleaved import lower_interleaved
+from aoec.lowering.lower.movement.turn_moves import as_ints, join_axes
 from aoec.lowering.lower.physical import buffer_of, extents, nest, split_channel, stored_move
 from aoec.ops.meanings import meaning
 from aoec.ops.words.layout import BLOCK_BYTES, stored_shape
@@ -40,7 +42,13 @@ def lower_movement(name: str, nodes: list[OpNode], tensors: dict[str, Tensor]) -
             ins, out = [_split_pixels(ins[0], (1, 1))], _split_pixels(out, node.attribute("scale"))
             said = meaning("expand", [ins[0].shape], {"shape": out.shape})
         if len(said.statements) == 1:
+            joined = join_axes(ins[0].shape, as_ints(node.attribute("perm"))) if node.op == "transpose" else None
+            if joined and (pairs := pairs_of(ins[0], *joined)) is not None:
+                return move_pairs(name, ins[0], out, pairs)
             return lower_copy(name, ins[0], out, said)
+        if isinstance(axis := node.attribute("axis"), int) and node.op == "concat" and joins_narrow(ins, out, axis):
+            own = list(dict.fromkeys(node.inputs))
+            return join_narrow(name, [tensors[i] for i in own], [own.index(i) for i in node.inputs], out, axis)
         if (axis := node.attribute("axis")) is not None and _is_thin(ins, axis):  # type: ignore[arg-type]
             ins, out, inner = [_as_runs(t, axis) for t in ins], _as_runs(out, axis), 1  # type: ignore[arg-type]
             said = meaning("concat", [t.shape for t in ins], {"axis": 1})

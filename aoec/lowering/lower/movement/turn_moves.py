@@ -13,6 +13,7 @@ from math import prod
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import Attribute, OpNode, Tensor
 from aoec.ir.index import DTYPES
+from aoec.lowering.lower.movement.lower_columns import pads_columns, pairs_of
 from aoec.lowering.lower.movement.turn_reads import TURNED
 from aoec.ops.words.layout import BLOCK_BYTES
 from aoec.target.machine import Machine
@@ -60,13 +61,14 @@ def _spelt(draft: Draft, node: OpNode, steps: Steps) -> list[OpNode]:
 def _result_shape(op: str, shape: tuple[int, ...], attributes: dict[str, Attribute]) -> tuple[int, ...]:
     """Return the shape of a step's result."""
     if op == "transpose":
-        return tuple(shape[a] for a in _as_ints(attributes["perm"]))
+        return tuple(shape[a] for a in as_ints(attributes["perm"]))
     if op == "pad":
-        return tuple(b + n + a for b, n, a in zip(_as_ints(attributes["before"]), shape, _as_ints(attributes["after"])))
-    return _as_ints(attributes["shape"])
+        return tuple(b + n + a for b, n, a in zip(as_ints(attributes["before"]), shape, as_ints(attributes["after"])))
+    return as_ints(attributes["shape"])
 
 
-def _as_ints(value: Attribute | None) -> tuple[int, ...]:
+def as_ints(value: Attribute | None) -> tuple[int, ...]:
+    """A list attribute as whole numbers."""
     assert isinstance(value, tuple)
     return tuple(int(v) for v in value)
 
@@ -81,15 +83,17 @@ def count_runs(runs: int, lanes: int, x: Tensor) -> int:
 def _transpose_steps(x: Tensor, node: OpNode) -> tuple[int, Steps]:
     """Return (short rows, the two transposes). Rows in between are of the axis before the short one, or of the one that was before it.
     With what these leave beside it the short axis makes longer rows on the other side. Where it does not, nothing is gained."""
-    shape, perm = join_axes(x.shape, _as_ints(node.attribute("perm")))
+    shape, perm = join_axes(x.shape, as_ints(node.attribute("perm")))
     last = len(shape) - 1
+    if pairs_of(x, shape, perm):  # in one launch
+        return 0, []
     if last < 2 or perm[-1] != last or shape[-1] * DTYPES[x.dtype] >= BLOCK_BYTES:
         return 0, []
     swap, moved = (*range(last - 1), last, last - 1), {last: last - 1, last - 1: last}
     ways = [(shape[perm[-2]], ((*perm[:-2], last, perm[-2]), swap))] if last == 2 or perm[-3] == last - 1 else []
     ways += [(shape[-2], (swap, tuple(moved.get(a, a) for a in perm)))] if perm[-2] == last - 2 else []
     lanes, pair = max(ways, key=lambda way: way[0], default=(0, ()))
-    made = tuple(x.shape[a] for a in _as_ints(node.attribute("perm")))
+    made = tuple(x.shape[a] for a in as_ints(node.attribute("perm")))
     if lanes < LEAST_LANES or lanes * DTYPES[x.dtype] % BLOCK_BYTES:
         return 0, []
     turns: Steps = [("transpose", {"perm": p}) for p in pair]
@@ -116,10 +120,13 @@ def join_axes(shape: tuple[int, ...], perm: tuple[int, ...]) -> tuple[tuple[int,
 
 def _pad_steps(x: Tensor, node: OpNode) -> tuple[int, Steps]:
     """Return (elements, their padding as rows) where rows begin within a block behind their padding."""
-    before, after, value = _as_ints(node.attribute("before")), _as_ints(node.attribute("after")), node.attribute("value")
+    before, after, value = as_ints(node.attribute("before")), as_ints(node.attribute("after")), node.attribute("value")
     if not before or min(*before, *after) < 0 or before[-1] * DTYPES[x.dtype] % BLOCK_BYTES == 0 or value is None:
         return 0, []
     around = [a for a in range(len(before)) if before[a] or after[a]]
+    *image, width = _result_shape("pad", x.shape, {"before": before, "after": after})
+    if pads_columns(x, prod(image), before[-1], width):
+        return (prod(x.shape), _rows_last(before, after, value)) if len(around) > 1 else (0, [])
     lead, steps = prod(x.shape[:around[0]]), list[tuple[str, dict[str, Attribute]]]()
     if lead < LEAST_LANES and len(around) > 1:  # all other axes first, whose rows stay as they are
         outer: dict[str, Attribute] = {"before": (*before[:-1], 0), "after": (*after[:-1], 0), "value": value}
@@ -138,9 +145,16 @@ def _pad_steps(x: Tensor, node: OpNode) -> tuple[int, Steps]:
     return count_runs(prod(x.shape), lead, x), [*steps, *_as_rows(lead, behind), ("pad", ends), *_back(lead, wide, whole)]
 
 
+def _rows_last(before: tuple[int, ...], after: tuple[int, ...], value: Attribute) -> Steps:
+    """The padding of all other axes, and then that of rows."""
+    none = (0,) * (len(before) - 1)
+    return [("pad", {"before": (*before[:-1], 0), "after": (*after[:-1], 0), "value": value}),
+            ("pad", {"before": (*none, before[-1]), "after": (*none, after[-1]), "value": value})]
+
+
 def _expand_steps(x: Tensor, node: OpNode) -> tuple[int, Steps]:
     """Return (half of the elements of an image of repeated pixels, their repetition as rows)."""
-    (n, c, h, w), (down, across) = x.shape, _as_ints(node.attribute("scale"))
+    (n, c, h, w), (down, across) = x.shape, as_ints(node.attribute("scale"))
     if across == 1:
         return 0, []
     made = (n, c, h * down, w * across)

@@ -1,27 +1,57 @@
-"""Reads of single elements along rows, turned: a burst from GM brings one element as it brings a thousand.
+"""Reads of single elements along rows: of rows that lie in UB, or turned.
 
-What a gather takes of rows one element at a time (the nearest pixels of an image in ND, columns of a table) it takes as whole rows of the
-transposed tensor, and what it makes is turned back. Two launches more, and all of the tensor moved twice, for bursts of which each takes
-a core as long as some hundred elements of a transposition: 0.5 ns for each read on 910B3 and 3.5 ns on 310P3, modelled, against 6 and 20 ps
-for an element that is turned.
+Where the vector unit gathers by offsets, rows are brought whole and elements are taken of them in UB, five a cycle (`rows`).
+Elsewhere what a gather takes of rows one element at a time (the nearest pixels of an image in ND, columns of a table) it takes as whole
+rows of the transposed tensor, and what it makes is turned back: a burst from GM brings one element as it brings a thousand. Two launches
+more, and all of the tensor moved twice, for bursts of which each takes a core as long as some hundred elements of a transposition: 0.5 ns
+for each read on 910B3 and 3.5 ns on 310P3, modelled, against 6 and 20 ps for an element that is turned.
 """
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
+
+import numpy as np
 
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import OpNode
+from aoec.ir.index import DTYPES
+from aoec.target.isa.instructions import MOST_REACH
+from aoec.target.machine import Machine
 
 LEAST_READS = 4096  # for fewer, two launches take longer
 A_READ = 64  # elements of the tensor that are turned in the time of a read
+A_BURST = 512  # bytes of a row that come in the time of a read, at least
 TURNED = ("fp16", "bf16", "fp32", "int32", "int8", "uint8", "bool")  # as the vector unit turns
 
 
-def turn_reads(draft: Draft) -> None:
-    """Nothing; gathers of many single elements read rows, between two transposes."""
+def turn_reads(draft: Draft, machine: Machine | None) -> None:
+    """Nothing; gathers of many single elements take them of rows in UB, or read rows, between two transposes."""
     nodes, draft.nodes = draft.nodes, []
+    narrow: dict[str, str] = {}  # constant places in int64 -> the same in int32
     for node in nodes:
-        draft.nodes += _gather_leading(draft, node) if node.op == "gather" and _pays(draft, node) else [node]
+        if (machine is None or machine.has("vgather")) and node.op in ("gather", "gather_elements") and _fits_rows(draft, node):
+            source, places = node.inputs
+            if draft.is_constant(places) and draft.tensors[places].dtype == "int64":
+                if places not in narrow:
+                    narrow[places] = draft.constant(f"{places}_int32", draft.weights[places].astype(np.int32), "int32")
+                places = narrow[places]
+            draft.nodes.append(replace(node, inputs=(source, places), attributes=(*node.attributes, ("rows", 1))))
+        else:
+            draft.nodes += _gather_leading(draft, node) if node.op == "gather" and _pays(draft, node) else [node]
+
+
+def _fits_rows(draft: Draft, node: OpNode) -> bool:
+    """Whether elements are taken along the last axis, of rows that UB holds, and so many of each that to bring it takes less time."""
+    source, places = (draft.tensors[i] for i in node.inputs)
+    axis, size = node.attribute("axis"), DTYPES[source.dtype]
+    if axis != len(source.shape) - 1 or size not in (2, 4) or (source.layout, places.layout) != ("ND", "ND") or not places.shape:
+        return False
+    if 0 in (*source.shape, *places.shape) or places.dtype not in ("int32", "int64"):
+        return False
+    taken = prod(places.shape) if node.op == "gather" else places.shape[-1]
+    row = source.shape[-1] * size
+    return row <= MOST_REACH and row <= taken * A_BURST
 
 
 def _pays(draft: Draft, node: OpNode) -> bool:
