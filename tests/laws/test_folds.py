@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from aoec.ir.func.evaluate import evaluate_func
 from aoec.ir.func.tir import Func
 from aoec.ir.graph.draft import Draft
-from aoec.ir.graph.graph import Graph, Tensor
+from aoec.ir.graph.graph import Graph, Group, Tensor
 from aoec.ir.text.parse import parse_func
 from aoec.ir.text.show import show
 from aoec.jobs.choose.alone import time_groups
@@ -139,6 +139,34 @@ def test_no_fold_is_left_without_a_schedule(target: str, graph: Graph) -> None:
     kept = [name for k in kept_moves(fused, machine) for name in k.exceptions]
     made = fuse(graph, {}, machine, kept)[0]
     assert time_groups(made, machine) < float("inf")
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(1, 3), st.integers(1, 4), st.integers(1, 3), st.integers(0, 2), st.sampled_from(["relu", "softmax", "reduce_max"]),
+       st.booleans(), st.integers(0, 2**32))
+def test_vector_work_reads_slices_where_they_lie(rows: int, blocks: int, behind: int, start: int, op: str, added: bool, seed: int) -> None:
+    """A slice of an axis in the middle, in whole blocks of 32 elements, for elementwise work, a softmax or a reduction."""
+    net = Net((rows, 32 * (blocks + 3), behind, 2))
+    cut = net.slice(1, 32 * start, 32 * blocks)
+    if added:
+        net.last = "x"
+        other = net.slice(1, 32 * (3 - start), 32 * blocks)
+        cut = net.add("add", (cut, other), net.shape)
+    shape = net.shape if op != "reduce_max" else (*net.shape[:-1], 1)
+    given: dict[str, object] = {"softmax": {"axis": 3}, "reduce_max": {"axes": (3,)}}.get(op, {})
+    net.add(op, (cut,), shape, **given)
+    graph = net.graph()
+    x = np.random.default_rng(seed).normal(0, 1, (rows, 32 * (blocks + 3), behind, 2)).astype(np.float16)
+    fused = fuse(graph, {}, load(MACHINES[0]))[0]
+    if rows > 1:
+        assert all(g.kind != "vector" or fused_ops(fused, g) != ["slice"] for g in fused.groups)
+    wanted, made = evaluate(graph, {"x": x}, {}), by_funcs(fused, {"x": x})
+    for name, value in wanted.items():
+        np.testing.assert_allclose(made[name].astype(np.float32), value.astype(np.float32), rtol=2e-3, atol=2e-3)
+
+
+def fused_ops(graph: Graph, group: Group) -> list[str]:
+    return [n.op for n in graph.nodes if n.name in group.nodes]
 
 
 def test_heads_are_read_where_they_lie() -> None:

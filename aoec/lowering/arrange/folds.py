@@ -1,28 +1,35 @@
-"""Folds: moves beside a product that the product does itself, by the places where it reads its operands and writes its result.
+"""Folds: moves beside other work that this does itself, by the places where it reads its operands and writes its result.
 
 Exporters write the heads of attention as slices, reshapes and transposes. Each transpose is a launch, and writes what the next launch
 reads. A product that reads and writes where the elements lie needs none of them. Such moves are nodes of the product's group.
+Vector work reads slices where they lie, as long as what MTE2 brings is whole blocks.
 """
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from math import prod
 
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import OpNode
 from aoec.ir.index import DTYPES, Var, variables
+from aoec.lowering.arrange.layout import family
+from aoec.lowering.arrange.views import is_aligned
 from aoec.lowering.lower.access import Access, is_walkable, last_dimension, read_before, written_behind
+from aoec.ops.words.layout import BLOCK_BYTES
 from aoec.ops.words.movement import MOVES
 
 # operator -> names of the operands that it can read through moves, as exceptions name them
 OPERANDS = {"matmul": ("a", "b"), "attention": ("q", "k", "v")}
 RESULT = "result"
+VECTOR = ("elementwise", "softmax", "row_norm", "reduce")  # families that read slices where they lie
+LEAST_RUN = 64  # bytes of a slice that follow each other: shorter runs take as long as bursts of them
 MOST_MOVES = 8  # beside one operand
 
 
 @dataclass(frozen=True)
 class Fold:
-    """Nodes that are one group: moves in front of a product, itself, and moves behind it."""
+    """Nodes that are one group: moves in front of a product or of vector work, itself, and moves behind it."""
 
     before: tuple[str, ...]
     main: str
@@ -40,7 +47,7 @@ def exception(node: OpNode, operand: str) -> str:
 
 
 def fold_moves(draft: Draft, kept: Collection[str] = ()) -> dict[str, Fold]:
-    """Return product -> its fold. Moves that others read too are repeated for the product. `kept`: exceptions."""
+    """Return node -> its fold. Moves that others read too are repeated for it. `kept`: exceptions."""
     users, makers = draft.users(), draft.producers()
     out: dict[str, Fold] = {}
     nodes, draft.nodes = draft.nodes, []
@@ -53,6 +60,13 @@ def fold_moves(draft: Draft, kept: Collection[str] = ()) -> dict[str, Fold]:
             if moves:
                 own = _repeat(draft, moves, node, users)
                 draft.nodes += [n for n in own if n not in moves]
+                node = replace(node, inputs=(*node.inputs[:at], own[-1].outputs[0], *node.inputs[at + 1:]))
+                before += own
+        for at in range(len(node.inputs)) if family(node) in VECTOR and not node.definition else ():
+            maker = makers.get(node.inputs[at])
+            if maker is not None and maker.op == "slice" and _reads_slice(draft, node, maker):
+                own = _repeat(draft, [maker], node, users)
+                draft.nodes += [n for n in own if n is not maker]
                 node = replace(node, inputs=(*node.inputs[:at], own[-1].outputs[0], *node.inputs[at + 1:]))
                 before += own
         after = _moves_after(draft, node, users) if node.op in OPERANDS and exception(node, RESULT) not in kept else []
@@ -84,6 +98,21 @@ def _moves_before(draft: Draft, node: OpNode, at: int, makers: Mapping[str, OpNo
             best = len(chain)
     moves = chain[len(chain) - best:]
     return moves if any(n.op != "reshape" for n in moves) else []
+
+
+def _reads_slice(draft: Draft, node: OpNode, cut: OpNode) -> bool:
+    """Return whether vector work reads what a slice takes: in order, in runs of whole blocks that begin at a block."""
+    source, part = draft.tensors[cut.inputs[0]], draft.tensors[cut.outputs[0]]
+    starts, steps = ([int(v) for v in value] for name in ("starts", "steps") if isinstance(value := cut.attribute(name), tuple))
+    if draft.is_constant(source.name) or not _is_plain(draft, cut) or not _is_plain(draft, node) or any(s != 1 for s in steps):
+        return False
+    whole = [d for d, (n, k) in enumerate(zip(source.shape, part.shape)) if n != k]
+    if not whole or is_aligned(source, tuple(zip(starts, part.shape))):  # a view moves nothing
+        return False
+    size = DTYPES[source.dtype]
+    behind = prod(source.shape[whole[-1] + 1:])
+    run, pitch, at = (n * behind * size for n in (part.shape[whole[-1]], source.shape[whole[-1]], starts[whole[-1]]))
+    return len(whole) == 1 and run >= LEAST_RUN and not (run % BLOCK_BYTES or pitch % BLOCK_BYTES or at % BLOCK_BYTES)
 
 
 def _is_plain(draft: Draft, node: OpNode) -> bool:

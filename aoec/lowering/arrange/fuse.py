@@ -27,7 +27,7 @@ from aoec.lowering.arrange.take_apart import take_apart
 from aoec.lowering.arrange.views import find_views
 from aoec.lowering.arrange.whole_bias import add_whole_biases
 from aoec.lowering.arrange.whole_rows import pad_rows
-from aoec.lowering.lower.access import main_node, product_at
+from aoec.lowering.lower.access import main_node
 from aoec.lowering.lower.movement.turn_moves import turn_moves
 from aoec.lowering.lower.movement.turn_reads import turn_reads
 from aoec.ops.words.layout import FRACTAL_ROWS, c0_of
@@ -141,6 +141,8 @@ class _Grouping:
         self.made = {*draft.inputs, *draft.weights}
         self.taken = {name for names in together.values() for name in names[:-1]}
         self.taken.update(name for fold in folds.values() for name in (*fold.before, *fold.after))
+        before = {name for fold in folds.values() for name in fold.before}
+        self.moved = {n.outputs[0]: n.inputs[0] for n in draft.nodes if n.name in before}
         self.waiting: dict[str, list[list[OpNode]]] = {}  # node -> elementwise chains whose results it alone reads, and something not made
         self.out: list[Group] = []
 
@@ -170,8 +172,9 @@ class _Grouping:
         return len(nodes) <= MOST_NODES and len(_read(nodes)) <= self.most
 
     def put(self, nodes: Sequence[OpNode]) -> None:
-        """Nothing; nodes are a group, in their order in the graph."""
-        nodes = sorted(nodes, key=lambda n: self.order[n.name])
+        """Make nodes a group, in their order in the graph, with the moves that they do themselves."""
+        beside = [name for n in nodes if (fold := self.folds.get(n.name)) for name in (*fold.before, *fold.after)]
+        nodes = sorted([*nodes, *(self.draft.nodes[self.order[name]] for name in beside)], key=lambda n: self.order[n.name])
         self.taken.update(n.name for n in nodes)
         self.made.update(o for n in nodes for o in n.outputs)
         main = main_node(nodes)
@@ -184,15 +187,13 @@ class _Grouping:
         draft, cube = self.draft, family(first) == "cube"
         allowed = self.followers.get(first.op.removesuffix("_packed"), self.followers.get(family(first), ()))
         chain = [*before, first]
-        if fold := self.folds.get(first.name):
-            moves = [self.draft.nodes[self.order[name]] for name in fold.before]
-            if fold.after:
-                return [*moves, first, *[self.draft.nodes[self.order[name]] for name in fold.after]], None
-            chain = [*moves, first]
+        if (fold := self.folds.get(first.name)) and fold.after:
+            return chain, None
         while follower := self.follower(chain):
-            if not _follows(draft, chain[-1], follower, allowed) or cube and not _alike(draft, first, follower):
+            if not _follows(draft, chain[-1], follower, allowed) or cube and (
+                    not _alike(draft, first, follower) or follower.name in self.folds):
                 break
-            missing = [i for i in dict.fromkeys(follower.inputs) if i and i not in self.made and i != chain[-1].outputs[0]]
+            missing = [i for i in dict.fromkeys(follower.inputs) if i and not self.is_made(i) and i != chain[-1].outputs[0]]
             beside = self.beside(chain, follower, missing) if missing else []
             if beside is None:
                 waits = all(family(n) == family(follower) == "elementwise" for n in chain) and self.makes(missing, follower)
@@ -206,6 +207,12 @@ class _Grouping:
             elif follower.op == "requantise" and cube:
                 break
         return chain, None
+
+    def is_made(self, name: str) -> bool:
+        """Whether a tensor is there when the next group runs, perhaps as part of another."""
+        while name in self.moved:
+            name = self.moved[name]
+        return name in self.made
 
     def follower(self, chain: Sequence[OpNode]) -> OpNode | None:
         """The only reader of the last result of a chain; of elementwise work that others read too, the norm of its rows."""
@@ -229,7 +236,7 @@ class _Grouping:
             if node is None or node.name in self.taken or len(found) >= MOST_BESIDE or not self.joins_beside(node, follower):
                 return None
             found[node.name] = node
-            wanted += [i for i in dict.fromkeys(node.inputs) if i and i not in self.made]
+            wanted += [i for i in dict.fromkeys(node.inputs) if i and not self.is_made(i)]
         return list(found.values())
 
     def joins_beside(self, node: OpNode, follower: OpNode) -> bool:
@@ -249,7 +256,7 @@ class _Grouping:
             if family(node) != "elementwise" and family(follower) in allowed:
                 return False
             if family(node) == "elementwise" and node.name not in self.taken and node.name not in seen:
-                wanted += [i for i in dict.fromkeys(node.inputs) if i and i not in self.made]
+                wanted += [i for i in dict.fromkeys(node.inputs) if i and not self.is_made(i)]
             seen.add(node.name)
         return True
 
@@ -270,11 +277,16 @@ def halve_groups(graph: Graph, names: Collection[str]) -> Graph:
 
 
 def _halves(nodes: Sequence[OpNode]) -> list[Sequence[OpNode]]:
-    """Return the parts of a group: the product and each move beside it, or halves of a chain, or single operators."""
-    at = product_at(nodes)
-    end = next((i for i in range(at + 1, len(nodes)) if nodes[i].op in MOVES), len(nodes))
-    if at or end < len(nodes) and family(nodes[at]) == "cube":
-        return [*[[n] for n in nodes[:at]], nodes[at:end], *[[n] for n in nodes[end:]]]
+    """Return the parts of a group: each move beside its work and the rest, or halves of a chain, or single operators."""
+    rest = [n for n in nodes if n.op not in MOVES]
+    if rest and len(rest) < len(nodes) and rest[-1].op != "concat":
+        after = {o for n in rest for o in n.outputs}
+        behind: list[OpNode] = []
+        for n in nodes:
+            if n.op in MOVES and not after.isdisjoint(n.inputs):
+                after.update(n.outputs)
+                behind.append(n)
+        return [*[[n] for n in nodes if n.op in MOVES and n not in behind], rest, *[[n] for n in behind]]
     chain = all(a.outputs[0] in b.inputs for a, b in pairwise(nodes))
     half = -(-len(nodes) // 2) if chain else 1
     return [nodes[at:at + half] for at in range(0, len(nodes), half)]

@@ -14,6 +14,7 @@ from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import OpNode, Tensor
 from aoec.ir.index import DTYPES
 from aoec.lowering.arrange.layout import family
+from aoec.lowering.arrange.views import lies_in_run
 
 MOST_NODES = 32  # of one group
 PLACE_BYTES = 512  # between one index and the next of an axis along which places are found index by index
@@ -207,10 +208,12 @@ def _reaching(draft: Draft, last: OpNode, makers: Mapping[str, OpNode], users: M
 
 def _pays(draft: Draft, nodes: Sequence[OpNode], makers: Mapping[str, OpNode]) -> bool:
     """Whether nothing is copied that its maker could have written where it belongs: what a concat reads as it is, is sliced too, or cannot
-    lie in another tensor."""
+    lie in another tensor, since it is none that the AI Core makes or no part of the last concat lies in one run."""
     made = {n.outputs[0] for n in nodes}
     sliced = {n.inputs[0] for n in nodes if n.op == "slice"}
     direct = {i for n in nodes if n.op == "concat" for i in n.inputs} - made - sliced
+    if bool(sliced) and not any(lies_in_run(draft.tensors, nodes[-1])):
+        return True
     return bool(sliced) and not any(name in makers and name not in draft.outputs and family(makers[name]) != "host" for name in direct)
 
 

@@ -72,6 +72,11 @@ def _concat_as_view(draft: Draft, node: OpNode, makers: Mapping[str, OpNode], vi
     return [*copies, replace(node, inputs=tuple(run[0] if is_free else copies[0].outputs[0] for is_free, run in runs))]
 
 
+def lies_in_run(tensors: Mapping[str, Tensor], node: OpNode) -> list[bool]:
+    """Return of each input of a concat whether it may lie in the result, in one run."""
+    return [is_aligned(tensors[node.outputs[0]], box) for box in _boxes(tensors, node, [[i] for i in node.inputs])]
+
+
 def _boxes(tensors: Mapping[str, Tensor], node: OpNode, runs: Sequence[Sequence[str]]) -> Iterator[Box]:
     """What runs of neighbours among a concat's inputs are of the whole."""
     shape, at = tensors[node.outputs[0]].shape, 0

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 
 from aoec.ir.func.tir import Func
 from aoec.ir.graph.graph import OpNode, Tensor
-from aoec.ir.index import Expr, Int, Var, lt, normalise, select
+from aoec.ir.index import DTYPES, Expr, Int, Var, lt, normalise, select
 from aoec.lowering.arrange.pieces import Laid, Piece, Walk, laid_out
-from aoec.lowering.lower.movement.lower_movement import Move, lower_moves
+from aoec.lowering.lower.movement.lower_movement import BURST_BYTES, Move, lower_moves
 
 
 def lower_pieces(name: str, nodes: Sequence[OpNode], tensors: Mapping[str, Tensor]) -> Func:
@@ -21,7 +21,9 @@ def lower_pieces(name: str, nodes: Sequence[OpNode], tensors: Mapping[str, Tenso
     names = list(dict.fromkeys(i for n in nodes for i in n.inputs if i not in made))  # as operands() has them
     moves = [_move(p, names.index(p.source), laid, number) for number, p in enumerate(laid.pieces)]
     ins, out = [tensors[i] for i in names], tensors[nodes[-1].outputs[0]]
-    return lower_moves(name, ins, out, moves, [*(laid.shapes[i] for i in names), laid.result], 2,
+    shortest = min(p.walks[-1].count for p in laid.pieces) * DTYPES[out.dtype]
+    inner = 1 if len(laid.result) == 2 and laid.walks_whole(0) and shortest >= BURST_BYTES else 2  # of runs cores share parts
+    return lower_moves(name, ins, out, moves, [*(laid.shapes[i] for i in names), laid.result], inner,
                        {f"i{a}": laid.result[a] for a in laid.along})
 
 

@@ -7,7 +7,7 @@ a padded local tensor, and expressions are taken apart into single operations.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from aoec.base.errors import UnsupportedError
 from aoec.ir.func.meaning import Statement
@@ -16,6 +16,7 @@ from aoec.ir.graph.graph import OpNode, Tensor
 from aoec.ir.index import Binary, Expr, Int, Read, Var, call, normalise, reads, rebuild, rename_reads, substitute
 from aoec.ir.text.parse import parse_meaning
 from aoec.ir.text.show import show
+from aoec.lowering.lower.access import Access, main_node, read_before
 from aoec.lowering.lower.lower_axes import drop_ones, merge_axes, with_rows
 from aoec.lowering.lower.movement.lower_convert import pixels_to_rows, rows_to_pixels
 from aoec.lowering.lower.movement.lower_gather import lower_gather
@@ -28,6 +29,7 @@ from aoec.lowering.lower.work import SINGLE, Work, axes_of, variables_of
 from aoec.ops.meanings import meaning
 from aoec.ops.own import word
 from aoec.ops.words.layout import stored_shape
+from aoec.ops.words.movement import MOVES
 
 NO_GATHER = "reads where data say, and no gather makes that; the index is one whole number at loops of its own, as in X[I[s], d], or at " \
             "the same loops, as in X[s, I[s, d]], the others are whole dimensions, and it has no `else`"
@@ -39,15 +41,16 @@ def lower_vector(name: str, nodes: list[OpNode], tensors: dict[str, Tensor], kep
     shapes = {tensors[t].shape for t in kept}
     if not kept or kept[-1] not in nodes[-1].outputs or len(shapes) > 1:
         raise UnsupportedError(f"group {name}: a vector group gives the result of its last node, and others of the same shape beside it")
-    if nodes[0].op == "transpose" and tensors[nodes[0].inputs[0]].layout == "NC1HWC0":
+    main = main_node(nodes)
+    if main.op == "transpose" and tensors[nodes[0].inputs[0]].layout == "NC1HWC0":
         return pixels_to_rows(name, tensors[nodes[0].inputs[0]], tensors[nodes[0].outputs[0]])
-    if nodes[0].op == "transpose" and tensors[nodes[0].outputs[0]].layout == "NC1HWC0":
+    if main.op == "transpose" and tensors[nodes[0].outputs[0]].layout == "NC1HWC0":
         return rows_to_pixels(name, tensors[nodes[0].inputs[0]], tensors[nodes[0].outputs[0]])
     if len(nodes) > 1 and nodes[-1].op == "concat":
         return lower_pieces(name, nodes, tensors)
-    if nodes[0].op in ("concat", "transpose", "slice", "expand", "pad", "upsample", "depth_to_space"):
+    if main.op in ("concat", "transpose", "slice", "expand", "pad", "upsample", "depth_to_space"):
         return lower_movement(name, nodes, tensors)
-    if nodes[0].op in ("gather", "gather_elements"):
+    if main.op in ("gather", "gather_elements"):
         return lower_gather(name, nodes[0], tensors)
     made = {o for n in nodes for o in n.outputs}
     inputs = list(dict.fromkeys(i for n in nodes for i in n.inputs if i and i not in made))
@@ -62,7 +65,8 @@ def lower_statements(name: str, nodes: list[OpNode], tensors: dict[str, Tensor],
     made = {o for n in nodes for o in n.outputs}
     *beside, last = kept
     work = store_beside(join(nodes, tensors), beside)
-    work.dtypes.update({o: "fp32" for o in made if o != last and work.dtypes[o] == "bf16"})  # calculated in fp32, rounded on the way out
+    short = [o for o in made if o != last and work.dtypes.get(o) == "bf16"]
+    work.dtypes.update(dict.fromkeys(short, "fp32"))  # calculated in fp32, rounded on the way out
     work = merge_axes(drop_ones(with_rows(work)))
     work = stage_windows(work, inputs)
     stored = [stored_name(t) for t in beside]
@@ -112,8 +116,9 @@ def join(nodes: list[OpNode], tensors: dict[str, Tensor]) -> Work:
     """All statements of the nodes, axes named alike through the tensors they share, accesses physical."""
     work = Work()
     axes: dict[str, tuple[Expr, ...]] = {}  # tensor -> the indices it was defined or first read with
+    cuts = {o: n for n in nodes if n.op in MOVES for o in n.outputs}  # slices, which are places in what they are of
     whole: dict[tuple[int, ...], tuple[Expr, ...]] = {}  # shape -> the indices of results: what meets later is walked alike
-    for at, node in enumerate(nodes):
+    for at, node in enumerate(n for n in nodes if n.op not in MOVES):
         ins = [tensors[i] for i in node.inputs if i]
         said = meaning(word(node), [t.shape for t in ins], dict(node.attributes))
         names = dict(zip([a.name for a in said.inputs], [t.name for t in ins])) | dict(zip([a.name for a in said.outputs], node.outputs))
@@ -137,8 +142,19 @@ def join(nodes: list[OpNode], tensors: dict[str, Tensor]) -> Work:
                 axes.setdefault(r.buffer, r.indices)
             if alike and s.target.buffer == made.name:
                 whole.setdefault(made.shape, s.target.indices)
+            s = Statement(s.target, s.op, read_slices(s.value, cuts, tensors), s.init)
             add(work, s, {str(renaming[v].name) if v in renaming else v: e for v, e in ranges.items()}, tensors)  # type: ignore[attr-defined]
     return work
+
+
+def read_slices(e: Expr, cuts: Mapping[str, OpNode], tensors: Mapping[str, Tensor]) -> Expr:
+    """Return an expression that reads tensors in place of the slices that are taken of them."""
+    if not isinstance(e, Read):
+        return rebuild(e, lambda c: read_slices(c, cuts, tensors))
+    if e.buffer not in cuts:
+        return e
+    found = read_before(Access(tensors[e.buffer], e.indices), cuts, tensors, {})
+    return Read(found.tensor.name, found.indices)
 
 
 def started_after(s: Statement) -> list[Statement]:
