@@ -28,7 +28,8 @@ from aoec.target.machine import load
 from tests.frontend.written import written
 
 TEXT = """<ir_version: 8, opset_import: ["": 17]>
-net (float[ROWS,WIDTH] x, float[ROWS,WIDTH] r, float[WIDTH] g, float[WIDTH] b, float[WIDTH,32] w) => (float[ROWS,WIDTH] y, float[ROWS,32] z) {
+net (float[ROWS,WIDTH] x, float[ROWS,WIDTH] r, float[WIDTH] g, float[WIDTH] b, float[WIDTH,32] w)
+    => (float[ROWS,WIDTH] y, float[ROWS,32] z) {
   h = Add(x, r) n = LayerNormalization<axis=-1>(h, g, b) z = MatMul(n, w) s = Sigmoid(h) y = Mul(h, s)
 }"""
 
