@@ -63,6 +63,18 @@ def test_products_of_one_tensor_are_one(text: str, products: int, others: dict[s
         np.testing.assert_allclose(made[name], value, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("factor, left", [("0.25", 1.0), ("0.3", 0.3), ("2.0", 1.0)])
+def test_a_scale_that_is_exact_is_in_the_queries(factor: str, left: float) -> None:
+    text = HEADS.replace("e = Softmax(p)", f"f = Constant<value_float={factor}>() c = Mul(p, f) e = Softmax(c)")
+    wanted = model(text)
+    graph, weights, _ = frontend.load(wanted, {}, "fp32")
+    (attention,) = [n for n in graph.nodes if n.op == "attention"]
+    assert attention.attribute("scale") == pytest.approx(left)
+    feeds = {"x": np.random.default_rng(2).normal(0, 1, (1, 6, 32)).astype(np.float32)}
+    session = onnxruntime.InferenceSession(wanted.SerializeToString(), providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(evaluate(graph, feeds, weights)["y"], session.run(None, feeds)[0], rtol=1e-5, atol=1e-5)
+
+
 def test_a_bias_that_one_product_lacks_is_zero() -> None:
     graph, weights, _ = frontend.load(model(HEADS), {}, "fp32")
     joined = next(n for n in graph.nodes if n.op == "matmul" and len(n.inputs) == 3)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 
+from aoec.base.text import plural
 from aoec.ir.graph.graph import Graph, OpNode
 from aoec.ir.text.show import show
 from aoec.jobs.choose.alone import graph_of_nodes, time_groups
@@ -29,9 +30,18 @@ class Kept:
     kept_us: float
     folded_us: float
 
-    def __str__(self) -> str:
-        against = "no schedule" if self.folded_us == inf else f"{self.folded_us:.1f} us"
-        return f"{self.product}: moves beside it kept, {self.kept_us:.1f} us against {against} folded, modelled"
+
+def sentences(kept: Sequence[Kept]) -> list[str]:
+    """Return a sentence on each kind of product whose moves stay nodes."""
+    alike: dict[tuple[float, float], list[str]] = {}
+    for k in kept:
+        alike.setdefault((k.kept_us, k.folded_us), []).append(k.product)
+    out = []
+    for (kept_us, folded_us), names in alike.items():
+        against = "no schedule" if folded_us == inf else f"{folded_us:.1f} us"
+        others = f" and {plural(len(names) - 1, 'other')}" if len(names) > 1 else ""
+        out.append(f"{names[0]}{others}: moves beside it kept, {kept_us:.1f} us against {against} folded, modelled")
+    return out
 
 
 def kept_moves(graph: Graph, machine: Machine) -> list[Kept]:
