@@ -22,7 +22,7 @@ from aoec.search.sketches.sketches_vector import cores_of
 from aoec.target.machine import Machine
 
 Single = tuple[Graph, tuple[str, ...]]  # a graph of one node, and its inputs that are constants
-LEAST_ROW = 4096  # elements of a row whose norm may be shared: a core takes less time for a shorter one than a launch does
+LEAST_ROW = 16384  # elements of a row whose norm may be shared: a core takes less time for a shorter one than three launches do
 
 
 def wide(graph: Graph, machine: Machine) -> Graph:

@@ -49,34 +49,62 @@ def split_norm(draft: Draft, node: OpNode) -> list[OpNode]:
 
 
 def join_views(draft: Draft, split: Sequence[OpNode]) -> None:
-    """Nothing; elementwise nodes behind a view of what a split norm gives are done together with the norm's own, if there are any."""
+    """Nothing; elementwise nodes behind views of what a split norm gives are done together with the norm's own, if there are any."""
     first = next(i for i, n in enumerate(split) if n.op == "over_root")
-    own = list(split[first - (split[first - 1].op == "axpy"):])
-    users = draft.users()
-    view = draft.only_user(own[-1].outputs[0], users)
-    if view is None or view.op != "reshape":
-        return
-    before, after = (draft.tensors[n.outputs[0]].shape for n in (own[-1], view))
-    common = common_shape(before, after)
-    behind: list[OpNode] = []
-    last = view
-    while (user := draft.only_user(last.outputs[0], users)) is not None and _joins(draft, user, after):
-        behind.append(user)
+    own = split[first - (split[first - 1].op == "axpy"):]
+    shape = common = draft.tensors[own[-1].outputs[0]].shape
+    chain, views, users = [(n, shape) for n in own], list[OpNode](), draft.users()
+    joined = 0, 0, common  # of chain and views, and the shape in which all are done
+    last = own[-1]
+    while (user := draft.only_user(last.outputs[0], users)) is not None:
+        if user.op == "reshape":
+            shape = draft.tensors[user.outputs[0]].shape
+            finer = common_shape(common, shape)
+            if finer is None:
+                break
+            common = finer
+            views.append(user)
+        elif _joins(draft, user, shape):
+            chain.append((user, shape))
+            joined = len(chain), len(views), common
+        else:
+            break
         last = user
-    if not behind or common is None:
-        return
-    end = own[-1].outputs[0]
-    behind = [replace(n, inputs=tuple(end if i == view.outputs[0] else i for i in n.inputs)) for n in behind]
-    nodes = [*_with_views(draft, own, before, common), *_with_views(draft, behind, after, common, (end,))]
-    result = draft.tensors[behind[-1].outputs[0]]
-    inner = draft.tensor(f"{result.name}_rows", result.dtype, common)
-    nodes[-1] = replace(nodes[-1], outputs=(inner,))
-    nodes.append(draft.node("reshape", [inner], result.name, {"shape": after}, view.name))
-    for n in (*own, *behind[:-1]):
-        draft.tensors[n.outputs[0]] = replace(draft.tensors[n.outputs[0]], shape=common)
-    gone = {n.name for n in (*own, view, *behind[:-1])}
-    del draft.tensors[view.outputs[0]]
-    draft.nodes = [m for n in draft.nodes if n.name not in gone for m in (nodes if n.name == behind[-1].name else [n])]
+    if joined[1]:
+        _rewrite(draft, chain[:joined[0]], views[:joined[1]], joined[2])
+
+
+def _rewrite(draft: Draft, chain: Sequence[tuple[OpNode, Shape]], views: Sequence[OpNode], common: Shape) -> None:
+    """Nothing; the nodes of a chain, each of which made what has a shape, are done in the common shape, and the views between them go."""
+    source = {v.outputs[0]: v.inputs[0] for v in views}
+    made = {n.outputs[0] for n, _ in chain}
+    last, shape = chain[-1]
+    nodes: list[OpNode] = []
+    names: dict[str, str] = {}
+    for n, whole in chain:
+        inputs = []
+        for i in n.inputs:
+            while i in source:
+                i = source[i]
+            if i not in made:
+                t = draft.tensors[i]
+                parts = _of_parts(t.shape, whole, common)
+                if parts != t.shape and i not in names:
+                    names[i] = draft.tensor(f"{i}_parts", t.dtype, parts)
+                    nodes.append(draft.node("reshape", [i], names[i], {"shape": parts}))
+            inputs.append(names.get(i, i))
+        nodes.append(replace(n, inputs=tuple(inputs)))
+    for name in made - {last.outputs[0]}:
+        draft.tensors[name] = replace(draft.tensors[name], shape=common)
+    if shape != common:
+        result = draft.tensors[last.outputs[0]]
+        inner = draft.tensor(f"{result.name}_rows", result.dtype, common)
+        nodes[-1] = replace(nodes[-1], outputs=(inner,))
+        nodes.append(draft.node("reshape", [inner], result.name, {"shape": shape}, views[-1].name))
+    for v in views:
+        del draft.tensors[v.outputs[0]]
+    gone = {n.name for n in (*views, *(n for n, _ in chain[:-1]))}
+    draft.nodes = [m for n in draft.nodes if n.name not in gone for m in (nodes if n.name == last.name else [n])]
 
 
 def common_shape(a: Shape, b: Shape) -> Shape | None:
@@ -90,23 +118,6 @@ def _joins(draft: Draft, node: OpNode, shape: Shape) -> bool:
     tensors = [draft.tensors[name] for name in (*node.inputs, *node.outputs) if name]
     return family(node) == "elementwise" and not node.definition and draft.tensors[node.outputs[0]].shape == shape and all(
         t.layout == "ND" and all(n in (1, whole) for n, whole in zip(t.shape[::-1], shape[::-1])) for t in tensors)
-
-
-def _with_views(draft: Draft, nodes: Sequence[OpNode], whole: Shape, common: Shape, given: Sequence[str] = ()) -> list[OpNode]:
-    """Nodes whose results had the shape `whole`, each behind views of what it reads from elsewhere, and the views. `given`: what has the
-    common shape."""
-    made = {*given, *(o for n in nodes for o in n.outputs)}
-    out: list[OpNode] = []
-    names: dict[str, str] = {}
-    for n in nodes:
-        for i in n.inputs:
-            t = draft.tensors[i]
-            shape = _of_parts(t.shape, whole, common)
-            if i not in made and i not in names and shape != t.shape:
-                names[i] = draft.tensor(f"{i}_parts", t.dtype, shape)
-                out.append(draft.node("reshape", [i], names[i], {"shape": shape}))
-        out.append(replace(n, inputs=tuple(names.get(i, i) for i in n.inputs)))
-    return out
 
 
 def _of_parts(shape: Shape, whole: Shape, common: Shape) -> Shape:
