@@ -121,6 +121,8 @@ DIFFERENCES: tuple[Difference, ...] = (
     _otherwise("ReduceProd", "some factors alone are beyond the range", "text: nothing", "in order: infinite, 0 or a number",
                "in another order: another of these"),
     _otherwise("Sum Mean", "three or more of 16 bits", "text: nothing", "rounded after each addition", "rounded once"),
+    _otherwise("GroupNormalization", "operator sets from 21 on, channels far from 0", "text: E(x^2) - E(x)^2",
+               "as the text, with few digits left", "the mean of squared differences"),
     _otherwise("QuantizeLinear", "NaN", "nothing", "an end of the range", "0 in whole numbers"),
 )
 

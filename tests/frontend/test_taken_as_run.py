@@ -26,6 +26,20 @@ def test_scales_of_groups(opset: int, shape: tuple[int, ...], groups: int) -> No
     np.testing.assert_allclose(got, run(proto, {"x": x})[0], rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("shape, groups", [((2, 4, 3), 2), ((1, 6, 5, 2), 3), ((3, 4, 2), 4), ((2, 3, 7), 1), ((2, 6), 2)])
+def test_scales_of_channels(shape: tuple[int, ...], groups: int) -> None:
+    """As onnxruntime does it, but with a mean of squared differences, which keeps its digits far from 0."""
+    channels = shape[1]
+    proto = model([node("GroupNormalization", "x s b", "y", num_groups=groups, epsilon=1e-3)], {"x": shape}, ["y"],
+                  {"s": normal(channels, seed=1), "b": normal(channels, seed=2)}, opset=21)
+    graph, _, _ = load(proto)
+    assert "layer_norm" in [n.op for n in graph.nodes]
+    x = normal(*shape)
+    np.testing.assert_allclose(backend.run_model(proto, [x])[0], run(proto, {"x": x})[0], rtol=1e-5, atol=1e-5)
+    (far,) = backend.run_model(proto, [x + np.float32(1000)])
+    np.testing.assert_allclose(far, backend.run_model(proto, [x])[0], rtol=1e-3, atol=1e-3)
+
+
 def test_scales_of_groups_in_a_branch() -> None:
     branch = graph_of([node("GroupNormalization", "x s b", "y", num_groups=2)], {}, ["y"])
     other = graph_of([node("Neg", "x", "z")], {}, ["z"])

@@ -8,7 +8,8 @@ sets between too, of fp32: x where x > alpha, else 0.
 
 `GroupNormalization` of operator sets 18 to 20 has a scale and a bias for each group. ONNX took it back, since frameworks have them for each
 channel, as it has from 21 on; its checker refuses models with the former. onnxruntime runs them: groups are the channels of an
-InstanceNormalization.
+InstanceNormalization. So they are from 21 on too, with a scale and a bias of channels behind: ONNX defines the variance there as a
+difference of large means, E(x^2) - E(x)^2, which loses digits of what is far from 0.
 """
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 NORM, THRESHOLDED, BY_GROUP = "SimplifiedLayerNormalization", "ThresholdedRelu", "GroupNormalization"
-GROUPED_SETS = range(18, 21)  # in which GroupNormalization has scales of groups
+FIRST_GROUPED, FIRST_BY_CHANNEL = 18, 21  # operator sets: the first with GroupNormalization, and the first with scales of channels
 FIRST_SET, DEFINED_SET, WHERE_SET = 7, 10, 9  # of ThresholdedRelu: where numbers broadcast, where ONNX defines it; of Where
 
 
@@ -48,7 +49,8 @@ def _spell_out(graph: onnx.GraphProto, version: int, around: dict[str, onnx.Tens
         elif n.op_type == NORM:
             graph.node.extend(_norm(n, scales[n.input[1]], version, taken, graph))
         elif n.op_type == BY_GROUP:
-            graph.node.extend(_by_group(n, taken, graph))
+            by_group = version < FIRST_BY_CHANNEL
+            graph.node.extend(_by_group(n, taken, graph) if by_group else _by_channel(n, scales[n.input[1]], taken, graph))
         else:
             graph.node.extend(_expand_thresholded(n, version, taken, graph))
 
@@ -59,7 +61,10 @@ def _is_known(n: onnx.NodeProto, scales: dict[str, onnx.TensorProto], version: i
     if n.op_type == THRESHOLDED:
         return FIRST_SET <= version < DEFINED_SET and len(n.input) == 1
     if n.op_type == BY_GROUP:
-        return version in GROUPED_SETS and len(n.input) == 3 and any(a.name == "num_groups" for a in n.attribute)
+        given = {a.name: a.i for a in n.attribute}
+        if version < FIRST_GROUPED or len(n.input) != 3 or given.get("num_groups", 0) < 1:
+            return False
+        return version < FIRST_BY_CHANNEL or n.input[1] in scales and given.get("stash_type", 1) == 1
     return n.op_type == NORM and len(n.input) > 1 and n.input[1] in scales
 
 
@@ -90,6 +95,34 @@ def _by_group(n: onnx.NodeProto, taken: set[str], graph: onnx.GraphProto) -> Ite
     yield helper.make_node("Reshape", [x, names["to_groups"]], [names["groups"]])
     yield helper.make_node("InstanceNormalization", [names["groups"], scale, bias], [names["normal"]], n.name, epsilon=epsilon)
     yield helper.make_node("Reshape", [names["normal"], names["shape"]], list(n.output))
+
+
+def _by_channel(n: onnx.NodeProto, factor: onnx.TensorProto, taken: set[str], graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    """The nodes in place of a GroupNormalization with scales of channels, of the type of `factor`; `graph` gets their constants."""
+    x, scale, bias = n.input
+    groups = next(a.i for a in n.attribute if a.name == "num_groups")
+    epsilon = next((a.f for a in n.attribute if a.name == "epsilon"), 1e-5)
+    names = {label: _fresh(f"{n.output[0]}_{label}", taken) for label in (
+        "shape", "to_channels", "to_groups", "to_columns", "channels", "channels_shape", "groups", "one", "zero", "normal", "parts",
+        "scale", "bias", "scaled", "shifted")}
+    shapes = {"to_channels": [0, 0, -1], "to_groups": [0, groups, -1], "to_columns": [-1, 1]}
+    graph.initializer.extend(numpy_helper.from_array(np.array(shape, np.int64), names[label]) for label, shape in shapes.items())
+    graph.initializer.extend(helper.make_tensor(names[label], factor.data_type, [groups], [value] * groups)
+                             for label, value in (("one", 1.0), ("zero", 0.0)))
+
+    def step(op: str, inputs: str, result: str, **attributes: Any) -> onnx.NodeProto:
+        return helper.make_node(op, [names[i] for i in inputs.split()], [names[result]], **attributes)
+    yield helper.make_node("Shape", [x], [names["shape"]])
+    yield helper.make_node("Reshape", [x, names["to_channels"]], [names["channels"]])
+    yield step("Shape", "channels", "channels_shape")
+    yield step("Reshape", "channels to_groups", "groups")
+    yield step("InstanceNormalization", "groups one zero", "normal", name=n.name, epsilon=epsilon)
+    yield step("Reshape", "normal channels_shape", "parts")
+    for label, given in (("scale", scale), ("bias", bias)):
+        yield helper.make_node("Reshape", [given, names["to_columns"]], [names[label]])
+    yield step("Mul", "parts scale", "scaled")
+    yield step("Add", "scaled bias", "shifted")
+    yield helper.make_node("Reshape", [names["shifted"], names["shape"]], list(n.output))
 
 
 def _norm(n: onnx.NodeProto, scale: onnx.TensorProto, version: int, taken: set[str], graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:

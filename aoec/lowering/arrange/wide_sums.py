@@ -1,35 +1,49 @@
-"""Sums whose result has 16 bits, left in fp32 and rounded by an operator behind them: cores may share the terms of such a sum.
+"""Sums that are left in fp32, with what needs the whole of them in operators behind: cores may share the terms of such a sum.
 
 What cores add to in GM holds parts of a sum, so it has the dtype of sums: a part in 16 bits would be rounded, and may overflow where the
-sum does not. (The vendor's split-K writes fp32 too: C is float where its API reference shows EnableMultiCoreSplitK.) The rounding needs the
-whole sum of all cores, and a launch of its own is where all of them have met; it joins what follows.
+sum does not. (The vendor's split-K writes fp32 too: C is float where its API reference shows EnableMultiCoreSplitK.) Rounding, the share of
+a mean and the normalisation of rows need the whole sum of all cores, and a launch of its own is where all of them have met; it joins what
+follows.
 """
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from math import prod
 
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import Graph, OpNode
+from aoec.lowering.arrange.shared_norms import NORMS, join_views, split_norm
 
 SUMS = ("matmul", "reduce_sum")
 ROUNDED = ("fp16", "bf16")
+MEAN = "reduce_mean"
 
 
 def widen_sums(graph: Graph, names: Collection[str]) -> Graph:
-    """Compute the named sums in fp32. The graph is not fused yet. A bias is added after the sum, and the result is rounded once."""
+    """Compute the sums of the named nodes in fp32. The graph is not fused yet. A bias is added after the sum, and the result is rounded
+    once; a norm of rows becomes its sums and what is done to each element."""
     draft = Draft.of(graph, {})
     nodes, draft.nodes = draft.nodes, []
+    norms = []
     for node in nodes:
-        draft.nodes += _wide(draft, node) if node.name in names else [node]
+        made = [node] if node.name not in names else split_norm(draft, node) if node.op in NORMS else _wide(draft, node)
+        draft.nodes += made
+        if node.name in names and node.op in NORMS:
+            norms.append(made)
+    for made in norms:
+        join_views(draft, made)
     tensors = tuple(draft.tensors.values())
     return replace(graph, tensors=tensors, nodes=tuple(draft.nodes))
 
 
 def _wide(draft: Draft, node: OpNode) -> list[OpNode]:
-    """The sum in fp32, and its rounding with what was added to it."""
+    """The sum in fp32, and its rounding with what was added to it, or its share."""
     result = draft.tensors[node.outputs[0]]
     total = draft.tensor(f"{result.name}_sum", "fp32", result.shape)
     *terms, bias = node.inputs if len(node.inputs) > 2 else (*node.inputs, "")
+    if node.op == MEAN:
+        share = prod(result.shape) / prod(draft.tensors[node.inputs[0]].shape)
+        return [replace(node, op="reduce_sum", outputs=(total,)), draft.node("muls", [total], result.name, {"scalar": share})]
     rounded = draft.node("add", [total, bias], result.name) if bias else draft.node("cast", [total], result.name)
     return [replace(node, inputs=tuple(terms), outputs=(total,)), rounded]

@@ -89,6 +89,10 @@ def _power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.power(a.astype(np.float64), b.astype(np.float64)).astype(a.dtype)
 
 
+def _over_root(a: np.ndarray, b: np.ndarray, share: float, epsilon: float) -> np.ndarray:
+    return a / np.sqrt(b * b.dtype.type(share) + b.dtype.type(epsilon))
+
+
 def _prelu(a: np.ndarray, slope: np.ndarray) -> np.ndarray:
     return np.where(a < 0, a * slope, a)
 
@@ -109,6 +113,9 @@ OPS = (
     elementwise("minimum", "min($A, $B)", np.minimum, cann=("Minimum",), onnx=Onnx("Min", whole=True)),
     elementwise("adds", "$A + scalar", lambda a, scalar: a + a.dtype.type(scalar), "scalar", cann=("Adds",)),
     elementwise("muls", "$A * scalar", lambda a, scalar: a * a.dtype.type(scalar), "scalar", cann=("Muls",)),
+    elementwise("axpy", "$A + $B * alpha", lambda a, b, alpha: a + b * b.dtype.type(alpha), "alpha", cann=("Axpy",)),
+    # what a norm does with the sum of squares of a row
+    elementwise("over_root", "$A * rsqrt($B * share + epsilon)", _over_root, "share, epsilon", sensitive=SMALL, of=(REAL, POSITIVE)),
     elementwise("relu", "max($A, 0.0)", lambda a: np.maximum(a, 0), cann=("Relu",), onnx=Onnx("Relu", whole=True)),
     elementwise("leaky_relu", "max($A, 0.0) + min($A, 0.0) * alpha", _leaky_relu, "alpha", cann=("LeakyRelu",),
                 onnx=Onnx("LeakyRelu", {"alpha": 0.01})),
