@@ -185,3 +185,23 @@ def test_a_gemm_of_bytes_leaves_in_rows(tmp_path) -> None:
     proto, _ = FOUND["gemm"]
     compiled = aoec.compile(proto, tmp_path / "net.aoec", precision="fp32")
     np.testing.assert_array_equal(compiled.run(None, given(proto))[0], run(proto, given(proto))[0])
+
+
+def narrow(channels: int, group: int = 1, relu: bool = True, zero: int = 3) -> onnx.ModelProto:
+    """Two convolutions after one another whose channels fill no whole blocks of int8; the second has a window and perhaps groups."""
+    n = Net()
+    start = [n.constant(normal(channels, seed=seed)) for seed in (5, 6)]
+    n.nodes.append(node("Conv", f"{n.real('x')} {n.weight(channels, 8, 1, 1, axis=0)} {start[0]}", "c"))
+    n.nodes += [node("Relu", "c", "r")] if relu else []
+    w = n.weight(channels, channels // group, 3, 3, axis=0, seed=2)
+    n.nodes.append(node("Conv", f"{n.real('r' if relu else 'c', 0.02, zero)} {w} {start[1]}", "d", pads=[1, 1, 1, 1], group=group))
+    return n.done((1, 8, 9, 7), n.real("d", 0.2))
+
+
+@pytest.mark.parametrize("target", ["Ascend910B3", "Ascend310P3", "Ascend310B1", "Ascend910A"])
+@pytest.mark.parametrize("channels, group", [(24, 1), (7, 1), (40, 1), (58, 58), (104, 2)])
+def test_channels_of_no_whole_blocks_run_on_the_ai_core(channels: int, group: int, target: str, tmp_path) -> None:
+    proto = narrow(channels, group)
+    compiled = aoec.compile(proto, tmp_path / "net.aoec", target=target, precision="fp32", verify=True)
+    assert not compiled.on_host
+    np.testing.assert_array_equal(compiled.run(None, given(proto))[0], run(proto, given(proto))[0])

@@ -138,7 +138,8 @@ def take_out(p: Plan, mm: Nest, tile: str, core: str) -> None:
     planes = p.func.buffer(out.target.buffer).layout in COLUMNS or channels
     turned = not planes and first != out.name and rows_at_the_end(p.func, first, out)
     layout = "NZ" if planes or turned else "ND"
-    part = in_parts(p, first, tile, channels)
+    even = channels and columns_of(p.func, first) % 16 == 0
+    part = in_parts(p, first, tile, even)
     if first == out.name:
         made = block = f"{out.target.buffer}_UB"
         p.add("stage", block=first, scope="UB", layout=layout, at=part)
@@ -152,8 +153,14 @@ def take_out(p: Plan, mm: Nest, tile: str, core: str) -> None:
           instr="epilogue" if bias or layout == "ND" else "drain")
     p.add("tensorize", loop=first_loop(p.func, out.name), instr="store")
     p.add("double_buffer", buffer=made, depth=hole("do", SLOTS))
-    if channels and part != tile:  # these are whole fractals: sizes of even parts hang on rows alone, so that a row's tables are short
+    if even and part != tile:  # sizes of even parts hang on rows alone, so that a row's tables are short
         p.add("even", loop=part, factor=hole("uc", ()) * 16)
+
+
+def columns_of(func: Func, block: str) -> int:
+    """Columns of a block's result. Blocks of 8 channels may end within a fractal."""
+    found = next(n for n in nests(func) if n.block.name == block)
+    return found.extent(found.loops[-1].var)
 
 
 def in_parts(p: Plan, block: str, tile: str, even: bool) -> str:
