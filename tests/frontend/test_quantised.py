@@ -86,6 +86,14 @@ def moves() -> onnx.ModelProto:
     return n.done((1, 32, 6, 5), n.real("t", 0.05))
 
 
+def join() -> onnx.ModelProto:
+    """A join of tensors of several scales, one of them that of the result."""
+    n = Net()
+    parts = [n.real("x"), n.real("x", 0.011, -7), n.real("x", 0.04, 9)]
+    n.nodes.append(node("Concat", " ".join(parts), "c", axis=1))
+    return n.done((1, 20, 6, 5), n.real("c", 0.04, 9))
+
+
 def residual() -> onnx.ModelProto:
     """Relu behind an addition, whose least number stands for 0."""
     n = Net()
@@ -120,6 +128,7 @@ FOUND = {
     "conv of uint8 weights": (conv("int8", "uint8", group=2), ["quantise", "conv2d", "relu", "requantise", "dequantise"]),
     "gemm": (gemm("Gemm"), ["quantise", "matmul", "requantise", "dequantise"]),
     "matmul and add": (gemm("MatMul"), ["quantise", "matmul", "requantise", "dequantise"]),
+    "join": (join(), ["quantise", "dequantise", "quantise", "dequantise", *["quantise"] * 3, "concat", "dequantise"]),
     "moves": (moves(), ["quantise", "max_pool", "concat", "max_pool", "add_quantised", "dequantise", "transpose"]),
 }
 
