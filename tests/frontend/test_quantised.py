@@ -211,6 +211,11 @@ def narrow(channels: int, group: int = 1, relu: bool = True, zero: int = 3) -> o
 @pytest.mark.parametrize("channels, group", [(24, 1), (7, 1), (40, 1), (58, 58), (104, 2)])
 def test_channels_of_no_whole_blocks_run_on_the_ai_core(channels: int, group: int, target: str, tmp_path) -> None:
     proto = narrow(channels, group)
+    graph, weights, _ = load(proto, precision="fp32")
+    fused, _ = fuse(graph, weights, load_machine(target))
+    named = {n.name: n.op for n in fused.nodes}
+    assert [" ".join(named[n] for n in g.nodes) for g in fused.groups if g.kind != "view"] == [
+        "quantise", "to_nc1hwc0", "conv2d_packed relu requantise", "conv2d_packed requantise", "from_nc1hwc0", "dequantise"]
     compiled = aoec.compile(proto, tmp_path / "net.aoec", target=target, precision="fp32", verify=True)
     assert not compiled.on_host
     np.testing.assert_array_equal(compiled.run(None, given(proto))[0], run(proto, given(proto))[0])

@@ -53,19 +53,19 @@ def assign(draft: Draft, scales: bool = False) -> None:
 
 
 def scaled_sums(draft: Draft) -> dict[str, str]:
-    """The nodes, and the convolutions, that make int8 of a convolution's sums, perhaps through relu, which nothing else reads.
+    """The nodes that make int8 of a convolution's sums, perhaps through relu, which nothing else reads, and the convolution of each.
 
     Channels are whole blocks, or the convolution is one product. Then its weight gets columns of zeros, and padding channels hold what
     a sum of 0 becomes."""
     users, producers = draft.users(), draft.producers()
-    found = {}
+    found: dict[str, str] = {}
     for node in draft.nodes:
         chain, source = [node], producers.get(node.inputs[0]) if node.op == "requantise" else None
         if source is not None and source.op == "relu":
             chain, source = [node, source], producers.get(source.inputs[0])
         if source is not None and source.op == "conv2d" and all(draft.only_user(n.inputs[0], users) is n for n in chain) and (
                 _fills_channels(draft.tensors[node.outputs[0]]) or _is_one_product(draft, source)):
-            found[node.name] = source.name
+            found |= {n.name: source.name for n in chain}
     return found
 
 
