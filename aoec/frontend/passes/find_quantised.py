@@ -143,7 +143,7 @@ class _Search:
     def rewrite_quantise(self, node: OpNode, of: Scale) -> None:
         """Make the node's result in int8, and from that as the model has it."""
         source = self.find.producers.get(node.inputs[0])
-        made = self.whole(source, node, of) if source is not None else ""
+        made = self.make_in_int8(source, node, of) if source is not None else ""
         name = made or self.quantise(node.inputs[0], node, of)
         out = self.draft.tensors[node.outputs[0]]
         if out.dtype == "uint8":
@@ -152,7 +152,7 @@ class _Search:
         else:
             self.draft.nodes.append(self.draft.node("reshape", [name], out.name, {"shape": out.shape}))
 
-    def whole(self, source: OpNode, node: OpNode, of: Scale) -> str:
+    def make_in_int8(self, source: OpNode, node: OpNode, of: Scale) -> str:
         """Make the result of a conversion in int8 from the start, and return the tensor; "" where that cannot be."""
         alone = self.find.only_user(node.inputs[0]) is node
         if source.op in (*MOVES, "dequantise"):
