@@ -52,8 +52,8 @@ class Result:
     """A result of the cube on its way out, in the target's dtype: L0C -> GM (fixpipe), L0C -> UB (drain), UB -> UB (epilogue: with a
     bias added to each column), UB -> GM (store).
 
-    c0 is 0 for rows x columns (nd); else the target is [.., column//c0, rows.., column%c0] (nz). fixpipe may scale sums to
-    int8, by a number for each column.
+    c0 is 0 for rows x columns (nd); else the target is [.., column//c0, rows.., column%c0] (nz). fixpipe and epilogue may scale sums
+    to int8, by a number for each column.
     """
 
     target: Read
@@ -185,13 +185,15 @@ def _upright(func: Func, read: Read, loops: list[str]) -> list[str]:
 
 
 def match_result(word: str, source: str, target: str, func: Func, block: Block, loops: Path) -> Result:
-    """A result on its way out: `fixpipe` and `drain` do relu and a cast, `epilogue` adds a bias too, `store` nothing."""
+    """A result on its way out: `fixpipe` and `drain` do relu and a cast, `epilogue` adds a bias too, `store` nothing. `fixpipe` and
+    `epilogue` scale sums."""
     block, names = without_units(block, loops)
-    wide = match_scale(block.value) if word == "fixpipe" else None
+    wide = match_scale(block.value) if word in ("fixpipe", "epilogue") else None
     value, relu, bias = _steps(replace(block, value=wide.sums) if wide else block, word)
     if block.op not in ("=", "+=") or block.op == "+=" and (word != "fixpipe" or relu):
         raise ScheduleError(f"{block.name} is no {word}: it accumulates")
-    beside = [(read, scope) for read, scope in ((bias, "UB"), (wide.scale if wide else None, "FB")) if read is not None]
+    scales = wide.scale if wide else None
+    beside = [(read, scope) for read, scope in ((bias, "UB"), (scales, "FB" if word == "fixpipe" else "UB")) if read is not None]
     for read, scope in ((value, source), (block.target, target), *beside):
         _scope(func, block, read, scope)
     places = [_single(i, names, f"an index of {value.buffer}") for i in value.indices]

@@ -9,12 +9,14 @@ from aoec.ir.index import Expr, Read, Var, normalise, reads, substitute, variabl
 from aoec.primitives.nest import find_block, map_nodes, map_reads, replace_node, tidy, writers
 from aoec.primitives.primitive import Primitive
 
+SUMS = ("fp32", "int32")  # dtypes of what the cube sums
+
 
 @dataclass(frozen=True)
 class PostponeInit(Primitive):
     """Lets a sum start from zero, and adds its init wherever the sum is read: for cores whose cube cannot start from a bias.
 
-    The sum is of another order, so it rounds differently, as it does after `reorder`. Only before the loops of the block are split.
+    A sum of reals is of another order, so it rounds differently, as it does after `reorder`. Only before the loops of the block are split.
 
     before:
         func f(A: fp32[3, 5], B: fp32[5, 4], bias: fp32[4]) -> (Y: fp32[3, 4]) {
@@ -70,8 +72,8 @@ class PostponeInit(Primitive):
     def _loops(self, func: Func, block: Block) -> list[str]:
         """The loops that the block's target is indexed by, in order."""
         buffer = block.target.buffer
-        if block.op != "+=" or block.instr is not None or func.buffer(buffer).dtype != "fp32":
-            raise ScheduleError(f"{self.block} is no sum in fp32, or belongs to an instruction already")
+        if block.op != "+=" or block.instr is not None or func.buffer(buffer).dtype not in SUMS:
+            raise ScheduleError(f"{self.block} is no sum in {' or '.join(SUMS)}, or belongs to an instruction already")
         if buffer not in {b.name for b in func.locals} or len(writers(func, buffer)) > 1:
             raise ScheduleError(f"{buffer} is not a local buffer that {self.block} alone writes")
         loops = [i.name for i in block.target.indices if isinstance(i, Var)]

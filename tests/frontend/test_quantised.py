@@ -86,6 +86,14 @@ def moves() -> onnx.ModelProto:
     return n.done((1, 32, 6, 5), n.real("t", 0.05))
 
 
+def join() -> onnx.ModelProto:
+    """A join of tensors of several scales, one of them that of the result."""
+    n = Net()
+    parts = [n.real("x"), n.real("x", 0.011, -7), n.real("x", 0.04, 9)]
+    n.nodes.append(node("Concat", " ".join(parts), "c", axis=1))
+    return n.done((1, 20, 6, 5), n.real("c", 0.04, 9))
+
+
 def residual() -> onnx.ModelProto:
     """Relu behind an addition, whose least number stands for 0."""
     n = Net()
@@ -120,6 +128,7 @@ FOUND = {
     "conv of uint8 weights": (conv("int8", "uint8", group=2), ["quantise", "conv2d", "relu", "requantise", "dequantise"]),
     "gemm": (gemm("Gemm"), ["quantise", "matmul", "requantise", "dequantise"]),
     "matmul and add": (gemm("MatMul"), ["quantise", "matmul", "requantise", "dequantise"]),
+    "join": (join(), ["quantise", "dequantise", "quantise", "dequantise", *["quantise"] * 3, "concat", "dequantise"]),
     "moves": (moves(), ["quantise", "max_pool", "concat", "max_pool", "add_quantised", "dequantise", "transpose"]),
 }
 
@@ -184,4 +193,29 @@ def test_programs_give_what_onnxruntime_gives(target: str, tmp_path) -> None:
 def test_a_gemm_of_bytes_leaves_in_rows(tmp_path) -> None:
     proto, _ = FOUND["gemm"]
     compiled = aoec.compile(proto, tmp_path / "net.aoec", precision="fp32")
+    np.testing.assert_array_equal(compiled.run(None, given(proto))[0], run(proto, given(proto))[0])
+
+
+def narrow(channels: int, group: int = 1, relu: bool = True, zero: int = 3) -> onnx.ModelProto:
+    """Two convolutions after one another whose channels fill no whole blocks of int8; the second has a window and perhaps groups."""
+    n = Net()
+    start = [n.constant(normal(channels, seed=seed)) for seed in (5, 6)]
+    n.nodes.append(node("Conv", f"{n.real('x')} {n.weight(channels, 8, 1, 1, axis=0)} {start[0]}", "c"))
+    n.nodes += [node("Relu", "c", "r")] if relu else []
+    w = n.weight(channels, channels // group, 3, 3, axis=0, seed=2)
+    n.nodes.append(node("Conv", f"{n.real('r' if relu else 'c', 0.02, zero)} {w} {start[1]}", "d", pads=[1, 1, 1, 1], group=group))
+    return n.done((1, 8, 9, 7), n.real("d", 0.2))
+
+
+@pytest.mark.parametrize("target", ["Ascend910B3", "Ascend310P3", "Ascend310B1", "Ascend910A"])
+@pytest.mark.parametrize("channels, group", [(24, 1), (7, 1), (40, 1), (58, 58), (104, 2)])
+def test_channels_of_no_whole_blocks_run_on_the_ai_core(channels: int, group: int, target: str, tmp_path) -> None:
+    proto = narrow(channels, group)
+    graph, weights, _ = load(proto, precision="fp32")
+    fused, _ = fuse(graph, weights, load_machine(target))
+    named = {n.name: n.op for n in fused.nodes}
+    assert [" ".join(named[n] for n in g.nodes) for g in fused.groups if g.kind != "view"] == [
+        "quantise", "to_nc1hwc0", "conv2d_packed relu requantise", "conv2d_packed requantise", "from_nc1hwc0", "dequantise"]
+    compiled = aoec.compile(proto, tmp_path / "net.aoec", target=target, precision="fp32", verify=True)
+    assert not compiled.on_host
     np.testing.assert_array_equal(compiled.run(None, given(proto))[0], run(proto, given(proto))[0])

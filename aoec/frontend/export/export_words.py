@@ -204,7 +204,8 @@ def _kernel(s: Step) -> tuple[str, int]:
     matrix = s.writer.elements(s.node.inputs[1])
     group = 1 if matrix.ndim == 2 else len(matrix)
     down, across = s.numbers("kernel")
-    return s.constant(unpack_conv(matrix, s.input(0).shape[1] // group, (down, across), int(s.number("c0")))), group
+    kernel = unpack_conv(matrix, s.input(0).shape[1] // group, (down, across), int(s.number("c0")))
+    return s.constant(kernel[:s.out.shape[1]]), group  # there may be more columns than channels
 
 
 def _rows_as_kernel(s: Step) -> str:

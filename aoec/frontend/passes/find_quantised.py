@@ -143,17 +143,21 @@ class _Search:
     def rewrite_quantise(self, node: OpNode, of: Scale) -> None:
         """Make the node's result in int8, and from that as the model has it."""
         source = self.find.producers.get(node.inputs[0])
-        alone = source is not None and self.find.only_user(node.inputs[0]) is node
-        made = source is not None and (self.move_in_int8(source, of) if source.op in (*MOVES, "dequantise")
-                                       else self.compute_in_int8(source, of) if alone else "")
-        name = made or self.step("quantise", [node.inputs[0], node.inputs[1], self.zero(node, of)], f"{node.outputs[0]}_signed", "int8",
-                                 attributes=LIMITS)
+        made = self.make_in_int8(source, node, of) if source is not None else ""
+        name = made or self.quantise(node.inputs[0], node, of)
         out = self.draft.tensors[node.outputs[0]]
         if out.dtype == "uint8":
             self.signed[out.name] = name
             self.draft.nodes.append(self.draft.node("unsigned", [name], out.name))
         else:
             self.draft.nodes.append(self.draft.node("reshape", [name], out.name, {"shape": out.shape}))
+
+    def make_in_int8(self, source: OpNode, node: OpNode, of: Scale) -> str:
+        """Make the result of a conversion in int8 from the start, and return the tensor; "" where that cannot be."""
+        alone = self.find.only_user(node.inputs[0]) is node
+        if source.op in (*MOVES, "dequantise"):
+            return self.move_in_int8(source, of) or (self.join_in_int8(source, node, of) if alone and source.op == "concat" else "")
+        return self.compute_in_int8(source, of) if alone else ""
 
     def zero(self, node: OpNode, of: Scale) -> str:
         """The zero point of a conversion, of int8."""
@@ -175,6 +179,19 @@ class _Search:
             return names[0]
         out = self.draft.tensors[source.outputs[0]]
         return self.step(source.op, names, f"{out.name}_signed", "int8", out.shape, dict(source.attributes))
+
+    def join_in_int8(self, source: OpNode, node: OpNode, of: Scale) -> str:
+        """Join parts in int8 that a concat reads in reals: those of other scales are converted one by one, as the whole would be."""
+        found = [self.as_int8(i) for i in source.inputs]
+        if not all(found):
+            return ""
+        names = [w.name if w.of == of else self.quantise(real, node, of) for w, real in zip(found, source.inputs) if w is not None]
+        out = self.draft.tensors[source.outputs[0]]
+        return self.step("concat", names, f"{out.name}_signed", "int8", out.shape, dict(source.attributes))
+
+    def quantise(self, real: str, node: OpNode, of: Scale) -> str:
+        """The tensor of int8 that a conversion makes of reals."""
+        return self.step("quantise", [real, node.inputs[1], self.zero(node, of)], f"{node.outputs[0]}_signed", "int8", attributes=LIMITS)
 
     def compute_in_int8(self, source: OpNode, of: Scale) -> str:
         """Compute a product or a sum in int8, perhaps with relu, and return the tensor; "" where the source is neither."""

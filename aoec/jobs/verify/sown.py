@@ -8,10 +8,11 @@ import ml_dtypes
 import numpy as np
 
 from aoec.ir.graph.graph import Graph, OpNode, Tensor
+from aoec.ir.index import DTYPES
 from aoec.jobs.verify.halfway import QUANTISING
 from aoec.ops import word
 from aoec.ops.run import NUMPY, REALS
-from aoec.ops.words.layout import to_logical
+from aoec.ops.words.layout import PIXEL, to_logical, to_physical
 
 Arrays = Mapping[str, np.ndarray]
 Places = tuple[slice | np.ndarray, ...]
@@ -36,15 +37,29 @@ def integers(inputs: list[Tensor], nodes: tuple[OpNode, ...], random: np.random.
 
 
 def zeros(nodes: tuple[OpNode, ...], tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Places]]:
-    """(tensor, where the graph keeps zeros in it): a bias behind its channels; a packed weight in rows behind those of the result's
+    """(tensor, where the graph keeps zeros in it): a bias behind its channels; a packed weight behind those of the result's
     channels, and for channels that fill its image's blocks, where padding may read something else than 0."""
     for name, channels in bias_columns(nodes, tensors).items():
         yield name, (slice(channels, None),)
     for n in nodes:
         if n.op == "conv2d_packed" and n.inputs[1] in tensors and len(tensors[n.inputs[1]].shape) == 2:
             yield n.inputs[1], _filling(n, tensors)
-            if isinstance(rows := n.attribute("channels"), int):
-                yield n.inputs[1], (slice(rows, None),)
+            if isinstance(count := n.attribute("channels"), int):
+                behind = slice(count, None)
+                yield n.inputs[1], (behind,) if n.attribute("trans_b") else (slice(None), behind)
+
+
+def may_fill(t: Tensor) -> bool:
+    """Whether padding channels may hold anything: those of images of one byte."""
+    return t.layout in PIXEL and DTYPES[t.dtype] == 1
+
+
+def fill_padding(stored: np.ndarray, t: Tensor) -> np.ndarray:
+    """A stored array, with ones in padding channels that may hold anything."""
+    if not may_fill(t):
+        return stored
+    own = to_physical(np.ones(t.shape, stored.dtype), t)
+    return np.where(own != 0, stored, np.ones_like(stored))
 
 
 def read_axes(alone: Graph) -> dict[str, int]:
@@ -69,7 +84,7 @@ def bias_columns(nodes: tuple[OpNode, ...], tensors: Mapping[str, Tensor]) -> di
     out = {}
     for n in nodes:
         if n.op in ("conv2d_packed", "matmul") and len(n.inputs) > 2 and n.inputs[2] in tensors:
-            shape, channels = tensors[n.inputs[1]].shape, n.attribute("channels")  # these where the weight is W[co, k]
+            shape, channels = tensors[n.inputs[1]].shape, n.attribute("channels")  # these where the weight has more
             own = shape[-1] * (shape[0] if n.op == "conv2d_packed" and len(shape) == 3 else 1)
             out[n.inputs[2]] = channels if isinstance(channels, int) else own
     return out

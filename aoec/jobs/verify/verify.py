@@ -23,7 +23,7 @@ from aoec.ir.graph.graph import Graph, Group, Tensor
 from aoec.ir.program import Program
 from aoec.jobs.run.execute import group_graph, run_model, run_program
 from aoec.jobs.verify.allowed import EXACT, SUMS, finite, tolerance
-from aoec.jobs.verify.sown import few_rows, integers, normal, read_axes, sow, zeros
+from aoec.jobs.verify.sown import few_rows, fill_padding, integers, may_fill, normal, read_axes, sow, zeros
 from aoec.jobs.verify.undefined import undefined_elements, within_casts
 from aoec.lowering.lower.access import main_node
 from aoec.lowering.lower.lower import operands
@@ -67,7 +67,7 @@ def verify_group(graph: Graph, group: Group, program: Program, bindings: Iterabl
 def compare(alone: Graph, program: Program, bindings: tuple[tuple[str, str], ...], data: Arrays, exact: bool) -> list[str]:
     """Sentences about each result of the program that differs from the reference by more than it may."""
     tensors = {t.name: t for t in alone.tensors}
-    stored = {name: to_physical(x, tensors[name]) for name, x in data.items()}
+    stored = {name: fill_padding(to_physical(x, tensors[name]), tensors[name]) for name, x in data.items()}
     try:
         results = run_program(program, bindings, tensors, stored)
     except AoecError as e:
@@ -115,7 +115,7 @@ def nearer(got: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def differences(group: str, t: Tensor, stored: np.ndarray, wanted: np.ndarray, allowed: np.ndarray, data: str) -> list[str]:
-    """Sentences: elements beyond what is allowed, and padding that is not zero."""
+    """Sentences: elements beyond what is allowed, and padding that is not zero where it should be."""
     got = to_logical(stored, t)
     a, b = finite(got, t.dtype), finite(wanted, t.dtype)
     wrong = np.argwhere(~((np.abs(a - b) <= allowed) | (np.isnan(a) & np.isnan(b)) | np.isinf(allowed)))
@@ -124,7 +124,7 @@ def differences(group: str, t: Tensor, stored: np.ndarray, wanted: np.ndarray, a
         first = "; ".join(f"{t.name}{list(map(int, i))} is {got[tuple(i)]:.9g} and should be {wanted[tuple(i)]:.9g}"
                           + (f" within {allowed[tuple(i)]:.3g}" if allowed[tuple(i)] else "") for i in wrong[:SHOWN])
         out.append(f"group {group}: {len(wrong):,} of {wanted.size:,} elements differ from the reference on {data}: {first}")
-    elif t.layout != "ND" and not np.array_equal(stored != 0, to_physical(got, t) != 0):
+    elif t.layout != "ND" and not may_fill(t) and not np.array_equal(stored != 0, to_physical(got, t) != 0):
         out.append(f"group {group}: {t.name} has other values than zero in its padding ({t.layout} {list(stored_shape(t))}) on {data}")
     return out
 

@@ -19,7 +19,7 @@ from aoec.ir.graph import bodies
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import Body, Graph, Group, OpNode
 from aoec.lowering.arrange.folds import Fold, fold_moves
-from aoec.lowering.arrange.layout import assign, family
+from aoec.lowering.arrange.layout import assign, family, scaled_sums
 from aoec.lowering.arrange.pack import pack
 from aoec.lowering.arrange.parts import FLAG_IDS, join_in_parts
 from aoec.lowering.arrange.pieces import find_pieces
@@ -46,7 +46,7 @@ FOLLOWERS: dict[str, tuple[str, ...]] = {
 ROWS = ("softmax", "row_norm", "reduce")  # families of which a group holds one: UB has room for the rows of one
 BESIDE_OTHERS = ("row_norm",)  # families that join elementwise work whose result others read too: the group has two results
 # where the cube's results go through UB: there they may meet others of the same shape
-IN_UB = {**FOLLOWERS, "conv2d": ("elementwise",), "matmul": ("elementwise",)}
+IN_UB = {**FOLLOWERS, "conv2d": ("elementwise", "requantise"), "matmul": ("elementwise",)}
 MOST_NODES = 64  # of a group: what a program takes to make grows with their square (1,000 additions: 90 s), and of so many none gains
 SCALED = ("relu", "requantise")  # what may follow a cube operator where FIXPIPE scales sums to int8
 MOST_BESIDE = 16  # nodes beside a chain, in one group with it
@@ -79,9 +79,9 @@ def _fuse_flat(draft: Draft, machine: Machine | None, apart: Collection[str]) ->
     """Fuse a graph without bodies."""
     take_apart(draft, machine, apart)
     pad_rows(draft, apart)
-    scales = machine is None or machine.has("fixpipe_nz_scale")
+    scales = machine is None or machine.has("fixpipe_nz_scale") or machine.has("copy_l0c_ub")
     if machine is not None and not machine.has("mmad_bias"):
-        add_whole_biases(draft)
+        add_whole_biases(draft, scaled_sums(draft).values())
     assign(draft, scales)
     turn_reads(draft, machine)
     pack(draft)
@@ -192,6 +192,8 @@ class _Grouping:
         while follower := self.follower(chain):
             if not _follows(draft, chain[-1], follower, allowed) or cube and (
                     not _alike(draft, first, follower) or follower.name in self.folds):
+                break
+            if cube and follower.op == "requantise" and follower.op not in allowed:
                 break
             missing = [i for i in dict.fromkeys(follower.inputs) if i and not self.is_made(i) and i != chain[-1].outputs[0]]
             beside = self.beside(chain, follower, missing) if missing else []
@@ -322,8 +324,9 @@ def _alike(draft: Draft, first: OpNode, follower: OpNode) -> bool:
     user's own operator may be several statements."""
     if follower.op == "requantise":
         scale = draft.tensors[follower.inputs[1]]
-        columns = draft.tensors[follower.outputs[0]].shape[1 if first.op == "conv2d_packed" else -1]
-        return draft.is_constant(scale.name) and max(scale.shape) == columns and columns % c0_of(scale.dtype) == 0
+        image = first.op == "conv2d_packed"  # whose scales are padded to whole blocks of its channels
+        columns = draft.tensors[follower.outputs[0]].shape[1 if image else -1]
+        return draft.is_constant(scale.name) and max(scale.shape) == columns and (image or columns % c0_of(scale.dtype) == 0)
     out = draft.tensors[follower.outputs[0]]
     read = [draft.tensors[i] for i in follower.inputs if i]
     ragged = first.op == "matmul" and follower.op != "relu" and out.layout == "ND" and out.shape[-1] % FRACTAL_ROWS

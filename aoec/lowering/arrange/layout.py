@@ -3,7 +3,8 @@ channels reads its image in NC1HWC0_C04, where four channels are a pixel: a quar
 
 Conversions become nodes, constants are converted at compile time. Inputs and results of the graph stay as they are: ND, or where the
 graph says so NC1HWC0 (a convolution between others) or NZ, in which products on chips without ND to NZ on the way are at their best.
-An elementwise operator stays in NC1HWC0 only where it keeps the zeros in the padding channels (or there are none).
+An elementwise operator stays in NC1HWC0 only where it keeps the zeros in the padding channels (or there are none). Padding channels of
+one byte may hold anything: who reads them multiplies them by zero weights, moves them, or leaves them out.
 """
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ import numpy as np
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import OpNode, Tensor
 from aoec.ir.index import DTYPES
+from aoec.lowering.arrange.pack_rows import merged_groups
 from aoec.lowering.lower.physical import stored_move
 from aoec.ops.host.host import PREFIX
 from aoec.ops.own import word
@@ -33,7 +35,7 @@ def family(node: OpNode) -> str:
 
 def assign(draft: Draft, scales: bool = False) -> None:
     """Nothing; the draft's nodes are rewritten with layouts and conversions. `scales`: sums are scaled to int8 on their way out of L0C."""
-    on_the_way = (scaled_sums(draft) if scales else set()) | images_of_rows(draft)
+    on_the_way = (set(scaled_sums(draft)) if scales else set()) | images_of_rows(draft)
     nodes, draft.nodes = draft.nodes, []
     pending: dict[str, str] = {}  # result of the graph -> the NC1HWC0 tensor that it is converted from at the end
     converted: dict[tuple[str, str], str] = {}
@@ -50,18 +52,28 @@ def assign(draft: Draft, scales: bool = False) -> None:
     draft.nodes += [draft.node("from_nc1hwc0", [source], result) for result, source in pending.items()]
 
 
-def scaled_sums(draft: Draft) -> set[str]:
-    """Names of the nodes that make whole units of int8 channels of a convolution's sums, perhaps through relu, which nothing else reads."""
+def scaled_sums(draft: Draft) -> dict[str, str]:
+    """The nodes that make int8 of a convolution's sums, perhaps through relu, which nothing else reads, and the convolution of each.
+
+    Channels are whole blocks, or the convolution is one product. Then its weight gets columns of zeros, and padding channels hold what
+    a sum of 0 becomes."""
     users, producers = draft.users(), draft.producers()
-    found = set()
+    found: dict[str, str] = {}
     for node in draft.nodes:
         chain, source = [node], producers.get(node.inputs[0]) if node.op == "requantise" else None
         if source is not None and source.op == "relu":
             chain, source = [node, source], producers.get(source.inputs[0])
-        if source is not None and source.op == "conv2d" and _fills_channels(draft.tensors[node.outputs[0]]) and all(
-                draft.only_user(n.inputs[0], users) is n for n in chain):
-            found.add(node.name)
+        if source is not None and source.op == "conv2d" and all(draft.only_user(n.inputs[0], users) is n for n in chain) and (
+                _fills_channels(draft.tensors[node.outputs[0]]) or _is_one_product(draft, source)):
+            found |= {n.name: source.name for n in chain}
     return found
+
+
+def _is_one_product(draft: Draft, node: OpNode) -> bool:
+    """Whether a convolution has a constant weight that is one matrix, with all its groups."""
+    weight, group = draft.tensors[node.inputs[1]], node.attribute("group", 1)
+    assert isinstance(group, int)
+    return draft.is_constant(weight.name) and merged_groups(weight.shape[0] // group, weight.shape[1], group, c0_of(weight.dtype)) == group
 
 
 def _five(draft: Draft, output: str, pending: dict[str, str]) -> str:
@@ -126,7 +138,8 @@ def _elementwise(draft: Draft, node: OpNode) -> bool:
         return False
     if len({c0_of(t.dtype) for t in every}) > 1:  # channels of different dtypes lie in blocks of different sizes
         return False
-    return _fills_channels(out) or all(t.dtype in REALS for t in every) and keeps_zero(node)
+    bytes_alone = all(DTYPES[t.dtype] == 1 for t in every)  # whose padding channels nobody relies on
+    return bytes_alone or _fills_channels(out) or all(t.dtype in REALS for t in every) and keeps_zero(node)
 
 
 def _fits(draft: Draft, name: str, out: Tensor) -> bool:

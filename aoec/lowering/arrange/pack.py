@@ -14,17 +14,18 @@ from aoec.ir.graph.graph import Attribute, OpNode
 from aoec.ir.index import DTYPES
 from aoec.lowering.arrange.pack_rows import bias_in_fractals, merged_groups, weight_in_rows
 from aoec.ops.run import NUMPY
-from aoec.ops.words.layout import FRACTAL_ROWS, c0_of, pack_conv, pack_zn, pixel_channels
+from aoec.ops.words.layout import FIVE, FRACTAL_ROWS, c0_of, pack_conv, pack_zn, pixel_channels
 
 
 def pack(draft: Draft) -> None:
     """Nothing; convolutions become `conv2d_packed`, right operands of `matmul` ZN, biases are padded to whole fractals, and values of
     `attention` that MTE1 cannot turn are transposed."""
+    wide = _leave_in_wide_blocks(draft)
     nodes, draft.nodes = draft.nodes, []
     packed: dict[str, str] = {}
     for node in nodes:
         if node.op == "conv2d":
-            node = _conv(draft, node, packed)
+            node = _conv(draft, node, packed, node.name in wide)
         elif node.op == "matmul":
             node = _matmul(draft, node, packed)
         elif node.op == "attention" and not _turns(draft, node.inputs[2]) and not node.attribute("trans_v", 0):
@@ -33,16 +34,31 @@ def pack(draft: Draft) -> None:
         draft.nodes.append(node)
 
 
-def _conv(draft: Draft, node: OpNode, packed: dict[str, str]) -> OpNode:
+def _leave_in_wide_blocks(draft: Draft) -> set[str]:
+    """Names of the convolutions that FIXPIPE stores as int8 in more columns than whole fractals of their weights have."""
+    makers, found = draft.producers(), set[str]()
+    for node in draft.nodes:
+        out = draft.tensors[node.outputs[0]]
+        if node.op == "requantise" and out.layout == FIVE and 0 < out.shape[1] % c0_of(out.dtype) <= FRACTAL_ROWS:
+            source = makers[node.inputs[0]]
+            source = makers[source.inputs[0]] if source.op == "relu" else source
+            found.update([source.name] if draft.is_constant(source.inputs[1]) else [])
+    return found
+
+
+def _conv(draft: Draft, node: OpNode, packed: dict[str, str], wide: bool) -> OpNode:
+    """The convolution with its weight packed. `wide`: with columns of zeros as far as blocks of channels of the weight's dtype reach."""
     weight = node.inputs[1]
     each, given = pixel_channels(draft.tensors[node.inputs[0]]), dict(node.attributes)
     group = given.pop("group", 1)
     assert isinstance(group, int)
-    key, shape = f"{weight} {each}", draft.tensors[weight].shape
-    form: dict[str, Attribute] = {}
+    shape = draft.tensors[weight].shape
+    key = f"{weight} {each}{' wide' if wide else ''}"
+    form: dict[str, Attribute] = {"channels": shape[0]} if wide else {}
     if draft.is_constant(weight):
         if key not in packed:
             matrix, dtype = blocks(draft.weights[weight], group, each), draft.tensors[weight].dtype
+            matrix = np.pad(matrix, ((0, 0), (0, -shape[0] % c0_of(dtype)))) if wide else matrix
             packed[key] = draft.constant(f"{weight}_zn", pack_zn(matrix, c0_of(dtype)), dtype, matrix.shape, "ZN")
     else:
         if key not in packed:

@@ -1,18 +1,20 @@
 """Biases in int32 where a cube has no table for them: vector work adds them to the sums, which are exact either way."""
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import OpNode
 
 
-def add_whole_biases(draft: Draft) -> None:
-    """Nothing; products of whole numbers with a constant bias became products and additions."""
+def add_whole_biases(draft: Draft, kept: Collection[str] = ()) -> None:
+    """Nothing; products of whole numbers with a constant bias became products and additions. `kept`: those that stay as they are, for
+    their group adds the bias on the way out."""
     nodes, draft.nodes = draft.nodes, []
     for node in nodes:
         biased = node.op in ("conv2d", "matmul") and len(node.inputs) > 2 and draft.is_constant(node.inputs[2])
-        if biased and draft.tensors[node.inputs[2]].dtype == "int32":
+        if biased and node.name not in kept and draft.tensors[node.inputs[2]].dtype == "int32":
             draft.nodes += _split_bias(draft, node)
         else:
             draft.nodes.append(node)

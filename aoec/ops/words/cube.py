@@ -96,7 +96,7 @@ def _conv_group(x: np.ndarray, w: np.ndarray, stride: Sequence[int], dilation: S
 
 def _packed_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
     """X[n, c, h, w] * W[k, co], or W[g, k, co / blocks] where groups remain; k holds whole units of C0 channels. With trans_b the weight is
-    W[co, k] of all blocks, perhaps with rows behind those of the result's channels."""
+    W[co, k] of all blocks, perhaps with rows behind those of the result's channels. With `channels` W[k, columns] has such columns."""
     given = numbers(attributes)
     kh, kw, c0 = int(given["kernel_h"]), int(given["kernel_w"]), int(given["c0"])
     blocks, channels = _blocks(shapes[1], given)
@@ -108,6 +108,8 @@ def _packed_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
     loops = ""
     if "trans_b" in given:
         w, w_read, loops = "W[rows, k]", f"W[{target}, k]", f", g: {blocks}, o: {each_out}" if blocks > 1 else ""
+    elif "channels" in given:
+        w = "W[k, columns]"
     bias, init = (", B[cb]", f" init B[{target}]") if len(shapes) > 2 else ("", "")
     co = "co" if w == "W[k, co]" else f"co: {channels}"
     return (f"conv2d_packed(X[n, c, h, w], {w}{bias}; {_CONV_PARAMS}{loops}) -> "
@@ -120,13 +122,15 @@ def _blocks(w: Shape, given: dict[str, int | float]) -> tuple[int, int]:
     """(blocks of groups, channels of the result) of a packed weight."""
     if "trans_b" in given:
         return int(given["blocks"]), int(given["channels"])
-    return (1, w[1]) if len(w) == 2 else (w[0], w[0] * w[2])
+    return (1, int(given.get("channels", w[1]))) if len(w) == 2 else (w[0], w[0] * w[2])
 
 
 def _conv_packed(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, kernel: Sequence[int], c0: int, trans_b: int = 0,
                  blocks: int = 1, channels: int = 0, **window: Any) -> np.ndarray:
     if trans_b:
         w = w[:channels].reshape(blocks, channels // blocks, -1).swapaxes(1, 2)
+    elif channels:
+        w = w[:, :channels]
     blocks = 1 if w.ndim == 2 else w.shape[0]
     return convolve(x, unpack_conv(w, x.shape[1] // blocks, (kernel[0], kernel[1]), c0), b, group=blocks, **window)
 
@@ -170,5 +174,6 @@ OPS = (
        cann=("MatMulV2", "MatMulV3", "BatchMatMulV2", "BatchMatMulV3")),
     Op("conv2d", _conv_text, convolve, "cube", Sizes((*IMAGE, "co", "kh", "kw"), _sized_conv, WINDOW, ("relu", "bias")), cann=CONVOLUTIONS),
     Op("conv2d_packed", _packed_text, _conv_packed, "cube", cann=CONVOLUTIONS, samples=(
-        sample((1, 4, 4, 5), (24, 3), (4,), kernel=(3, 2), c0=4, stride=(2, 1), pad=(1, 0, 1, 2), dilation=(1, 2)),)),
+        sample((1, 4, 4, 5), (24, 3), (4,), kernel=(3, 2), c0=4, stride=(2, 1), pad=(1, 0, 1, 2), dilation=(1, 2)),
+        sample((1, 4, 4, 5), (24, 32), (16,), kernel=(3, 2), c0=4, stride=(1, 1), pad=(0, 0, 0, 0), dilation=(1, 1), channels=5))),
 )

@@ -11,8 +11,8 @@ With C0 = 32 bytes of the dtype (16 elements of fp16, 8 of fp32), the stored arr
   what the cube unit loads as its right operand without reordering.
 
 A packed convolution weight is the matrix W[k, co] with k = ((c // P * KH + kh) * KW + kw) * P + c % P, P the channels to a pixel of the
-image, stored ZN (leading dimension: blocks of groups, each with its own k and co). Padding channels of every image are zero; fusion
-keeps them so.
+image, stored ZN (leading dimension: blocks of groups, each with its own k and co). Padding channels of every image are zero, but
+those of one byte, which may hold anything; fusion keeps them so.
 """
 from __future__ import annotations
 

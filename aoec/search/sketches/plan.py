@@ -4,6 +4,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from aoec.ir.func.scaling import match_scale
 from aoec.ir.func.tir import COLUMNS, Block, Func, blocks
 from aoec.ir.index import DTYPES, Binary, Cast, Expr, Int, Read, reads, walk
 from aoec.ir.schedule import Step
@@ -137,8 +138,10 @@ def take_out(p: Plan, mm: Nest, tile: str, core: str) -> None:
     channels = any(isinstance(e, Binary) and e.op == "%" for e in walk(out.target.indices[-1]))
     planes = p.func.buffer(out.target.buffer).layout in COLUMNS or channels
     turned = not planes and first != out.name and rows_at_the_end(p.func, first, out)
-    layout = "NZ" if planes or turned else "ND"
-    part = in_parts(p, first, tile, channels)
+    scales = scales_of(out)
+    layout = "ND" if scales else "NZ" if planes or turned else "ND"
+    even = channels and columns_of(p.func, first) % 16 == 0
+    part = in_parts(p, first, tile, even) if not scales else in_planes(p, first)
     if first == out.name:
         made = block = f"{out.target.buffer}_UB"
         p.add("stage", block=first, scope="UB", layout=layout, at=part)
@@ -146,14 +149,34 @@ def take_out(p: Plan, mm: Nest, tile: str, core: str) -> None:
         block, made = first, work_in_place(p, first, out, layout, part, turned)
     if layout == "ND" or bias:
         p.add("cache_read", block=block, buffer=sums, scope="UB", at=part, layout="NZ")
-    if bias:
-        p.add("cache_read", block=block, buffer=bias.buffer, scope="UB", at=core)
+    for name in [*([bias.buffer] if bias else []), *scales]:
+        p.add("cache_read", block=block, buffer=name, scope="UB", at=core)
     p.add("tensorize", loop=f"{made}_0" if first == out.name else first_loop(p.func, first),
           instr="epilogue" if bias or layout == "ND" else "drain")
     p.add("tensorize", loop=first_loop(p.func, out.name), instr="store")
     p.add("double_buffer", buffer=made, depth=hole("do", SLOTS))
-    if channels and part != tile:  # these are whole fractals: sizes of even parts hang on rows alone, so that a row's tables are short
-        p.add("even", loop=part, factor=hole("uc", ()) * 16)
+    if even and part != tile:  # sizes of even parts hang on rows alone, so that a row's tables are short
+        p.add("even", loop=part, factor=Int(32) if scales else hole("uc", ()) * 16)
+
+
+def scales_of(out: Block) -> list[str]:
+    """The buffer of the scales by which a block makes int8 of sums, if it does."""
+    scaled = match_scale(out.value)
+    return [scaled.scale.buffer] if scaled else []
+
+
+def in_planes(p: Plan, block: str) -> str:
+    """The loop over the planes of 32 channels of int8 that a block makes of sums, around its other loops."""
+    *rows, column = [lp.var for lp in next(n for n in nests(p.func) if n.block.name == block).loops]
+    p.split(column, Int(32), "u_p", column)
+    p.add("reorder", loops=("u_p", *rows, column))
+    return "u_p"
+
+
+def columns_of(func: Func, block: str) -> int:
+    """Columns of a block's result. Blocks of 8 channels may end within a fractal."""
+    found = next(n for n in nests(func) if n.block.name == block)
+    return found.extent(found.loops[-1].var)
 
 
 def in_parts(p: Plan, block: str, tile: str, even: bool) -> str:

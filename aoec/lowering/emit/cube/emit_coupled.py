@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from aoec.base.errors import UnsupportedError
+from aoec.ir.func.scaling import Scaled, match_scale
 from aoec.ir.func.tir import Buffer
 from aoec.ir.index import (
     Binary,
@@ -38,6 +39,7 @@ from aoec.lowering.emit.cube.emit_cube import row_pitch
 from aoec.lowering.emit.cube.emit_planes import Runs, channel_runs
 from aoec.lowering.emit.emit_runs import BLOCKS, MAX_REPEAT, MAX_STRIDE, nest, run, when, words
 from aoec.lowering.emit.tile import (
+    BLOCK_BYTES,
     FRACTAL_ROWS,
     Emitter,
     Piece,
@@ -94,7 +96,8 @@ def result(op: TileOp) -> Result:
             raise UnsupportedError(f"block {op.block.name}: of a result that is guarded the columns are bounded, and it is read as it is")
         r = tile_of(op, read)
         return replace(r, columns=minimum(r.columns, bound))
-    e = op.block.value.value if isinstance(op.block.value, Cast) else op.block.value
+    wide = match_scale(op.block.value)
+    e = wide.sums if wide else op.block.value.value if isinstance(op.block.value, Cast) else op.block.value
     if isinstance(e, Call) and e.fn == "max" and (is_zero(e.args[1]) or e.args[1] == Int(0)):
         e, relu = e.args[0], 1
     if isinstance(e, Binary) and e.op == "+" and isinstance(e.right, Read):
@@ -164,6 +167,8 @@ def epilogue(em: Emitter, op: TileOp) -> Piece:
         raise UnsupportedError(f"block {op.block.name}: {source.name} has come from L0C and lies in fractals, layout NZ")
     limit = MAX_REPEAT * 4
     em.require(le(largest(r.rows, op.above), limit), f"block {op.block.name}: a tile has at most {limit:,} rows, 255 repeats of four")
+    if (wide := match_scale(op.block.value)) is not None:
+        return piece(em, "V", _scale(em, op, r, wide), dst.name, *[x.buffer for x in reads(op.block.value)])
     if r.bias and r.relu and dst.layout == "NZ" and (source.dtype, dst.dtype) == ("fp32", "fp16") and em.machine.has("vaddreluconv"):
         return piece(em, "V", _with_bias_and_relu(em, op, r, dst), dst.name, *[x.buffer for x in reads(op.block.value)])
     once = bool(r.bias) and dst.layout == "NZ" and source.dtype == dst.dtype  # goes there as it is added to
@@ -200,15 +205,42 @@ def _add_bias(em: Emitter, op: TileOp, r: Result, to: str) -> list[Item]:
     """The bias added to every row, eight rows a repeat and half a fractal's columns an instruction: in place, or to the start of another
     buffer."""
     assert r.bias is not None
+    return _by_column(em, op, r, "vadd", r.bias, to)
+
+
+def _by_column(em: Emitter, op: TileOp, r: Result, word: str, numbers: Read, to: str) -> list[Item]:
+    """An instruction on every row and the numbers of its columns, as `_add_bias` has it."""
     j, half, unit = em.fresh("n1"), em.fresh("half"), block_elements(em.buffers[r.source.buffer])
-    first = _first_of_bias(em, op, r.bias)
+    first = _first_of_bias(em, op, numbers)
     here = em.ref(r.source.buffer, r.start + Var(j) * r.plane + Var(half) * unit)
-    at = em.ref(r.bias.buffer, first + Var(j) * FRACTAL_ROWS + Var(half) * unit)
+    at = em.ref(numbers.buffer, first + Var(j) * FRACTAL_ROWS + Var(half) * unit)
     step = FRACTAL_ROWS // unit
     there = here if to == r.source.buffer else em.ref(to, Var(j) * r.plane + Var(half) * unit)
-    add = instr("vadd", dst=there, src0=here, src1=at, lanes=BLOCKS * unit, repeat=ceildiv(r.rows, BLOCKS), dst_blk=step, src0_blk=step,
+    add = instr(word, dst=there, src0=here, src1=at, lanes=BLOCKS * unit, repeat=ceildiv(r.rows, BLOCKS), dst_blk=step, src0_blk=step,
                 src1_blk=0, dst_rep=step * BLOCKS, src0_rep=step * BLOCKS, src1_rep=0)
     return nest([(j, r.fractals), (half, Int(step))], [add])
+
+
+def _scale(em: Emitter, op: TileOp, r: Result, wide: Scaled) -> list[Item]:
+    """int8 of sums, scaled: a plane of 32 channels, a block a row. Sums become reals in fractals, these rows in fp16, which holds all whole
+    numbers of a byte, and the cast to int8 limits what is larger."""
+    target, source = em.buffers[op.block.target.buffer], em.buffers[r.source.buffer]
+    em.require(eq(r.columns, c0(target)), f"block {op.block.name}: a part is a plane of {c0(target)} channels")
+    all_, whole = normalise(size_bytes(source) // dtype_size(source)), r.fractals * r.plane
+    real, rows = em.add_scratch("fp32", all_), em.add_scratch("fp16", Int(c0(target)), rows=normalise(all_ // c0(target)))
+    scaled = replace(r, source=Read(real, (Int(0),)), first=Int(0))
+
+    def each(word: VectorOp, to: str, at: str, elements: Expr) -> Item:
+        return run(em, word, (to, Int(0)), [(at, Int(0))], elements)
+    items = _add_bias(em, op, r, source.name) if r.bias else []
+    items.append(run(em, VectorOp("vconv", (r.source,)), (real, Int(0)), [(source.name, r.start)], whole))
+    items += [each(VectorOp("vrelu", (scaled.source,)), real, real, whole)] if r.relu else []
+    items += _by_column(em, op, scaled, "vmul", wide.scale, real)
+    items.append(each(VectorOp("vrint", (scaled.source,)), real, real, whole))
+    items += _to_rows(em, op, scaled, em.buffers[rows])
+    count = r.rows * c0(target)
+    items += [each(VectorOp("vadds", (scaled.source,), wide.zero), rows, rows, count)] if wide.zero else []
+    return [*items, each(VectorOp("vconv", (scaled.source,)), target.name, rows, count)]
 
 
 def _first_of_bias(em: Emitter, op: TileOp, bias: Read) -> Expr:
@@ -290,10 +322,20 @@ def store(em: Emitter, op: TileOp) -> list[Piece]:
     """A tile in UB to its place in GM: rows as a box, fractals into planes of channels (NC1HWC0 or NZ)."""
     r = result(op)
     source, out = em.buffers[r.source.buffer], em.buffers[op.block.target.buffer]
+    if source.layout == "ND" and out.dtype == "int8" and len(out.shape) == 5:
+        return [_store_plane(em, op, r, out)]
     if source.layout == "ND":
         return copy(em, op, r.source)
     runs = channel_runs(em, op, op.block.target, row_loops(op, r.source))
     return [piece(em, "MTE3", runs.around(*_planes(em, r, "copy_ub_gm", out, runs)), out.name, source.name)]
+
+
+def _store_plane(em: Emitter, op: TileOp, r: Result, out: Buffer) -> Piece:
+    """A plane of channels of int8, a block a row in UB as in GM."""
+    runs = channel_runs(em, op, op.block.target, row_loops(op, r.source))
+    item = _burst(em, "copy_ub_gm", (r.source.buffer, runs.first * c0(out), Int(0)), (out.name, runs.start, Int(0)), Int(1),
+                  runs.rows * BLOCK_BYTES)
+    return piece(em, "MTE3", runs.around(item), out.name, r.source.buffer)
 
 
 def bring(em: Emitter, op: TileOp, src: Read) -> Piece:
