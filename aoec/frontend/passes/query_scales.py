@@ -27,7 +27,7 @@ def scale_queries(draft: Draft) -> None:
             products[product.name] = product, scale
             node = replace(node, attributes=tuple((k, 1.0 if k == "scale" else v) for k, v in node.attributes))
         nodes.append(node)
-    draft.nodes = [_scaled(draft, *products[n.name]) if n.name in products else n for n in nodes]
+    draft.nodes = [_scale_product(draft, *products[n.name]) if n.name in products else n for n in nodes]
 
 
 def _product(find: Finder, attention: OpNode) -> OpNode | None:
@@ -44,6 +44,7 @@ def _product(find: Finder, attention: OpNode) -> OpNode | None:
     return None
 
 
-def _scaled(draft: Draft, product: OpNode, scale: float) -> OpNode:
+def _scale_product(draft: Draft, product: OpNode, scale: float) -> OpNode:
+    """Return the product with its constants multiplied."""
     constants = [draft.constant(f"{i}_scaled", draft.weights[i] * np.float32(scale), draft.tensors[i].dtype) for i in product.inputs[1:]]
     return replace(product, inputs=(product.inputs[0], *constants))
