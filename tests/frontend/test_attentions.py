@@ -94,7 +94,7 @@ def test_a_row_without_a_score_is_no_sum() -> None:
 def test_the_faster_way_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     graph, _ = graph_of("attention(b=2, m=16, n=24, d=16)")
     for whole, found in ((1.0, frozenset()), (3.0, frozenset({"attention"}))):
-        monkeypatch.setattr(attention, "recall", lambda at, make, keep, take: make())
+        monkeypatch.setattr(attention, "recall_times", lambda at, make: make())
         monkeypatch.setattr(attention, "time_us", lambda g, m, named, whole=whole: 2.0 if named else whole)
         assert attention.fuse_exceptions(graph, load("Ascend910B1")) == found
     anyway = graph_of("attention(b=2, m=16, n=23, d=16)")[0]

@@ -29,9 +29,9 @@ def join_siblings(draft: Draft) -> None:
         if kind:
             weight = draft.tensors[node.inputs[1]]
             found.setdefault((kind, node.inputs[0], str(node.attribute("trans_b", 0)), weight.dtype), []).append(node)
-    sets = [_gate_first(find, nodes) if at[0].startswith("gate") else nodes for at, nodes in found.items() if len(nodes) > 1]
-    first = {min(nodes, key=draft.nodes.index).name: nodes for nodes in sets}
-    joined = {n.name for nodes in sets for n in nodes}
+    first = {nodes[0].name: _gate_first(find, nodes) if at[0].startswith("gate") else nodes
+             for at, nodes in found.items() if len(nodes) > 1}
+    joined = {n.name for nodes in first.values() for n in nodes}
     nodes, draft.nodes = draft.nodes, []
     for node in nodes:
         draft.nodes += _join(draft, first[node.name]) if node.name in first else [] if node.name in joined else [node]

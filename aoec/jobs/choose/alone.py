@@ -1,13 +1,14 @@
 """Nodes of a graph as a graph of their own: how their ways of being done are compared before the whole is fused."""
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from aoec.ir.graph.graph import Graph, OpNode, Tensor
 from aoec.jobs.choose.plan import place_groups, tasks
+from aoec.jobs.known import recall
 from aoec.jobs.tune.made import realise
 from aoec.jobs.tune.order import Order
 from aoec.jobs.tune.solve import attempt
@@ -32,6 +33,11 @@ def graph_of_nodes(tensors: Mapping[str, Tensor], *nodes: OpNode) -> Graph:
         inputs, outputs = (tuple(named.get(t, "") for t in ends) for ends in (n.inputs, n.outputs))
         only.append(replace(n, name=n.op if count == 1 else f"{n.op}_{count}", inputs=inputs, outputs=outputs))
     return Graph(nodes[0].op, tuple(named[t] for t in read), only[-1].outputs, own, tuple(only))
+
+
+def recall_times(at: tuple[str, ...], make: Callable[[], list[float]]) -> list[float]:
+    """Return modelled µs of the ways of doing something, made once. `at`: what they follow from."""
+    return recall(at, make, lambda made: made, lambda kept: [float(x) for x in kept])
 
 
 def time_us(graph: Graph, machine: Machine, apart: Collection[str] = (), weights: Mapping[str, np.ndarray] = NO_WEIGHTS) -> float:

@@ -8,8 +8,7 @@ from math import inf
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import Graph
 from aoec.ir.text.show import show
-from aoec.jobs.choose.alone import graph_of_nodes, time_us
-from aoec.jobs.known import recall
+from aoec.jobs.choose.alone import graph_of_nodes, recall_times, time_us
 from aoec.lowering.arrange.take_apart import in_one_pass
 from aoec.lowering.arrange.whole_rows import ragged_scores
 from aoec.ops.words.layout import FRACTAL_ROWS
@@ -40,5 +39,5 @@ def _fastest(single: Graph, machine: Machine, ways: Sequence[tuple[str, ...]]) -
     if len(ways) == 1:
         return ways[0]
     at = ("attention", show(single), machine.name, machine.hash)
-    times = recall(at, make, lambda made: made, lambda kept: [float(x) for x in kept])
+    times = recall_times(at, make)
     return SINGLE if min(times) == inf and SINGLE in ways else ways[times.index(min(times))]

@@ -12,8 +12,7 @@ from math import inf
 from aoec.base.text import plural
 from aoec.ir.graph.graph import Graph, OpNode
 from aoec.ir.text.show import show
-from aoec.jobs.choose.alone import graph_of_nodes, time_groups
-from aoec.jobs.known import recall
+from aoec.jobs.choose.alone import graph_of_nodes, recall_times, time_groups
 from aoec.lowering.arrange.folds import OPERANDS, RESULT, exception
 from aoec.lowering.arrange.fuse import regroup
 from aoec.lowering.lower.access import around_product
@@ -75,4 +74,4 @@ def _times(single: Graph, machine: Machine, ways: Sequence[tuple[str, ...]]) -> 
     def make() -> list[float]:
         return [time_groups(regroup(single, machine, kept), machine) for kept in ways]
     at = ("moves", show(single), machine.name, machine.hash)
-    return recall(at, make, lambda made: made, lambda kept: [float(x) for x in kept])
+    return recall_times(at, make)

@@ -9,9 +9,8 @@ import numpy as np
 from aoec.ir.graph.bodies import homes
 from aoec.ir.graph.graph import Graph, OpNode, Tensor
 from aoec.ir.text.show import show
-from aoec.jobs.choose.alone import graph_of_nodes, time_us
+from aoec.jobs.choose.alone import graph_of_nodes, recall_times, time_us
 from aoec.jobs.choose.refusal import refusal
-from aoec.jobs.known import recall
 from aoec.lowering.arrange.fuse import fuse
 from aoec.lowering.arrange.shared_norms import NORMS
 from aoec.lowering.arrange.wide_sums import MEAN, ROUNDED, SUMS, widen_sums
@@ -59,7 +58,7 @@ def _faster(single: Single, machine: Machine) -> bool:
         weights = {t.name: np.zeros(t.shape, NUMPY[t.dtype]) for t in graph.tensors if t.name in constants}
         return [time_us(g, machine, weights=weights) for g in (graph, in_fp32)]
     at = ("wide sum", show(graph), " ".join(constants), machine.name, machine.hash)
-    rounded_us, wide_us = recall(at, make, lambda made: made, lambda kept: [float(x) for x in kept])
+    rounded_us, wide_us = recall_times(at, make)
     return wide_us < rounded_us
 
 

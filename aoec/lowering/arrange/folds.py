@@ -53,20 +53,10 @@ def fold_moves(draft: Draft, kept: Collection[str] = ()) -> dict[str, Fold]:
     nodes, draft.nodes = draft.nodes, []
     for node in nodes:
         before: list[OpNode] = []
-        for at, operand in enumerate(OPERANDS.get(node.op, ())):
-            if exception(node, operand) in kept:
-                continue
-            moves = _moves_before(draft, node, at, makers)
-            if moves:
+        for at in range(len(node.inputs)):
+            if moves := _moves_of_operand(draft, node, at, makers, kept):
                 own = _repeat(draft, moves, node, users)
                 draft.nodes += [n for n in own if n not in moves]
-                node = replace(node, inputs=(*node.inputs[:at], own[-1].outputs[0], *node.inputs[at + 1:]))
-                before += own
-        for at in range(len(node.inputs)) if family(node) in VECTOR and not node.definition else ():
-            maker = makers.get(node.inputs[at])
-            if maker is not None and maker.op == "slice" and _reads_slice(draft, node, maker):
-                own = _repeat(draft, [maker], node, users)
-                draft.nodes += [n for n in own if n is not maker]
                 node = replace(node, inputs=(*node.inputs[:at], own[-1].outputs[0], *node.inputs[at + 1:]))
                 before += own
         after = _moves_after(draft, node, users) if node.op in OPERANDS and exception(node, RESULT) not in kept else []
@@ -75,6 +65,15 @@ def fold_moves(draft: Draft, kept: Collection[str] = ()) -> dict[str, Fold]:
             out[node.name] = Fold(tuple(n.name for n in before), node.name, tuple(n.name for n in after))
     _drop_unread(draft)
     return out
+
+
+def _moves_of_operand(draft: Draft, node: OpNode, at: int, makers: Mapping[str, OpNode], kept: Collection[str]) -> list[OpNode]:
+    """Return the moves, in order, through which a node reads an operand: none where it has to stay as it is."""
+    named = OPERANDS.get(node.op, ())
+    if at < len(named):
+        return [] if exception(node, named[at]) in kept else _moves_before(draft, node, at, makers)
+    maker = makers.get(node.inputs[at]) if family(node) in VECTOR and not node.definition else None
+    return [maker] if maker is not None and maker.op == "slice" and _reads_slice(draft, node, maker) else []
 
 
 def _moves_before(draft: Draft, node: OpNode, at: int, makers: Mapping[str, OpNode]) -> list[OpNode]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 from aoec.base.errors import UnsupportedError
 from aoec.ir.func.tir import Func
 from aoec.ir.graph.graph import Graph, Group, OpNode, Tensor
-from aoec.lowering.lower.access import around_product, main_node
+from aoec.lowering.lower.access import around_product
 from aoec.lowering.lower.lower_cube import lower_cube
 from aoec.lowering.lower.movement.lower_convert import lower_conversion
 from aoec.lowering.lower.vector.lower_nz import lower_nz
@@ -71,7 +71,6 @@ class Indexed:
 def group_inputs(nodes: list[OpNode]) -> list[str]:
     """Tensors that a group reads from GM, in order of first use: of products one for each argument, which may be the same."""
     made = {o for n in nodes for o in n.outputs}
-    main = main_node(nodes)
-    moves, _ = around_product(nodes, {})
+    moves, (main, *_) = around_product(nodes, {})
     own = [moves.source(i) for i in main.inputs if i] if main.op in PRODUCTS else []
     return own + [i for i in dict.fromkeys(i for n in nodes for i in n.inputs if i and i not in made) if i not in own]
