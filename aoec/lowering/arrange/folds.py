@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import OpNode
-from aoec.ir.index import DTYPES, Int, Var, affine, variables
+from aoec.ir.index import DTYPES, Expr, Int, Var, affine, normalise, variables
 from aoec.lowering.arrange.layout import family
 from aoec.lowering.arrange.views import is_aligned
 from aoec.lowering.lower.access import Access, is_walkable, last_dimension, read_before, written_behind
@@ -118,31 +118,27 @@ def _moves_before_vector(draft: Draft, node: OpNode, at: int, makers: Mapping[st
         chain.insert(0, maker)
         name = maker.inputs[0]
         found = read_before(Access(operand, tuple(map(Var, axes))), {n.outputs[0]: n for n in chain}, draft.tensors, extents)
-        if not draft.is_constant(name) and reads_whole_blocks(found, extents) and any(_moves_elements(draft, n) for n in chain):
+        if _moves_elements(draft, maker) and not draft.is_constant(name) and reads_whole_blocks(found, extents):
             best = len(chain)
     return chain[len(chain) - best:]
 
 
 def reads_whole_blocks(access: Access, extents: Mapping[str, int]) -> bool:
     """Return whether vector work that walks axes of these extents, the last the fastest, reads runs of whole blocks, each from a block."""
-    t, last = access.tensor, last_dimension(access)
-    parts = [affine(i, variables(i)) for i in access.indices]
-    if any(p is None or not isinstance(p[1], Int) or not all(isinstance(f, Int) for f in p[0].values()) for p in parts):
+    flat: Expr = Int(0)
+    for i, n in zip(access.indices, access.tensor.shape):
+        flat = flat * n + i
+    found = affine(normalise(flat), variables(flat))
+    if found is None or not all(isinstance(f, Int) for f in (*found[0].values(), found[1])):
         return False
-    steps = [{v: f.value for v, f in p[0].items() if isinstance(f, Int)} for p in parts if p is not None]
-    if any(sum(v in found for found in steps) > 1 for v in extents):
-        return False
-    run, size, own = 1, DTYPES[t.dtype], dict(steps[last])
+    start, *steps = (f.value for f in (found[1], *found[0].values()) if isinstance(f, Int))
+    left, run, size = {v: n for v, n in zip(found[0], steps) if extents[v] > 1}, 1, DTYPES[access.tensor.dtype]
     for v in reversed([v for v in extents if extents[v] > 1]):  # what follows in memory as it follows in the loops
-        if own.get(v) != run:
+        if left.get(v) != run:
             break
         run *= extents[v]
-        del own[v]
-    start = parts[last][1]  # type: ignore[index]
-    assert isinstance(start, Int)
-    pitch = t.shape[last] if any(steps[d] for d in range(last)) else 0
-    blocks = all(n * size % BLOCK_BYTES == 0 for n in (run, start.value, pitch, *own.values()))
-    return run * size >= LEAST_RUN and blocks
+        del left[v]
+    return run * size >= LEAST_RUN and not any(n * size % BLOCK_BYTES for n in (run, start, *left.values()))
 
 
 def _moves_elements(draft: Draft, node: OpNode) -> bool:

@@ -119,6 +119,7 @@ def join(nodes: list[OpNode], tensors: dict[str, Tensor]) -> Work:
     moves, brought = apart_moves(nodes, tensors)
     for s in brought:
         add(work, s, dict(zip((i.name for i in s.target.indices), tensors[s.target.buffer].shape)), tensors)  # type: ignore[attr-defined]
+        axes[s.target.buffer] = s.target.indices
     whole: dict[tuple[int, ...], tuple[Expr, ...]] = {}  # shape -> the indices of results: what meets later is walked alike
     for at, node in enumerate(n for n in nodes if n.op not in MOVES):
         ins = [tensors[i] for i in node.inputs if i]
