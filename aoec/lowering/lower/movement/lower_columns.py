@@ -18,7 +18,6 @@ from aoec.lowering.lower.physical import buffer_of, nest, stage
 from aoec.ops.words.layout import BLOCK_BYTES
 
 LEAST_ROWS = 256  # that are turned at once: for fewer, bursts of a row each take no longer
-LEAST_RUN = 32  # bytes of what becomes a part of many rows: shorter ones are bursts that take as long
 LEAST_PADDED = 64  # rows that are padded at once
 MOST_PADDED = 2048  # bytes of a padded row, at most: sixteen of them are in UB as rows and as columns, before and behind
 TURNED_BYTES = (2, 4)  # of elements that are
@@ -84,34 +83,6 @@ def move_pairs(name: str, x: Tensor, y: Tensor, axes: Pairs) -> Func:
     local = [Buffer(b, x.dtype, tuple(map(Int, shape))) for b, shape in (
         ("rows", (many, width)), ("columns", (width, many)), ("made", (near, many, last)))]
     return Func(name, (buffer_of(x, "X", (many, width)),), (buffer_of(y, "Y", tuple(n for _, n in out)),), tuple(local), body)
-
-
-def rows_of_pairs(x: Tensor, shape: tuple[int, ...], perm: tuple[int, ...]) -> Pairs | None:
-    """Return the axes of a transposition (joined ones) that makes narrow rows of a few runs: [lead, near, far, last], the middle ones
-    changed. None for others."""
-    if perm not in ((1, 0, 2), (0, 2, 1, 3)):
-        return None
-    lead, near, far, last = (1, *shape) if len(shape) == 3 else shape
-    runs = far * last * DTYPES[x.dtype]
-    return (lead, near, far, last) if runs >= LEAST_RUN and runs % BLOCK_BYTES == 0 and is_narrow(x, lead * far, near * last) else None
-
-
-def join_pairs(name: str, x: Tensor, y: Tensor, axes: Pairs) -> Func:
-    """Return the func of a transposition of `rows_of_pairs`: each run comes into UB by itself, and its elements are columns of the rows."""
-    lead, near, far, last = axes
-    body: list[Node] = []
-    local = []
-    row = [("n", lead), ("far", far)]
-    place = (Var("n"), Var("far"))
-    for at in range(near):
-        there = Read(f"rows{at}", (*place, Var("d")))
-        local.append(Buffer(there.buffer, x.dtype, (Int(lead), Int(far), Int(last))))
-        body += [stage(f"load{at}", [*row, ("d", last)], there, Read("X", (Var("n"), Int(at), Var("far"), Var("d")))),
-                 stage(f"turn{at}", [("d", last), *row], Read("columns", (normalise(Var("d") + at * last), *place)), there)]
-    whole, joined = [*row, ("w", near * last)], Read("joined", (*place, Var("w")))
-    body += [stage("back", whole, joined, Read("columns", (Var("w"), *place))), stage("store", whole, Read("Y", joined.indices), joined)]
-    local += [Buffer("columns", x.dtype, (Int(near * last), Int(lead), Int(far))), Buffer("joined", x.dtype, (Int(lead), Int(far), Int(near * last)))]
-    return Func(name, (buffer_of(x, "X", axes),), (buffer_of(y, "Y", (lead, far, near * last)),), tuple(local), tuple(body))
 
 
 def pads_columns(x: Tensor, rows: int, before: int, width: int) -> bool:

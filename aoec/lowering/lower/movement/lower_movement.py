@@ -9,7 +9,7 @@ from types import MappingProxyType
 from aoec.ir.func.tir import Block, Func, Loop, Node
 from aoec.ir.graph.graph import Attribute, OpNode, Tensor
 from aoec.ir.index import DTYPES, Expr, Int, Read, Var, reads, substitute, variables
-from aoec.lowering.lower.movement.lower_columns import join_narrow, join_pairs, joins_narrow, move_pairs, pairs_of, rows_of_pairs
+from aoec.lowering.lower.movement.lower_columns import join_narrow, joins_narrow, move_pairs, pairs_of
 from aoec.lowering.lower.movement.lower_copy import TURNED_BYTES, lower_copy
 from aoec.lowering.lower.movement.lower_interleaved import lower_interleaved
 from aoec.lowering.lower.movement.turn_moves import as_ints, join_axes
@@ -45,8 +45,6 @@ def lower_movement(name: str, nodes: list[OpNode], tensors: dict[str, Tensor]) -
             joined = join_axes(ins[0].shape, as_ints(node.attribute("perm"))) if node.op == "transpose" else None
             if joined and (pairs := pairs_of(ins[0], *joined)) is not None:
                 return move_pairs(name, ins[0], out, pairs)
-            if joined and (runs := rows_of_pairs(ins[0], *joined)) is not None:
-                return join_pairs(name, ins[0], out, runs)
             return lower_copy(name, ins[0], out, said)
         if isinstance(axis := node.attribute("axis"), int) and node.op == "concat" and joins_narrow(ins, out, axis):
             own = list(dict.fromkeys(node.inputs))
