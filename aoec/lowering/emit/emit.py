@@ -222,12 +222,23 @@ class Body:
         return dims[1], dims[2], dims[3]
 
     def note(self, pieces: list[Piece], path: Home) -> None:
+        """Nothing; it is known when each buffer of this loop is in use. What is done an iteration late uses its own buffers from where it is
+        done, and what it shares with others from the start of an iteration to its end."""
+        start, late = self._position + 1, self.late_pieces([n for n, home in self.homes.items() if home == path], pieces)
         for p in pieces:
             self._position += 1
             for a in p.accesses:
                 if self.homes.get(a.buffer) == path:
                     self.order.setdefault(a.buffer, []).append(self._position)
+        for name in {a.buffer for i in late for a in pieces[i].accesses if self.homes.get(a.buffer) == path}:
+            own = emit_ahead.touching([name], pieces) <= late
+            more = [start + emit_ahead.place(pieces, late)] if own else [start, self._position]
+            self.order[name] = sorted([*self.order[name], *more])
         self._position += 1
+
+    def late_pieces(self, names: list[str], pieces: list[Piece]) -> set[int]:
+        """The pieces that are done an iteration late."""
+        return emit_ahead.touching([n for n in names if self.em.buffers[n].ahead == emit_ahead.LATE], pieces)
 
     def with_flags(self, pieces: list[Piece], path: Home) -> list[Item]:
         before: list[list[Item]] = [[] for _ in pieces]
@@ -236,7 +247,7 @@ class Body:
         handed = [n for n in names if self.hand_over(n, pieces, before, after)]
         whole = [[*b, *p.items, *a] for b, p, a in zip(before, pieces, after)]
         early = {n: self.early(n, pieces) for n in names if self.is_early(n)}
-        late = emit_ahead.touching([n for n in names if self.em.buffers[n].ahead == emit_ahead.LATE], pieces)
+        late = self.late_pieces(names, pieces)
         if any(0 < len(emit_ahead.touching([n], pieces) & late) < len(emit_ahead.touching([n], pieces))
                and self.em.buffers[n].depth != Int(1) for n in handed):
             raise UnsupportedError("what is done an iteration late takes what it needs from one slot")

@@ -48,11 +48,13 @@ def second_product(func: Func) -> Nest | None:
 
 
 def attention_sketches(func: Func, machine: Machine) -> list[Trace]:
-    """One sketch: for cores of two kinds, which meet in GM, or for those that hold cube and vector both."""
+    """Sketches for cores of two kinds, which meet in GM, or for those that hold cube and vector both: keys in parts, or where they are few
+    all at once, leading axis by leading axis."""
     scores, product = find_product(func), second_product(func)
     assert scores is not None and product is not None
-    made = Sketch(Plan(func, machine), scores, product, "core" not in machine.cores)
-    return [Trace(tuple(made.steps()))]
+    keys = product.extent(product.loops[-1].var)
+    forms = [False] + [True] * (keys <= LANES * PARTS[-1])
+    return [Trace(tuple(Sketch(Plan(func, machine), scores, product, "core" not in machine.cores, whole).steps())) for whole in forms]
 
 
 @dataclass
@@ -63,6 +65,12 @@ class Sketch:
     scores: Nest
     product: Nest
     apart: bool
+    whole: bool = False
+
+    @property
+    def around(self) -> str:
+        """The loop around what is done for a part of the keys."""
+        return "b_s" if self.whole else "n_t"
 
     @property
     def c(self) -> str:
@@ -91,7 +99,9 @@ class Sketch:
         self.one_pass(rows, columns, keys)
         p.share(lead, hole("gb", parts(self.product.extent(lead), cores)), "b_c", "b_s")
         p.share("m_t", hole("gm", parts(self.product.extent(rows), cores)), "m_c", "m_s")
-        p.add("reorder", loops=("b_c", "m_c", "b_s", "m_s"))
+        p.add("reorder", loops=("b_c", "m_c", "m_s", "b_s") if self.whole else ("b_c", "m_c", "b_s", "m_s"))
+        if self.whole:
+            self.ahead()
         self.first()
         self.second()
         self.vectors()
@@ -104,12 +114,19 @@ class Sketch:
         """The softmax in one pass."""
         m, n, e = (self.product.extent(v) for v in (rows, keys, columns))
         shares = {"shares": hole("vc", (1, 2))} if self.apart else {}
-        self.plan.add("online", block=self.product.block.name, rows=hole("tr", tall(m)), keys=hole("tp", wide(n)) * LANES, **shares,
+        keys: dict[str, Expr] = {"keys": Int(-(-n // LANES) * LANES), "whole": Int(1)} if self.whole else {"keys": hole("tp", wide(n)) * LANES}
+        self.plan.add("online", block=self.product.block.name, rows=hole("tr", tall(m)), **keys, **shares,
                       columns=Int(-(-e // LANES) * LANES))
+
+    def ahead(self) -> None:
+        """What is added to all scores alike comes once to a core: the last of it first, for each reads what is made before."""
+        now = primitives.apply(self.plan.func, Trace(tuple(self.plan.steps)))
+        for n in reversed([n for n in nests(now) if "m_c" not in {lp.var for lp in n.loops}]):
+            self.plan.add("compute_at", block=n.block.name, loop="m_c")
 
     def first(self) -> None:
         """The scores of a part: an L0 tile of keys at a time, or where they leave L0C for UB all at once."""
-        p, name, tile = self.plan, self.scores.block.name, "n_t"
+        p, name, tile = self.plan, self.scores.block.name, self.around
         q, k = (r.buffer for r in factors(self.scores))
         if self.apart:
             tile = "s_0"
@@ -117,8 +134,8 @@ class Sketch:
             p.add("reorder", loops=("s_0", f"{name}_r", "s_j", f"{name}_k"))
             p.add("compute_at", block=f"{self.c}_out", loop="s_0")
         p.add("set_scope", buffer=self.c, scope="L0C", layout="NZ")
-        self.operand(name, q, "m_s", "L0A", "ZZ", "n_t")
-        self.operand(name, k, "n_t", "L0B", "NZ", tile)
+        self.operand(name, q, "b_s" if self.whole else "m_s", "L0A", "ZZ", self.around)
+        self.operand(name, k, self.around, "L0B", "NZ", tile)
         self.leave(name, self.c)
         p.add("double_buffer", buffer=f"{k}_L1", depth=self.slots("da"))
         p.add("double_buffer", buffer=self.c, depth=hole("dc", SLOTS))
@@ -132,9 +149,9 @@ class Sketch:
         p.split(f"{name}_k", hole("k1", FRACTALS) * 16, "p_0", "p_k")
         p.add("reorder", loops=("p_0", f"{name}_r", f"{name}_j", "p_k"))
         p.add("set_scope", buffer=f"{self.o}_part", scope="L0C", layout="NZ")
-        self.operand(name, v, "n_t", "L0B", "NZ" if turned else "ZN", "p_0")  # first: MTE2 waits for the shares
+        self.operand(name, v, self.around, "L0B", "NZ" if turned else "ZN", "p_0")  # first: MTE2 waits for the shares
         if self.apart:
-            self.operand(name, f"{self.p}_out", "n_t", "L0A", "ZZ", "p_0")
+            self.operand(name, f"{self.p}_out", self.around, "L0A", "ZZ", "p_0")
         else:
             p.add("set_scope", buffer=f"{self.p}_out", scope="L1", layout="NZ")
             p.add("cache_read", block=name, buffer=f"{self.p}_out", scope="L0A", at="p_0", layout="ZZ")
@@ -199,3 +216,5 @@ class Sketch:
         else:
             p.add("preload", buffer=self.c, ahead=ahead)
         p.add("postpone", buffer=f"{self.o}_in")
+        if self.whole:
+            p.add("postpone", buffer=f"{output_nest(p.func).block.target.buffer}_tile")
