@@ -88,17 +88,45 @@ class OnePass:
         f = self.found
         out = self.cube(f.scores, self.valid)
         c = f.scores.block.target.buffer
-        copied = select(lt(Var(f"{c}_in_j"), self.valid), self.sent_element(f"{c}_out", f"{c}_in"), LEAST)
+        sent: Expr = self.sent_element(f"{c}_out", f"{c}_in")
+        before = f.before
+        if (plain := self.added_to_columns()) is not None:
+            self.alone(plain[0])
+            sent, before = sent + Read(self.held[plain[0].block.target.buffer], (Var(f"{c}_in_j"),)), before[2:]
+            self.held[plain[1].block.target.buffer] = f"{c}_in"
+        copied = select(lt(Var(f"{c}_in_j"), self.valid), sent, LEAST)
         out.append(self.vector(f"{c}_in", f"{c}_in", copied, self.keys, "fp32"))
         self.held[c] = f"{c}_in"
-        for n in f.before:
-            made = [self.brought(r, n) for r in reads(n.block.value) if r.buffer in {b.name for b in self.func.inputs}]
-            made.append(self.each(n))
-            if self.once and not any(self.moves(node) for node in made):
-                self.ahead += made
-            else:
-                out += made
+        for n in before:
+            out += self.alone(n)
         return out
+
+    def alone(self, n: Nest) -> list[Node]:
+        """What is done before the greatest score is known, with what it reads of inputs; nothing where that stands in front of all."""
+        made = [self.brought(r, n) for r in reads(n.block.value) if r.buffer in {b.name for b in self.func.inputs}]
+        made.append(self.each(n))
+        if not self.once or any(self.moves(node) for node in made):
+            return made
+        self.ahead += made
+        return []
+
+    def added_to_columns(self) -> tuple[Nest, Nest] | None:
+        """What makes numbers for all rows alike, and what adds them to the scores first, where the way out of the product can add them: all
+        keys are one part, and no core is between."""
+        f, local = self.found, self.found.scores.block.target.buffer
+        if not self.once or self.split or len(f.before) < 2:
+            return None
+        made, add = f.before[:2]
+        value, name = add.block.value, made.block.target.buffer
+        adds = isinstance(value, Binary) and value.op == "+" and isinstance(value.left, Read) and isinstance(value.right, Read)
+        if not adds or (value.left.buffer, value.right.buffer) != (local, name):  # type: ignore[attr-defined]
+            return None
+        fixed = {made.loop(LEAD), made.loop(ROW)} - {""}
+        free = not any(fixed & variables(self.without_zeros(substitute(i, {made.loop(LEAD): self.lead})))
+                       for r in reads(made.block.value) for i in r.indices)
+        moved = any(self.lead.name in variables(self.without_zeros(substitute(i, {made.loop(LEAD): self.lead})))
+                    for r in reads(made.block.value) for i in r.indices)
+        return (made, add) if free and not moved and not made.loop(ROW) else None
 
     def moves(self, node: Node) -> bool:
         """Whether a nest is other work for another row or place along the leading axis."""

@@ -59,6 +59,7 @@ def emit_part(part: Part, machine: Machine, meet: dict[str, Meeting]) -> tuple[S
     counters = {name: f"{name}_slot" for name in homes}
     em = Emitter(func, machine, counters)
     em.shared = {n: m.start for n, m in meet.items()}
+    emit_coupled.columns_apart(em, ops)
     for op in ops:
         emit_pixels.whole_pixels(em, op)
         if emit_offsets.is_indexed(em, op):

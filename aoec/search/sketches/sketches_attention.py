@@ -10,11 +10,12 @@ There are few choices, and parts are not small where there are many.
 """
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aoec import primitives
-from aoec.ir.func.tir import Func
-from aoec.ir.index import Binary, Expr, Int, variables
+from aoec.ir.func.tir import Func, Loop
+from aoec.ir.index import Binary, Expr, Int, Read, variables
 from aoec.ir.schedule import Step, Trace
 from aoec.search.sketches.nests import AHEAD, Nest, find_product, hole, nests, output_nest, parts
 from aoec.search.sketches.plan import SLOTS, Plan, cores_of, factors
@@ -53,19 +54,32 @@ def attention_sketches(func: Func, machine: Machine) -> list[Trace]:
     scores, product = find_product(func), second_product(func)
     assert scores is not None and product is not None
     keys = product.extent(product.loops[-1].var)
-    forms = [False] + [True] * (keys <= LANES * PARTS[-1])
-    return [Trace(tuple(Sketch(Plan(func, machine), scores, product, "core" not in machine.cores, whole).steps())) for whole in forms]
+    forms = [(False, False)]
+    if keys <= LANES * PARTS[-1]:
+        forms += [(True, False)] + [(True, True)] * all(side_by_side(r, n.loops) for n in (scores, product) for r in factors(n)
+                                                      if r.buffer in {b.name for b in func.inputs})
+    return [Trace(tuple(Sketch(Plan(func, machine), scores, product, "core" not in machine.cores, *form).steps())) for form in forms]
+
+
+def side_by_side(r: Read, loops: Sequence[Loop]) -> bool:
+    """Whether what follows each other along the leading axis lies side by side in the rows of a matrix, heads of one product: no other
+    index moves with it."""
+    lead = loops[0].var
+    return len(r.indices) == 2 and lead in variables(r.indices[-1]) and lead not in variables(r.indices[0])
 
 
 @dataclass
 class Sketch:
-    """A sketch in the making, of the product that makes the scores and the one with their shares; `apart`: cubes and vector cores are."""
+    """A sketch in the making, of the product that makes the scores and the one with their shares; `apart`: cubes and vector cores are;
+    `whole`: the keys are one part; `together`: queries and keys of all heads of a core are loaded at once, a row of them a burst;
+    values come head by head, for all that is worked on in a loop waits for what is brought around it."""
 
     plan: Plan
     scores: Nest
     product: Nest
     apart: bool
     whole: bool = False
+    together: bool = False
 
     @property
     def around(self) -> str:
@@ -134,8 +148,8 @@ class Sketch:
             p.add("reorder", loops=("s_0", f"{name}_r", "s_j", f"{name}_k"))
             p.add("compute_at", block=f"{self.c}_out", loop="s_0")
         p.add("set_scope", buffer=self.c, scope="L0C", layout="NZ")
-        self.operand(name, q, "b_s" if self.whole else "m_s", "L0A", "ZZ", self.around)
-        self.operand(name, k, self.around, "L0B", "NZ", tile)
+        self.operand(name, q, "b_s" if self.whole and not self.together else "m_s", "L0A", "ZZ", self.around)
+        self.operand(name, k, "m_c" if self.together else self.around, "L0B", "NZ", tile)
         self.leave(name, self.c)
         p.add("double_buffer", buffer=f"{k}_L1", depth=self.slots("da"))
         p.add("double_buffer", buffer=self.c, depth=hole("dc", SLOTS))

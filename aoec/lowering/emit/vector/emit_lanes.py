@@ -306,7 +306,7 @@ def row_parts(em: Emitter, work: VectorOp, operands: list[Read], strides: list[d
         for name, r, o, s, step in zip(operand_names(len(operands) - 1), operands, offsets, strides, steps):
             along = s.get(lane, Int(0)) == Int(1)
             if along and not step:  # every repeat but the last reads whole lanes of the row
-                em.behind[r.buffer] = max(em.behind.get(r.buffer, 0), -inner.value % lanes)
+                em.behind[r.buffer] = normalise(maximum(em.behind.get(r.buffer, Int(0)), -inner.value % lanes))
             place = o + product_sum(s, [v for v in outer if v in s])
             fields[name] = em.ref(r.buffer, place + number * lanes if along else place)
             fixed[f"{name}_blk"], fixed[f"{name}_rep"] = int(along), step
