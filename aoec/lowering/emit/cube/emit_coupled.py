@@ -25,6 +25,7 @@ from aoec.ir.index import (
     Var,
     both,
     ceildiv,
+    either,
     eq,
     is_zero,
     le,
@@ -37,7 +38,7 @@ from aoec.ir.index import (
 )
 from aoec.ir.program import For, Instr, Item, Ref, SetFlag
 from aoec.lowering.emit.copy.emit_copy import bound_of, copy
-from aoec.lowering.emit.cube.emit_cube import row_pitch
+from aoec.lowering.emit.cube.emit_cube import last, row_pitch
 from aoec.lowering.emit.cube.emit_planes import Runs, channel_runs
 from aoec.lowering.emit.emit_runs import BLOCKS, MAX_REPEAT, MAX_STRIDE, either_of, make, nest, run, when, words
 from aoec.lowering.emit.tile import (
@@ -246,17 +247,17 @@ def _add_bias(em: Emitter, op: TileOp, r: Result, to: str) -> list[Item]:
     return _by_column(em, op, r, "vadd", r.bias, to)
 
 
-def _by_column(em: Emitter, op: TileOp, r: Result, word: str, numbers: Read, to: str, first: Expr = Int(0)) -> list[Item]:
-    """An instruction on every row and the numbers of its columns, as `_add_bias` has it; from a column of fractals on."""
-    v, half, unit = em.fresh("n1"), em.fresh("half"), block_elements(em.buffers[r.source.buffer])
-    j, start = first + Var(v), _first_of_bias(em, op, numbers)
-    here = em.ref(r.source.buffer, r.start + j * r.plane + Var(half) * unit)
-    at = em.ref(numbers.buffer, start + j * FRACTAL_ROWS + Var(half) * unit)
+def _by_column(em: Emitter, op: TileOp, r: Result, word: str, numbers: Read, to: str) -> list[Item]:
+    """An instruction on every row and the numbers of its columns, as `_add_bias` has it."""
+    j, half, unit = em.fresh("n1"), em.fresh("half"), block_elements(em.buffers[r.source.buffer])
+    first = _first_of_bias(em, op, numbers)
+    here = em.ref(r.source.buffer, r.start + Var(j) * r.plane + Var(half) * unit)
+    at = em.ref(numbers.buffer, first + Var(j) * FRACTAL_ROWS + Var(half) * unit)
     step = FRACTAL_ROWS // unit
-    there = here if to == r.source.buffer else em.ref(to, j * r.plane + Var(half) * unit)
+    there = here if to == r.source.buffer else em.ref(to, Var(j) * r.plane + Var(half) * unit)
     add = instr(word, dst=there, src0=here, src1=at, lanes=BLOCKS * unit, repeat=ceildiv(r.rows, BLOCKS), dst_blk=step, src0_blk=step,
                 src1_blk=0, dst_rep=step * BLOCKS, src0_rep=step * BLOCKS, src1_rep=0)
-    return nest([(v, r.fractals - first), (half, Int(step))], [add])
+    return nest([(j, r.fractals), (half, Int(step))], [add])
 
 
 def _scale(em: Emitter, op: TileOp, r: Result, wide: Scaled) -> list[Item]:
@@ -311,51 +312,47 @@ def block_elements(b: Buffer) -> int:
 
 def _columns_to_rows(em: Emitter, op: TileOp, r: Result, dst: Buffer) -> list[Item]:
     """Columns of fractals into rows, with their bias: where that is less, a block of eight columns of a row a repeat, and all rows an
-    instruction. What is left goes by columns."""
-    unit, most = block_elements(dst), largest(r.rows, op.above)
-    apart, pitch = (round_up(most, FRACTAL_ROWS) + r.gap) * (FRACTAL_ROWS // unit), pitches(dst)[-2] // unit
-    head = (largest(r.fractals, op.above) // BLOCKS) * (HEAD + most)
-    by_column = largest(r.fractals, op.above) // BLOCKS * BLOCKS * (HEAD + ceildiv(most, BLOCKS))
-    fits = both(both(le(apart, MAX_STRIDE), le(pitch, MAX_STRIDE)), both(le(most, MAX_REPEAT), le(head + 1, by_column)))
-    eights = normalise(r.fractals // BLOCKS)
-    g, half, wide = em.fresh("n8"), em.fresh("half"), BLOCKS * FRACTAL_ROWS
-    at = Var(half) * unit
-    operands: dict[str, Expr | Ref] = {"dst": em.ref(dst.name, Var(g) * wide + at)}
-    strides: dict[str, Expr] = {"dst": pitch}
-    here = em.ref(r.source.buffer, r.start + Var(g) * BLOCKS * r.plane + at)
+    instruction. The last eight may be done in part before: what is done again changes nothing."""
+    unit, most, columns = block_elements(dst), largest(r.rows, op.above), largest(r.columns, op.above)
+    apart, pitch, step = (round_up(most, FRACTAL_ROWS) + r.gap) * (FRACTAL_ROWS // unit), pitches(dst)[-2] // unit, FRACTAL_ROWS // unit
+    eights, wide = ceildiv(columns, BLOCKS * FRACTAL_ROWS), BLOCKS * FRACTAL_ROWS
+    less = le(eights * (HEAD + most) + 1, ceildiv(columns, FRACTAL_ROWS) * (HEAD + ceildiv(most, BLOCKS)))
+    fits = both(both(le(apart, MAX_STRIDE), le(pitch, MAX_STRIDE)), both(le(most, MAX_REPEAT), less))
+    g, half = em.fresh("n8"), em.fresh("half")
+    count = ceildiv(r.columns - Var(half) * unit, FRACTAL_ROWS)  # columns of fractals of which this half holds something
+    first = minimum(Var(g) * BLOCKS, count - BLOCKS)
+    at = first * FRACTAL_ROWS + Var(half) * unit
+    operands: dict[str, Expr | Ref] = {"dst": em.ref(dst.name, at)}
+    here = em.ref(r.source.buffer, r.start + first * r.plane + Var(half) * unit)
     if r.bias:
-        operands |= {"src0": here, "src1": em.ref(r.bias.buffer, _first_of_bias(em, op, r.bias) + Var(g) * wide + at)}
-        strides |= {"src0": Int(FRACTAL_ROWS // unit), "src1": Int(0)}
+        operands |= {"src0": here, "src1": em.ref(r.bias.buffer, _first_of_bias(em, op, r.bias) + at)}
     else:
-        operands["src"], strides["src"] = here, Int(FRACTAL_ROWS // unit)
-    between = {"dst": Int(FRACTAL_ROWS // unit), "src1": Int(FRACTAL_ROWS // unit)}
-    apiece = {f"{n}_blk": between.get(n, r.plane // unit) for n in operands} | {f"{n}_rep": x for n, x in strides.items()}
-    word = VectorOp("vadd" if r.bias else "vcopy", ())
-    together = nest([(g, eights), (half, Int(FRACTAL_ROWS // unit))], [make(word, operands, Int(BLOCKS * unit), r.rows, apiece)])
-    rest = _by_columns(em, op, r, dst, eights * BLOCKS)
-    return either_of(em, fits, [*together, *rest], _by_columns(em, op, r, dst, Int(0)))
+        operands["src"] = here
+    blk, rep = {"dst": Int(step), "src1": Int(step)}, {"dst": pitch, "src1": Int(0)}
+    strides = {f"{n}_blk": blk.get(n, r.plane // unit) for n in operands} | {f"{n}_rep": rep.get(n, Int(step)) for n in operands}
+    item = make(VectorOp("vadd" if r.bias else "vcopy", ()), operands, Int(BLOCKS * unit), r.rows, strides)
+    together = nest([(half, Int(step)), (g, ceildiv(count, BLOCKS))], [item])
+    chosen = normalise(both(fits, le(wide - unit + 1, r.columns)))
+    bias = _add_bias(em, op, r, r.source.buffer) if r.bias else []
+    return either_of(em, chosen, together, [*bias, *_to_rows(em, op, r, dst, both(fits, le(wide - unit + 1, last(r.columns, op.above))))])
 
 
-def _by_columns(em: Emitter, op: TileOp, r: Result, dst: Buffer, first: Expr) -> list[Item]:
-    """Columns of fractals into rows, from a column on, after their bias was added in place."""
-    return [*(_by_column(em, op, r, "vadd", r.bias, r.source.buffer, first) if r.bias else []), *_to_rows(em, op, r, dst, first)]
-
-
-def _to_rows(em: Emitter, op: TileOp, r: Result, dst: Buffer, first: Expr = Int(0)) -> list[Item]:
-    """Columns of fractals into rows: a repeat takes blocks of as many rows as it covers; fp32 in two halves of a fractal's columns."""
+def _to_rows(em: Emitter, op: TileOp, r: Result, dst: Buffer, otherwise: Expr = Int(0)) -> list[Item]:
+    """Columns of fractals into rows: a repeat takes blocks of as many rows as it covers; fp32 in two halves of a fractal's columns.
+    `otherwise`: where it is always done in another way."""
     source, pitch = em.buffers[r.source.buffer], pitches(dst)[-2]
     unit, halves = block_elements(dst), FRACTAL_ROWS // block_elements(dst)
     each = 4 if halves == 1 else BLOCKS  # rows a repeat: 64 elements that are cast, or eight blocks that are copied
     rep = each * pitch // unit
-    em.require(le(rep, MAX_STRIDE), f"block {op.block.name}: rows of {dst.name} are at most {MAX_STRIDE * unit // each} elements")
-    v, half = em.fresh("n1"), em.fresh("half")
-    j, repeat = first + Var(v), ceildiv(r.rows, each)
+    em.require(either(otherwise, le(rep, MAX_STRIDE)), f"block {op.block.name}: rows of {dst.name} are at most {MAX_STRIDE * unit // each} elements")
+    j, half = em.fresh("n1"), em.fresh("half")
+    repeat = ceildiv(r.rows, each)
     width = unit if halves > 1 else FRACTAL_ROWS  # elements of a row that a repeat takes
-    item = instr("vcopy" if source.dtype == dst.dtype else "vconv", dst=em.ref(dst.name, j * FRACTAL_ROWS + Var(half) * unit),
-                 src=em.ref(source.name, r.start + j * r.plane + Var(half) * unit), lanes=(r.rows - (repeat - 1) * each) * width,
+    item = instr("vcopy" if source.dtype == dst.dtype else "vconv", dst=em.ref(dst.name, Var(j) * FRACTAL_ROWS + Var(half) * unit),
+                 src=em.ref(source.name, r.start + Var(j) * r.plane + Var(half) * unit), lanes=(r.rows - (repeat - 1) * each) * width,
                  repeat=repeat, dst_blk=pitch // unit, src_blk=halves, dst_rep=rep, src_rep=each * FRACTAL_ROWS // block_elements(source))
-    parts = Int(halves) if halves == 1 else minimum(halves, ceildiv(r.columns, unit) - j * halves)  # the last half may hold nothing
-    return nest([(v, r.fractals - first), (half, normalise(parts))], [item])
+    parts = Int(halves) if halves == 1 else minimum(halves, ceildiv(r.columns, unit) - Var(j) * halves)  # the last half may hold nothing
+    return nest([(j, r.fractals), (half, normalise(parts))], [item])
 
 
 def load_bias(em: Emitter, op: TileOp, src: Read) -> Piece:
