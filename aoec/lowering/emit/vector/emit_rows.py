@@ -3,7 +3,8 @@
 Rows of a known length are folded to one block each, block by block, eight rows a repeat (or eight blocks a repeat, where rows are
 too far apart for that). Sixteen rows of a block are turned into lanes of sixteen elements, one a row, and these are folded by halves;
 what a row has in its last block is turned apart from the rest, so that lanes behind the row take no part. Of a few rows whose sum is
-asked for, a whole reduce takes a repeat each instead.
+asked for, a whole reduce takes a repeat each instead. Where the core reduces blocks, rows of fp32 that are a repeat each become eight
+elements and these one, and nothing is turned.
 
 Long rows that follow each other are parts of eight blocks, as many a row. First so many neighbours become one, of all rows in one
 instruction, then the few that are left of each row: the head of an instruction is paid less often.
@@ -22,6 +23,8 @@ SIXTEEN = 16  # rows that are turned at once
 PITCH = 9  # blocks from row to row of eight blocks of sums: odd, so that one block of eight rows is in eight bank groups
 TURNED = 17  # blocks from one sixteen of rows to the next, turned: odd for the same reason
 FEW = 24  # rows up to which a whole reduce's seven cycles a repeat are less than the instructions that turn
+FEW_BLOCKS = 6  # the same beside two reductions of blocks
+BY_BLOCKS = {"vadd": "vcgadd", "vmax": "vcgmax", "vmin": "vcgmin"}
 MOST_PARTS = 64  # parts of rows, of 256 bytes, that are kept between two foldings
 
 Place = tuple[str, Expr, int]  # buffer, element, blocks from row to row
@@ -84,6 +87,9 @@ class ShortRows:
     def at_once(self, result: str, to: Expr) -> list[Item]:
         """The items for at most a batch of rows, from element `to` of the result on."""
         pitch, full = PITCH if self.wide else 1, self.inner // self.unit
+        one_repeat = self.inner == BLOCKS * self.unit and self.em.buffers[self.buffer].dtype == "fp32"
+        if one_repeat and self.em.machine.has(BY_BLOCKS[self.fold]):
+            return self.by_blocks(self.source(Int(0)), result, to)
         sums, turned = self.scratch(pitch), self.scratch(0)
         turns = self.across(sums, pitch, turned, result, to)
         if not full:
@@ -96,11 +102,25 @@ class ShortRows:
     def from_eight(self, sums: str, turns: list[Item], result: str, to: Expr) -> list[Item]:
         """The items that fold eight blocks of each row to an element: a whole reduce of a few rows, else onto one block, and `turns`."""
         turned = [*self.onto_first(sums, PITCH), *turns]
-        if self.fold != "vadd" or self.em.buffers[sums].dtype != "fp32" or self.inner % self.unit:
+        if self.em.buffers[sums].dtype != "fp32" or self.inner % self.unit:
+            return turned
+        by_blocks = self.em.machine.has(BY_BLOCKS[self.fold])
+        if by_blocks:
+            turned = self.by_blocks((sums, Int(0), PITCH), result, to)
+        if self.fold != "vadd":
             return turned
         whole = instr("vcadd", dst=self.em.ref(result, to), src=self.em.ref(sums, Int(0)), lanes=BLOCKS * self.unit, repeat=self.count,
                       dst_rep=1, src_blk=1, src_rep=PITCH)
-        return either_of(self.em, le(self.count, FEW), [whole], turned)
+        return either_of(self.em, le(self.count, FEW_BLOCKS if by_blocks else FEW), [whole], turned)
+
+    def by_blocks(self, sums: Place, result: str, to: Expr) -> list[Item]:
+        """Eight blocks of each row folded to eight elements, and these to one."""
+        word, kept, total = BY_BLOCKS[self.fold], self.scratch(1), ceildiv(self.count, BLOCKS)
+        whole = instr(word, dst=self.em.ref(kept, Int(0)), src=self.em.ref(sums[0], sums[1]), lanes=BLOCKS * self.unit, repeat=self.count,
+                      dst_rep=1, src_blk=1, src_rep=sums[2])
+        last = instr(word, dst=self.em.ref(result, to), src=self.em.ref(kept, Int(0)), lanes=(self.count - (total - 1) * BLOCKS) * self.unit,
+                     repeat=total, dst_rep=1, src_blk=1, src_rep=BLOCKS)
+        return [whole, last]
 
     def across(self, sums: str, pitch: int, turned: str, result: str, to: Expr) -> list[Item]:
         """The items that fold one block of each row, `pitch` blocks apart, and what rows have in their last blocks, to an element."""
