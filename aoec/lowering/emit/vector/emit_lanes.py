@@ -252,7 +252,7 @@ def laid_out(em: Emitter, work: VectorOp, operands: list[Read], strides: list[di
     parts = inner.value // lanes
     at = [o + product_sum(s, [v for v in outer if v in s]) for o, s in zip(offsets, strides)]
     before = list[Item]()
-    for first in range(0, parts, BLOCKS):
+    for first in reversed(range(0, parts, BLOCKS)):  # what the last writes behind a row is the next one's first parts
         filled = {"dst": em.ref(blocks, Int(first * unit)), "src": em.ref(b.name, at[number])}
         apart = {"dst_blk": 1, "src_blk": 0, "dst_rep": parts, "src_rep": 1}
         before.append(make(VectorOp("vcopy", ()), filled, Int(min(BLOCKS, parts - first) * unit), count, apart))  # type: ignore[arg-type]
