@@ -40,7 +40,7 @@ from aoec.ir.program import For, Instr, Item, Ref, SetFlag
 from aoec.lowering.emit.copy.emit_copy import bound_of, copy
 from aoec.lowering.emit.cube.emit_cube import last, row_pitch
 from aoec.lowering.emit.cube.emit_planes import Runs, channel_runs
-from aoec.lowering.emit.emit_runs import BLOCKS, MAX_REPEAT, MAX_STRIDE, either_of, make, nest, run, when, words
+from aoec.lowering.emit.emit_runs import BLOCKS, MAX_REPEAT, MAX_STRIDE, make, nest, one_of, run, when, words
 from aoec.lowering.emit.tile import (
     BLOCK_BYTES,
     FRACTAL_ROWS,
@@ -334,7 +334,7 @@ def _columns_to_rows(em: Emitter, op: TileOp, r: Result, dst: Buffer) -> list[It
     together = nest([(half, Int(step)), (g, ceildiv(count, BLOCKS))], [item])
     chosen = normalise(both(fits, le(wide - unit + 1, r.columns)))
     bias = _add_bias(em, op, r, r.source.buffer) if r.bias else []
-    return either_of(em, chosen, together, [*bias, *_to_rows(em, op, r, dst, both(fits, le(wide - unit + 1, last(r.columns, op.above))))])
+    return one_of(em, chosen, together, [*bias, *_to_rows(em, op, r, dst, both(fits, le(wide - unit + 1, last(r.columns, op.above))))])
 
 
 def _to_rows(em: Emitter, op: TileOp, r: Result, dst: Buffer, otherwise: Expr = Int(0)) -> list[Item]:

@@ -18,6 +18,7 @@ from aoec.lowering.emit.emit_runs import (
     lanes_of,
     make,
     nest,
+    one_of,
     operand_names,
     product_sum,
     run,
@@ -225,8 +226,8 @@ def by_rows(em: Emitter, op: TileOp, work: VectorOp, operands: list[Read], strid
     most = largest(count, op.above)  # decided by whole tiles, so that the size of what is laid out is known
     laid = ceildiv(parts, BLOCKS) * (most + COPY_HEAD) + ceildiv(most * parts, MAX_REPEAT) * HEAD
     pays = normalise(both(le(laid, minimum(parts, most) * HEAD - 1), le(most * parts, MOST_LAID)))
-    blocks = em.add_scratch(em.buffers[operands[number].buffer].dtype, normalise(select(pays, most * parts, 0) * (lanes // BLOCKS)))
-    return either_of(em, pays, laid_out(em, work, operands, strides, offsets, extents, number, blocks), apiece)
+    blocks = em.add_scratch(em.buffers[operands[number].buffer].dtype, normalise(select(pays, most * parts, 1) * (lanes // BLOCKS)))
+    return one_of(em, pays, laid_out(em, work, operands, strides, offsets, extents, number, blocks), apiece)
 
 
 def number_of_rows(em: Emitter, operands: list[Read], strides: list[dict[str, Expr]], extents: list[tuple[str, Expr]],

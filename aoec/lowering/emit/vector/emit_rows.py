@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from aoec.ir.index import Expr, Int, Var, ceildiv, le, minimum, normalise, select
 from aoec.ir.program import For, Item, Ref
-from aoec.lowering.emit.emit_runs import BLOCKS, MAX_REPEAT, MAX_STRIDE, either_of, make, nest, operand_names
+from aoec.lowering.emit.emit_runs import BLOCKS, MAX_REPEAT, MAX_STRIDE, either_of, make, nest, one_of, operand_names
 from aoec.lowering.emit.tile import Emitter, c0, dtype_size, instr
 from aoec.target.isa.words import VectorOp
 
@@ -159,14 +159,14 @@ class ShortRows:
         if self.step == full and self.inner % (BLOCKS * self.unit) == 0 and (width := neighbours(groups)) > 1:
             left = groups // width
             few = normalise(le(self.most * left, MOST_PARTS))
-            return either_of(self.em, few, self.fold_neighbours(sums, width, left, few), self.fold_groups(sums, groups, full))
+            return one_of(self.em, few, self.fold_neighbours(sums, width, left, few), self.fold_groups(sums, groups, full))
         return self.fold_groups(sums, groups, full)
 
     def fold_neighbours(self, sums: str, width: int, left: int, few: Expr) -> list[Item]:
         """Fold so many neighbouring eights of blocks to one, those of all rows an instruction, and what is left of each row to its sums.
         A part starts half a period of the banks from its neighbour, so that both are read at once."""
         each = BLOCKS * self.unit
-        kept = self.em.add_scratch(self.em.buffers[self.buffer].dtype, normalise(select(few, self.most * (left * each), 0)))
+        kept = self.em.add_scratch(self.em.buffers[self.buffer].dtype, normalise(select(few, self.most * (left * each), each)))
         own, part = (kept, Int(0), BLOCKS), self.em.fresh("part")
         places = [(self.buffer, self.at + n * each, width * BLOCKS) for n in (Int(0), Int(1), Var(part) + 2)]
         count = self.count * left
