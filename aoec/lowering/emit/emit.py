@@ -34,7 +34,7 @@ from aoec.lowering.emit.emit_place import place, share
 from aoec.lowering.emit.emit_runs import when
 from aoec.lowering.emit.emit_streams import Meeting, Part, meetings, parts
 from aoec.lowering.emit.tile import Access, Emitter, Home, Piece, TileOp, c0, product
-from aoec.lowering.emit.vector import emit_narrow, emit_offsets, emit_pack, emit_transpose, emit_vector
+from aoec.lowering.emit.vector import emit_laid, emit_narrow, emit_offsets, emit_pack, emit_transpose, emit_vector
 from aoec.target.machine import Machine
 
 
@@ -60,6 +60,7 @@ def emit_part(part: Part, machine: Machine, meet: dict[str, Meeting]) -> tuple[S
     em = Emitter(func, machine, counters)
     em.shared = {n: m.start for n, m in meet.items()}
     emit_coupled.columns_apart(em, ops)
+    emit_laid.lay_out_rows(em, ops)
     for op in ops:
         emit_pixels.whole_pixels(em, op)
         if emit_offsets.is_indexed(em, op):

@@ -87,6 +87,7 @@ class Emitter:
             b.target.buffer for b, _ in blocks(func.body) if b.op == "=" and b.target.buffer in {r.buffer for r in reads(b.value)}}
         self.along: set[tuple[str, str]] = set()  # (target, source) of what is done element by element, and so in place too
         self.behind: dict[str, Expr] = {}  # buffer -> elements behind its last row that instructions read with it, and do nothing with
+        self.laid: set[str] = set()  # rows that lie there several times, one behind the other
         self.apart: set[str] = set()  # buffers in fractals that have a row between their columns
         self.halves: dict[str, int] = {}  # block that transposes -> halves of its sixteen channels that exist
         self._fresh = 0
@@ -213,7 +214,7 @@ def size_bytes(b: Buffer, behind: Expr = Int(0)) -> Expr:
         return whole * size if behind == Int(0) else round_up((whole + behind) * size, 512)
     if len(b.shape) > 1 and b.scope == "UB" and b.layout != "RUN":
         return round_up((rows * round_up(cols, c0(b)) + behind) * size, 512)
-    return round_up(rows * cols * size, 64 if b.scope in ("BT", "FB") else 512)
+    return round_up((rows * cols + behind) * size, 64 if b.scope in ("BT", "FB") else 512)
 
 
 def split_index(e: Expr, inner: frozenset[str]) -> tuple[Expr, list[str]]:

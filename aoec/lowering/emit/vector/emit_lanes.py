@@ -25,6 +25,7 @@ from aoec.lowering.emit.emit_runs import (
 )
 from aoec.lowering.emit.tile import Emitter, TileOp, base_offset, c0, dtype_size, instr, largest, loop_strides, product
 from aoec.lowering.emit.vector.emit_blocks import emit_strided, join_loops, narrow_rows, over_rows, row_blocks, side_by_side
+from aoec.lowering.emit.vector.emit_laid import TIMES, with_laid_rows
 from aoec.target.isa.instructions import REPEAT_BYTES
 from aoec.target.isa.words import VectorOp
 
@@ -221,6 +222,8 @@ def by_rows(em: Emitter, op: TileOp, work: VectorOp, operands: list[Read], strid
     together = row_parts(em, work, operands, strides, offsets, extents, steps)
     parts, count = -(-inner // lanes), extents[-2][1]
     apiece = either_of(em, both(le(parts, count), le(count, MAX_REPEAT)), together, one_by_one)
+    if (several := with_laid_rows(em, work, operands, strides, offsets, extents)) is not None:
+        return either_of(em, le(ceildiv(count, TIMES), minimum(parts, count)), several, apiece)
     if (number := number_of_rows(em, operands, strides, extents, steps)) is None:
         return apiece
     most = largest(count, op.above)  # decided by whole tiles, so that the size of what is laid out is known
