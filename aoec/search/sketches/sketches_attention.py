@@ -54,10 +54,10 @@ def attention_sketches(func: Func, machine: Machine) -> list[Trace]:
     scores, product = find_product(func), second_product(func)
     assert scores is not None and product is not None
     keys = product.extent(product.loops[-1].var)
-    forms = [(False, False)]
+    forms: list[tuple[bool, bool, bool]] = [(False, False, False)]
     if keys <= LANES * PARTS[-1]:
-        forms += [(True, False)] + [(True, True)] * all(side_by_side(r, n.loops) for n in (scores, product) for r in factors(n)
-                                                      if r.buffer in {b.name for b in func.inputs})
+        heads = all(side_by_side(r, n.loops) for n in (scores, product) for r in factors(n) if r.buffer in {b.name for b in func.inputs})
+        forms += [(True, False, False)] + [(True, True, False)] * heads + [(True, False, True)] * (not machine.has("copy_gm_l1_nd2nz"))
     return [Trace(tuple(Sketch(Plan(func, machine), scores, product, "core" not in machine.cores, *form).steps())) for form in forms]
 
 
@@ -72,7 +72,8 @@ def side_by_side(r: Read, loops: Sequence[Loop]) -> bool:
 class Sketch:
     """A sketch in the making, of the product that makes the scores and the one with their shares; `apart`: cubes and vector cores are;
     `whole`: the keys are one part; `together`: queries and keys of all heads of a core are loaded at once, a row of them a burst;
-    values come head by head, for all that is worked on in a loop waits for what is brought around it."""
+    values come head by head, for all that is worked on in a loop waits for what is brought around it; `direct`: MTE2 brings
+    blocks of rows to where they lie in fractals, a burst each."""
 
     plan: Plan
     scores: Nest
@@ -80,6 +81,7 @@ class Sketch:
     apart: bool
     whole: bool = False
     together: bool = False
+    direct: bool = False
 
     @property
     def around(self) -> str:
@@ -104,7 +106,7 @@ class Sketch:
     @property
     def by_rows(self) -> bool:
         """Whether operands come by way of UB, and so all that MTE1 waits for from MTE3, with a flag for each slot."""
-        return not self.plan.machine.has("copy_gm_l1_nd2nz")
+        return not self.direct and not self.plan.machine.has("copy_gm_l1_nd2nz")
 
     def steps(self) -> list[Step]:
         """The steps."""
