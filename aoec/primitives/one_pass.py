@@ -91,17 +91,17 @@ class OnePass:
         sent: Expr = self.sent_element(f"{c}_out", f"{c}_in")
         before = f.before
         if (plain := self.added_to_columns()) is not None:
-            self.alone(plain[0])
+            self.before_top(plain[0])
             sent, before = sent + Read(self.held[plain[0].block.target.buffer], (Var(f"{c}_in_j"),)), before[2:]
             self.held[plain[1].block.target.buffer] = f"{c}_in"
         copied = select(lt(Var(f"{c}_in_j"), self.valid), sent, LEAST)
         out.append(self.vector(f"{c}_in", f"{c}_in", copied, self.keys, "fp32"))
         self.held[c] = f"{c}_in"
         for n in before:
-            out += self.alone(n)
+            out += self.before_top(n)
         return out
 
-    def alone(self, n: Nest) -> list[Node]:
+    def before_top(self, n: Nest) -> list[Node]:
         """What is done before the greatest score is known, with what it reads of inputs; nothing where that stands in front of all."""
         made = [self.brought(r, n) for r in reads(n.block.value) if r.buffer in {b.name for b in self.func.inputs}]
         made.append(self.each(n))

@@ -1,4 +1,5 @@
-"""Rows shorter than half a repeat, and rows of whole repeats, are worked on many at a time: values are those of the operators, on every family."""
+"""Rows shorter than half a repeat, and rows of whole repeats, are worked on many at a time, with what pads them: values are those of the
+operators, on every family."""
 from __future__ import annotations
 
 from functools import cache

@@ -224,8 +224,8 @@ class Body:
         return dims[1], dims[2], dims[3]
 
     def note(self, pieces: list[Piece], path: Home) -> None:
-        """Nothing; it is known when each buffer of this loop is in use. What is done an iteration late uses its own buffers from where it is
-        done, and what it shares with others from the start of an iteration to its end."""
+        """Nothing; it is known when each buffer of this loop is in use. What is done an iteration late uses its own buffers from where
+        it is done, and what it shares with others from the start of an iteration to its end."""
         start, late = self._position + 1, self.late_pieces([n for n, home in self.homes.items() if home == path], pieces)
         for p in pieces:
             self._position += 1

@@ -29,6 +29,7 @@ from aoec.ir.program import Instr, Item, Ref
 from aoec.target.machine import Machine
 
 BLOCK_BYTES = 32
+NONE = Int(0)
 FRACTAL_ROWS = 16
 Home = tuple[str, ...]  # names of the loops around a buffer's life, outermost first
 SLOT_BYTES = 512  # sizes of slots are multiples of it, and so are addresses but where `place` says otherwise
@@ -202,7 +203,7 @@ def column_rows(b: Buffer) -> Expr:
     return round_up(b.shape[-2], FRACTAL_ROWS) if b.layout == "NZ" else b.shape[-2]
 
 
-def size_bytes(b: Buffer, behind: Expr = Int(0)) -> Expr:
+def size_bytes(b: Buffer, behind: Expr = NONE) -> Expr:
     """Bytes of one slot, padded to what instructions may touch (fractals; 512 bytes in UB, L1; 64 in BT, FB); of what lies in UB with so
     many elements more."""
     size = dtype_size(b)
@@ -211,7 +212,7 @@ def size_bytes(b: Buffer, behind: Expr = Int(0)) -> Expr:
         return round_up(rows, c0(b)) * round_up(cols, FRACTAL_ROWS) * size
     if b.layout in ("NZ", "ZZ", "NN"):
         whole = round_up(rows, FRACTAL_ROWS) * round_up(cols, c0(b))
-        return whole * size if behind == Int(0) else round_up((whole + behind) * size, 512)
+        return whole * size if behind == NONE else round_up((whole + behind) * size, 512)
     if len(b.shape) > 1 and b.scope == "UB" and b.layout != "RUN":
         return round_up((rows * round_up(cols, c0(b)) + behind) * size, 512)
     return round_up((rows * cols + behind) * size, 64 if b.scope in ("BT", "FB") else 512)

@@ -220,7 +220,7 @@ def work_in_place(p: Plan, first: str, out: Block, layout: str, part: str, turne
         p.add("compute_at", block=b.name, loop=part)
     for b in [*brought, *between]:
         rows = layout == "ND" or turned and b is between[-1]
-        p.add("set_scope", buffer=b.target.buffer, scope="UB", layout="ND" if rows else layout, **apart(part) if rows and brought else {})
+        p.add("set_scope", buffer=b.target.buffer, scope="UB", layout="ND" if rows else layout, **row_padding(part) if rows and brought else {})
     for b in between[1:]:
         word = "epilogue" if turned and b is between[-1] else "vector" if layout == "NZ" else "padded"
         p.add("tensorize", loop=first_loop(p.func, b.name), instr=word)
@@ -233,7 +233,7 @@ def work_in_place(p: Plan, first: str, out: Block, layout: str, part: str, turne
     return between[-1].target.buffer
 
 
-def apart(part: str) -> dict[str, Expr]:
+def row_padding(part: str) -> dict[str, Expr]:
     """How much further apart rows in UB lie where their blocks would meet in a bank: those of a multiple of four columns of fractals."""
     return {"pad": select(eq(hole("uc", ()) % 4, 0), 16, 0)} if part == "u_p" else {}
 

@@ -117,7 +117,7 @@ class Sketch:
         p.share("m_t", hole("gm", parts(self.product.extent(rows), cores)), "m_c", "m_s")
         p.add("reorder", loops=("b_c", "m_c", "m_s", "b_s") if self.whole else ("b_c", "m_c", "b_s", "m_s"))
         if self.whole:
-            self.ahead()
+            self.once_a_core()
         self.first()
         self.second()
         self.vectors()
@@ -130,11 +130,12 @@ class Sketch:
         """The softmax in one pass."""
         m, n, e = (self.product.extent(v) for v in (rows, keys, columns))
         shares = {"shares": hole("vc", (1, 2))} if self.apart else {}
-        keys: dict[str, Expr] = {"keys": Int(-(-n // LANES) * LANES), "whole": Int(1)} if self.whole else {"keys": hole("tp", wide(n)) * LANES}
-        self.plan.add("online", block=self.product.block.name, rows=hole("tr", tall(m)), **keys, **shares,
+        part: Expr = Int(-(-n // LANES) * LANES) if self.whole else hole("tp", wide(n)) * LANES
+        whole = {"whole": Int(1)} if self.whole else {}
+        self.plan.add("online", block=self.product.block.name, rows=hole("tr", tall(m)), keys=part, **whole, **shares,
                       columns=Int(-(-e // LANES) * LANES))
 
-    def ahead(self) -> None:
+    def once_a_core(self) -> None:
         """What is added to all scores alike comes once to a core: the last of it first, for each reads what is made before."""
         now = primitives.apply(self.plan.func, Trace(tuple(self.plan.steps)))
         for n in reversed([n for n in nests(now) if "m_c" not in {lp.var for lp in n.loops}]):

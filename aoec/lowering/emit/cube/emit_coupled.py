@@ -44,6 +44,7 @@ from aoec.lowering.emit.emit_runs import BLOCKS, MAX_REPEAT, MAX_STRIDE, make, n
 from aoec.lowering.emit.tile import (
     BLOCK_BYTES,
     FRACTAL_ROWS,
+    NONE,
     Emitter,
     Piece,
     TileOp,
@@ -337,14 +338,15 @@ def _columns_to_rows(em: Emitter, op: TileOp, r: Result, dst: Buffer) -> list[It
     return one_of(em, chosen, together, [*bias, *_to_rows(em, op, r, dst, both(fits, le(wide - unit + 1, last(r.columns, op.above))))])
 
 
-def _to_rows(em: Emitter, op: TileOp, r: Result, dst: Buffer, otherwise: Expr = Int(0)) -> list[Item]:
+def _to_rows(em: Emitter, op: TileOp, r: Result, dst: Buffer, otherwise: Expr = NONE) -> list[Item]:
     """Columns of fractals into rows: a repeat takes blocks of as many rows as it covers; fp32 in two halves of a fractal's columns.
     `otherwise`: where it is always done in another way."""
     source, pitch = em.buffers[r.source.buffer], pitches(dst)[-2]
     unit, halves = block_elements(dst), FRACTAL_ROWS // block_elements(dst)
     each = 4 if halves == 1 else BLOCKS  # rows a repeat: 64 elements that are cast, or eight blocks that are copied
     rep = each * pitch // unit
-    em.require(either(otherwise, le(rep, MAX_STRIDE)), f"block {op.block.name}: rows of {dst.name} are at most {MAX_STRIDE * unit // each} elements")
+    fits = either(otherwise, le(rep, MAX_STRIDE))
+    em.require(fits, f"block {op.block.name}: rows of {dst.name} are at most {MAX_STRIDE * unit // each} elements")
     j, half = em.fresh("n1"), em.fresh("half")
     repeat = ceildiv(r.rows, each)
     width = unit if halves > 1 else FRACTAL_ROWS  # elements of a row that a repeat takes

@@ -118,8 +118,9 @@ class ShortRows:
         word, kept, total = BY_BLOCKS[self.fold], self.scratch(1), ceildiv(self.count, BLOCKS)
         whole = instr(word, dst=self.em.ref(kept, Int(0)), src=self.em.ref(sums[0], sums[1]), lanes=BLOCKS * self.unit, repeat=self.count,
                       dst_rep=1, src_blk=1, src_rep=sums[2])
-        last = instr(word, dst=self.em.ref(result, to), src=self.em.ref(kept, Int(0)), lanes=(self.count - (total - 1) * BLOCKS) * self.unit,
-                     repeat=total, dst_rep=1, src_blk=1, src_rep=BLOCKS)
+        rest = (self.count - (total - 1) * BLOCKS) * self.unit
+        last = instr(word, dst=self.em.ref(result, to), src=self.em.ref(kept, Int(0)), lanes=rest, repeat=total, dst_rep=1, src_blk=1,
+                     src_rep=BLOCKS)
         return [whole, last]
 
     def across(self, sums: str, pitch: int, turned: str, result: str, to: Expr) -> list[Item]:
