@@ -220,7 +220,8 @@ def work_in_place(p: Plan, first: str, out: Block, layout: str, part: str, turne
         p.add("compute_at", block=b.name, loop=part)
     for b in [*brought, *between]:
         rows = layout == "ND" or turned and b is between[-1]
-        p.add("set_scope", buffer=b.target.buffer, scope="UB", layout="ND" if rows else layout, **row_padding(part) if rows and brought else {})
+        more = row_padding(part) if rows and brought else {}
+        p.add("set_scope", buffer=b.target.buffer, scope="UB", layout="ND" if rows else layout, **more)
     for b in between[1:]:
         word = "epilogue" if turned and b is between[-1] else "vector" if layout == "NZ" else "padded"
         p.add("tensorize", loop=first_loop(p.func, b.name), instr=word)

@@ -23,6 +23,7 @@ from aoec.target.machine import Machine
 
 LANES, BLOCK = 64, 8  # elements of fp32 that a repeat takes, and of a block
 ROWS, PARTS, FRACTALS = (16, 32, 48, 64, 96, 128), (1, 2, 3, 4, 6, 8, 12, 16), (4, 8, 16)
+MOST_ROWS = 126  # with one more, of which the blocks of a column of fractals lie no further apart than a stride may be
 RING = 3  # slots of what goes from cubes to vector cores
 MOST_TILES, MOST_PARTS = 64, 32  # in which rows and keys are taken
 
@@ -132,7 +133,8 @@ class Sketch:
         shares = {"shares": hole("vc", (1, 2))} if self.apart else {}
         part: Expr = Int(-(-n // LANES) * LANES) if self.whole else hole("tp", wide(n)) * LANES
         whole = {"whole": Int(1)} if self.whole else {}
-        self.plan.add("online", block=self.product.block.name, rows=hole("tr", tall(m)), keys=part, **whole, **shares,
+        rows_of_tiles = tuple(r for r in tall(m) if r <= MOST_ROWS or not self.by_eights) or tall(m)[:1]
+        self.plan.add("online", block=self.product.block.name, rows=hole("tr", rows_of_tiles), keys=part, **whole, **shares,
                       columns=Int(-(-e // LANES) * LANES))
 
     def once_a_core(self) -> None:
@@ -205,13 +207,24 @@ class Sketch:
         now = primitives.apply(p.func, Trace(tuple(p.steps)))
         for buffer in sorted(b.name for b in now.locals if b.scope == "GM" and not b.name.endswith("_out")):
             drained = not self.apart and buffer in (f"{self.c}_in", f"{self.o}_in")  # blocks of a column of fractals, eight rows a repeat
-            p.add("set_scope", buffer=buffer, scope="UB", **({"pad": Int(BLOCK)} if drained else {}))
+            p.add("set_scope", buffer=buffer, scope="UB", **({"pad": self.padding(buffer)} if drained else {}))
         if self.p in {b.name for b in now.locals}:  # not shares in fp32, which stay where the scores lie
             p.add("double_buffer", buffer=self.p, depth=hole("do", SLOTS))
         for n in nests(now):
             if n.block.instr is None:
                 first = next(lp.var for lp in n.loops if lp.var.startswith(n.block.name) and lp.kind == "serial")
                 p.add("tensorize", loop=first, instr=self.word(n.block.name))
+
+    def padding(self, buffer: str) -> Expr:
+        """How much further apart rows lie that come out of fractals: a block, but where eight columns of a row are a repeat, which lie in as
+        many banks as they are; then rows follow each other, and an instruction works on all."""
+        return Int(0 if self.by_eights and buffer == f"{self.c}_in" else BLOCK)
+
+    @property
+    def by_eights(self) -> bool:
+        """Whether scores come out of fractals by eight columns of a row a repeat."""
+        keys = self.product.extent(self.product.loops[-1].var)
+        return self.whole and not self.apart and keys % LANES == 0 and keys >= 2 * LANES
 
     def word(self, block: str) -> str:
         """What a block between the products is: a copy between GM and UB, a result out of fractals, an operation."""
