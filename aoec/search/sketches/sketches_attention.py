@@ -216,7 +216,7 @@ class Sketch:
                 p.add("tensorize", loop=first, instr=self.word(n.block.name))
 
     def padding(self, buffer: str) -> Expr:
-        """How much further apart rows lie that come out of fractals: a block, but where eight columns of a row are a repeat, which lie in as
+        """How much further apart rows lie that come out of fractals: a block, but where eight columns of a row are a repeat, and lie in as
         many banks as they are; then rows follow each other, and an instruction works on all."""
         return Int(0 if self.by_eights and buffer == f"{self.c}_in" else BLOCK)
 

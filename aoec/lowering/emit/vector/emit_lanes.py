@@ -230,7 +230,8 @@ def by_rows(em: Emitter, op: TileOp, work: VectorOp, operands: list[Read], strid
     laid = ceildiv(parts, BLOCKS) * (most + COPY_HEAD) + ceildiv(most * parts, MAX_REPEAT) * HEAD
     pays = normalise(both(le(laid, minimum(parts, most) * HEAD - 1), le(most * parts, MOST_LAID)))
     # a repeat of the copy writes eight blocks, behind the last rows too
-    blocks = em.add_scratch(em.buffers[operands[number].buffer].dtype, normalise(select(pays, most * parts + BLOCKS, 1) * (lanes // BLOCKS)))
+    room = normalise(select(pays, most * parts + BLOCKS, 1) * (lanes // BLOCKS))
+    blocks = em.add_scratch(em.buffers[operands[number].buffer].dtype, room)
     return one_of(em, pays, laid_out(em, work, operands, strides, offsets, extents, number, blocks), apiece)
 
 
