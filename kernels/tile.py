@@ -24,12 +24,13 @@ OPS = (
     "copy_gm_ub", "copy_ub_gm", "copy_l0c_ub", "copy_ub_l1", "vadd", "vsub", "vmul", "vdiv", "vmax", "vmin", "vadds", "vmuls", "vmaxs",
     "vmins", "vexp", "vln", "vsqrt", "vrsqrt", "vrec", "vabs", "vrelu", "vcopy", "vconv", "vdup", "vcmax", "vcmin", "vcadd", "vbrcb",
     "vnchwconv", "vcmp", "vcmps", "vsel", "vsels", "vand", "vor", "vnot", "vshls", "vshrs", "vfloor", "vceil", "vrint", "vtrunc",
-    "copy_gm_ub_at", "load_fb", "fixpipe_nd_scale", "fixpipe_nz_scale", "vreducev2", "vaddrelu", "vaddreluconv", "vgather")
+    "copy_gm_ub_at", "load_fb", "fixpipe_nd_scale", "fixpipe_nz_scale", "vreducev2", "vaddrelu", "vaddreluconv", "vgather",
+    "vcgmax", "vcgmin", "vcgadd")
 (COPY_GM_L1, ND2NZ, LOAD_L0A, LOAD_L0B, LOAD3D, LOAD_BT, MMAD, MMAD_BIAS, FIXPIPE_ND, FIXPIPE_NZ, COPY_GM_UB, COPY_UB_GM, COPY_L0C_UB,
  COPY_UB_L1, VADD, VSUB, VMUL, VDIV, VMAX, VMIN, VADDS, VMULS, VMAXS, VMINS, VEXP, VLN, VSQRT, VRSQRT, VREC, VABS, VRELU, VCOPY, VCONV,
  VDUP, VCMAX, VCMIN, VCADD, VBRCB, VNCHWCONV, VCMP, VCMPS, VSEL, VSELS, VAND, VOR, VNOT, VSHLS, VSHRS, VFLOOR, VCEIL, VRINT,
  VTRUNC, COPY_GM_UB_AT, LOAD_FB, FIXPIPE_ND_SCALE, FIXPIPE_NZ_SCALE, VREDUCEV2, VADDRELU, VADDRELUCONV,
- VGATHER) = range(len(OPS))
+ VGATHER, VCGMAX, VCGMIN, VCGADD) = range(len(OPS))
 LT, GT, EQ, LE, GE, NE = range(6)  # modes of vcmp and vcmps
 
 DTYPES = ("fp32", "fp16", "bf16", "int8", "uint8", "int32", "bool", "int16", "uint16", "uint32", "int64", "uint64")
@@ -997,10 +998,10 @@ def fold(op, x, n):
     """The sum (from the first element to the last), greatest or least of x[:n] in fp32."""
     total = x[0]
     for i in range(1, n):
-        if op == VCADD:
+        if op == VCADD or op == VCGADD:
             total = np.float32(total + x[i])
         else:
-            total = larger(total, x[i]) if op == VCMAX else smaller(total, x[i])
+            total = larger(total, x[i]) if op == VCMAX or op == VCGMAX else smaller(total, x[i])
     return total
 
 
@@ -1343,6 +1344,20 @@ def vector_gather(mem, at, size, f):
 
 
 @_jit
+def vector_blocks(op, mem, at, dt, f, x, y):
+    """vcgmax, vcgmin, vcgadd: an element for each block of a repeat, one behind the other, eight times f[2] elements from repeat to repeat."""
+    size = size_of(dt[1])
+    per = BLOCK // size
+    for r in range(f[1]):
+        n = f[0] if r == f[1] - 1 else 256 // size
+        load_lanes(mem, dt[1], at[1] + r * f[4] * BLOCK, f[3], n, x, per)
+        blocks = (n + per - 1) // per
+        for b in range(blocks):
+            y[b] = fold(op, x[b * per:], min(per, n - b * per))
+        store_run(mem, dt[0], at[0] + r * f[2] * 8 * size, blocks, y)
+
+
+@_jit
 def vector_turn_fp32(v, at, f, x):
     """`vector_turn` of fp32: eight rows of 16, each in two blocks f[2] blocks apart."""
     for r in range(f[0]):
@@ -1420,6 +1435,8 @@ def step(op, f, scalar, at, dt, gm, mem, sa, sb, sc, flat, run, run2, bytes8, wh
         vector_whole(op, mem, at, dt, f, scalar, run, run2, whole1, whole2)
     elif op == VGATHER:
         vector_gather(mem, at, size, f)
+    elif op >= VCGMAX:
+        vector_blocks(op, mem, at, dt, f, run, run2)
     elif op <= VCADD or op >= VADDRELU:
         vector(op, mem, at, dt, f, scalar, run, run2)
     elif op == VBRCB:
@@ -1540,6 +1557,12 @@ def vector_reaches(op, f, dt, out):
         if f[1]:
             out[0], out[1] = lanes_end(f[0], f[1], 1, f[2], d, lanes), f[3]
             out[2] = ((f[1] - 1) * lanes + f[0]) * size_of(dt[2])
+    elif op >= VCGMAX:
+        if f[0] > 256 // s: return 6
+        if f[1]:
+            out[0] = ((f[1] - 1) * f[2] * 8 + (f[0] + BLOCK // s - 1) // (BLOCK // s)) * d
+            if f[1] > 1: out[0] = max(out[0], ((f[1] - 2) * f[2] + 1) * 8 * d)
+            out[1] = lanes_end(f[0], f[1], f[3], f[4], s, 256 // s)
     elif op == VNCHWCONV:
         if f[0]:
             half = f[2] if s == 4 else 0

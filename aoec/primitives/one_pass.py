@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from aoec.base.errors import ScheduleError
-from aoec.ir.func.tir import Block, Buffer, Constraint, Func, Loop, Node
+from aoec.ir.func.tir import Block, Buffer, Constraint, Func, Loop, Node, blocks
 from aoec.ir.index import (
+    Binary,
     Expr,
     Float,
     Int,
@@ -33,10 +34,12 @@ class OnePass:
     """The func in the making: its buffers and loops. Rows are r in what cubes work on, (v, i) in what vector units do; columns are j."""
 
     def __init__(self, func: Func, found: Softmax, rows: Expr, keys: Expr, shares: Expr | None, columns: Expr | None, tile: str,
-                 part: str) -> None:
-        self.func, self.found, self.rows, self.keys = func, found, rows, keys
+                 part: str, whole: bool = False) -> None:
+        self.func, self.found, self.rows, self.keys, self.once = func, found, rows, keys, whole
         self.split, self.shares = shares is not None, Int(1) if shares is None else shares  # whether shares have a loop, and how many
-        self.tile, self.part, self.lead = Var(tile), Var(part), Var(found.product.loop(LEAD))
+        self.tile, self.lead = Var(tile), Var(found.product.loop(LEAD))
+        self.part_loop, self.part = part, Int(0) if whole else Var(part)
+        self.ahead: list[Node] = []  # what neither a row nor a leading axis changes
         self.result = found.product.extent(COLUMN)
         self.columns = self.result if columns is None else columns
         self.locals: list[Buffer] = []
@@ -56,10 +59,12 @@ class OnePass:
         return normalise(minimum(self.keys, self.every[1] - self.part * self.keys))
 
     def constraints(self) -> tuple[Constraint, ...]:
-        """Each share has rows in every tile, so that no core waits for another in vain; the carried result holds every column."""
+        """Each share has rows in every tile, so that no core waits for another in vain; the carried result holds every column, and one part
+        every key."""
         last = (self.every[0] - 1) % self.tall
         busy = normalise(le((self.shares - 1) * self.rows, last))
-        return (Constraint(busy, "every share of the last tile of rows has some; use smaller tiles"),
+        all_keys = (Constraint(normalise(le(self.every[1], self.keys)), "the one part has all keys"),) if self.once else ()
+        return (*all_keys, Constraint(busy, "every share of the last tile of rows has some; use smaller tiles"),
                 Constraint(normalise(le(self.result, self.columns)), "the result that is carried has all columns"))
 
     # ------------------------------------------------------------ the whole
@@ -67,10 +72,14 @@ class OnePass:
     def body(self) -> tuple[Node, ...]:
         f = self.found
         o = f.product.block.target.buffer
+        if self.once:
+            once = [*self.scores(), *self.shares_of(), self.reduce_part(f.total, "+="), *self.results(), *self.after()]
+            around = Loop(self.tile.name, normalise(ceildiv(self.every[0], self.tall)), tuple(once))
+            return (*self.ahead, Loop(self.lead.name, f.product.extent(LEAD), (around,)))
         start = [self.rowwise(f.top, "_start", LEAST), self.rowwise(f.total, "_start", Float(0.0)),
                  self.vector(o, f"{o}_start", Float(0.0), self.columns)]
         parts = [*self.scores(), *self.shares_of(), *self.sums(), *self.results()]
-        loop = Loop(self.part.name, normalise(ceildiv(self.every[1], self.keys)), tuple(parts))
+        loop = Loop(self.part_loop, normalise(ceildiv(self.every[1], self.keys)), tuple(parts))
         tiles = Loop(self.tile.name, normalise(ceildiv(self.every[0], self.tall)), (*start, loop, *self.after()))
         return (Loop(self.lead.name, f.product.extent(LEAD), (tiles,)),)
 
@@ -79,23 +88,61 @@ class OnePass:
         f = self.found
         out = self.cube(f.scores, self.valid)
         c = f.scores.block.target.buffer
-        copied = select(lt(Var(f"{c}_in_j"), self.valid), self.sent_element(f"{c}_out", f"{c}_in"), LEAST)
+        sent: Expr = self.sent_element(f"{c}_out", f"{c}_in")
+        before = f.before
+        if (plain := self.added_to_columns()) is not None:
+            self.before_top(plain[0])
+            sent, before = sent + Read(self.held[plain[0].block.target.buffer], (Var(f"{c}_in_j"),)), before[2:]
+            self.held[plain[1].block.target.buffer] = f"{c}_in"
+        copied = select(lt(Var(f"{c}_in_j"), self.valid), sent, LEAST)
         out.append(self.vector(f"{c}_in", f"{c}_in", copied, self.keys, "fp32"))
         self.held[c] = f"{c}_in"
-        for n in f.before:
-            out += [self.brought(r, n) for r in reads(n.block.value) if r.buffer in {b.name for b in self.func.inputs}]
-            out.append(self.each(n))
+        for n in before:
+            out += self.before_top(n)
         return out
+
+    def before_top(self, n: Nest) -> list[Node]:
+        """What is done before the greatest score is known, with what it reads of inputs; nothing where that stands in front of all."""
+        made = [self.brought(r, n) for r in reads(n.block.value) if r.buffer in {b.name for b in self.func.inputs}]
+        made.append(self.each(n))
+        if not self.once or any(self.moves(node) for node in made):
+            return made
+        self.ahead += made
+        return []
+
+    def added_to_columns(self) -> tuple[Nest, Nest] | None:
+        """What makes numbers for all rows alike, and what adds them to the scores first, where the way out of the product can add them: all
+        keys are one part, and no core is between."""
+        f, local = self.found, self.found.scores.block.target.buffer
+        if not self.once or self.split or len(f.before) < 2:
+            return None
+        made, add = f.before[:2]
+        value, name = add.block.value, made.block.target.buffer
+        adds = isinstance(value, Binary) and value.op == "+" and isinstance(value.left, Read) and isinstance(value.right, Read)
+        if not adds or (value.left.buffer, value.right.buffer) != (local, name):  # type: ignore[attr-defined]
+            return None
+        fixed = {made.loop(LEAD), made.loop(ROW)} - {""}
+        free = not any(fixed & variables(self.without_zeros(substitute(i, {made.loop(LEAD): self.lead})))
+                       for r in reads(made.block.value) for i in r.indices)
+        moved = any(self.lead.name in variables(self.without_zeros(substitute(i, {made.loop(LEAD): self.lead})))
+                    for r in reads(made.block.value) for i in r.indices)
+        return (made, add) if free and not moved and not made.loop(ROW) else None
+
+    def moves(self, node: Node) -> bool:
+        """Whether a nest is other work for another row or place along the leading axis."""
+        return any({self.tile.name, self.lead.name} & variables(i) for b, _ in blocks((node,)) for r in [b.target, *reads(b.value)]
+                   for i in r.indices) or any(self.local(b.target.buffer).shape[:-1] for b, _ in blocks((node,)))
 
     def shares_of(self) -> list[Node]:
         """The maximum so far and by how much it has grown; exp of what scores are below it, on its way to the product."""
         f, m = self.found, self.found.top.block.target.buffer
         greatest = self.reduce_part(f.top, "max=")
-        out = [greatest, self.rowwise(f.top, "_new", call("max", self.row(m, f"{m}_new"), self.row(f"{m}_part", f"{m}_new"))),
+        out = [greatest] if self.once else [
+               greatest, self.rowwise(f.top, "_new", call("max", self.row(m, f"{m}_new"), self.row(f"{m}_part", f"{m}_new"))),
                self.rowwise(f.top, "_less", self.row(m, f"{m}_less") - self.row(f"{m}_new", f"{m}_less")),
                self.rowwise(f.top, "_scale", call("exp", self.row(f"{m}_less", f"{m}_scale"))),
                self.vector(m, f"{m}_keep", self.row(f"{m}_new", f"{m}_keep"), None)]
-        self.held[m] = f"{m}_new"
+        self.held[m] = f"{m}_part" if self.once else f"{m}_new"
         out += [self.each(f.gap), self.each(f.exp)]
         p = f.cast.block.target.buffer if f.cast else f.exp.block.target.buffer
         if f.cast:
@@ -120,6 +167,8 @@ class OnePass:
         if self.columns != self.result:
             copied = select(lt(Var(f"{o}_in_j"), self.result), copied, Float(0.0))
         out.append(self.vector(f"{o}_in", f"{o}_in", copied, self.columns, "fp32"))
+        if self.once:
+            return out
         scale = f"{f.top.block.target.buffer}_scale"
         old = Read(o, self.at(f"{o}_old", self.columns)) * self.row(scale, f"{o}_old")
         new = Read(o, self.at(f"{o}_new", self.columns)) + Read(f"{o}_in", self.at(f"{o}_new", self.columns))
@@ -129,7 +178,7 @@ class OnePass:
         """What follows, on the whole result of a tile; the output is stored from a buffer of its own."""
         o = self.found.product.block.target.buffer
         total = self.found.total.block.target.buffer
-        self.held = {o: o, total: total}
+        self.held = {o: f"{o}_in", total: f"{total}_part"} if self.once else {o: o, total: total}
         out: list[Node] = []
         for n in self.found.after[:-1]:
             out.append(self.each(n, self.columns))
@@ -269,7 +318,7 @@ class OnePass:
         name = f"{r.buffer}_in"
         rows, j = bool(n.loop(ROW)) and any(n.loop(ROW) in variables(i) for i in r.indices), Var(f"{name}_j")
         new: dict[str, Expr] = {n.loop(LEAD): self.lead, n.loop(ROW): self.row_of(name), n.loop(KEY): self.part * self.keys + j}
-        indices = tuple(normalise(substitute(i, {k: v for k, v in new.items() if k})) for i in r.indices)
+        indices = tuple(self.without_zeros(normalise(substitute(i, {k: v for k, v in new.items() if k}))) for i in r.indices)
         value = select(lt(j, self.valid), Read(r.buffer, indices), Float(0.0))
         self.held[r.buffer] = name
         dtype = self.func.buffer(r.buffer).dtype
@@ -277,6 +326,14 @@ class OnePass:
             return self.vector(name, name, value, self.keys, dtype)
         self.add(name, dtype, (self.keys,))
         return nest([(f"{name}_j", self.keys)], Block(name, Read(name, (j,)), "=", value))
+
+
+    def without_zeros(self, e: Expr) -> Expr:
+        """Return an index in which the whole parts of the leading axis that are always 0 are."""
+        count = self.found.product.extent(LEAD)
+        if isinstance(e, Binary) and e.op == "//" and e.left == self.lead and isinstance(count, Int) and isinstance(e.right, Int):
+            return Int(0) if self.once and count.value <= e.right.value else e
+        return normalise(rebuild(e, self.without_zeros))
 
 
 def nest(loops: Sequence[tuple[str, Expr]], block: Node) -> Node:

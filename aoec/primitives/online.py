@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from aoec.base.errors import ScheduleError
 from aoec.ir.func.tir import Func, walk
-from aoec.ir.index import Expr
+from aoec.ir.index import Expr, Int
 from aoec.primitives.nest import check_new, find_block, node_name
 from aoec.primitives.one_pass import OnePass
 from aoec.primitives.primitive import Primitive
@@ -24,7 +24,8 @@ class Online(Primitive):
     What is worked on between the products is `keys` wide, with -3e38 as scores behind the last, so that the parts of a row are whole, and
     the carried result `columns`. Each of these nests has a loop over shares of kind core (none where shares is left out): a core for each,
     beside those of the products. What goes from products to them and back is copied: <buffer>_out on the way out, <buffer>_in on the way
-    in. Only before all else.
+    in. With `whole`, which is 1, a part has all keys: then there is no loop over parts, and nothing is carried or scaled. What is added to
+    the scores of all rows alike is brought once, in front of the rest. Only before all else.
 
     before:
         func f(Q: fp16[2, 3, 2], K: fp16[2, 5, 2], V: fp32[2, 5, 4]) -> (Y: fp32[2, 3, 4]) {
@@ -234,6 +235,7 @@ class Online(Primitive):
     keys: Expr
     shares: Expr | None = None
     columns: Expr | None = None
+    whole: Expr | None = None
     tile: str = "m_t"
     part: str = "n_t"
 
@@ -242,7 +244,10 @@ class Online(Primitive):
         if func.constraints or any(b.scope != "GM" for b in func.locals):
             raise ScheduleError(f"{self.block} and what leads to it are scheduled already; take a softmax in one pass before all else")
         check_new(func, self.tile, self.part)
-        made = OnePass(func, found_softmax(func, self.block), self.rows, self.keys, self.shares, self.columns, self.tile, self.part)
+        if self.whole not in (None, Int(0), Int(1)):
+            raise ScheduleError("whole is 1, or 0")
+        made = OnePass(func, found_softmax(func, self.block), self.rows, self.keys, self.shares, self.columns, self.tile, self.part,
+                       self.whole == Int(1))
         done = replace(func, body=made.body(), locals=tuple(made.locals), constraints=made.constraints())
         names = [node_name(n) for n, _ in walk(done.body)] + [b.name for b in done.buffers]
         twice = next((name for name in names if names.count(name) > 1 and name not in {b.name for b in done.locals}), "")

@@ -62,8 +62,9 @@ def func_of(sizes: str) -> Func:
 
 
 @cache
-def sketch_of(sizes: str, machine: Machine = B1) -> Program:
-    return emit(primitives.apply(func_of(sizes), sketches(func_of(sizes), machine)[0]), machine)
+def sketch_of(sizes: str, machine: Machine = B1, number: int = 0) -> Program:
+    """The program of a sketch: keys in parts, or all at once."""
+    return emit(primitives.apply(func_of(sizes), sketches(func_of(sizes), machine)[number]), machine)
 
 
 def inputs_of(func: Func, seed: int, unseen: float = 0.0) -> dict[str, np.ndarray]:
@@ -82,11 +83,13 @@ def wanted(func: Func, inputs: dict[str, np.ndarray]) -> np.ndarray:
 
 
 @given(st.integers(1, 2), st.integers(1, 6), st.integers(1, 9), st.integers(1, 4), st.integers(1, 5), st.sampled_from([None, 1, 2]),
-       st.sampled_from(["", ", bias", ", mask"]))
-@settings(max_examples=25, deadline=None)
-def test_one_pass_keeps_the_meaning(b: int, m: int, n: int, rows: int, keys: int, shares: int | None, added: str) -> None:
+       st.sampled_from(["", ", bias", ", mask"]), st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_one_pass_keeps_the_meaning(b: int, m: int, n: int, rows: int, keys: int, shares: int | None, added: str, whole: bool) -> None:
     func = func_of(f"b={b}, m={m}, n={n}, d=2, e=3{added}")
     more = () if shares is None else (("shares", Int(shares)),)
+    more += (("whole", Int(1)),) if whole else ()
+    keys = n + keys - 1 if whole else keys
     done = primitives.apply(func, Trace((Step("online", (("block", "o_block"), ("rows", Int(rows)), ("keys", Int(keys)), *more)),)))
     x = inputs_of(func, m * n, 0.5)
     np.testing.assert_allclose(evaluate_func(done, x)["Y"].astype(np.float32), wanted(func, x), rtol=4e-3, atol=4e-3)
@@ -107,6 +110,25 @@ def test_programs_give_the_values(machine: Machine, sizes: str, holes: dict[str,
     x = inputs_of(func, 1, 0.3)
     near = 2e-6 if func.inputs[2].dtype == "fp32" else 4e-3
     np.testing.assert_allclose(execute(program, x)["Y"].astype(np.float32), wanted(func, x), rtol=near, atol=near)
+
+
+@pytest.mark.parametrize("machine, sizes, holes", [*[(B1, *c) for c in CASES], *[(P3, *c) for c in TOGETHER], *[(E1, *c) for c in ALONE]])
+def test_programs_of_all_keys_at_once_give_the_values(machine: Machine, sizes: str, holes: dict[str, int]) -> None:
+    func, holes = func_of(sizes), {**SLOTS, **holes}
+    program = normalise(fill(sketch_of(sizes, machine, 1), holes))
+    check(program, machine)
+    x = inputs_of(func, 1, 0.3)
+    near = 2e-6 if func.inputs[2].dtype == "fp32" else 4e-3
+    np.testing.assert_allclose(execute(program, x)["Y"].astype(np.float32), wanted(func, x), rtol=near, atol=near)
+    took = measure(program, machine)
+    assert bound(func, machine, {}).ticks <= took.ticks + took.launch_us * machine.clock_mhz * TICKS_PER_CYCLE
+
+
+def test_one_part_has_all_keys() -> None:
+    func = func_of("b=1, m=2, n=5, d=2")
+    step = Step("online", (("block", "o_block"), ("rows", Int(2)), ("keys", Int(4)), ("whole", Int(1))))
+    done = primitives.apply(func, Trace((step,)))
+    assert "the one part has all keys" in [c.reason for c in done.constraints if c.condition == Int(0)]
 
 
 def test_filling_first_or_last_gives_one_program() -> None:

@@ -166,7 +166,7 @@ def test_selections(data):
 @given(st.data())
 def test_reductions_broadcasts_and_turns(data):
     draw = data.draw
-    op = draw(st.sampled_from(("vcmax", "vcmin", "vcadd", "vbrcb", "vnchwconv", "vreducev2")))
+    op = draw(st.sampled_from(("vcmax", "vcmin", "vcadd", "vcgmax", "vcgmin", "vcgadd", "vbrcb", "vnchwconv", "vreducev2")))
     dtype = draw(st.sampled_from(("fp16", "fp32", *("int8", "uint8") * (op in ("vnchwconv", "vreducev2")))))
     size = DTYPES[dtype]
     if op == "vbrcb":

@@ -1,4 +1,5 @@
-"""Rows shorter than half a repeat are worked on many at a time, with what pads them: values are those of the operators, on every family."""
+"""Rows shorter than half a repeat, and rows of whole repeats, are worked on many at a time, with what pads them: values are those of the
+operators, on every family."""
 from __future__ import annotations
 
 from functools import cache
@@ -37,6 +38,12 @@ MODELS = {
     "sums": ("fp16", "float[135,12] x, float[135,12] z", "float[135] y", f"{LAST} t = Mul(x, z) y = ReduceSum<{KEPT}>(t, a)"),
     "sums_each": ("fp16", "float[5,43,16] x, float[5,1,16] z", "float[5,43] y", f"{LAST} t = Mul(x, z) y = ReduceSum<{KEPT}>(t, a)"),
     "sums_tiny": ("fp32", "float[6,27,3] x, float[6,1,3] z", "float[6,27] y", f"{LAST} t = Mul(x, z) y = ReduceSum<{KEPT}>(t, a)"),
+    # rows of whole repeats: neighbours folded at once, blocks reduced, numbers of rows laid out for each part
+    "layer_norm_long": ("fp16", "float[37,768] x, float[768] w, float[768] b", "float[37,768] y", "y = LayerNormalization(x, w, b)"),
+    "softmax_long": ("fp32", "float[29,640] x", "float[29,640] y", "y = Softmax<axis=1>(x)"),
+    "softmax_repeat": ("fp16", "float[51,64] x", "float[51,64] y", "y = Softmax<axis=1>(x)"),
+    "column_long": ("fp32", "float[21,1] x, float[21,1280] z", "float[21,1280] y", "y = Sub(z, x)"),
+    "greatest_long": ("fp32", "float[19,1536] x", "float[19] y", f"y = ReduceMax<{KEPT}, axes=[1]>(x)"),
     "least_many": ("fp16", "float[2500,7] x", "float[2500] y", f"y = ReduceMin<{KEPT}, axes=[1]>(x)"),
 }
 FAMILIES = ("Ascend910B3", "Ascend310P3", "Ascend310B1", "Ascend910A")

@@ -56,7 +56,7 @@ def apart(word: Instruction, which: str) -> dict[str, int]:
 def bytes_of(unit: str, name: str, size: int) -> int:
     """Return bytes of what a field counts."""
     fractal = 256 * size if name == "copy_l0c_ub" else 512
-    return {"bytes": 1, "blocks": 32, "fractals": fractal, "elements": size}[unit]
+    return {"bytes": 1, "blocks": 32, "fractals": fractal, "elements": size, "eights of elements": 8 * size}[unit]
 
 
 STRIDES = [(name, n.name) for name, word in INSTRUCTIONS.items() for n in word.numbers

@@ -196,11 +196,16 @@ class Walk:
         return {f"{whose} {a}": b - a for a, b in pairwise(inside)}
 
     def bytes_held(self, given: Mapping[str, Tensor]) -> State:
-        """What L2 holds of a func's inputs, by their names in it, the oldest first."""
-        pieces = {piece: name for name, t in given.items() for piece in self.lies(t)}
+        """What L2 holds of a func's inputs, by their names in it, the oldest first. Several may be one tensor, as queries, keys and values
+        that one product made are: L2 holds it for each."""
+        pieces: dict[str, list[str]] = {}
+        for name, t in given.items():
+            for piece in self.lies(t):
+                pieces.setdefault(piece, []).append(name)
         out: dict[str, int] = {}
         for piece, size in self.resident.part(pieces):
-            out[pieces[piece]] = size + out.pop(pieces[piece], 0)  # it is as young as its youngest piece
+            for name in pieces[piece]:
+                out[name] = size + out.pop(name, 0)  # it is as young as its youngest piece
         return tuple(out.items())
 
     def passing(self, made: Mapping[str, Tensor]) -> State:

@@ -34,7 +34,7 @@ from aoec.lowering.emit.emit_place import place, share
 from aoec.lowering.emit.emit_runs import when
 from aoec.lowering.emit.emit_streams import Meeting, Part, meetings, parts
 from aoec.lowering.emit.tile import Access, Emitter, Home, Piece, TileOp, c0, product
-from aoec.lowering.emit.vector import emit_narrow, emit_offsets, emit_pack, emit_transpose, emit_vector
+from aoec.lowering.emit.vector import emit_laid, emit_narrow, emit_offsets, emit_pack, emit_transpose, emit_vector
 from aoec.target.machine import Machine
 
 
@@ -59,6 +59,8 @@ def emit_part(part: Part, machine: Machine, meet: dict[str, Meeting]) -> tuple[S
     counters = {name: f"{name}_slot" for name in homes}
     em = Emitter(func, machine, counters)
     em.shared = {n: m.start for n, m in meet.items()}
+    emit_coupled.columns_apart(em, ops)
+    emit_laid.lay_out_rows(em, ops)
     for op in ops:
         emit_pixels.whole_pixels(em, op)
         if emit_offsets.is_indexed(em, op):
@@ -222,12 +224,23 @@ class Body:
         return dims[1], dims[2], dims[3]
 
     def note(self, pieces: list[Piece], path: Home) -> None:
+        """Nothing; it is known when each buffer of this loop is in use. What is done an iteration late uses its own buffers from where
+        it is done, and what it shares with others from the start of an iteration to its end."""
+        start, late = self._position + 1, self.late_pieces([n for n, home in self.homes.items() if home == path], pieces)
         for p in pieces:
             self._position += 1
             for a in p.accesses:
                 if self.homes.get(a.buffer) == path:
                     self.order.setdefault(a.buffer, []).append(self._position)
+        for name in {a.buffer for i in late for a in pieces[i].accesses if self.homes.get(a.buffer) == path}:
+            own = emit_ahead.touching([name], pieces) <= late
+            more = [start + emit_ahead.place(pieces, late)] if own else [start, self._position]
+            self.order[name] = sorted([*self.order[name], *more])
         self._position += 1
+
+    def late_pieces(self, names: list[str], pieces: list[Piece]) -> set[int]:
+        """The pieces that are done an iteration late."""
+        return emit_ahead.touching([n for n in names if self.em.buffers[n].ahead == emit_ahead.LATE], pieces)
 
     def with_flags(self, pieces: list[Piece], path: Home) -> list[Item]:
         before: list[list[Item]] = [[] for _ in pieces]
@@ -236,7 +249,7 @@ class Body:
         handed = [n for n in names if self.hand_over(n, pieces, before, after)]
         whole = [[*b, *p.items, *a] for b, p, a in zip(before, pieces, after)]
         early = {n: self.early(n, pieces) for n in names if self.is_early(n)}
-        late = emit_ahead.touching([n for n in names if self.em.buffers[n].ahead == emit_ahead.LATE], pieces)
+        late = self.late_pieces(names, pieces)
         if any(0 < len(emit_ahead.touching([n], pieces) & late) < len(emit_ahead.touching([n], pieces))
                and self.em.buffers[n].depth != Int(1) for n in handed):
             raise UnsupportedError("what is done an iteration late takes what it needs from one slot")

@@ -16,7 +16,7 @@ def place(em: Emitter, groups: list[list[str]], machine: Machine) -> tuple[tuple
         address: Expr = Int(0)
         here = sorted([g for g in groups if em.buffers[g[0]].scope == scope], key=lambda g: scope == "UB" and small(em.buffers[g[0]]))
         for members in here:
-            sizes = [normalise(size_bytes(em.buffers[n], em.behind.get(n, 0))) for n in members]
+            sizes = [normalise(size_bytes(em.buffers[n], em.behind.get(n, Int(0)))) for n in members]
             first = em.buffers[members[0]]
             start = align_up(address, first.align) + first.skew
             for n, s in zip(members, sizes):

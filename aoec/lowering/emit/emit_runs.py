@@ -91,6 +91,13 @@ def either_of(em: Emitter, condition: Expr, items: list[Item], others: list[Item
     return [*when(em, condition, items), *when(em, normalise(select(condition, 0, 1)), others)]
 
 
+def one_of(em: Emitter, condition: Expr, items: list[Item], others: list[Item]) -> list[Item]:
+    """As `either_of`, each in a loop of its own whatever is known of the condition: of one that only holes decide, so that the program is
+    the same whether they are filled before it is emitted or after."""
+    trips = [normalise(select(condition, *n)) for n in ((1, 0), (0, 1))]
+    return [For(em.fresh("when"), n, tuple(own)) for n, own in zip(trips, (items, others))]
+
+
 def product_sum(strides: dict[str, Expr], names: list[str]) -> Expr:
     out: Expr = Int(0)
     for v in names:

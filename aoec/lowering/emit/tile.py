@@ -29,6 +29,7 @@ from aoec.ir.program import Instr, Item, Ref
 from aoec.target.machine import Machine
 
 BLOCK_BYTES = 32
+NONE = Int(0)
 FRACTAL_ROWS = 16
 Home = tuple[str, ...]  # names of the loops around a buffer's life, outermost first
 SLOT_BYTES = 512  # sizes of slots are multiples of it, and so are addresses but where `place` says otherwise
@@ -86,7 +87,9 @@ class Emitter:
         self.worked = {  # buffers that are worked on in place
             b.target.buffer for b, _ in blocks(func.body) if b.op == "=" and b.target.buffer in {r.buffer for r in reads(b.value)}}
         self.along: set[tuple[str, str]] = set()  # (target, source) of what is done element by element, and so in place too
-        self.behind: dict[str, int] = {}  # buffer -> elements behind its last row that instructions read with it, and do nothing with
+        self.behind: dict[str, Expr] = {}  # buffer -> elements behind its last row that instructions read with it, and do nothing with
+        self.laid: set[str] = set()  # rows that lie there several times, one behind the other
+        self.apart: set[str] = set()  # buffers in fractals that have a row between their columns
         self.halves: dict[str, int] = {}  # block that transposes -> halves of its sixteen channels that exist
         self._fresh = 0
 
@@ -200,18 +203,19 @@ def column_rows(b: Buffer) -> Expr:
     return round_up(b.shape[-2], FRACTAL_ROWS) if b.layout == "NZ" else b.shape[-2]
 
 
-def size_bytes(b: Buffer, behind: int = 0) -> Expr:
-    """Bytes of one slot, padded to what instructions may touch (fractals; 512 bytes in UB, L1; 64 in BT, FB); of rows in UB with so many
-    elements behind the last."""
+def size_bytes(b: Buffer, behind: Expr = NONE) -> Expr:
+    """Bytes of one slot, padded to what instructions may touch (fractals; 512 bytes in UB, L1; 64 in BT, FB); of what lies in UB with so
+    many elements more."""
     size = dtype_size(b)
     rows, cols = product(list(b.shape[:-1])), b.shape[-1]
     if b.layout == "ZN":
         return round_up(rows, c0(b)) * round_up(cols, FRACTAL_ROWS) * size
     if b.layout in ("NZ", "ZZ", "NN"):
-        return round_up(rows, FRACTAL_ROWS) * round_up(cols, c0(b)) * size
+        whole = round_up(rows, FRACTAL_ROWS) * round_up(cols, c0(b))
+        return whole * size if behind == NONE else round_up((whole + behind) * size, 512)
     if len(b.shape) > 1 and b.scope == "UB" and b.layout != "RUN":
         return round_up((rows * round_up(cols, c0(b)) + behind) * size, 512)
-    return round_up(rows * cols * size, 64 if b.scope in ("BT", "FB") else 512)
+    return round_up((rows * cols + behind) * size, 64 if b.scope in ("BT", "FB") else 512)
 
 
 def split_index(e: Expr, inner: frozenset[str]) -> tuple[Expr, list[str]]:

@@ -43,6 +43,9 @@ DOES: Mapping[str, str] = {
     "vcmax": "Writes the largest element of each repeat.",
     "vcmin": "Writes the smallest element of each repeat.",
     "vcadd": "Writes the sum of the elements of each repeat.",
+    "vcgmax": "Writes the largest element of each block.",
+    "vcgmin": "Writes the smallest element of each block.",
+    "vcgadd": "Writes the sum of the elements of each block.",
     "vbrcb": "Fills a block with each of 8 elements a repeat.",
     "vnchwconv": "Turns 16 rows of a block into rows of 16 elements.",
     "vreducev2": "Packs the first elements of rows, one row behind the other.",
@@ -71,6 +74,7 @@ _FIXPIPE_ND: Mapping[str, Said] = {"src_rows": ("rows", "of the tile in L0C"), "
 _FIXPIPE_NZ: Mapping[str, Said] = {"src_rows": ("rows", "of the tile in L0C"),
                                    "dst_stride": ("elements", "from one column of fractals in GM to the next")}
 _REDUCED: Mapping[str, Said] = {"dst_rep": ("elements", "from one result to the next")}
+_BLOCKS_REDUCED: Mapping[str, Said] = {"dst_rep": ("eights of elements", "from one repeat's results to the next")}
 OWN: Mapping[str, Mapping[str, Said]] = {
     "copy_gm_l1": {"src_gap": ("blocks", f"in GM, {_GAP}"), "dst_gap": ("blocks", f"in L1, {_GAP}")},
     "copy_ub_l1": {"src_gap": ("blocks", f"in UB, {_GAP}"), "dst_gap": ("blocks", f"in L1, {_GAP}")},
@@ -95,6 +99,7 @@ OWN: Mapping[str, Mapping[str, Said]] = {
     "copy_l0c_ub": {"length": ("fractals", "of a run"), "src_gap": ("fractals", f"in L0C, {_GAP}"),
                     "dst_gap": ("blocks", f"in UB, {_GAP}")},
     "vcmax": _REDUCED, "vcmin": _REDUCED, "vcadd": _REDUCED,
+    "vcgmax": _BLOCKS_REDUCED, "vcgmin": _BLOCKS_REDUCED, "vcgadd": _BLOCKS_REDUCED,
     "vshls": {"scalar": ("bits", "how far the bits are shifted")}, "vshrs": {"scalar": ("bits", "how far the bits are shifted")},
     "vbrcb": {"repeat": ("repeats", "how many times 8 elements are taken"), "dst_blk": ("blocks", "from one element's block to the next")},
     "vnchwconv": {

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from aoec.ir.func.scaling import match_scale
 from aoec.ir.func.tir import COLUMNS, Block, Func, blocks
-from aoec.ir.index import DTYPES, Binary, Cast, Expr, Int, Read, reads, walk
+from aoec.ir.index import DTYPES, Binary, Cast, Expr, Int, Read, eq, reads, select, walk
 from aoec.ir.schedule import Step
 from aoec.search.sketches.nests import SKEW, Nest, hole, nests, output_nest, parts, skewed_buffers, step
 from aoec.target.machine import Machine
@@ -219,7 +219,9 @@ def work_in_place(p: Plan, first: str, out: Block, layout: str, part: str, turne
     for b in [*between[1:], out, *brought]:
         p.add("compute_at", block=b.name, loop=part)
     for b in [*brought, *between]:
-        p.add("set_scope", buffer=b.target.buffer, scope="UB", layout="ND" if turned and b is between[-1] else layout)
+        rows = layout == "ND" or turned and b is between[-1]
+        more = row_padding(part) if rows and brought else {}
+        p.add("set_scope", buffer=b.target.buffer, scope="UB", layout="ND" if rows else layout, **more)
     for b in between[1:]:
         word = "epilogue" if turned and b is between[-1] else "vector" if layout == "NZ" else "padded"
         p.add("tensorize", loop=first_loop(p.func, b.name), instr=word)
@@ -230,6 +232,11 @@ def work_in_place(p: Plan, first: str, out: Block, layout: str, part: str, turne
     for name in skewed_buffers([(names[0], names[1]) for names in read_together if len(set(names)) == 2]):
         p.add("place", buffer=name, skew=SKEW)
     return between[-1].target.buffer
+
+
+def row_padding(part: str) -> dict[str, Expr]:
+    """How much further apart rows in UB lie where their blocks would meet in a bank: those of a multiple of four columns of fractals."""
+    return {"pad": select(eq(hole("uc", ()) % 4, 0), 16, 0)} if part == "u_p" else {}
 
 
 def load_rows(p: Plan, mm: Nest, read: Read, at: str) -> None:

@@ -10,11 +10,12 @@ There are few choices, and parts are not small where there are many.
 """
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aoec import primitives
-from aoec.ir.func.tir import Func
-from aoec.ir.index import Binary, Expr, Int, variables
+from aoec.ir.func.tir import Func, Loop
+from aoec.ir.index import Binary, Expr, Int, Read, variables
 from aoec.ir.schedule import Step, Trace
 from aoec.search.sketches.nests import AHEAD, Nest, find_product, hole, nests, output_nest, parts
 from aoec.search.sketches.plan import SLOTS, Plan, cores_of, factors
@@ -22,6 +23,7 @@ from aoec.target.machine import Machine
 
 LANES, BLOCK = 64, 8  # elements of fp32 that a repeat takes, and of a block
 ROWS, PARTS, FRACTALS = (16, 32, 48, 64, 96, 128), (1, 2, 3, 4, 6, 8, 12, 16), (4, 8, 16)
+MOST_ROWS = 126  # with one more, of which the blocks of a column of fractals lie no further apart than a stride may be
 RING = 3  # slots of what goes from cubes to vector cores
 MOST_TILES, MOST_PARTS = 64, 32  # in which rows and keys are taken
 
@@ -48,21 +50,44 @@ def second_product(func: Func) -> Nest | None:
 
 
 def attention_sketches(func: Func, machine: Machine) -> list[Trace]:
-    """One sketch: for cores of two kinds, which meet in GM, or for those that hold cube and vector both."""
+    """Sketches for cores of two kinds, which meet in GM, or for those that hold cube and vector both: keys in parts, or where they are few
+    all at once, leading axis by leading axis."""
     scores, product = find_product(func), second_product(func)
     assert scores is not None and product is not None
-    made = Sketch(Plan(func, machine), scores, product, "core" not in machine.cores)
-    return [Trace(tuple(made.steps()))]
+    keys = product.extent(product.loops[-1].var)
+    forms: list[tuple[bool, bool, bool]] = [(False, False, False)]
+    if keys <= LANES * PARTS[-1]:
+        heads = all(side_by_side(r, n.loops) for n in (scores, product) for r in factors(n) if r.buffer in {b.name for b in func.inputs})
+        forms += [(True, False, False)] + [(True, True, False)] * heads + [(True, False, True)] * (not machine.has("copy_gm_l1_nd2nz"))
+    return [Trace(tuple(Sketch(Plan(func, machine), scores, product, "core" not in machine.cores, *form).steps())) for form in forms]
+
+
+def side_by_side(r: Read, loops: Sequence[Loop]) -> bool:
+    """Whether what follows each other along the leading axis lies side by side in the rows of a matrix, heads of one product: no other
+    index moves with it."""
+    lead = loops[0].var
+    return len(r.indices) == 2 and lead in variables(r.indices[-1]) and lead not in variables(r.indices[0])
 
 
 @dataclass
 class Sketch:
-    """A sketch in the making, of the product that makes the scores and the one with their shares; `apart`: cubes and vector cores are."""
+    """A sketch in the making, of the product that makes the scores and the one with their shares; `apart`: cubes and vector cores are;
+    `whole`: the keys are one part; `together`: queries and keys of all heads of a core are loaded at once, a row of them a burst;
+    values come head by head, for all that is worked on in a loop waits for what is brought around it; `direct`: MTE2 brings
+    blocks of rows to where they lie in fractals, a burst each."""
 
     plan: Plan
     scores: Nest
     product: Nest
     apart: bool
+    whole: bool = False
+    together: bool = False
+    direct: bool = False
+
+    @property
+    def around(self) -> str:
+        """The loop around what is done for a part of the keys."""
+        return "b_s" if self.whole else "n_t"
 
     @property
     def c(self) -> str:
@@ -82,7 +107,7 @@ class Sketch:
     @property
     def by_rows(self) -> bool:
         """Whether operands come by way of UB, and so all that MTE1 waits for from MTE3, with a flag for each slot."""
-        return not self.plan.machine.has("copy_gm_l1_nd2nz")
+        return not self.direct and not self.plan.machine.has("copy_gm_l1_nd2nz")
 
     def steps(self) -> list[Step]:
         """The steps."""
@@ -91,7 +116,9 @@ class Sketch:
         self.one_pass(rows, columns, keys)
         p.share(lead, hole("gb", parts(self.product.extent(lead), cores)), "b_c", "b_s")
         p.share("m_t", hole("gm", parts(self.product.extent(rows), cores)), "m_c", "m_s")
-        p.add("reorder", loops=("b_c", "m_c", "b_s", "m_s"))
+        p.add("reorder", loops=("b_c", "m_c", "m_s", "b_s") if self.whole else ("b_c", "m_c", "b_s", "m_s"))
+        if self.whole:
+            self.once_a_core()
         self.first()
         self.second()
         self.vectors()
@@ -104,12 +131,21 @@ class Sketch:
         """The softmax in one pass."""
         m, n, e = (self.product.extent(v) for v in (rows, keys, columns))
         shares = {"shares": hole("vc", (1, 2))} if self.apart else {}
-        self.plan.add("online", block=self.product.block.name, rows=hole("tr", tall(m)), keys=hole("tp", wide(n)) * LANES, **shares,
+        part: Expr = Int(-(-n // LANES) * LANES) if self.whole else hole("tp", wide(n)) * LANES
+        whole = {"whole": Int(1)} if self.whole else {}
+        rows_of_tiles = tuple(r for r in tall(m) if r <= MOST_ROWS or not self.by_eights) or tall(m)[:1]
+        self.plan.add("online", block=self.product.block.name, rows=hole("tr", rows_of_tiles), keys=part, **whole, **shares,
                       columns=Int(-(-e // LANES) * LANES))
+
+    def once_a_core(self) -> None:
+        """What is added to all scores alike comes once to a core: the last of it first, for each reads what is made before."""
+        now = primitives.apply(self.plan.func, Trace(tuple(self.plan.steps)))
+        for n in reversed([n for n in nests(now) if "m_c" not in {lp.var for lp in n.loops}]):
+            self.plan.add("compute_at", block=n.block.name, loop="m_c")
 
     def first(self) -> None:
         """The scores of a part: an L0 tile of keys at a time, or where they leave L0C for UB all at once."""
-        p, name, tile = self.plan, self.scores.block.name, "n_t"
+        p, name, tile = self.plan, self.scores.block.name, self.around
         q, k = (r.buffer for r in factors(self.scores))
         if self.apart:
             tile = "s_0"
@@ -117,8 +153,8 @@ class Sketch:
             p.add("reorder", loops=("s_0", f"{name}_r", "s_j", f"{name}_k"))
             p.add("compute_at", block=f"{self.c}_out", loop="s_0")
         p.add("set_scope", buffer=self.c, scope="L0C", layout="NZ")
-        self.operand(name, q, "m_s", "L0A", "ZZ", "n_t")
-        self.operand(name, k, "n_t", "L0B", "NZ", tile)
+        self.operand(name, q, "b_s" if self.whole and not self.together else "m_s", "L0A", "ZZ", self.around)
+        self.operand(name, k, "m_c" if self.together else self.around, "L0B", "NZ", tile)
         self.leave(name, self.c)
         p.add("double_buffer", buffer=f"{k}_L1", depth=self.slots("da"))
         p.add("double_buffer", buffer=self.c, depth=hole("dc", SLOTS))
@@ -132,9 +168,9 @@ class Sketch:
         p.split(f"{name}_k", hole("k1", FRACTALS) * 16, "p_0", "p_k")
         p.add("reorder", loops=("p_0", f"{name}_r", f"{name}_j", "p_k"))
         p.add("set_scope", buffer=f"{self.o}_part", scope="L0C", layout="NZ")
-        self.operand(name, v, "n_t", "L0B", "NZ" if turned else "ZN", "p_0")  # first: MTE2 waits for the shares
+        self.operand(name, v, self.around, "L0B", "NZ" if turned else "ZN", "p_0")  # first: MTE2 waits for the shares
         if self.apart:
-            self.operand(name, f"{self.p}_out", "n_t", "L0A", "ZZ", "p_0")
+            self.operand(name, f"{self.p}_out", self.around, "L0A", "ZZ", "p_0")
         else:
             p.add("set_scope", buffer=f"{self.p}_out", scope="L1", layout="NZ")
             p.add("cache_read", block=name, buffer=f"{self.p}_out", scope="L0A", at="p_0", layout="ZZ")
@@ -171,13 +207,24 @@ class Sketch:
         now = primitives.apply(p.func, Trace(tuple(p.steps)))
         for buffer in sorted(b.name for b in now.locals if b.scope == "GM" and not b.name.endswith("_out")):
             drained = not self.apart and buffer in (f"{self.c}_in", f"{self.o}_in")  # blocks of a column of fractals, eight rows a repeat
-            p.add("set_scope", buffer=buffer, scope="UB", **({"pad": Int(BLOCK)} if drained else {}))
+            p.add("set_scope", buffer=buffer, scope="UB", **({"pad": self.padding(buffer)} if drained else {}))
         if self.p in {b.name for b in now.locals}:  # not shares in fp32, which stay where the scores lie
             p.add("double_buffer", buffer=self.p, depth=hole("do", SLOTS))
         for n in nests(now):
             if n.block.instr is None:
                 first = next(lp.var for lp in n.loops if lp.var.startswith(n.block.name) and lp.kind == "serial")
                 p.add("tensorize", loop=first, instr=self.word(n.block.name))
+
+    def padding(self, buffer: str) -> Expr:
+        """How much further apart rows lie that come out of fractals: a block, but where eight columns of a row are a repeat, and lie in as
+        many banks as they are; then rows follow each other, and an instruction works on all."""
+        return Int(0 if self.by_eights and buffer == f"{self.c}_in" else BLOCK)
+
+    @property
+    def by_eights(self) -> bool:
+        """Whether scores come out of fractals by eight columns of a row a repeat."""
+        keys = self.product.extent(self.product.loops[-1].var)
+        return self.whole and not self.apart and keys % LANES == 0 and keys >= 2 * LANES
 
     def word(self, block: str) -> str:
         """What a block between the products is: a copy between GM and UB, a result out of fractals, an operation."""
@@ -199,3 +246,5 @@ class Sketch:
         else:
             p.add("preload", buffer=self.c, ahead=ahead)
         p.add("postpone", buffer=f"{self.o}_in")
+        if self.whole:
+            p.add("postpone", buffer=f"{output_nest(p.func).block.target.buffer}_tile")

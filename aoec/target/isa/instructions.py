@@ -167,6 +167,8 @@ _ALL = (
     _unary("vconv"),
     Instruction("vdup", "V", (_out("UB"),), (*_SCALAR, _LANES, _REPEAT) + _strides("dst")),
     *[_reduce(n) for n in ("vcmax", "vcmin", "vcadd")],
+    # an element for each block of a repeat (ReduceDataBlock, before 9.1 BlockReduce), one behind the other; dst_rep counts eight elements
+    *[_reduce(n) for n in ("vcgmax", "vcgmin", "vcgadd")],
     # each of 8 * repeat elements of src fills one block
     Instruction("vbrcb", "V", (_out("UB"), _in("src", "UB")), (_REPEAT, Number("dst_blk", 0, 255), Number("dst_rep", 0, 65535))),
     # 16 rows of one block, src_stride blocks apart -> E = 32 / size rows of 16 elements: element (j, r) goes to row j (dst_stride

@@ -234,6 +234,17 @@ def _reduction(op: Any) -> Callable[..., None]:
     return run
 
 
+def _block_reduction(op: Any) -> Callable[..., None]:
+    """A result for each block of a repeat, in fp32 from its first lane to the last, rounded once."""
+    def run(f: F, dst: Array, src: Array) -> None:
+        for r in range(f.repeat):
+            values = src[_lanes(f, r, src, src.itemsize, f.src_blk, f.src_rep)].astype(np.float32)
+            for b in range(-(-len(values) // c0(src))):
+                with np.errstate(all="ignore"):
+                    dst[r * f.dst_rep * 8 + b] = cast(op.accumulate(values[b * c0(src):][:c0(src)])[-1], dst.dtype)
+    return run
+
+
 def _vbrcb(f: F, dst: Array, src: Array) -> None:
     for r in range(f.repeat):
         values = src[r * 8:r * 8 + 8].copy()
@@ -285,7 +296,9 @@ MEANINGS: dict[str, Callable[..., None]] = {
     "vrelu": _elementwise(lambda x: np.maximum(x, np.float32(0))),
     **dict.fromkeys(("vaddrelu", "vaddreluconv"), _elementwise(lambda a, b: np.maximum(a + b, np.float32(0)))),
     "vcopy": _vcopy, "vconv": _elementwise(lambda x: x), "vdup": _elementwise(lambda x: x),
-    "vcmax": _reduction(np.maximum), "vcmin": _reduction(np.minimum), "vcadd": _reduction(np.add), "vbrcb": _vbrcb, "vnchwconv": _vnchwconv,
+    "vcmax": _reduction(np.maximum), "vcmin": _reduction(np.minimum), "vcadd": _reduction(np.add),
+    "vcgmax": _block_reduction(np.maximum), "vcgmin": _block_reduction(np.minimum), "vcgadd": _block_reduction(np.add),
+    "vbrcb": _vbrcb, "vnchwconv": _vnchwconv,
     "vreducev2": _vreducev2, "vgather": _vgather,
     "vcmp": _vcmp, "vcmps": _vcmp, "vsel": _vsel, "vsels": _vsel, "vand": _elementwise(np.bitwise_and), "vor": _elementwise(np.bitwise_or),
     "vnot": _elementwise(np.invert), "vshls": _elementwise(np.left_shift), "vshrs": _elementwise(np.right_shift),

@@ -148,6 +148,10 @@ def _vector_footprints(name: str, f: F, sizes: list[int]) -> list[list[Box]]:
         return [dst, _blocks(16, f.src_stride, f.src_rep, f.repeat)]
     if name in ("vcmax", "vcmin", "vcadd"):
         return [box(sizes[0], f.dst_rep * sizes[0], f.repeat), _repeats(f, sizes[1], sizes[1], f.src_blk, f.src_rep)]
+    if name in ("vcgmax", "vcgmin", "vcgadd"):
+        last = [*box(-(-f.lanes * sizes[1] // 32) * sizes[0], start=(f.repeat - 1) * f.dst_rep * 8 * sizes[0])] if f.repeat else []
+        return [[*box(8 * sizes[0], f.dst_rep * 8 * sizes[0], max(f.repeat - 1, 0)), *last],
+                _repeats(f, sizes[1], sizes[1], f.src_blk, f.src_rep)]
     names = ("dst", *[f"src{i}" for i in range(len(sizes) - 1)]) if len(sizes) > 2 else ("dst", "src")
     return [_repeats(f, s, max(sizes), getattr(f, f"{n}_blk"), getattr(f, f"{n}_rep")) for n, s in zip(names, sizes)]
 

@@ -8,6 +8,7 @@ A result tile in UB is ND, or NZ in fractals of 16 x 16 for every dtype, with as
 """
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from aoec.base.errors import UnsupportedError
@@ -22,7 +23,9 @@ from aoec.ir.index import (
     Int,
     Read,
     Var,
+    both,
     ceildiv,
+    either,
     eq,
     is_zero,
     le,
@@ -35,12 +38,13 @@ from aoec.ir.index import (
 )
 from aoec.ir.program import For, Instr, Item, Ref, SetFlag
 from aoec.lowering.emit.copy.emit_copy import bound_of, copy
-from aoec.lowering.emit.cube.emit_cube import row_pitch
+from aoec.lowering.emit.cube.emit_cube import last, row_pitch
 from aoec.lowering.emit.cube.emit_planes import Runs, channel_runs
-from aoec.lowering.emit.emit_runs import BLOCKS, MAX_REPEAT, MAX_STRIDE, nest, run, when, words
+from aoec.lowering.emit.emit_runs import BLOCKS, MAX_REPEAT, MAX_STRIDE, make, nest, one_of, run, when, words
 from aoec.lowering.emit.tile import (
     BLOCK_BYTES,
     FRACTAL_ROWS,
+    NONE,
     Emitter,
     Piece,
     TileOp,
@@ -57,6 +61,8 @@ from aoec.lowering.emit.tile import (
 )
 from aoec.target.isa.words import VectorOp
 
+HEAD = 15  # cycles of a copy's head, which decides between two forms of one operation
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -68,16 +74,17 @@ class Result:
     rows: Expr
     columns: Expr
     first: Expr = Int(0)  # column of the source
+    gap: int = 0  # rows between one column of fractals of the source and the next
 
     @property
     def start(self) -> Expr:
         """The element of the source where a part of its columns of fractals begins."""
-        return self.first * round_up(self.rows, FRACTAL_ROWS)
+        return self.first * (round_up(self.rows, FRACTAL_ROWS) + self.gap)
 
     @property
     def plane(self) -> Expr:
-        """Elements of a column of fractals."""
-        return round_up(self.rows, FRACTAL_ROWS) * FRACTAL_ROWS
+        """Elements from one column of fractals to the next."""
+        return (round_up(self.rows, FRACTAL_ROWS) + self.gap) * FRACTAL_ROWS
 
     @property
     def fractals(self) -> Expr:
@@ -92,9 +99,11 @@ def result(op: TileOp) -> Result:
         (column,) = split_index(op.block.target.indices[-1], op.names)[1]
         bound = bound_of(guard, next(lp for lp in op.loops if lp.var == column))
         read = guard.args[1]
+        if isinstance(read, Binary) and read.op == "+" and isinstance(read.right, Read):
+            bias, read = read.right, read.left
         if bound is None or not isinstance(read, Read):
-            raise UnsupportedError(f"block {op.block.name}: of a result that is guarded the columns are bounded, and it is read as it is")
-        r = tile_of(op, read)
+            raise UnsupportedError(f"block {op.block.name}: of a result that is guarded the columns are bounded, and only a bias is added")
+        r = tile_of(op, read, bias)
         return replace(r, columns=minimum(r.columns, bound))
     wide = match_scale(op.block.value)
     e = wide.sums if wide else op.block.value.value if isinstance(op.block.value, Cast) else op.block.value
@@ -132,8 +141,9 @@ def drain(em: Emitter, op: TileOp) -> Piece:
     if dst.layout != "NZ" or r.bias is not None:
         raise UnsupportedError(f"block {op.block.name}: what leaves L0C is fractals, so {dst.name} needs layout NZ; a bias is added in UB")
     em.require_aligned(r.first, FRACTAL_ROWS, op, f"a part of {r.source.buffer}")
+    gap = FRACTAL_ROWS // block_elements(dst) if dst.name in em.apart else 0
     item = instr("copy_l0c_ub", dst=em.ref(dst.name, Int(0)), src=em.ref(r.source.buffer, r.start), bursts=r.fractals,
-                 length=ceildiv(r.rows, FRACTAL_ROWS), src_gap=0, dst_gap=0, relu=r.relu)
+                 length=ceildiv(r.rows, FRACTAL_ROWS), src_gap=0, dst_gap=gap, relu=r.relu)
     return piece(em, "V", [item], dst.name, r.source.buffer)
 
 
@@ -159,10 +169,36 @@ def uses_buffer(item: Item, name: str) -> bool:
 
 # ---------------------------------------------------------------- in UB
 
+def columns_apart(em: Emitter, ops: Sequence[TileOp]) -> None:
+    """Nothing; noted are buffers in fractals of fp32 that only become rows of fp32. A row more lies between their columns of fractals, so
+    that blocks of eight columns lie in as many banks."""
+    touched: dict[str, list[TileOp]] = {}
+    for op in ops:
+        for r in [op.block.target, *reads(op.block.value)]:
+            touched.setdefault(r.buffer, []).append(op)
+    for name, users in touched.items():
+        b = em.buffers[name]
+        if (b.scope, b.layout, b.dtype) == ("UB", "NZ", "fp32") and all(_drains(em, op, b) or _into_rows(em, op, b) for op in users):
+            em.apart.add(name)
+            em.behind[name] = round_up(b.shape[-1], FRACTAL_ROWS)
+
+
+def _drains(em: Emitter, op: TileOp, b: Buffer) -> bool:
+    """Whether a block fills a buffer out of L0C."""
+    return op.block.target.buffer == b.name and {em.buffers[r.buffer].scope for r in reads(op.block.value)} == {"L0C"}
+
+
+def _into_rows(em: Emitter, op: TileOp, b: Buffer) -> bool:
+    """Whether a block makes rows of a buffer, of the same dtype."""
+    dst = em.buffers[op.block.target.buffer]
+    return op.block.instr == "epilogue" and (dst.layout, dst.dtype) == ("ND", b.dtype) and match_scale(op.block.value) is None
+
+
 def epilogue(em: Emitter, op: TileOp) -> Piece:
     """Bias, cast and relu of a tile in fractals, into fractals or rows. The bias is added in place, relu done on what is smaller."""
     r, dst = result(op), em.buffers[op.block.target.buffer]
     source = em.buffers[r.source.buffer]
+    r = replace(r, gap=int(source.name in em.apart))
     if source.layout != "NZ":
         raise UnsupportedError(f"block {op.block.name}: {source.name} has come from L0C and lies in fractals, layout NZ")
     limit = MAX_REPEAT * 4
@@ -171,6 +207,10 @@ def epilogue(em: Emitter, op: TileOp) -> Piece:
         return piece(em, "V", _scale(em, op, r, wide), dst.name, *[x.buffer for x in reads(op.block.value)])
     if r.bias and r.relu and dst.layout == "NZ" and (source.dtype, dst.dtype) == ("fp32", "fp16") and em.machine.has("vaddreluconv"):
         return piece(em, "V", _with_bias_and_relu(em, op, r, dst), dst.name, *[x.buffer for x in reads(op.block.value)])
+    if r.gap:
+        items = [*_behind(em, op, r, dst), *_columns_to_rows(em, op, r, dst)]
+        items += [run(em, VectorOp("vrelu", (r.source,)), (dst.name, Int(0)), [(dst.name, Int(0))], r.rows * pitches(dst)[-2])] * r.relu
+        return piece(em, "V", items, dst.name, *[x.buffer for x in reads(op.block.value)])
     once = bool(r.bias) and dst.layout == "NZ" and source.dtype == dst.dtype  # goes there as it is added to
     items = _add_bias(em, op, r, dst.name if once else r.source.buffer) if r.bias else []
     items += _behind(em, op, r, dst)
@@ -271,13 +311,42 @@ def block_elements(b: Buffer) -> int:
     return 32 // dtype_size(b)
 
 
-def _to_rows(em: Emitter, op: TileOp, r: Result, dst: Buffer) -> list[Item]:
-    """Columns of fractals into rows: a repeat takes blocks of as many rows as it covers; fp32 in two halves of a fractal's columns."""
+def _columns_to_rows(em: Emitter, op: TileOp, r: Result, dst: Buffer) -> list[Item]:
+    """Columns of fractals into rows, with their bias: where that is less, a block of eight columns of a row a repeat, and all rows an
+    instruction. The last eight may be done in part before: what is done again changes nothing."""
+    unit, most, columns = block_elements(dst), largest(r.rows, op.above), largest(r.columns, op.above)
+    apart, pitch, step = (round_up(most, FRACTAL_ROWS) + r.gap) * (FRACTAL_ROWS // unit), pitches(dst)[-2] // unit, FRACTAL_ROWS // unit
+    eights, wide = ceildiv(columns, BLOCKS * FRACTAL_ROWS), BLOCKS * FRACTAL_ROWS
+    less = le(eights * (HEAD + most) + 1, ceildiv(columns, FRACTAL_ROWS) * (HEAD + ceildiv(most, BLOCKS)))
+    fits = both(both(le(apart, MAX_STRIDE), le(pitch, MAX_STRIDE)), both(le(most, MAX_REPEAT), less))
+    g, half = em.fresh("n8"), em.fresh("half")
+    count = ceildiv(r.columns - Var(half) * unit, FRACTAL_ROWS)  # columns of fractals of which this half holds something
+    first = minimum(Var(g) * BLOCKS, count - BLOCKS)
+    at = first * FRACTAL_ROWS + Var(half) * unit
+    operands: dict[str, Expr | Ref] = {"dst": em.ref(dst.name, at)}
+    here = em.ref(r.source.buffer, r.start + first * r.plane + Var(half) * unit)
+    if r.bias:
+        operands |= {"src0": here, "src1": em.ref(r.bias.buffer, _first_of_bias(em, op, r.bias) + at)}
+    else:
+        operands["src"] = here
+    blk, rep = {"dst": Int(step), "src1": Int(step)}, {"dst": pitch, "src1": Int(0)}
+    strides = {f"{n}_blk": blk.get(n, r.plane // unit) for n in operands} | {f"{n}_rep": rep.get(n, Int(step)) for n in operands}
+    item = make(VectorOp("vadd" if r.bias else "vcopy", ()), operands, Int(BLOCKS * unit), r.rows, strides)
+    together = nest([(half, Int(step)), (g, ceildiv(count, BLOCKS))], [item])
+    chosen = normalise(both(fits, le(wide - unit + 1, r.columns)))
+    bias = _add_bias(em, op, r, r.source.buffer) if r.bias else []
+    return one_of(em, chosen, together, [*bias, *_to_rows(em, op, r, dst, both(fits, le(wide - unit + 1, last(r.columns, op.above))))])
+
+
+def _to_rows(em: Emitter, op: TileOp, r: Result, dst: Buffer, otherwise: Expr = NONE) -> list[Item]:
+    """Columns of fractals into rows: a repeat takes blocks of as many rows as it covers; fp32 in two halves of a fractal's columns.
+    `otherwise`: where it is always done in another way."""
     source, pitch = em.buffers[r.source.buffer], pitches(dst)[-2]
     unit, halves = block_elements(dst), FRACTAL_ROWS // block_elements(dst)
     each = 4 if halves == 1 else BLOCKS  # rows a repeat: 64 elements that are cast, or eight blocks that are copied
     rep = each * pitch // unit
-    em.require(le(rep, MAX_STRIDE), f"block {op.block.name}: rows of {dst.name} are at most {MAX_STRIDE * unit // each} elements")
+    fits = either(otherwise, le(rep, MAX_STRIDE))
+    em.require(fits, f"block {op.block.name}: rows of {dst.name} are at most {MAX_STRIDE * unit // each} elements")
     j, half = em.fresh("n1"), em.fresh("half")
     repeat = ceildiv(r.rows, each)
     width = unit if halves > 1 else FRACTAL_ROWS  # elements of a row that a repeat takes

@@ -7,7 +7,7 @@ around).
 from __future__ import annotations
 
 from aoec.base.errors import UnsupportedError
-from aoec.ir.index import Call, Expr, Int, Read, Var, both, ceildiv, either, eq, le, maximum, minimum, normalise, variables
+from aoec.ir.index import Call, Expr, Int, Read, Var, both, ceildiv, either, eq, le, maximum, minimum, normalise, select, variables
 from aoec.ir.program import For, Instr, Item, Ref
 from aoec.lowering.emit.emit_place import in_place
 from aoec.lowering.emit.emit_runs import (
@@ -18,14 +18,19 @@ from aoec.lowering.emit.emit_runs import (
     lanes_of,
     make,
     nest,
+    one_of,
     operand_names,
     product_sum,
     run,
 )
 from aoec.lowering.emit.tile import Emitter, TileOp, base_offset, c0, dtype_size, instr, largest, loop_strides, product
 from aoec.lowering.emit.vector.emit_blocks import emit_strided, join_loops, narrow_rows, over_rows, row_blocks, side_by_side
+from aoec.lowering.emit.vector.emit_laid import TIMES, with_laid_rows
 from aoec.target.isa.instructions import REPEAT_BYTES
 from aoec.target.isa.words import VectorOp
+
+HEAD, COPY_HEAD = 25, 15  # cycles of an instruction's head, and of a copy's: they only decide between forms of one operation
+MOST_LAID = 255  # parts of rows for which a block each is laid out: 8 KB
 
 
 def elementwise(em: Emitter, op: TileOp, work: VectorOp, accumulate: bool = False, skip: frozenset[str] = frozenset()) -> list[Item]:
@@ -81,7 +86,7 @@ def elementwise(em: Emitter, op: TileOp, work: VectorOp, accumulate: bool = Fals
         require_rows(em, op, r.buffer, s, (wide or extents)[:-1])
     if (cast := cast_rows(em, work, operands, strides, offsets, every_row)) is not None:
         return cast
-    return whole_tiles(em, work, operands, strides, offsets, wide or extents)
+    return whole_tiles(em, op, work, operands, strides, offsets, wide or extents)
 
 
 def is_backward(strides: dict[str, Expr], loop: str) -> bool:
@@ -90,11 +95,11 @@ def is_backward(strides: dict[str, Expr], loop: str) -> bool:
     return isinstance(stride, Int) and stride.value < 0
 
 
-def whole_tiles(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
+def whole_tiles(em: Emitter, op: TileOp, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
                 extents: list[tuple[str, Expr]]) -> list[Item]:
     """Rows of a tile that may be cut at the end of its tensor: one run where a row is as long as it is far to the next in every operand,
     which the loops above say as they go; else by rows. So whole tiles cost the same whether or not they are known to be whole."""
-    apiece = by_rows(em, work, operands, strides, offsets, extents)
+    apiece = by_rows(em, op, work, operands, strides, offsets, extents)
     (row, count), (lane, inner) = extents[-2:] if len(extents) == 2 else [("", Int(1)), extents[-1]]
     cut = isinstance(inner, Call) and inner.fn == "min" and bool(variables(inner))
     if not row or not cut or any(s.get(lane) != Int(1) or row not in s for s in strides):
@@ -213,16 +218,67 @@ def padded_length(em: Emitter, operands: list[Read], strides: list[dict[str, Exp
     return product([e for _, e in extents[:-1]]) * pitch if alike and own else None
 
 
-def by_rows(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
+def by_rows(em: Emitter, op: TileOp, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
             extents: list[tuple[str, Expr]]) -> list[Item]:
-    """Rows of a known length a part of all of them at a time, where they are as many as parts; else one after the other."""
+    """Rows of a known length a part of all of them at a time, where they are as many as parts; else one after the other. Numbers of rows
+    are laid out for each part first, where that is less."""
     one_by_one = rows(em, work, operands, strides, offsets, extents)
     steps = row_steps(em, operands, strides, extents)
     if steps is None:
         return one_by_one
     inner, lanes = extents[-1][1].value, lanes_of(max(dtype_size(em.buffers[r.buffer]) for r in operands))  # type: ignore[attr-defined]
     together = row_parts(em, work, operands, strides, offsets, extents, steps)
-    return either_of(em, both(le(-(-inner // lanes), extents[-2][1]), le(extents[-2][1], MAX_REPEAT)), together, one_by_one)
+    parts, count = -(-inner // lanes), extents[-2][1]
+    apiece = either_of(em, both(le(parts, count), le(count, MAX_REPEAT)), together, one_by_one)
+    if (several := with_laid_rows(em, work, operands, strides, offsets, extents)) is not None:
+        return either_of(em, le(ceildiv(count, TIMES), minimum(parts, count)), several, apiece)
+    if (number := number_of_rows(em, operands, strides, extents, steps)) is None:
+        return apiece
+    most = largest(count, op.above)  # decided by whole tiles, so that the size of what is laid out is known
+    laid = ceildiv(parts, BLOCKS) * (most + COPY_HEAD) + ceildiv(most * parts, MAX_REPEAT) * HEAD
+    pays = normalise(both(le(laid, minimum(parts, most) * HEAD - 1), le(most * parts, MOST_LAID)))
+    # a repeat of the copy writes eight blocks, behind the last rows too
+    room = normalise(select(pays, most * parts + BLOCKS, 1) * (lanes // BLOCKS))
+    blocks = em.add_scratch(em.buffers[operands[number].buffer].dtype, room)
+    return one_of(em, pays, laid_out(em, work, operands, strides, offsets, extents, number, blocks), apiece)
+
+
+def number_of_rows(em: Emitter, operands: list[Read], strides: list[dict[str, Expr]], extents: list[tuple[str, Expr]],
+                   steps: list[int]) -> int | None:
+    """Which operand is an element a row that fills its block, where all others are rows of whole repeats without a gap; else None."""
+    lane, inner = extents[-1]
+    assert isinstance(inner, Int)
+    size = dtype_size(em.buffers[operands[0].buffer])
+    still = [i for i, s in enumerate(strides) if s.get(lane, Int(0)) == Int(0)]
+    alike = all(dtype_size(em.buffers[r.buffer]) == size for r in operands)
+    if len(still) != 1 or not alike or inner.value % lanes_of(size) or inner.value <= lanes_of(size) or steps[still[0]] != 1:
+        return None
+    return still[0] if all(i == still[0] or step * 32 == inner.value * size for i, step in enumerate(steps)) else None
+
+
+def laid_out(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
+             extents: list[tuple[str, Expr]], number: int, blocks: str) -> list[Item]:
+    """One run over all rows: the block of each row's number stands once for every part of a row, and all blocks of a repeat read it."""
+    (_, count), (_, inner) = extents[-2:]
+    assert isinstance(inner, Int)
+    b, outer = em.buffers[operands[number].buffer], [v for v, _ in extents[:-2]]
+    lanes, unit = lanes_of(dtype_size(b)), c0(b)
+    parts = inner.value // lanes
+    at = [o + product_sum(s, [v for v in outer if v in s]) for o, s in zip(offsets, strides)]
+    before = list[Item]()
+    for first in reversed(range(0, parts, BLOCKS)):  # what the last writes behind a row is the next one's first parts
+        filled = {"dst": em.ref(blocks, Int(first * unit)), "src": em.ref(b.name, at[number])}
+        apart = {"dst_blk": 1, "src_blk": 0, "dst_rep": parts, "src_rep": 1}
+        before.append(make(VectorOp("vcopy", ()), filled, Int(min(BLOCKS, parts - first) * unit), count, apart))  # type: ignore[arg-type]
+    v, names = em.fresh("rep"), operand_names(len(operands) - 1)
+    done = Var(v) * MAX_REPEAT
+    places = [(blocks, done * unit) if i == number else (r.buffer, o + done * lanes) for i, (r, o) in enumerate(zip(operands, at))]
+    fields: dict[str, Expr | Ref] = {n: em.ref(*place) for n, place in zip(names, places)}
+    fixed = {f"{n}_blk": int(i != number) for i, n in enumerate(names)} | {f"{n}_rep": 1 if i == number else BLOCKS
+                                                                            for i, n in enumerate(names)}
+    total = count * parts
+    once = make(work, fields, Int(lanes), minimum(MAX_REPEAT, total - done), fixed)
+    return nest(extents[:-2], [*before, For(v, normalise(ceildiv(total, MAX_REPEAT)), (once,))])
 
 
 def row_steps(em: Emitter, operands: list[Read], strides: list[dict[str, Expr]], extents: list[tuple[str, Expr]]) -> list[int] | None:
@@ -264,7 +320,7 @@ def row_parts(em: Emitter, work: VectorOp, operands: list[Read], strides: list[d
         for name, r, o, s, step in zip(operand_names(len(operands) - 1), operands, offsets, strides, steps):
             along = s.get(lane, Int(0)) == Int(1)
             if along and not step:  # every repeat but the last reads whole lanes of the row
-                em.behind[r.buffer] = max(em.behind.get(r.buffer, 0), -inner.value % lanes)
+                em.behind[r.buffer] = normalise(maximum(em.behind.get(r.buffer, Int(0)), -inner.value % lanes))
             place = o + product_sum(s, [v for v in outer if v in s])
             fields[name] = em.ref(r.buffer, place + number * lanes if along else place)
             fixed[f"{name}_blk"], fixed[f"{name}_rep"] = int(along), step

@@ -121,7 +121,8 @@ def whole_repeats(em: Emitter, op: TileOp, source: tuple[str, Expr, Expr], count
     lone = For(em.fresh("lone"), normalise(select(le(once, 1), 1, 0)), (onto("vcopy", places[0]),))
     pair = For(em.fresh("pair"), normalise(select(le(once, 1), 0, 1)), (onto(fold, places[0], places[1]),))
     more = For(part, normalise(maximum(once - 2, 0)), (onto(fold, own, places[2]),))
-    return [lone, pair, more, *short.onto_first(sums, PITCH), *short.across(sums, PITCH, short.scratch(0), found, Int(0)),
+    turns = short.across(sums, PITCH, short.scratch(0), found, Int(0))
+    return [lone, pair, more, *short.from_eight(sums, turns, found, Int(0)),
             spread_run(em, (found, Int(0)), (target.name, to), count, unit)]
 
 

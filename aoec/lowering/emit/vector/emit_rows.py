@@ -2,21 +2,30 @@
 
 Rows of a known length are folded to one block each, block by block, eight rows a repeat (or eight blocks a repeat, where rows are
 too far apart for that). Sixteen rows of a block are turned into lanes of sixteen elements, one a row, and these are folded by halves;
-what a row has in its last block is turned apart from the rest, so that lanes behind the row take no part.
+what a row has in its last block is turned apart from the rest, so that lanes behind the row take no part. Of a few rows whose sum is
+asked for, a whole reduce takes a repeat each instead. Where the core reduces blocks, rows of fp32 that are a repeat each become eight
+elements and these one, and nothing is turned.
+
+Long rows that follow each other are parts of eight blocks, as many a row. First so many neighbours become one, of all rows in one
+instruction, then the few that are left of each row: the head of an instruction is paid less often.
 """
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from aoec.ir.index import Expr, Int, Var, ceildiv, minimum, normalise
+from aoec.ir.index import Expr, Int, Var, ceildiv, le, minimum, normalise, select
 from aoec.ir.program import For, Item, Ref
-from aoec.lowering.emit.emit_runs import BLOCKS, MAX_REPEAT, MAX_STRIDE, make, nest, operand_names
+from aoec.lowering.emit.emit_runs import BLOCKS, MAX_REPEAT, MAX_STRIDE, either_of, make, nest, one_of, operand_names
 from aoec.lowering.emit.tile import Emitter, c0, dtype_size, instr
 from aoec.target.isa.words import VectorOp
 
 SIXTEEN = 16  # rows that are turned at once
 PITCH = 9  # blocks from row to row of eight blocks of sums: odd, so that one block of eight rows is in eight bank groups
 TURNED = 17  # blocks from one sixteen of rows to the next, turned: odd for the same reason
+FEW = 24  # rows up to which a whole reduce's seven cycles a repeat are less than the instructions that turn
+FEW_BLOCKS = 6  # the same beside two reductions of blocks
+BY_BLOCKS = {"vadd": "vcgadd", "vmax": "vcgmax", "vmin": "vcgmin"}
+MOST_PARTS = 64  # parts of rows, of 256 bytes, that are kept between two foldings
 
 Place = tuple[str, Expr, int]  # buffer, element, blocks from row to row
 
@@ -78,10 +87,41 @@ class ShortRows:
     def at_once(self, result: str, to: Expr) -> list[Item]:
         """The items for at most a batch of rows, from element `to` of the result on."""
         pitch, full = PITCH if self.wide else 1, self.inner // self.unit
+        one_repeat = self.inner == BLOCKS * self.unit and self.em.buffers[self.buffer].dtype == "fp32"
+        if one_repeat and self.em.machine.has(BY_BLOCKS[self.fold]):
+            return self.by_blocks(self.source(Int(0)), result, to)
         sums, turned = self.scratch(pitch), self.scratch(0)
-        first = (self.fold_blocks(sums, pitch, full) if full
-                 else [self.blockwise("vcopy", (sums, Int(0), 1), [self.source(Int(0))], self.count)])
-        return [*first, *self.across(sums, pitch, turned, result, to)]
+        turns = self.across(sums, pitch, turned, result, to)
+        if not full:
+            return [self.blockwise("vcopy", (sums, Int(0), 1), [self.source(Int(0))], self.count), *turns]
+        first = self.fold_blocks(sums, pitch, full)
+        if pitch != PITCH:
+            return [*first, *turns]
+        return [*first, *self.from_eight(sums, turns, result, to)]
+
+    def from_eight(self, sums: str, turns: list[Item], result: str, to: Expr) -> list[Item]:
+        """The items that fold eight blocks of each row to an element: a whole reduce of a few rows, else onto one block, and `turns`."""
+        turned = [*self.onto_first(sums, PITCH), *turns]
+        if self.em.buffers[sums].dtype != "fp32" or self.inner % self.unit:
+            return turned
+        by_blocks = self.em.machine.has(BY_BLOCKS[self.fold])
+        if by_blocks:
+            turned = self.by_blocks((sums, Int(0), PITCH), result, to)
+        if self.fold != "vadd":
+            return turned
+        whole = instr("vcadd", dst=self.em.ref(result, to), src=self.em.ref(sums, Int(0)), lanes=BLOCKS * self.unit, repeat=self.count,
+                      dst_rep=1, src_blk=1, src_rep=PITCH)
+        return either_of(self.em, le(self.count, FEW_BLOCKS if by_blocks else FEW), [whole], turned)
+
+    def by_blocks(self, sums: Place, result: str, to: Expr) -> list[Item]:
+        """Eight blocks of each row folded to eight elements, and these to one."""
+        word, kept, total = BY_BLOCKS[self.fold], self.scratch(1), ceildiv(self.count, BLOCKS)
+        whole = instr(word, dst=self.em.ref(kept, Int(0)), src=self.em.ref(sums[0], sums[1]), lanes=BLOCKS * self.unit, repeat=self.count,
+                      dst_rep=1, src_blk=1, src_rep=sums[2])
+        rest = (self.count - (total - 1) * BLOCKS) * self.unit
+        last = instr(word, dst=self.em.ref(result, to), src=self.em.ref(kept, Int(0)), lanes=rest, repeat=total, dst_rep=1, src_blk=1,
+                     src_rep=BLOCKS)
+        return [whole, last]
 
     def across(self, sums: str, pitch: int, turned: str, result: str, to: Expr) -> list[Item]:
         """The items that fold one block of each row, `pitch` blocks apart, and what rows have in their last blocks, to an element."""
@@ -111,19 +151,47 @@ class ShortRows:
         return self.buffer, self.at + block * self.unit, self.step
 
     def fold_blocks(self, sums: str, pitch: int, full: int) -> list[Item]:
-        """Fold the rows' whole blocks to one each, `pitch` blocks apart."""
+        """Fold the rows' whole blocks to one each, `pitch` blocks apart, or to eight where that is nine."""
         groups, own = full // BLOCKS if pitch == PITCH else 0, (sums, Int(0), pitch)
         if not groups:
             b = self.em.fresh("fold")
             rest = self.blockwise(self.fold, own, [own, self.source(Var(b) + 1)], self.count)
             return [self.blockwise("vcopy", own, [self.source(Int(0))], self.count), For(b, Int(full - 1), (rest,))]
+        if self.step == full and self.inner % (BLOCKS * self.unit) == 0 and (width := neighbours(groups)) > 1:
+            left = groups // width
+            few = normalise(le(self.most * left, MOST_PARTS))
+            return one_of(self.em, few, self.fold_neighbours(sums, width, left, few), self.fold_groups(sums, groups, full))
+        return self.fold_groups(sums, groups, full)
+
+    def fold_neighbours(self, sums: str, width: int, left: int, few: Expr) -> list[Item]:
+        """Fold so many neighbouring eights of blocks to one, those of all rows an instruction, and what is left of each row to its sums.
+        A part starts half a period of the banks from its neighbour, so that both are read at once."""
+        each = BLOCKS * self.unit
+        kept = self.em.add_scratch(self.em.buffers[self.buffer].dtype, normalise(select(few, self.most * (left * each), each)))
+        own, part = (kept, Int(0), BLOCKS), self.em.fresh("part")
+        places = [(self.buffer, self.at + n * each, width * BLOCKS) for n in (Int(0), Int(1), Var(part) + 2)]
+        count = self.count * left
+        first = self.repeats(own, places[:2], count)
+        more = For(part, Int(width - 2), (self.repeats(own, [own, places[2]], count),))
+        rest = replace(self, buffer=kept, at=Int(0), step=left * BLOCKS, inner=left * each)
+        return [first, more, *rest.fold_groups(sums, left, left * BLOCKS)]
+
+    def repeats(self, dst: Place, sources: list[Place], count: Expr) -> Item:
+        """So many repeats of eight blocks, each side at steps of its own."""
+        places = [dst, *sources]
+        strides = {n: (1, p[2]) for n, p in zip(operand_names(len(sources)), places)}
+        return self.make(self.fold, places, Int(0), Int(BLOCKS * self.unit), count, strides)
+
+    def fold_groups(self, sums: str, groups: int, full: int) -> list[Item]:
+        """Fold the rows' whole blocks to eight each, eight of every row an instruction, and those left over a block of every row."""
+        own, pitch = (sums, Int(0), PITCH), PITCH
         g, b = self.em.fresh("fold"), self.em.fresh("fold")
         taken = min(groups, 2)  # the first two at once
         rest = self.full_repeats(self.fold, own, self.source((Var(g) + taken) * BLOCKS), self.count)
         out: list[Item] = [self.first(own, taken), For(g, Int(groups - taken), (rest,))]
         one = (sums, Var(b) * self.unit, pitch)
         out.append(For(b, Int(full % BLOCKS), (self.blockwise(self.fold, one, [one, self.source(Var(b) + groups * BLOCKS)], self.count),)))
-        return [*out, *self.onto_first(sums, pitch)]
+        return out
 
     def onto_first(self, sums: str, pitch: int) -> list[Item]:
         """Eight blocks of each row folded onto its first: four onto four a repeat for each row, the rest a block of eight rows a repeat,
@@ -138,9 +206,7 @@ class ShortRows:
         """Eight blocks of each row in the sums: the first, or the first two folded."""
         if groups == 1:
             return self.full_repeats("vcopy", sums, self.source(Int(0)), self.count)
-        places = [sums, self.source(Int(0)), self.source(Int(BLOCKS))]
-        strides = {n: (1, p[2]) for n, p in zip(operand_names(2), places)}
-        return self.make(self.fold, places, Int(0), Int(BLOCKS * self.unit), self.count, strides)
+        return self.repeats(sums, [self.source(Int(0)), self.source(Int(BLOCKS))], self.count)
 
     def turn(self, source: str, pitch: int, turned: str, groups: Expr) -> Item:
         """Sixteen rows of one block to lanes of sixteen elements, group after group."""
@@ -183,6 +249,12 @@ class ShortRows:
         operands: dict[str, Expr | Ref] = {n: self.em.ref(b, at + row * (step * self.unit)) for n, (b, at, step) in zip(strides, places)}
         fields = {f"{n}_blk": blk for n, (blk, _) in strides.items()} | {f"{n}_rep": rep for n, (_, rep) in strides.items()}
         return make(VectorOp(name, ()), operands, lanes, repeat, fields)
+
+
+def neighbours(groups: int) -> int:
+    """How many neighbours become one, so that there are fewest instructions; 1 where nothing is saved."""
+    found = [n for n in range(2, groups) if groups % n == 0 and n * BLOCKS <= MAX_STRIDE]
+    return min(found, key=lambda n: (n + groups // n, -n), default=1)
 
 
 def short_rows(em: Emitter, buffer: str, at: Expr, step: Expr, count: Expr, most: Expr, inner: Expr, fold: str) -> ShortRows | None:

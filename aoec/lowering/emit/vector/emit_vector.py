@@ -7,6 +7,7 @@ from aoec.ir.index import Int, normalise, reads, round_up
 from aoec.lowering.emit.copy.emit_pixels import make_pixels
 from aoec.lowering.emit.emit_runs import run, words
 from aoec.lowering.emit.tile import FRACTAL_ROWS, Emitter, Piece, TileOp, piece, split_index
+from aoec.lowering.emit.vector.emit_laid import more_rows
 from aoec.lowering.emit.vector.emit_lanes import elementwise
 from aoec.lowering.emit.vector.emit_narrow import is_narrow, narrow
 from aoec.lowering.emit.vector.emit_offsets import gather, is_indexed
@@ -38,6 +39,7 @@ def vector(em: Emitter, op: TileOp, home: frozenset[str]) -> Piece:
         items = spread(em, op) if is_spread(em, op) else [i for w in words(em, op, cast) for i in elementwise(em, op, w)]
         if not reads(value) and dst.shape[-1] == Int(1) and len(dst.shape) > 1:
             em.spread.add(dst.name)  # whole blocks are filled
+        items += more_rows(em, dst.name) if dst.name in em.laid else []
     else:
         items = reduce(em, op, home)
     return piece(em, "V", items, dst.name, *dict.fromkeys(r.buffer for r in reads(value)))
