@@ -23,6 +23,7 @@ from aoec.lowering.arrange.layout import assign, family, scaled_sums
 from aoec.lowering.arrange.pack import pack
 from aoec.lowering.arrange.parts import FLAG_IDS, join_in_parts
 from aoec.lowering.arrange.pieces import find_pieces
+from aoec.lowering.arrange.results import join_results
 from aoec.lowering.arrange.take_apart import take_apart
 from aoec.lowering.arrange.views import find_views
 from aoec.lowering.arrange.whole_bias import add_whole_biases
@@ -105,8 +106,8 @@ def _group_flat(draft: Draft, machine: Machine | None, kept: Collection[str]) ->
     join_in_parts(draft, views, most)
     fused, stored = draft.finish()
     followers = IN_UB if machine is not None and machine.has("copy_l0c_ub") else FOLLOWERS
-    return replace(fused, groups=groups(draft, {**followers, "cube": SCALED} if scales else followers, views, most,
-                                            together, folds)), stored
+    found = groups(draft, {**followers, "cube": SCALED} if scales else followers, views, most, together, folds)
+    return replace(fused, groups=join_results(draft, found, most, kept)), stored
 
 
 def check_dtypes(graph: Graph, machine: Machine) -> None:
