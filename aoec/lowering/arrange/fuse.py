@@ -19,11 +19,11 @@ from aoec.ir.graph import bodies
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import Body, Graph, Group, OpNode
 from aoec.lowering.arrange.folds import Fold, fold_moves
+from aoec.lowering.arrange.joined.results import join_results
 from aoec.lowering.arrange.layout import assign, family, scaled_sums
 from aoec.lowering.arrange.pack import pack
 from aoec.lowering.arrange.parts import FLAG_IDS, join_in_parts
 from aoec.lowering.arrange.pieces import find_pieces
-from aoec.lowering.arrange.results import join_results
 from aoec.lowering.arrange.take_apart import take_apart
 from aoec.lowering.arrange.views import find_views
 from aoec.lowering.arrange.whole_bias import add_whole_biases
