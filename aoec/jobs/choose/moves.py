@@ -46,8 +46,9 @@ def sentences(kept: Sequence[Kept]) -> list[str]:
     out = []
     for (what, kept_us, folded_us), names in alike.items():
         against = "no schedule" if folded_us == inf else f"{folded_us:.1f} us"
+        way = "folded" if what == MOVED else "in one launch"
         others = f" and {plural(len(names) - 1, 'other')}" if len(names) > 1 else ""
-        out.append(f"{names[0]}{others}: {what} kept, {kept_us:.1f} us against {against} {'folded' if what == MOVED else 'in one launch'}, modelled")
+        out.append(f"{names[0]}{others}: {what} kept, {kept_us:.1f} us against {against} {way}, modelled")
     return out
 
 

@@ -94,7 +94,7 @@ class _Joining:
         names, made = (*earlier.nodes, *later.nodes), self.makes(earlier) | self.makes(later)
         read = (self.reads(earlier) | self.reads(later)) - made
         results = self.results(names, made)
-        if len(names) > MOST_NODES or len(read) + 1 > self.most or not 0 < len(results) <= MOST_RESULTS:
+        if len(names) > MOST_NODES or len(read) > self.most or not 0 < len(results) <= MOST_RESULTS:
             return False
         tensors = self.draft.tensors
         largest = max((tensors[t] for t in (*read, *made)), key=lambda t: prod(t.shape))
