@@ -1,7 +1,7 @@
 """Groups with several results: vector groups that work on the same rows become one launch, which reads what they share once.
 
 Two groups are joined where one reads what the other makes, or both read a tensor as large as their work, and nothing that runs between them
-needs one and is needed by the other. Results have one shape, or are of its rows. What the operators of both calculate, such as the sums of
+needs one and is needed by the other. Results have one shape, or are of its rows. Two groups with one result between them stay two. What the operators of both calculate, such as the sums of
 a norm, is calculated once (lowering/lower/vector/lower_shared.py).
 """
 from __future__ import annotations
@@ -17,6 +17,7 @@ FAMILIES = ("elementwise", "softmax", "row_norm", "reduce")
 ROWS = ("softmax", "row_norm", "reduce")
 MOST_NODES = 64  # of a group
 MOST_RESULTS = 4  # of a group: each has a tile of its own in UB, twice
+LEAST_ROWS = 32  # of fewer rows cores share the terms of a sum, and what reads it is another launch
 MOST_BETWEEN = 64  # groups between two that are joined
 LONGEST_ROW = 6144  # elements: of longer rows UB holds too few for a second reader, and each pass reads them again
 BESIDE = ".beside"  # ends the exception of a group that stays apart, behind the name of its last node
@@ -39,6 +40,7 @@ class _Joining:
         self.draft, self.most, self.kept = draft, most, kept
         self.order = {n.name: at for at, n in enumerate(draft.nodes)}
         self.nodes = {n.name: n for n in draft.nodes}
+        self.makers = draft.producers()
         self.readers = {name: {n.name for n in found} for name, found in draft.users().items()}
         self.all = list(groups)
 
@@ -94,7 +96,7 @@ class _Joining:
         names, made = (*earlier.nodes, *later.nodes), self.makes(earlier) | self.makes(later)
         read = (self.reads(earlier) | self.reads(later)) - made
         results = self.results(names, made)
-        if len(names) > MOST_NODES or len(read) > self.most or not 0 < len(results) <= MOST_RESULTS:
+        if len(names) > MOST_NODES or len(read) > self.most or not 2 <= len(results) <= MOST_RESULTS:
             return False
         tensors = self.draft.tensors
         largest = max((tensors[t] for t in (*read, *made)), key=lambda t: prod(t.shape))
@@ -103,6 +105,9 @@ class _Joining:
         if not whole or not largest.shape:
             return False
         rows = any(family(self.nodes[name]) in ROWS for name in names)
+        sums = [t for t in shared & self.makes(earlier) if family(self.makers[t]) == "reduce"]
+        if any(prod(tensors[t].shape) < LEAST_ROWS for t in sums):
+            return False
         if rows and (largest.layout != "ND" or largest.shape[-1] > LONGEST_ROW):
             return False
         return all(self.is_of_rows(t, largest.shape, largest.layout, rows) for t in results) and all(
