@@ -68,7 +68,8 @@ def filters_of(m: Meaning, shapes: Sequence[Sequence[int]], params: Mapping[str,
     found = [image_of(s, loops(bound, s)) for s in bound.statements]
     other = {r.buffer for s, image in zip(bound.statements, found) if image is None for e in (s.value, s.init) if e is not None
              for r in reads(e)} | {image.image.buffer for image in found if image is not None}
-    return frozenset(image.filter.buffer for image in found if image is not None and image.filter.buffer in {a.name for a in m.inputs}) - other
+    filters = frozenset(image.filter.buffer for image in found if image is not None)
+    return filters & {a.name for a in m.inputs} - other
 
 
 def _split_padding(e: Expr) -> tuple[Read | None, bool]:

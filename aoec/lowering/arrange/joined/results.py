@@ -1,8 +1,8 @@
 """Groups with several results: vector groups that work on the same rows become one launch, which reads what they share once.
 
 Two groups are joined where one reads what the other makes, or both read a tensor as large as their work, and nothing that runs between them
-needs one and is needed by the other. Results have one shape, or are of its rows. Two groups with one result between them stay two. What the operators of both calculate, such as the sums of
-a norm, is calculated once (lowering/lower/vector/lower_shared.py).
+needs one and is needed by the other. Results have one shape, or are of its rows. Two groups with one result between them stay two. What the
+operators of both calculate, such as the sums of a norm, is calculated once (lowering/lower/vector/lower_shared.py).
 """
 from __future__ import annotations
 
