@@ -71,7 +71,7 @@ def lower_statements(name: str, nodes: list[OpNode], tensors: dict[str, Tensor],
     work.dtypes.update(dict.fromkeys(short, "fp32"))  # calculated in fp32, rounded on the way out
     work = merge_axes(drop_ones(with_rows(work)))
     work = stage_windows(work, inputs)
-    single = single_operations(work, inputs, beside)
+    single = single_operations(work, inputs, [*beside, last])
     if beside:
         single = share_operations(single, [*beside, last])
     spread = spread_rows(windows_apart(single, last), inputs)
