@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
-from aoec.base.errors import ScheduleError
+from aoec.base.errors import CheckError, ScheduleError
 from aoec.base.ticks import TICKS_PER_CYCLE
 from aoec.frontend.translate.onnx import load as read
 from aoec.ir.func.evaluate import evaluate_func
@@ -70,6 +70,7 @@ CASES: dict[str, tuple[str, bool, Callable[..., list[Array]]]] = {
     "add_norm": ("XRg", True, add_norm), "norm_with_statistics": ("Xg", True, norm_with_statistics), "shares": ("X", False, shares),
     "ends": ("X", False, lambda x: [x.max(1), x.min(1)]), "waves": ("X", False, lambda x: [np.sin(x), np.cos(x)]),
     "cut_off": ("X", False, lambda x: [np.maximum(x, 0), x > 0]),
+    "greatest": ("X", False, lambda x: [x.max(1), x.argmax(1)]),
     "turn": ("XXXX", False, lambda a, b, c, d: [a * c - b * d, b * c + a * d]),
 }
 
@@ -124,13 +125,13 @@ def run_default(task: Task, target: str, values: Mapping[str, Array]) -> dict[st
 @pytest.mark.parametrize("op", CASES)
 def test_a_definition_with_several_results_is_one_launch(op: str, rows: int, width: int, precision: str, target: str) -> None:
     graph, weights = own(op, rows, width, precision)
-    fused, _ = fuse(graph, weights, load(target))
+    fused, stored = fuse(graph, weights, load(target))
     task = only_task(fused, target)
     assert parse_func(show(task.func)) == task.func and len(task.func.outputs) == len(graph.outputs)
     kind = np.float32 if precision == "fp32" else np.float16
     data = {name: np.random.default_rng(i).normal(0, 1, s).astype(kind) for i, (name, s) in enumerate(
         zip(graph.inputs, shapes_of(op, rows, width)))}
-    made = run_default(task, target, data)
+    made = run_default(task, target, stored | data)
     wanted = CASES[op][2](*[data[name].astype(np.float64) for name in graph.inputs])
     near = 2e-5 if precision == "fp32" else 4e-3
     for name, exact in zip(graph.outputs, wanted, strict=True):
@@ -248,7 +249,8 @@ def test_results_that_are_faster_apart_are_said(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(moves, "recall_times", lambda at, make: [3.0, 2.0])
     fused, _ = fuse(*own("waves", 64, 128, "fp16"), load("Ascend910B3"))
     (kept,) = kept_results(fused, load("Ascend910B3"))
-    assert kept.what == JOINED and moves.sentences([kept])[0].endswith("results beside it kept, 2.0 us against 3.0 us in one launch, modelled")
+    (said,) = moves.sentences([kept])
+    assert kept.what == JOINED and said.endswith("results beside it kept, 2.0 us against 3.0 us in one launch, modelled")
 
 
 def test_few_rows_whose_sums_cores_share_stay_apart() -> None:
@@ -291,6 +293,17 @@ def test_an_activation_of_ones_own_follows_a_product(target: str, wanted: int) -
         np.testing.assert_allclose(made["y0"].astype(np.float64), c / (1 + np.exp(-c)), rtol=4e-3, atol=4e-3)
 
 
+@pytest.mark.parametrize("call, why", [
+    ("halves(m=48, k=96, n=64, fp16)", "a product leaves the cores as one result"),
+    ("windows(m=32, n=64, fp16)", "windows.Y reads more than the rows of its own place"),
+    ("columns(m=32, n=64, k=16, fp16)", "they have no tensor in common that is as large as their work"),
+    ("norm_with_statistics(m=64, n=8192, eps=1e-5, width=8192, fp16)", "rows of 8192 elements do not stay in UB for a second result"),
+])
+def test_why_results_are_apart_is_said(call: str, why: str) -> None:
+    with pytest.raises(CheckError, match=f"groups, since {why}.*; give --group, one of "):
+        lower_call(call, [OPS])
+
+
 # ---------------------------------------------------------------- compute_at
 
 PARTS = """func f(X: fp32[8, 8]) -> (Z: fp32[8], Y: fp32[8, 8]) {
@@ -321,7 +334,7 @@ def test_a_result_of_rows_is_written_beside_the_rows_of_another() -> None:
     x = np.random.default_rng(0).normal(0, 1, (8, 8)).astype(np.float32)
     for name, value in evaluate_func(func, {"X": x}).items():
         np.testing.assert_array_equal(evaluate_func(done, {"X": x})[name], value)
-    assert [lp.var for b, above in blocks(done.body) if b.name == "row" for lp in above][0] == "o"
+    assert next(above[0].var for b, above in blocks(done.body) if b.name == "row") == "o"
 
 
 def test_a_result_of_rows_is_not_written_for_each_part_of_them() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from math import prod
 
 from aoec.ir.graph.draft import Draft
-from aoec.ir.graph.graph import Group, OpNode
+from aoec.ir.graph.graph import Graph, Group, OpNode
 from aoec.lowering.arrange.layout import family
 
 FAMILIES = ("elementwise", "softmax", "row_norm", "reduce")
@@ -31,6 +31,16 @@ def exception(node: str) -> str:
 def join_results(draft: Draft, groups: Sequence[Group], most: int, kept: Collection[str] = ()) -> tuple[Group, ...]:
     """Return the groups where those that work on the same rows are one. `most`: tensors that a group may read. `kept`: exceptions."""
     return _Joining(draft, groups, most, kept).groups()
+
+
+def why_apart(graph: Graph) -> str:
+    """Return why the groups of a graph are not one, as a clause; "" where nothing is known."""
+    joining = _Joining(Draft.of(graph, {}), graph.groups, len(graph.tensors), ())
+    groups = [g for g in graph.groups if g.kind in ("cube", "vector")]
+    for later, earlier in ((b, a) for at, b in enumerate(groups) for a in groups[:at]):
+        if why := joining.obstacle(earlier) or joining.obstacle(later) or joining.difference(earlier, later):
+            return why
+    return ""
 
 
 class _Joining:
@@ -57,11 +67,12 @@ class _Joining:
     def join(self, at: int) -> bool:
         """Whether a group was joined with one before it, which has no place of its own then."""
         later = self.all[at]
-        if not self.may_join(later) or exception(later.nodes[-1]) in self.kept:
+        if self.obstacle(later) or exception(later.nodes[-1]) in self.kept:
             return False
         for before in range(at - 1, max(at - MOST_BETWEEN, 0) - 1, -1):
             earlier = self.all[before]
-            if self.may_join(earlier) and self.are_alike(earlier, later) and (place := self.place(before, at)) is not None:
+            apart = self.obstacle(earlier) or self.difference(earlier, later)
+            if not apart and (place := self.place(before, at)) is not None:
                 names = tuple(sorted((*earlier.nodes, *later.nodes), key=self.order.__getitem__))
                 self.all[place] = Group(earlier.name, "vector", names)
                 del self.all[at if place == before else before]
@@ -72,11 +83,17 @@ class _Joining:
         """Return the nodes of a group."""
         return [self.nodes[name] for name in group.nodes]
 
-    def may_join(self, group: Group) -> bool:
-        """Whether a group is such work on rows or elements, as tensors lie that one index a dimension walks."""
+    def obstacle(self, group: Group) -> str:
+        """Return why a group has one result alone; "" for work on rows or elements, as tensors lie that one index a dimension walks."""
         own = self.own(group)
-        plain = group.kind == "vector" and all(family(n) in FAMILIES for n in own)
-        return plain and all(self.draft.tensors[t].layout != "NZ" for n in own for t in (*n.inputs, *n.outputs) if t)
+        if group.kind == "cube":
+            return "a product leaves the cores as one result, which what follows reads"
+        if group.kind != "vector" or any(family(n) in ("movement", "layout") for n in own):
+            return "what only moves elements is a launch of its own"
+        if other := next((n.op for n in own if family(n) not in FAMILIES), ""):
+            return f"{other} reads more than the rows of its own place"
+        nz = any(self.draft.tensors[t].layout == "NZ" for n in own for t in (*n.inputs, *n.outputs) if t)
+        return "tensors in NZ have one result a launch" if nz else ""
 
     def reads(self, group: Group) -> set[str]:
         """Return the tensors that a group reads and does not make."""
@@ -91,27 +108,27 @@ class _Joining:
         """Return what others than these nodes need of what they make."""
         return [o for o in made if o in self.draft.outputs or not self.readers.get(o, set()) <= set(names)]
 
-    def are_alike(self, earlier: Group, later: Group) -> bool:
-        """Whether two groups work on the same rows, have a tensor of that size in common, and are few enough."""
+    def difference(self, earlier: Group, later: Group) -> str:
+        """Return why two groups are not one; "" where they work on the same rows, have a tensor of that size in common, and are few
+        enough."""
         names, made = (*earlier.nodes, *later.nodes), self.makes(earlier) | self.makes(later)
-        read = (self.reads(earlier) | self.reads(later)) - made
+        read, tensors = (self.reads(earlier) | self.reads(later)) - made, self.draft.tensors
         results = self.results(names, made)
         if len(names) > MOST_NODES or len(read) > self.most or not 2 <= len(results) <= MOST_RESULTS:
-            return False
-        tensors = self.draft.tensors
+            return f"together they would read {len(read)} tensors and have {len(results)} results"
         largest = max((tensors[t] for t in (*read, *made)), key=lambda t: prod(t.shape))
         shared = self.reads(later) & (self.reads(earlier) | self.makes(earlier))
-        whole = [t for t in shared if (tensors[t].shape, tensors[t].layout) == (largest.shape, largest.layout)]
-        if not whole or not largest.shape:
-            return False
-        rows = any(family(self.nodes[name]) in ROWS for name in names)
+        if not largest.shape or all((tensors[t].shape, tensors[t].layout) != (largest.shape, largest.layout) for t in shared):
+            return "they have no tensor in common that is as large as their work"
         sums = [t for t in shared & self.makes(earlier) if family(self.makers[t]) == "reduce"]
         if any(prod(tensors[t].shape) < LEAST_ROWS for t in sums):
-            return False
+            return f"cores share the sums of fewer than {LEAST_ROWS} rows, which another launch reads"
+        rows = any(family(self.nodes[name]) in ROWS for name in names)
         if rows and (largest.layout != "ND" or largest.shape[-1] > LONGEST_ROW):
-            return False
-        return all(self.is_of_rows(t, largest.shape, largest.layout, rows) for t in results) and all(
-            self.reduces_rows(self.nodes[name], len(largest.shape)) for name in names)
+            return f"rows of {largest.shape[-1]} elements do not stay in UB for a second result"
+        alike = all(self.is_of_rows(t, largest.shape, largest.layout, rows) for t in results)
+        along = all(self.reduces_rows(self.nodes[name], len(largest.shape)) for name in names)
+        return "" if alike and along else "their results have different shapes, and are not of the same rows"
 
     def is_of_rows(self, name: str, whole: tuple[int, ...], layout: str, rows: bool) -> bool:
         """Whether a result has the shape of the work, or one element for each of its rows."""

@@ -83,8 +83,10 @@ def lower_statements(name: str, nodes: list[OpNode], tensors: dict[str, Tensor],
 
 
 def is_of_rows(shape: tuple[int, ...], whole: tuple[int, ...]) -> bool:
-    """Whether a result has a shape, or one element for each of its rows."""
-    return shape in (whole, whole[:-1], (*whole[:-1], 1))
+    """Whether a result has a shape, or one element for each of its rows, whatever dimensions of one element end it."""
+    def bare(shape: tuple[int, ...]) -> tuple[int, ...]:
+        return bare(shape[:-1]) if shape[-1:] == (1,) else shape
+    return bare(shape) in (bare(whole), bare(whole[:-1]))
 
 
 def stored_name(tensor: str) -> str:
