@@ -23,7 +23,7 @@ from aoec.simulate.reasons.verdict import path_rate
 from aoec.simulate.timing.time import Measure, measure
 from aoec.target.machine import Machine
 from bench.groups import Case
-from bench.nodes import tests
+from bench.nodes import model_of, tests
 
 FAR = 3.0  # times its bound
 HELD = 0.8  # share of the run from which on a pipe binds, as in verdict.py
@@ -52,9 +52,8 @@ def operator_cases(pattern: str, machine: Machine) -> Iterator[Case]:
     """The groups of ONNX's tests of operators whose names contain a pattern, those that compile, each once."""
     seen: set[tuple[str, str]] = set()
     for test in tests(pattern):
-        assert test.model is not None
         try:
-            graph, weights, _ = load(test.model)
+            graph, weights, _ = load(model_of(test))
             found = tasks(fuse(graph, weights, machine)[0], machine)
         except AoecError:
             continue

@@ -79,11 +79,16 @@ def _every_test() -> list[TestCase]:
     return [t for kind in KINDS for t in load_model_tests(kind=kind)]
 
 
+def model_of(test: TestCase) -> onnx.ModelProto:
+    """Return the model of a test, which some have in a folder."""
+    return test.model or onnx.load(Path(test.model_dir) / "model.onnx")
+
+
 # ---------------------------------------------------------------- one test
 
 def outcome(test: TestCase) -> Outcome:
     """What becomes of a test through the backend."""
-    model = test.model or onnx.load(Path(test.model_dir) / "model.onnx")
+    model = model_of(test)
     operators, began = frozenset(operators_of(model.graph)), time.process_time()
     host: tuple[str, ...] = ()
     status, notes = "passed", ()

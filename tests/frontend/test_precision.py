@@ -28,8 +28,9 @@ from tests.frontend.models import model, node, normal, run
 from tests.models.bert import small_bert, words
 
 SENSITIVE = frozenset(op.name for op in OPS.values() if op.sensitive)
-# of results, relative to the largest, against fp32: what 10 and 7 bits of a fraction make of some dozens of operations
-TOLERANCE = {"fp32": 0.0, "keep": 0.0, "fp16": 3e-3, "mixed": 3e-3, "cube16": 3e-3, "bf16": 3e-2}
+# of results, relative to the largest, against fp32: what 10 and 7 bits of a fraction make of some dozens of operations; "keep" leaves
+# attention in single operators, whose sums a library may take in another order
+TOLERANCE = {"fp32": 0.0, "keep": 1e-6, "fp16": 3e-3, "mixed": 3e-3, "cube16": 3e-3, "bf16": 3e-2}
 HALF = TensorProto.FLOAT16
 
 

@@ -165,6 +165,32 @@ def test_vector_work_reads_slices_where_they_lie(rows: int, blocks: int, behind:
         np.testing.assert_allclose(made[name].astype(np.float32), value.astype(np.float32), rtol=2e-3, atol=2e-3)
 
 
+@settings(deadline=None, max_examples=50)
+@given(st.permutations(range(3)), st.integers(1, 3), st.integers(1, 5), st.integers(1, 3), st.sampled_from(["relu", "softmax", "reduce_max"]),
+       st.sampled_from(["", "flip", "split"]), st.integers(0, 2**32))
+def test_vector_work_reads_transposes_where_they_lie(perm: list[int], a: int, b: int, c: int, op: str, more: str, seed: int) -> None:
+    """Rows of whole blocks in another order, backwards perhaps, or a part of them."""
+    sizes = (a, b, c)
+    net = Net((*sizes, 2, 32))
+    net.transpose(*perm, 3, 4)
+    if more == "flip":
+        net.add("slice", (net.last,), net.shape, starts=(0, 0, 0, 1, 0), sizes=net.shape, steps=(1, 1, 1, -1, 1))
+    elif more == "split":
+        net.reshape(*net.shape[:3], 64)
+        net.slice(3, 32, 32)
+        net.reshape(*net.shape[:3], 1, 32)
+    shape = net.shape if op != "reduce_max" else (*net.shape[:-1], 1)
+    given: dict[str, object] = {"softmax": {"axis": 4}, "reduce_max": {"axes": (4,)}}.get(op, {})
+    net.add(op, (net.last,), shape, **given)
+    graph = net.graph()
+    x = np.random.default_rng(seed).normal(0, 1, (*sizes, 2, 32)).astype(np.float16)
+    fused = fuse(graph, {}, load(MACHINES[0]))[0]
+    assert [g.kind for g in fused.groups if g.kind != "view"] == ["vector"]
+    wanted, made = evaluate(graph, {"x": x}, {}), by_funcs(fused, {"x": x})
+    for name, value in wanted.items():
+        np.testing.assert_allclose(made[name].astype(np.float32), value.astype(np.float32), rtol=2e-3, atol=2e-3)
+
+
 def fused_ops(graph: Graph, group: Group) -> list[str]:
     return [n.op for n in graph.nodes if n.name in group.nodes]
 

@@ -71,6 +71,13 @@ MODELS = {
     "softmax": ("fp16", "float[5,37] x", "float[5,37] y", "y = Softmax<axis=1>(x)"),
     "softmax32": ("fp32", "float[4,19] x", "float[4,19] y", "y = Softmax<axis=1>(x)"),
     "softmax_rows": ("fp16", "float[2,27,77] x", "float[2,27,77] y", "y = Softmax<axis=2>(x)"),
+    "softmax_turned": ("fp16", "float[2,7,3,32] x", "float[2,3,7,32] y", "t = Transpose<perm=[0,2,1,3]>(x) y = Softmax<axis=3>(t)"),
+    "add_turned": ("fp32", "float[5,3,16] x, float[3,5,16] z", "float[3,5,16] y", "t = Transpose<perm=[1,0,2]>(x) y = Add(t, z)"),
+    "rotary": ("fp16", "float[1,12,3,64] x, float[12,64] c, float[12,64] s", "float[1,3,12,64] y",
+               "t = Transpose<perm=[0,2,1,3]>(x) d, e = Split<axis=3>(t) n = Neg(e) o = Concat<axis=3>(n, d) "
+               "u = Mul(t, c) v = Mul(o, s) y = Add(u, v)"),
+    "rotary32": ("fp32", "float[2,3,7,32] x, float[7,32] c, float[7,32] s", "float[2,3,7,32] y",
+                 "d, e = Split<axis=3>(x) n = Neg(e) o = Concat<axis=3>(n, d) u = Mul(x, c) v = Mul(o, s) y = Add(v, u)"),
     "softmax_number": ("fp16", "float[240,70] x, float[1] z", "float[240,70] y", "t = Mul(x, z) y = Softmax<axis=1>(t)"),
     "softmax_far": ("fp32", "float[43,300] x", "float[43,300] y", "y = Softmax<axis=1>(x)"),
     "softmax_long": ("fp16", "float[3,6200] x", "float[3,6200] y", "y = Softmax<axis=1>(x)"),

@@ -61,6 +61,13 @@ def test_pairs_change_places(lead: int, far: int, near: int, last: int, dtype: s
     agree("transpose", (lead, far, near, last), dtype, target, perm=(0, 2, 1, 3))
 
 
+@given(st.sampled_from((1, 2)), st.sampled_from((16, 37, 144)), st.sampled_from((3, 16, 50)), st.sampled_from((2, 3, 4, 8)),
+       st.sampled_from(("fp16", "fp32", "int8")), st.sampled_from(TARGETS))
+@settings(max_examples=8, deadline=None)
+def test_a_short_last_axis_is_turned_with_the_one_before(lead: int, along: int, far: int, across: int, dtype: str, target: str) -> None:
+    agree("transpose", (lead, along, far, across), dtype, target, perm=(0, 3, 2, 1))
+
+
 @given(st.sampled_from((64, 100, 391)), st.sampled_from((5, 31, 130, 499)), st.integers(1, 5), st.integers(0, 20),
        st.sampled_from((0.0, 1.5)), st.sampled_from(("fp16", "fp32")), st.sampled_from(TARGETS))
 @settings(max_examples=10, deadline=None)
@@ -80,7 +87,8 @@ def test_images_are_padded_row_by_row_first() -> None:
 @pytest.mark.parametrize("op, shapes, attributes", [
     ("pad", [(1, 4, 99, 197)], {"before": (0, 0, 0, 1), "after": (0, 0, 0, 0), "value": 0.0}),
     ("concat", [(1, 2100, 2), (1, 2100, 2)], {"axis": 2}), ("concat", [(900, 4), (900, 1)], {"axis": 1}),
-    ("transpose", [(1152, 8, 2, 2)], {"perm": (0, 2, 1, 3)}), ("transpose", [(1024, 3, 2)], {"perm": (1, 0, 2)})])
+    ("transpose", [(1152, 8, 2, 2)], {"perm": (0, 2, 1, 3)}), ("transpose", [(1024, 3, 2)], {"perm": (1, 0, 2)}),
+    ("transpose", [(144, 256, 4)], {"perm": (2, 1, 0)}), ("transpose", [(8, 144, 256, 4)], {"perm": (0, 3, 2, 1)})])
 @pytest.mark.parametrize("target", ["Ascend910B3", "Ascend310P3"])
 def test_their_time_is_near_the_bound(op: str, shapes: Shapes, attributes: dict[str, Attribute], target: str) -> None:
     """In bursts of a row each, 5 to 15 times the bound."""

@@ -1,7 +1,8 @@
 """Joins products of one tensor with constant matrices to one product, whose result has their columns side by side.
 
 Exporters write queries, keys and values as three products, and gate and value of SwiGLU as two. Together they read the tensor once and
-fill more cores. Only those are joined whose readers take columns where they lie: products behind moves, attention, and `swiglu`.
+fill more cores. Only those are joined whose readers take columns where they lie: products and rotary embedding behind moves, attention,
+and `swiglu`.
 """
 from __future__ import annotations
 
@@ -18,6 +19,7 @@ from aoec.ops.words.movement import MOVES
 
 PRODUCTS = {"matmul": 2, "attention": 3}  # operator -> how many of its first arguments it reads where they lie
 WHOLE = 16  # columns: parts begin at whole fractals
+LEAST_ROW = 32  # elements of what elementwise work reads of each row
 
 
 def join_siblings(draft: Draft) -> None:
@@ -62,11 +64,14 @@ def _kind(find: Finder, node: OpNode) -> str:
     return f"gate of {user.name}" if len(gates) == 1 and all(find.draft.tensors[i].shape == shape for i in user.inputs) else ""
 
 
-def _reads_in_place(find: Finder, name: str, user: OpNode) -> bool:
-    """Return whether a reader of a tensor is a product of it, or moves it for products alone."""
+def _reads_in_place(find: Finder, name: str, user: OpNode, is_moved: bool = False) -> bool:
+    """Return whether a reader of a tensor is a product of it, or moves it for products and multiplications of elements alone."""
     if user.op in MOVES and user.outputs[0] not in find.draft.outputs:
         readers = find.users.get(user.outputs[0], [])
-        return bool(readers) and all(_reads_in_place(find, user.outputs[0], u) for u in readers)
+        return bool(readers) and all(_reads_in_place(find, user.outputs[0], u, True) for u in readers)
+    if is_moved and user.op == "mul":  # of rotary embedding
+        row = find.draft.tensors[name].shape[-1]
+        return row >= LEAST_ROW and row % WHOLE == 0 and name not in find.draft.outputs
     return name in user.inputs[:PRODUCTS.get(user.op, 0)] and name not in user.inputs[PRODUCTS.get(user.op, 0):] and (
         name not in find.draft.outputs)
 

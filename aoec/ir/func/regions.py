@@ -124,9 +124,12 @@ def _interval(e: Expr, inner_loops: tuple[tuple[str, Expr], ...], outer_loops: t
     for v in [*inner, *atoms]:
         if v not in coefficients:
             continue
-        if not _positive(coefficients[v]):
-            raise ScheduleError("an index runs backwards")
         box = _atom(atoms[v], inner, outer) if v in atoms else Interval(Int(0), inner[v], largest(inner[v], {**outer, **inner}))
+        if not _positive(coefficients[v]):
+            if v in atoms or not isinstance(coefficients[v], Int) or not isinstance(inner[v], Int):
+                raise ScheduleError(f"an index runs backwards along {v}, and only a loop that no step splits may do that")
+            offset = offset + coefficients[v] * (inner[v] - 1)  # its last iteration is where the box begins
+            coefficients[v] = normalise(0 - coefficients[v])
         offset = offset + coefficients[v] * box.offset
         terms.append(Term(coefficients[v], box.extent, box.largest, v))
     terms = [_together(t, {v: n for v, n in inner.items() if v not in coefficients}) for t in _collapse(terms, outer)]

@@ -1,24 +1,25 @@
-"""Which moves beside a product, and which results beside another, stay launches: those with which it takes longer, by default schedules
+"""Which moves beside other work, and which results beside another, stay launches: those with which it takes longer, by default schedules
 and from cold inputs.
 
-A product reads through transposes, reshapes and slices wherever a tile is a box of what they move. Short rows, or a chip that has no way
-to load them, can make that slower than a launch that moves them. A group with several results reads what they share once; where they are
-made in different ways, such as sums that cores may share, launches of their own can be faster. Equal ones are timed once.
+A product reads through transposes, reshapes and slices wherever a tile is a box of what they move. Vector work reads through those that
+leave whole blocks of rows. Short rows, or a chip that has no way to load them, can make that slower than a launch that moves them. A group
+with several results reads what they share once; where they are made in different ways, such as sums that cores may share, launches of their
+own can be faster. Equal ones are timed once.
 """
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
 from aoec.base.text import plural
-from aoec.ir.graph.graph import Graph, Group, OpNode
+from aoec.ir.graph.graph import Graph, Group, OpNode, Tensor
 from aoec.ir.text.show import show
 from aoec.jobs.choose.alone import graph_of_nodes, recall_times, time_groups
-from aoec.lowering.arrange.folds import OPERANDS, RESULT, exception
+from aoec.lowering.arrange.folds import OPERANDS, RESULT, exception, operand_name
 from aoec.lowering.arrange.fuse import regroup
 from aoec.lowering.arrange.joined.results import exception as result_exception
-from aoec.lowering.lower.access import around_product
+from aoec.lowering.lower.access import around_product, main_node
 from aoec.lowering.lower.lower import Indexed
 from aoec.ops.words.movement import MOVES
 from aoec.target.machine import Machine
@@ -28,21 +29,25 @@ MOVED, JOINED = "moves beside it", "results beside it"
 
 @dataclass(frozen=True)
 class Kept:
-    """What stays apart from a node, such as moves of a product: `what` it is, and the `exceptions` as `fuse` takes them. Modelled us, apart
-    and in one launch (inf: refused)."""
+    """What stays apart from the main node of a group, `work`, such as its moves: `what` it is, and the `exceptions` as `fuse` takes them.
+    Modelled us, apart and in one launch (inf: refused)."""
 
-    product: str
+    work: str
     exceptions: tuple[str, ...]
     kept_us: float
     folded_us: float
     what: str = MOVED
 
 
+Place = tuple[int, str]  # a node by its place in a group, and one of its operands, or its result
+Found = tuple[Graph, list[int], list[tuple[Place, ...]]]  # nodes as a graph of their own, their places in the group, ways of keeping moves
+
+
 def sentences(kept: Sequence[Kept]) -> list[str]:
-    """Return a sentence on each kind of node from which something stays apart."""
+    """Return a sentence on each kind of work from which something stays apart."""
     alike: dict[tuple[str, float, float], list[str]] = {}
     for k in kept:
-        alike.setdefault((k.what, k.kept_us, k.folded_us), []).append(k.product)
+        alike.setdefault((k.what, k.kept_us, k.folded_us), []).append(k.work)
     out = []
     for (what, kept_us, folded_us), names in alike.items():
         against = "no schedule" if folded_us == inf else f"{folded_us:.1f} us"
@@ -58,24 +63,39 @@ def kept_moves(graph: Graph, machine: Machine) -> list[Kept]:
     out = []
     for g in graph.groups:
         own = [nodes[name] for name in g.nodes]
-        if g.kind != "cube" or all(n.op not in MOVES for n in own):
+        found = _of_product(own, tensors) if g.kind == "cube" else _of_vector(own, tensors) if g.kind == "vector" else None
+        if found is None:
             continue
-        moves, rest = around_product(own, tensors)
-        main = rest[0]
-        places = _places(main, [moves.is_moved(i) for i in main.inputs], bool(moves.after))
-        single = graph_of_nodes(tensors, *[n for n in own if n.op in MOVES or n is main])
-        alone = next(n for n in single.nodes if n.op not in MOVES)
-        ways = [(), *((p,) for p in places if len(places) > 1), tuple(places)]
-        times = _times(single, machine, [tuple(exception(alone, p) for p in way) for way in ways])
+        single, places, ways = found
+        times = _times(single, machine, [tuple(exception(single.nodes[at], operand) for at, operand in way) for way in ways])
         best = min(range(len(ways)), key=times.__getitem__)
         if times[best] < times[0]:
-            out.append(Kept(main.name, tuple(exception(main, p) for p in ways[best]), times[best], times[0]))
+            kept = tuple(exception(own[places[at]], operand) for at, operand in ways[best])
+            out.append(Kept(main_node(own).name, kept, times[best], times[0]))
     return out
 
 
-def _places(main: OpNode, moved: Sequence[bool], behind: bool) -> list[str]:
-    """Return the operands of a product that are moved, by name, and its result where that is."""
-    return [name for name, is_moved in zip(OPERANDS[main.op], moved) if is_moved] + [RESULT] * behind
+def _of_product(own: Sequence[OpNode], tensors: Mapping[str, Tensor]) -> Found | None:
+    """Return the ways of a product and its moves: each operand's moves kept, the result's, or all of them."""
+    if all(n.op not in MOVES for n in own):
+        return None
+    moves, rest = around_product(own, tensors)
+    main = rest[0]
+    alone = [n for n in own if n.op in MOVES or n is main]
+    operands = [name for name, i in zip(OPERANDS[main.op], main.inputs) if moves.is_moved(i)] + [RESULT] * bool(moves.after)
+    at = alone.index(main)
+    ways = [(), *(((at, p),) for p in operands if len(operands) > 1), tuple((at, p) for p in operands)]
+    return graph_of_nodes(tensors, *alone), [own.index(n) for n in alone], ways
+
+
+def _of_vector(own: Sequence[OpNode], tensors: Mapping[str, Tensor]) -> Found | None:
+    """Return the ways of vector work that reads through transposes: as it is, or with all moves in front of it kept."""
+    if all(n.op != "transpose" for n in own) or main_node(own).op in MOVES:
+        return None
+    moved = {o for n in own if n.op in MOVES for o in n.outputs}
+    places = tuple((at, operand_name(n, i)) for at, n in enumerate(own) if n.op not in MOVES
+                   for i, name in enumerate(n.inputs) if name in moved)
+    return graph_of_nodes(tensors, *own), list(range(len(own))), [(), places]
 
 
 def _times(single: Graph, machine: Machine, ways: Sequence[tuple[str, ...]]) -> list[float]:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from math import prod
 
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import OpNode
-from aoec.ir.index import DTYPES, Var, variables
+from aoec.ir.index import DTYPES, Expr, Int, Var, affine, normalise, variables
 from aoec.lowering.arrange.layout import family
 from aoec.lowering.arrange.views import is_aligned
 from aoec.lowering.lower.access import Access, is_walkable, last_dimension, read_before, written_behind
+from aoec.ops.slices import taken_box
 from aoec.ops.words.layout import BLOCK_BYTES
 from aoec.ops.words.movement import MOVES
 
@@ -23,7 +23,7 @@ from aoec.ops.words.movement import MOVES
 OPERANDS = {"matmul": ("a", "b"), "attention": ("q", "k", "v")}
 RESULT = "result"
 VECTOR = ("elementwise", "softmax", "row_norm", "reduce")  # families that read slices where they lie
-LEAST_RUN = 64  # bytes of a slice that follow each other: shorter runs take as long as bursts of them
+LEAST_RUN = 64  # bytes of an operand that follow each other: shorter runs take as long as bursts of them
 MOST_MOVES = 8  # beside one operand
 
 
@@ -44,6 +44,13 @@ class Fold:
 def exception(node: OpNode, operand: str) -> str:
     """Return the name under which the moves of an operand, or of the result, stay nodes of their own."""
     return f"{node.name}.{operand}"
+
+
+def operand_name(node: OpNode, at: int) -> str:
+    """Return the name of the operand that a node reads at a place among its inputs, as exceptions have it; "" where it reads none moved."""
+    if node.op in OPERANDS:
+        return OPERANDS[node.op][at] if at < len(OPERANDS[node.op]) else ""
+    return f"x{at}" if family(node) in VECTOR and not node.definition else ""
 
 
 def fold_moves(draft: Draft, kept: Collection[str] = ()) -> dict[str, Fold]:
@@ -69,11 +76,10 @@ def fold_moves(draft: Draft, kept: Collection[str] = ()) -> dict[str, Fold]:
 
 def _moves_of_operand(draft: Draft, node: OpNode, at: int, makers: Mapping[str, OpNode], kept: Collection[str]) -> list[OpNode]:
     """Return the moves, in order, through which a node reads an operand: none where it has to stay as it is."""
-    named = OPERANDS.get(node.op, ())
-    if at < len(named):
-        return [] if exception(node, named[at]) in kept else _moves_before(draft, node, at, makers)
-    maker = makers.get(node.inputs[at]) if family(node) in VECTOR and not node.definition else None
-    return [maker] if maker is not None and maker.op == "slice" and _reads_slice(draft, node, maker) else []
+    name = operand_name(node, at)
+    if not name or exception(node, name) in kept:
+        return []
+    return _moves_before(draft, node, at, makers) if node.op in OPERANDS else _moves_before_vector(draft, node, at, makers)
 
 
 def _moves_before(draft: Draft, node: OpNode, at: int, makers: Mapping[str, OpNode]) -> list[OpNode]:
@@ -99,19 +105,47 @@ def _moves_before(draft: Draft, node: OpNode, at: int, makers: Mapping[str, OpNo
     return moves if any(n.op != "reshape" for n in moves) else []
 
 
-def _reads_slice(draft: Draft, node: OpNode, cut: OpNode) -> bool:
-    """Return whether vector work reads what a slice takes: in order, in runs of whole blocks that begin at a block."""
-    source, part = draft.tensors[cut.inputs[0]], draft.tensors[cut.outputs[0]]
-    starts, steps = ([int(v) for v in value] for name in ("starts", "steps") if isinstance(value := cut.attribute(name), tuple))
-    if draft.is_constant(source.name) or not _is_plain(draft, cut) or not _is_plain(draft, node) or any(s != 1 for s in steps):
+def _moves_before_vector(draft: Draft, node: OpNode, at: int, makers: Mapping[str, OpNode]) -> list[OpNode]:
+    """Return the moves, in order, through which vector work can read an operand: as many as leave rows of whole blocks."""
+    operand = draft.tensors[node.inputs[at]]
+    if not _is_plain(draft, node) or not operand.shape:
+        return []
+    axes = [f"a{d}" for d in range(len(operand.shape))]
+    extents = dict(zip(axes, operand.shape))
+    chain: list[OpNode] = []
+    best, name = 0, operand.name
+    while (maker := makers.get(name)) is not None and maker.op in MOVES and len(chain) < MOST_MOVES and _is_plain(draft, maker):
+        chain.insert(0, maker)
+        name = maker.inputs[0]
+        found = read_before(Access(operand, tuple(map(Var, axes))), {n.outputs[0]: n for n in chain}, draft.tensors, extents)
+        if _moves_elements(draft, maker) and not draft.is_constant(name) and reads_whole_blocks(found, extents):
+            best = len(chain)
+    return chain[len(chain) - best:]
+
+
+def reads_whole_blocks(access: Access, extents: Mapping[str, int]) -> bool:
+    """Return whether vector work that walks axes of these extents, the last the fastest, reads runs of whole blocks, each from a block."""
+    flat: Expr = Int(0)
+    for i, n in zip(access.indices, access.tensor.shape):
+        flat = flat * n + i
+    found = affine(normalise(flat), variables(flat))
+    if found is None or not all(isinstance(f, Int) for f in (*found[0].values(), found[1])):
         return False
-    whole = [d for d, (n, k) in enumerate(zip(source.shape, part.shape)) if n != k]
-    if not whole or is_aligned(source, tuple(zip(starts, part.shape))):  # a view moves nothing
-        return False
-    size = DTYPES[source.dtype]
-    behind = prod(source.shape[whole[-1] + 1:])
-    run, pitch, at = (n * behind * size for n in (part.shape[whole[-1]], source.shape[whole[-1]], starts[whole[-1]]))
-    return len(whole) == 1 and run >= LEAST_RUN and not (run % BLOCK_BYTES or pitch % BLOCK_BYTES or at % BLOCK_BYTES)
+    start, *steps = (f.value for f in (found[1], *found[0].values()) if isinstance(f, Int))
+    left, run, size = {v: n for v, n in zip(found[0], steps) if extents[v] > 1}, 1, DTYPES[access.tensor.dtype]
+    for v in reversed([v for v in extents if extents[v] > 1]):  # what follows in memory as it follows in the loops
+        if left.get(v) != run:
+            break
+        run *= extents[v]
+        del left[v]
+    return run * size >= LEAST_RUN and not any(n * size % BLOCK_BYTES for n in (run, start, *left.values()))
+
+
+def _moves_elements(draft: Draft, node: OpNode) -> bool:
+    """Return whether a node is a launch of its own: a view of a tensor is none."""
+    if node.op == "slice":
+        return not is_aligned(draft.tensors[node.inputs[0]], taken_box(node))
+    return node.op == "transpose"
 
 
 def _is_plain(draft: Draft, node: OpNode) -> bool:

@@ -83,8 +83,11 @@ def mergeable(work: Work, a: str, b: str) -> bool:
     without a guard, a may be a part."""
     guards = [e for s in work.statements for e in walk(s.value) if isinstance(e, Call) and e.fn == "guard"]
     whole = {r for g in guards for r in reads(g.args[0])}
+    walked = {r.buffer for r in accesses(work) if {a, b} <= {v for e in r.indices for v in variables(e)}}
     for r in accesses(work):
         used = [i for i, e in enumerate(r.indices) if variables(e) & {a, b}]
+        if not used and r.buffer in walked and any(variables(e) for e in r.indices):
+            return False  # other axes walk it elsewhere
         if not used:
             continue
         if len(used) != 2 or used[1] != used[0] + 1 or first(r.indices[used[0]], a) is None or r.indices[used[1]] != Var(b):

@@ -137,7 +137,18 @@ def copies_only(func: Func) -> bool:
 def whole_axes(func: Func, out: Nest) -> set[str]:
     """Loops that belong to one vector operation whole: the sixteen channels of a transposition, cut at the last, and narrow rows."""
     rows = {lp.var for lp in out.loops[-2:] if isinstance(lp.extent, Int) and lp.extent.value < MOST} if narrow_runs(func) else set()
-    return rows | {lp.var for lp in out.loops if not isinstance(lp.extent, Int) or lp.var in WHOLE}
+    backwards = {own_name(n, v) for n in nests(func) for v in backward_loops(n)}
+    return rows | {lp.var for lp in out.loops
+                   if not isinstance(lp.extent, Int) or lp.var in WHOLE or own_name(out, lp.var) in backwards}
+
+
+def backward_loops(n: Nest) -> set[str]:
+    """Return the loops along which a block reads backwards, as each half of a row with the other: no step may split them."""
+    found, loops = set[str](), frozenset(lp.var for lp in n.loops)
+    for index in (i for r in reads(n.block.value) for i in r.indices):
+        parts = affine(index, loops)
+        found |= {v for v, c in parts[0].items() if isinstance(c, Int) and c.value < 0} if parts is not None else set()
+    return found
 
 
 def reduced_axes(func: Func, out: Nest) -> set[str]:
@@ -299,8 +310,9 @@ def indices_read(n: Nest) -> list[str]:
 
 
 def starts(n: Nest, buffer: str) -> tuple[Expr, ...]:
-    """Where a block's reads of a buffer begin: parts of a tensor, as the halves of its rows, are copied each by itself."""
-    zero: dict[str, Expr] = {lp.var: Int(0) for lp in n.loops}
+    """Return where a block's reads of a buffer begin: parts of a tensor, as the halves of its rows, are copied each by itself."""
+    backwards = backward_loops(n)
+    zero: dict[str, Expr] = {lp.var: lp.extent - 1 if lp.var in backwards else Int(0) for lp in n.loops}
     return next(tuple(normalise(substitute(i, zero)) for i in r.indices) for r in reads(n.block.value) if r.buffer == buffer)
 
 

@@ -123,8 +123,9 @@ def box_copy(em: Emitter, op: TileOp, gm: Read, ub: Read, box: list[tuple[str, E
     if whole:
         length, rest = Int(32 // size), [r for r in rest if not uses(gm.indices[-1], frozenset((r[0],)))]
     while True:  # grow the run while a loop goes on where it ends, on both sides
-        grown = next((i for i, (v, _, _) in enumerate(rest) if s_gm.get(v) == length and s_ub.get(v) == length), None)
-        if grown is None:
+        # of loops with one stride in UB, those around the innermost are of a tile of one iteration, which only some tiles are
+        grown = next((i for i, (v, _, _) in reversed(list(enumerate(rest))) if s_ub.get(v) == length), None)
+        if grown is None or s_gm.get(rest[grown][0]) != length:
             break
         length = normalise(length * rest.pop(grown)[2])
     v_burst: str | None = None

@@ -37,6 +37,8 @@ def elementwise(em: Emitter, op: TileOp, work: VectorOp, accumulate: bool = Fals
     if not loops or any(lp.var in skip for lp in loops):
         raise UnsupportedError(f"block {op.block.name}: nothing to do in lanes")
     strides = [loop_strides(em.buffers[r.buffer], r.indices, op) for r in operands]
+    if backwards := [(lp.var, lp.extent) for lp in loops if any(is_backward(s, lp.var) for s in strides)]:
+        return nest(backwards, elementwise(em, op, work, accumulate, skip | {v for v, _ in backwards}))
     offsets = [base_offset(em.buffers[r.buffer], r.indices, op.names) for r in operands]
     moves = [[lp.var for lp in op.loops if lp.var in skip and lp.var in s] for s in strides]
     offsets = [o + product_sum(s, m) for o, s, m in zip(offsets, strides, moves)]
@@ -80,6 +82,12 @@ def elementwise(em: Emitter, op: TileOp, work: VectorOp, accumulate: bool = Fals
     if (cast := cast_rows(em, work, operands, strides, offsets, every_row)) is not None:
         return cast
     return whole_tiles(em, work, operands, strides, offsets, wide or extents)
+
+
+def is_backward(strides: dict[str, Expr], loop: str) -> bool:
+    """Return whether an operand is read backwards along a loop. No instruction does that: its iterations are taken one by one."""
+    stride = normalise(strides.get(loop, Int(0)))
+    return isinstance(stride, Int) and stride.value < 0
 
 
 def whole_tiles(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],

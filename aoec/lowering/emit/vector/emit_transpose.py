@@ -53,6 +53,8 @@ def whole_transposes(em: Emitter, op: TileOp) -> int:
     pair = [em.buffers[op.block.target.buffer], em.buffers[value.buffer]]
     pixels, channels = pair if out else pair[::-1]
     unit = c0(pixels)
+    if min(len(pixels.shape), len(channels.shape)) < 3:
+        raise UnsupportedError(f"block {op.block.name}: a transposition of channels and pixels has three dimensions on both sides")
     halves, step = max(16 // unit, 1), unit if out else max(16, unit)
     there, x = pixels.shape[-3], pixels.shape[-2]
     em.buffers[pixels.name] = replace(pixels, shape=(*pixels.shape[:-3], Int(halves), round_up(x, step), Int(unit)))

@@ -89,6 +89,8 @@ def turn(name: str, work: Work, X: Buffer, Y: Buffer) -> Func:
     (s,) = work.statements
     assert isinstance(s.value, Read)
     across, along = (r.indices[-1].name for r in (s.value, s.target))  # type: ignore[attr-defined]
+    if len(s.value.indices) > 2 and work.extents[across] * DTYPES[X.dtype] < BLOCK_BYTES and s.value.indices[-2] != Var(along):
+        return turn_whole_rows(name, work, X, Y)
     outer = [i.name for i in s.target.indices if i.name not in (across, along)]  # type: ignore[attr-defined]
     held = [*outer, along, across]
     rows, turned = (Buffer(b, X.dtype, tuple(Int(work.extents[v]) for v in axes))
@@ -101,6 +103,29 @@ def turn(name: str, work: Work, X: Buffer, Y: Buffer) -> Func:
     return Func(name, (X,), (Y,), (rows, turned), (
         block("load", held, there, Read("X", s.value.indices)), block("turn", [*outer, across, along], here, there),
         block("store", [*outer, across, along], Read("Y", s.target.indices), here)))
+
+
+def turn_whole_rows(name: str, work: Work, X: Buffer, Y: Buffer) -> Func:
+    """Return the func of a transposition that moves a last axis of less than a block: rows of the last two axes are brought as runs, and
+    turned together."""
+    (s,) = work.statements
+    assert isinstance(s.value, Read)
+    (far, across), along = (i.name for i in s.value.indices[-2:]), s.target.indices[-1].name  # type: ignore[attr-defined]
+    outer = [i.name for i in s.target.indices if i.name not in (far, across, along)]  # type: ignore[attr-defined]
+    sizes = {**work.extents, "w": work.extents[far] * work.extents[across]}
+    held, made = [*outer, along, "w"], [*outer, "w", along]
+    rows, turned = (Buffer(b, X.dtype, tuple(Int(sizes[v]) for v in axes)) for b, axes in (("rows", held), ("turned", made)))
+
+    def block(stem: str, axes: list[str], to: Read, value: Read) -> Node:
+        return stage(stem, [(v, sizes[v]) for v in axes], to, value)
+
+    there, here = (Read(b.name, tuple(map(Var, axes))) for b, axes in ((rows, held), (turned, made)))
+    place = normalise(Var(far) * work.extents[across] + Var(across))
+    joined = replace(X, shape=(*X.shape[:-2], Int(1), Int(sizes["w"])))  # as many dimensions as Y: no image is brought into blocks
+    return Func(name, (joined,), (Y,), (rows, turned), (
+        block("load", held, there, Read("X", (*s.value.indices[:-2], Int(0), Var("w")))), block("turn", made, here, there),
+        block("store", [*outer, far, across, along], Read("Y", s.target.indices),
+              Read(turned.name, (*map(Var, outer), place, Var(along))))))
 
 
 def number_axes(work: Work) -> Work:

@@ -16,7 +16,7 @@ from aoec.ir.graph.graph import OpNode, Tensor
 from aoec.ir.index import Binary, Expr, Int, Read, Var, call, normalise, reads, rebuild, rename_reads, substitute
 from aoec.ir.text.parse import parse_meaning
 from aoec.ir.text.show import show
-from aoec.lowering.lower.access import Access, main_node, read_before
+from aoec.lowering.lower.access import Access, Indices, main_node, read_before
 from aoec.lowering.lower.lower_axes import drop_ones, merge_axes, with_rows
 from aoec.lowering.lower.movement.lower_convert import pixels_to_rows, rows_to_pixels
 from aoec.lowering.lower.movement.lower_gather import lower_gather
@@ -132,7 +132,10 @@ def join(nodes: list[OpNode], tensors: dict[str, Tensor]) -> Work:
     """All statements of the nodes, axes named alike through the tensors they share, accesses physical."""
     work = Work()
     axes: dict[str, tuple[Expr, ...]] = {}  # tensor -> the indices it was defined or first read with
-    cuts = {o: n for n in nodes if n.op in MOVES for o in n.outputs}  # slices, which are places in what they are of
+    moves, brought = apart_moves(nodes, tensors)
+    for s in brought:
+        add(work, s, dict(zip((i.name for i in s.target.indices), tensors[s.target.buffer].shape)), tensors)  # type: ignore[attr-defined]
+        axes[s.target.buffer] = s.target.indices
     whole: dict[tuple[int, ...], tuple[Expr, ...]] = {}  # shape -> the indices of results: what meets later is walked alike
     for at, node in enumerate(n for n in nodes if n.op not in MOVES):
         ins = [tensors[i] for i in node.inputs if i]
@@ -158,18 +161,42 @@ def join(nodes: list[OpNode], tensors: dict[str, Tensor]) -> Work:
                 axes.setdefault(r.buffer, r.indices)
             if alike and s.target.buffer == made.name:
                 whole.setdefault(made.shape, s.target.indices)
-            s = Statement(s.target, s.op, read_slices(s.value, cuts, tensors), s.init)
-            add(work, s, {str(renaming[v].name) if v in renaming else v: e for v, e in ranges.items()}, tensors)  # type: ignore[attr-defined]
+            own = {str(renaming[v].name) if v in renaming else v: e for v, e in ranges.items()}  # type: ignore[attr-defined]
+            s = Statement(s.target, s.op, read_moved(s.value, moves, tensors, work.extents | own), s.init)
+            add(work, s, own, tensors)
     return work
 
 
-def read_slices(e: Expr, cuts: Mapping[str, OpNode], tensors: Mapping[str, Tensor]) -> Expr:
-    """Return an expression that reads tensors in place of the slices that are taken of them."""
+def apart_moves(nodes: Sequence[OpNode], tensors: Mapping[str, Tensor]) -> tuple[dict[str, OpNode], list[Statement]]:
+    """Return (result -> node, of moves that are places where others read; statements that bring what is transposed to UB).
+
+    In UB a transposed tensor lies as its readers walk it. Equal ones are brought once: others are views of the first."""
+    moves = {o: n for n in nodes if n.op in MOVES for o in n.outputs}
+    known: dict[tuple[str, Indices, tuple[int, ...]], str] = {}
+    out: list[Statement] = []
+    for name, node in [(o, n) for o, n in moves.items() if n.op == "transpose"]:
+        t = tensors[name]
+        axes = {f"m{len(out)}_{d}": n for d, n in enumerate(t.shape)}
+        found = read_before(Access(t, tuple(map(Var, axes))), moves, tensors, axes)
+        plain: dict[str, Expr] = {v: Var(f"m{d}") for d, v in enumerate(axes)}
+        key = found.tensor.name, tuple(substitute(i, plain) for i in found.indices), t.shape
+        if key in known:
+            moves[name] = OpNode(node.name, "reshape", (known[key],), node.outputs)
+            continue
+        known[key] = name
+        out.append(Statement(Read(name, tuple(map(Var, axes))), "=", Read(found.tensor.name, found.indices)))
+    for s in out:
+        del moves[s.target.buffer]
+    return moves, out
+
+
+def read_moved(e: Expr, moves: Mapping[str, OpNode], tensors: Mapping[str, Tensor], extents: Mapping[str, int]) -> Expr:
+    """Return an expression that reads tensors where they lie before moves. `moves`: result -> node. `extents`: of loops."""
     if not isinstance(e, Read):
-        return rebuild(e, lambda c: read_slices(c, cuts, tensors))
-    if e.buffer not in cuts:
+        return rebuild(e, lambda c: read_moved(c, moves, tensors, extents))
+    if e.buffer not in moves:
         return e
-    found = read_before(Access(tensors[e.buffer], e.indices), cuts, tensors, {})
+    found = read_before(Access(tensors[e.buffer], e.indices), moves, tensors, extents)
     return Read(found.tensor.name, found.indices)
 
 
@@ -293,9 +320,13 @@ def build(name: str, work: Work, tensors: dict[str, Tensor], inputs: list[str], 
 
 
 def loop_order(s: Statement) -> list[str]:
-    """Axes of a statement, outermost first: reduced axes outside the kept ones unless the lanes themselves are reduced."""
+    """Return the axes of a statement, outermost first: kept ones as the target has them, reduced ones outside of these unless the lanes
+    themselves are reduced."""
     axes = axes_of(s)
     kept = [v for v in axes if v in variables_of(s.target)]
+    named = [i.name for i in s.target.indices if isinstance(i, Var)]
+    if sorted(named) == sorted(kept):
+        kept, axes = named, [v if v not in kept else named[kept.index(v)] for v in axes]
     reduced = [v for v in axes if v not in kept]
     if reduced and axes[-1] in reduced:
         return kept + reduced
