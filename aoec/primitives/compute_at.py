@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 from random import Random
 from typing import Self
 
@@ -39,8 +39,8 @@ class ComputeAt(Primitive):
 
     The loops shrink to the part that one iteration of `loop` needs or has made, and keep their names. A block that
     reads an accumulator can only go where it is complete: outside the loops over which it is accumulated. A block that writes an output
-    may also go, before anything it reads does, to the front of a loop around a block that writes another output of the same shape: it
-    writes the same part.
+    may also go, before anything it reads does, to the front of a loop around a block that writes another output of the same shape, or of
+    that with more dimensions, of which the loop leaves the others whole: it writes the same part.
 
     before:
         func f(X: fp32[10]) -> (Y: fp32[10]) {
@@ -94,21 +94,31 @@ class ComputeAt(Primitive):
         if block.target.buffer in {b.name for b in func.locals} and uses and all(_under(p, self.loop) for _, p in uses):
             return _Move(func, block, above, nest, shared, path).to_readers(uses)
         sources = [(b, p) for r in block_reads(block) for b, p in writers(func, r.buffer) if _under(p, self.loop)]
-        beside = [(b, p) for b, p in blocks(func.body) if _under(p, self.loop) and _alike(func, block, b)]
-        if not sources and len(beside) == 1:
-            return _Move(func, block, above, nest, shared, path).to_front(*beside[0])
+        beside = [(b, p) for b, p in blocks(func.body) if _under(p, self.loop) and _parts(func, block, b, p, len(path))]
+        if not sources and beside:
+            return _Move(func, block, above, nest, shared, path).to_front(*beside[-1])
         if not sources:
             raise ScheduleError(f"{self.loop} is neither around every reader of {block.target.buffer} "
                                 f"nor around a writer of what {self.block} reads")
         return _Move(func, block, above, nest, shared, path).to_writers(sources)
 
 
-def _alike(func: Func, block: Block, other: Block) -> bool:
-    """Whether two blocks write two outputs of one shape, each element by loops of its own."""
+def _parts(func: Func, block: Block, other: Block, at: Path, depth: int) -> tuple[Interval, ...]:
+    """Return which part of its output a block writes beside the part that another block writes of another output in one iteration of the
+    loop at `depth - 1`; () where the outputs have no common dimensions, or the loop does not leave the others whole. Each element is
+    written by loops of its own."""
     shapes = {b.name: b.shape for b in func.outputs}
     a, b = block.target, other.target
     plain = all(isinstance(i, Var) for i in a.indices) and block.op == other.op == "=" and len(set(a.indices)) == len(a.indices)
-    return plain and a.buffer != b.buffer and a.buffer in shapes and shapes.get(a.buffer) == shapes.get(b.buffer)
+    if not plain or a.buffer == b.buffer or not {a.buffer, b.buffer} <= shapes.keys():
+        return ()
+    own, shape = shapes[a.buffer], shapes[b.buffer]
+    box = path_region(b, at, depth, func.buffer(b.buffer))
+    for dims in combinations(range(len(shape)), len(own)):
+        rest = [d for d in range(len(shape)) if d not in dims]
+        if tuple(shape[d] for d in dims) == own and all(same(box[d].offset, Int(0)) and same(box[d].extent, shape[d]) for d in rest):
+            return tuple(box[d] for d in dims)
+    return ()
 
 
 def _under(path: Path, loop: str) -> bool:
@@ -164,7 +174,7 @@ class _Move:
     def to_front(self, other: Block, at: Path) -> Func:
         """Move to the front of the loop: the part of an output that another block's is there."""
         self.check_between(other.name)
-        box = path_region(other.target, at, len(self.path), self.func.buffer(other.target.buffer))
+        box = _parts(self.func, self.block, other, at, len(self.path))
         moved = self.shrunk(self.block.target, box, partition=True)
         return self.place_nest(moved, node_name(self.path[-1].body[0]), after=False)
 

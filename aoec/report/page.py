@@ -32,7 +32,7 @@ NAMES = 40  # nodes or groups in a sentence
 class Detail:
     """What the page says of a row of the table beyond the row. By side, default and tuned: `schedules` (texts), `measures` (figures of one
     run), `strips` (drawings of the cores that end last, up to `until_us`), which are not among the facts. `search`: how the schedule was
-    found, if that is known. `pictures`: files by side."""
+    found, if that is known. `pictures`: files by side. `results`: the tensors that the group makes for others."""
 
     nodes: tuple[str, ...]
     equal: tuple[str, ...]
@@ -45,6 +45,7 @@ class Detail:
     pictures: Mapping[str, str] = field(default_factory=dict)
     strips: Mapping[str, tuple[Strip, ...]] = field(default_factory=dict)
     until_us: float = 0.0
+    results: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def _detail(d: Detail | None) -> dict[str, Any]:
         return {"detail": None, "trials": 0}
     roofline = asdict(d.roofline) if d.roofline else None
     return {"trials": d.trials, "detail": {
-        "nodes": list(d.nodes), "equal": list(d.equal), "outcome": d.outcome, "schedules": dict(d.schedules),
+        "nodes": list(d.nodes), "results": list(d.results), "equal": list(d.equal), "outcome": d.outcome, "schedules": dict(d.schedules),
         "measures": {side: dict(m) for side, m in d.measures.items()}, "roofline": roofline, "search": d.search,
         "pictures": dict(d.pictures)}}
 

@@ -120,11 +120,12 @@ def test_chains_that_wait_for_one_node_and_do_not_fit_together_are_groups_of_the
     close(evaluate(fused, feeds, packed)["y"], evaluate(graph, feeds, weights)["y"])
 
 
-def test_a_recurrent_step_is_a_product_and_three_launches() -> None:
+def test_a_recurrent_step_is_a_product_and_one_launch() -> None:
+    """Its cell and its output are two results of one launch."""
     w, r = normal(1, 128, 24), normal(1, 128, 32, seed=1)
     proto = model([node("LSTM", "x w r", "h", hidden_size=32)], {"x": (5, 1, 24)}, ["h"], {"w": w, "r": r})
     graph, weights, _ = load(proto, {}, "fp16")
     fused, _ = fuse(graph, weights, load_machine("Ascend910B3"))
     cells = [sorted(ops) for ops in operators(fused) if "tanh" in ops]
-    assert cells.count(sorted(["sigmoid", "mul", "sigmoid", "tanh", "mul", "add"])) == 4 and cells.count(["mul", "sigmoid", "tanh"]) == 4
-    assert len(operators(fused)) <= 5 * 4 + 3
+    assert cells.count(sorted(["sigmoid", "mul", "sigmoid", "tanh", "mul", "add", "sigmoid", "mul", "tanh"])) == 5
+    assert len(operators(fused)) <= 4 * 4 + 3

@@ -119,6 +119,13 @@ def _layer_norm(s: Step) -> str:
     return s.put("LayerNormalization", [x, *(given or [s.constant(np.ones(s.out.shape[-1]))])], epsilon=s.number("epsilon"))
 
 
+def _inverse_deviation(s: Step) -> str:
+    mean = s.put("ReduceMean", [s.inputs()[0]], axes=[-1])
+    far = s.put("Sub", [s.inputs()[0], mean])
+    variance = s.put("ReduceMean", [s.put("Mul", [far, far])], axes=[-1])
+    return s.put("Reciprocal", [s.put("Sqrt", [s.put("Add", [variance, s.scalar(s.number("epsilon"))])])])
+
+
 def _rms_norm(s: Step) -> str:
     x, *scale = s.inputs()
     mean = s.put("ReduceMean", [s.put("Mul", [x, x])], axes=[-1])
@@ -233,5 +240,6 @@ def _attention(s: Step) -> str:
 RULES: dict[str, Rule] = {
     "clip": _clip, "mish": _mish, "swiglu": _swiglu, "reshape": _reshape, "slice": _slice, "expand": _expand, "pad": _pad,
     "upsample": _upsample, "depth_to_space": _depth_to_space, "reduce_sum": _reduce_sum, "layer_norm": _layer_norm, "rms_norm": _rms_norm,
+    "inverse_deviation": _inverse_deviation,
     "max_pool": _max_pool, "avg_pool": _avg_pool, "matmul": _matmul, "interpolate": _interpolate, "conv2d": _conv2d,
     "conv2d_packed": _conv2d, "attention": _attention}

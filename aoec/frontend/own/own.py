@@ -20,7 +20,7 @@ from onnx import TensorProto, helper
 from aoec.base.errors import CheckError, UnsupportedError
 from aoec.frontend.own.own_images import image_of, make_convolution
 from aoec.frontend.own.own_moves import add_moves, moves, replace_parts
-from aoec.frontend.own.own_taps import sum_taps, taps
+from aoec.frontend.own.own_taps import find_cut, make_slice, sum_taps, taps
 from aoec.frontend.read.values import DTYPES, MOST_ELEMENTS, shape_of
 from aoec.frontend.rules.einsum import Term, arrange, product
 from aoec.frontend.translate.node import Node, title_of
@@ -33,7 +33,7 @@ from aoec.ops import own as words
 from aoec.ops.host.host import OWN_DOMAIN
 from aoec.ops.interpret import interpret
 from aoec.ops.meanings import loops
-from aoec.ops.own import Definitions
+from aoec.ops.own import Definitions, word
 
 Attributes = dict[str, int | float]
 ELEMENTS = {dtype: elem for elem, dtype in reversed(DTYPES.items())}  # our dtype -> ONNX's element type, float of reals
@@ -161,7 +161,7 @@ def translate(n: Node, known: Words) -> bool:
     parts = _Parts(n, known, m, bound, params)
     for at, o in enumerate(m.outputs[:n.results()]):
         if n.has_result(at):
-            n.emit("reshape", [parts.tensor(o.name)], {"shape": n.shape(at)}, at)
+            n.emit("reshape", [parts.result(o.name)], {"shape": n.shape(at)}, at)
     return True
 
 
@@ -277,6 +277,17 @@ class _Parts:
             self.held[name] = self.make_tensor(name)
         return self.held[name]
 
+    def result(self, name: str) -> str:
+        """The draft's tensor for a result. Others are made of what it is made of, not of what it is rounded to, where they can be one
+        launch with it, which makes what they share once."""
+        if name in self.held:
+            return self.held[name]
+        made = self.make_tensor(name)
+        maker = next(n for n in reversed(self.n.draft.nodes) if made in n.outputs) if made not in self.n.draft.weights else None
+        if maker is None or word(maker).family == "own":
+            self.held[name] = made
+        return made
+
     def make_tensor(self, name: str) -> str:
         needed = self.needed_statements(name)
         if len(needed) == 1 and (done := self.by_our_words(needed[0])):
@@ -311,10 +322,14 @@ class _Parts:
 
     def by_our_words(self, s: Statement) -> str:
         """The tensor of a statement that adds a vector, applies relu, or both, by the words that products are fused with, or that only
-        transposes; "" of others."""
+        transposes or reads a part; "" of others."""
         e, point, relu = s.value, s.target.indices, False
         if _transposes(s) and isinstance(e, Read):
             return self.n.step("transpose", [self.held[e.buffer]], {"perm": tuple(e.indices.index(i) for i in point)})
+        own = tuple(self.extents[v] for v in _labels(s.target))
+        if s.op == "=" and isinstance(e, Read) and (e.indices, self.n.made_shape(self.held[e.buffer])) != (point, own):
+            cut = find_cut(e, self.n.made_shape(self.held[e.buffer]), variables(s.target), self.extents, False)
+            return make_slice(self.n, self.held[e.buffer], cut, None) if cut and (*filter(None, cut.labels),) == _labels(s.target) else ""
         if isinstance(e, Call) and e.fn == "max" and len(e.args) == 2 and (is_zero(e.args[1]) or e.args[1] == Int(0)):
             e, relu = e.args[0], True
         terms = [getattr(e, "left", e), getattr(e, "right", None)] if getattr(e, "op", "") == "+" else [e, None]
@@ -322,6 +337,8 @@ class _Parts:
         if not (isinstance(x, Read) and x.buffer in self.held and x.indices == point and s.op == "=" and self.is_real(x)):
             return ""
         at = self.tensor(x.buffer)
+        if self.n.made_shape(at) != own:
+            return ""
         if y is not None:
             if not (isinstance(y, Read) and y.buffer in self.held and y.indices in (point, point[-1:]) and self.is_real(y)):
                 return ""

@@ -9,11 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from aoec.base.errors import CheckError
 from aoec.frontend.rules.convolution import fit_load3d
 from aoec.frontend.rules.window import Window, convolve, crop
 from aoec.frontend.translate.node import Node
-from aoec.ir.func.meaning import Statement
-from aoec.ir.index import Binary, Call, Expr, Int, Read, Var, affine, is_zero, normalise, variables
+from aoec.ir.func.meaning import Meaning, Statement
+from aoec.ir.index import Binary, Call, Expr, Int, Read, Var, affine, is_zero, normalise, reads, variables
+from aoec.ops import own as words
+from aoec.ops.meanings import loops
 
 RANKS = (1, 2, 3)  # dimensions of an image
 ALONE = 2  # dimensions from which channels alone are a convolution: of fewer their taps are elementwise work, which is faster
@@ -54,6 +57,19 @@ def image_of(s: Statement, extents: Mapping[str, int]) -> Image | None:
         if read is not None and isinstance(other, Read) and (found := _image(read, padded, other, s.target, extents)) is not None:
             return found
     return None
+
+
+def filters_of(m: Meaning, shapes: Sequence[Sequence[int]], params: Mapping[str, int | float]) -> frozenset[str]:
+    """The arguments of a definition that are nothing but filters of images, for arguments of these shapes; none where these do not fit."""
+    try:
+        bound = words.bound(m, [tuple(s) for s in shapes], params)
+    except CheckError:  # which the node that is made of it says better
+        return frozenset()
+    found = [image_of(s, loops(bound, s)) for s in bound.statements]
+    other = {r.buffer for s, image in zip(bound.statements, found) if image is None for e in (s.value, s.init) if e is not None
+             for r in reads(e)} | {image.image.buffer for image in found if image is not None}
+    filters = frozenset(image.filter.buffer for image in found if image is not None)
+    return filters & {a.name for a in m.inputs} - other
 
 
 def _split_padding(e: Expr) -> tuple[Read | None, bool]:

@@ -77,11 +77,10 @@ def _of_one(n: Node, word: str, x: str, factors: Sequence[str], epsilon: float) 
 
 def _statistics(n: Node, rows: str, epsilon: float) -> None:
     """Nothing; the second and third result are the mean of each row, and one over its deviation."""
-    last = (len(n.draft.tensors[rows].shape) - 1,)
-    mean, variance = _moments(n, rows, last)
-    for at, found in ((1, [mean]), (2, [n.step("rsqrt", [n.step("adds", [variance], {"scalar": epsilon})])])):
-        if at < n.results() and n.proto.output[at]:
-            n.emit("reshape", found, {"shape": n.shape(at)}, at=at)
+    last = len(n.draft.tensors[rows].shape) - 1
+    for at, (word, given) in enumerate((("reduce_mean", {"axes": (last,)}), ("inverse_deviation", {"epsilon": epsilon})), 1):
+        if n.has_result(at):
+            n.emit("reshape", [n.step(word, [rows], given)], {"shape": n.shape(at)}, at=at)
 
 
 def _moments(n: Node, x: str, axes: tuple[int, ...]) -> tuple[str, str]:

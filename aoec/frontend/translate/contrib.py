@@ -3,6 +3,9 @@
 `SimplifiedLayerNormalization` is x / sqrt(mean(x^2) + epsilon) * scale over the dimensions that `scale` has: RMSNormalization since
 operator set 23, and its single steps before, which the clean-up passes find again.
 
+`SkipLayerNormalization` and `SkipSimplifiedLayerNormalization` of onnxruntime's own domain add two tensors, and perhaps a bias, and
+normalise the rows of the sum, which is a result of its own beside the norm.
+
 `ThresholdedRelu` was an experiment of operator set 1, which ONNX took back and defined as the same since 10. onnxruntime runs it in the
 sets between too, of fp32: x where x > alpha, else 0.
 
@@ -21,6 +24,8 @@ import onnx
 from onnx import helper, numpy_helper
 
 NORM, THRESHOLDED, BY_GROUP = "SimplifiedLayerNormalization", "ThresholdedRelu", "GroupNormalization"
+SKIPS = {"SkipLayerNormalization": "LayerNormalization", "SkipSimplifiedLayerNormalization": NORM}
+FIRST_NORM = 17  # the first operator set with LayerNormalization
 FIRST_GROUPED, FIRST_BY_CHANNEL = 18, 21  # operator sets: the first with GroupNormalization, and the first with scales of channels
 FIRST_SET, DEFINED_SET, WHERE_SET = 7, 10, 9  # of ThresholdedRelu: where numbers broadcast, where ONNX defines it; of Where
 
@@ -46,6 +51,8 @@ def _spell_out(graph: onnx.GraphProto, version: int, around: dict[str, onnx.Tens
     for n in nodes:
         if not _is_known(n, scales, version):
             graph.node.append(n)
+        elif n.op_type in SKIPS:
+            graph.node.extend(_skip(n, scales, version, taken, graph))
         elif n.op_type == NORM:
             graph.node.extend(_norm(n, scales[n.input[1]], version, taken, graph))
         elif n.op_type == BY_GROUP:
@@ -56,6 +63,11 @@ def _spell_out(graph: onnx.GraphProto, version: int, around: dict[str, onnx.Tens
 
 
 def _is_known(n: onnx.NodeProto, scales: dict[str, onnx.TensorProto], version: int) -> bool:
+    """Whether a node is one of these, as far as it can be spelt out."""
+    if n.domain == "com.microsoft" and n.op_type in SKIPS:
+        simple = SKIPS[n.op_type] == NORM
+        has_scale = len(n.input) > 2 and all(n.input[:3])
+        return has_scale and (n.input[2] in scales and not any(n.output[1:3]) if simple else version >= FIRST_NORM)
     if n.domain not in ("", "ai.onnx") or len(n.output) != 1:
         return False
     if n.op_type == THRESHOLDED:
@@ -123,6 +135,23 @@ def _by_channel(n: onnx.NodeProto, factor: onnx.TensorProto, taken: set[str], gr
     yield step("Mul", "parts scale", "scaled")
     yield step("Add", "scaled bias", "shifted")
     yield helper.make_node("Reshape", [names["shifted"], names["shape"]], list(n.output))
+
+
+def _skip(n: onnx.NodeProto, scales: dict[str, onnx.TensorProto], version: int, taken: set[str],
+          graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    """The nodes in place of a sum and its norm; `graph` gets their constants. The fourth result is the sum."""
+    simple = SKIPS[n.op_type] == NORM
+    given, (y, *rest) = [*n.input, "", ""], list(n.output)
+    biases, bias = ([], given[3]) if simple else (given[3:4], given[4])
+    total = rest[2] if len(rest) > 2 and rest[2] else _fresh(f"{y}_sum", taken)
+    added = _fresh(f"{y}_added", taken) if bias else total
+    yield helper.make_node("Add", list(n.input[:2]), [added], f"{n.name}_add" if n.name else "")
+    if bias:
+        yield helper.make_node("Add", [added, bias], [total])
+    epsilon = next((a.f for a in n.attribute if a.name == "epsilon"), 1e-12)
+    norm = helper.make_node(SKIPS[n.op_type], [total, given[2], *filter(None, biases)], [y, *([] if simple else rest[:2])], n.name,
+                            epsilon=epsilon)
+    yield from _norm(norm, scales[given[2]], version, taken, graph) if simple else [norm]
 
 
 def _norm(n: onnx.NodeProto, scale: onnx.TensorProto, version: int, taken: set[str], graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:

@@ -1,35 +1,42 @@
-"""Which moves beside other work stay launches: those with which it takes longer, by default schedules and from cold inputs.
+"""Which moves beside other work, and which results beside another, stay launches: those with which it takes longer, by default schedules
+and from cold inputs.
 
 A product reads through transposes, reshapes and slices wherever a tile is a box of what they move. Vector work reads through those that
-leave whole blocks of rows. Short rows, or a chip that has no way to load them, can make that slower than a launch that moves them. Equal
-ones are timed once.
+leave whole blocks of rows. Short rows, or a chip that has no way to load them, can make that slower than a launch that moves them. A group
+with several results reads what they share once; where they are made in different ways, such as sums that cores may share, launches of their
+own can be faster. Equal ones are timed once.
 """
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 from aoec.base.text import plural
-from aoec.ir.graph.graph import Graph, OpNode, Tensor
+from aoec.ir.graph.graph import Graph, Group, OpNode, Tensor
 from aoec.ir.text.show import show
 from aoec.jobs.choose.alone import graph_of_nodes, recall_times, time_groups
 from aoec.lowering.arrange.folds import OPERANDS, RESULT, exception, operand_name
 from aoec.lowering.arrange.fuse import regroup
+from aoec.lowering.arrange.joined.results import exception as result_exception
 from aoec.lowering.lower.access import around_product, main_node
+from aoec.lowering.lower.lower import Indexed
 from aoec.ops.words.movement import MOVES
 from aoec.target.machine import Machine
+
+MOVED, JOINED = "moves beside it", "results beside it"
 
 
 @dataclass(frozen=True)
 class Kept:
-    """Moves of a group that stay nodes. `work`: its main node. `exceptions`: as `fuse` takes them. Modelled us, with them as nodes and
-    folded (inf: refused)."""
+    """What stays apart from the main node of a group, `work`, such as its moves: `what` it is, and the `exceptions` as `fuse` takes them.
+    Modelled us, apart and in one launch (inf: refused)."""
 
     work: str
     exceptions: tuple[str, ...]
     kept_us: float
     folded_us: float
+    what: str = MOVED
 
 
 Place = tuple[int, str]  # a node by its place in a group, and one of its operands, or its result
@@ -37,15 +44,16 @@ Found = tuple[Graph, list[int], list[tuple[Place, ...]]]  # nodes as a graph of 
 
 
 def sentences(kept: Sequence[Kept]) -> list[str]:
-    """Return a sentence on each kind of work whose moves stay nodes."""
-    alike: dict[tuple[float, float], list[str]] = {}
+    """Return a sentence on each kind of work from which something stays apart."""
+    alike: dict[tuple[str, float, float], list[str]] = {}
     for k in kept:
-        alike.setdefault((k.kept_us, k.folded_us), []).append(k.work)
+        alike.setdefault((k.what, k.kept_us, k.folded_us), []).append(k.work)
     out = []
-    for (kept_us, folded_us), names in alike.items():
+    for (what, kept_us, folded_us), names in alike.items():
         against = "no schedule" if folded_us == inf else f"{folded_us:.1f} us"
+        way = "folded" if what == MOVED else "in one launch"
         others = f" and {plural(len(names) - 1, 'other')}" if len(names) > 1 else ""
-        out.append(f"{names[0]}{others}: moves beside it kept, {kept_us:.1f} us against {against} folded, modelled")
+        out.append(f"{names[0]}{others}: {what} kept, {kept_us:.1f} us against {against} {way}, modelled")
     return out
 
 
@@ -96,3 +104,33 @@ def _times(single: Graph, machine: Machine, ways: Sequence[tuple[str, ...]]) -> 
         return [time_groups(regroup(single, machine, kept), machine) for kept in ways]
     at = ("moves", show(single), machine.name, machine.hash)
     return recall_times(at, make)
+
+
+def kept_results(graph: Graph, machine: Machine) -> list[Kept]:
+    """Return which groups of a fused graph are to stay apart."""
+    indexed, out = Indexed(graph), []
+    for g in graph.groups:
+        results = indexed.escaping(g) if g.kind == "vector" and len(g.nodes) > 1 else ()
+        if len(results) < 2:
+            continue
+        together_us, apart_us = _joined_times(_graph_of_group(indexed, g, results), machine)
+        if apart_us < together_us:
+            out.append(Kept(g.nodes[-1], tuple(map(result_exception, g.nodes)), apart_us, together_us, JOINED))
+    return out
+
+
+def _graph_of_group(indexed: Indexed, group: Group, results: tuple[str, ...]) -> Graph:
+    """Return the graph of a group, whose outputs are its results."""
+    own = [indexed.nodes[name][1] for name in group.nodes]
+    single = graph_of_nodes(indexed.tensors, *own)
+    names = {o: new for n, m in zip(own, single.nodes) for o, new in zip(n.outputs, m.outputs)}
+    return replace(single, outputs=tuple(names[t] for t in results))
+
+
+def _joined_times(single: Graph, machine: Machine) -> list[float]:
+    """Return the modelled us of a group, in one launch and in those that it was joined of."""
+    apart = [result_exception(n.name) for n in single.nodes]
+
+    def make() -> list[float]:
+        return [time_groups(regroup(single, machine, kept), machine) for kept in ((), apart)]
+    return recall_times(("results", show(single), machine.name, machine.hash), make)

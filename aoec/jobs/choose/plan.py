@@ -241,7 +241,8 @@ class Walk:
         ops = [n.op.removesuffix("_packed") for n in nodes]
         if isinstance(kernel, tuple):
             ops[0] += " " + "x".join(str(k) for k in kernel)
-        shapes = [self.tensors[nodes[0].inputs[0]].shape, self.tensors[nodes[-1].outputs[0]].shape]
+        result = self.indexed.escaping(group)[-1] if group.kind == "vector" else nodes[-1].outputs[0]
+        shapes = [self.tensors[nodes[0].inputs[0]].shape, self.tensors[result].shape]
         return f"{clip_name('+'.join(ops), LONGEST)} {'->'.join('x'.join(map(str, s)) for s in shapes)}"
 
 

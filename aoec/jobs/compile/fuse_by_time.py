@@ -3,16 +3,16 @@ from __future__ import annotations
 
 from aoec.ir.graph.graph import Graph
 from aoec.jobs.choose.attention import fuse_exceptions
-from aoec.jobs.choose.moves import Kept, kept_moves
+from aoec.jobs.choose.moves import Kept, kept_moves, kept_results
 from aoec.jobs.compile.models import Pool, Weights, fuse_model
 from aoec.target.machine import Machine
 
 
 def fuse_by_time(graph: Graph, weights: Weights, machine: Machine, pool: Pool | None = None) -> tuple[Graph, Weights, list[Kept]]:
-    """Return the graph in groups, its constants as stored, and the moves that stay launches."""
+    """Return the graph in groups, its constants as stored, and the moves and results that stay launches."""
     apart = fuse_exceptions(graph, machine)
     made = fuse_model(graph, weights, machine, pool, apart)
-    kept = kept_moves(made[0], machine)
+    kept = [*kept_moves(made[0], machine), *kept_results(made[0], machine)]
     if kept:
         made = fuse_model(graph, weights, machine, pool, apart.union(*(k.exceptions for k in kept)))
     return *made, kept

@@ -95,7 +95,13 @@ def _detail(alike: Sequence[Choice], machine: Machine, pictures: bool) -> tuple[
     return Detail(c.task.group.nodes, tuple(o.task.group.name for o in alike[1:]), c.solved.outcome.value, c.solved.trials,
                   {"default": show(c.default.trace), "tuned": show(c.best.trace)}, measures,
                   roofline(c.task.func, machine, measures), search, {}, {side: strips(both, until) for side, both in cores.items()},
-                  until / machine.clock_mhz), drawn
+                  until / machine.clock_mhz, _results(c)), drawn
+
+
+def _results(c: Choice) -> tuple[str, ...]:
+    """The tensors of the model that a group makes for others."""
+    made = {b.name for b in c.task.func.outputs}
+    return tuple(tensor for name, tensor in c.task.bindings if name in made)
 
 
 def _figures(m: Mapping[str, Any]) -> dict[str, Any]:

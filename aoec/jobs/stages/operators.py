@@ -104,9 +104,11 @@ def _operator_called(text: str, own: Definitions) -> str:
 
 
 def _own_graph(call: Call, own: Definitions) -> tuple[Graph, dict[str, np.ndarray]]:
-    """The graph of a model whose one node is the operator; arguments that say where others are read are whole numbers."""
-    from onnx import TensorProto, helper
+    """The graph of a model whose one node is the operator; arguments that say where others are read are whole numbers, and filters of
+    convolutions are constants, as models have them: zeros."""
+    from onnx import TensorProto, helper, numpy_helper
 
+    from aoec.frontend.own.own_images import filters_of
     from aoec.frontend.translate.onnx import load
     said = parse_meaning(own[call.name])
     inputs, outputs = ([a.name for a in s] for s in (said.inputs, said.outputs))
@@ -117,7 +119,11 @@ def _own_graph(call: Call, own: Definitions) -> tuple[Graph, dict[str, np.ndarra
     made = [helper.make_tensor_value_info(o, TensorProto.FLOAT, None) for o in outputs]
     node = helper.make_node(call.name, inputs, outputs, call.name, domain=OWN_DOMAIN, **call.numbers)  # type: ignore[arg-type]
     versions = [helper.make_opsetid("", 18), helper.make_opsetid(OWN_DOMAIN, 1)]
-    model = helper.make_model(helper.make_graph([node], call.name, given, made), opset_imports=versions)
+    filters = filters_of(said, [[call.sizes[d.name] for d in a.dims] for a in said.inputs], call.numbers)
+    zeros = [numpy_helper.from_array(np.zeros([call.sizes[d.name] for d in a.dims], np.float32), a.name)
+             for a in said.inputs if a.name in filters]
+    model = helper.make_model(helper.make_graph([node], call.name, [x for x in given if x.name not in filters], made, zeros),
+                              opset_imports=versions)
     graph, weights, _ = load(model, None, call.dtype, own)
     return graph, weights
 

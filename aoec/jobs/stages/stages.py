@@ -122,6 +122,7 @@ def lower_call(text: str, paths: Sequence[str], group: str | None = None) -> Fun
 def operator_group(graph: Graph, name: str | None = None) -> Group:
     """The group of the operator that a graph was made for: the one named, the one whose node has the graph's name, or the only one that
     does more than bring tensors into other layouts."""
+    from aoec.lowering.arrange.joined.results import why_apart
     groups = [g for g in graph.groups if g.kind in ("cube", "vector")]
     ops = {n.name: n.op for n in graph.nodes}
     work = [g for g in groups if not all(ops[n] in CONVERSIONS for n in g.nodes)]
@@ -129,7 +130,9 @@ def operator_group(graph: Graph, name: str | None = None) -> Group:
     if len(found) != 1:
         said = ", ".join(f"{g.name} ({' '.join(ops[n] for n in g.nodes)})" for g in groups)
         asked = f"there is no group {name}: " if name else ""
-        raise CheckError(f"{asked}{graph.name} becomes {plural(len(groups), 'group')}; give --group, one of {said}")
+        why = why_apart(graph)
+        apart = f", since {why}" if why and len(groups) > 1 else ""
+        raise CheckError(f"{asked}{graph.name} becomes {plural(len(groups), 'group')}{apart}; give --group, one of {said}")
     return found[0]
 
 

@@ -18,7 +18,9 @@ from aoec.base.errors import UnsupportedError
 from aoec.ir.graph import bodies
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import Body, Graph, Group, OpNode
+from aoec.ir.text.parse import parse_meaning
 from aoec.lowering.arrange.folds import Fold, fold_moves
+from aoec.lowering.arrange.joined.results import join_results
 from aoec.lowering.arrange.layout import assign, family, scaled_sums
 from aoec.lowering.arrange.pack import pack
 from aoec.lowering.arrange.parts import FLAG_IDS, join_in_parts
@@ -105,8 +107,8 @@ def _group_flat(draft: Draft, machine: Machine | None, kept: Collection[str]) ->
     join_in_parts(draft, views, most)
     fused, stored = draft.finish()
     followers = IN_UB if machine is not None and machine.has("copy_l0c_ub") else FOLLOWERS
-    return replace(fused, groups=groups(draft, {**followers, "cube": SCALED} if scales else followers, views, most,
-                                            together, folds)), stored
+    found = groups(draft, {**followers, "cube": SCALED} if scales else followers, views, most, together, folds)
+    return replace(fused, groups=join_results(draft, found, most, kept)), stored
 
 
 def check_dtypes(graph: Graph, machine: Machine) -> None:
@@ -320,8 +322,8 @@ def _follows(draft: Draft, last: OpNode, follower: OpNode, allowed: tuple[str, .
 
 def _alike(draft: Draft, first: OpNode, follower: OpNode) -> bool:
     """Whether all that a follower reads lies as its result does, and is nothing that the cube reads; of scales, whether they are constants,
-    one for each column, in whole blocks; of rows, whether they are whole fractals wide, so that UB pads those of each dtype alike. A
-    user's own operator may be several statements."""
+    one for each column, in whole blocks; of rows, whether they are whole fractals wide, so that UB pads those of each dtype alike. Of
+    a user's own operators those of one statement."""
     if follower.op == "requantise":
         scale = draft.tensors[follower.inputs[1]]
         image = first.op == "conv2d_packed"  # whose scales are padded to whole blocks of its channels
@@ -330,7 +332,7 @@ def _alike(draft: Draft, first: OpNode, follower: OpNode) -> bool:
     out = draft.tensors[follower.outputs[0]]
     read = [draft.tensors[i] for i in follower.inputs if i]
     ragged = first.op == "matmul" and follower.op != "relu" and out.layout == "ND" and out.shape[-1] % FRACTAL_ROWS
-    if ragged or follower.definition:
+    if ragged or follower.definition and len(parse_meaning(follower.definition).statements) > 1:
         return False
     return all((t.shape, t.layout, t.dtype) == (out.shape, out.layout, out.dtype) and t.name not in first.inputs for t in read)
 

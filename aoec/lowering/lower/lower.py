@@ -1,9 +1,12 @@
 """A group of a fused graph -> func: the meanings of its operators, on tensors as they lie in GM, not yet scheduled."""
 from __future__ import annotations
 
+from math import prod
+
 from aoec.base.errors import UnsupportedError
 from aoec.ir.func.tir import Func
 from aoec.ir.graph.graph import Graph, Group, OpNode, Tensor
+from aoec.ir.index import DTYPES
 from aoec.lowering.lower.access import around_product
 from aoec.lowering.lower.lower_cube import lower_cube
 from aoec.lowering.lower.movement.lower_convert import lower_conversion
@@ -59,9 +62,11 @@ class Indexed:
         return [self.tensors[i] for i in inputs], [self.tensors[o] for o in outputs]
 
     def escaping(self, group: Group) -> tuple[str, ...]:
-        """Tensors that the group makes and others need, in order."""
+        """Tensors that the group makes and others need, in order, the largest last, and of these what has the fewest bytes."""
         made, own = [o for n in self._in_order(group) for o in n.outputs], set(group.nodes)
-        return tuple(t for t in made if t in self.outputs or not own.issuperset(self.readers.get(t, ())))
+        found = [t for t in made if t in self.outputs or not own.issuperset(self.readers.get(t, ()))]
+        sizes = {t: (prod(self.tensors[t].shape), -DTYPES.get(self.tensors[t].dtype, 0)) for t in found}
+        return tuple(sorted(found, key=sizes.__getitem__) if group.kind == "vector" else found)
 
     def _in_order(self, group: Group) -> list[OpNode]:
         """The nodes of a group as the graph has them."""

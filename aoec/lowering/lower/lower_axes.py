@@ -24,7 +24,7 @@ def lanes_alone(work: Work) -> bool:
     pay."""
     for s in work.statements:
         long = {v for v in variables_of(s.target) if work.extents[v] > 1}
-        if s.op != "=" and len(long) == 1 and any(r.indices and variables(r.indices[-1]) == long for r in reads(s.value)):
+        if s.op != "=" and len(long) == 1 and any(r.indices and variables(r.indices[-1]) == long < variables_of(r) for r in reads(s.value)):
             return True
     return False
 

@@ -75,6 +75,19 @@ def _rms_norm(x: np.ndarray, scale: np.ndarray | None = None, *, epsilon: float)
     return y if scale is None else y * scale
 
 
+def _inverse_deviation_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
+    """One over the deviation of each row, which stays as one element, as a norm of rows has it."""
+    given = _rows(shapes)[2]
+    result = tensor("Y", [*names("i", len(shapes[0]))[:-1], "one"])
+    dims = tensor("Y", [*names("i", len(shapes[0]))[:-1], "one: 1"])
+    return ("inverse_deviation({x}; epsilon) -> " + dims + " {{\n  {s} += {x}\n  {d} = {x} - {s} * {share}\n  {v} += {d} * {d}\n  "
+            + result + " = rsqrt({v} * {share} + epsilon)\n}}").format(**given)
+
+
+def _inverse_deviation(x: np.ndarray, *, epsilon: float) -> np.ndarray:
+    return 1 / np.sqrt(x.var(axis=-1, keepdims=True) + x.dtype.type(epsilon))
+
+
 def _batch_norm_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
     loops = ["n", "c", *names("i", len(shapes[0]) - 2)]
     x, y = tensor("X", loops), tensor("Y", loops)
@@ -119,6 +132,8 @@ OPS = (
     Op("layer_norm", _layer_norm_text, _layer_norm, "row_norm", Sizes(("m", "n"), _sized_norm, flags=("bias",)), ("LayerNorm",),
        sensitive=STATISTICS),
     Op("rms_norm", _rms_norm_text, _rms_norm, "row_norm", Sizes(("m", "n"), _sized_norm), ("RmsNorm",), sensitive="a mean of squares"),
+    Op("inverse_deviation", _inverse_deviation_text, _inverse_deviation, "reduce", rows(attributes={"epsilon": 1e-5}),
+       sensitive=STATISTICS),
     Op("batch_norm", _batch_norm_text, _batch_norm, "normalise", cann=("BNInfer",),
        onnx=Onnx("BatchNormalization", {"epsilon": 1e-5}, types=("own",)), sensitive=STATISTICS,
        samples=(sample((2, 3, 4), (3,), (3,), (3,), Given((3,), POSITIVE), epsilon=0.1),)),

@@ -78,8 +78,9 @@ def _stage(work: Work, read: Read, otherwise: Expr) -> Read:
 def single_operations(work: Work, inputs: list[str], stored: Collection[str] = ()) -> Work:
     """Every statement one vector operation, with local tensors between. `stored`: results beside the last one."""
     out = Work([], work.extents, work.shapes, work.dtypes)
-    typed = [s for s in work.statements if is_typed(work, s)]
-    for s in work.statements:
+    statements = [part for s in work.statements for part in value_first(out, s)]
+    typed = [s for s in statements if is_typed(out, s)]
+    for s in statements:
         if isinstance(s.value, Call) and s.value.fn == "select" and isinstance(s.value.args[1], Read) and not is_selection(s.value):
             out.statements.append(s)  # a padded copy
         else:
@@ -88,6 +89,17 @@ def single_operations(work: Work, inputs: list[str], stored: Collection[str] = (
             except UnsupportedError as e:
                 raise UnsupportedError(str(e), at=s.target.buffer) from e
     return sums_cut_off(unread_dropped(out, stored) if typed else out)
+
+
+def value_first(work: Work, s: Statement) -> list[Statement]:
+    """The statement; where it reduces what is compared or selected, that in a local first, and then the reduction of it."""
+    axes = axes_of(s)
+    dtype = next((d for r in reads(s.value) if (d := work.dtypes.get(r.buffer, "")) in ("fp16", "bf16", "fp32")), "")
+    value = Read(f"{s.target.buffer}.value", tuple(Var(v) for v in axes))
+    if s.op == "=" or not dtype or not any(is_selection(e) for e in walk(s.value)):
+        return [s]
+    work.shapes[value.buffer], work.dtypes[value.buffer] = tuple(work.extents[v] for v in axes), dtype
+    return [Statement(value, "=", s.value), Statement(s.target, s.op, value, s.init)]
 
 
 def sums_cut_off(work: Work) -> Work:

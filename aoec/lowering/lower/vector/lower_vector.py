@@ -24,6 +24,7 @@ from aoec.lowering.lower.movement.lower_movement import lower_movement
 from aoec.lowering.lower.movement.lower_pieces import lower_pieces
 from aoec.lowering.lower.physical import buffer_of, extents, nest, physical_indices
 from aoec.lowering.lower.vector.lower_operations import recompute_feeders, row_results, single_operations, spread_rows, stage_windows
+from aoec.lowering.lower.vector.lower_shared import share_operations
 from aoec.lowering.lower.vector.lower_windows import windows_apart
 from aoec.lowering.lower.work import SINGLE, Work, axes_of, variables_of
 from aoec.ops.meanings import meaning
@@ -37,10 +38,9 @@ ALIKE = ("elementwise", "softmax", "row_norm")  # families whose result has the 
 
 
 def lower_vector(name: str, nodes: list[OpNode], tensors: dict[str, Tensor], kept: tuple[str, ...]) -> Func:
-    """The func of a chain of vector operators; `kept` names the tensors that leave the group, the last node's result the last of them."""
-    shapes = {tensors[t].shape for t in kept}
-    if not kept or kept[-1] not in nodes[-1].outputs or len(shapes) > 1:
-        raise UnsupportedError(f"group {name}: a vector group gives the result of its last node, and others of the same shape beside it")
+    """The func of vector operators; `kept` names the tensors that leave the group, the largest last."""
+    if not kept or not all(is_of_rows(tensors[t].shape, tensors[kept[-1]].shape) for t in kept):
+        raise UnsupportedError(f"group {name}: the results of a vector group have one shape, or one element for each row of it")
     main = main_node(nodes)
     if main.op == "transpose" and tensors[nodes[0].inputs[0]].layout == "NC1HWC0":
         return pixels_to_rows(name, tensors[nodes[0].inputs[0]], tensors[nodes[0].outputs[0]])
@@ -63,19 +63,30 @@ def lower_vector(name: str, nodes: list[OpNode], tensors: dict[str, Tensor], kep
 def lower_statements(name: str, nodes: list[OpNode], tensors: dict[str, Tensor], inputs: list[str], kept: tuple[str, ...]) -> Func:
     """The func of operators that are statements on one set of axes."""
     made = {o for n in nodes for o in n.outputs}
-    *beside, last = kept
-    work = store_beside(join(nodes, tensors), beside)
+    work = join(nodes, tensors)
+    named = {t: stored_name(t) if is_read(work, t) else t for t in kept}  # what a result is called where it leaves
+    *beside, last = named.values()
+    work = store_beside(work, [t for t in kept if named[t] != t])
     short = [o for o in made if o != last and work.dtypes.get(o) == "bf16"]
     work.dtypes.update(dict.fromkeys(short, "fp32"))  # calculated in fp32, rounded on the way out
     work = merge_axes(drop_ones(with_rows(work)))
     work = stage_windows(work, inputs)
-    stored = [stored_name(t) for t in beside]
-    spread = spread_rows(windows_apart(single_operations(work, inputs, stored), last), inputs)
-    work = row_results(recompute_feeders(spread, stored), {*inputs, *stored, last})
-    gm = {t: f"X{i}" for i, t in enumerate(inputs)} | {t: f"Y{i}" for i, t in enumerate(stored)} | {last: "Y"}
+    single = single_operations(work, inputs, [*beside, last])
+    if beside:
+        single = share_operations(single, [*beside, last])
+    spread = spread_rows(windows_apart(single, last), inputs)
+    work = row_results(recompute_feeders(spread, beside), {*inputs, *beside, last})
+    gm = {t: f"X{i}" for i, t in enumerate(inputs)} | {t: f"Y{i}" for i, t in enumerate(beside)} | {last: "Y"}
     if len(inputs) == 1:
         gm[inputs[0]] = "X"
-    return build(name, work, tensors | {n: tensors[t] for n, t in zip(stored, beside)}, inputs, [*stored, last], gm)
+    return build(name, work, tensors | {n: tensors[t] for t, n in named.items()}, inputs, [*beside, last], gm)
+
+
+def is_of_rows(shape: tuple[int, ...], whole: tuple[int, ...]) -> bool:
+    """Whether a result has a shape, or one element for each of its rows, whatever dimensions of one element end it."""
+    def bare(shape: tuple[int, ...]) -> tuple[int, ...]:
+        return bare(shape[:-1]) if shape[-1:] == (1,) else shape
+    return bare(shape) in (bare(whole), bare(whole[:-1]))
 
 
 def stored_name(tensor: str) -> str:
@@ -93,6 +104,11 @@ def store_beside(work: Work, names: Sequence[str]) -> Work:
             work.shapes[made.buffer], work.dtypes[made.buffer] = work.shapes[s.target.buffer], work.dtypes[s.target.buffer]
             out.append(Statement(made, "=", s.target, None))
     return Work(out, work.extents, work.shapes, work.dtypes, work.truths)
+
+
+def is_read(work: Work, tensor: str) -> bool:
+    """Whether a statement of a work reads a tensor."""
+    return any(r.buffer == tensor for s in work.statements for r in reads(s.value))
 
 
 def written_as(nodes: list[OpNode], target: str) -> str:
