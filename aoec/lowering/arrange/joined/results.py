@@ -12,9 +12,10 @@ from math import prod
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import Group, OpNode
 from aoec.lowering.arrange.layout import family
+from aoec.lowering.arrange.parts import flags_of
 
-FAMILIES = ("elementwise", "softmax", "row_norm", "reduce")
-ROWS = ("softmax", "row_norm", "reduce")
+FAMILIES = ("elementwise", "ranged", "softmax", "row_norm", "reduce", "extreme")
+ROWS = ("softmax", "row_norm", "reduce", "extreme")
 MOST_NODES = 64  # of a group
 MOST_RESULTS = 4  # of a group: each has a tile of its own in UB, twice
 LEAST_ROWS = 32  # of fewer rows cores share the terms of a sum, and what reads it is another launch
@@ -75,7 +76,7 @@ class _Joining:
     def may_join(self, group: Group) -> bool:
         """Whether a group is such work on rows or elements, as tensors lie that one index a dimension walks."""
         own = self.own(group)
-        plain = group.kind == "vector" and all(family(n) in FAMILIES for n in own)
+        plain = group.kind == "vector" and all(family(n) in FAMILIES and n.op != "plane_norm" for n in own)
         return plain and all(self.draft.tensors[t].layout != "NZ" for n in own for t in (*n.inputs, *n.outputs) if t)
 
     def reads(self, group: Group) -> set[str]:
@@ -96,13 +97,16 @@ class _Joining:
         names, made = (*earlier.nodes, *later.nodes), self.makes(earlier) | self.makes(later)
         read = (self.reads(earlier) | self.reads(later)) - made
         results = self.results(names, made)
-        if len(names) > MOST_NODES or len(read) > self.most or not 2 <= len(results) <= MOST_RESULTS:
+        own = [self.nodes[name] for name in names]
+        if len(names) > MOST_NODES or flags_of(self.draft, own) > self.most or not 2 <= len(results) <= MOST_RESULTS:
             return False
         tensors = self.draft.tensors
         largest = max((tensors[t] for t in (*read, *made)), key=lambda t: prod(t.shape))
         shared = self.reads(later) & (self.reads(earlier) | self.makes(earlier))
         whole = [t for t in shared if (tensors[t].shape, tensors[t].layout) == (largest.shape, largest.layout)]
         if not whole or not largest.shape:
+            return False
+        if any(family(n) == "ranged" and not made.isdisjoint(n.inputs[1:]) for n in own):  # a range is known once all cores have met
             return False
         rows = any(family(self.nodes[name]) in ROWS for name in names)
         sums = [t for t in shared & self.makes(earlier) if family(self.makers[t]) == "reduce"]
