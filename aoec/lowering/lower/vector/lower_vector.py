@@ -34,7 +34,7 @@ from aoec.ops.words.movement import MOVES
 
 NO_GATHER = "reads where data say, and no gather makes that; the index is one whole number at loops of its own, as in X[I[s], d], or at " \
             "the same loops, as in X[s, I[s, d]], the others are whole dimensions, and it has no `else`"
-ALIKE = ("elementwise", "softmax", "row_norm")  # families whose result has the shape and axes of what they work on
+ALIKE = ("elementwise", "ranged", "softmax", "row_norm")  # families whose result has the shape and axes of what they work on
 
 
 def lower_vector(name: str, nodes: list[OpNode], tensors: dict[str, Tensor], kept: tuple[str, ...]) -> Func:
@@ -71,7 +71,7 @@ def lower_statements(name: str, nodes: list[OpNode], tensors: dict[str, Tensor],
     work.dtypes.update(dict.fromkeys(short, "fp32"))  # calculated in fp32, rounded on the way out
     work = merge_axes(drop_ones(with_rows(work)))
     work = stage_windows(work, inputs)
-    single = single_operations(work, inputs, beside)
+    single = single_operations(work, inputs, [*beside, last])
     if beside:
         single = share_operations(single, [*beside, last])
     spread = spread_rows(windows_apart(single, last), inputs)
