@@ -29,7 +29,7 @@ TARGETS = ("Ascend910B3", "Ascend310P3")
 MOVES = {"movement", "layout", "view"}  # families of operators that calculate nothing
 INT8 = "-int8"  # what the name of a quantised network ends with
 NAMES = ("bert-base", "gpt2", "yolov5s", "vit-b16", "deberta-base-512", "mobilevit-s", "llama-1b-block", "llama-1b-decode", "shufflenet",
-         "shufflenet-int8", "resnet50", "resnet50-int8", "crnn", "gru")
+         "shufflenet-int8", "resnet50", "resnet50-int8", "bert-base-int8", "crnn", "gru")
 HEAD = ("| network | target | default, µs | tuned, µs | trials | bound, µs | launches | that only move | their time, µs | on the host "
         "| int8 / fp16 | model version |", "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|")
 

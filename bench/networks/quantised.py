@@ -1,4 +1,5 @@
-"""Networks between QuantizeLinear and DequantizeLinear, as onnxruntime's own static quantisation leaves them: ResNet-50, ShuffleNet-V2."""
+"""Networks in int8 as onnxruntime's own quantisation leaves them: between QuantizeLinear and DequantizeLinear (ResNet-50, ShuffleNet-V2),
+and with products of tensors that are quantised by the range they have (BERT-base)."""
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ import onnx
 
 from aoec.frontend import zoo
 from bench.networks.net import Network
+from bench.networks.text import bert_base
 from bench.networks.vision import of, shufflenet
 
 
@@ -21,6 +23,23 @@ def resnet50_int8(batch: int = 1, seed: int = 0) -> Network:
 def shufflenet_int8(batch: int = 1, seed: int = 0) -> Network:
     """ShuffleNet-V2 in int8."""
     return of(int8(shufflenet(batch, seed).model, seed), seed)
+
+
+def bert_base_int8(batch: int = 1, seed: int = 0, words: int = 128, layers: int = 12, width: int = 768) -> Network:
+    """BERT-base in int8, its scales found while it runs."""
+    network = bert_base(batch, seed, words, layers, width)
+    return Network(in_dynamic_int8(network.model), network.feeds)
+
+
+def in_dynamic_int8(network: onnx.ModelProto) -> onnx.ModelProto:
+    """A model with int8 weights by channel, whose products read uint8 of the range that each tensor has."""
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    with TemporaryDirectory() as folder:
+        real, whole = Path(folder) / "real.onnx", Path(folder) / "int8.onnx"
+        onnx.save(network, real)
+        quantize_dynamic(real, whole, weight_type=QuantType.QInt8, per_channel=True)
+        return onnx.load(whole)
 
 
 def int8(network: onnx.ModelProto, seed: int) -> onnx.ModelProto:

@@ -7,6 +7,7 @@ from aoec.frontend.passes.biases import fold_biases, fold_scales
 from aoec.frontend.passes.common import share_equal
 from aoec.frontend.passes.dead import drop_dead
 from aoec.frontend.passes.expansions import drop_expansions
+from aoec.frontend.passes.find_dynamic import find_dynamic, join_dynamic
 from aoec.frontend.passes.find_quantised import find_quantised
 from aoec.frontend.passes.fold_constants import fold_constants
 from aoec.frontend.passes.gates import find_gates
@@ -35,16 +36,18 @@ from aoec.ir.graph.draft import Draft
 # in order: quantised work while its weights are whole numbers; then constants, since all others look for them; equal work and transposes
 # that cancel (some once the views between them are one), so that patterns meet; what exporters spell out before its links are folded;
 # affine chains once nothing lies between their links
-PASSES = (drop_dead, drop_identities, find_quantised, drop_dead, fold_constants, drop_identities, use_scalars, drop_identities,
-          share_equal, drop_expansions, drop_dead, join_slices, work_unsqueezed, sink_transposes, drop_identities, drop_dead, sink_transposes, drop_identities,
-          find_shuffles, drop_dead, fold_pads, drop_guards, drop_dead, fold_biases, fold_scales, find_row_norms, find_gelus, find_gates,
-          drop_dead, work_as_images, join_constants, move_signs, write_on_halves, drop_dead, scale_last, drop_dead, find_attentions,
-          share_keys, sink_transposes, drop_dead, fold_affine, turn_in_products, scale_queries, join_siblings, drop_dead,
-          turn_images, join_neighbours, drop_identities, stack_rows, drop_identities, drop_dead)
+PASSES = (drop_dead, drop_identities, find_quantised, drop_dead, fold_constants, drop_identities, find_dynamic, drop_dead, use_scalars,
+          drop_identities, share_equal, drop_expansions, drop_dead, join_slices, work_unsqueezed, sink_transposes, drop_identities,
+          drop_dead, sink_transposes, drop_identities, find_shuffles, drop_dead, fold_pads, drop_guards, drop_dead, fold_biases, fold_scales,
+          find_row_norms, find_gelus, find_gates, drop_dead, work_as_images, join_constants, move_signs, write_on_halves, drop_dead,
+          scale_last, drop_dead, find_attentions, share_keys, sink_transposes, drop_dead, fold_affine, turn_in_products, scale_queries,
+          join_siblings, drop_dead, join_dynamic, drop_dead, turn_images, join_neighbours, drop_identities, stack_rows, drop_identities,
+          drop_dead)
 
-__all__ = ["PASSES", "choose_precision", "clean", "drop_dead", "drop_expansions", "drop_guards", "drop_identities", "find_attentions", "find_gates",
-           "find_gelus", "find_quantised", "find_row_norms", "find_shuffles", "fold_affine", "fold_biases", "fold_constants", "fold_pads",
-           "fold_scales", "join_constants", "join_neighbours", "join_siblings", "join_slices", "move_signs", "scale_last", "scale_queries",
+__all__ = ["PASSES", "choose_precision", "clean", "drop_dead", "drop_expansions", "drop_guards", "drop_identities", "find_attentions",
+           "find_dynamic", "find_gates", "find_gelus", "find_quantised", "find_row_norms", "find_shuffles", "fold_affine", "fold_biases",
+           "fold_constants", "fold_pads", "fold_scales", "join_constants", "join_dynamic", "join_neighbours", "join_siblings",
+           "join_slices", "move_signs", "scale_last", "scale_queries",
            "share_equal", "share_keys", "sink_transposes", "stack_rows", "turn_images", "turn_in_products", "use_scalars", "work_as_images",
            "work_unsqueezed", "write_on_halves"]
 

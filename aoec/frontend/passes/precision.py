@@ -29,7 +29,10 @@ from aoec.ops.run import NUMPY
 
 CUBE = ("conv2d", "matmul", "interpolate")
 FACTORS = {"conv2d": 2, "matmul": 2, "interpolate": 2, "attention": 3}  # word -> how many of its arguments are multiplied by others
-SCALED = ("dequantise", "quantise", "requantise")  # operators whose second argument, a scale, stays fp32
+# operators with constants that stay fp32: biases and scales
+SCALES = {**dict.fromkeys(CUBE, slice(2, None)), **dict.fromkeys(("dequantise", "quantise", "requantise"), slice(1, 2)),
+          "dequantise_range": slice(4, None)}
+EXACT = ("range_high", "range_low", "range_step")  # operators whose results stay fp32
 FAR = {"fp16": 65504.0 / 2, "bf16": 3.3895313892515355e38 / 2}  # half of the largest
 BEYOND = {"fp16": 65520.0, "bf16": 3.3961775292304601e38}  # half a step above the largest: from here on numbers round to infinity
 Dtypes = dict[str, str]  # tensor -> dtype
@@ -40,8 +43,8 @@ def choose_precision(draft: Draft, precision: str, own: Mapping[str, str] | None
     for those reals that it names."""
     _split_bias(draft)
     kept = _model_dtypes(draft, own or {})
-    exact = {i for n in draft.nodes for i in (n.inputs[2:] if n.op in CUBE else n.inputs[1:2] if n.op in SCALED else ())
-             if draft.is_constant(i)}
+    exact = {i for n in draft.nodes for i in n.inputs[SCALES.get(n.op, slice(0, 0))] if draft.is_constant(i)}
+    exact |= {o for n in draft.nodes if n.op in EXACT for o in n.outputs}
     lost: list[str] = []
     short = "bf16" if precision == "bf16" else "fp16"
     held = vanishing(draft, short, wide_tensors(draft)) if precision in ("fp16", "bf16", "mixed") else Vanishing()
@@ -106,7 +109,7 @@ def _cast_between(draft: Draft, dtypes: Dtypes, exact: set[str], products: str) 
     """The constants that overflowed, after tensors took their dtypes and nodes read all reals in the dtype of what they make, products in
     `products` where that is given."""
     nodes, draft.nodes = draft.nodes, []
-    reals = {name for name, t in draft.tensors.items() if t.dtype == "fp32"}
+    reals = {name for name, t in draft.tensors.items() if t.dtype == "fp32"} - {o for n in nodes if n.op in EXACT for o in n.outputs}
     for name in reals & dtypes.keys() - draft.weights.keys():  # some of a draft's tensors are nobody's by now
         draft.tensors[name] = replace(draft.tensors[name], dtype=dtypes[name])
     made: dict[tuple[str, str], str] = {}

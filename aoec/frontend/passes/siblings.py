@@ -52,7 +52,7 @@ def _is_plain(draft: Draft, node: OpNode) -> bool:
 
 def _kind(find: Finder, node: OpNode) -> str:
     """Return "operand" where only products read a result, perhaps through moves, "gate of NODE" for the two of a SwiGLU, else ""."""
-    if all(_reads_in_place(find, node.outputs[0], u) for u in find.users.get(node.outputs[0], [])):
+    if all(reads_in_place(find, node.outputs[0], u) for u in find.users.get(node.outputs[0], [])):
         return "operand"
     user = find.only_user(node.outputs[0])
     if user is not None and user.op == "silu":
@@ -64,11 +64,11 @@ def _kind(find: Finder, node: OpNode) -> str:
     return f"gate of {user.name}" if len(gates) == 1 and all(find.draft.tensors[i].shape == shape for i in user.inputs) else ""
 
 
-def _reads_in_place(find: Finder, name: str, user: OpNode, is_moved: bool = False) -> bool:
+def reads_in_place(find: Finder, name: str, user: OpNode, is_moved: bool = False) -> bool:
     """Return whether a reader of a tensor is a product of it, or moves it for products and multiplications of elements alone."""
     if user.op in MOVES and user.outputs[0] not in find.draft.outputs:
         readers = find.users.get(user.outputs[0], [])
-        return bool(readers) and all(_reads_in_place(find, user.outputs[0], u, True) for u in readers)
+        return bool(readers) and all(reads_in_place(find, user.outputs[0], u, True) for u in readers)
     if is_moved and user.op == "mul":  # of rotary embedding
         row = find.draft.tensors[name].shape[-1]
         return row >= LEAST_ROW and row % WHOLE == 0 and name not in find.draft.outputs

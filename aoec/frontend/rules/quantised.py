@@ -24,6 +24,7 @@ BYTES = {"int8": (-128, 127), "uint8": (0, 255)}  # dtype -> least and greatest 
 WHOLE = {**BYTES, "int16": (-1 << 15, (1 << 15) - 1), "uint16": (0, (1 << 16) - 1), "int4": (-8, 7), "uint4": (0, 15), "int2": (-2, 1),
          "uint2": (0, 3)}  # what reals are quantised to
 MIDDLE = 128  # what uint8 has more than int8
+FEWEST, MOST_PARTS, LITTLE = 32, 1024, 65536  # parts of which cores find the range; elements of which one core does
 ROWS, COLUMNS = (-1, 1), (1, -1)  # a number for each row of a matrix, for each column
 
 Product = Callable[[str, str], str]  # two int8 tensors -> their product in int32
@@ -33,8 +34,19 @@ def _as_int8(n: Node, x: str) -> str:
     """Return a tensor of eight bits as int8, 128 less where it is unsigned: by way of fp16, which has all these numbers."""
     if n.draft.tensors[x].dtype == "int8":
         return x
+    if (made := _before_unsigned(n, x)):
+        return made
     half = n.step("adds", [n.step("cast", [x], dtype="fp16")], {"scalar": -float(MIDDLE)})
     return n.step("cast", [half], dtype="int8")
+
+
+def _before_unsigned(n: Node, x: str) -> str:
+    """The tensor of int8 that one of uint8 was made of, perhaps in another shape; "" where it was not."""
+    found = next((made for made in reversed(n.draft.nodes) if x in made.outputs), None)
+    if found is not None and found.op == "reshape":
+        inner = _before_unsigned(n, found.inputs[0])
+        return inner and _as_shape(n, inner, n.made_shape(x))
+    return found.inputs[0] if found is not None and found.op == "unsigned" else ""
 
 
 def _zero_point(n: Node, at: int, of: int) -> str:
@@ -45,6 +57,8 @@ def _zero_point(n: Node, at: int, of: int) -> str:
     if n.is_constant(at):
         value = n.draft.weights[n.input(at)].astype(np.int32) - middle
         return n.constant("zero_point", value, "int32") if value.any() else ""
+    if middle and (made := _before_unsigned(n, n.input(at))):
+        return n.step("cast", [made], dtype="int32")
     wide = n.step("cast", [n.input(at)], dtype="int32")
     return n.step("sub", [wide, n.constant("middle", np.array(middle), "int32")]) if middle else wide
 
@@ -263,15 +277,21 @@ def _dynamic_quantise(n: Node) -> bool:
     shape = n.shape_of(0)
     if 0 in shape or not shape:
         return False
-    axes = {"axes": tuple(range(len(shape)))}
-    high = n.step("clip", [n.step("reduce_max", [n.input(0)], axes)], {"lo": 0.0, "hi": float("inf")})
-    low = n.step("clip", [n.step("reduce_min", [n.input(0)], axes)], {"lo": -float("inf"), "hi": 0.0})
-    scale = n.wide(n.step("muls", [n.step("sub", [high, low])], {"scalar": 1.0 / 255.0}))
-    zero = n.step("round", [n.step("muls", [n.step("div", [low, scale])], {"scalar": -1.0})])
-    zero = n.step("clip", [zero], {"lo": 0.0, "hi": 255.0})
-    whole = _round_to(n, n.wide(n.step("div", [n.input(0), scale])), zero, "uint8")
-    results = (whole, shape), (scale, ()), (n.step("cast", [zero], dtype="uint8"), ())
-    return all(n.emit("reshape", [made], {"shape": own}, at=at) for at, (made, own) in enumerate(results))
+    parts = n.step("reshape", [n.input(0)], {"shape": _parts(shape)})
+    ends = [n.step(f"range_{end}", [parts], dtype="fp32") for end in ("high", "low")]
+    whole = n.step("quantise_range", [n.input(0), *ends], dtype="int8")
+    results = (n.step("unsigned", [whole], dtype="uint8"), n.step("range_step", ends),
+               n.step("unsigned", [n.step("range_zero", ends, dtype="int8")], dtype="uint8"))
+    return all(n.emit("reshape", [made], {"shape": n.shape(at)}, at=at) for at, made in enumerate(results))
+
+
+def _parts(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape in which cores share the search for a range: rows of the tensor, or as many others where these are few or many."""
+    size = prod(shape)
+    if FEWEST <= size // shape[-1] <= MOST_PARTS or size <= FEWEST * shape[-1] <= LITTLE:
+        return shape
+    parts = next((p for p in range(MOST_PARTS // 4, FEWEST - 1, -1) if size % p == 0), 0)
+    return (parts, size // parts) if parts else shape
 
 
 RULES: dict[str, Rule] = {

@@ -8,9 +8,10 @@ import numpy as np
 
 from aoec.ir.graph.graph import Graph, OpNode, Tensor
 from aoec.ops.run import evaluate
+from aoec.ops.words.ranged import scale_and_zero
 
 Arrays = Mapping[str, np.ndarray]
-QUANTISING = ("quantise", "requantise")  # operators that round to steps
+QUANTISING = ("quantise", "requantise", "quantise_range")  # operators that round to steps
 
 
 def either_way(alone: Graph, values: Arrays, t: Tensor, off: Callable[[Graph, Tensor], np.ndarray]) -> np.ndarray:
@@ -36,6 +37,8 @@ def either_way(alone: Graph, values: Arrays, t: Tensor, off: Callable[[Graph, Te
 
 def in_steps(n: OpNode, x: np.ndarray, values: Arrays) -> np.ndarray:
     """Numbers in steps of the quantiser."""
+    if n.op == "quantise_range":
+        return x / np.float64(scale_and_zero(*(values[i] for i in n.inputs[1:]))[0])
     scale = values[n.inputs[1]].astype(np.float64)
     return x / scale if n.op == "quantise" else x * scale
 

@@ -23,7 +23,7 @@ from aoec.lowering.arrange.folds import Fold, fold_moves
 from aoec.lowering.arrange.joined.results import join_results
 from aoec.lowering.arrange.layout import assign, family, scaled_sums
 from aoec.lowering.arrange.pack import pack
-from aoec.lowering.arrange.parts import FLAG_IDS, join_in_parts
+from aoec.lowering.arrange.parts import FLAG_IDS, flags_of, join_in_parts
 from aoec.lowering.arrange.pieces import find_pieces
 from aoec.lowering.arrange.take_apart import take_apart
 from aoec.lowering.arrange.views import find_views
@@ -42,6 +42,7 @@ FOLLOWERS: dict[str, tuple[str, ...]] = {
     "interpolate": ("relu",),           # of which no column is a channel
     # chains, residual add + relu; what feeds one operator of rows, such as scores scaled and masked before their softmax
     "elementwise": ("elementwise", "softmax", "row_norm", "reduce"),
+    "ranged": ("elementwise", "softmax", "row_norm", "reduce"),  # what a quantised product's sums stand for, and what is done to that
     "softmax": ("elementwise",),        # a reduction and what scales its result
     "row_norm": ("elementwise",),
 }
@@ -102,13 +103,22 @@ def _group_flat(draft: Draft, machine: Machine | None, kept: Collection[str]) ->
     inside = {name for fold in folds.values() for name in fold.nodes}
     turn_moves(draft, machine, inside)
     most = machine.flag_ids if machine is not None else FLAG_IDS
-    together = find_pieces(draft, most)
+    together = {**find_pieces(draft, most), **pairs_of_extremes(draft)}
     views = find_views(draft, {*inside, *(name for names in together.values() for name in names)})
     join_in_parts(draft, views, most)
     fused, stored = draft.finish()
     followers = IN_UB if machine is not None and machine.has("copy_l0c_ub") else FOLLOWERS
     found = groups(draft, {**followers, "cube": SCALED} if scales else followers, views, most, together, folds)
     return replace(fused, groups=join_results(draft, found, most, kept)), stored
+
+
+def pairs_of_extremes(draft: Draft) -> dict[str, tuple[str, ...]]:
+    """Nodes that find the greatest and the least elements of one tensor's rows, which read it once: the last of them -> both."""
+    found: dict[str, list[str]] = {}
+    for n in draft.nodes:
+        if family(n) == "extreme":
+            found.setdefault(n.inputs[0], []).append(n.name)
+    return {names[-1]: tuple(names) for names in found.values() if len(names) > 1}
 
 
 def check_dtypes(graph: Graph, machine: Machine) -> None:
@@ -171,7 +181,7 @@ class _Grouping:
 
     def fits(self, nodes: Sequence[OpNode]) -> bool:
         """Whether so many nodes may be one group, and it reads no more tensors than there are flags."""
-        return len(nodes) <= MOST_NODES and len(_read(nodes)) <= self.most
+        return len(nodes) <= MOST_NODES and flags_of(self.draft, nodes) <= self.most
 
     def put(self, nodes: Sequence[OpNode]) -> None:
         """Make nodes a group, in their order in the graph, with the moves that they do themselves."""
@@ -300,11 +310,6 @@ def _part_kind(nodes: Sequence[OpNode]) -> str:
     """Return the kind of a group: of its product, where it has one, or of a view."""
     main = main_node(nodes)
     return "view" if family(main) == "view" else _kind(main)
-
-
-def _read(nodes: Sequence[OpNode]) -> set[str]:
-    """The tensors that some nodes read and none of them makes."""
-    return {i for n in nodes for i in n.inputs if i} - {o for n in nodes for o in n.outputs}
 
 
 def _only_reader(draft: Draft, name: str, users: Mapping[str, list[OpNode]]) -> OpNode | None:

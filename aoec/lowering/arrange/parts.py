@@ -3,9 +3,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from math import prod
 
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import OpNode
+from aoec.lowering.arrange.layout import family
+from aoec.lowering.emit.emit import MOST_APART
 
 FLAG_IDS = 6  # between two pipes, where no machine says how many
 
@@ -30,3 +33,12 @@ def _join_inputs(draft: Draft, node: OpNode, part: Sequence[str]) -> str:
     made = draft.tensor(f"{out.name}_part", out.dtype, shape, out.layout)
     draft.nodes.append(draft.node("concat", part, made, {"axis": axis}, node.name))
     return made
+
+
+def flags_of(draft: Draft, nodes: Sequence[OpNode]) -> int:
+    """Return how many flags say that what a group reads is in UB: one for each tensor. A group that works by a range reads several small
+    ones, which are brought once, and one flag says that all of these are there."""
+    read = {i for n in nodes for i in n.inputs if i} - {o for n in nodes for o in n.outputs}
+    ends = {i for n in nodes if family(n) == "ranged" for i in n.inputs[1:]}
+    once = {i for i in read if i in ends or ends and prod(draft.tensors[i].shape) in draft.tensors[i].shape[-1:]}
+    return len(read) if len(once) < MOST_APART else len(read - once) + 1

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
+from math import prod
 from operator import mul
 
 from aoec.ir.graph.draft import Draft
@@ -51,7 +52,24 @@ def split_norm(draft: Draft, node: OpNode) -> list[OpNode]:
 def join_views(draft: Draft, split: Sequence[OpNode]) -> None:
     """Nothing; elementwise nodes behind views of what a split norm gives are done together with the norm's own, if there are any."""
     first = next(i for i, n in enumerate(split) if n.op == "over_root")
-    own = split[first - (split[first - 1].op == "axpy"):]
+    if found := find_tail(draft, split[first - (split[first - 1].op == "axpy"):]):
+        _rewrite(draft, *found)
+
+
+def norm_planes(draft: Draft, node: OpNode) -> None:
+    """Nothing; a norm of rows and the elementwise nodes behind views of its result are done in one shape, in which a row is several
+    dimensions: factors of channels join a norm of groups of them."""
+    if found := find_tail(draft, [node]):
+        ((_, rows), *rest), views, common = found
+        dims = next(d for d in range(1, len(common) + 1) if prod(common[-d:]) == rows[-1])
+        whole = replace(node, op="plane_norm", attributes=(*node.attributes, ("dims", dims)))
+        draft.nodes = [whole if n.name == node.name else n for n in draft.nodes]
+        _rewrite(draft, [(whole, rows), *rest], views, common)
+
+
+def find_tail(draft: Draft, own: Sequence[OpNode]) -> tuple[list[tuple[OpNode, Shape]], list[OpNode], Shape] | None:
+    """(nodes and the elementwise ones behind views of what they give, each with the shape it made; these views; the shape in which all can
+    be done); None where nothing is behind a view."""
     shape = common = draft.tensors[own[-1].outputs[0]].shape
     chain, views, users = [(n, shape) for n in own], list[OpNode](), draft.users()
     joined = 0, 0, common  # of chain and views, and the shape in which all are done
@@ -70,8 +88,7 @@ def join_views(draft: Draft, split: Sequence[OpNode]) -> None:
         else:
             break
         last = user
-    if joined[1]:
-        _rewrite(draft, chain[:joined[0]], views[:joined[1]], joined[2])
+    return (chain[:joined[0]], views[:joined[1]], joined[2]) if joined[1] else None
 
 
 def _rewrite(draft: Draft, chain: Sequence[tuple[OpNode, Shape]], views: Sequence[OpNode], common: Shape) -> None:
@@ -79,6 +96,7 @@ def _rewrite(draft: Draft, chain: Sequence[tuple[OpNode, Shape]], views: Sequenc
     source = {v.outputs[0]: v.inputs[0] for v in views}
     made = {n.outputs[0] for n, _ in chain}
     last, shape = chain[-1]
+    seen: list[OpNode] = []  # views of what the chain reads: they come first
     nodes: list[OpNode] = []
     names: dict[str, str] = {}
     for n, whole in chain:
@@ -91,7 +109,7 @@ def _rewrite(draft: Draft, chain: Sequence[tuple[OpNode, Shape]], views: Sequenc
                 parts = _of_parts(t.shape, whole, common)
                 if parts != t.shape and i not in names:
                     names[i] = draft.tensor(f"{i}_parts", t.dtype, parts)
-                    nodes.append(draft.node("reshape", [i], names[i], {"shape": parts}))
+                    seen.append(draft.node("reshape", [i], names[i], {"shape": parts}))
             inputs.append(names.get(i, i))
         nodes.append(replace(n, inputs=tuple(inputs)))
     for name in made - {last.outputs[0]}:
@@ -104,7 +122,7 @@ def _rewrite(draft: Draft, chain: Sequence[tuple[OpNode, Shape]], views: Sequenc
     for v in views:
         del draft.tensors[v.outputs[0]]
     gone = {n.name for n in (*views, *(n for n, _ in chain[:-1]))}
-    draft.nodes = [m for n in draft.nodes if n.name not in gone for m in (nodes if n.name == last.name else [n])]
+    draft.nodes = [m for n in draft.nodes if n.name not in gone for m in ([*seen, *nodes] if n.name == last.name else [n])]
 
 
 def common_shape(a: Shape, b: Shape) -> Shape | None:

@@ -13,7 +13,7 @@ from math import prod
 
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import Graph, OpNode
-from aoec.lowering.arrange.shared_norms import NORMS, join_views, split_norm
+from aoec.lowering.arrange.shared_norms import NORMS, find_tail, join_views, norm_planes, split_norm
 
 SUMS = ("matmul", "reduce_sum")
 ROUNDED = ("fp16", "bf16")
@@ -35,6 +35,26 @@ def widen_sums(graph: Graph, names: Collection[str]) -> Graph:
         join_views(draft, made)
     tensors = tuple(draft.tensors.values())
     return replace(graph, tensors=tensors, nodes=tuple(draft.nodes))
+
+
+def find_tails(graph: Graph) -> dict[str, tuple[OpNode, ...]]:
+    """Norm of rows -> it with all nodes that could be done with it in one shape, and the views between them. The graph is not fused yet."""
+    draft = Draft.of(graph, {})
+    out = {}
+    for node in graph.nodes:
+        if node.op in NORMS and (found := find_tail(draft, [node])):
+            names = {n.name for n in (*(n for n, _ in found[0]), *found[1])}
+            out[node.name] = tuple(n for n in graph.nodes if n.name in names)
+    return out
+
+
+def join_tails(graph: Graph, names: Collection[str]) -> Graph:
+    """Join the named norms of rows with what is done behind views of their results. The graph is not fused yet."""
+    draft = Draft.of(graph, {})
+    for node in graph.nodes:
+        if node.name in names:
+            norm_planes(draft, next(n for n in draft.nodes if n.name == node.name))
+    return replace(graph, tensors=tuple(draft.tensors.values()), nodes=tuple(draft.nodes))
 
 
 def _wide(draft: Draft, node: OpNode) -> list[OpNode]:

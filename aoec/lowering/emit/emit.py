@@ -7,7 +7,7 @@ advances once an iteration; give-back flags are set before the outermost loop an
 """
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -73,7 +73,7 @@ def emit_part(part: Part, machine: Machine, meet: dict[str, Meeting]) -> tuple[S
             emit_pack.whole_repeats(em, op)
     flags = Flags()
     pieces = Body(em, ops, homes, flags, core, meet)
-    items = pieces.emit(func.body, axes)
+    items = pieces.emit(func.body, axes, True)
     own = {n: h for n, h in homes.items() if n not in meet}
     spaces, capacity = place(em, share(em, own, pieces.order, flags.counted), machine)
     stream = Stream(core, core, tuple((lp.var, lp.extent) for lp in grid),
@@ -127,6 +127,9 @@ def find_homes(func: Func, ops: list[TileOp], known: Mapping[str, Home]) -> dict
     return out
 
 
+MOST_APART = 5  # buffers that are brought once, from which on one flag says that all are there: there are few flags
+
+
 class LoopError(CheckError):
     """A loop that cannot be emitted; `loop` is its name, so that a caller with the text can show the place."""
 
@@ -150,7 +153,8 @@ class Body:
         self.biases = frozenset(r.buffer for op in ops if op.block.instr == "epilogue" for r in reads(op.block.value)[1:])
         self._position = 0
 
-    def emit(self, body: tuple[Node, ...], path: Home) -> list[Item]:
+    def emit(self, body: tuple[Node, ...], path: Home, outermost: bool = False) -> list[Item]:
+        """Return the items of a body in loops; `outermost`: it is all that a core does."""
         pieces: list[Piece] = []
         for node in body:
             if isinstance(node, Loop) and node.kind != "tensor":
@@ -162,8 +166,12 @@ class Body:
                 pieces.append(Piece((*whole, *rest), self.below(node)))
             else:
                 pieces += self.tile(innermost(node), path)
+        single = [n for n, home in self.homes.items() if home == path and self.em.buffers[n].depth == Int(1)]
+        once = loaded_once(pieces, single) if outermost else []
+        once = once if len(once) >= MOST_APART else []
+        pieces = [*(p for p in pieces if p.accesses in once), *(p for p in pieces if p.accesses not in once)]
         self.note(pieces, path)
-        return self.with_flags(pieces, path)
+        return self.with_flags(pieces, path, len(once))
 
     def below(self, node: Loop) -> tuple[Access, ...]:
         """Accesses of everything under a loop to buffers that live outside it."""
@@ -242,11 +250,20 @@ class Body:
         """The pieces that are done an iteration late."""
         return emit_ahead.touching([n for n in names if self.em.buffers[n].ahead == emit_ahead.LATE], pieces)
 
-    def with_flags(self, pieces: list[Piece], path: Home) -> list[Item]:
+    def with_flags(self, pieces: list[Piece], path: Home, once: int = 0) -> list[Item]:
+        """Return the items of pieces with the flags of what lives there. The first `once` are loads that one flag says are done."""
         before: list[list[Item]] = [[] for _ in pieces]
         after: list[list[Item]] = [[] for _ in pieces]
         names = [n for n, home in self.homes.items() if home == path]
-        handed = [n for n in names if self.hand_over(n, pieces, before, after)]
+        together = {a.buffer for p in pieces[:once] for a in p.accesses}
+        handed = [n for n in names if n not in together and self.hand_over(n, pieces, before, after)]
+        if once:
+            flag = self.flags.take("MTE2", "V", Int(1))
+            after[once - 1].append(SetFlag("MTE2", "V", flag))
+            before[min(i for i, p in enumerate(pieces[once:], once) if any(a.buffer in together for a in p.accesses))].append(
+                WaitFlag("MTE2", "V", flag))
+            self.flags.counted += sorted(together)
+            handed += sorted(together)
         whole = [[*b, *p.items, *a] for b, p, a in zip(before, pieces, after)]
         early = {n: self.early(n, pieces) for n in names if self.is_early(n)}
         late = self.late_pieces(names, pieces)
@@ -343,6 +360,17 @@ class Body:
         self.flags.end += meet.end(self.stream, pipe)
         self.flags.counted.append(meet.buffer.name)
         return True
+
+
+def loaded_once(pieces: list[Piece], names: Sequence[str]) -> list[tuple[Access, ...]]:
+    """Accesses of the pieces that bring one of the named buffers to UB once, for the vector unit alone."""
+    out = []
+    for name in names:
+        chain = runs(name, pieces)
+        if [(pipe, start == end) for pipe, start, end in chain[:1]] == [("MTE2", True)] and [pipe for pipe, _, _ in chain[1:]] == ["V"]:
+            own = pieces[chain[0][1]].accesses
+            out += [own] if [a.buffer for a in own] == [name] else []
+    return out
 
 
 def innermost(node: Node) -> Block:

@@ -39,7 +39,7 @@ def drop_ones(work: Work) -> Work:
         bare = [[e.name for e in s.target.indices if isinstance(e, Var)] for s in work.statements
                 if variables_of(s.target) <= {*ones} - saved]
         saved |= {names[-1] for names in bare if names}
-    if lanes_alone(work):
+    if lanes_alone(work) or any(variables_of(s.target) == {"row"} for s in work.statements):
         saved |= {"row"} & set(ones)
     zero: dict[str, Expr] = {v: Int(0) for v in ones if v not in saved}
     guards = [e for s in work.statements for e in walk(s.value) if isinstance(e, Call) and e.fn == "guard"]

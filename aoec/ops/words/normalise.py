@@ -4,6 +4,7 @@ which runs on the host by its reference (that of `onnx.reference` is wrong beyon
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 
@@ -61,6 +62,20 @@ def _layer_norm(x: np.ndarray, scale: np.ndarray | None = None, bias: np.ndarray
     y = (x - x.mean(axis=-1, keepdims=True)) / np.sqrt(x.var(axis=-1, keepdims=True) + x.dtype.type(epsilon))
     y = y if scale is None else y * scale
     return y if bias is None else y + bias
+
+
+def _plane_norm_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
+    """The last `dims` dimensions as a row of mean 0 and variance 1."""
+    dims = int(attributes["dims"])  # type: ignore[arg-type]
+    loops, rank = names("i", len(shapes[0])), len(shapes[0])
+    given = {n: tensor(n.upper(), loops if n in "xyd" else loops[:rank - dims]) for n in "xydsv"}
+    return ("plane_norm({x}; epsilon) -> {y} {{\n  {s} += {x}\n  {d} = {x} - {s} * {share}\n  {v} += {d} * {d}\n"
+            "  {y} = {d} * rsqrt({v} * {share} + epsilon)\n}}").format(**given, share=repr(1.0 / prod(shapes[0][rank - dims:])))
+
+
+def _plane_norm(x: np.ndarray, *, epsilon: float, dims: int) -> np.ndarray:
+    axes = tuple(range(x.ndim - dims, x.ndim))
+    return (x - x.mean(axis=axes, keepdims=True)) / np.sqrt(x.var(axis=axes, keepdims=True) + x.dtype.type(epsilon))
 
 
 def _rms_norm_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
@@ -131,6 +146,8 @@ OPS = (
        Onnx("LogSoftmax", {"axis": -1}), "the logarithm of a sum of exponentials"),
     Op("layer_norm", _layer_norm_text, _layer_norm, "row_norm", Sizes(("m", "n"), _sized_norm, flags=("bias",)), ("LayerNorm",),
        sensitive=STATISTICS),
+    Op("plane_norm", _plane_norm_text, _plane_norm, "row_norm", cann=("GroupNorm",), sensitive=STATISTICS,
+       samples=(sample((3, 4, 16), epsilon=1e-5, dims=2), sample((2, 3, 2, 8), epsilon=1e-5, dims=3))),
     Op("rms_norm", _rms_norm_text, _rms_norm, "row_norm", Sizes(("m", "n"), _sized_norm), ("RmsNorm",), sensitive="a mean of squares"),
     Op("inverse_deviation", _inverse_deviation_text, _inverse_deviation, "reduce", rows(attributes={"epsilon": 1e-5}),
        sensitive=STATISTICS),

@@ -38,6 +38,8 @@ def chunked_sketches(func: Func, machine: Machine) -> list[Trace]:
     tiled = [v for v in kept if v != axis]
     if len(found) < 2 or not tiled or ruling_axes(out) or windows_of_results(func, found):
         return []
+    if len({p.last.extent(p.axis) for p in found if p.axis}) > 1:  # such as rows, and parts of a range that was found before
+        return []
     cut = [tiled[-1]] if len(tiled) > 1 and lanes_cut(func, out) else []
     return [Trace(tuple(chunk_steps(func, machine, out, found, v, [u for u in tiled[:-1] if v in cut]))) for v in (tiled[0], *cut)]
 

@@ -79,7 +79,9 @@ def vector_sketches(func: Func, machine: Machine) -> list[Trace]:
     choices = [tiled[i:j] for i in range(len(tiled)) for j in range(i + 1, min(i + 3, len(tiled) + 1))]
     far = padded_far(func, out) - whole - summed
     choices = [c for c in choices if far.isdisjoint(axes[:axes.index(c[0])])] or choices
-    return [vector_sketch(func, machine, out, c, packed) for c in choices for packed in packings(func, machine, out, c)]
+    apart = len(func.inputs) <= machine.flag_ids and any(finds_numbers(func, n) for n in nests(func))
+    return [vector_sketch(func, machine, out, c, packed, hold) for c in choices for packed in packings(func, machine, out, c)
+            for hold in ([True, False] if apart else [True])]
 
 
 def turns(func: Func) -> bool:
@@ -117,8 +119,17 @@ def padded_rows(func: Func) -> frozenset[str]:
 
 
 def elementwise(func: Func) -> bool:
-    """True where no block reduces."""
-    return all(n.block.op == "=" for n in nests(func))
+    """True where no block reduces, but for what stands."""
+    return all(n.block.op == "=" or finds_numbers(func, n) for n in nests(func))
+
+
+def finds_numbers(func: Func, n: Nest) -> bool:
+    """True where a block makes one number of an input that no other block reads, such as the greatest of a tensor's parts."""
+    kept = {v for i in n.block.target.indices for v in variables(i)}
+    sources = {r.buffer for r in reads(n.block.value)}
+    others = {r.buffer for m in nests(func) if m.block.name != n.block.name for r in reads(m.block.value)}
+    own = sources <= {b.name for b in func.inputs} and sources.isdisjoint(others)
+    return n.block.op != "=" and own and all(n.extent(v) == 1 for v in kept)
 
 
 def lanes_cut(func: Func, out: Nest) -> bool:
@@ -173,8 +184,9 @@ def cores_of(machine: Machine) -> int:
     return machine.core("core" if "core" in machine.cores else "aiv").count
 
 
-def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str], packed: bool) -> Trace:
-    """All blocks at one tile of the output block's axes `tiled`; the other outer axes stay whole."""
+def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str], packed: bool, hold: bool = True) -> Trace:
+    """All blocks at one tile of the output block's axes `tiled`; the other outer axes stay whole. `hold`: what no tile moves in stays in
+    UB, else it is brought and made for each tile, and takes room while it is used."""
     steps: list[Step] = []
     cores, size = cores_of(machine), dtype_bytes(func, func.outputs[-1].name)
     narrow = narrow_runs(func)
@@ -197,7 +209,7 @@ def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str], pac
     steps.append(step("reorder", loops=(*grid, *leading, *serial, *reduced, *own)))
     at = serial[-1]
     order = [n for n in nests(func) if n.block.name != out.block.name]
-    once = standing(func, order, out, {*leading, *tiled})
+    once = standing(func, order, out, {*tiled, *(v for v in leading if out.extent(v) > 1)}) if hold else set[str]()
     for n in [n for n in order if is_beside(func, n)]:
         steps.append(step("compute_at", block=n.block.name, loop=at))
     for n in [n for n in reversed(order) if not is_beside(func, n)]:
@@ -274,7 +286,8 @@ def standing(func: Func, order: list[Nest], out: Nest, moving: set[str]) -> set[
             found = walked.setdefault(r.buffer, set())
             found |= {d for d, i in enumerate(r.indices) if variables(i) & own}
     made = {n.block.target.buffer: n for n in order}
-    still = {buffer for buffer, dims in walked.items() if not dims and (buffer not in made or made[buffer].block.op == "=")}
+    still = {buffer for buffer, dims in walked.items() if not dims and (
+        buffer not in made or made[buffer].block.op == "=" or finds_numbers(func, made[buffer]))}
     while True:
         readers = {b: {n.block.target.buffer for n in [*order, out] if b in {r.buffer for r in reads(n.block.value)}} for b in still}
         kept = {b for b in still if (b in made and {r.buffer for r in reads(made[b].block.value)} <= still)

@@ -12,9 +12,10 @@ from math import prod
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import Graph, Group, OpNode
 from aoec.lowering.arrange.layout import family
+from aoec.lowering.arrange.parts import flags_of
 
-FAMILIES = ("elementwise", "softmax", "row_norm", "reduce")
-ROWS = ("softmax", "row_norm", "reduce")
+FAMILIES = ("elementwise", "ranged", "softmax", "row_norm", "reduce", "extreme")
+ROWS = ("softmax", "row_norm", "reduce", "extreme")
 MOST_NODES = 64  # of a group
 MOST_RESULTS = 4  # of a group: each has a tile of its own in UB, twice
 LEAST_ROWS = 32  # of fewer rows cores share the terms of a sum, and what reads it is another launch
@@ -90,7 +91,7 @@ class _Joining:
             return "a product leaves the cores as one result, which what follows reads"
         if group.kind != "vector" or any(family(n) in ("movement", "layout") for n in own):
             return "what only moves elements is a launch of its own"
-        if other := next((n.op for n in own if family(n) not in FAMILIES), ""):
+        if other := next((n.op for n in own if family(n) not in FAMILIES or n.op == "plane_norm"), ""):
             return f"{other} reads more than the rows of its own place"
         nz = any(self.draft.tensors[t].layout == "NZ" for n in own for t in (*n.inputs, *n.outputs) if t)
         return "tensors in NZ have one result a launch" if nz else ""
@@ -114,12 +115,15 @@ class _Joining:
         names, made = (*earlier.nodes, *later.nodes), self.makes(earlier) | self.makes(later)
         read, tensors = (self.reads(earlier) | self.reads(later)) - made, self.draft.tensors
         results = self.results(names, made)
-        if len(names) > MOST_NODES or len(read) > self.most or not 2 <= len(results) <= MOST_RESULTS:
+        own = [self.nodes[name] for name in names]
+        if len(names) > MOST_NODES or flags_of(self.draft, own) > self.most or not 2 <= len(results) <= MOST_RESULTS:
             return f"together they would read {len(read)} tensors and have {len(results)} results"
         largest = max((tensors[t] for t in (*read, *made)), key=lambda t: prod(t.shape))
         shared = self.reads(later) & (self.reads(earlier) | self.makes(earlier))
         if not largest.shape or all((tensors[t].shape, tensors[t].layout) != (largest.shape, largest.layout) for t in shared):
             return "they have no tensor in common that is as large as their work"
+        if any(family(n) == "ranged" and not made.isdisjoint(n.inputs[1:]) for n in own):
+            return "a range is known once all cores have met"
         sums = [t for t in shared & self.makes(earlier) if family(self.makers[t]) == "reduce"]
         if any(prod(tensors[t].shape) < LEAST_ROWS for t in sums):
             return f"cores share the sums of fewer than {LEAST_ROWS} rows, which another launch reads"

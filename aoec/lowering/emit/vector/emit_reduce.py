@@ -5,7 +5,10 @@ A long row is first folded, eight or thirty-two repeats at a time, into as many:
 """
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from aoec.base.errors import UnsupportedError
+from aoec.ir.func.tir import Loop
 from aoec.ir.index import Cast, Expr, Int, Read, Var, both, ceildiv, eq, le, maximum, minimum, normalise, round_up, select
 from aoec.ir.program import For, Item, Ref
 from aoec.lowering.emit.emit_runs import (
@@ -69,11 +72,11 @@ def first_of(loops: list[str]) -> Expr:
 def reduce_rows(em: Emitter, op: TileOp, read: Read, across: str, fold: str, adds: bool) -> list[Item]:
     """Each row to one element, with `adds` on top of what is there."""
     dst, src = em.buffers[op.block.target.buffer], em.buffers[read.buffer]
-    v_in, inner = op.loops[-1].var, op.loops[-1].extent
     s_dst, s_src = loop_strides(dst, op.block.target.indices, op), loop_strides(src, read.indices, op)
-    if s_src.get(v_in) != Int(1) or any(lp.var not in s_dst for lp in op.loops[:-1] if lp.extent != Int(1)):
+    loops, inner = contiguous_row(op.loops, s_dst, s_src)
+    if s_src.get(op.loops[-1].var) != Int(1) or any(lp.var not in s_dst for lp in loops if lp.extent != Int(1)):
         raise UnsupportedError(f"block {op.block.name}: a row reduction reads contiguous rows")
-    outer = side_by_side([s_dst, s_src], [(lp.var, lp.extent) for lp in op.loops[:-1]])
+    outer = side_by_side([s_dst, s_src], [(lp.var, lp.extent) for lp in loops])
     to = base_offset(dst, op.block.target.indices, op.names) + product_sum(s_dst, [v for v, _ in outer if v in s_dst])
     at = base_offset(src, read.indices, op.names) + product_sum(s_src, [v for v, _ in outer if v in s_src])
     require_rows(em, op, src.name, s_src, outer)
@@ -95,6 +98,16 @@ def reduce_rows(em: Emitter, op: TileOp, read: Read, across: str, fold: str, add
         strides = {f"{n}_{kind}": 1 if kind == "blk" else BLOCKS for kind in ("blk", "rep") for n in operands}
         body.append(make(VectorOp(fold, ()), operands, Int(1), Int(1), strides))  # type: ignore[arg-type]
     return nest(outer, body)
+
+
+def contiguous_row(loops: Sequence[Loop], kept: Mapping[str, Expr], read: Mapping[str, Expr]) -> tuple[Sequence[Loop], Expr]:
+    """(the loops around a row, the elements of it): loops that the result does not keep make one row with the last, where each walks
+    whole runs of those in it."""
+    *around, last = loops
+    inner = last.extent
+    while around and around[-1].var not in kept and around[-1].var in read and read[around[-1].var] == normalise(inner):
+        inner = normalise(inner * around.pop().extent)
+    return around, inner
 
 
 def whole_repeats(em: Emitter, op: TileOp, source: tuple[str, Expr, Expr], count: Expr, inner: Expr, fold: str) -> list[Item]:

@@ -34,7 +34,7 @@ from aoec.ops.words.movement import MOVES
 
 NO_GATHER = "reads where data say, and no gather makes that; the index is one whole number at loops of its own, as in X[I[s], d], or at " \
             "the same loops, as in X[s, I[s, d]], the others are whole dimensions, and it has no `else`"
-ALIKE = ("elementwise", "softmax", "row_norm")  # families whose result has the shape and axes of what they work on
+ALIKE = ("elementwise", "ranged", "softmax", "row_norm")  # families whose result has the shape and axes of what they work on
 
 
 def lower_vector(name: str, nodes: list[OpNode], tensors: dict[str, Tensor], kept: tuple[str, ...]) -> Func:
