@@ -23,6 +23,7 @@ from aoec.lowering.arrange.layout import assign, family, scaled_sums
 from aoec.lowering.arrange.pack import pack
 from aoec.lowering.arrange.parts import FLAG_IDS, join_in_parts
 from aoec.lowering.arrange.pieces import find_pieces
+from aoec.lowering.arrange.siblings.convolutions import join_convolutions
 from aoec.lowering.arrange.take_apart import take_apart
 from aoec.lowering.arrange.views import find_views
 from aoec.lowering.arrange.whole_bias import add_whole_biases
@@ -79,6 +80,7 @@ def _fuse_flat(draft: Draft, machine: Machine | None, apart: Collection[str]) ->
     """Fuse a graph without bodies."""
     take_apart(draft, machine, apart)
     pad_rows(draft, apart)
+    join_convolutions(draft, apart)
     scales = machine is None or machine.has("fixpipe_nz_scale") or machine.has("copy_l0c_ub")
     if machine is not None and not machine.has("mmad_bias"):
         add_whole_biases(draft, scaled_sums(draft).values())

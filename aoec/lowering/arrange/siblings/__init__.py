@@ -1,0 +1,1 @@
+"""Work of one tensor that becomes one node."""
