@@ -16,9 +16,9 @@ from aoec.frontend.translate.onnx import load
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import Graph
 from aoec.jobs.choose.alone import time_groups
-from aoec.jobs.compile.join_by_time import Apart, keep_apart, say_apart
+from aoec.jobs.compile.images_by_time import JOINED, PLANES, Unchanged, keep_images, say_unchanged
 from aoec.lowering.arrange.fuse import fuse
-from aoec.lowering.arrange.siblings.convolutions import find_siblings
+from aoec.lowering.arrange.images.siblings import find_siblings
 from aoec.lowering.arrange.views import places
 from aoec.ops.run import evaluate
 from aoec.target.machine import load as load_machine
@@ -87,7 +87,7 @@ def test_joined_and_apart_give_the_same(proto: onnx.ModelProto, seed: int) -> No
         for name, value in evaluate(fused, feeds, stored).items():
             np.testing.assert_array_equal(value, wanted[name])
         places(fused)
-    joint = [n for n in fuse(graph, weights, machine)[0].nodes if n.op == "conv2d_packed"]
+    joint = [n for n in fuse(graph, weights, machine)[0].nodes if n.op in ("conv2d_packed", "matmul")]
     assert len(joint) == sum(n.op == "conv2d" for n in graph.nodes) - sum(len(s.branches) - 1 for s in found)
 
 
@@ -127,7 +127,7 @@ def test_joint_results_lie_in_one_memory(net: tuple[list[onnx.NodeProto], str], 
 def test_what_is_chosen_is_not_slower(net: tuple[list[onnx.NodeProto], str], target: str) -> None:
     machine = load_machine(target)
     graph, weights, _ = load(of(*net), {}, "fp16")
-    apart = [a.exception for a in keep_apart(graph, machine)]
+    apart = [a.exception for a in keep_images(graph, machine)]
     every = [s.exception for s in find_siblings(Draft.of(graph, weights))]
     assert every
     assert time_us(graph, weights, machine, apart) <= time_us(graph, weights, machine, every)
@@ -145,8 +145,8 @@ def test_parts_that_are_no_runs_stay_apart(batch: int, side: int) -> None:
 
 
 def test_alike_sets_are_said_once() -> None:
-    found = [Apart(("a", "b"), "a.siblings", 2.06, 3.4), Apart(("c", "d"), "c.siblings", 1.5, inf),
-             Apart(("e", "f"), "e.siblings", 2.06, 3.4)]
-    assert say_apart(found) == [
-        "a and b and 1 set like them: convolutions of one image kept apart, 2.1 us against 3.4 us joined, modelled",
-        "c and d: convolutions of one image kept apart, 1.5 us against no schedule joined, modelled"]
+    found = [Unchanged(("a", "b"), "a.siblings", JOINED, 2.06, 3.4), Unchanged(("c",), "c.planes", PLANES, 1.5, inf),
+             Unchanged(("e", "f"), "e.siblings", JOINED, 2.06, 3.4)]
+    assert say_unchanged(found) == [
+        "a and b and 1 other like this: convolutions of one image kept apart, 2.1 us against 3.4 us joined, modelled",
+        "c: convolution with its conversion kept, 1.5 us against no schedule as a product, modelled"]

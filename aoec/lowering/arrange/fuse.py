@@ -19,11 +19,12 @@ from aoec.ir.graph import bodies
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import Body, Graph, Group, OpNode
 from aoec.lowering.arrange.folds import Fold, fold_moves
+from aoec.lowering.arrange.images.planes import multiply_planes
+from aoec.lowering.arrange.images.siblings import join_convolutions
 from aoec.lowering.arrange.layout import assign, family, scaled_sums
 from aoec.lowering.arrange.pack import pack
 from aoec.lowering.arrange.parts import FLAG_IDS, join_in_parts
 from aoec.lowering.arrange.pieces import find_pieces
-from aoec.lowering.arrange.siblings.convolutions import join_convolutions
 from aoec.lowering.arrange.take_apart import take_apart
 from aoec.lowering.arrange.views import find_views
 from aoec.lowering.arrange.whole_bias import add_whole_biases
@@ -85,6 +86,7 @@ def _fuse_flat(draft: Draft, machine: Machine | None, apart: Collection[str]) ->
     if machine is not None and not machine.has("mmad_bias"):
         add_whole_biases(draft, scaled_sums(draft).values())
     assign(draft, scales)
+    multiply_planes(draft, apart)
     turn_reads(draft, machine)
     pack(draft)
     return _group_flat(draft, machine, apart)

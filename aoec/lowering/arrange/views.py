@@ -18,7 +18,7 @@ from aoec.ir.graph.graph import Graph, OpNode, Tensor
 from aoec.ir.index import DTYPES
 from aoec.lowering.arrange.layout import family
 from aoec.ops.slices import Box, sizes, start_of, taken_box, whole_box
-from aoec.ops.words.layout import BLOCK_BYTES, FIVE, PIXEL, pixel_channels, stored_shape
+from aoec.ops.words.layout import BLOCK_BYTES, FIVE, FRACTAL_ROWS, PIXEL, pixel_channels, stored_shape
 
 ALIGN_BYTES = 512  # at which parts begin in GM, as tensors do (asc-devkit, of transfers on 2201); shorter ones at a block
 
@@ -42,7 +42,12 @@ def find_views(draft: Draft, moved: Collection[str] = ()) -> set[str]:
 
 
 def _converts_nothing(draft: Draft, node: OpNode) -> bool:
-    """Whether a node converts an image that lies in NC1HWC0 as it does in ND: of one pixel, in whole blocks of channels."""
+    """Whether a node converts what lies alike in both layouts: an image of one pixel, in whole blocks of channels, in NC1HWC0 and ND;
+    an image of one row of pixels in NC1HWC0, and in NZ the matrix of a row for each pixel."""
+    if node.op == "transpose":
+        image, matrix = (draft.tensors[name] for name in (*node.inputs, *node.outputs))
+        return (image.layout, matrix.layout) == (FIVE, "NZ") and node.attribute("perm") == (0, 2, 3, 1) and (
+            image.shape[2] == 1 and image.shape[3] % FRACTAL_ROWS == 0 == image.shape[1] % pixel_channels(image))
     if not node.op.endswith("nc1hwc0"):
         return False
     every = [draft.tensors[name] for name in (*node.inputs, *node.outputs)]

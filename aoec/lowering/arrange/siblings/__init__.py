@@ -1,1 +1,0 @@
-"""Work of one tensor that becomes one node."""
