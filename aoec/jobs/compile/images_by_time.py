@@ -1,5 +1,6 @@
-"""Which convolutions stay as the model has them, as they take longer otherwise by default schedules and from cold inputs: those of one image
-that may be one, and those whose planes a product may make. Equal ones are timed once.
+"""Which convolutions stay as the model has them: those that take longer otherwise, by default schedules and from cold inputs.
+
+Convolutions of one image may be one, and a product may make the planes of one. Equal ones are timed once.
 """
 from __future__ import annotations
 

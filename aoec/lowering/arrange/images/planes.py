@@ -1,7 +1,7 @@
 """Convolutions of single pixels whose result is wanted in planes: products of their weight with the image as a matrix, turned.
 
-A convolution makes NC1HWC0, and a launch converts that to ND. But an image in NC1HWC0 lies as a matrix in NZ does, of a row for each pixel and
-a column for each channel. The product of the weight with this matrix, turned, has a row for each channel and is stored in ND. So the
+A convolution makes NC1HWC0, and a launch converts that to ND. But an image in NC1HWC0 lies as a matrix in NZ does, of a row for each pixel
+and a column for each channel. The product of the weight with this matrix, turned, has a row for each channel and is stored in ND. So the
 heads of detectors need no conversion. The bias is one for each row then, which vector work adds behind the product.
 """
 from __future__ import annotations
