@@ -104,7 +104,7 @@ def _group_flat(draft: Draft, machine: Machine | None, kept: Collection[str]) ->
     inside = {name for fold in folds.values() for name in fold.nodes}
     turn_moves(draft, machine, inside)
     most = machine.flag_ids if machine is not None else FLAG_IDS
-    together = find_pieces(draft, most)
+    together = find_pieces(draft, most, inside)
     views = find_views(draft, {*inside, *(name for names in together.values() for name in names)})
     join_in_parts(draft, views, most)
     fused, stored = draft.finish()
