@@ -148,5 +148,6 @@ def test_alike_sets_are_said_once() -> None:
     found = [Unchanged(("a", "b"), "a.siblings", JOINED, 2.06, 3.4), Unchanged(("c",), "c.planes", PLANES, 1.5, inf),
              Unchanged(("e", "f"), "e.siblings", JOINED, 2.06, 3.4)]
     assert say_unchanged(found) == [
-        "a and b and 1 other like this: convolutions of one image kept apart, 2.1 us against 3.4 us joined, modelled",
-        "c: convolution with its conversion kept, 1.5 us against no schedule as a product, modelled"]
+        "a and b and 1 other like this: convolutions of one image kept apart, 2.1 us against 3.4 us joined, with what makes the image, "
+        "modelled",
+        "c: convolution with its conversion kept, 1.5 us against no schedule as a product, with what makes the image, modelled"]

@@ -1,4 +1,4 @@
-"""Concats that a transpose turns in the same launch: the values of NumPy, in graphs, funcs and programs, and no more time than two launches."""
+"""Concats that a transpose turns in the same launch: onnxruntime's values in graphs, funcs and programs, in less time than two launches."""
 from __future__ import annotations
 
 from math import prod
@@ -52,7 +52,8 @@ def values_of(proto: onnx.ModelProto, target: str) -> tuple[Graph, dict[str, np.
     """(fused graph, values of all its tensors), which are onnxruntime's."""
     graph, weights, _ = load(proto, {}, "fp16")
     rng = np.random.default_rng(0)
-    feeds = {i.name: rng.integers(0, 2000, [d.dim_value for d in i.type.tensor_type.shape.dim]).astype(np.float32) for i in proto.graph.input}
+    shapes = {i.name: [d.dim_value for d in i.type.tensor_type.shape.dim] for i in proto.graph.input}
+    feeds = {name: rng.integers(0, 2000, shape).astype(np.float32) for name, shape in shapes.items()}
     fused, packed = fuse(graph, weights, load_machine(target))
     values = evaluate(fused, feeds, packed, every=True)
     (wanted,) = run(proto, feeds)

@@ -141,3 +141,15 @@ def test_views_that_move_elements_are_refused() -> None:
         places(graph(OpNode("c", "concat", ("a", "x"), ("z",), (("axis", 1),))))
     with pytest.raises(UnsupportedError, match="does not lie in one run"):
         places(graph(OpNode("s", "slice", ("a",), ("b",), (("starts", (0, 8)), ("sizes", (4, 8)), ("steps", (1, 1))))))
+
+
+def test_what_slices_take_is_not_copied_twice() -> None:
+    """Channels that a shuffle keeps, beside those that it works on, of 14 x 14 pixels: both are copied at once."""
+    half = normal(48, 48, 1, 1, seed=9)
+    nodes = [node("Conv", "x w", "a"), node("Split", "a h", "b c", axis=1), node("Conv", "c p", "d"), node("Concat", "b d", "e", axis=1),
+             node("Conv", "e w", "y")]
+    proto = model(nodes, {"x": [1, 96, 14, 14]}, ["y"], {"w": normal(96, 96, 1, 1), "p": half, "h": np.array([48, 48])})
+    graph, weights, _ = load(proto, {}, "fp16")
+    fused, _ = fuse(graph, weights, load_machine("Ascend910B3"))
+    ops = {n.name: n.op for n in fused.nodes}
+    assert [g.kind for g in fused.groups if "concat" in {ops[n] for n in g.nodes}] == ["vector"]

@@ -1,6 +1,7 @@
-"""Which convolutions stay as the model has them: those that take longer otherwise, by default schedules and from cold inputs.
+"""Which convolutions stay as the model has them: those that take longer otherwise, by default schedules.
 
-Convolutions of one image may be one, and a product may make the planes of one. Equal ones are timed once.
+Convolutions of one image may be one, and a product may make the planes of one. A launch that makes the image is timed with them, since it
+leaves the image in L2. Equal ones are timed once.
 """
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from math import inf
 import numpy as np
 
 from aoec.base.text import plural
+from aoec.ir.graph import bodies
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import Graph, OpNode
 from aoec.ir.text.show import show
@@ -50,14 +52,17 @@ def say_unchanged(found: Sequence[Unchanged]) -> list[str]:
         against = "no schedule" if first.other_us == inf else f"{first.other_us:.1f} us"
         others = f" and {plural(len(those) - 1, 'other')} like this" if len(those) > 1 else ""
         out.append(f"{' and '.join(first.convolutions)}{others}: {first.words[0]}, {first.kept_us:.1f} us against {against} "
-                   f"{first.words[1]}, modelled")
+                   f"{first.words[1]}, with what makes the image, modelled")
     return out
 
 
 def keep_images(graph: Graph, machine: Machine) -> list[Unchanged]:
     """Return the convolutions that `fuse` is to leave as they are. Times do not depend on values: constants are not read."""
-    if all(n.op != "conv2d" for n in graph.nodes):
-        return []
+    return [u for _, part in bodies.split_bodies(graph) if any(n.op == "conv2d" for n in part.nodes) for u in _keep_flat(part, machine)]
+
+
+def _keep_flat(graph: Graph, machine: Machine) -> list[Unchanged]:
+    """Return what stays as it is of a graph without bodies."""
     zeros = {t.name: np.broadcast_to(np.zeros((), NUMPY[t.dtype]), t.shape) for t in graph.tensors if t.data}
     draft, out = Draft.of(graph, zeros), list[Unchanged]()
     for found in find_siblings(draft):
@@ -76,10 +81,11 @@ def keep_images(graph: Graph, machine: Machine) -> list[Unchanged]:
 
 def _sibling_times(draft: Draft, found: Siblings, machine: Machine) -> tuple[float, float]:
     """Return the modelled us of branches apart and joined."""
-    single = _part(draft, found.nodes, [b.result for b in found.branches])
+    maker = _maker(draft, found.nodes[0].inputs[0])
+    single = _part(draft, [*maker, *found.nodes], [b.result for b in found.branches])
 
     def make() -> list[float]:
-        joint = joint_nodes(draft, found)
+        joint = [*maker, *joint_nodes(draft, found)]
         return [_time_us(single, machine), _time_us(_part(draft, joint, joint[-1].outputs), machine)]
     return _recall("siblings", single, machine, make)
 
@@ -89,13 +95,22 @@ def _planes_times(draft: Draft, found: Planes, readers: Sequence[OpNode], machin
     which the addition of a bias joins."""
     behind = [n for n in readers if len(readers) == 1 and family(n) == "elementwise" and len(n.inputs) == 1 and not n.definition]
     convolution = replace(found.convolution, outputs=found.conversion.outputs)
-    nodes = [convolution, *([found.reshape] if found.reshape else []), *behind]
+    maker = _maker(draft, convolution.inputs[0])
+    nodes = [*maker, convolution, *([found.reshape] if found.reshape else []), *behind]
     single = _part(draft, nodes, nodes[-1].outputs, ends=())
 
     def make() -> list[float]:
         (planes,) = find_planes(_with_layouts(single))
         return [_time_us(single, machine, planes.exception), _time_us(single, machine)]
     return _recall("planes", single, machine, make)
+
+
+def _maker(draft: Draft, image: str) -> list[OpNode]:
+    """Return a node that makes an image of another; none of one of few channels, which has another layout."""
+    t = draft.tensors[image]
+    if t.shape[1] <= PIXEL[FEW]:
+        return []
+    return [draft.node("relu", [draft.tensor(f"{image}_given", t.dtype, t.shape, t.layout)], image)]
 
 
 def _with_layouts(part: Part) -> Draft:
