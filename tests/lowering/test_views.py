@@ -66,7 +66,8 @@ def test_concats_and_slices_that_move_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("name, target", [("across", "Ascend310P3"), ("split", "Ascend910B3"), ("grown", "Ascend310P3"),
-                                          ("twice", "Ascend910B3"), ("rows", "Ascend310P3"), ("odd", "Ascend910B3"), ("odd", "Ascend310P3")])
+                                          ("twice", "Ascend910B3"), ("rows", "Ascend310P3"), ("odd", "Ascend910B3"),
+                                          ("odd", "Ascend310P3")])
 def test_in_one_memory_no_part_harms_another(name: str, target: str, tmp_path: Path) -> None:
     proto, _ = of(name)
     aoec.compile(proto, tmp_path / "x.aoec", target=target)
