@@ -160,7 +160,7 @@ def _around(draft: Draft, concat: OpNode, joined: Sequence[Branch], free: Sequen
     others = concat.inputs[end:] if end > 0 else concat.inputs[:end]
     own = [by_result[name] for name in at_end]
     found = Siblings((*free, *own) if end > 0 else (*own, *free), concat)
-    fits = all(_can_lie(draft, name, concat, users, makers) for name in others)
+    fits = all(_can_be_part(draft, name, concat, users, makers) for name in others)
     return found if fits and len(found.branches) > 1 and _lie_in_runs(draft, found) else None
 
 
@@ -175,7 +175,7 @@ def _can_move(draft: Draft, concat: OpNode, users: Readers) -> bool:
     return name not in draft.outputs and all(n.op != "concat" for n in users.get(name, []))
 
 
-def _can_lie(draft: Draft, name: str, concat: OpNode, users: Readers, makers: Mapping[str, OpNode]) -> bool:
+def _can_be_part(draft: Draft, name: str, concat: OpNode, users: Readers, makers: Mapping[str, OpNode]) -> bool:
     """Return whether another part of a concat can be made where it belongs: an AI Core makes it, for this concat alone."""
     maker, t = makers.get(name), draft.tensors[name]
     alone = all(n.op != "concat" or n is concat for n in users[name])
