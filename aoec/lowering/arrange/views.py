@@ -67,7 +67,7 @@ def _concat_as_view(draft: Draft, node: OpNode, makers: Mapping[str, OpNode], vi
     for name, lies in zip(node.inputs, every):
         names = set(_aliases(name, makers, views))
         fits = parts.isdisjoint(names) and own.isdisjoint(names) and _can_lie(draft, names, makers)
-        free.append(fits and lies and (all(every) or all(makers[n].op != "slice" for n in names)))  # a slice would be a launch beside the copy
+        free.append(fits and lies and (all(every) or all(makers[n].op != "slice" for n in names)))  # no launch more beside the copy
         own |= names if free[-1] else set()
     several = [(is_free, [name for _, name in run]) for is_free, run in groupby(zip(free, node.inputs), lambda x: x[0])]
     runs = [(is_free, run) for is_free, names in several for run in ([[x] for x in names] if is_free else [names])]
