@@ -11,6 +11,7 @@ from aoec.frontend.translate.onnx import load
 from aoec.ir.graph.graph import Graph
 from aoec.lowering.arrange.fuse import fuse
 from aoec.target.machine import load as load_machine
+
 from .models import run
 
 SHAPE, COLUMNS = (2, 40, 48), 64

@@ -44,7 +44,7 @@ NETS = {
                [1, 32, 8, 8], "v"),  # 24 channels are no whole blocks: parts lie in ND
     "batch": (ACROSS, [2, 32, 8, 8], "c"),
     "odd": ([node("Conv", "x p", "a"), node("Conv", "a p", "b"), node("Concat", "a b", "c", axis=1), node("Conv", "c v", "y")],
-            [1, 32, 5, 5], "c"),  # the second part would begin at 1,600 bytes
+            [1, 32, 5, 5], "cv"),  # the second part would begin at 1,600 bytes: it is copied
     "rows": ([node("MatMul", "x r", "a"), node("Relu", "x", "b"), node("MatMul", "b r", "c"), node("Concat", "c a b", "d", axis=0),
               node("Slice", "d z e z", "f"), node("Softmax", "f", "y"), node("Sigmoid", "d", "t")], [16, 64], "vv", ("y", "t")),
     "results": ([node("Exp", "x", "y"), node("Neg", "y", "a"), node("Concat", "a y", "t", axis=0)], [16, 64], "cv", ("y", "t"))}
@@ -66,7 +66,8 @@ def test_concats_and_slices_that_move_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("name, target", [("across", "Ascend310P3"), ("split", "Ascend910B3"), ("grown", "Ascend310P3"),
-                                          ("twice", "Ascend910B3"), ("rows", "Ascend310P3")])
+                                          ("twice", "Ascend910B3"), ("rows", "Ascend310P3"), ("odd", "Ascend910B3"),
+                                          ("odd", "Ascend310P3")])
 def test_in_one_memory_no_part_harms_another(name: str, target: str, tmp_path: Path) -> None:
     proto, _ = of(name)
     aoec.compile(proto, tmp_path / "x.aoec", target=target)
@@ -141,3 +142,15 @@ def test_views_that_move_elements_are_refused() -> None:
         places(graph(OpNode("c", "concat", ("a", "x"), ("z",), (("axis", 1),))))
     with pytest.raises(UnsupportedError, match="does not lie in one run"):
         places(graph(OpNode("s", "slice", ("a",), ("b",), (("starts", (0, 8)), ("sizes", (4, 8)), ("steps", (1, 1))))))
+
+
+def test_what_slices_take_is_not_copied_twice() -> None:
+    """Channels that a shuffle keeps, beside those that it works on, of 14 x 14 pixels: both are copied at once."""
+    half = normal(48, 48, 1, 1, seed=9)
+    nodes = [node("Conv", "x w", "a"), node("Split", "a h", "b c", axis=1), node("Conv", "c p", "d"), node("Concat", "b d", "e", axis=1),
+             node("Conv", "e w", "y")]
+    proto = model(nodes, {"x": [1, 96, 14, 14]}, ["y"], {"w": normal(96, 96, 1, 1), "p": half, "h": np.array([48, 48])})
+    graph, weights, _ = load(proto, {}, "fp16")
+    fused, _ = fuse(graph, weights, load_machine("Ascend910B3"))
+    ops = {n.name: n.op for n in fused.nodes}
+    assert [g.kind for g in fused.groups if "concat" in {ops[n] for n in g.nodes}] == ["vector"]

@@ -3,16 +3,18 @@ from __future__ import annotations
 
 from aoec.ir.graph.graph import Graph
 from aoec.jobs.choose.attention import fuse_exceptions
-from aoec.jobs.choose.moves import Kept, kept_moves, kept_results
+from aoec.jobs.choose.moves import kept_moves, kept_results, sentences
+from aoec.jobs.compile.images_by_time import keep_images, say_unchanged
 from aoec.jobs.compile.models import Pool, Weights, fuse_model
 from aoec.target.machine import Machine
 
 
-def fuse_by_time(graph: Graph, weights: Weights, machine: Machine, pool: Pool | None = None) -> tuple[Graph, Weights, list[Kept]]:
-    """Return the graph in groups, its constants as stored, and the moves and results that stay launches."""
-    apart = fuse_exceptions(graph, machine)
+def fuse_by_time(graph: Graph, weights: Weights, machine: Machine, pool: Pool | None = None) -> tuple[Graph, Weights, list[str]]:
+    """Return the graph in groups, its constants as stored, and a sentence on what is not done for it would take longer."""
+    unchanged = keep_images(graph, machine)
+    apart = fuse_exceptions(graph, machine).union(u.exception for u in unchanged)
     made = fuse_model(graph, weights, machine, pool, apart)
     kept = [*kept_moves(made[0], machine), *kept_results(made[0], machine)]
     if kept:
         made = fuse_model(graph, weights, machine, pool, apart.union(*(k.exceptions for k in kept)))
-    return *made, kept
+    return *made, [*say_unchanged(unchanged), *sentences(kept)]

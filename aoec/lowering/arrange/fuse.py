@@ -20,6 +20,8 @@ from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import Body, Graph, Group, OpNode
 from aoec.ir.text.parse import parse_meaning
 from aoec.lowering.arrange.folds import Fold, fold_moves
+from aoec.lowering.arrange.images.planes import multiply_planes
+from aoec.lowering.arrange.images.siblings import join_convolutions
 from aoec.lowering.arrange.joined.results import join_results
 from aoec.lowering.arrange.layout import assign, family, scaled_sums
 from aoec.lowering.arrange.pack import pack
@@ -82,10 +84,12 @@ def _fuse_flat(draft: Draft, machine: Machine | None, apart: Collection[str]) ->
     """Fuse a graph without bodies."""
     take_apart(draft, machine, apart)
     pad_rows(draft, apart)
+    join_convolutions(draft, apart)
     scales = machine is None or machine.has("fixpipe_nz_scale") or machine.has("copy_l0c_ub")
     if machine is not None and not machine.has("mmad_bias"):
         add_whole_biases(draft, scaled_sums(draft).values())
     assign(draft, scales)
+    multiply_planes(draft, apart)
     turn_reads(draft, machine)
     pack(draft)
     return _group_flat(draft, machine, apart)
@@ -103,7 +107,7 @@ def _group_flat(draft: Draft, machine: Machine | None, kept: Collection[str]) ->
     inside = {name for fold in folds.values() for name in fold.nodes}
     turn_moves(draft, machine, inside)
     most = machine.flag_ids if machine is not None else FLAG_IDS
-    together = {**find_pieces(draft, most), **pairs_of_extremes(draft)}
+    together = {**find_pieces(draft, most, inside), **pairs_of_extremes(draft)}
     views = find_views(draft, {*inside, *(name for names in together.values() for name in names)})
     join_in_parts(draft, views, most)
     fused, stored = draft.finish()

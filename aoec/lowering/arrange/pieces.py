@@ -6,17 +6,21 @@ launch reads; together each piece goes straight from where it lies to where it b
 """
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from aoec.ir.func.narrow import MOST
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import OpNode, Tensor
 from aoec.ir.index import DTYPES
 from aoec.lowering.arrange.layout import family
 from aoec.lowering.arrange.views import lies_in_run
+from aoec.lowering.lower.movement.turn_moves import turned_axes
+from aoec.lowering.lower.movement.turn_reads import TURNED
 
 MOST_NODES = 32  # of one group
+MOST_COLUMNS = 256  # of what is turned, brought by pieces: no more are in UB at once
 PLACE_BYTES = 512  # between one index and the next of an axis along which places are found index by index
 
 
@@ -167,11 +171,40 @@ def laid_out(nodes: Sequence[OpNode], tensors: Mapping[str, Tensor]) -> Laid:
     return laid
 
 
+@dataclass(frozen=True)
+class Turned:
+    """Pieces whose whole is turned: rows of a matrix, or of several, become columns. `axes`: those of the whole, joined, in the order of
+    the result: pieces lie behind each other along the last one. `order`: the same in the order of the whole."""
+
+    pieces: tuple[Piece, ...]
+    axes: tuple[tuple[int, ...], ...]
+    order: tuple[int, ...]
+
+
+def turn_pieces(nodes: Sequence[OpNode], tensors: Mapping[str, Tensor]) -> Turned | None:
+    """Return the pieces of some slices and concats that a transpose, the last of the nodes, turns; None where a program does not bring
+    each to where it belongs among the rows that it turns."""
+    *moves, last = nodes
+    shapes = {t: tensors[t].shape for n in nodes for t in (*n.inputs, *n.outputs)}
+    whole, perm = shapes[last.inputs[0]], tuple(int(a) for a in last.attribute("perm", ()))  # type: ignore[union-attr, arg-type]
+    axes = turned_axes(whole, perm)
+    if len(axes) < 2 or tensors[last.inputs[0]].dtype not in TURNED:
+        return None
+    order = tuple(sorted(range(len(axes)), key=lambda g: axes[g][0]))
+    pieces = pieces_of(moves, shapes)
+    columns, count = axes[-1][0], prod(whole[a] for a in axes[-1])
+    alike = all(p.walks[a] == Walk(0, n, 0) and shapes[p.source][a] == n for p in pieces for a, n in enumerate(whole) if a != columns)
+    forwards = all(p.walks[columns].step == 1 for p in pieces) and len(axes[-1]) == 1
+    fits = MOST <= count <= MOST_COLUMNS and len(pieces) <= MOST_NODES and order[-1] != len(axes) - 1
+    return Turned(tuple(pieces), tuple(map(tuple, axes)), order) if alike and forwards and fits else None
+
+
 # ---------------------------------------------------------------- finding
 
-def find_pieces(draft: Draft, most: int) -> dict[str, tuple[str, ...]]:
-    """Name of a concat -> the nodes, in order and itself the last, that are one group with it: slices, and concats whose result only these
-    read. A program has a slot in UB, and so a flag from pipe to pipe, for each of at most `most` pieces."""
+def find_pieces(draft: Draft, most: int, inside: Collection[str] = ()) -> dict[str, tuple[str, ...]]:
+    """Name of a node -> the nodes, in order and itself the last, that are one group with it: a concat, slices before it, and concats whose
+    result only these read; perhaps the transpose that alone reads its result. A program has a slot in UB, and so a flag from pipe to pipe,
+    for each of at most `most` pieces. `inside`: nodes that are in another group."""
     makers, users = draft.producers(), draft.users()
     order = {n.name: at for at, n in enumerate(draft.nodes)}
     out: dict[str, tuple[str, ...]] = {}
@@ -181,6 +214,11 @@ def find_pieces(draft: Draft, most: int) -> dict[str, tuple[str, ...]]:
             continue
         for nested in (True, False):
             found = sorted(_reaching(draft, node, makers, users, nested), key=lambda n: order[n.name])
+            turn = draft.only_user(node.outputs[0], users)
+            if found and turn is not None and turn.name not in inside and _is_turned(draft, found, turn):
+                out[turn.name] = tuple(n.name for n in (*found, turn))
+                taken_by.update(out[turn.name])
+                break
             if len(found) > 1 and _pays(draft, found, makers) and _moves(draft, found, most):
                 out[node.name] = tuple(n.name for n in found)
                 taken_by.update(out[node.name])
@@ -204,6 +242,12 @@ def _reaching(draft: Draft, last: OpNode, makers: Mapping[str, OpNode], users: M
                 grown = True
     plain = all(draft.tensors[t].layout == "ND" and 0 not in draft.tensors[t].shape for n in found for t in (*n.inputs, *n.outputs))
     return found if plain and len(found) <= MOST_NODES else []
+
+
+def _is_turned(draft: Draft, nodes: Sequence[OpNode], turn: OpNode) -> bool:
+    """Whether a transpose of what a concat makes can bring its pieces itself, none of which could have been made where it belongs."""
+    plain = turn.op == "transpose" and draft.tensors[turn.outputs[0]].layout == "ND"
+    return plain and not any(lies_in_run(draft.tensors, nodes[-1])) and turn_pieces([*nodes, turn], draft.tensors) is not None
 
 
 def _pays(draft: Draft, nodes: Sequence[OpNode], makers: Mapping[str, OpNode]) -> bool:

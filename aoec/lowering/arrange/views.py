@@ -3,7 +3,7 @@
 A reshape renames bytes, and so does a conversion of what lies alike in both layouts. A slice that lies in one run begins in the middle of
 its tensor. The parts of a concat that lie in one run each are written where they belong by whoever makes them: so a network's links across
 (U-Net, YOLO, DenseNet) copy nothing. A tensor lies in one place alone: of what a concat cannot have there (inputs and results of the graph,
-constants, parts of another concat) at most one run of neighbours is copied.
+constants, parts of another concat, parts that would begin between two tensors' places) at most one run of neighbours is copied.
 """
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from aoec.ir.graph.graph import Graph, OpNode, Tensor
 from aoec.ir.index import DTYPES
 from aoec.lowering.arrange.layout import family
 from aoec.ops.slices import Box, sizes, start_of, taken_box, whole_box
-from aoec.ops.words.layout import BLOCK_BYTES, FIVE, PIXEL, pixel_channels, stored_shape
+from aoec.ops.words.layout import BLOCK_BYTES, FIVE, FRACTAL_ROWS, PIXEL, pixel_channels, stored_shape
 
 ALIGN_BYTES = 512  # at which parts begin in GM, as tensors do (asc-devkit, of transfers on 2201); shorter ones at a block
 
@@ -42,7 +42,12 @@ def find_views(draft: Draft, moved: Collection[str] = ()) -> set[str]:
 
 
 def _converts_nothing(draft: Draft, node: OpNode) -> bool:
-    """Whether a node converts an image that lies in NC1HWC0 as it does in ND: of one pixel, in whole blocks of channels."""
+    """Whether a node converts what lies alike in both layouts: an image of one pixel, in whole blocks of channels, in NC1HWC0 and ND;
+    an image of one row of pixels in NC1HWC0, and in NZ the matrix of a row for each pixel."""
+    if node.op == "transpose":
+        image, matrix = (draft.tensors[name] for name in (*node.inputs, *node.outputs))
+        return (image.layout, matrix.layout) == (FIVE, "NZ") and node.attribute("perm") == (0, 2, 3, 1) and (
+            image.shape[2] == 1 and image.shape[3] % FRACTAL_ROWS == 0 == image.shape[1] % pixel_channels(image))
     if not node.op.endswith("nc1hwc0"):
         return False
     every = [draft.tensors[name] for name in (*node.inputs, *node.outputs)]
@@ -58,13 +63,16 @@ def _concat_as_view(draft: Draft, node: OpNode, makers: Mapping[str, OpNode], vi
     `parts` grows by its own."""
     own: set[str] = set()
     free = []
-    for name in node.inputs:
+    every = lies_in_run(draft.tensors, node)
+    for name, lies in zip(node.inputs, every):
         names = set(_aliases(name, makers, views))
-        free.append(parts.isdisjoint(names) and own.isdisjoint(names) and _can_lie(draft, names, makers))
+        fits = parts.isdisjoint(names) and own.isdisjoint(names) and _can_lie(draft, names, makers)
+        free.append(fits and lies and (all(every) or all(makers[n].op != "slice" for n in names)))  # no launch more beside the copy
         own |= names if free[-1] else set()
     several = [(is_free, [name for _, name in run]) for is_free, run in groupby(zip(free, node.inputs), lambda x: x[0])]
     runs = [(is_free, run) for is_free, names in several for run in ([[x] for x in names] if is_free else [names])]
-    lie = all(is_aligned(draft.tensors[node.outputs[0]], box) for box in _boxes(draft.tensors, node, [run for _, run in runs]))
+    whole = draft.tensors[node.outputs[0]]
+    lie = all(_is_run(whole, box) for box in _boxes(draft.tensors, node, [run for _, run in runs]))
     if not own or not lie or [is_free for is_free, _ in runs].count(False) > 1:
         return None
     copies = [_copy(draft, node, run) for is_free, run in runs if not is_free]
@@ -125,6 +133,12 @@ def is_aligned(t: Tensor, box: Box | None) -> bool:
     """Whether a part of a tensor lies in one run that begins as a tensor does."""
     start = None if box is None else offset_bytes(t, box)
     return box is not None and start is not None and start % unit_bytes(t, box) == 0
+
+
+def _is_run(t: Tensor, box: Box) -> bool:
+    """Whether a part of a tensor lies in one run of whole blocks, as a launch that copies it can write it."""
+    start = offset_bytes(t, box)
+    return start is not None and start % BLOCK_BYTES == 0
 
 
 def unit_bytes(t: Tensor, box: Box) -> int:

@@ -225,7 +225,8 @@ def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str], pac
             steps += store(func, n, n.loops[0].var, at)
         elif _from_gm(func, n):
             steps.append(step("tensorize", loop=n.loops[0].var, instr="copy"))
-            steps.append(step("double_buffer", buffer=n.block.target.buffer, depth=hole("di", SLOTS)))
+            slots = step("double_buffer", buffer=n.block.target.buffer, depth=hole("di", SLOTS))
+            steps += [slots] if slots not in steps else []
             if isinstance(n.block.value, Call):  # pipe V fills the tile for it, and would do so behind the work on the one before
                 steps.append(step("preload", buffer=n.block.target.buffer, ahead=hole("pl", AHEAD)))
         else:

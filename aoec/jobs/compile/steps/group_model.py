@@ -6,7 +6,6 @@ from aoec.base.text import plural
 from aoec.ir.func.tir import Func
 from aoec.ir.graph.graph import Graph
 from aoec.jobs.choose import halves, slices
-from aoec.jobs.choose.moves import sentences
 from aoec.jobs.choose.plan import place_groups, tasks
 from aoec.jobs.choose.wide_sums import wide
 from aoec.jobs.compile.compiled_model import Model, Ready
@@ -43,7 +42,7 @@ def lay_out(stage: Stage, context: Context) -> tuple[Graph, Weights]:
     if stage.graph.groups:
         return stage.graph, stage.weights
     graph, weights, kept = fuse_by_time(wide(stage.graph, context.machine), stage.weights, context.machine, context.pool)
-    for said in sentences(kept):
+    for said in kept:
         context.voice.say(said)
     return graph, weights
 

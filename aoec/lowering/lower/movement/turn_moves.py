@@ -105,15 +105,20 @@ def _transpose_steps(x: Tensor, node: OpNode) -> tuple[int, Steps]:
 
 def join_axes(shape: tuple[int, ...], perm: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """(shape, permutation) without axes of one element, and with axes that stay neighbours made one."""
-    kept = [a for a in perm if shape[a] != 1]
+    groups = turned_axes(shape, perm)
+    order = sorted(range(len(groups)), key=lambda g: groups[g][0])
+    return tuple(prod(shape[a] for a in groups[g]) for g in order), tuple(order.index(g) for g in range(len(groups)))
+
+
+def turned_axes(shape: tuple[int, ...], perm: tuple[int, ...]) -> list[list[int]]:
+    """Return the axes that stay neighbours, in the order of the result, without those of one element."""
     groups: list[list[int]] = []
-    for a in kept:
+    for a in (a for a in perm if shape[a] != 1):
         if groups and all(shape[b] == 1 for b in range(groups[-1][-1] + 1, a)) and groups[-1][-1] < a:
             groups[-1].append(a)
         else:
             groups.append([a])
-    order = sorted(range(len(groups)), key=lambda g: groups[g][0])
-    return tuple(prod(shape[a] for a in groups[g]) for g in order), tuple(order.index(g) for g in range(len(groups)))
+    return groups
 
 
 # ---------------------------------------------------------------- rows that become longer

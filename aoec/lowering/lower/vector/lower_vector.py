@@ -21,7 +21,7 @@ from aoec.lowering.lower.lower_axes import drop_ones, merge_axes, with_rows
 from aoec.lowering.lower.movement.lower_convert import pixels_to_rows, rows_to_pixels
 from aoec.lowering.lower.movement.lower_gather import lower_gather
 from aoec.lowering.lower.movement.lower_movement import lower_movement
-from aoec.lowering.lower.movement.lower_pieces import lower_pieces
+from aoec.lowering.lower.movement.lower_pieces import lower_pieces, lower_turned_pieces
 from aoec.lowering.lower.physical import buffer_of, extents, nest, physical_indices
 from aoec.lowering.lower.vector.lower_operations import recompute_feeders, row_results, single_operations, spread_rows, stage_windows
 from aoec.lowering.lower.vector.lower_shared import share_operations
@@ -48,6 +48,8 @@ def lower_vector(name: str, nodes: list[OpNode], tensors: dict[str, Tensor], kep
         return rows_to_pixels(name, tensors[nodes[0].inputs[0]], tensors[nodes[0].outputs[0]])
     if len(nodes) > 1 and nodes[-1].op == "concat":
         return lower_pieces(name, nodes, tensors)
+    if len(nodes) > 1 and main.op == "concat" and nodes[-1].op == "transpose":
+        return lower_turned_pieces(name, nodes, tensors)
     if main.op in ("concat", "transpose", "slice", "expand", "pad", "upsample", "depth_to_space"):
         return lower_movement(name, nodes, tensors)
     if main.op in ("gather", "gather_elements"):

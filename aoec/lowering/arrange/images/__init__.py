@@ -1,0 +1,1 @@
+"""Rewriting of work on images before it is put into groups."""
