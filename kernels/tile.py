@@ -1345,7 +1345,7 @@ def vector_gather(mem, at, size, f):
 
 @_jit
 def vector_blocks(op, mem, at, dt, f, x, y):
-    """vcgmax, vcgmin, vcgadd: an element for each block of a repeat, one behind the other, eight times f[2] elements from repeat to repeat."""
+    """vcgmax, vcgmin, vcgadd: an element for each block of a repeat, one behind the other, eight times f[2] elements to the next repeat."""
     size = size_of(dt[1])
     per = BLOCK // size
     for r in range(f[1]):

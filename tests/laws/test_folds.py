@@ -166,8 +166,8 @@ def test_vector_work_reads_slices_where_they_lie(rows: int, blocks: int, behind:
 
 
 @settings(deadline=None, max_examples=50)
-@given(st.permutations(range(3)), st.integers(1, 3), st.integers(1, 5), st.integers(1, 3), st.sampled_from(["relu", "softmax", "reduce_max"]),
-       st.sampled_from(["", "flip", "split"]), st.integers(0, 2**32))
+@given(st.permutations(range(3)), st.integers(1, 3), st.integers(1, 5), st.integers(1, 3),
+       st.sampled_from(["relu", "softmax", "reduce_max"]), st.sampled_from(["", "flip", "split"]), st.integers(0, 2**32))
 def test_vector_work_reads_transposes_where_they_lie(perm: list[int], a: int, b: int, c: int, op: str, more: str, seed: int) -> None:
     """Rows of whole blocks in another order, backwards perhaps, or a part of them."""
     sizes = (a, b, c)

@@ -78,7 +78,8 @@ def _of_one(n: Node, word: str, x: str, factors: Sequence[str], epsilon: float) 
 def _statistics(n: Node, rows: str, epsilon: float) -> None:
     """Nothing; the second and third result are the mean of each row, and one over its deviation."""
     last = len(n.draft.tensors[rows].shape) - 1
-    for at, (word, given) in enumerate((("reduce_mean", {"axes": (last,)}), ("inverse_deviation", {"epsilon": epsilon})), 1):
+    words: tuple[tuple[str, dict[str, Attribute]], ...] = (("reduce_mean", {"axes": (last,)}), ("inverse_deviation", {"epsilon": epsilon}))
+    for at, (word, given) in enumerate(words, 1):
         if n.has_result(at):
             n.emit("reshape", [n.step(word, [rows], given)], {"shape": n.shape(at)}, at=at)
 
