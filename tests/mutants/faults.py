@@ -129,8 +129,8 @@ FAULTS = (
           "0.0",
           ("tests/lowering/test_offsets.py",)),
     Fault("last-repeat-reads-beyond-its-buffer", "row_parts",
-          "max(em.behind.get(r.buffer, 0), -inner.value % lanes)",
-          "em.behind.get(r.buffer, 0)",
+          "maximum(em.behind.get(r.buffer, Int(0)), -inner.value % lanes)",
+          "em.behind.get(r.buffer, Int(0))",
           ("tests/lowering/test_odd_shapes.py",)),
     Fault("shifts-of-long-rows-stay-in-gm", "chunk_steps",
           "steps += loads(func, [n for n in nests(func) if n.block.name not in phased], '', at)",
@@ -907,10 +907,10 @@ FAULTS = (
           "bias",
           ("tests/frontend/test_passes.py",)),
     Fault("sigmoid-in-fixpipe", "FOLLOWERS",
-          ("{'cube': ('relu',), 'interpolate': ('relu',), 'elementwise': ('elementwise', 'softmax', 'row_norm', "
-           "'reduce'), 'softmax': ('elementwise',), 'row_norm': ('elementwise',)}"),
-          ("{'cube': ('relu', 'sigmoid'), 'interpolate': ('relu',), 'elementwise': ('elementwise', 'softmax', "
-           "'row_norm', 'reduce'), 'softmax': ('elementwise',), 'row_norm': ('elementwise',)}"),
+          ("{'cube': ('relu',), 'interpolate': ('relu',), 'elementwise': ('elementwise', 'softmax', 'row_norm', 'reduce'), "
+           "'ranged': ('elementwise', 'softmax', 'row_norm', 'reduce'), 'softmax': ('elementwise',), 'row_norm': ('elementwise',)}"),
+          ("{'cube': ('relu', 'sigmoid'), 'interpolate': ('relu',), 'elementwise': ('elementwise', 'softmax', 'row_norm', 'reduce'), "
+           "'ranged': ('elementwise', 'softmax', 'row_norm', 'reduce'), 'softmax': ('elementwise',), 'row_norm': ('elementwise',)}"),
           ("tests/frontend/test_fuse.py",)),
     Fault("emit-hand-back-flag-not-drained", "Flags.after",
           "self._each('drain')",

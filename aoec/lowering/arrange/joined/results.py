@@ -54,6 +54,7 @@ class _Joining:
         self.makers = draft.producers()
         self.readers = {name: {n.name for n in found} for name, found in draft.users().items()}
         self.all = list(groups)
+        self.touched: dict[str, frozenset[str]] = {}  # last node of a group -> the tensors that the group reads or makes
 
     def groups(self) -> tuple[Group, ...]:
         """Return the groups under the numbers of their places."""
@@ -70,12 +71,16 @@ class _Joining:
         later = self.all[at]
         if self.obstacle(later) or exception(later.nodes[-1]) in self.kept:
             return False
+        read = self.reads(later)
         for before in range(at - 1, max(at - MOST_BETWEEN, 0) - 1, -1):
             earlier = self.all[before]
+            if read.isdisjoint(self.touches(earlier)):
+                continue
             apart = self.obstacle(earlier) or self.difference(earlier, later)
             if not apart and (place := self.place(before, at)) is not None:
                 names = tuple(sorted((*earlier.nodes, *later.nodes), key=self.order.__getitem__))
                 self.all[place] = Group(earlier.name, "vector", names)
+                self.touched.pop(names[-1], None)
                 del self.all[at if place == before else before]
                 return True
         return False
@@ -104,6 +109,13 @@ class _Joining:
     def makes(self, group: Group) -> set[str]:
         """Return the tensors that a group makes."""
         return {o for n in self.own(group) for o in n.outputs}
+
+    def touches(self, group: Group) -> frozenset[str]:
+        """Return the tensors that a group reads or makes."""
+        last = group.nodes[-1]
+        if last not in self.touched:
+            self.touched[last] = frozenset(self.reads(group) | self.makes(group))
+        return self.touched[last]
 
     def results(self, names: Collection[str], made: Collection[str]) -> list[str]:
         """Return what others than these nodes need of what they make."""

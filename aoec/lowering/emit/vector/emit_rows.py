@@ -67,7 +67,10 @@ class ShortRows:
     def least(self) -> int:
         """Rows from which on this pays: its instructions against two for each row, each with a whole reduce's seven cycles a repeat."""
         full, tail = divmod(self.inner, self.unit)
-        folds = full // BLOCKS + full % BLOCKS + 3 if self.wide else full
+        groups = full // BLOCKS
+        width = neighbours(groups) if self.folds_neighbours(full) else 1
+        eights = width - 1 + max(groups // width - 1, 1) if width > 1 else groups
+        folds = eights + full % BLOCKS + 3 if self.wide else full
         tail = tail if full else tail - (1 << tail.bit_length() - 1)
         return max(2, (folds + tail * self.halves + 8) // 3)
 
@@ -157,11 +160,15 @@ class ShortRows:
             b = self.em.fresh("fold")
             rest = self.blockwise(self.fold, own, [own, self.source(Var(b) + 1)], self.count)
             return [self.blockwise("vcopy", own, [self.source(Int(0))], self.count), For(b, Int(full - 1), (rest,))]
-        if self.step == full and self.inner % (BLOCKS * self.unit) == 0 and (width := neighbours(groups)) > 1:
+        if self.folds_neighbours(full) and (width := neighbours(groups)) > 1:
             left = groups // width
             few = normalise(le(self.most * left, MOST_PARTS))
             return one_of(self.em, few, self.fold_neighbours(sums, width, left, few), self.fold_groups(sums, groups, full))
         return self.fold_groups(sums, groups, full)
+
+    def folds_neighbours(self, full: int) -> bool:
+        """Return whether rows of so many whole blocks follow each other, so that parts of all rows are folded an instruction."""
+        return self.step == full and self.inner % (BLOCKS * self.unit) == 0
 
     def fold_neighbours(self, sums: str, width: int, left: int, few: Expr) -> list[Item]:
         """Fold so many neighbouring eights of blocks to one, those of all rows an instruction, and what is left of each row to its sums.
