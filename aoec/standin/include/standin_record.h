@@ -43,8 +43,9 @@ struct Record {
     uint32_t list[32] = {};   // addresses of TransDataTo5HD
 };
 
-struct Line {
+struct Line {  // of the kernel, where a call stands
     int number;
+    explicit Line(int n = __builtin_LINE()) : number(n) {}
 };
 
 enum class Kind : int32_t { Missing, AivOnly, AicOnly, MixAiv10, MixAic10, MixAic11, MixAic12, AiCore, MixVectorCore };

@@ -4,7 +4,7 @@
 
 namespace AscendC {
 
-#define STANDIN_HERE ::standin::Line here = ::standin::Line{__builtin_LINE()}
+#define STANDIN_HERE ::standin::Line here = ::standin::Line()
 
 constexpr standin::Mem StandinMemory(TPosition position) {
     switch (position) {

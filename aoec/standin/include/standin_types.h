@@ -67,14 +67,14 @@ inline uint16_t FloatToBfloat(float x) {
 }  // namespace standin
 
 struct half {
-    uint16_t bits = 0;
+    uint16_t bits;
     half() = default;
     template <typename T, typename = std::enable_if_t<std::is_arithmetic_v<T>>>
     half(T x) : bits(standin::FloatToHalf(static_cast<float>(x))) {}
     operator float() const { return standin::HalfToFloat(bits); }
 };
 struct bfloat16_t {
-    uint16_t bits = 0;
+    uint16_t bits;
     bfloat16_t() = default;
     template <typename T, typename = std::enable_if_t<std::is_arithmetic_v<T>>>
     bfloat16_t(T x) : bits(standin::FloatToBfloat(static_cast<float>(x))) {}

@@ -76,7 +76,7 @@ struct Core {
     Wait wait = Wait::Nothing;
     int wait_a = 0, wait_b = 0, wait_line = 0;
     std::array<uint8_t, PIPES> order{};  // pipes in the order in which they are asked
-    int reshuffle = 0;
+    int reshuffle = 0, patience = 1;     // steps to the next order, and the most of them
 };
 
 struct Region {

@@ -39,6 +39,8 @@ static std::unique_ptr<Core> MakeCore(CoreKind kind, int64_t block, int64_t inde
     core.unit_ready.assign(core.mem[L0C].data.size() / 512, 0);
     std::iota(core.order.begin(), core.order.end(), 0);
     std::shuffle(core.order.begin(), core.order.end(), now->random);
+    constexpr int patiences[] = {1, 8, 96};
+    core.patience = patiences[now->random() % 3];
     return made;
 }
 
@@ -341,7 +343,7 @@ static bool ScalarCanRun(const Core& core) {
 static bool Step(Core& core) {
     if (core.reshuffle-- <= 0) {
         std::shuffle(core.order.begin(), core.order.end(), now->random);
-        core.reshuffle = 1 + static_cast<int>(now->random() % 96);
+        core.reshuffle = static_cast<int>(now->random() % core.patience);
     }
     for (const int p : core.order) {
         if (p == S) {
