@@ -144,11 +144,9 @@ constexpr unsigned StandinModes(standin::Type to, standin::Type from) {
             return none;
         if (from == F32 && to == F16) return any;
         if (from == F32 && (to == BF16 || to == I32 || to == I16 || to == I64 || to == F32)) return five;
-        if (from == F16 && (to == I32 || to == I16 || to == I8 || to == U8)) return five | ((to == I8 || to == U8) ? none : 0u);
-        if (from == I32 && to == F32) return five | none;
-        if (from == I64 && to == F32) return five;
+        if (from == F16 && (to == I32 || to == I16 || to == I8 || to == U8)) return five;
+        if ((from == I32 || from == I64) && to == F32) return five;
         if (from == I32 && to == F16) return whatever;
-        if (from == I16 && to == F16) return five | none;
         return 0;
     }
     if (((from == I8 || from == U8 || from == I16) && to == F16) || (from == F16 && to == F32) || (from == I32 && to == F32)) return none;
