@@ -1,7 +1,7 @@
 """Compiles kernels against the stand-in's header with g++, each distinct source once: results are kept in the user's cache by content.
 
-A source that does not compile is a result too: the sentence of the header that it breaks (a call that the product lacks, elements that a call
-does not take), or what g++ says first.
+A source that does not compile is a result too: the sentence of the header that it breaks (elements that a call does not take), or what g++
+says first (a call that the product or the release lacks).
 """
 from __future__ import annotations
 
@@ -78,7 +78,8 @@ def _runtime_object(path: Path) -> Path:
     contract = "-ffp-contract=fast" if path.stem == "cube" else "-ffp-contract=off"
     headers = [p.read_text("utf-8") for p in sorted((*RUNTIME.glob("*.hpp"), *INCLUDE.glob("*.h")))]
     name = f"{path.stem}-{_digest(path.read_text('utf-8'), contract, *FAST, _processor(), *headers)}.o"
-    return _keep(name, lambda out: _run([compiler(), *COMMON, *FAST, contract, "-c", str(path), "-o", str(out)], RUNTIME_SECONDS, path.name))
+    command = [compiler(), *COMMON, *FAST, contract, "-c", str(path), "-o"]
+    return _keep(name, lambda out: _run([*command, str(out)], RUNTIME_SECONDS, path.name))
 
 
 @lru_cache(maxsize=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -53,8 +53,8 @@ class Buffer:
     def is_whole(self) -> bool:
         """Whether nothing was written before or behind the array."""
         stop = self.start + self.size
-        behind = self.memory[stop:stop + self.room]
-        return bool((self.memory[:self.start] == GUARD).all() and (behind == POISON).all() and (self.memory[stop + self.room:] == GUARD).all())
+        before, behind, after = self.memory[:self.start], self.memory[stop:stop + self.room], self.memory[stop + self.room:]
+        return bool((before == GUARD).all() and (behind == POISON).all() and (after == GUARD).all())
 
 
 class Kernel:
@@ -74,7 +74,8 @@ class Kernel:
         """The kernel of that name in a source."""
         return Kernel(compile_kernel(source, product, release, defines), name)
 
-    def launch(self, arguments: Sequence[np.ndarray | int], blocks: int = 1, seed: int = 0, races: bool = True, room: int = 0) -> list[np.ndarray]:
+    def launch(self, arguments: Sequence[np.ndarray | int], blocks: int = 1, seed: int = 0, races: bool = True,
+               room: int = 0) -> list[np.ndarray]:
         """The arrays among the arguments after the launch, in their order; the given ones stay as they are.
 
         An array is a buffer of global memory, a whole number a scalar argument. With `races` an access that no flag orders behind another
@@ -89,9 +90,10 @@ class Kernel:
         return [b.memory[b.start:b.start + b.size].view(a.dtype).reshape(a.shape).copy()
                 for a, b in zip(arguments, buffers) if b and isinstance(a, np.ndarray)]
 
-    def launch_at(self, values: Sequence[int], regions: Sequence[tuple[int, int]], blocks: int = 1, seed: int = 0, races: bool = True) -> int:
+    def launch_at(self, values: Sequence[int], regions: Sequence[tuple[int, int]], blocks: int = 1, seed: int = 0,
+                  races: bool = True) -> int:
         """How many instructions were executed; `regions`: address and bytes of what the arguments reach. Raises LaunchFault."""
-        words, places = (ctypes.c_uint64 * len(values))(*values), (_Region * len(regions))(*regions)
+        words, places = (ctypes.c_uint64 * len(values))(*values), (_Region * len(regions))(*[_Region(*r) for r in regions])
         message, executed = ctypes.create_string_buffer(MESSAGE_BYTES), ctypes.c_int64()
         if self.library.standin_launch(self.entry, words, len(values), places, len(regions), ctypes.c_int64(blocks), ctypes.c_uint64(seed),
                                        0 if races else 1, message, ctypes.c_uint64(MESSAGE_BYTES), ctypes.byref(executed)):
@@ -99,6 +101,6 @@ class Kernel:
         return executed.value
 
 
-@lru_cache(maxsize=None)
+@cache
 def _load(path: str) -> ctypes.CDLL:
     return ctypes.CDLL(path)

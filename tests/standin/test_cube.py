@@ -46,8 +46,8 @@ def test_convolution_by_images_to_columns(h: int, w: int, c1: int, pad: int, str
         part = padded[:, i * dilation:, j * dilation:][:, :(oh - 1) * stride + 1:stride, :(ow - 1) * stride + 1:stride]
         want += np.einsum("chwe,ceo->hwo", part, weights[:, i, j])
     fractals = weights.reshape(c1 * 9, 16, 16).transpose(0, 2, 1)  # ZN: of each 16 rows of K the columns one behind the other
-    arguments = [x.astype(np.float16), np.ascontiguousarray(fractals.astype(np.float16)), np.zeros((oh * ow, 16), np.float16), h, w, c1, pad, stride,
-                 dilation, oh * ow]
+    given = x.astype(np.float16), np.ascontiguousarray(fractals.astype(np.float16)), np.zeros((oh * ow, 16), np.float16)
+    arguments = [*given, h, w, c1, pad, stride, dilation, oh * ow]
     for seed in range(4):
         *_, got = kernel("convolution").launch(arguments, seed=seed)
         assert np.array_equal(got.reshape(oh, ow, 16), want)
@@ -83,5 +83,6 @@ def test_sums_of_blocks_meet_in_global_memory_and_few_fractals_need_a_barrier() 
     for seed in range(4):
         *_, got = kernel("summed").launch([zz, zn, np.ones((16, 16), np.float32), 1], 2, seed)
         assert np.array_equal(got, 1 + (a @ b).sum(0))
-    with pytest.raises(LaunchFault, match=r"Mmad at line \d+ \(M\): (reads|writes) byte 0 of L0C, which M at line \d+ writes, without PipeBarrier"):
+    said = r"Mmad at line \d+ \(M\): (reads|writes) byte 0 of L0C, which M at line \d+ writes, without PipeBarrier"
+    with pytest.raises(LaunchFault, match=said):
         kernel("summed").launch([zz, zn, np.ones((16, 16), np.float32), 0], 2)

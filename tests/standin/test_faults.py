@@ -48,28 +48,31 @@ def line(text: str) -> int:
 
 FIRST, SECOND = line("DataCopy(a[off]"), line("DataCopy(b,")
 SAID = {
-    FLAG_MISSING: rf"block \d: Add at line {line('Add(c, a, b, fault')} \(V\): reads byte \d+ of UB, which MTE2 at line \d+ writes, and no flag orders"
-                  rf"|V_MTE2 0 is set a second time",
-    SET_TWICE: rf"SetFlag at line {line('if (fault == SET_TWICE)')}: V_MTE2 1 is set a second time; nobody has waited for the first, at line "
-               rf"{line('SetFlag<HardEvent::V_MTE2>(s);  // free')}",
+    FLAG_MISSING: rf"block \d: Add at line {line('Add(c, a, b, fault')} \(V\): reads byte \d+ of UB, which MTE2 at line \d+ writes, "
+                  r"and no flag orders them|V_MTE2 0 is set a second time",
+    SET_TWICE: rf"SetFlag at line {line('if (fault == SET_TWICE)')}: V_MTE2 1 is set a second time; nobody has waited for the first, "
+               rf"at line {line('SetFlag<HardEvent::V_MTE2>(s);  // free')}",
     LEFT_SET: rf"block \d: SetFlag at line {line('if (fault == LEFT_SET)')}: MTE3_MTE2 0 is left set when the kernel ends",
     OFF_BY_16: rf"DataCopy at line {FIRST} \(MTE2\): the target begins at byte \d+ of UB, which is no multiple of 32",
     TILE_TOO_LARGE: rf"DataCopy at line {FIRST} \(MTE2\): writes bytes 258048 to 260096 of UB, which has 196608",
-    OUT_OF_BOUNDS: rf"block 2: DataCopy at line {line('DataCopy(gz')} \(MTE3\): writes 2048 bytes at byte 23552 of a GM buffer, which leaves it",
-    NO_BARRIER: rf"Adds at line {line('Adds(')} \(V\): reads byte \d+ of UB, which V at line {line('Add(c, a, b, N)')} writes, without PipeBarrier",
+    OUT_OF_BOUNDS: rf"block 2: DataCopy at line {line('DataCopy(gz')} \(MTE3\): writes 2048 bytes at byte 23552 of a GM buffer, which "
+                   "leaves it",
+    NO_BARRIER: rf"Adds at line {line('Adds(')} \(V\): reads byte \d+ of UB, which V at line {line('Add(c, a, b, N)')} writes, "
+                "without PipeBarrier",
     ID_TOO_LARGE: rf"SetFlag at line {line('if (fault == ID_TOO')}: event id is 8, at most 7 on product 2201",
     NEVER_SET: rf"deadlock: block \d: .*MTE2 waits for MTE3_MTE2 2 at line {line('if (fault == NEVER_SET)')}",
-    FREE_MISSING: rf"deadlock: block \d: .*MTE2 waits for V_MTE2 \d",
+    FREE_MISSING: r"deadlock: block \d: .*MTE2 waits for V_MTE2 \d",
     WRONG_ARGUMENT: rf"DataCopy at line {SECOND} \(MTE2\): reads GM at an address that no argument of the kernel reaches",
     BESIDE_TENSOR: r"Add at line \d+ \(V\): reads bytes \d+ to \d+ of UB, and its tensor lies in bytes \d+ to \d+",
-    COPIES_MEET: rf"DataCopy at line {line('if (fault == COPIES')} \(MTE2\): writes byte \d+ of UB, which MTE2 at line {FIRST} writes, without PipeBarrier",
+    COPIES_MEET: rf"DataCopy at line {line('if (fault == COPIES')} \(MTE2\): writes byte \d+ of UB, which MTE2 at line {FIRST} writes, "
+                 "without PipeBarrier",
 }
 
 
 @pytest.mark.parametrize("fault", SAID)
 def test_a_broken_rule_ends_the_launch_with_a_sentence(fault: int) -> None:
     for seed in range(4):
-        with pytest.raises(LaunchFault, match="^add: ") as caught:
+        with pytest.raises(LaunchFault, match=r"^add: ") as caught:
             run(fault, seed)
         assert re.search(SAID[fault], str(caught.value)), caught.value
 

@@ -25,7 +25,8 @@ def kernel(name: str) -> Kernel:
 def test_reductions_of_rows(lanes: int) -> None:
     x = np.random.default_rng(lanes).standard_normal((8, 64)).astype(F32)
     for seed in range(4):
-        _, sums, greatest, pairs = kernel("reductions").launch([x, np.zeros(8, F32), np.zeros(8, F32), np.zeros((8, 2), F32), lanes], seed=seed)
+        empty = np.zeros(8, F32), np.zeros(8, F32), np.zeros((8, 2), F32)
+        _, sums, greatest, pairs = kernel("reductions").launch([x, *empty, lanes], seed=seed)
         part = x[:, :lanes]
         assert np.array_equal(sums, np.add.accumulate(part, 1)[:, -1])  # from the first lane to the last
         assert np.array_equal(greatest, part.max(1))
@@ -34,8 +35,10 @@ def test_reductions_of_rows(lanes: int) -> None:
 
 NONE, RINT, FLOOR, CEIL, ROUND, TRUNC, ODD = range(7)
 FIVE = (RINT, FLOOR, CEIL, ROUND, TRUNC)
-NAMES = {"float": F32, "half": F16, "bfloat16_t": ml_dtypes.bfloat16, **{f"{n}_t": np.dtype(n).type for n in ("int8", "uint8", "int16", "int32", "int64")}}
-PAIRS = {"half_to_float": (NONE,), "bfloat16_t_to_float": (NONE,), "int8_t_to_half": (NONE,), "uint8_t_to_half": (NONE,), "int16_t_to_float": (NONE,),
+NAMES = {"float": F32, "half": F16, "bfloat16_t": ml_dtypes.bfloat16,
+         **{f"{n}_t": np.dtype(n).type for n in ("int8", "uint8", "int16", "int32", "int64")}}
+PAIRS = {"half_to_float": (NONE,), "bfloat16_t_to_float": (NONE,), "int8_t_to_half": (NONE,), "uint8_t_to_half": (NONE,),
+         "int16_t_to_float": (NONE,),
          "int64_t_to_int32_t": (NONE,), "int32_t_to_int64_t": (NONE,), "int32_t_to_int16_t": (NONE,), "float_to_half": (NONE, *FIVE, ODD),
          "float_to_bfloat16_t": FIVE, "float_to_int32_t": FIVE, "float_to_int16_t": FIVE, "float_to_int64_t": FIVE, "float_to_float": FIVE,
          "half_to_int32_t": FIVE, "half_to_int16_t": FIVE, "half_to_int8_t": FIVE, "half_to_uint8_t": FIVE, "int32_t_to_float": FIVE,
@@ -128,8 +131,9 @@ def test_rearrangements() -> None:
     x = random.integers(-999, 999, 128).astype(F32)
     offsets = (random.integers(0, 128, 64) * 4).astype(np.uint32)
     for seed in range(4):
+        empty = np.zeros((16, 16), F16), np.zeros((8, 8), F32), np.zeros(80, F32)
         _, turned, filled, packed, _, gathered, turned32 = kernel("rearranged").launch(
-            [x, np.zeros((16, 16), F16), np.zeros((8, 8), F32), np.zeros(80, F32), offsets, np.zeros(64, F32), np.zeros((8, 16), F32)], seed=seed)
+            [x, *empty, offsets, np.zeros(64, F32), np.zeros((8, 16), F32)], seed=seed)
         assert np.array_equal(turned.view(np.uint16), x.view(np.uint16).reshape(16, 16).T)
         assert np.array_equal(turned32, x.reshape(16, 8).T)
         assert np.array_equal(filled, np.repeat(x[:8, None], 8, 1))
@@ -142,7 +146,8 @@ def test_bytes_bits_and_an_index_of_the_scalar_unit() -> None:
     x, w = random.integers(-128, 128, 120).astype(np.int8), random.integers(0, 2**32, 64, dtype=np.uint64).astype(np.uint32)
     w[3] = 7
     for seed in range(4):
-        _, z, _, bits, one = kernel("pieces").launch([x, np.zeros((3, 37), np.int8), w, np.zeros(64, np.uint32), np.zeros(8, F32)], seed=seed)
+        given = x, np.zeros((3, 37), np.int8), w, np.zeros(64, np.uint32), np.zeros(8, F32)
+        _, z, _, bits, one = kernel("pieces").launch(given, seed=seed)
         assert np.array_equal(z, x.reshape(3, 40)[:, :37])
         assert np.array_equal(bits, ~(((w << np.uint32(3)) >> np.uint32(1)) & w))
         assert np.array_equal(one, [1, 2] * 4)

@@ -29,7 +29,8 @@ public:
 
     LocalTensor() = default;
 #if STANDIN_RELEASE >= 85 && STANDIN_PRODUCT != 1001
-    LocalTensor(TPosition position, uint32_t address, uint32_t elements, STANDIN_HERE) { Put(StandinMemory(position), address, elements, here); }
+    LocalTensor(TPosition position, uint32_t address, uint32_t elements, STANDIN_HERE) { Put(StandinMemory(position), address, elements,
+        here); }
 #endif
     static LocalTensor StandinMake(standin::Mem memory, uint64_t address, uint64_t elements, standin::Line here) {
         LocalTensor out;
@@ -61,8 +62,10 @@ public:
 
 private:
     void Put(standin::Mem memory, uint64_t address, uint64_t elements, standin::Line here) {
-        if (memory == standin::NOWHERE || memory == standin::GM) standin::Fail(here.number, "LocalTensor", "this position has no memory on a core of this product");
-        if (address % 32) standin::Fail(here.number, "LocalTensor", "address %llu is no multiple of 32 bytes", static_cast<unsigned long long>(address));
+        if (memory == standin::NOWHERE || memory == standin::GM) standin::Fail(here.number, "LocalTensor",
+            "this position has no memory on a core of this product");
+        if (address % 32) standin::Fail(here.number, "LocalTensor", "address %llu is no multiple of 32 bytes",
+            static_cast<unsigned long long>(address));
         standin_place = {memory, standin::TypeOf<T>(), address, address, address + elements * sizeof(T)};
     }
 };
@@ -91,7 +94,6 @@ public:
         standin::WriteScalar((*this)[offset].standin_place, sizeof(T), standin::Bits(value), here.number);
     }
     const T* GetPhyAddr(uint64_t offset = 0) const { return reinterpret_cast<const T*>(standin_place.at + offset * sizeof(T)); }
-    void SetL2CacheHint(int32_t) const {}
 };
 
 // ---- the TBuf spelling: a buffer a memory, and tensors in it by offset
@@ -100,11 +102,14 @@ public:
     uint64_t standin_at = 0, standin_bytes = 0;
     template <typename T> LocalTensor<T> Get(STANDIN_HERE) const { return Get<T>(static_cast<uint32_t>(standin_bytes / sizeof(T)), here); }
     template <typename T> LocalTensor<T> Get(uint32_t elements, STANDIN_HERE) const {
-        if (elements * sizeof(T) > standin_bytes) standin::Fail(here.number, "TBuf::Get", "%u elements are more than the buffer's %llu bytes", elements, static_cast<unsigned long long>(standin_bytes));
+        if (elements * sizeof(T) > standin_bytes) standin::Fail(here.number, "TBuf::Get",
+            "%u elements are more than the buffer's %llu bytes", elements, static_cast<unsigned long long>(standin_bytes));
         return LocalTensor<T>::StandinMake(StandinMemory(position), standin_at, elements, here);
     }
     template <typename T> LocalTensor<T> GetWithOffset(uint32_t elements, uint32_t bytes, STANDIN_HERE) const {
-        if (bytes + elements * sizeof(T) > standin_bytes) standin::Fail(here.number, "TBuf::GetWithOffset", "%u elements from byte %u are more than the buffer's %llu bytes", elements, bytes, static_cast<unsigned long long>(standin_bytes));
+        if (bytes + elements * sizeof(T) > standin_bytes) standin::Fail(here.number, "TBuf::GetWithOffset",
+            "%u elements from byte %u are more than the buffer's %llu bytes", elements, bytes,
+            static_cast<unsigned long long>(standin_bytes));
         return LocalTensor<T>::StandinMake(StandinMemory(position), standin_at + bytes, elements, here);
     }
 };
@@ -128,10 +133,12 @@ inline int64_t GetTaskRatio() { return standin::TaskRatio(); }
 // ---- flags
 constexpr standin::Pipe StandinPipe(pipe_t pipe) { return static_cast<standin::Pipe>(pipe); }
 template <HardEvent event> void SetFlag(int32_t id, STANDIN_HERE) {
-    standin::SetFlag(static_cast<standin::Pipe>(static_cast<int>(event) / 7), static_cast<standin::Pipe>(static_cast<int>(event) % 7), id, here.number);
+    standin::SetFlag(static_cast<standin::Pipe>(static_cast<int>(event) / 7), static_cast<standin::Pipe>(static_cast<int>(event) % 7), id,
+        here.number);
 }
 template <HardEvent event> void WaitFlag(int32_t id, STANDIN_HERE) {
-    standin::WaitFlag(static_cast<standin::Pipe>(static_cast<int>(event) / 7), static_cast<standin::Pipe>(static_cast<int>(event) % 7), id, here.number);
+    standin::WaitFlag(static_cast<standin::Pipe>(static_cast<int>(event) / 7), static_cast<standin::Pipe>(static_cast<int>(event) % 7), id,
+        here.number);
 }
 template <pipe_t pipe> void PipeBarrier(STANDIN_HERE) {
     static_assert(pipe != PIPE_S, "stand-in: PipeBarrier takes any pipe but PIPE_S");
@@ -149,7 +156,8 @@ template <uint8_t mode = 0, pipe_t pipe = PIPE_S> void CrossCoreWaitFlag(uint16_
 template <typename T, MaskMode mode = MaskMode::NORMAL> void SetVectorMask(uint64_t high, uint64_t low) { standin::SetMask(high, low); }
 template <typename T, MaskMode mode = MaskMode::NORMAL> void SetVectorMask(int32_t length) {
     if constexpr (mode == MaskMode::COUNTER) standin::SetMask(0, static_cast<uint64_t>(length));
-    else standin::SetMask(length >= 128 ? ~0ull : length > 64 ? (1ull << (length - 64)) - 1 : 0, length >= 64 ? ~0ull : (1ull << length) - 1);
+    else standin::SetMask(length >= 128 ? ~0ull : length > 64 ? (1ull << (length - 64)) - 1 : 0, length >= 64 ? ~0ull
+        : (1ull << length) - 1);
 }
 inline void SetMaskNorm() { standin::SetCounter(false); }
 #if STANDIN_PRODUCT != 1001
@@ -157,7 +165,8 @@ inline void SetMaskCount() { standin::SetCounter(true); }
 inline void ResetMask() { standin::SetMask(~0ull, ~0ull); }
 #endif
 template <typename T> void SetAtomicAdd() {
-    static_assert(std::is_same_v<T, float> || (!standin::A910 && standin::IsAny<T, half, int16_t>) || (standin::A2 && standin::IsAny<T, int32_t, bfloat16_t, int8_t>),
+    static_assert(std::is_same_v<T, float> || (!standin::A910 && standin::IsAny<T, half, int16_t>) || (standin::A2 && standin::IsAny<T,
+        int32_t, bfloat16_t, int8_t>),
                   "stand-in: this product adds no elements of this type");
     standin::SetAtomic(true, standin::TypeOf<T>());
 }

@@ -91,7 +91,8 @@ template <typename T> constexpr Type TypeOf() {
     else {
         static_assert(std::is_integral_v<E>, "stand-in: elements are float, half, bfloat16_t or whole numbers");
         constexpr bool sign = std::is_signed_v<E>;
-        return sizeof(E) == 1 ? (sign ? I8 : U8) : sizeof(E) == 2 ? (sign ? I16 : U16) : sizeof(E) == 4 ? (sign ? I32 : U32) : (sign ? I64 : U64);
+        return sizeof(E) == 1 ? (sign ? I8 : U8) : sizeof(E) == 2 ? (sign ? I16 : U16) : sizeof(E) == 4 ? (sign ? I32 : U32) : (sign ? I64
+            : U64);
     }
 }
 template <typename T, typename... Of> constexpr bool IsAny = (std::is_same_v<T, Of> || ...);
@@ -137,9 +138,9 @@ enum class MaskMode : uint8_t { NORMAL, COUNTER };
 enum class RoundMode : uint8_t { CAST_NONE, CAST_RINT, CAST_FLOOR, CAST_CEIL, CAST_ROUND, CAST_TRUNC, CAST_ODD };
 enum class CMPMODE : uint8_t { LT, GT, EQ, LE, GE, NE };
 enum class SELMODE : uint8_t { VSEL_CMPMASK_SPR, VSEL_TENSOR_SCALAR_MODE, VSEL_TENSOR_TENSOR_MODE };
-enum class ReduceOrder : uint8_t { ORDER_VALUE_INDEX, ORDER_INDEX_VALUE, ORDER_ONLY_VALUE, ORDER_ONLY_INDEX };
-enum class BlockMode : uint8_t { BLOCK_MODE_NORMAL, BLOCK_MODE_MATRIX, BLOCK_MODE_VECTOR, BLOCK_MODE_SMALL_CHANNEL, BLOCK_MODE_DEPTHWISE };
-enum class DeqScale : uint8_t { DEQ_NONE, DEQ, VDEQ, DEQ8, VDEQ8, DEQ16, VDEQ16 };
+enum class ReduceOrder : uint8_t { ORDER_VALUE_INDEX, ORDER_ONLY_VALUE };
+enum class BlockMode : uint8_t { BLOCK_MODE_NORMAL, BLOCK_MODE_MATRIX };
+enum class DeqScale : uint8_t { DEQ_NONE };
 enum class FmatrixMode : uint8_t { FMATRIX_LEFT, FMATRIX_RIGHT };
 enum class CO2Layout : uint8_t { NZ, ROW_MAJOR };
 #if STANDIN_RELEASE >= 91
@@ -157,7 +158,7 @@ constexpr FixpipeConfig CFG_NZ = {CO2Layout::NZ}, CFG_ROW_MAJOR = {CO2Layout::RO
 struct IsResetLoad3dConfig {
     bool isSetFMatrix, isSetPadding;
 };
-constexpr IsResetLoad3dConfig IS_RESER_LOAD3D_DEFAULT_CONFIG = {true, true};
+constexpr IsResetLoad3dConfig STANDIN_RESETS_LOAD3D = {true, true};
 
 // ---- parameters
 struct DataCopyParams {

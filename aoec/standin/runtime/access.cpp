@@ -18,7 +18,8 @@ const char* PipeName(int p) {
     return names[p];
 }
 const char* TypeName(Type t) {
-    constexpr const char* names[] = {"float", "half", "bfloat16_t", "int8_t", "uint8_t", "int16_t", "uint16_t", "int32_t", "uint32_t", "int64_t", "uint64_t"};
+    constexpr const char* names[] = {"float", "half", "bfloat16_t", "int8_t", "uint8_t", "int16_t", "uint16_t", "int32_t", "uint32_t",
+        "int64_t", "uint64_t"};
     return names[t];
 }
 
@@ -26,11 +27,13 @@ static std::string CoreName() {
     if (!now || !now->core) return "launch";
     const Core& core = *now->core;
     std::string out = "block " + std::to_string(core.block);
-    if (now->kind >= Kind::MixAiv10 && now->kind <= Kind::MixAic12) out += core.kind == CoreKind::Cube ? ", cube core" : ", vector core " + std::to_string(core.sub);
+    if (now->kind >= Kind::MixAiv10 && now->kind <= Kind::MixAic12) out += core.kind == CoreKind::Cube ? ", cube core"
+        : ", vector core " + std::to_string(core.sub);
     return out;
 }
 std::string Where(const Record& r) {
-    return CoreName() + ": " + r.name + (r.line ? " at line " + std::to_string(r.line) : "") + (r.pipe < PIPES ? std::string(" (") + PipeName(r.pipe) + ")" : "");
+    return CoreName() + ": " + r.name + (r.line ? " at line " + std::to_string(r.line) : "") + (r.pipe < PIPES
+        ? std::string(" (") + PipeName(r.pipe) + ")" : "");
 }
 static std::string Format(const char* text, va_list values) {
     char buffer[1024];
@@ -53,16 +56,19 @@ void Fail(int line, const char* name, const char* text, ...) {
 }
 
 void CheckAlign(const Record& r, const Place& place, uint32_t unit, const char* what) {
-    if (place.at % unit) Stop(r, "%s begins at byte %llu of %s, which is no multiple of %u", what, static_cast<unsigned long long>(place.mem == GM ? place.at - place.low : place.at), MemName(place.mem), unit);
+    if (place.at % unit) Stop(r, "%s begins at byte %llu of %s, which is no multiple of %u", what,
+        static_cast<unsigned long long>(place.mem == GM ? place.at - place.low : place.at), MemName(place.mem), unit);
 }
 
 static int LineOf(const Core& core, int pipe, uint32_t number) {
     const auto& lines = core.lines[pipe];
     return number && number <= lines.size() ? lines[number - 1] : 0;
 }
-[[noreturn]] static void Race(const Core& core, const Record& r, const Place& place, uint64_t at, int other, uint32_t number, bool writes, bool wrote) {
+[[noreturn]] static void Race(const Core& core, const Record& r, const Place& place, uint64_t at, int other, uint32_t number, bool writes,
+    bool wrote) {
     const char* barrier = other == r.pipe ? "without PipeBarrier" : "and no flag orders them";
-    Stop(r, "%s byte %llu of %s, which %s at line %d %s, %s", writes ? "writes" : "reads", static_cast<unsigned long long>(at), MemName(place.mem), PipeName(other),
+    Stop(r, "%s byte %llu of %s, which %s at line %d %s, %s", writes ? "writes" : "reads", static_cast<unsigned long long>(at),
+        MemName(place.mem), PipeName(other),
          LineOf(core, other, number), wrote ? "writes" : "reads", barrier);
 }
 
@@ -114,25 +120,30 @@ uint8_t* Reach(Core& core, const Record& r, const Place& place, uint64_t at, uin
         bool any = false;
         if (!ReachesGm(place.low, at, bytes, any)) {
             if (!any) Stop(r, "%s GM at an address that no argument of the kernel reaches", verb);
-            Stop(r, "%s %llu bytes at byte %lld of a GM buffer, which leaves it", verb, static_cast<ull>(bytes), static_cast<long long>(at - place.low));
+            Stop(r, "%s %llu bytes at byte %lld of a GM buffer, which leaves it", verb, static_cast<ull>(bytes),
+                static_cast<long long>(at - place.low));
         }
         if (place.high && (at < place.low || at + bytes > place.high))
-            Stop(r, "%s %llu bytes at byte %lld of a GM tensor of %llu bytes", verb, static_cast<ull>(bytes), static_cast<long long>(at - place.low), static_cast<ull>(place.high - place.low));
+            Stop(r, "%s %llu bytes at byte %lld of a GM tensor of %llu bytes", verb, static_cast<ull>(bytes),
+                static_cast<long long>(at - place.low), static_cast<ull>(place.high - place.low));
         return reinterpret_cast<uint8_t*>(at);
     }
     if (place.mem == NOWHERE) Stop(r, "an operand has no memory");
     Memory& m = core.mem[place.mem];
     if (m.data.empty()) Stop(r, "this core has no %s", MemName(place.mem));
     if (at + bytes > m.data.size())
-        Stop(r, "%s bytes %llu to %llu of %s, which has %llu", verb, static_cast<ull>(at), static_cast<ull>(at + bytes), MemName(place.mem), static_cast<ull>(m.data.size()));
+        Stop(r, "%s bytes %llu to %llu of %s, which has %llu", verb, static_cast<ull>(at), static_cast<ull>(at + bytes),
+            MemName(place.mem), static_cast<ull>(m.data.size()));
     if (!loose && place.high && (at < place.low || at + bytes > place.high))
-        Stop(r, "%s bytes %llu to %llu of %s, and its tensor lies in bytes %llu to %llu", verb, static_cast<ull>(at), static_cast<ull>(at + bytes), MemName(place.mem),
+        Stop(r, "%s bytes %llu to %llu of %s, and its tensor lies in bytes %llu to %llu", verb, static_cast<ull>(at),
+            static_cast<ull>(at + bytes), MemName(place.mem),
              static_cast<ull>(place.low), static_cast<ull>(place.high));
     if (bytes == 0) return m.data.data() + at;
     if (place.mem == UB) {
         if (at + bytes > core.ub_top) core.ub_top = static_cast<uint32_t>(at + bytes);
         if (core.reserved_by && core.ub_top > m.data.size() - RESERVED_UB)
-            Stop(r, "UB is used beyond byte %llu, and %s keeps the last %u bytes for itself", static_cast<ull>(m.data.size() - RESERVED_UB), core.reserved_by, RESERVED_UB);
+            Stop(r, "UB is used beyond byte %llu, and %s keeps the last %u bytes for itself",
+                static_cast<ull>(m.data.size() - RESERVED_UB), core.reserved_by, RESERVED_UB);
     }
     if (now->races) Order(core, r, place, at, bytes, writes);
     return m.data.data() + at;
@@ -141,7 +152,8 @@ uint8_t* Reach(Core& core, const Record& r, const Place& place, uint64_t at, uin
 void ReserveTop(Core& core, const Record& r) {
     core.reserved_by = r.name;
     const uint64_t most = core.mem[UB].data.size() - RESERVED_UB;
-    if (core.ub_top > most) Stop(r, "UB is used beyond byte %llu, and %s keeps the last %u bytes for itself", static_cast<unsigned long long>(most), r.name, RESERVED_UB);
+    if (core.ub_top > most) Stop(r, "UB is used beyond byte %llu, and %s keeps the last %u bytes for itself",
+        static_cast<unsigned long long>(most), r.name, RESERVED_UB);
 }
 
 // ---------------------------------------------------------------- runs of elements

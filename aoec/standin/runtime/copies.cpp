@@ -18,7 +18,8 @@ static void Bursts(Core& core, const Record& r) {
         else CheckAlign(r, *p, p->mem == BT ? 64 : p->mem == FB ? 128 : 32, what);
     }
     const bool adds = r.atomic && r.dst.mem == GM;
-    if (adds && r.atomic_type != r.dst.type) Stop(r, "SetAtomicAdd was called for %s, and the copy is of %s", TypeName(r.atomic_type), TypeName(r.dst.type));
+    if (adds && r.atomic_type != r.dst.type) Stop(r, "SetAtomicAdd was called for %s, and the copy is of %s", TypeName(r.atomic_type),
+        TypeName(r.dst.type));
     std::vector<uint8_t> between;
     for (int64_t b = 0; b < bursts; b++) {
         const uint64_t to = r.dst.at + b * dst_step, from = r.a.at + b * src_step;
@@ -40,7 +41,8 @@ static void Bursts(Core& core, const Record& r) {
 }
 
 static void Nd2Nz(Core& core, const Record& r) {
-    const int64_t count = r.n[0], rows = r.n[1], cols = r.n[2], src_matrix = r.n[3], src_row = r.n[4], plane = r.n[5], row = r.n[6], dst_matrix = r.n[7];
+    const int64_t count = r.n[0], rows = r.n[1], cols = r.n[2], src_matrix = r.n[3], src_row = r.n[4], plane = r.n[5], row = r.n[6],
+        dst_matrix = r.n[7];
     const int64_t size = SizeOf(r.dst.type), c0 = 32 / size;
     CheckAlign(r, r.dst, 32, "the target");
     for (int64_t d = 0; d < count; d++)
@@ -72,31 +74,41 @@ static void Load2D(Core& core, const Record& r) {
 
 // img2col: rows of output positions, columns of (channel block, filter row, filter column); 0 past the last position, as our ISA has it.
 static void Load3D(Core& core, const Record& r) {
-    const int64_t h = r.n[0], w = r.n[1], channels = r.n[2], k_start = r.n[3], k_size = r.n[4], m_start = r.n[5], m_size = r.n[6], stride_h = r.n[7], stride_w = r.n[8],
-                  filter_h = r.n[9], filter_w = r.n[10], dilation_h = r.n[11], dilation_w = r.n[12], top = r.n[13], bottom = r.n[14], left = r.n[15], right = r.n[16];
+    const int64_t h = r.n[0], w = r.n[1], channels = r.n[2], k_start = r.n[3], k_size = r.n[4], m_start = r.n[5], m_size = r.n[6],
+        stride_h = r.n[7], stride_w = r.n[8],
+                  filter_h = r.n[9], filter_w = r.n[10], dilation_h = r.n[11], dilation_w = r.n[12], top = r.n[13], bottom = r.n[14],
+                      left = r.n[15], right = r.n[16];
     const int64_t size = SizeOf(r.dst.type), c0 = 32 / size;
     CheckAlign(r, r.dst, 512, "the target"), CheckAlign(r, r.a, 32, "the source");
-    if (h < 1 || w < 1 || h > 32767 || w > 32767 || stride_h < 1 || stride_w < 1 || stride_h > 63 || stride_w > 63 || filter_h < 1 || filter_w < 1 || dilation_h < 1 || dilation_w < 1)
+    if (h < 1 || w < 1 || h > 32767 || w > 32767 || stride_h < 1 || stride_w < 1 || stride_h > 63 || stride_w > 63 || filter_h < 1 ||
+        filter_w < 1 || dilation_h < 1 || dilation_w < 1)
         Stop(r, "a field leaves its range: l1H, l1W 1..32767, strides 1..63, filters and dilations from 1");
     if (m_start > 32767) Stop(r, "mStartPt is %d, at most 32767", static_cast<int>(m_start));
-    const int64_t wide = (w + left + right - dilation_w * (filter_w - 1) - 1) / stride_w + 1, high = (h + top + bottom - dilation_h * (filter_h - 1) - 1) / stride_h + 1;
-    if (w + left + right < dilation_w * (filter_w - 1) + 1 || h + top + bottom < dilation_h * (filter_h - 1) + 1) Stop(r, "the filter is larger than the padded image");
+    const int64_t wide = (w + left + right - dilation_w * (filter_w - 1) - 1) / stride_w + 1,
+        high = (h + top + bottom - dilation_h * (filter_h - 1) - 1) / stride_h + 1;
+    if (w + left + right < dilation_w * (filter_w - 1) + 1 || h + top + bottom < dilation_h * (filter_h - 1) + 1) Stop(r,
+        "the filter is larger than the padded image");
     const int64_t each = channels == 4 && size == 2 ? 4 : c0, planes = (channels + each - 1) / each;
     const int64_t depth = planes * filter_h * filter_w * each, columns = (k_size + c0 - 1) / c0;
     if (k_start % c0) Stop(r, "kStartPt is %d, no multiple of %d", static_cast<int>(k_start), static_cast<int>(c0));
-    if (k_start + k_size > (depth + c0 - 1) / c0 * c0) Stop(r, "kStartPt and kExtension reach column %d of %d", static_cast<int>(k_start + k_size), static_cast<int>(depth));
-    if (k_size % c0 && k_start + k_size < depth) Stop(r, "kExtension is %d: a multiple of %d unless it reaches the last column", static_cast<int>(k_size), static_cast<int>(c0));
-    if (m_size % 16 && m_start + m_size < wide * high) Stop(r, "mExtension is %d: a multiple of 16 unless it reaches the last position", static_cast<int>(m_size));
+    if (k_start + k_size > (depth + c0 - 1) / c0 * c0) Stop(r, "kStartPt and kExtension reach column %d of %d",
+        static_cast<int>(k_start + k_size), static_cast<int>(depth));
+    if (k_size % c0 && k_start + k_size < depth) Stop(r, "kExtension is %d: a multiple of %d unless it reaches the last column",
+        static_cast<int>(k_size), static_cast<int>(c0));
+    if (m_size % 16 && m_start + m_size < wide * high) Stop(r, "mExtension is %d: a multiple of 16 unless it reaches the last position",
+        static_cast<int>(m_size));
     for (int64_t j = 0; j < columns; j++)
         for (int64_t i = 0; i < m_size; i++) {
             const int64_t row = m_start + i;
             uint8_t* dst = Reach(core, r, r.dst, r.dst.at + ((i / 16 * columns + j) * 16 + i % 16) * 32, 32, true);
             for (int64_t e = 0; e < c0; e += each) {
                 const int64_t k = k_start + j * c0 + e, tap = k / each, plane = tap / (filter_w * filter_h);
-                const int64_t y = row / wide * stride_h + tap / filter_w % filter_h * dilation_h - top, x = row % wide * stride_w + tap % filter_w * dilation_w - left;
+                const int64_t y = row / wide * stride_h + tap / filter_w % filter_h * dilation_h - top,
+                    x = row % wide * stride_w + tap % filter_w * dilation_w - left;
                 const bool there = row / wide < high && plane < planes, inside = there && y >= 0 && y < h && x >= 0 && x < w;
                 if (inside) {
-                    std::memcpy(dst + e * size, Reach(core, r, r.a, r.a.at + ((plane * h + y) * w + x) * each * size, each * size, false), each * size);
+                    std::memcpy(dst + e * size, Reach(core, r, r.a, r.a.at + ((plane * h + y) * w + x) * each * size, each * size, false),
+                        each * size);
                     continue;
                 }
                 const uint64_t blank = there ? static_cast<uint64_t>(r.n[17]) : 0;

@@ -1,4 +1,5 @@
-// Matrix products, and what leaves L0C. Compiled with contraction: a sum takes a product in one rounding where the processor can, in the order of k.
+// Matrix products, and what leaves L0C. Compiled with contraction: a sum takes a product in one rounding where the processor can,
+// in the order of k.
 #include <algorithm>
 #include <cmath>
 
@@ -39,7 +40,8 @@ static void Mmad(Core& core, const Record& r) {
     if (r.a.type == I8) {
         std::vector<int32_t> right(depth * nb * 16);
         for (int64_t p = 0; p < k; p++)
-            for (int64_t j = 0; j < n; j++) right[p * nb * 16 + j] = static_cast<int8_t>(b[((p / 32 * nb + j / 16) * 16 + j % 16) * 32 + p % 32]);
+            for (int64_t j = 0; j < n;
+                j++) right[p * nb * 16 + j] = static_cast<int8_t>(b[((p / 32 * nb + j / 16) * 16 + j % 16) * 32 + p % 32]);
         std::vector<uint32_t> sum(nb * 16);
         for (int64_t i = 0; i < m; i++) {
             const auto at = [&](int64_t j) { return c + ((j / 16 * rows + i) * 16 + j % 16) * 4; };
@@ -100,13 +102,15 @@ static uint8_t Requantize(int32_t v, uint64_t word) {
 }
 
 static void Fixpipe(Core& core, const Record& r) {
-    const int64_t n = r.n[0], m = r.n[1], src_rows = r.n[2], stride = r.n[3], quant = r.n[4], relu = r.n[9], split = r.n[11], by_rows = r.n[12];
+    const int64_t n = r.n[0], m = r.n[1], src_rows = r.n[2], stride = r.n[3], quant = r.n[4], relu = r.n[9], split = r.n[11],
+        by_rows = r.n[12];
     if (!n || !m) return;
     if (r.n[6] != 1) Stop(r, "the stand-in has ndNum 1 alone, not %d", static_cast<int>(r.n[6]));
     if (src_rows < m) Stop(r, "srcStride is %d, less than the %d rows", static_cast<int>(src_rows), static_cast<int>(m));
     const int size = SizeOf(r.dst.type), into_bytes = quant == VREQ8 || quant == REQ8;
     CheckAlign(r, r.a, 64, "L0C"), CheckAlign(r, r.dst, by_rows ? size : 32, "the target");
-    if (r.atomic && r.atomic_type != r.dst.type) Stop(r, "SetAtomicAdd was called for %s, and the copy is of %s", TypeName(r.atomic_type), TypeName(r.dst.type));
+    if (r.atomic && r.atomic_type != r.dst.type) Stop(r, "SetAtomicAdd was called for %s, and the copy is of %s", TypeName(r.atomic_type),
+        TypeName(r.dst.type));
     const uint8_t* scales = nullptr;
     if (quant == VREQ8) {
         if (r.b.mem == NOWHERE) Stop(r, "VREQ8 needs SetFixPipeConfig before");

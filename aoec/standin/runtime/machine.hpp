@@ -105,7 +105,8 @@ const char* PipeName(int p);
 std::string Where(const Record& r);
 [[noreturn]] void Stop(const Record& r, const char* text, ...) __attribute__((format(printf, 2, 3)));
 
-inline int SizeOf(Type t) { return t == I8 || t == U8 ? 1 : t == F16 || t == BF16 || t == I16 || t == U16 ? 2 : t == I64 || t == U64 ? 8 : 4; }
+inline int SizeOf(Type t) { return t == I8 || t == U8 ? 1 : t == F16 || t == BF16 || t == I16 || t == U16 ? 2 : t == I64 || t == U64 ? 8
+    : 4; }
 inline bool IsReal(Type t) { return t == F32 || t == F16 || t == BF16; }
 
 // Checks an access of `bytes` bytes at byte address `at` of the operand's memory, and notes it; returns where the bytes lie.

@@ -105,7 +105,8 @@ static void CheckEvent(const Core& core, const char* name, Pipe from, Pipe to, i
 
 static void RunSet(Core& core, int from, int to, int id, int line) {
     Flag& flag = core.flags[from][to][id];
-    if (flag.set) Fail(line, "SetFlag", "%s_%s %d is set a second time; nobody has waited for the first, at line %d", PipeName(from), PipeName(to), id, flag.line);
+    if (flag.set) Fail(line, "SetFlag", "%s_%s %d is set a second time; nobody has waited for the first, at line %d", PipeName(from),
+        PipeName(to), id, flag.line);
     flag.set = true, flag.line = line, flag.clock = core.clock[from];
     flag.clock[from] = core.issued[from];
 }
@@ -150,7 +151,8 @@ void Barrier(Pipe pipe, int line) {
     Put(r);
 }
 static void CheckCross(const char* name, int id, int line) {
-    if (now->kind == Kind::AivOnly || now->kind == Kind::AicOnly) Fail(line, name, "a kernel of one kind of cores alone has no flags between cores: its type must be one of KERNEL_TYPE_MIX_...");
+    if (now->kind == Kind::AivOnly || now->kind == Kind::AicOnly) Fail(line, name,
+        "a kernel of one kind of cores alone has no flags between cores: its type must be one of KERNEL_TYPE_MIX_...");
     if (id < 0 || id >= CROSS_IDS) Fail(line, name, "flag id is %d, at most %d", id, CROSS_IDS - 1);
 }
 void CrossSet(int mode, Pipe pipe, int id, int line) {
@@ -196,7 +198,8 @@ void SetLoad3D(int what, const int64_t* values) {
     if (what) now->core->load_pad = values[0];
     else std::copy(values, values + 6, now->core->fmatrix);
 }
-void SetNz2Nd(int64_t count, int64_t from, int64_t to) { now->core->nz2nd[0] = count, now->core->nz2nd[1] = from, now->core->nz2nd[2] = to; }
+void SetNz2Nd(int64_t count, int64_t from, int64_t to) { now->core->nz2nd[0] = count, now->core->nz2nd[1] = from, now->core->nz2nd[2] = to;
+    }
 void SetScales(const Place& place) { now->core->scales = place; }
 int64_t BlockIndex() { return now->core->index; }
 int64_t BlockCount() { return now->blocks; }
@@ -208,7 +211,8 @@ uint64_t Reserve(Mem mem, uint64_t bytes, int line) {
     Core& core = *now->core;
     if (mem == NOWHERE || mem == GM) Fail(line, "InitBuffer", "this position has no memory on a core of this product");
     const uint64_t at = core.reserve[mem], size = core.mem[mem].data.size();
-    if (size && at + bytes > size) Fail(line, "InitBuffer", "%llu bytes behind %llu are more than the %llu of %s", static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(at), static_cast<unsigned long long>(size), MemName(mem));
+    if (size && at + bytes > size) Fail(line, "InitBuffer", "%llu bytes behind %llu are more than the %llu of %s",
+        static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(at), static_cast<unsigned long long>(size), MemName(mem));
     core.reserve[mem] += bytes;
     return at;
 }
@@ -228,8 +232,10 @@ void ApplyMask(Record& r) {
                       core.mask_high = core.counter || r.mask[0] <= 64 ? 0 : r.mask[0] >= 128 ? ~0ull : (1ull << (r.mask[0] - 64)) - 1;
         if (how == 1) core.mask_low = r.mask[0], core.mask_high = r.mask[1];
         r.mask[0] = core.mask_low, r.mask[1] = core.mask_high;
-        if (core.counter && (r.op == Op::Cast || r.op == Op::Reduce)) Fail(r.line, r.name, "what counter mode means for this call is on no page: leave it first");
-        if (core.counter && r.op == Op::Copy) r.mask[0] = core.mask_low >= 64 ? ~0ull : (1ull << core.mask_low) - 1, r.mask[1] = core.mask_low <= 64 ? 0 : core.mask_low >= 128 ? ~0ull : (1ull << (core.mask_low - 64)) - 1;
+        if (core.counter && (r.op == Op::Cast || r.op == Op::Reduce)) Fail(r.line, r.name,
+            "what counter mode means for this call is on no page: leave it first");
+        if (core.counter && r.op == Op::Copy) r.mask[0] = core.mask_low >= 64 ? ~0ull : (1ull << core.mask_low) - 1,
+            r.mask[1] = core.mask_low <= 64 ? 0 : core.mask_low >= 128 ? ~0ull : (1ull << (core.mask_low - 64)) - 1;
         else if (core.counter) r.count = static_cast<int64_t>(core.mask_low);
     }
     if (r.count >= 0) {
@@ -275,7 +281,8 @@ static bool CanRun(const Core& core, const Record& r) {
 static void RunCrossSet(Core& core, const Record& r) {
     const int mode = static_cast<int>(r.n[0]), id = static_cast<int>(r.n[1]);
     const auto give = [&](Core& to) {
-        if (++to.cross[id] > CROSS_MOST) Stop(r, "flag %d of block %lld counts beyond %d", id, static_cast<long long>(to.block), CROSS_MOST);
+        if (++to.cross[id] > CROSS_MOST) Stop(r, "flag %d of block %lld counts beyond %d", id, static_cast<long long>(to.block),
+            CROSS_MOST);
     };
     if (mode == 2 && core.kind == CoreKind::Cube) {
         for (auto& other : now->cores)
@@ -366,7 +373,8 @@ static bool IsDone(const Core& core) { return core.wait == Wait::Done && IsIdle(
 
 static std::string Stuck(Core& core) {
     now->core = nullptr;
-    std::string who = "block " + std::to_string(core.block) + (now->kind >= Kind::MixAiv10 && now->kind <= Kind::MixAic12 ? core.kind == CoreKind::Cube ? ", cube core" : ", vector core" : "") + ": ";
+    std::string who = "block " + std::to_string(core.block) + (now->kind >= Kind::MixAiv10 && now->kind <= Kind::MixAic12
+        ? core.kind == CoreKind::Cube ? ", cube core" : ", vector core" : "") + ": ";
     std::string out;
     const auto say = [&](const std::string& text, int line) {
         out += (out.empty() ? "" : "; ") + text + " at line " + std::to_string(line);
@@ -374,12 +382,15 @@ static std::string Stuck(Core& core) {
     for (int p = 1; p < PIPES; p++) {
         if (core.queue[p].empty()) continue;
         const Record& r = core.queue[p].front();
-        if (r.op == Op::WaitFlag) say(std::string(PipeName(p)) + " waits for " + PipeName(static_cast<int>(r.n[0])) + "_" + PipeName(p) + " " + std::to_string(r.n[1]), r.line);
-        else say(std::string(PipeName(p)) + " waits for the unit flag", r.line);
+        const std::string pipe = PipeName(p);
+        const std::string event = r.op == Op::WaitFlag ? PipeName(static_cast<int>(r.n[0])) + ("_" + pipe) + " " + std::to_string(r.n[1])
+            : "";
+        say(pipe + " waits for " + (event.empty() ? "the unit flag" : event), r.line);
     }
-    if (core.wait == Wait::Flag) say(std::string("the scalar unit waits for ") + PipeName(core.wait_a) + "_S " + std::to_string(core.wait_b), core.wait_line);
+    const std::string scalar = "the scalar unit waits for ";
+    if (core.wait == Wait::Flag) say(scalar + PipeName(core.wait_a) + "_S " + std::to_string(core.wait_b), core.wait_line);
     if (core.wait == Wait::Cross) say("the core waits for flag " + std::to_string(core.wait_a) + " between cores", core.wait_line);
-    if (core.wait == Wait::Room) say(std::string("the scalar unit waits for room in the queue of ") + PipeName(core.wait_a), core.wait_line);
+    if (core.wait == Wait::Room) say(scalar + "room in the queue of " + PipeName(core.wait_a), core.wait_line);
     return who + out;
 }
 
@@ -396,7 +407,8 @@ static void CheckEnd(Core& core) {
         if (left) Fail(0, "CrossCoreSetFlag", "flag %d between cores is left set when the kernel ends", id);
     }
     for (size_t b = 0; b < core.unit_ready.size(); b++)
-        if (core.unit_ready[b]) Fail(0, "Mmad", "the unit flag of bytes %zu to %zu of L0C is left set: no Fixpipe took them", b * 512, b * 512 + 512);
+        if (core.unit_ready[b]) Fail(0, "Mmad", "the unit flag of bytes %zu to %zu of L0C is left set: no Fixpipe took them", b * 512,
+            b * 512 + 512);
 }
 
 // ---------------------------------------------------------------- launches
@@ -457,7 +469,8 @@ static Kind KindOf(const void* kernel) {
     STANDIN_IN(mix_1_2, MixAic12)
     Kind kind = A2 ? Kind::Missing : Kind::AiCore;
     for (const int32_t* k = __start_standin_kind; k && k < __stop_standin_kind; k++) {
-        if (k != __start_standin_kind && *k != static_cast<int32_t>(kind)) throw Fault{"launch: the file names several core types; a source holds one kernel"};
+        if (k != __start_standin_kind &&
+            *k != static_cast<int32_t>(kind)) throw Fault{"launch: the file names several core types; a source holds one kernel"};
         kind = static_cast<Kind>(*k);
     }
     return kind;
@@ -466,8 +479,10 @@ static Kind KindOf(const void* kernel) {
 static void MakeCores(Launch& launch, int64_t first, int64_t last) {
     const Kind kind = launch.kind;
     const bool joint = kind == Kind::AiCore;
-    if (kind == Kind::Missing) throw Fault{"launch: the kernel does not say its core type (KERNEL_TASK_TYPE_DEFAULT or __vector__, __cube__, __mix__)"};
-    if (kind == Kind::MixVectorCore || joint == A2) throw Fault{"launch: product " + std::to_string(STANDIN_PRODUCT) + " has no cores of the type that the kernel says, or the stand-in has not"};
+    if (kind == Kind::Missing)
+        throw Fault{"launch: the kernel does not say its core type (KERNEL_TASK_TYPE_DEFAULT or __vector__, __cube__, __mix__)"};
+    if (kind == Kind::MixVectorCore || joint == A2)
+        throw Fault{"launch: product " + std::to_string(STANDIN_PRODUCT) + " has no cores of the kernel's type, or the stand-in has not"};
     const bool cubes = kind == Kind::AicOnly || kind == Kind::MixAic10 || kind == Kind::MixAic11 || kind == Kind::MixAic12;
     launch.ratio = kind == Kind::MixAic12 ? 2 : 1;
     const int64_t vectors = kind == Kind::MixAic12 ? 2 : kind == Kind::AivOnly || kind == Kind::MixAiv10 || kind == Kind::MixAic11 ? 1 : 0;
@@ -499,7 +514,8 @@ static void RunBlocks(Launch& launch, int64_t first, int64_t last) {
 }
 
 static void Run(Launch& launch) {
-    if (launch.blocks < 1 || launch.blocks > 65535) throw Fault{"launch: the number of blocks is " + std::to_string(launch.blocks) + ", from 1 to 65535"};
+    if (launch.blocks < 1 ||
+        launch.blocks > 65535) throw Fault{"launch: the number of blocks is " + std::to_string(launch.blocks) + ", from 1 to 65535"};
     launch.kind = KindOf(launch.kernel);
     // blocks that cannot meet run some at a time, in an order of the seed's, so that the memories of many need not be held at once
     const bool meet = launch.kind >= Kind::MixAiv10 && launch.kind <= Kind::MixAic12;
@@ -515,7 +531,8 @@ static void Run(Launch& launch) {
 // Runs a kernel on `blocks` blocks; 0, or 1 with a sentence in `message`. flags: 1 lets accesses meet that no flag orders.
 extern "C" __attribute__((visibility("default"))) int standin_launch(void* kernel, const uint64_t* arguments, int32_t argument_count,
                                                                      const standin::Region* regions, int32_t region_count, int64_t blocks,
-                                                                     uint64_t seed, int32_t flags, char* message, uint64_t message_bytes, int64_t* executed) {
+                                                                     uint64_t seed, int32_t flags, char* message, uint64_t message_bytes,
+                                                                         int64_t* executed) {
     standin::Launch launch;
     standin::Launch* before = standin::now;
     standin::now = &launch;

@@ -21,7 +21,8 @@ static Lanes LanesOf(const Record& r, int64_t repeat) {
         return out;
     }
     const uint64_t low = r.mask[0], high = r.mask[1];
-    const int lows = low == ~0ull ? 64 : low & (low + 1) ? -1 : __builtin_popcountll(low), highs = high == ~0ull ? 64 : high & (high + 1) ? -1 : __builtin_popcountll(high);
+    const int lows = low == ~0ull ? 64 : low & (low + 1) ? -1 : __builtin_popcountll(low), highs = high == ~0ull ? 64 : high & (high + 1)
+        ? -1 : __builtin_popcountll(high);
     if (lows >= 0 && highs >= 0 && (highs == 0 || lows == 64)) {
         out.n = lows + highs;
         return out;
@@ -37,14 +38,16 @@ struct Side {
     const Place& place;
     int64_t blk, rep;
     int size, per;  // bytes of an element, elements of a block
-    Side(const Place& p, int64_t blk_stride, int64_t rep_stride) : place(p), blk(blk_stride * 32), rep(rep_stride * 32), size(SizeOf(p.type)), per(32 / size) {}
+    Side(const Place& p, int64_t blk_stride, int64_t rep_stride) : place(p), blk(blk_stride * 32), rep(rep_stride * 32),
+        size(SizeOf(p.type)), per(32 / size) {}
 };
 
 // The bytes of the lanes of one repeat, side by side.
 static void Read(Core& core, const Record& r, const Side& s, int64_t repeat, const Lanes& l, uint8_t* out, bool loose = false) {
     const uint64_t base = s.place.at + repeat * s.rep;
     if (!l.close) {
-        for (int i = 0; i < l.n; i++) std::memcpy(out + i * s.size, Reach(core, r, s.place, base + l.at[i] / s.per * s.blk + l.at[i] % s.per * s.size, s.size, false, loose), s.size);
+        for (int i = 0; i < l.n; i++) std::memcpy(out + i * s.size, Reach(core, r, s.place,
+            base + l.at[i] / s.per * s.blk + l.at[i] % s.per * s.size, s.size, false, loose), s.size);
     } else if (s.blk == 32) {
         if (l.n) std::memcpy(out, Reach(core, r, s.place, base, l.n * s.size, false, loose), l.n * s.size);
     } else {
@@ -57,7 +60,8 @@ static void Read(Core& core, const Record& r, const Side& s, int64_t repeat, con
 static void Write(Core& core, const Record& r, const Side& s, int64_t repeat, const Lanes& l, const uint8_t* x) {
     const uint64_t base = s.place.at + repeat * s.rep;
     if (!l.close) {
-        for (int i = 0; i < l.n; i++) std::memcpy(Reach(core, r, s.place, base + l.at[i] / s.per * s.blk + l.at[i] % s.per * s.size, s.size, true), x + i * s.size, s.size);
+        for (int i = 0; i < l.n; i++) std::memcpy(Reach(core, r, s.place, base + l.at[i] / s.per * s.blk + l.at[i] % s.per * s.size,
+            s.size, true), x + i * s.size, s.size);
     } else if (s.blk == 32) {
         if (l.n) std::memcpy(Reach(core, r, s.place, base, l.n * s.size, true), x, l.n * s.size);
     } else {
@@ -201,7 +205,8 @@ template <typename Near, typename Back> static uint16_t ToNarrow(float x, int mo
     if (mode == CEIL) out = negative ? low : high;
     if (mode == ODD) out = low & 1 ? low : high;
     if (mode == ROUND) {
-        const double down = size - static_cast<double>(back(low)), up = std::isinf(back(high)) ? 1e300 : static_cast<double>(back(high)) - size;
+        const double down = size - static_cast<double>(back(low)), up = std::isinf(back(high)) ? 1e300
+            : static_cast<double>(back(high)) - size;
         out = std::isinf(back(high)) ? static_cast<uint16_t>(h & 0x7FFF) : up <= down ? high : low;
     }
     return static_cast<uint16_t>(out | (negative ? 0x8000 : 0));
@@ -257,7 +262,8 @@ static void CastRun(const Record& r, const uint8_t* from, uint8_t* to, int n) {
         if (IsReal(d) && mode <= RINT) return StoreReals(to, d, n, x);
         for (int i = 0; i < n; i++) {
             if (IsReal(d)) {
-                const uint16_t h = d == F16 ? ToNarrow(x[i], mode, FloatToHalf, HalfToFloat) : ToNarrow(x[i], mode, FloatToBfloat, BfloatToFloat);
+                const uint16_t h = d == F16 ? ToNarrow(x[i], mode, FloatToHalf, HalfToFloat) : ToNarrow(x[i], mode, FloatToBfloat,
+                    BfloatToFloat);
                 std::memcpy(to + 2 * i, &h, 2);
                 continue;
             }
@@ -333,7 +339,8 @@ static void Compare(Core& core, const Record& r) {
         std::memset(bits, 0, sizeof bits);
         if (IsReal(r.a.type)) LoadReals(x, r.a.type, lanes, fx), LoadReals(y, r.a.type, lanes, fy);
         for (int e = 0; e < lanes; e++) {
-            const bool yes = IsReal(r.a.type) ? Holds(mode, fx[e], fy[e]) : Holds(mode, LoadWhole(x + e * a.size, r.a.type), LoadWhole(y + e * a.size, r.a.type));
+            const bool yes = IsReal(r.a.type) ? Holds(mode, fx[e], fy[e]) : Holds(mode, LoadWhole(x + e * a.size, r.a.type),
+                LoadWhole(y + e * a.size, r.a.type));
             bits[e / 8] |= static_cast<uint8_t>(yes << (e % 8));
         }
         std::memcpy(Reach(core, r, r.dst, r.dst.at + i * (lanes / 8), lanes / 8, true), bits, lanes / 8);
@@ -428,7 +435,8 @@ static void GatherMask(Core& core, const Record& r) {
             const uint8_t* src = Reach(core, r, r.a, r.a.at + (i * rep + e / per * blk) * 32, n * size, false);
             for (int64_t q = 0; q < n; q++) {
                 const int64_t at = e + q;
-                const bool kept = kind == 0 ? bits[at / 8] >> (at % 8) & 1 : kind == 7 || (kind < 3 ? at % 2 == kind - 1 : at % 4 == kind - 3);
+                const bool kept = kind == 0 ? bits[at / 8] >> (at % 8) & 1 : kind == 7 || (kind < 3 ? at % 2 == kind - 1
+                    : at % 4 == kind - 3);
                 if (kept) row.insert(row.end(), src + q * size, src + (q + 1) * size);
             }
         }

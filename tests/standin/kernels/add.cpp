@@ -2,7 +2,8 @@
 #include "kernel_operator.h"
 using namespace AscendC;
 
-enum Fault { NONE, FLAG_MISSING, SET_TWICE, LEFT_SET, OFF_BY_16, TILE_TOO_LARGE, OUT_OF_BOUNDS, NO_BARRIER, ID_TOO_LARGE, NEVER_SET, FREE_MISSING,
+enum Fault { NONE, FLAG_MISSING, SET_TWICE, LEFT_SET, OFF_BY_16, TILE_TOO_LARGE, OUT_OF_BOUNDS, NO_BARRIER, ID_TOO_LARGE, NEVER_SET,
+    FREE_MISSING,
              WRONG_ARGUMENT, BESIDE_TENSOR, COPIES_MEET, BY_HAND };
 
 extern "C" __global__ __aicore__ void add(GM_ADDR x, GM_ADDR y, GM_ADDR z, uint32_t tiles, uint32_t fault) {
@@ -35,7 +36,8 @@ extern "C" __global__ __aicore__ void add(GM_ADDR x, GM_ADDR y, GM_ADDR z, uint3
         const uint32_t s = i % 2, at = (static_cast<uint32_t>(GetBlockIdx()) * tiles + i) * N, off = fault == OFF_BY_16 ? 8 : 0;
         const uint32_t base = fault == TILE_TOO_LARGE ? 262144 - 4096 : s * 8192;
 #if STANDIN_PRODUCT == 1001 || STANDIN_RELEASE == 81
-        LocalTensor<half> a = ub.GetWithOffset<half>(N, base), b = ub.GetWithOffset<half>(N, base + 2048), c = ub.GetWithOffset<half>(N, base + 4096);
+        LocalTensor<half> a = ub.GetWithOffset<half>(N, base), b = ub.GetWithOffset<half>(N, base + 2048), c = ub.GetWithOffset<half>(N,
+            base + 4096);
 #else
         LocalTensor<half> a(TPosition::VECIN, base, N), b(TPosition::VECIN, base + 2048, N), c(TPosition::VECOUT, base + 4096, N);
 #endif

@@ -45,15 +45,17 @@ extern "C" __global__ __cube__ void product_bfloat(GM_ADDR a, GM_ADDR b, GM_ADDR
     Product<bfloat16_t, float, float>(a, b, bias, out, NoQuant, false, unit);
 }
 
-// Out[positions, 16] = image [c1][h][w][16] with a filter of 3 x 3 by im2col; weights lie as fractals. Pads, strides and dilation are given.
-extern "C" __global__ __cube__ void convolution(GM_ADDR x, GM_ADDR w, GM_ADDR out, uint32_t h, uint32_t wide, uint32_t c1, uint32_t pad, uint32_t stride,
+// Out[positions, 16] = image [c1][h][w][16] with a filter of 3 x 3 by im2col; weights lie as fractals.
+extern "C" __global__ __cube__ void convolution(GM_ADDR x, GM_ADDR w, GM_ADDR out, uint32_t h, uint32_t wide, uint32_t c1, uint32_t pad,
+    uint32_t stride,
                                                 uint32_t dilation, uint32_t positions) {
     GlobalTensor<half> gx, gw, go;
     gx.SetGlobalBuffer((__gm__ half*)x);
     gw.SetGlobalBuffer((__gm__ half*)w);
     go.SetGlobalBuffer((__gm__ half*)out);
     const uint16_t k = static_cast<uint16_t>(c1 * 9 * 16), m = static_cast<uint16_t>((positions + 15) / 16 * 16);
-    LocalTensor<half> x1(TPosition::A1, 0, c1 * h * wide * 16), w1(TPosition::B1, 131072, k * 16), a(TPosition::A2, 0, m * k), b(TPosition::B2, 0, k * 16);
+    LocalTensor<half> x1(TPosition::A1, 0, c1 * h * wide * 16), w1(TPosition::B1, 131072, k * 16), a(TPosition::A2, 0, m * k),
+        b(TPosition::B2, 0, k * 16);
     LocalTensor<float> co(TPosition::CO1, 0, m * 16);
     DataCopy(x1, gx, c1 * h * wide * 16);
     DataCopy(w1, gw, k * 16);
@@ -118,14 +120,15 @@ extern "C" __global__ __cube__ void requantized(GM_ADDR a, GM_ADDR b, GM_ADDR sc
     PipeBarrier<PIPE_ALL>();
 }
 
-// Rows of partial sums of two blocks, added in GM; then a tile whose second Mmad follows the first without the barrier that so few fractals need.
+// Partial sums of two blocks, added in GM. Of so few fractals an Mmad on the same L0C needs a barrier before it.
 extern "C" __global__ __cube__ void summed(GM_ADDR a, GM_ADDR b, GM_ADDR out, uint32_t barrier) {
     GlobalTensor<float> ga, gb, go;
     ga.SetGlobalBuffer((__gm__ float*)a);
     gb.SetGlobalBuffer((__gm__ float*)b);
     go.SetGlobalBuffer((__gm__ float*)out);
     const uint32_t block = static_cast<uint32_t>(GetBlockIdx());
-    LocalTensor<float> a1(TPosition::A1, 0, 256), b1(TPosition::B1, 4096, 256), a2(TPosition::A2, 0, 256), b2(TPosition::B2, 0, 256), co(TPosition::CO1, 0, 256);
+    LocalTensor<float> a1(TPosition::A1, 0, 256), b1(TPosition::B1, 4096, 256), a2(TPosition::A2, 0, 256), b2(TPosition::B2, 0, 256),
+        co(TPosition::CO1, 0, 256);
     DataCopy(a1, ga[block * 256], 256);
     DataCopy(b1, gb[block * 256], 256);
     SetFlag<HardEvent::MTE2_MTE1>(0);

@@ -13,7 +13,8 @@ template <typename T> __aicore__ inline GlobalTensor<T> At(GM_ADDR address) {
 
 // The sum, greatest and least of each of 8 rows of 64 floats, of which the last `lanes` count; least with its place.
 KERNEL reductions(GM_ADDR x, GM_ADDR sums, GM_ADDR greatest, GM_ADDR pairs, uint32_t lanes) {
-    LocalTensor<float> in(TPosition::VECIN, 0, 512), s(TPosition::VECOUT, 2048, 8), g(TPosition::VECOUT, 2080, 8), p(TPosition::VECOUT, 2112, 16);
+    LocalTensor<float> in(TPosition::VECIN, 0, 512), s(TPosition::VECOUT, 2048, 8), g(TPosition::VECOUT, 2080, 8), p(TPosition::VECOUT,
+        2112, 16);
     DataCopy(in, At<float>(x), 512);
     WAIT_IN;
     ReduceRepeat<ReduceType::SUM>(s, in, static_cast<int32_t>(lanes), 8, 1, 1, 8);
@@ -39,13 +40,16 @@ template <typename T, typename U> __aicore__ inline void CastAll(GM_ADDR x, GM_A
     PipeBarrier<PIPE_ALL>();
 }
 #define CAST(TO, FROM) KERNEL cast_##FROM##_to_##TO(GM_ADDR x, GM_ADDR z, uint32_t mode) { CastAll<TO, FROM>(x, z, mode); }
-CAST(float, half) CAST(float, bfloat16_t) CAST(half, int8_t) CAST(half, uint8_t) CAST(float, int16_t) CAST(int32_t, int64_t) CAST(int64_t, int32_t)
-CAST(int16_t, int32_t) CAST(half, float) CAST(bfloat16_t, float) CAST(int32_t, float) CAST(int16_t, float) CAST(int64_t, float) CAST(float, float)
+CAST(float, half) CAST(float, bfloat16_t) CAST(half, int8_t) CAST(half, uint8_t) CAST(float, int16_t) CAST(int32_t, int64_t) CAST(int64_t,
+    int32_t)
+CAST(int16_t, int32_t) CAST(half, float) CAST(bfloat16_t, float) CAST(int32_t, float) CAST(int16_t, float) CAST(int64_t, float) CAST(float,
+    float)
 CAST(int32_t, half) CAST(int16_t, half) CAST(int8_t, half) CAST(uint8_t, half) CAST(float, int32_t) CAST(float, int64_t) CAST(half, int32_t)
 
 // Where x < y the element of x, elsewhere that of y; and where x > 0.5 x, elsewhere -1.
 KERNEL selections(GM_ADDR x, GM_ADDR y, GM_ADDR least, GM_ADDR cut, uint32_t count) {
-    LocalTensor<half> a(TPosition::VECIN, 0, 512), b(TPosition::VECIN, 1024, 512), l(TPosition::VECOUT, 2048, 512), c(TPosition::VECOUT, 3072, 512);
+    LocalTensor<half> a(TPosition::VECIN, 0, 512), b(TPosition::VECIN, 1024, 512), l(TPosition::VECOUT, 2048, 512), c(TPosition::VECOUT,
+        3072, 512);
     LocalTensor<uint8_t> bits(TPosition::VECCALC, 4096, 64), more(TPosition::VECCALC, 4160, 64);
     DataCopy(a, At<half>(x), 512);
     DataCopy(b, At<half>(y), 512);
@@ -68,7 +72,8 @@ KERNEL selections(GM_ADDR x, GM_ADDR y, GM_ADDR least, GM_ADDR cut, uint32_t cou
 // 16 rows of 16 halves turned; 8 floats, each of which fills a block; the first 20 of each 32 floats packed; elements by their offsets.
 KERNEL rearranged(GM_ADDR x, GM_ADDR turned, GM_ADDR filled, GM_ADDR packed, GM_ADDR offsets, GM_ADDR gathered, GM_ADDR turned32) {
     LocalTensor<half> in(TPosition::VECIN, 0, 256), t(TPosition::VECOUT, 512, 256);
-    LocalTensor<float> f(TPosition::VECIN, 0, 128), b(TPosition::VECOUT, 1024, 64), k(TPosition::VECOUT, 2048, 96), g(TPosition::VECOUT, 4096, 64),
+    LocalTensor<float> f(TPosition::VECIN, 0, 128), b(TPosition::VECOUT, 1024, 64), k(TPosition::VECOUT, 2048, 96), g(TPosition::VECOUT,
+        4096, 64),
         t32(TPosition::VECOUT, 8192, 128);
     LocalTensor<uint32_t> o(TPosition::VECIN, 3072, 64);
     DataCopy(in, At<half>(x), 256);
@@ -96,7 +101,7 @@ KERNEL rearranged(GM_ADDR x, GM_ADDR turned, GM_ADDR filled, GM_ADDR packed, GM_
     PipeBarrier<PIPE_ALL>();
 }
 
-// Rows of 5 bytes more than blocks, in and out by bytes; lanes by a bit mask; shifts and bits of whole numbers; an index that the scalar unit reads.
+// Rows of 5 bytes more than a block; lanes by a bit mask; shifts and bits of whole numbers; an index that the scalar unit reads.
 KERNEL pieces(GM_ADDR x, GM_ADDR z, GM_ADDR w, GM_ADDR bits, GM_ADDR one) {
     LocalTensor<int8_t> rows(TPosition::VECIN, 0, 256);
     LocalTensor<float> v(TPosition::VECCALC, 1024, 64);
