@@ -141,7 +141,7 @@ def first_error(log: str, what: str) -> str:
     said = re.search(r"^(\S+?):(\d+):\d+: (?:fatal )?error: (.*)$", log, re.MULTILINE)
     if not said:
         return f"{what} does not compile: {(log.strip().splitlines() or ['g++ says nothing'])[-1]}"
-    kernel = re.search(r"kernel-\w+\.cpp:(\d+):", log)
+    kernel = re.search(r"kernel-\w+\.cpp:(\d+):\d+:", log)
     line = kernel.group(1) if kernel else said.group(2)
     text = re.sub(r"^static assertion failed: ", "", said.group(3))
     return f"{what} does not compile: line {line}: {text}"
