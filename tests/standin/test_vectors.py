@@ -25,11 +25,12 @@ def kernel(name: str) -> Kernel:
 def test_reductions_of_rows(lanes: int) -> None:
     x = np.random.default_rng(lanes).standard_normal((8, 64)).astype(F32)
     for seed in range(4):
-        empty = np.zeros(8, F32), np.zeros(8, F32), np.zeros((8, 2), F32)
-        _, sums, greatest, pairs = kernel("reductions").launch([x, *empty, lanes], seed=seed)
+        empty = np.zeros(8, F32), np.zeros(8, F32), np.zeros((8, 2), F32), np.zeros((8, 8), F32)
+        _, sums, greatest, pairs, blocks = kernel("reductions").launch([x, *empty, lanes], seed=seed)
         part = x[:, :lanes]
         assert np.array_equal(sums, np.add.accumulate(part, 1)[:, -1])  # from the first lane to the last
         assert np.array_equal(greatest, part.max(1))
+        assert np.array_equal(blocks, np.add.accumulate(x.reshape(8, 8, 8), 2)[:, :, -1])
         assert np.array_equal(pairs[:, 0], part.min(1)) and np.array_equal(pairs.view(np.uint32)[:, 1], part.argmin(1))
 
 

@@ -394,7 +394,7 @@ template <typename T> void TransDataTo5HD(const LocalTensor<T> (&dst)[16], const
     StandinTurn<T>(r, p);
 }
 
-// ---- reductions: one result a repeat
+// ---- reductions: one result a repeat, or one a block, eight a repeat side by side
 template <typename T, bool isSetMask, typename MASK>
 void StandinReduce(const char* name, standin::Word word, const LocalTensor<T>& dst, const LocalTensor<T>& src, const MASK& mask,
     int32_t repeatTime, int32_t dstRepStride, int32_t srcBlkStride, int32_t srcRepStride, ReduceOrder order, standin::Line here) {
@@ -416,6 +416,19 @@ void StandinReduce(const char* name, standin::Word word, const LocalTensor<T>& d
     r.n[21] = 256 / sizeof(T);
     StandinPutMasked<isSetMask>(r, mask);
 }
+template <typename T, bool isSetMask, typename MASK>
+void StandinReduceBlocks(const char* name, standin::Word word, const LocalTensor<T>& dst, const LocalTensor<T>& src, const MASK& mask,
+    int32_t repeatTime, int32_t dstRepStride, int32_t srcBlkStride, int32_t srcRepStride, standin::Line here) {
+    static_assert(STANDIN_REAL, "stand-in: reductions take half and float");
+    STANDIN_RECORD(Reduce, V, name);
+    if (standin::A910 && !std::is_same_v<T, half>) standin::Fail(here.number, name, "product 1001 takes half alone");
+    if (repeatTime < 0 || repeatTime > 255) standin::Fail(here.number, name, "repeatTime is %d, at most 255", repeatTime);
+    r.word = word, r.dst = dst.standin_place, r.a = src.standin_place;
+    const int64_t fields[] = {repeatTime, 0, srcBlkStride, 0, dstRepStride, srcRepStride, 0, 0, 1};
+    for (int i = 0; i < 9; i++) r.n[i] = fields[i];
+    r.n[21] = 256 / sizeof(T);
+    StandinPutMasked<isSetMask>(r, mask);
+}
 #if STANDIN_RELEASE >= 91
 template <ReduceType kind, typename T, typename U = T, bool isSetMask = true, typename MASK>
 void ReduceRepeat(const LocalTensor<T>& dst, const LocalTensor<U>& src, const MASK& mask, int32_t repeatTime, int32_t dstRepStride,
@@ -424,7 +437,24 @@ void ReduceRepeat(const LocalTensor<T>& dst, const LocalTensor<U>& src, const MA
         : standin::Word::Least;
     StandinReduce<T, isSetMask>("ReduceRepeat", word, dst, src, mask, repeatTime, dstRepStride, srcBlkStride, srcRepStride, order, here);
 }
+template <ReduceType kind, typename T, typename U = T, bool isSetMask = true, typename MASK>
+void ReduceDataBlock(const LocalTensor<T>& dst, const LocalTensor<U>& src, const MASK& mask, int32_t repeatTime, int32_t dstRepStride,
+    int32_t srcBlkStride, int32_t srcRepStride, STANDIN_HERE) {
+    constexpr standin::Word word = kind == ReduceType::SUM ? standin::Word::Sum :
+        kind == ReduceType::MAX ? standin::Word::Greatest : standin::Word::Least;
+    StandinReduceBlocks<T, isSetMask>("ReduceDataBlock", word, dst, src, mask, repeatTime, dstRepStride, srcBlkStride, srcRepStride, here);
+}
 #else
+#define STANDIN_BLOCK_REDUCE(NAME, WORD)                                                                                      \
+    template <typename T, bool isSetMask = true, typename MASK>                                                               \
+    void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, int32_t repeatTime, const MASK& mask,                     \
+        int32_t dstRepStride, int32_t srcBlkStride, int32_t srcRepStride, STANDIN_HERE) {                                     \
+        StandinReduceBlocks<T, isSetMask>(#NAME, standin::Word::WORD, dst, src, mask, repeatTime, dstRepStride, srcBlkStride, \
+            srcRepStride, here);                                                                                              \
+    }
+STANDIN_BLOCK_REDUCE(BlockReduceSum, Sum)
+STANDIN_BLOCK_REDUCE(BlockReduceMax, Greatest)
+STANDIN_BLOCK_REDUCE(BlockReduceMin, Least)
 template <typename T, bool isSetMask = true, typename MASK>
 void WholeReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const MASK& mask, int32_t repeatTime, int32_t dstRepStride,
     int32_t srcBlkStride, int32_t srcRepStride, STANDIN_HERE) {

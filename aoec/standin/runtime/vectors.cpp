@@ -464,12 +464,34 @@ static void Gather(Core& core, const Record& r) {
     }
 }
 
+static float Next(Word word, float a, float b) { return word == Word::Sum ? a + b : word == Word::Greatest ? Larger(a, b) : Smaller(a, b); }
+
+// A result for each block of which a lane takes part; from repeat to repeat of the target so many times eight elements.
+static void ReduceBlocks(Core& core, const Record& r, const Side& a) {
+    const int size = a.size;
+    uint8_t x[512], out[8];
+    float v[MOST];
+    for (int64_t i = 0; i < r.n[0]; i++) {
+        const Lanes l = LanesOf(r, i);
+        Read(core, r, a, i, l, x);
+        LoadReals(x, r.a.type, l.n, v);
+        for (int e = 0; e < l.n;) {
+            const int block = (l.close ? e : l.at[e]) / a.per;
+            float best = v[e++];
+            for (; e < l.n && (l.close ? e : l.at[e]) / a.per == block; e++) best = Next(r.word, best, v[e]);
+            StoreReals(out, r.dst.type, 1, &best);
+            std::memcpy(Reach(core, r, r.dst, r.dst.at + (i * r.n[4] * 8 + block) * size, size, true), out, size);
+        }
+    }
+}
+
 // One result a repeat, in fp32 from the first lane to the last, as our instruction set sums; the part itself sums as a tree.
 static void Reduce(Core& core, const Record& r) {
     const Side a(r.a, r.n[2], r.n[5]);
     const int size = SizeOf(r.dst.type);
     const bool pairs = r.n[7];
     CheckAlign(r, r.a, 32, "the source"), CheckAlign(r, r.dst, pairs ? 2 * size : size, "the target");
+    if (r.n[8]) return ReduceBlocks(core, r, a);
     uint8_t x[512], out[8];
     float v[MOST];
     for (int64_t i = 0; i < r.n[0]; i++) {
@@ -480,7 +502,7 @@ static void Reduce(Core& core, const Record& r) {
         float best = v[0];
         uint32_t where = l.close ? 0 : l.at[0];
         for (int e = 1; e < l.n; e++) {
-            const float next = r.word == Word::Sum ? best + v[e] : r.word == Word::Greatest ? Larger(best, v[e]) : Smaller(best, v[e]);
+            const float next = Next(r.word, best, v[e]);
             if (r.word != Word::Sum && next != best && best == best) where = l.close ? e : l.at[e];
             best = next;
         }

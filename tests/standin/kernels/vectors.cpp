@@ -12,15 +12,17 @@ template <typename T> __aicore__ inline GlobalTensor<T> At(GM_ADDR address) {
 #define WAIT_OUT SetFlag<HardEvent::V_MTE3>(0); WaitFlag<HardEvent::V_MTE3>(0)
 
 // The sum, greatest and least of each of 8 rows of 64 floats, of which the last `lanes` count; least with its place.
-KERNEL reductions(GM_ADDR x, GM_ADDR sums, GM_ADDR greatest, GM_ADDR pairs, uint32_t lanes) {
+KERNEL reductions(GM_ADDR x, GM_ADDR sums, GM_ADDR greatest, GM_ADDR pairs, GM_ADDR blocks, uint32_t lanes) {
     LocalTensor<float> in(TPosition::VECIN, 0, 512), s(TPosition::VECOUT, 2048, 8), g(TPosition::VECOUT, 2080, 8), p(TPosition::VECOUT,
-        2112, 16);
+        2112, 16), b(TPosition::VECOUT, 2304, 64);
     DataCopy(in, At<float>(x), 512);
     WAIT_IN;
     ReduceRepeat<ReduceType::SUM>(s, in, static_cast<int32_t>(lanes), 8, 1, 1, 8);
     ReduceRepeat<ReduceType::MAX>(g, in, static_cast<int32_t>(lanes), 8, 1, 1, 8, ReduceOrder::ORDER_ONLY_VALUE);
     ReduceRepeat<ReduceType::MIN>(p, in, static_cast<int32_t>(lanes), 8, 1, 1, 8, ReduceOrder::ORDER_VALUE_INDEX);
+    ReduceDataBlock<ReduceType::SUM>(b, in, 64, 8, 1, 1, 8);
     WAIT_OUT;
+    DataCopy(At<float>(blocks), b, 64);
     DataCopy(At<float>(sums), s, 8);
     DataCopy(At<float>(greatest), g, 8);
     DataCopy(At<float>(pairs), p, 16);
