@@ -52,7 +52,8 @@ def compile_kernel(source: str, product: int = 2201, release: int = 91, defines:
     """The shared object of a source; CompileError says why there is none."""
     _check(product, "product", PRODUCTS)
     _check(release, "release", RELEASES)
-    flags = ("-O1", "-ffp-contract=off", f"-DSTANDIN_PRODUCT={product}", f"-DSTANDIN_RELEASE={release}", *(f"-D{d}" for d in defines))
+    said = [f"-D{d}" for d in (f"STANDIN_PRODUCT={product}", f"STANDIN_RELEASE={release}", *defines)]
+    flags = ("-O1", "-ffp-contract=off", *said)
     objects = runtime_objects()
 
     def build(out: Path) -> None:
@@ -60,6 +61,17 @@ def compile_kernel(source: str, product: int = 2201, release: int = 91, defines:
         text.write_text(source, "utf-8")
         _run([compiler(), *COMMON, *flags, "-shared", str(text), *map(str, objects), "-o", str(out)], KERNEL_SECONDS, "the kernel")
     return _keep(f"kernel-{_digest(source, *flags, *(o.name for o in objects))}.so", build)
+
+
+def acl_library(release: int) -> Path:
+    """The stand-in for libascendcl of a release: what the release lacks it does not export."""
+    _check(release, "release", RELEASES)
+    source = HERE / "acl" / "ascendcl.cpp"
+    flags = ("-O1", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread", f"-DSTANDIN_ACL={release}")
+
+    def build(out: Path) -> None:
+        _run([compiler(), "-std=c++17", *flags, str(source), "-o", str(out), "-ldl"], KERNEL_SECONDS, source.name)
+    return _keep(f"ascendcl-{_digest(source.read_text('utf-8'), *flags)}.so", build)
 
 
 def _check(value: int, what: str, known: tuple[int, ...]) -> None:

@@ -556,3 +556,11 @@ extern "C" __attribute__((visibility("default"))) int standin_launch(void* kerne
     return result;
 }
 extern "C" __attribute__((visibility("default"))) int32_t standin_product() { return STANDIN_PRODUCT; }
+// The core type that a kernel says, by the order of KERNEL_TYPE_...; 0 where it says none.
+extern "C" __attribute__((visibility("default"))) int32_t standin_kind(const void* kernel) {
+    try {
+        return static_cast<int32_t>(standin::KindOf(kernel));
+    } catch (const standin::Fault&) {
+        return 0;
+    }
+}
