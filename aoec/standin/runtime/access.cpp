@@ -104,13 +104,46 @@ static void Order(Core& core, const Record& r, const Place& place, uint64_t at, 
     for (uint64_t g = first; g <= last; g++) writer[g] = mine;
 }
 
-static bool ReachesGm(uint64_t base, uint64_t at, uint64_t bytes, bool& any) {
-    for (const Region& g : now->regions) {
+// The region that holds all of the bytes, or -1; `any`: whether one holds the base.
+static int RegionOf(uint64_t base, uint64_t at, uint64_t bytes, bool& any) {
+    for (size_t i = 0; i < now->regions.size(); i++) {
+        const Region& g = now->regions[i];
         if (base < g.at || base > g.at + g.bytes) continue;
         any = true;
-        if (at >= g.at && at + bytes <= g.at + g.bytes) return true;
+        if (at >= g.at && at + bytes <= g.at + g.bytes) return static_cast<int>(i);
     }
-    return false;
+    return -1;
+}
+
+// What GM holds is read behind its write: by flags of the core, and from other blocks not at all where no flag goes between cores.
+// Looked at are whole blocks of 32 bytes, so that what only lies beside is none.
+static void OrderGm(const Core& core, const Record& r, const Place& place, int region, uint64_t at, uint64_t bytes, bool writes) {
+    auto& tags = now->writers[region];
+    if (tags.empty() && !writes) return;
+    const Region& g = now->regions[region];
+    if (tags.empty()) tags.resize(g.bytes / 32);
+    const uint64_t first = (at - g.at + 31) / 32, last = (at + bytes - g.at) / 32,
+        mine = uint64_t{core.number} << 32 | uint32_t(r.pipe) << 29 | core.issued[r.pipe];
+    const bool meet = now->kind >= Kind::MixAiv10 && now->kind <= Kind::MixAic12;
+    uint64_t before = mine;
+    for (uint64_t i = first; i < last; i++) {
+        const uint64_t tag = tags[i];
+        if (writes) tags[i] = mine;
+        if (!tag || tag == before) continue;
+        before = tag;
+        const int other = static_cast<int>(tag >> 29 & 7);
+        const uint32_t number = tag & 0x1FFFFFFF;
+        const auto byte = static_cast<long long>(g.at + i * 32 - place.low);
+        if (tag >> 32 != core.number) {
+            if (!meet && !writes) Stop(r, "reads byte %lld of a GM buffer, which another block of this launch writes: nothing orders them",
+                byte);
+            continue;
+        }
+        if (number <= core.clock[r.pipe][other] || other == S || (writes && (r.atomic || other != r.pipe))) continue;
+        Stop(r, "%s byte %lld of a GM buffer, which %s at line %d writes, %s", writes ? "writes" : "reads", byte, PipeName(other),
+            LineOf(core, other, number),
+             other == r.pipe ? "without PipeBarrier" : "and no flag orders them");
+    }
 }
 
 uint8_t* Reach(Core& core, const Record& r, const Place& place, uint64_t at, uint64_t bytes, bool writes, bool loose) {
@@ -118,7 +151,8 @@ uint8_t* Reach(Core& core, const Record& r, const Place& place, uint64_t at, uin
     const char* verb = writes ? "writes" : "reads";
     if (place.mem == GM) {
         bool any = false;
-        if (!ReachesGm(place.low, at, bytes, any)) {
+        const int region = RegionOf(place.low, at, bytes, any);
+        if (region < 0) {
             if (!any) Stop(r, "%s GM at an address that no argument of the kernel reaches", verb);
             Stop(r, "%s %llu bytes at byte %lld of a GM buffer, which leaves it", verb, static_cast<ull>(bytes),
                 static_cast<long long>(at - place.low));
@@ -126,6 +160,7 @@ uint8_t* Reach(Core& core, const Record& r, const Place& place, uint64_t at, uin
         if (place.high && (at < place.low || at + bytes > place.high))
             Stop(r, "%s %llu bytes at byte %lld of a GM tensor of %llu bytes", verb, static_cast<ull>(bytes),
                 static_cast<long long>(at - place.low), static_cast<ull>(place.high - place.low));
+        if (now->races) OrderGm(core, r, place, region, at, bytes, writes);
         return reinterpret_cast<uint8_t*>(at);
     }
     if (place.mem == NOWHERE) Stop(r, "an operand has no memory");

@@ -25,7 +25,7 @@ template <int ROWS> static void Panel(const float* a, int64_t depth, const float
 static void Mmad(Core& core, const Record& r) {
     Record own = r;
     const int64_t m = r.n[0], n = r.n[1], k = r.n[2], init = r.n[3];
-    own.n[22] = (m / 16) * (n / 16) >= 10;
+    own.n[22] = m * n >= 2560;  // ten fractals: fewer need PipeBarrier before the same L0C again
     if (!m || !n || !k) return;
     CheckAlign(r, r.dst, 1024, "L0C"), CheckAlign(r, r.a, 512, "L0A"), CheckAlign(r, r.b, 512, "L0B");
     const int size = SizeOf(r.a.type);

@@ -45,6 +45,7 @@ enum class Wait : uint8_t { Nothing, Room, Flag, Idle, Cross, Done };
 struct Core {
     CoreKind kind = CoreKind::Joint;
     int64_t block = 0, index = 0, sub = 0;  // index: what GetBlockIdx says
+    uint32_t number = 0;                    // of all cores of a launch, from 1
     Memory mem[MEMS];
     std::array<std::deque<Record>, PIPES> queue;
     std::array<std::array<std::array<Flag, IDS>, PIPES>, PIPES> flags;
@@ -86,6 +87,7 @@ struct Region {
 struct Launch {
     std::vector<std::unique_ptr<Core>> cores;
     std::vector<Region> regions;  // what the arguments of the kernel reach
+    std::vector<std::vector<uint64_t>> writers;  // of each 32 bytes of a region: core, pipe and number of what wrote all of them last
     const uint64_t* arguments = nullptr;
     int argument_count = 0;
     void* kernel = nullptr;

@@ -30,6 +30,7 @@ static std::unique_ptr<Core> MakeCore(CoreKind kind, int64_t block, int64_t inde
     auto made = std::make_unique<Core>();
     Core& core = *made;
     core.kind = kind, core.block = block, core.index = index, core.sub = sub;
+    core.number = static_cast<uint32_t>(1 + block * 3 + (kind == CoreKind::Cube ? 0 : 1 + sub));
     if (kind != CoreKind::Vector) {
         MakeMemory(core, L1, (A2 ? 512 : 1024) * KB);
         MakeMemory(core, L0A, 64 * KB), MakeMemory(core, L0B, 64 * KB), MakeMemory(core, L0C, (A2 ? 128 : 256) * KB);
@@ -538,6 +539,7 @@ extern "C" __attribute__((visibility("default"))) int standin_launch(void* kerne
     standin::now = &launch;
     launch.kernel = kernel, launch.arguments = arguments, launch.argument_count = argument_count, launch.blocks = blocks;
     launch.regions.assign(regions, regions + region_count);
+    launch.writers.resize(launch.regions.size());
     launch.races = !(flags & 1);
     launch.random.seed(seed * 0x9E3779B97F4A7C15ull + 1);
     int result = 0;

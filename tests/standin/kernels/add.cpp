@@ -4,7 +4,7 @@ using namespace AscendC;
 
 enum Fault { NONE, FLAG_MISSING, SET_TWICE, LEFT_SET, OFF_BY_16, TILE_TOO_LARGE, OUT_OF_BOUNDS, NO_BARRIER, ID_TOO_LARGE, NEVER_SET,
     FREE_MISSING,
-             WRONG_ARGUMENT, BESIDE_TENSOR, COPIES_MEET, BY_HAND };
+             WRONG_ARGUMENT, BESIDE_TENSOR, COPIES_MEET, BY_HAND, READ_BACK, READ_BACK_BEHIND, OTHER_BLOCK };
 
 extern "C" __global__ __aicore__ void add(GM_ADDR x, GM_ADDR y, GM_ADDR z, uint32_t tiles, uint32_t fault) {
 #if STANDIN_PRODUCT == 2201
@@ -62,6 +62,17 @@ extern "C" __global__ __aicore__ void add(GM_ADDR x, GM_ADDR y, GM_ADDR z, uint3
         WaitFlag<HardEvent::V_MTE3>(s);
         DataCopy(gz[fault == OUT_OF_BOUNDS && GetBlockIdx() == last ? at + N / 2 : at], c, N);
         SetFlag<HardEvent::MTE3_V>(s);
+        if (fault >= READ_BACK) {
+            if (fault == READ_BACK_BEHIND) {
+                SetFlag<HardEvent::MTE3_MTE2>(3);
+                WaitFlag<HardEvent::MTE3_MTE2>(3);
+            }
+            const bool next = fault == OTHER_BLOCK;
+#if STANDIN_PRODUCT == 2201 && STANDIN_RELEASE > 81
+            DataCopy(LocalTensor<half>(TPosition::VECIN, 32768, 16), gz[next ? (at + tiles * N) % (N * tiles * GetBlockNum()) : at], 16);
+            PipeBarrier<PIPE_MTE2>();
+#endif
+        }
     }
     for (int s = 0; s < 2; s++) {
         WaitFlag<HardEvent::V_MTE2>(s);
