@@ -103,4 +103,7 @@ class Kernel:
 
 @cache
 def _load(path: str) -> ctypes.CDLL:
-    return ctypes.CDLL(path)
+    try:
+        return ctypes.CDLL(path)
+    except OSError as e:
+        raise BackendError(f"a compiled kernel cannot be loaded: {e}") from None

@@ -125,6 +125,9 @@ def test_comparisons_and_selections() -> None:
         *_, least, cut = kernel("selections").launch([x, y, np.zeros(512, F16), np.zeros(512, F16), count], seed=seed)
         assert np.array_equal(least, np.where(np.arange(512) < count, np.where(x < y, x, y), 7))
         assert np.array_equal(cut, np.where(np.arange(512) < count, np.where(x > 0.5, x, -1), 7))
+    said = r"Select at line \d+: product 2201 does not list this call beside tensors made by address: take them from a TBuf"
+    with pytest.raises(LaunchFault, match=said):
+        kernel("selections").launch([x, y, np.zeros(512, F16), np.zeros(512, F16), 513])
 
 
 def test_rearrangements() -> None:

@@ -75,6 +75,7 @@ int64_t SubBlockIndex();
 int64_t TaskRatio();
 bool IsCube();
 bool IsVector();
+void UseAddresses(int line);                    // tensors by address: some calls need the framework's buffers instead
 uint64_t Reserve(Mem mem, uint64_t bytes, int line);  // the TBuf spelling: room behind what was given before
 const char* TypeName(Type type);
 

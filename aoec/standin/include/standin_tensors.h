@@ -29,8 +29,10 @@ public:
 
     LocalTensor() = default;
 #if STANDIN_RELEASE >= 85 && STANDIN_PRODUCT != 1001
-    LocalTensor(TPosition position, uint32_t address, uint32_t elements, STANDIN_HERE) { Put(StandinMemory(position), address, elements,
-        here); }
+    LocalTensor(TPosition position, uint32_t address, uint32_t elements, STANDIN_HERE) {
+        standin::UseAddresses(here.number);
+        Put(StandinMemory(position), address, elements, here);
+    }
 #endif
     static LocalTensor StandinMake(standin::Mem memory, uint64_t address, uint64_t elements, standin::Line here) {
         LocalTensor out;

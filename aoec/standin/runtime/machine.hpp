@@ -70,6 +70,8 @@ struct Core {
     Place scales;
     int64_t nz2nd[3] = {1, 0, 0};
     uint64_t reserve[MEMS] = {};
+    int by_address = 0;  // line of the first tensor that is made by address, after which some calls are none
+    std::string framework;  // a call that needs the framework's buffers, once there was one
 
     // the scalar code
     ucontext_t context;

@@ -70,8 +70,26 @@ static void Push(Core& core, const Record& r) {
     core.queue[r.pipe].push_back(r);
 }
 
+// Calls that are in no list of what may be used beside tensors made by address.
+static bool NeedsFramework(const Record& r) {
+    if (A2) return r.op == Op::Select;
+    return P310 && (r.op == Op::Brcb || r.op == Op::Nd2Nz || r.op == Op::Drain);
+}
+[[noreturn]] static void Mixed(const std::string& name, int line) {
+    Fail(line, name.c_str(), "product %d does not list this call beside tensors made by address: take them from a TBuf", STANDIN_PRODUCT);
+}
+void UseAddresses(int line) {
+    Core& core = *now->core;
+    if (!core.framework.empty()) Mixed(core.framework, line);
+    if (!core.by_address) core.by_address = line ? line : 1;
+}
+
 void Put(Record& r) {
     Core& core = *now->core;
+    if (NeedsFramework(r)) {
+        core.framework = r.name;
+        if (core.by_address) Mixed(r.name, r.line);
+    }
     if (!HasPipe(core, r.pipe)) Fail(r.line, r.name, "this core has no pipe %s", PipeName(r.pipe));
     r.atomic = core.atomic, r.atomic_type = core.atomic_type;
     if (r.op == Op::Bursts && r.n[4] == 1) {  // what DataCopyPad leaves in the rest of a block

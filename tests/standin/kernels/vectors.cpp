@@ -50,9 +50,14 @@ CAST(int32_t, half) CAST(int16_t, half) CAST(int8_t, half) CAST(uint8_t, half) C
 
 // Where x < y the element of x, elsewhere that of y; and where x > 0.5 x, elsewhere -1.
 KERNEL selections(GM_ADDR x, GM_ADDR y, GM_ADDR least, GM_ADDR cut, uint32_t count) {
-    LocalTensor<half> a(TPosition::VECIN, 0, 512), b(TPosition::VECIN, 1024, 512), l(TPosition::VECOUT, 2048, 512), c(TPosition::VECOUT,
-        3072, 512);
-    LocalTensor<uint8_t> bits(TPosition::VECCALC, 4096, 64), more(TPosition::VECCALC, 4160, 64);
+    TPipe pipe;  // Select is in no list of calls beside tensors made by address
+    TBuf<TPosition::VECCALC> ub;
+    pipe.InitBuffer(ub, 4352);
+    pipe.Destroy();
+    LocalTensor<half> a = ub.GetWithOffset<half>(512, 0), b = ub.GetWithOffset<half>(512, 1024), l = ub.GetWithOffset<half>(512, 2048),
+        c = ub.GetWithOffset<half>(512, 3072);
+    LocalTensor<uint8_t> bits = ub.GetWithOffset<uint8_t>(64, 4096), more = ub.GetWithOffset<uint8_t>(64, 4160);
+    if (count > 512) LocalTensor<half>(TPosition::VECCALC, 8192, 16);
     DataCopy(a, At<half>(x), 512);
     DataCopy(b, At<half>(y), 512);
     WAIT_IN;
