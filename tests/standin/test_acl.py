@@ -180,7 +180,7 @@ def test_faults_that_are_injected(text: str, fault: str, answer: str) -> None:
 def test_a_crash_and_a_launch_that_never_ends() -> None:
     assert story(WHOLE, AOEC_STANDIN_FAULT="launch=crash").returncode == -signal.SIGSEGV
     with pytest.raises(subprocess.TimeoutExpired):
-        story(WAITED, seconds=4, AOEC_STANDIN_FAULT="launch=never")
+        story(WAITED, seconds=2.5, AOEC_STANDIN_FAULT="launch=never")
 
 
 def test_no_device_another_product_and_no_driver() -> None:
@@ -199,4 +199,4 @@ def test_the_compiler_refuses_as_compilers_do(tmp_path: Path) -> None:
     assert tool(91, "bisheng", "-print-targets").stdout.count("hiipu64") == 1
     assert tool(91, "bisheng", "--version", **{FAULT: "crash"}).returncode == 139
     with pytest.raises(subprocess.TimeoutExpired):
-        subprocess.run([str(folders()[91] / BIN / "bisheng"), "--version"], timeout=3, check=False, env={**os.environ, FAULT: "hang"})
+        subprocess.run([str(folders()[91] / BIN / "bisheng"), "--version"], timeout=1.5, check=False, env={**os.environ, FAULT: "hang"})

@@ -75,7 +75,7 @@ struct Core {
 
     // the scalar code
     ucontext_t context;
-    std::unique_ptr<char[]> stack;
+    std::unique_ptr<char, void (*)(char*)> stack{nullptr, nullptr};
     Wait wait = Wait::Nothing;
     int wait_a = 0, wait_b = 0, wait_line = 0;
     std::array<uint8_t, PIPES> order{};  // pipes in the order in which they are asked

@@ -1,4 +1,6 @@
 // The scheduler: scalar code issues instructions to pipes; pipes of all cores run in any order that flags and barriers allow, by a seed.
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <numeric>
@@ -10,7 +12,7 @@ namespace standin {
 thread_local Launch* now = nullptr;
 
 static constexpr uint64_t KB = 1024;
-static constexpr size_t STACK_BYTES = 256 * KB;
+static constexpr size_t STACK_BYTES = 256 * KB, GUARD_BYTES = 64 * KB;
 
 // ---------------------------------------------------------------- cores
 
@@ -454,9 +456,12 @@ static void Enter() {
 }
 
 static void Start(Core& core) {
-    core.stack.reset(new char[STACK_BYTES]);
+    void* room = mmap(nullptr, GUARD_BYTES + STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (room == MAP_FAILED) throw Fault{"launch: no memory for the stack of a core"};
+    mprotect(room, GUARD_BYTES, PROT_NONE);  // whoever goes beyond his stack ends here
+    core.stack = {static_cast<char*>(room), [](char* p) { munmap(p, GUARD_BYTES + STACK_BYTES); }};
     getcontext(&core.context);
-    core.context.uc_stack.ss_sp = core.stack.get();
+    core.context.uc_stack.ss_sp = core.stack.get() + GUARD_BYTES;
     core.context.uc_stack.ss_size = STACK_BYTES;
     core.context.uc_link = nullptr;
     makecontext(&core.context, Enter, 0);
