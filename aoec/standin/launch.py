@@ -16,6 +16,7 @@ GUARD_BYTES = 4096  # before and behind a buffer
 ALIGN_BYTES = 512
 GUARD, POISON = 0xA5, 0xFF
 MESSAGE_BYTES = 2048
+LAUNCH_SECONDS = 600.0  # the most; a loop of scalar code alone is not seen to run on
 
 
 class LaunchFault(BackendError):
@@ -75,7 +76,7 @@ class Kernel:
         return Kernel(compile_kernel(source, product, release, defines), name)
 
     def launch(self, arguments: Sequence[np.ndarray | int], blocks: int = 1, seed: int = 0, races: bool = True,
-               room: int = 0) -> list[np.ndarray]:
+               room: int = 0, seconds: float = LAUNCH_SECONDS) -> list[np.ndarray]:
         """The arrays among the arguments after the launch, in their order; the given ones stay as they are.
 
         An array is a buffer of global memory, a whole number a scalar argument. With `races` an access that no flag orders behind another
@@ -83,7 +84,7 @@ class Kernel:
         """
         buffers = [Buffer.of(a, room) if isinstance(a, np.ndarray) else None for a in arguments]
         values = [b.at if b else int(a) & 2**64 - 1 for a, b in zip(arguments, buffers) if b or not isinstance(a, np.ndarray)]
-        self.launch_at(values, [(b.at, b.size + b.room) for b in buffers if b], blocks, seed, races)
+        self.launch_at(values, [(b.at, b.size + b.room) for b in buffers if b], blocks, seed, races, seconds)
         for i, b in enumerate(buffers):
             if b and not b.is_whole():
                 raise LaunchFault(f"{self.name}: bytes beside the buffer of argument {i} were written")
@@ -91,12 +92,13 @@ class Kernel:
                 for a, b in zip(arguments, buffers) if b and isinstance(a, np.ndarray)]
 
     def launch_at(self, values: Sequence[int], regions: Sequence[tuple[int, int]], blocks: int = 1, seed: int = 0,
-                  races: bool = True) -> int:
+                  races: bool = True, seconds: float = LAUNCH_SECONDS) -> int:
         """How many instructions were executed; `regions`: address and bytes of what the arguments reach. Raises LaunchFault."""
         words, places = (ctypes.c_uint64 * len(values))(*values), (_Region * len(regions))(*[_Region(*r) for r in regions])
         message, executed = ctypes.create_string_buffer(MESSAGE_BYTES), ctypes.c_int64()
         if self.library.standin_launch(self.entry, words, len(values), places, len(regions), ctypes.c_int64(blocks), ctypes.c_uint64(seed),
-                                       0 if races else 1, message, ctypes.c_uint64(MESSAGE_BYTES), ctypes.byref(executed)):
+                                       0 if races else 1, message, ctypes.c_uint64(MESSAGE_BYTES), ctypes.byref(executed),
+                                       ctypes.c_int64(int(seconds * 1e6))):
             raise LaunchFault(f"{self.name}: {message.value.decode(errors='replace')}")
         return executed.value
 

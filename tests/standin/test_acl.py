@@ -165,10 +165,12 @@ def test_work_on_a_stream_is_done_when_somebody_waits() -> None:
 
 LIMITED = WHOLE.replace('launch(f', 'do("aclrtSetOpExecuteTimeOutV2", ctypes.c_uint64(200000), None)\nlaunch(f')
 WAITED = WHOLE.replace('do("aclrtSynchronizeStream", stream)', 'do("aclrtSynchronizeStreamWithTimeout", stream, 200)')
+ENDLESS = LIMITED.replace("places)\n", "places, 2, 18)\n", 1)
 FAULTS = [(LIMITED, "launch=hang@1", "aclrtSynchronizeStream 507014"), (WAITED, "launch=hang", "aclrtSynchronizeStreamWithTimeout 507046"),
           (WHOLE, "launch=fault", "aclrtSynchronizeStream 507015"), (WHOLE, "launch=lose", "aclrtSynchronizeStream 507010"),
           (WHOLE, "aclrtMalloc=207001@3", "aclrtMalloc 207001"), (WHOLE, "aclrtSetDevice=507899", "aclrtSetDevice 507899"),
-          (WHOLE, "launch=wrong", "False"), (WHOLE, "launch=slow", "True"), (WHOLE, "launch=fault@2", "True")]
+          (ENDLESS, "none=0", "aclrtSynchronizeStream 507014"), (WHOLE, "launch=wrong", "False"), (WHOLE, "launch=slow", "True"),
+          (WHOLE, "launch=fault@2", "True")]
 
 
 @pytest.mark.parametrize("text,fault,answer", FAULTS, ids=[f"{f[1]}-{f[2]}" for f in FAULTS])

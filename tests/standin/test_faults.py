@@ -14,7 +14,7 @@ from tests.standin.need import needs_compiler
 pytestmark = needs_compiler
 SOURCE = (Path(__file__).parent / "kernels/add.cpp").read_text("utf-8")
 (NONE, FLAG_MISSING, SET_TWICE, LEFT_SET, OFF_BY_16, TILE_TOO_LARGE, OUT_OF_BOUNDS, NO_BARRIER, ID_TOO_LARGE, NEVER_SET, FREE_MISSING,
- WRONG_ARGUMENT, BESIDE_TENSOR, COPIES_MEET, BY_HAND, READ_BACK, READ_BACK_BEHIND, OTHER_BLOCK) = range(18)
+ WRONG_ARGUMENT, BESIDE_TENSOR, COPIES_MEET, BY_HAND, READ_BACK, READ_BACK_BEHIND, OTHER_BLOCK, ENDLESS) = range(19)
 BLOCKS, TILES = 3, 4
 
 
@@ -114,3 +114,9 @@ def test_global_memory_is_read_behind_its_write() -> None:
     assert behind in said_of(READ_BACK) <= {"", behind}  # in some orders it reads before that write
     other = behind.replace("MTEN at line N writes, and no flag orders them", "another block of this launch writes: nothing orders them")
     assert other in said_of(OTHER_BLOCK) <= {"", other}
+
+
+def test_an_endless_kernel_is_stopped() -> None:
+    x = np.zeros(BLOCKS * TILES * 1024, np.float16)
+    with pytest.raises(LaunchFault, match="add: launch: the kernel ran longer than its limit"):
+        kernel().launch([x, x, x, TILES, ENDLESS], BLOCKS, seconds=0.2)

@@ -47,7 +47,8 @@ constexpr uint32_t MAGIC_OPTION = 2;
 
 struct Block { std::unique_ptr<uint8_t[]> bytes; uint8_t* at; size_t size; };
 struct Region { uint64_t at, bytes; };
-using Launch = int (*)(void*, const uint64_t*, int32_t, const Region*, int32_t, int64_t, uint64_t, int32_t, char*, uint64_t, int64_t*);
+using Launch = int (*)(void*, const uint64_t*, int32_t, const Region*, int32_t, int64_t, uint64_t, int32_t, char*, uint64_t, int64_t*,
+    int64_t);
 struct Context { int32_t device; };
 struct Binary { void* library; };
 struct Function { void* entry; Launch launch; int32_t kind; };
@@ -189,10 +190,11 @@ Error RunKernel(const Function& function, std::vector<uint64_t> words, uint32_t 
     }
     const char* seed = std::getenv("AOEC_STANDIN_SEED");
     char message[2048];
-    if (function.launch(function.entry, words.data(), static_cast<int32_t>(words.size()), regions.data(),
-        static_cast<int32_t>(regions.size()),
-                        count, seed ? std::strtoull(seed, nullptr, 10) : 0, 0, message, sizeof message, nullptr))
-        return Say(EXCEPTION, "aicore execution is abnormal: %s", message);
+    const int result = function.launch(function.entry, words.data(), static_cast<int32_t>(words.size()), regions.data(),
+        static_cast<int32_t>(regions.size()), count, seed ? std::strtoull(seed, nullptr, 10) : 0, 0, message, sizeof message, nullptr,
+        static_cast<int64_t>(limit_us));
+    if (result == 3) return Say(HUNG, "aicore timeout: %s", message);
+    if (result) return Say(EXCEPTION, "aicore execution is abnormal: %s", message);
     if (kind == "wrong" && !regions.empty()) {
         auto* bytes = reinterpret_cast<uint8_t*>(regions.back().at);
         for (size_t i = 0; i < std::min<uint64_t>(64, regions.back().bytes); i++) bytes[i] ^= 0x5A;

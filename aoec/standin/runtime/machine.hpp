@@ -3,6 +3,7 @@
 #include <ucontext.h>
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <deque>
@@ -18,6 +19,7 @@ namespace standin {
 
 struct Fault {
     std::string text;
+    int kind = 1;  // what the launch answers: 1 a broken rule, 3 that time is up
 };
 
 constexpr int IDS = 8, CROSS_IDS = 16, CROSS_MOST = 15, QUEUE_DEPTH = 32;
@@ -96,6 +98,7 @@ struct Launch {
     int64_t blocks = 1, ratio = 1;
     Kind kind = Kind::Missing;
     bool races = true;
+    std::chrono::steady_clock::time_point until = std::chrono::steady_clock::time_point::max();
     std::mt19937_64 random;
     Core* core = nullptr;  // whose turn it is
     ucontext_t back;

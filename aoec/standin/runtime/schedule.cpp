@@ -523,6 +523,7 @@ static void RunBlocks(Launch& launch, int64_t first, int64_t last) {
     std::vector<Core*> left;
     for (auto& core : launch.cores) Start(*core), left.push_back(core.get());
     while (!left.empty()) {
+        if (std::chrono::steady_clock::now() > launch.until) throw Fault{"launch: the kernel ran longer than its limit", 3};
         std::shuffle(left.begin(), left.end(), launch.random);
         bool moved = false;
         for (Core* core : left) {
@@ -552,11 +553,13 @@ static void Run(Launch& launch) {
 
 }  // namespace standin
 
-// Runs a kernel on `blocks` blocks; 0, or 1 with a sentence in `message`. flags: 1 lets accesses meet that no flag orders.
+// Runs a kernel on `blocks` blocks; 0, or 1 with a sentence in `message`, or 3 where it ran longer than `limit_us` (0: no limit).
+// flags: 1 lets accesses meet that no flag orders.
 extern "C" __attribute__((visibility("default"))) int standin_launch(void* kernel, const uint64_t* arguments, int32_t argument_count,
                                                                      const standin::Region* regions, int32_t region_count, int64_t blocks,
                                                                      uint64_t seed, int32_t flags, char* message, uint64_t message_bytes,
-                                                                         int64_t* executed) {
+                                                                         int64_t* executed,
+    int64_t limit_us) {
     standin::Launch launch;
     standin::Launch* before = standin::now;
     standin::now = &launch;
@@ -564,6 +567,7 @@ extern "C" __attribute__((visibility("default"))) int standin_launch(void* kerne
     launch.regions.assign(regions, regions + region_count);
     launch.writers.resize(launch.regions.size());
     launch.races = !(flags & 1);
+    if (limit_us > 0) launch.until = std::chrono::steady_clock::now() + std::chrono::microseconds(limit_us);
     launch.random.seed(seed * 0x9E3779B97F4A7C15ull + 1);
     int result = 0;
     try {
@@ -571,7 +575,7 @@ extern "C" __attribute__((visibility("default"))) int standin_launch(void* kerne
         standin::Run(launch);
     } catch (const standin::Fault& fault) {
         std::snprintf(message, message_bytes, "%s", fault.text.c_str());
-        result = 1;
+        result = fault.kind;
     } catch (const std::exception& error) {
         std::snprintf(message, message_bytes, "launch: %s", error.what());
         result = 2;

@@ -4,7 +4,7 @@ using namespace AscendC;
 
 enum Fault { NONE, FLAG_MISSING, SET_TWICE, LEFT_SET, OFF_BY_16, TILE_TOO_LARGE, OUT_OF_BOUNDS, NO_BARRIER, ID_TOO_LARGE, NEVER_SET,
     FREE_MISSING,
-             WRONG_ARGUMENT, BESIDE_TENSOR, COPIES_MEET, BY_HAND, READ_BACK, READ_BACK_BEHIND, OTHER_BLOCK };
+             WRONG_ARGUMENT, BESIDE_TENSOR, COPIES_MEET, BY_HAND, READ_BACK, READ_BACK_BEHIND, OTHER_BLOCK, ENDLESS };
 
 extern "C" __global__ __aicore__ void add(GM_ADDR x, GM_ADDR y, GM_ADDR z, uint32_t tiles, uint32_t fault) {
 #if STANDIN_PRODUCT == 2201
@@ -32,8 +32,8 @@ extern "C" __global__ __aicore__ void add(GM_ADDR x, GM_ADDR y, GM_ADDR z, uint3
     if (fault == LEFT_SET) SetFlag<HardEvent::MTE3_MTE2>(0);
     if (fault == ID_TOO_LARGE) SetFlag<HardEvent::MTE3_MTE2>(STANDIN_PRODUCT == 1001 ? 4 : 8);
     if (fault == NEVER_SET) WaitFlag<HardEvent::MTE3_MTE2>(2);
-    for (uint32_t i = 0; i < tiles; i++) {
-        const uint32_t s = i % 2, at = (static_cast<uint32_t>(GetBlockIdx()) * tiles + i) * N, off = fault == OFF_BY_16 ? 8 : 0;
+    for (uint32_t i = 0; i < tiles || fault == ENDLESS; i++) {
+        const uint32_t s = i % 2, at = (static_cast<uint32_t>(GetBlockIdx()) * tiles + i % tiles) * N, off = fault == OFF_BY_16 ? 8 : 0;
         const uint32_t base = fault == TILE_TOO_LARGE ? 262144 - 4096 : s * 8192;
 #if STANDIN_PRODUCT == 1001 || STANDIN_RELEASE == 81
         LocalTensor<half> a = ub.GetWithOffset<half>(N, base), b = ub.GetWithOffset<half>(N, base + 2048), c = ub.GetWithOffset<half>(N,
@@ -60,9 +60,10 @@ extern "C" __global__ __aicore__ void add(GM_ADDR x, GM_ADDR y, GM_ADDR z, uint3
         if (fault != FREE_MISSING) SetFlag<HardEvent::V_MTE2>(s);
         SetFlag<HardEvent::V_MTE3>(s);
         WaitFlag<HardEvent::V_MTE3>(s);
+        if (fault == ENDLESS) PipeBarrier<PIPE_MTE3>();
         DataCopy(gz[fault == OUT_OF_BOUNDS && GetBlockIdx() == last ? at + N / 2 : at], c, N);
         SetFlag<HardEvent::MTE3_V>(s);
-        if (fault >= READ_BACK) {
+        if (fault >= READ_BACK && fault != ENDLESS) {
             if (fault == READ_BACK_BEHIND) {
                 SetFlag<HardEvent::MTE3_MTE2>(3);
                 WaitFlag<HardEvent::MTE3_MTE2>(3);
