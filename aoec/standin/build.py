@@ -10,6 +10,7 @@ import platform
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -41,7 +42,9 @@ class CompileError(BackendError):
 
 @lru_cache(maxsize=1)
 def compiler() -> str:
-    """The path of g++; BackendError where there is none."""
+    """The path of g++; BackendError where there is none, or what it makes are no ELF objects."""
+    if sys.platform != "linux":
+        raise BackendError(f"the stand-in needs ELF objects, which g++ makes on Linux; this is {sys.platform}")
     found = shutil.which("g++")
     if not found:
         raise BackendError("there is no g++ on PATH, which the stand-in compiles kernels with; install it (Debian: apt install g++)")

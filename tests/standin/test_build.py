@@ -98,9 +98,13 @@ def test_where_others_can_write_nothing_is_run(tmp_path: Path, monkeypatch: pyte
 
 def test_without_a_compiler_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(build.sys, "platform", "linux")
     build.compiler.cache_clear()
     try:
         with pytest.raises(BackendError, match=r"there is no g\+\+ on PATH"):
+            build.compiler()
+        monkeypatch.setattr(build.sys, "platform", "darwin")
+        with pytest.raises(BackendError, match=r"the stand-in needs ELF objects.* this is darwin"):
             build.compiler()
     finally:
         build.compiler.cache_clear()
