@@ -25,7 +25,33 @@ MEANS = LAWS + "test_func_scheduled_func_and_program_mean_the_operators"
 FLAGGED = LAWS + "test_programs_are_accepted_and_none_can_spare_a_flag"
 MEMORY = LAWS + "test_the_bound_holds_where_memory_decides_and_charges_what_must_be_done"
 
+STANDIN = "aoec/standin/runtime/"
+
 FAULTS = (
+    Fault("a-write-to-a-memory-is-not-noted", STANDIN + "access.cpp",
+          "writer[g] = mine;",
+          "writer[g] = 0;",
+          ("tests/standin/test_faults.py::test_a_broken_rule_ends_the_launch_with_a_sentence",)),
+    Fault("a-flag-counts", STANDIN + "schedule.cpp",
+          "    if (flag.set) Fail(",
+          "    if (flag.set && false) Fail(",
+          ("tests/standin/test_faults.py::test_a_broken_rule_ends_the_launch_with_a_sentence",)),
+    Fault("a-pipe-runs-past-a-flag", STANDIN + "schedule.cpp",
+          "return core.flags[r.n[0]][r.pipe][r.n[1]].set;",
+          "return true;",
+          ("tests/standin/test_faults.py::test_every_order_of_the_pipes_gives_the_sum",)),
+    Fault("a-scale-has-all-its-bits", STANDIN + "cube.cpp",
+          "& 0xFFFFE000u",
+          "& 0xFFFFFFFFu",
+          ("tests/standin/test_cube.py::test_requantisation_by_words_of_scales",)),
+    Fault("a-half-rounds-down", STANDIN + "vectors.cpp",
+          "up <= down ? high : low",
+          "up < down ? high : low",
+          ("tests/standin/test_vectors.py::test_casts_of_every_pair_and_mode",)),
+    Fault("a-copy-goes-beyond-what-was-said", "aoec/standin/acl/ascendcl.cpp",
+          "if (count > most) return Say(PARAMETER, \"aclrtMemcpy",
+          "if (false) return Say(PARAMETER, \"aclrtMemcpy",
+          ("tests/standin/test_acl.py::test_rules_are_kept_by_codes",)),
     Fault("a-sum-that-others-read-is-gone", "sums_cut_off",
           ("isinstance(read, Read) and s.op == '=' and (readers.count(read.buffer) == 1) and ((known := "
            "made.get(read.buffer)) is not None)"),
