@@ -1,0 +1,159 @@
+"""Functions of vector instructions in the sliced form of the calls: (targets and sources, mask, repeats, strides).
+
+The mask of a call counts for each of its repeats, so that an instruction whose last repeat has fewer lanes is two calls. Each call waits for
+the vector pipe: its order is that of the program, and nothing else keeps two vector instructions in order.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aoec.ascendc.calls import refusal
+from aoec.ascendc.function import Site, Writer, function, u8, u16
+from aoec.base.errors import UnsupportedError
+
+BINARY = {"vadd": "Add", "vsub": "Sub", "vmul": "Mul", "vdiv": "Div", "vmax": "Max", "vmin": "Min", "vaddrelu": "AddRelu",
+          "vaddreluconv": "AddReluCast"}
+SCALAR = {"vadds": "Adds", "vmuls": "Muls", "vmaxs": "Maxs", "vmins": "Mins"}
+UNARY = {"vexp": "Exp", "vln": "Ln", "vsqrt": "Sqrt", "vrsqrt": "Rsqrt", "vrec": "Reciprocal", "vabs": "Abs", "vrelu": "Relu"}
+TURNABLE = ("vadd", "vmul", "vmax", "vmin", "vaddrelu")  # instructions whose two sources may change places
+BARRIER = "PipeBarrier<PIPE_V>();"
+
+
+def repeated(site: Site, call: str, params: str = "", views: str = "", factor: int = 1, steps: Sequence[str] = ()) -> str:
+    """A function that makes `call` once for whole repeats and once for the lanes of the last.
+
+    `call`: with {dst}, {src}.. for operands, {mask} and {repeat}. `params`: a line before it. `views`: a type that operands are seen as, of
+    which `factor` make an element. `steps`: how far each operand moves on in a repeat, in elements (by its stride in blocks if not given).
+    """
+    moves = steps or [f"{o}_rep * {site.block(o)}" for o in site.operands]
+    seen = f".ReinterpretCast<{views}>()" if views else ""
+    first = {o: f"{o}{seen}" for o in site.operands}
+    last = {o: f"{o}[done * {step}]{seen}" for o, step in zip(site.operands, moves)}
+    lanes = f"lanes * {factor}" if factor > 1 else "lanes"
+    text = [f"const int64_t done = lanes == {site.whole} ? repeat : repeat - 1;  // whole repeats", *([params] if params else []),
+            BARRIER, "if (done > 0) {", f"    {call.format(**first, mask=site.whole * factor, repeat=u8('done'))}", "}",
+            "if (done >= 0 && done < repeat) {", f"    {BARRIER}",
+            f"    {call.format(**last, mask=f'static_cast<uint64_t>({lanes})', repeat='1')}", "}"]
+    return function(site, text)
+
+
+def strides(kind: str, names: Sequence[str], cast: str = "uint8_t") -> str:
+    """A line with the strides of a call: of blocks for each operand, then of repeats."""
+    fields = [f"static_cast<{cast}>({n}_{what})" for what in ("blk", "rep") for n in names]
+    return f"const {kind} params{{{', '.join(fields)}}};"
+
+
+def binary_strides(site: Site) -> str:
+    """The strides of a call of two sources."""
+    return strides("BinaryRepeatParams", site.operands)
+
+
+def unary_strides(site: Site) -> str:
+    """The strides of a call of one source."""
+    return strides("UnaryRepeatParams", site.operands)
+
+
+def binary(site: Site) -> str:
+    """dst = src0 op src1."""
+    return repeated(site, f"{BINARY[site.op]}({{dst}}, {{src0}}, {{src1}}, {{mask}}, {{repeat}}, params);", binary_strides(site))
+
+
+def scalar(site: Site) -> str:
+    """dst = src op a number."""
+    return repeated(site, f"{SCALAR[site.op]}({{dst}}, {{src}}, scalar, {{mask}}, {{repeat}}, params);", unary_strides(site))
+
+
+def unary(site: Site) -> str:
+    """dst = op(src)."""
+    return repeated(site, f"{UNARY[site.op]}({{dst}}, {{src}}, {{mask}}, {{repeat}}, params);", unary_strides(site))
+
+
+def vcopy(site: Site) -> str:
+    """Elements as they are: of 8 bytes as two of 4. On 2002 and 1001 a product by 1."""
+    if site.product != "2201":
+        one = f"static_cast<{site.kind('src')}>(1.0f)"
+        return repeated(site, f"Muls({{dst}}, {{src}}, {one}, {{mask}}, {{repeat}}, params);", unary_strides(site))
+    views, factor = ("uint32_t", 2) if site.size("dst") == 8 else ("", 1)
+    return repeated(site, "Copy({dst}, {src}, {mask}, {repeat}, params);", strides("CopyRepeatParams", site.operands, "uint16_t"), views, factor)
+
+
+def vdup(site: Site) -> str:
+    """One number: of 8 bytes as two of 4, which are alike (kernel.py sees to it). Infinities of fp16 and bf16 are written by their bits."""
+    if site.size("dst") == 8:
+        return repeated(site, f"Duplicate({{dst}}, static_cast<uint32_t>(scalar), {{mask}}, {{repeat}}, {u16('dst_blk')}, {u8('dst_rep')});",
+                        views="uint32_t", factor=2)
+    return repeated(site, f"Duplicate({{dst}}, scalar, {{mask}}, {{repeat}}, {u16('dst_blk')}, {u8('dst_rep')});")
+
+
+def reduction(site: Site) -> str:
+    """One result a repeat; results are dst_rep elements apart."""
+    call = {"vcmax": site.release.reduce_max, "vcmin": site.release.reduce_min, "vcadd": site.release.reduce_sum}[site.op]
+    order = ", ReduceOrder::ORDER_ONLY_VALUE" if site.op != "vcadd" else ""
+    mask = "static_cast<int32_t>({mask})"
+    return repeated(site, f"{call}({{dst}}, {{src}}, {mask}, {{repeat}}, static_cast<int32_t>(dst_rep), static_cast<int32_t>(src_blk), "
+                    f"static_cast<int32_t>(src_rep){order});", steps=("dst_rep", f"src_rep * {site.block('src')}"))
+
+
+def vbrcb(site: Site) -> str:
+    """Each of 8 elements a repeat fills a block."""
+    return function(site, [BARRIER, "if (repeat > 0) {",
+                           f"    Brcb(dst, src, {u8('repeat')}, BrcbRepeatParams{{{u16('dst_blk')}, {u16('dst_rep')}}});", "}"])
+
+
+def vnchwconv(site: Site) -> str:
+    """Rows of 16 blocks as columns, by lists of addresses; steps of one repeat must be 0."""
+    kind, seen = ("half", ".ReinterpretCast<half>()") if site.dtypes[0] == "bf16" else (site.kind("dst"), "")
+    block = site.block("dst")
+    if site.size("dst") == 4:
+        to = f"dst[(i / 2 * dst_stride + i % 2 * dst_half) * {block}]"
+    else:
+        to = f"dst[i * dst_stride * {block}]"
+    return function(site, [
+        BARRIER, "if (repeat <= 0) {", "    return;", "}", "uint64_t to[16], from[16];", "for (int64_t i = 0; i < 16; ++i) {",
+        f"    to[i] = reinterpret_cast<uint64_t>({to}{seen}.GetPhyAddr());",
+        f"    from[i] = reinterpret_cast<uint64_t>(src[i * src_stride * {block}]{seen}.GetPhyAddr());", "}",
+        f"const TransDataTo5HDParams params{{dst_high != 0, src_high != 0, {u8('repeat')}, {u16('repeat > 1 ? dst_rep : 0')}, "
+        f"{u16('repeat > 1 ? src_rep : 0')}}};", f"TransDataTo5HD<{kind}>(to, from, params);"])
+
+
+def vreducev2(site: Site) -> str:
+    """The first lanes of rows, one behind the other: bytes two by two, elements without a sign."""
+    wide = max(site.size("dst"), 2)
+    seen, lanes = f".ReinterpretCast<uint{8 * wide}_t>()", "lanes / 2" if site.size("dst") == 1 else "lanes"
+    return function(site, [
+        BARRIER, "if (repeat <= 0) {", "    return;", "}", "uint64_t kept = 0;",
+        f"GatherMask(dst{seen}, src{seen}, static_cast<uint8_t>(7), true, static_cast<uint32_t>({lanes}), "
+        f"GatherMaskParams{{1, {u16('repeat')}, {u16('src_rep')}, 0}}, kept);"])
+
+
+def bits(site: Site) -> str:
+    """and, or and not of whole numbers, as elements of 16 bits."""
+    factor = site.size("dst") // 2
+    if site.op == "vnot":
+        return repeated(site, "Not({dst}, {src}, {mask}, {repeat}, params);", unary_strides(site), "uint16_t", factor)
+    call = {"vand": "And", "vor": "Or"}[site.op]
+    return repeated(site, f"{call}({{dst}}, {{src0}}, {{src1}}, {{mask}}, {{repeat}}, params);", binary_strides(site), "uint16_t", factor)
+
+
+def shift(site: Site) -> str:
+    """Shifts: to the left without a sign, which would else stay; to the right the sign goes on where there is one."""
+    if site.op == "vshls":
+        return repeated(site, "ShiftLeft({dst}, {src}, static_cast<uint32_t>(scalar), {mask}, {repeat}, params);", unary_strides(site), "uint32_t")
+    return repeated(site, "ShiftRight({dst}, {src}, scalar, {mask}, {repeat}, params, false);", unary_strides(site))
+
+
+def refuse(site: Site) -> str:
+    """No text, but what is said of a call whose arguments are on no page that was read."""
+    raise refusal(site.op, site.product, "its arguments are unknown")
+
+
+def check_lanes(site: Site, lanes: int | None) -> None:
+    """UnsupportedError where bytes are moved two by two and the lanes are not known to be even."""
+    if site.op == "vreducev2" and site.size("dst") == 1 and (lanes is None or lanes % 2):
+        raise UnsupportedError("vreducev2 (GatherMask) packs bytes two by two, and this row has an odd number of them")
+
+
+FUNCTIONS: dict[str, Writer] = {
+    **dict.fromkeys(BINARY, binary), **dict.fromkeys(SCALAR, scalar), **dict.fromkeys(UNARY, unary), "vcopy": vcopy, "vdup": vdup,
+    **dict.fromkeys(("vcmax", "vcmin", "vcadd"), reduction), "vbrcb": vbrcb, "vnchwconv": vnchwconv, "vreducev2": vreducev2, "vgather": refuse,
+    **dict.fromkeys(("vand", "vor", "vnot"), bits), **dict.fromkeys(("vshls", "vshrs"), shift)}
