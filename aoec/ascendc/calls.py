@@ -54,7 +54,7 @@ class Release:
 
 @dataclass(frozen=True)
 class Table:
-    """All that the file says. `events` and `casts` are by product."""
+    """All that the file says. `events`, `casts` and `atomics` are by product."""
 
     calls: Mapping[str, Call]
     releases: Mapping[str, Release]
@@ -63,8 +63,10 @@ class Table:
     pages: Mapping[str, str]
     events: Mapping[str, Mapping[str, frozenset[str]]]
     casts: Mapping[str, Mapping[str, str]]
+    atomics: Mapping[str, tuple[str, ...]]
     casts_page: str
     events_page: str
+    atomics_page: str
     hash: str
 
     def page(self, short: str) -> str:
@@ -86,8 +88,10 @@ def table() -> Table:
     calls = {name: _call(name, row) for name, row in raw["calls"].items()}
     events = {p: {core: frozenset(names) for core, names in kinds.items()} for p, kinds in raw["events"].items() if p != "page"}
     casts = {p: pairs for p, pairs in raw["casts"].items() if p != "page"}
-    return Table(calls, {name: Release(name, **row) for name, row in raw["releases"].items()}, raw["products"], raw["families"], raw["pages"],
-                 events, casts, raw["casts"]["page"], raw["events"]["page"], hashlib.sha256(text.encode()).hexdigest())
+    atomics = {p: tuple(dtypes) for p, dtypes in raw["atomics"].items() if p != "page"}
+    releases = {name: Release(name, **row) for name, row in raw["releases"].items()}
+    pages = (raw[t]["page"] for t in ("casts", "events", "atomics"))
+    return Table(calls, releases, raw["products"], raw["families"], raw["pages"], events, casts, atomics, *pages, hashlib.sha256(text.encode()).hexdigest())
 
 
 def product_of(machine: Machine) -> str:

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from aoec.ascendc.calls import refusal, table
 from aoec.ascendc.expressions import CPP_TYPES
-from aoec.ascendc.function import MASKS, Site, Writer, function, u8
+from aoec.ascendc.function import MASKED, ROOM, Site, Writer, function, u8
 from aoec.ascendc.vector import BARRIER, repeated, strides, unary_strides
 from aoec.base.errors import UnsupportedError
 from aoec.ir.index import DTYPES
 
 ROUNDED = {"vfloor": "FLOOR", "vceil": "CEIL", "vrint": "RINT", "vtrunc": "TRUNC"}
-MASKED = ("vcmp", "vcmps", "vsel", "vsels")  # instructions that need room for bits
 ONES_BYTES, REPEAT_BITS = 32, 16  # a block of ones; bytes of bits of a repeat of 16-bit elements, the most
 LEAST_BYTES, MOST_BYTES = ONES_BYTES + 32, ONES_BYTES + 255 * REPEAT_BITS + 16
 
@@ -38,14 +37,14 @@ def rounding(site: Site) -> str:
 
 
 def masked(site: Site) -> str:
-    """A comparison and a selection by it, in parts that the room for bits holds; masks begins with a block of ones."""
+    """A comparison and a selection by it, in parts that the room for bits holds; it begins with a block of ones."""
     if len({DTYPES[d] for d in site.dtypes}) > 1:
         raise UnsupportedError(f"{site.op} (Compare, Select) takes elements of one width; it has {', '.join(site.dtypes)}")
     if site.dtypes[1] not in ("fp16", "fp32"):
         raise refusal(site.op, site.product, f"Compare takes fp16 and fp32, and not {site.dtypes[1]}")
     compare, select = _calls(site)
-    part = [f"const int64_t most = (masks.GetSize() - {ONES_BYTES}) / {site.whole // 8};",
-            f"LocalTensor<uint8_t> bits = masks[{ONES_BYTES}];", f"LocalTensor<{site.kind('dst')}> ones = masks.ReinterpretCast<{site.kind('dst')}>();",
+    part = [f"const int64_t most = ({ROOM}.GetSize() - {ONES_BYTES}) / {site.whole // 8};",
+            f"LocalTensor<uint8_t> bits = {ROOM}[{ONES_BYTES}];", f"LocalTensor<{site.kind('dst')}> ones = {ROOM}.ReinterpretCast<{site.kind('dst')}>();",
             BARRIER]
     if site.op in ("vcmp", "vcmps"):
         part.append(f"Duplicate(ones, static_cast<{site.kind('dst')}>(1.0f), {ONES_BYTES // site.size('dst')}, 1, 1, 8);")
@@ -54,7 +53,7 @@ def masked(site: Site) -> str:
              "    const int64_t count = at < done ? (done - at < most ? done - at : most) : 1;",
              f"    const uint64_t mask = at < done ? {site.whole} : lanes;",
              f"    {BARRIER}", f"    {compare}", f"    {BARRIER}", f"    {select}", "    at += count;", "}"]
-    return function(site, part, f"const LocalTensor<uint8_t>& {MASKS}")
+    return function(site, part)
 
 
 def _calls(site: Site) -> tuple[str, str]:

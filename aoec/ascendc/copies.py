@@ -1,13 +1,12 @@
-"""Functions of copies: GM to L1, L1 to L0, BT, and between GM, UB and L1. On 2002 and 1001 what crosses GM and UB is whole blocks."""
+"""Functions of copies: GM to L1, L1 to L0, BT, and between GM, UB and L1. On 2002 and 1001 what crosses GM and UB is whole blocks: a
+burst into UB is read on to the end of its last one, and a burst into GM must be of them."""
 from __future__ import annotations
 
-from aoec.ascendc.expressions import CPP_TYPES
 from aoec.ascendc.function import Site, Writer, function, u8, u16, u32
 from aoec.ir.index import DTYPES
 from aoec.target.isa.instructions import BLOCK_BYTES
 
-BYTES_OF_GM = ("length", "src_gap", "dst_gap")  # fields of a copy between GM and UB that may count bytes
-GM_GAP = {"copy_gm_ub": "src_gap", "copy_ub_gm": "dst_gap"}  # the one gap that does
+READS_ON = 31  # bytes behind a burst that a copy of whole blocks may read
 
 
 def moves_bytes(product: str) -> bool:
@@ -15,10 +14,9 @@ def moves_bytes(product: str) -> bool:
     return product == "2201"
 
 
-def atomic(site: Site, copy: list[str]) -> list[str]:
-    """The lines of a copy to GM, between the start and the end of an atomic sum where it is one."""
-    return ["if (atomic != 0) {", f"    SetAtomicAdd<{site.kind('dst')}>();", "}", *copy, "if (atomic != 0) {",
-            f"    {site.release.atomic_end}();", "}"]
+def add_to(site: Site, copy: str) -> list[str]:
+    """The lines of a copy to GM: between the start and the end of a sum, where it adds."""
+    return [f"SetAtomicAdd<{site.kind('dst')}>();", copy, f"{site.release.atomic_end}();"] if site.atomic else [copy]
 
 
 def blocks(bursts: str, length: str, src_gap: str, dst_gap: str) -> str:
@@ -83,29 +81,30 @@ def copy_gm_ub(site: Site) -> str:
     """Bursts of bytes from GM to UB."""
     if moves_bytes(site.product):
         return function(site, [f"DataCopyPad(dst, src, {_pad(site, 'bursts', 'length', 'src_gap', 'dst_gap')});"])
-    return function(site, [f"DataCopy(dst, src, {blocks('bursts', 'length / 32', 'src_gap / 32', 'dst_gap')});"])
+    block, size = site.block("src"), site.size("src")
+    return function(site, [
+        "if (length % 32 == 0 && src_gap % 32 == 0 && src_gap / 32 <= 65535) {",
+        f"    DataCopy(dst, src, {blocks('bursts', 'length / 32', 'src_gap / 32', 'dst_gap')});", "    return;", "}",
+        "for (int64_t b = 0; b < bursts; ++b) {  // whole blocks, of which the last reads on behind the burst",
+        f"    DataCopy(dst[b * ((length + 31) / 32 + dst_gap) * {block}], src[b * (length + src_gap) / {size}], "
+        f"{blocks('1', '(length + 31) / 32', '0', '0')});", "}"])
 
 
 def copy_ub_gm(site: Site) -> str:
     """Bursts of bytes from UB to GM, added to what is there where the copy is atomic."""
     if moves_bytes(site.product):
-        return function(site, atomic(site, [f"DataCopyPad(dst, src, {_pad(site, 'bursts', 'length', 'src_gap', 'dst_gap')});"]))
-    return function(site, atomic(site, [f"DataCopy(dst, src, {blocks('bursts', 'length / 32', 'src_gap', 'dst_gap / 32')});"]))
+        return function(site, add_to(site, f"DataCopyPad(dst, src, {_pad(site, 'bursts', 'length', 'src_gap', 'dst_gap')});"))
+    return function(site, add_to(site, f"DataCopy(dst, src, {blocks('bursts', 'length / 32', 'src_gap', 'dst_gap / 32')});"))
 
 
 def copy_gm_ub_at(site: Site) -> str:
     """One burst from where an index says, which the scalar unit reads when MTE2 has come to it."""
     at = f"src[at * pitch / {DTYPES[site.dtypes[1]]}]"
     copy = (f"DataCopyPad(dst, {at}, {_pad(site, '1', 'length', '0', '0')});" if moves_bytes(site.product)
-            else f"DataCopy(dst, {at}, {blocks('1', f'length / {BLOCK_BYTES}', '0', '0')});")
+            else f"DataCopy(dst, {at}, {blocks('1', f'(length + {BLOCK_BYTES - 1}) / {BLOCK_BYTES}', '0', '0')});")
     return function(site, [
         "SetFlag<HardEvent::MTE2_S>(0);", "WaitFlag<HardEvent::MTE2_S>(0);", "int64_t at = index.GetValue(0);",
         "at = at < 0 ? at + extent : at;", "at = at < 0 ? 0 : at < extent ? at : extent - 1;", copy])
-
-
-def of_gm(dtype: str) -> str:
-    """The C++ type of a tensor's elements in GM."""
-    return CPP_TYPES[dtype]
 
 
 FUNCTIONS: dict[str, Writer] = {

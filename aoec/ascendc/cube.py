@@ -1,7 +1,7 @@
 """Functions of products, and of what leaves L0C. UnitFlag stays off on both sides: the program's flags order the same accesses."""
 from __future__ import annotations
 
-from aoec.ascendc.copies import atomic, blocks
+from aoec.ascendc.copies import add_to, blocks
 from aoec.ascendc.function import Site, Writer, function, u16, u32
 from aoec.base.errors import UnsupportedError
 
@@ -31,7 +31,7 @@ def fixpipe(site: Site) -> str:
     if nz and dst == "fp32":
         text.append("params.isChannelSplit = true;")
     call = f"Fixpipe<{site.kind('dst')}, {site.kind('src')}, {'CFG_NZ' if nz else 'CFG_ROW_MAJOR'}>(dst, src, params);"
-    return function(site, [*text, *atomic(site, [call])])
+    return function(site, [*text, *add_to(site, call)])
 
 
 def copy_l0c_ub(site: Site) -> str:

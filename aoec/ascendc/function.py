@@ -13,19 +13,28 @@ from aoec.ascendc.expressions import CPP_TYPES
 from aoec.ir.index import DTYPES
 from aoec.target.isa.instructions import BLOCK_BYTES, INSTRUCTIONS, REPEAT_BYTES
 
-UNWRITTEN = ("unit",)  # fields that no line of a kernel has: UnitFlag stays off, since the program's flags order the same accesses
-DEFAULTS = ("atomic", "pad_value", "dst_high", "src_high")  # fields that a line leaves out where they are 0
-MASKS = "masks"  # the name of the room for bits that comparisons leave
+# fields that no line of a kernel has: UnitFlag stays off, since the program's flags order the same accesses, and a sum has a function of its own
+UNWRITTEN = ("unit", "atomic")
+DEFAULTS = ("pad_value", "dst_high", "src_high")  # fields that a line leaves out where they are 0
+ROOM = "room"  # the name of what a kernel has of UB for what its calls need besides the program's buffers
+MASKED = ("vcmp", "vcmps", "vsel", "vsels")  # instructions that need room for the bits of a comparison
+WIDTH = 120  # characters, at which parameters are broken into lines
 
 
 @dataclass(frozen=True)
 class Site:
-    """What a function is written for: an instruction, the dtypes of its operands in order, the product, and the spelling of a release."""
+    """What a function is written for: an instruction, the dtypes of its operands, the product, and how a release spells."""
 
     op: str
     dtypes: tuple[str, ...]
     product: str
     release: Release
+    atomic: bool = False  # whether it adds to what GM holds
+
+    @property
+    def name(self) -> str:
+        """The name of the function."""
+        return f"{self.op}_atomic" if self.atomic else self.op
 
     @property
     def operands(self) -> tuple[str, ...]:
@@ -53,6 +62,13 @@ class Site:
     def whole(self) -> int:
         """Lanes of a whole repeat: elements of the widest operand in it."""
         return REPEAT_BYTES // max(DTYPES[d] for d in self.dtypes)
+
+
+    @property
+    def takes_room(self) -> bool:
+        """Whether its calls need room in UB: bits of a comparison, pairs of a value and an index, or a block of one number."""
+        return (self.op in MASKED or self.product != "2201" and self.op in ("vcmax", "vcmin")
+                or self.product == "1001" and (self.op in ("vmaxs", "vmins") or self.op == "vrelu" and self.dtypes[0] == "fp32"))
 
 
 Writer = Callable[[Site], str]
@@ -87,7 +103,20 @@ def scalar_kind(site: Site) -> str:
     return CPP_TYPES[scalar_dtype(site)]
 
 
-def function(site: Site, lines: Sequence[str], more: str = "") -> str:
-    """A function of the instruction's name with these lines; `more`: parameters behind those of the instruction."""
-    given = parameters(site) + (f", {more}" if more else "")
-    return "\n".join([f"__aicore__ inline void {site.op}({given})", "{", *[f"    {line}" if line else "" for line in lines], "}"])
+def function(site: Site, lines: Sequence[str]) -> str:
+    """A function of the instruction's name with these lines; room is its last parameter where it takes some."""
+    given = parameters(site) + (f", const LocalTensor<uint8_t>& {ROOM}" if site.takes_room else "")
+    head = f"__aicore__ inline void {site.name}({given})"
+    return "\n".join([*wrap(head), "{", *[each for line in lines for each in wrap(f"    {line}")], "}"])
+
+
+def wrap(line: str) -> list[str]:
+    """A line of C++, broken at commas where it is too long."""
+    start, out, now = "    " * (len(line) - len(line.lstrip()) + 8 >> 2), [], ""
+    for part in line.split(", "):
+        if now and len(now) + len(part) + 2 > WIDTH:
+            out.append(f"{now},")
+            now = f"{start}{part}"
+        else:
+            now = f"{now}, {part}" if now else part
+    return [*out, now]

@@ -11,11 +11,11 @@ from math import gcd
 
 from aoec.ascendc import casts, copies, cube, vector
 from aoec.ascendc.calls import DEFAULT_RELEASE, Release, check_call, product_of, release_of, table
-from aoec.ascendc.casts import LEAST_BYTES, MASKED, MOST_BYTES
-from aoec.ascendc.copies import BYTES_OF_GM, GM_GAP, moves_bytes
+from aoec.ascendc.casts import LEAST_BYTES, MOST_BYTES
+from aoec.ascendc.copies import READS_ON, moves_bytes
 from aoec.ascendc.expressions import CPP_TYPES, HELPERS, expr, number
 from aoec.ascendc.flags import FIRST_OF_SYNC_ALL, axes, cross_flag, flag, kernel_type
-from aoec.ascendc.function import DEFAULTS, MASKS, Site, Writer, scalar_dtype
+from aoec.ascendc.function import DEFAULTS, ROOM, Site, Writer, scalar_dtype
 from aoec.ascendc.names import Names
 from aoec.ascendc.vector import TURNABLE, check_lanes
 from aoec.base.errors import CapacityError, CheckError, UnsupportedError
@@ -50,6 +50,7 @@ class Kernel:
     product: str
     release: str
     program: Program
+    reads_on: int  # bytes behind a tensor that the kernel may read
     notes: tuple[str, ...]
 
 
@@ -97,7 +98,8 @@ class _Writer:
         head += [BY_ADDRESS, "", "namespace aoec {", ""]
         text = [*head, *[t for h in HELPERS_IN_ORDER if h in self.helpers for t in (HELPERS[h], "")], *[t for f in self.functions for t in (f, "")],
                 "}  // namespace aoec", "", f'extern "C" __global__ __aicore__ void {name}({given})', "{", *lines, "    PipeBarrier<PIPE_ALL>();", "}"]
-        return Kernel(name, "\n".join(text) + "\n", kind, blocks, self.machine.name, self.product, self.release.name, self.program, self.notes())
+        return Kernel(name, "\n".join(text) + "\n", kind, blocks, self.machine.name, self.product, self.release.name, self.program,
+                      READS_ON if any(w.startswith("copy_gm_ub") for w in self.used) and not moves_bytes(self.product) else 0, self.notes())
 
     def by_address(self) -> bool:
         """Whether tensors are made by address: the release can, the product too, and no call forbids it."""
@@ -123,7 +125,7 @@ class _Writer:
         return out
 
     def spaces(self, stream: Stream) -> list[str]:
-        """The buffers that a stream names, at the program's addresses, and room for bits where a comparison needs some."""
+        """The buffers that a stream names, at the program's addresses, and room where its calls need some."""
         named = {v.buffer for i in _instructions(stream.body) for _, v in i.fields if isinstance(v, Ref)}
         mine = [s for s in self.program.spaces if s.name in named]
         ends: dict[str, int] = {}
@@ -133,22 +135,23 @@ class _Writer:
             ends[s.scope] = max(ends.get(s.scope, 0), address + size * depth)
             lines.append(f"AOEC_TENSOR({CPP_TYPES[s.dtype]}, {self.names.name('buffer', s.name)}, {self.position(s, stream)}, "
                          f"{self.names.name('memory', s.scope)}, {address}, {size * depth // DTYPES[s.dtype]});")
-        if any(i.op in MASKED for i in _instructions(stream.body)):
+        if any(self.site(i).takes_room for i in _instructions(stream.body)):
             at, size = self.room(ends["UB"])
             ends["UB"] = at + size
-            lines.append(f"AOEC_TENSOR(uint8_t, {self.names.name('buffer', MASKS)}, VECCALC, {self.names.name('memory', 'UB')}, {at}, {size});")
+            lines.append(f"AOEC_TENSOR(uint8_t, {self.names.name('room', ROOM)}, VECCALC, {self.names.name('memory', 'UB')}, {at}, {size});")
         buffers = [line for scope, end in ends.items() for line in (
             f"TBuf<TPosition::{POSITIONS[scope]}> {self.names.name('memory', scope)};", f"pipe.InitBuffer({self.names.name('memory', scope)}, {end});")]
         return ["#ifdef AOEC_TBUF", "TPipe pipe;", *buffers, "pipe.Destroy();", "#else", "InitSocState();", "#endif", *lines]
 
     def room(self, end: int) -> tuple[int, int]:
-        """(address, bytes) of free room in UB behind all buffers, below what calls keep for themselves, for the bits of comparisons."""
+        """(address, bytes) of free room in UB behind all buffers, below what calls keep for themselves, for what calls need besides."""
         at = -(-end // 32) * 32
         size = (min(MOST_BYTES, self.machine.scope("UB").size_bytes - self.reserved() - at)) // 32 * 32
         if size < LEAST_BYTES:
-            words = ", ".join(w for w in self.used if w in MASKED) or "a comparison"
-            raise CapacityError(f"{words} (Compare, Select) needs {LEAST_BYTES} bytes of UB for its bits, and program {self.program.name} leaves "
-                                f"{max(size, 0)} before the {self.reserved()} that Select keeps; a smaller tile leaves more")
+            words = {i.op: None for s in self.program.streams for i in _instructions(s.body) if self.site(i).takes_room}
+            raise CapacityError(f"{', '.join(f'{w} ({table().calls[w].call})' for w in words)} needs {LEAST_BYTES} bytes of UB besides the buffers, and "
+                                f"program {self.program.name} leaves {max(size, 0)} before the {self.reserved()} that calls keep; a smaller tile leaves "
+                                "more")
         return at, size
 
     def reserved(self) -> int:
@@ -211,17 +214,15 @@ class _Writer:
 
     def instruction(self, item: Instr) -> str:
         """The line of an instruction: a call of the function of its name, with its fields in order."""
-        word = INSTRUCTIONS[item.op]
-        dtypes = tuple(self.buffers[v.buffer].dtype for o in word.operands if isinstance(v := item[o.name], Ref))
-        site = Site(item.op, dtypes, self.product, self.release)
-        check_call(item.op, self.product, dtypes[0])
+        word, site = INSTRUCTIONS[item.op], self.site(item)
+        check_call(item.op, self.product, site.dtypes[0])
         self.check_fields(item, site)
         self.functions.setdefault(FUNCTIONS[item.op](site))
         self.used.setdefault(item.op)
         item = _turned(item)
         args = [self.ref(v) for o in word.operands if isinstance(v := item[o.name], Ref)]
         numbers = [(n, item[n]) for n in site.fields]
-        while numbers and numbers[-1][0] in DEFAULTS and numbers[-1][1] == Int(0) and item.op not in MASKED:
+        while numbers and numbers[-1][0] in DEFAULTS and numbers[-1][1] == Int(0) and not site.takes_room:
             numbers.pop()
         for name, value in numbers:
             assert isinstance(value, Expr)
@@ -231,16 +232,26 @@ class _Writer:
                 args.append(f"CMPMODE::{MODES[int(evaluate(value, {}))]}")
             else:
                 args.append(self.expr(value))
-        if item.op in MASKED:
-            args.append(self.names.name("buffer", MASKS))
-        return f"aoec::{item.op}({', '.join(args)});"
+        if site.takes_room:
+            args.append(self.names.name("room", ROOM))
+        return f"aoec::{site.name}({', '.join(args)});"
+
+    def site(self, item: Instr) -> Site:
+        """What the function of an instruction is written for."""
+        dtypes = tuple(self.buffers[v.buffer].dtype for o in INSTRUCTIONS[item.op].operands if isinstance(v := item[o.name], Ref))
+        return Site(item.op, dtypes, self.product, self.release, "atomic" in INSTRUCTIONS[item.op].fields() and item["atomic"] != Int(0))
 
     def check_fields(self, item: Instr, site: Site) -> None:
         """Nothing, or UnsupportedError where a field of the instruction has no place in its call on this product."""
-        if item.op in GM_GAP and not moves_bytes(self.product):
-            for name in BYTES_OF_GM:
+        if site.atomic and item["atomic"] != Int(1):
+            raise UnsupportedError(f"{item.op}: whether it adds must be known when the kernel is written, and atomic is {show(item['atomic'])}")
+        if site.atomic and site.dtypes[0] not in table().atomics[self.product]:
+            raise UnsupportedError(f"{item.op} (SetAtomicAdd) adds {', '.join(table().atomics[self.product])} on product {self.product}, and not "
+                                   f"{site.dtypes[0]}; page {table().page(table().atomics_page)}")
+        if item.op == "copy_ub_gm" and not moves_bytes(self.product):
+            for name in ("length", "dst_gap"):
                 value = item[name]
-                if (name == "length" or name == GM_GAP[item.op]) and isinstance(value, Expr) and multiple(value) % 32:
+                if isinstance(value, Expr) and multiple(value) % 32:
                     raise UnsupportedError(f"{item.op} (DataCopy) moves whole blocks on product {self.product}, and {name} = {show(value)} is not known "
                                            f"to be one; page {table().page('mv/DataCopy（GM与UB高维切分数据搬运）')}")
         if item.op in ("vreducev2", "vcopy"):

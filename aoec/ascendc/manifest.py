@@ -24,7 +24,7 @@ def digest(text: str) -> str:
 
 def manifest(kernel: Kernel) -> dict[str, Any]:
     """The facts, in the order in which they are written. `sync_address`: the runtime puts an address of 8 bytes before the arguments, as it
-    does for kernels of both kinds of core. `zeros`: the tensor holds zeros when the kernel starts."""
+    does for kernels of both kinds of core. `reads_on_bytes`: how far behind a tensor's end the kernel may read. `zeros`: the tensor holds zeros when the kernel starts."""
     program, zeros, aligned = kernel.program, added_to(kernel.program), alignments(kernel.program)
     given = []
     for t in program.tensors:
@@ -32,7 +32,8 @@ def manifest(kernel: Kernel) -> dict[str, Any]:
         given.append({"name": t.name, "role": t.role, "dtype": t.dtype, "shape": shape, "bytes": prod(shape) * DTYPES[t.dtype],
                       "alignment": aligned.get(t.name, DTYPES[t.dtype]), "zeros": t.name in zeros})
     return {"schema": SCHEMA, "kernel": kernel.name, "core_type": kernel.kind, "blocks": kernel.blocks, "arguments": given,
-            "sync_address": "MIX" in kernel.kind, "workspace_bytes": 0, "product": kernel.product, "target": kernel.target, "cann": kernel.release,
+            "sync_address": "MIX" in kernel.kind, "workspace_bytes": 0, "reads_on_bytes": kernel.reads_on,
+            "product": kernel.product, "target": kernel.target, "cann": kernel.release,
             "source_sha256": digest(kernel.source), "program_sha256": digest(show(program)), "calls_sha256": table().hash,
             "notes": list(kernel.notes)}
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from aoec.ascendc.calls import refusal
-from aoec.ascendc.function import Site, Writer, function, u8, u16
+from aoec.ascendc.function import ROOM, Site, Writer, function, u8, u16
 from aoec.base.errors import UnsupportedError
 
 BINARY = {"vadd": "Add", "vsub": "Sub", "vmul": "Mul", "vdiv": "Div", "vmax": "Max", "vmin": "Min", "vaddrelu": "AddRelu",
@@ -19,10 +19,11 @@ TURNABLE = ("vadd", "vmul", "vmax", "vmin", "vaddrelu")  # instructions whose tw
 BARRIER = "PipeBarrier<PIPE_V>();"
 
 
-def repeated(site: Site, call: str, params: str = "", views: str = "", factor: int = 1, steps: Sequence[str] = ()) -> str:
+def repeated(site: Site, call: str, params: str = "", views: str = "", factor: int = 1, steps: Sequence[str] = (),
+             before: Sequence[str] = ()) -> str:
     """A function that makes `call` once for whole repeats and once for the lanes of the last.
 
-    `call`: with {dst}, {src}.. for operands, {mask} and {repeat}. `params`: a line before it. `views`: a type that operands are seen as, of
+    `call`: with {dst}, {src}.. for operands, {mask} and {repeat}. `params`, `before`: lines before it. `views`: a type that operands are seen as, of
     which `factor` make an element. `steps`: how far each operand moves on in a repeat, in elements (by its stride in blocks if not given).
     """
     moves = steps or [f"{o}_rep * {site.block(o)}" for o in site.operands]
@@ -31,7 +32,7 @@ def repeated(site: Site, call: str, params: str = "", views: str = "", factor: i
     last = {o: f"{o}[done * {step}]{seen}" for o, step in zip(site.operands, moves)}
     lanes = f"lanes * {factor}" if factor > 1 else "lanes"
     text = [f"const int64_t done = lanes == {site.whole} ? repeat : repeat - 1;  // whole repeats", *([params] if params else []),
-            BARRIER, "if (done > 0) {", f"    {call.format(**first, mask=site.whole * factor, repeat=u8('done'))}", "}",
+            *before, BARRIER, "if (done > 0) {", f"    {call.format(**first, mask=site.whole * factor, repeat=u8('done'))}", "}",
             "if (done >= 0 && done < repeat) {", f"    {BARRIER}",
             f"    {call.format(**last, mask=f'static_cast<uint64_t>({lanes})', repeat='1')}", "}"]
     return function(site, text)
@@ -58,13 +59,26 @@ def binary(site: Site) -> str:
     return repeated(site, f"{BINARY[site.op]}({{dst}}, {{src0}}, {{src1}}, {{mask}}, {{repeat}}, params);", binary_strides(site))
 
 
+def by_block(site: Site, call: str, value: str) -> str:
+    """dst = src op a number, which fills a block that is the second source of every block."""
+    kind, elements = site.kind("src"), site.block("src")
+    params = (f"const BinaryRepeatParams params{{{u8('dst_blk')}, {u8('src_blk')}, 0, {u8('dst_rep')}, {u8('src_rep')}, 0}};")
+    return repeated(site, f"{call}({{dst}}, {{src}}, number, {{mask}}, {{repeat}}, params);", params,
+                    before=[f"LocalTensor<{kind}> number = {ROOM}.ReinterpretCast<{kind}>();", BARRIER,
+                            f"Duplicate(number, {value}, {elements}, 1, 1, 8);"])
+
+
 def scalar(site: Site) -> str:
-    """dst = src op a number."""
+    """dst = src op a number. On 1001 there is no Maxs and no Mins."""
+    if site.takes_room:
+        return by_block(site, "Max" if site.op == "vmaxs" else "Min", "scalar")
     return repeated(site, f"{SCALAR[site.op]}({{dst}}, {{src}}, scalar, {{mask}}, {{repeat}}, params);", unary_strides(site))
 
 
 def unary(site: Site) -> str:
-    """dst = op(src)."""
+    """dst = op(src). On 1001 Relu takes no fp32."""
+    if site.takes_room:
+        return by_block(site, "Max", f"static_cast<{site.kind('src')}>(0.0f)")
     return repeated(site, f"{UNARY[site.op]}({{dst}}, {{src}}, {{mask}}, {{repeat}}, params);", unary_strides(site))
 
 
@@ -85,9 +99,28 @@ def vdup(site: Site) -> str:
     return repeated(site, f"Duplicate({{dst}}, scalar, {{mask}}, {{repeat}}, {u16('dst_blk')}, {u8('dst_rep')});")
 
 
+def pairs(site: Site, call: str) -> str:
+    """The largest or smallest of each repeat where a product gives pairs of a value and an index: the scalar unit takes the values."""
+    kind = site.kind("src")
+    return function(site, [
+        f"const int64_t most = {ROOM}.GetSize() / {2 * site.size('src')} < 255 ? {ROOM}.GetSize() / {2 * site.size('src')} : 255;",
+        f"LocalTensor<{kind}> found = {ROOM}.ReinterpretCast<{kind}>();",
+        f"const int64_t done = lanes == {site.whole} ? repeat : repeat - 1;  // whole repeats",
+        "for (int64_t at = 0; at < repeat;) {",
+        "    const int64_t count = at < done ? (done - at < most ? done - at : most) : 1;",
+        f"    {BARRIER}",
+        f"    {call}(found, src[at * src_rep * {site.block('src')}], static_cast<int32_t>(at < done ? {site.whole} : lanes), {u8('count')}, 1, "
+        "static_cast<int32_t>(src_blk), static_cast<int32_t>(src_rep), ReduceOrder::ORDER_VALUE_INDEX);",
+        "    SetFlag<HardEvent::V_S>(0);", "    WaitFlag<HardEvent::V_S>(0);", "    for (int64_t i = 0; i < count; ++i) {",
+        "        dst.SetValue(static_cast<uint32_t>((at + i) * dst_rep), found.GetValue(static_cast<uint32_t>(2 * i)));", "    }",
+        "    SetFlag<HardEvent::S_V>(0);", "    WaitFlag<HardEvent::S_V>(0);", "    at += count;", "}"])
+
+
 def reduction(site: Site) -> str:
     """One result a repeat; results are dst_rep elements apart."""
     call = {"vcmax": site.release.reduce_max, "vcmin": site.release.reduce_min, "vcadd": site.release.reduce_sum}[site.op]
+    if site.takes_room:
+        return pairs(site, call)
     order = ", ReduceOrder::ORDER_ONLY_VALUE" if site.op != "vcadd" else ""
     mask = "static_cast<int32_t>({mask})"
     return repeated(site, f"{call}({{dst}}, {{src}}, {mask}, {{repeat}}, static_cast<int32_t>(dst_rep), static_cast<int32_t>(src_blk), "
