@@ -1,4 +1,4 @@
-"""The table of calls as it was read: of each instruction its call, its page, and what each product takes or lacks; and what releases renamed.
+"""The table of calls as it was read: of each instruction its call, its page, what each product takes or lacks; and what releases renamed.
 
 `calls.toml` says what its words mean. Nothing here writes text of a kernel.
 """
@@ -77,7 +77,8 @@ class Table:
 
 def _call(name: str, row: Mapping[str, Any]) -> Call:
     types = {p: tuple(t) for p, t in row.get("types", {}).items()}
-    return Call(name, **{k: v for k, v in row.items() if k not in ("types", "framework")}, types=types, framework=tuple(row.get("framework", ())))
+    rest = {k: v for k, v in row.items() if k not in ("types", "framework")}
+    return Call(name, **rest, types=types, framework=tuple(row.get("framework", ())))
 
 
 @cache
@@ -90,8 +91,8 @@ def table() -> Table:
     casts = {p: pairs for p, pairs in raw["casts"].items() if p != "page"}
     atomics = {p: tuple(dtypes) for p, dtypes in raw["atomics"].items() if p != "page"}
     releases = {name: Release(name, **row) for name, row in raw["releases"].items()}
-    pages = (raw[t]["page"] for t in ("casts", "events", "atomics"))
-    return Table(calls, releases, raw["products"], raw["families"], raw["pages"], events, casts, atomics, *pages, hashlib.sha256(text.encode()).hexdigest())
+    return Table(calls, releases, raw["products"], raw["families"], raw["pages"], events, casts, atomics, raw["casts"]["page"],
+                 raw["events"]["page"], raw["atomics"]["page"], hashlib.sha256(text.encode()).hexdigest())
 
 
 def product_of(machine: Machine) -> str:
@@ -100,7 +101,8 @@ def product_of(machine: Machine) -> str:
     found = next((product for family, product in t.families.items() if family in files), "")
     if found not in WRITTEN:
         what = f"product {found}, {t.products[found]}" if found else "no product of Ascend C that aoec knows"
-        raise UnsupportedError(f"{machine.name} is of {what}; aoec writes Ascend C for {', '.join(f'{p} ({t.products[p]})' for p in WRITTEN)}")
+        written = ", ".join(f"{p} ({t.products[p]})" for p in WRITTEN)
+        raise UnsupportedError(f"{machine.name} is of {what}; aoec writes Ascend C for {written}")
     return found
 
 

@@ -32,13 +32,15 @@ def in_blocks(site: Site) -> str:
 def nd2nz(site: Site) -> str:
     """Rows of a matrix as fractals in L1."""
     return function(site, ["// one matrix: rows, columns, stride between matrices, between rows; in L1 between planes, rows, matrices",
-                           f"DataCopy(dst, src, Nd2NzParams{{1, {u16('rows')}, {u16('cols')}, 0, {u16('src_stride')}, {u16('dst_rows')}, 1, 0}});"])
+                           f"DataCopy(dst, src, Nd2NzParams{{1, {u16('rows')}, {u16('cols')}, 0, {u16('src_stride')}, "
+                           f"{u16('dst_rows')}, 1, 0}});"])
 
 
 def load2d(site: Site) -> str:
     """Fractals from L1 to L0A or L0B."""
     return function(site, ["// start, fractals, source stride, sid, target gap, transpose, address mode",
-                           f"LoadData(dst, src, LoadData2DParams{{0, {u8('repeat')}, {u16('src_stride')}, 0, {u16('dst_gap')}, transpose != 0, 0}});"])
+                           f"LoadData(dst, src, LoadData2DParams{{0, {u8('repeat')}, {u16('src_stride')}, 0, {u16('dst_gap')}, "
+                           "transpose != 0, 0});"])
 
 
 def load3d(site: Site) -> str:

@@ -16,7 +16,8 @@ def mmad(site: Site) -> str:
     if site.op == "mmad":
         return function(site, [*call, *barrier, "Mmad(dst, a, b, params);"])
     call[4] = "params.cmatrixInitVal = false;"
-    return function(site, [*call, *barrier, "if (init != 0) {", "    Mmad(dst, a, b, bias, params);", "} else {", "    Mmad(dst, a, b, params);", "}"])
+    return function(site, [*call, *barrier, "if (init != 0) {", "    Mmad(dst, a, b, bias, params);", "} else {",
+                           "    Mmad(dst, a, b, params);", "}"])
 
 
 def fixpipe(site: Site) -> str:
@@ -25,9 +26,10 @@ def fixpipe(site: Site) -> str:
     if (dst, src) not in QUANT:
         raise UnsupportedError(f"{site.op} has no mode of Fixpipe from {src} to {dst} that aoec writes")
     stride = f"dst_stride * {site.size('dst')} / 32" if nz else "dst_stride"
-    text = ["FixpipeParamsV220 params;", f"params.nSize = {u16('n')};", f"params.mSize = {u16('m')};", f"params.srcStride = {u16('src_rows')};",
-            f"params.dstStride = {u32(stride)};", f"params.quantPre = QuantMode_t::{QUANT[dst, src]};", "params.deqScalar = 0;", "params.ndNum = 1;",
-            "params.srcNdStride = 0;", "params.dstNdStride = 0;", "params.reluEn = relu != 0;", "params.unitFlag = 0;"]
+    text = ["FixpipeParamsV220 params;", f"params.nSize = {u16('n')};", f"params.mSize = {u16('m')};",
+            f"params.srcStride = {u16('src_rows')};", f"params.dstStride = {u32(stride)};",
+            f"params.quantPre = QuantMode_t::{QUANT[dst, src]};", "params.deqScalar = 0;", "params.ndNum = 1;", "params.srcNdStride = 0;",
+            "params.dstNdStride = 0;", "params.reluEn = relu != 0;", "params.unitFlag = 0;"]
     if nz and dst == "fp32":
         text.append("params.isChannelSplit = true;")
     call = f"Fixpipe<{site.kind('dst')}, {site.kind('src')}, {'CFG_NZ' if nz else 'CFG_ROW_MAJOR'}>(dst, src, params);"
@@ -36,8 +38,9 @@ def fixpipe(site: Site) -> str:
 
 def copy_l0c_ub(site: Site) -> str:
     """Fractals of L0C into UB, with cast and relu on the way."""
-    return function(site, ["DataCopyEnhancedParams more;", "more.blockMode = BlockMode::BLOCK_MODE_MATRIX;", "more.deqScale = DeqScale::DEQ_NONE;",
-                           "more.isRelu = relu != 0;", f"DataCopy(dst, src, {blocks('bursts', 'length', 'src_gap', 'dst_gap')}, more);"])
+    return function(site, ["DataCopyEnhancedParams more;", "more.blockMode = BlockMode::BLOCK_MODE_MATRIX;",
+                           "more.deqScale = DeqScale::DEQ_NONE;", "more.isRelu = relu != 0;",
+                           f"DataCopy(dst, src, {blocks('bursts', 'length', 'src_gap', 'dst_gap')}, more);"])
 
 
 FUNCTIONS: dict[str, Writer] = {"mmad": mmad, "mmad_bias": mmad, "fixpipe_nd": fixpipe, "fixpipe_nz": fixpipe, "copy_l0c_ub": copy_l0c_ub}

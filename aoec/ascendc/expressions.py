@@ -24,7 +24,8 @@ HELPERS = {
     "least": "__aicore__ inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }",
     "most": "__aicore__ inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }",
     "magnitude": "__aicore__ inline int64_t magnitude(int64_t a) { return a < 0 ? -a : a; }",
-    "of_bits": "template <typename T, typename B> __aicore__ inline T of_bits(B bits) { union { B bits; T value; } x{bits}; return x.value; }",
+    "of_bits": "template <typename T, typename B> __aicore__ inline T of_bits(B bits)\n{\n    union { B bits; T value; } x{bits};\n"
+               "    return x.value;\n}",
 }
 Need = Callable[[str], None]
 
@@ -45,10 +46,11 @@ class _Place:
         return f"{self.inside}{name}({', '.join(args)})"
 
 
-def expr(e: Expr, names: Callable[[str], str], need: Need, inside: str = "") -> str:
+def expr(e: Expr, names: Callable[[str], str], need: Need, inside: str = "", alone: bool = True) -> str:
     """An index expression; `names` gives the C++ name of a variable, `need` is told the helpers that it calls, `inside` is their
-    namespace."""
-    return _text(e, _Place(names, need, inside))[0]
+    namespace. Not `alone`: it is the right side of a comparison or of %."""
+    text, level = _text(e, _Place(names, need, inside))
+    return text if alone or level == ATOM else f"({text})"
 
 
 def _text(e: Expr, at: _Place) -> tuple[str, int]:
@@ -64,13 +66,13 @@ def _text(e: Expr, at: _Place) -> tuple[str, int]:
 
 
 def _binary(e: Binary, at: _Place) -> tuple[str, int]:
-    (left, l), (right, r) = _text(e.left, at), _text(e.right, at)
+    (left, before), (right, behind) = _text(e.left, at), _text(e.right, at)
     if e.op in ("//", "%"):
         return at.helper("floor_div" if e.op == "//" else "floor_mod", left, right), ATOM
     level = PRECEDENCE[e.op]
-    if l < level + (level <= 3):
+    if before < level + (level <= 3):
         left = f"({left})"
-    if r <= level:
+    if behind <= level:
         right = f"({right})"
     return f"{left} {OPERATORS.get(e.op, e.op)} {right}", level
 
@@ -93,14 +95,18 @@ def _call(e: Call, at: _Place) -> tuple[str, int]:
     return out, ATOM
 
 
+def _literal(value: int) -> str:
+    """A whole number of 64 bits, of which the least has no literal, nor have those above the most a plain one."""
+    return "1ULL << 63" if value == -(1 << 63) else f"{value}{'ULL' if value >= 1 << 63 else 'LL' if abs(value) >= 1 << 31 else ''}"
+
+
 def number(e: Expr, dtype: str, need: Need) -> str:
     """A constant operand in C++, rounded to its dtype as the instruction does."""
     if not isinstance(e, (Float, Int)):
         raise CheckError("a scalar operand of a kernel is a constant")
-    x, kind = cast(np.array(float(e.value) if isinstance(e, Float) else e.value, np.float64), np.dtype(NUMPY_DTYPES[dtype])), CPP_TYPES[dtype]
+    x, kind = cast(np.array(float(e.value), np.float64), np.dtype(NUMPY_DTYPES[dtype])), CPP_TYPES[dtype]
     if dtype not in ("fp32", "fp16", "bf16"):
-        value = int(x)
-        return f"static_cast<{kind}>({value}{'LL' if abs(value) >= 1 << 31 else ''})" if value > -(1 << 63) else f"static_cast<{kind}>(1ULL << 63)"
+        return f"static_cast<{kind}>({_literal(int(x))})"
     value = float(x)
     if not isfinite(value):
         need("of_bits")

@@ -9,7 +9,8 @@ from aoec.ir.index import evaluate
 from aoec.ir.program import CrossSet, CrossWait, Program, SetFlag, Stream, WaitFlag
 
 KINDS = {  # kernel types by product and kinds of core
-    ("2201", ("aic",)): "KERNEL_TYPE_AIC_ONLY", ("2201", ("aiv",)): "KERNEL_TYPE_AIV_ONLY", ("2201", ("aic", "aiv")): "KERNEL_TYPE_MIX_AIC_1_",
+    ("2201", ("aic",)): "KERNEL_TYPE_AIC_ONLY", ("2201", ("aiv",)): "KERNEL_TYPE_AIV_ONLY",
+    ("2201", ("aic", "aiv")): "KERNEL_TYPE_MIX_AIC_1_",
     ("2002", ("core",)): "KERNEL_TYPE_AICORE", ("1001", ("core",)): ""}
 WITH_BOTH = 2  # mode of a flag between a cube core and the vector cores of its group
 FIRST_OF_SYNC_ALL = 11  # ids from here on belong to SyncAll
@@ -49,7 +50,7 @@ def cores(stream: Stream) -> int:
 
 
 def kernel_type(program: Program, product: str) -> tuple[str, int]:
-    """(the kernel type, empty where a product has no macro for it; blocks of a launch); UnsupportedError where no kernel is of these streams."""
+    """(the kernel type, empty where a product has no macro for it; blocks of a launch). UnsupportedError for streams of no kernel."""
     streams = sorted(program.streams, key=lambda s: s.core)
     kinds = tuple(s.core for s in streams)
     if (product, kinds) not in KINDS:
@@ -59,8 +60,8 @@ def kernel_type(program: Program, product: str) -> tuple[str, int]:
         return KINDS[product, kinds], cores(streams[0])
     blocks, vectors = (cores(s) for s in streams)
     if vectors not in (blocks, 2 * blocks):
-        raise UnsupportedError(f"program {program.name} has {vectors} vector cores and {blocks} cube cores; a kernel of both has one or two "
-                               "vector cores for each cube core")
+        raise UnsupportedError(f"program {program.name} has {vectors} vector cores and {blocks} cube cores; a kernel of both has one "
+                               "or two vector cores for each cube core")
     return f"{KINDS[product, kinds]}{vectors // blocks}", blocks
 
 

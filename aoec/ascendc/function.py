@@ -13,7 +13,7 @@ from aoec.ascendc.expressions import CPP_TYPES
 from aoec.ir.index import DTYPES
 from aoec.target.isa.instructions import BLOCK_BYTES, INSTRUCTIONS, REPEAT_BYTES
 
-# fields that no line of a kernel has: UnitFlag stays off, since the program's flags order the same accesses, and a sum has a function of its own
+# fields that no line of a kernel has: UnitFlag stays off, since the program's flags order the same accesses; a sum is another function
 UNWRITTEN = ("unit", "atomic")
 DEFAULTS = ("pad_value", "dst_high", "src_high")  # fields that a line leaves out where they are 0
 ROOM = "room"  # the name of what a kernel has of UB for what its calls need besides the program's buffers
@@ -59,7 +59,7 @@ class Site:
         return BLOCK_BYTES // self.size(operand)
 
     @property
-    def whole(self) -> int:
+    def lanes(self) -> int:
         """Lanes of a whole repeat: elements of the widest operand in it."""
         return REPEAT_BYTES // max(DTYPES[d] for d in self.dtypes)
 

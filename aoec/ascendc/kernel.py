@@ -57,7 +57,8 @@ class Kernel:
 def write_kernel(program: Program, machine: Machine, release: str = DEFAULT_RELEASE) -> Kernel:
     """The kernel of a filled program for the product of a machine, spelt for a release of CANN; UnsupportedError says what no call does."""
     if holes(program):
-        raise CheckError(f"program {program.name} has open holes {', '.join(f'?{h}' for h in holes(program))}; fill them before it is written")
+        raise CheckError(f"program {program.name} has open holes {', '.join(f'?{h}' for h in holes(program))}; "
+                         "fill them before it is written")
     return _Writer(program, machine, product_of(machine), release_of(release)).write()
 
 
@@ -75,7 +76,8 @@ class _Writer:
     used: dict[str, None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.buffers: dict[str, Tensor | Space] = {b.name: b for b in (*self.program.tensors, *self.program.spaces)}
+        self.buffers: dict[str, Tensor | Space] = {t.name: t for t in self.program.tensors}
+        self.buffers |= {s.name: s for s in self.program.spaces}
 
     def write(self) -> Kernel:
         kind, blocks = kernel_type(self.program, self.product)
@@ -90,16 +92,20 @@ class _Writer:
         lines += self.globals()
         for s, body in zip(self.program.streams, bodies):
             lines += [f"    if {'ASCEND_IS_AIC' if s.core == 'aic' else 'ASCEND_IS_AIV'} {{", *body, "    }"] if mixed else body
-        head = [f"// Kernel {name} for {self.machine.name} (product {self.product}), spelt for CANN {self.release.name}; {plural(blocks, 'block')}.",
-                "// Addresses, flags, loops, slots and cores are those of the program that it was written from.", '#include "kernel_operator.h"', "",
-                "using namespace AscendC;", ""]
+        about = f"for {self.machine.name} (product {self.product}), spelt for CANN {self.release.name}; {plural(blocks, 'block')}"
+        head = [f"// Kernel {name} {about}.",
+                "// Addresses, flags, loops, slots and cores are those of the program that it was written from.",
+                '#include "kernel_operator.h"', "", "using namespace AscendC;", ""]
         if not self.by_address():
             head += ["#define AOEC_TBUF", ""]
         head += [BY_ADDRESS, "", "namespace aoec {", ""]
-        text = [*head, *[t for h in HELPERS_IN_ORDER if h in self.helpers for t in (HELPERS[h], "")], *[t for f in self.functions for t in (f, "")],
-                "}  // namespace aoec", "", f'extern "C" __global__ __aicore__ void {name}({given})', "{", *lines, "    PipeBarrier<PIPE_ALL>();", "}"]
+        for definition in (*[HELPERS[h] for h in HELPERS_IN_ORDER if h in self.helpers], *self.functions):
+            head += [definition, ""]
+        text = [*head, "}  // namespace aoec", "", f'extern "C" __global__ __aicore__ void {name}({given})', "{", *lines,
+                "    PipeBarrier<PIPE_ALL>();", "}"]
+        reads_on = READS_ON if any(w.startswith("copy_gm_ub") for w in self.used) and not moves_bytes(self.product) else 0
         return Kernel(name, "\n".join(text) + "\n", kind, blocks, self.machine.name, self.product, self.release.name, self.program,
-                      READS_ON if any(w.startswith("copy_gm_ub") for w in self.used) and not moves_bytes(self.product) else 0, self.notes())
+                      reads_on, self.notes())
 
     def by_address(self) -> bool:
         """Whether tensors are made by address: the release can, the product too, and no call forbids it."""
@@ -109,8 +115,8 @@ class _Writer:
         """What its calls mean otherwise than the instructions, or what no page says of them."""
         rows = [table().calls[w] for w in sorted(self.used)]
         out = [f"{r.name} ({r.call}): {text}" for r in rows for text in (r.differs, r.unknown and f"unknown is {r.unknown}") if text]
-        if any(t.uncached for t in self.program.tensors):
-            out.append("the program keeps tensors out of L2, and the source does not say so: " + ", ".join(t.name for t in self.program.tensors if t.uncached))
+        if uncached := [t.name for t in self.program.tensors if t.uncached]:
+            out.append(f"the program keeps tensors out of L2, and the source does not say so: {', '.join(uncached)}")
         return tuple(out)
 
     # ------------------------------------------------------------ memory
@@ -138,30 +144,33 @@ class _Writer:
         if any(self.site(i).takes_room for i in _instructions(stream.body)):
             at, size = self.room(ends["UB"])
             ends["UB"] = at + size
-            lines.append(f"AOEC_TENSOR(uint8_t, {self.names.name('room', ROOM)}, VECCALC, {self.names.name('memory', 'UB')}, {at}, {size});")
-        buffers = [line for scope, end in ends.items() for line in (
-            f"TBuf<TPosition::{POSITIONS[scope]}> {self.names.name('memory', scope)};", f"pipe.InitBuffer({self.names.name('memory', scope)}, {end});")]
+            lines.append(f"AOEC_TENSOR(uint8_t, {self.names.name('room', ROOM)}, VECCALC, {self.names.name('memory', 'UB')}, {at}, "
+                         f"{size});")
+        buffers = []
+        for scope, end in ends.items():
+            memory = self.names.name("memory", scope)
+            buffers += [f"TBuf<TPosition::{POSITIONS[scope]}> {memory};", f"pipe.InitBuffer({memory}, {end});"]
         return ["#ifdef AOEC_TBUF", "TPipe pipe;", *buffers, "pipe.Destroy();", "#else", "InitSocState();", "#endif", *lines]
 
     def room(self, end: int) -> tuple[int, int]:
         """(address, bytes) of free room in UB behind all buffers, below what calls keep for themselves, for what calls need besides."""
         at = -(-end // 32) * 32
-        size = (min(MOST_BYTES, self.machine.scope("UB").size_bytes - self.reserved() - at)) // 32 * 32
+        size = (min(MOST_BYTES, self.machine.scope("UB").size_bytes - self.kept_bytes() - at)) // 32 * 32
         if size < LEAST_BYTES:
             words = {i.op: None for s in self.program.streams for i in _instructions(s.body) if self.site(i).takes_room}
-            raise CapacityError(f"{', '.join(f'{w} ({table().calls[w].call})' for w in words)} needs {LEAST_BYTES} bytes of UB besides the buffers, and "
-                                f"program {self.program.name} leaves {max(size, 0)} before the {self.reserved()} that calls keep; a smaller tile leaves "
-                                "more")
+            said = ", ".join(f"{w} ({table().calls[w].call})" for w in words)
+            raise CapacityError(f"{said} needs {LEAST_BYTES} bytes of UB besides the buffers, and program {self.program.name} leaves "
+                                f"{max(size, 0)} before the {self.kept_bytes():,} that calls keep; a smaller tile leaves more")
         return at, size
 
-    def reserved(self) -> int:
+    def kept_bytes(self) -> int:
         """Bytes at the end of UB that the calls of this kernel keep for themselves."""
         words = {i.op for s in self.program.streams for i in _instructions(s.body)}
         return max((table().calls[w].reserves.get(self.product, 0) for w in words), default=0)
 
     def check_reserved(self) -> None:
         """Nothing, or CapacityError where a buffer lies in what a call keeps for itself."""
-        keeps = self.reserved()
+        keeps = self.kept_bytes()
         for s in self.program.spaces:
             end = int(evaluate(s.address + s.size_bytes * s.depth, {}))
             if keeps and s.scope == "UB" and end > self.machine.scope("UB").size_bytes - keeps:
@@ -182,9 +191,9 @@ class _Writer:
     def stream(self, stream: Stream, depth: int) -> list[str]:
         """The body of a kernel, or of the part of one kind of core."""
         body = list(self.items(stream.body, stream, depth))
-        head = [*axes(stream, lambda n: self.names.name("var", n)), *[f"int64_t {self.names.name('var', c)} = 0;" for c, _ in stream.counters]]
-        if stream.core == "aic" and any(self.buffers[v.buffer].dtype == "fp32" for i in _instructions(stream.body) if i.op.startswith("mmad")
-                                        for v in (i["a"],) if isinstance(v, Ref)):
+        head = [*axes(stream, lambda n: self.names.name("var", n))]
+        head += [f"int64_t {self.names.name('var', c)} = 0;" for c, _ in stream.counters]
+        if self.product == "2201" and any(i.op.startswith("mmad") and self.site(i).dtypes[1] == "fp32" for i in _instructions(stream.body)):
             head.append(f"{self.release.hf32_off};")
         indent = "    " * depth
         return [line if line.startswith("#") else indent + line for line in (*self.spaces(stream), *head)] + body
@@ -197,17 +206,17 @@ class _Writer:
                 if item.trips == Int(0):
                     continue
                 v = self.names.name("var", item.var)
-                yield f"{indent}for (int64_t {v} = 0; {v} < {self.expr(item.trips)}; ++{v}) {{"
+                yield f"{indent}for (int64_t {v} = 0; {v} < {self.expr(item.trips, False)}; ++{v}) {{"
                 yield from self.items(item.body, stream, depth + 1)
                 yield f"{indent}}}"
             elif isinstance(item, Advance):
                 c = self.names.name("var", item.counter)
-                yield f"{indent}{c} = ({c} + 1) % {self.expr(depths[item.counter])};"
+                yield f"{indent}{c} = ({c} + 1) % {self.expr(depths[item.counter], False)};"
             elif isinstance(item, (SetFlag, WaitFlag)):
                 yield indent + flag(item, stream, self.product, self.expr(item.id))
             elif isinstance(item, (CrossSet, CrossWait)):
                 if isinstance(item.id, Int) and item.id.value >= FIRST_OF_SYNC_ALL:
-                    raise UnsupportedError(f"flag {item.id.value} between cores is one of those that belong to SyncAll on product {self.product}")
+                    raise UnsupportedError(f"flag {item.id.value} between cores belongs to SyncAll on product {self.product}")
                 yield indent + cross_flag(item, self.expr(item.id))
             else:
                 yield indent + self.instruction(item)
@@ -219,7 +228,7 @@ class _Writer:
         self.check_fields(item, site)
         self.functions.setdefault(FUNCTIONS[item.op](site))
         self.used.setdefault(item.op)
-        item = _turned(item)
+        item = _turn_sources(item)
         args = [self.ref(v) for o in word.operands if isinstance(v := item[o.name], Ref)]
         numbers = [(n, item[n]) for n in site.fields]
         while numbers and numbers[-1][0] in DEFAULTS and numbers[-1][1] == Int(0) and not site.takes_room:
@@ -239,29 +248,31 @@ class _Writer:
     def site(self, item: Instr) -> Site:
         """What the function of an instruction is written for."""
         dtypes = tuple(self.buffers[v.buffer].dtype for o in INSTRUCTIONS[item.op].operands if isinstance(v := item[o.name], Ref))
-        return Site(item.op, dtypes, self.product, self.release, "atomic" in INSTRUCTIONS[item.op].fields() and item["atomic"] != Int(0))
+        atomic = "atomic" in INSTRUCTIONS[item.op].fields() and item["atomic"] != Int(0)
+        return Site(item.op, dtypes, self.product, self.release, atomic)
 
     def check_fields(self, item: Instr, site: Site) -> None:
         """Nothing, or UnsupportedError where a field of the instruction has no place in its call on this product."""
         if site.atomic and item["atomic"] != Int(1):
-            raise UnsupportedError(f"{item.op}: whether it adds must be known when the kernel is written, and atomic is {show(item['atomic'])}")
+            raise UnsupportedError(f"{item.op}: whether it adds must be known when the kernel is written; atomic = {show(item['atomic'])}")
         if site.atomic and site.dtypes[0] not in table().atomics[self.product]:
-            raise UnsupportedError(f"{item.op} (SetAtomicAdd) adds {', '.join(table().atomics[self.product])} on product {self.product}, and not "
+            known = ", ".join(table().atomics[self.product])
+            raise UnsupportedError(f"{item.op} (SetAtomicAdd) adds {known} on product {self.product}, and not "
                                    f"{site.dtypes[0]}; page {table().page(table().atomics_page)}")
         if item.op == "copy_ub_gm" and not moves_bytes(self.product):
             for name in ("length", "dst_gap"):
                 value = item[name]
                 if isinstance(value, Expr) and multiple(value) % 32:
-                    raise UnsupportedError(f"{item.op} (DataCopy) moves whole blocks on product {self.product}, and {name} = {show(value)} is not known "
-                                           f"to be one; page {table().page('mv/DataCopy（GM与UB高维切分数据搬运）')}")
+                    raise UnsupportedError(f"{item.op} (DataCopy) moves whole blocks on product {self.product}, and {name} = {show(value)} "
+                                           f"is not known to be of them; page {table().page('mv/DataCopy（GM与UB高维切分数据搬运）')}")
         if item.op in ("vreducev2", "vcopy"):
             lanes = item["lanes"]
             check_lanes(site, lanes.value if isinstance(lanes, Int) else None)
         if item.op == "vdup" and site.size("dst") == 8:
             scalar = item["scalar"]
             if not isinstance(scalar, (Int, Float)) or scalar.value not in (0, -1):
-                raise UnsupportedError("vdup (Duplicate) has no elements of 8 bytes, and aoec writes those whose halves are alike: 0 and -1; "
-                                       f"page {table().page('vec/数据填充/Duplicate')}")
+                raise UnsupportedError("vdup (Duplicate) has no elements of 8 bytes, and aoec writes those whose halves are alike: 0 and "
+                                       f"-1; page {table().page('vec/数据填充/Duplicate')}")
 
     def ref(self, ref: Ref) -> str:
         """An operand: an element of a tensor, or of a slot."""
@@ -271,9 +282,9 @@ class _Writer:
             offset = ref.slot * (int(evaluate(b.size_bytes, {})) // DTYPES[b.dtype]) + offset
         return f"{name}[{self.expr(offset)}]"
 
-    def expr(self, e: Expr) -> str:
+    def expr(self, e: Expr, alone: bool = True) -> str:
         """An index expression in C++, outside the namespace of the helpers."""
-        return expr(e, lambda n: self.names.name("var", n), self.need, "aoec::")
+        return expr(e, lambda n: self.names.name("var", n), self.need, "aoec::", alone)
 
     def need(self, helper: str) -> None:
         """Nothing; the source has this helper."""
@@ -293,7 +304,7 @@ def _instructions(items: Sequence[Item]) -> Iterator[Instr]:
             yield item
 
 
-def _turned(item: Instr) -> Instr:
+def _turn_sources(item: Instr) -> Instr:
     """A sum that every repeat adds to: the chip allows it where the target is the second source."""
     f = dict(item.fields)
     if item.op not in TURNABLE or f["dst"] != f["src0"] or f["dst"] == f["src1"] or f["dst_rep"] != Int(0) or f["src0_rep"] != Int(0):

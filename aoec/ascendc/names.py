@@ -8,14 +8,18 @@ from aoec.ascendc.calls import table
 from aoec.ascendc.expressions import CPP_TYPES, HELPERS
 from aoec.target.isa.instructions import INSTRUCTIONS
 
-KEYWORDS = frozenset(
-    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl concept const constexpr const_cast continue decltype "
-    "default delete do double dynamic_cast else enum explicit export extern false float for friend goto if inline int long mutable namespace new "
-    "noexcept not not_eq nullptr operator or or_eq private protected public register reinterpret_cast requires return short signed sizeof static "
-    "static_assert static_cast struct switch template this throw true try typedef typeid typename union unsigned using virtual void volatile "
-    "wchar_t while xor xor_eq main std".split())
-OURS = frozenset("AscendC aoec half bfloat16_t block pipe PipeBarrier SetFlag WaitFlag GetBlockIdx InitSocState LocalTensor GlobalTensor TPosition "
-                 "TPipe TBuf HardEvent GM_ADDR SetAtomicAdd Muls Brcb Select Compare Compares CrossCoreSetFlag CrossCoreWaitFlag".split())
+KEYWORDS = frozenset([
+    "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch", "char", "class", "compl",
+    "concept", "const", "constexpr", "const_cast", "continue", "decltype", "default", "delete", "do", "double", "dynamic_cast", "else",
+    "enum", "explicit", "export", "extern", "false", "float", "for", "friend", "goto", "if", "inline", "int", "long", "mutable",
+    "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "operator", "or", "or_eq", "private", "protected", "public", "register",
+    "reinterpret_cast", "requires", "return", "short", "signed", "sizeof", "static", "static_assert", "static_cast", "struct", "switch",
+    "template", "this", "throw", "true", "try", "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual", "void",
+    "volatile", "wchar_t", "while", "xor", "xor_eq", "main", "std"])
+OURS = frozenset([
+    "AscendC", "aoec", "half", "bfloat16_t", "block", "pipe", "PipeBarrier", "SetFlag", "WaitFlag", "GetBlockIdx", "InitSocState",
+    "LocalTensor", "GlobalTensor", "TPosition", "TPipe", "TBuf", "HardEvent", "GM_ADDR", "SetAtomicAdd", "Muls", "Brcb", "Select",
+    "Compare", "Compares", "CrossCoreSetFlag", "CrossCoreWaitFlag"])
 
 
 class Names:
@@ -35,12 +39,12 @@ class Names:
     def _free(self, word: str) -> str:
         plain = re.sub(r"_+", "_", re.sub(r"\W", "_", word, flags=re.ASCII)).strip("_") or "x"
         plain = plain if plain[0].isalpha() else f"x{plain}"
-        found = next(n for n in _numbered(plain) if n not in self.taken)
+        found = next(n for n in _number_names(plain) if n not in self.taken)
         self.taken.add(found)
         return found
 
 
-def _numbered(word: str) -> Iterable[str]:
+def _number_names(word: str) -> Iterable[str]:
     yield word
     number = 2
     while True:

@@ -1,7 +1,7 @@
 """Functions of vector instructions in the sliced form of the calls: (targets and sources, mask, repeats, strides).
 
-The mask of a call counts for each of its repeats, so that an instruction whose last repeat has fewer lanes is two calls. Each call waits for
-the vector pipe: its order is that of the program, and nothing else keeps two vector instructions in order.
+The mask of a call counts for each of its repeats, so that an instruction whose last repeat has fewer lanes is two calls. Each call waits
+for the vector pipe: its order is that of the program, and nothing else keeps two vector instructions in order.
 """
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ TURNABLE = ("vadd", "vmul", "vmax", "vmin", "vaddrelu")  # instructions whose tw
 BARRIER = "PipeBarrier<PIPE_V>();"
 
 
-def repeated(site: Site, call: str, params: str = "", views: str = "", factor: int = 1, steps: Sequence[str] = (),
+def write_repeats(site: Site, call: str, params: str = "", views: str = "", factor: int = 1, steps: Sequence[str] = (),
              before: Sequence[str] = ()) -> str:
     """A function that makes `call` once for whole repeats and once for the lanes of the last.
 
-    `call`: with {dst}, {src}.. for operands, {mask} and {repeat}. `params`, `before`: lines before it. `views`: a type that operands are seen as, of
-    which `factor` make an element. `steps`: how far each operand moves on in a repeat, in elements (by its stride in blocks if not given).
+    `call`: with {dst}, {src}.. for operands, {mask} and {repeat}. `params`, `before`: lines before it. `views`: a type that operands are
+    seen as, of which `factor` make an element. `steps`: how far each operand moves on in a repeat, in elements (by its stride in blocks if
+    not given).
     """
     moves = steps or [f"{o}_rep * {site.block(o)}" for o in site.operands]
     seen = f".ReinterpretCast<{views}>()" if views else ""
     first = {o: f"{o}{seen}" for o in site.operands}
     last = {o: f"{o}[done * {step}]{seen}" for o, step in zip(site.operands, moves)}
     lanes = f"lanes * {factor}" if factor > 1 else "lanes"
-    text = [f"const int64_t done = lanes == {site.whole} ? repeat : repeat - 1;  // whole repeats", *([params] if params else []),
-            *before, BARRIER, "if (done > 0) {", f"    {call.format(**first, mask=site.whole * factor, repeat=u8('done'))}", "}",
+    text = [f"const int64_t done = lanes == {site.lanes} ? repeat : repeat - 1;  // whole repeats", *([params] if params else []),
+            *before, BARRIER, "if (done > 0) {", f"    {call.format(**first, mask=site.lanes * factor, repeat=u8('done'))}", "}",
             "if (done >= 0 && done < repeat) {", f"    {BARRIER}",
             f"    {call.format(**last, mask=f'static_cast<uint64_t>({lanes})', repeat='1')}", "}"]
     return function(site, text)
@@ -56,47 +57,48 @@ def unary_strides(site: Site) -> str:
 
 def binary(site: Site) -> str:
     """dst = src0 op src1."""
-    return repeated(site, f"{BINARY[site.op]}({{dst}}, {{src0}}, {{src1}}, {{mask}}, {{repeat}}, params);", binary_strides(site))
+    return write_repeats(site, f"{BINARY[site.op]}({{dst}}, {{src0}}, {{src1}}, {{mask}}, {{repeat}}, params);", binary_strides(site))
 
 
 def by_block(site: Site, call: str, value: str) -> str:
     """dst = src op a number, which fills a block that is the second source of every block."""
     kind, elements = site.kind("src"), site.block("src")
     params = (f"const BinaryRepeatParams params{{{u8('dst_blk')}, {u8('src_blk')}, 0, {u8('dst_rep')}, {u8('src_rep')}, 0}};")
-    return repeated(site, f"{call}({{dst}}, {{src}}, number, {{mask}}, {{repeat}}, params);", params,
+    return write_repeats(site, f"{call}({{dst}}, {{src}}, number, {{mask}}, {{repeat}}, params);", params,
                     before=[f"LocalTensor<{kind}> number = {ROOM}.ReinterpretCast<{kind}>();", BARRIER,
                             f"Duplicate(number, {value}, {elements}, 1, 1, 8);"])
 
 
-def scalar(site: Site) -> str:
+def with_number(site: Site) -> str:
     """dst = src op a number. On 1001 there is no Maxs and no Mins."""
     if site.takes_room:
         return by_block(site, "Max" if site.op == "vmaxs" else "Min", "scalar")
-    return repeated(site, f"{SCALAR[site.op]}({{dst}}, {{src}}, scalar, {{mask}}, {{repeat}}, params);", unary_strides(site))
+    return write_repeats(site, f"{SCALAR[site.op]}({{dst}}, {{src}}, scalar, {{mask}}, {{repeat}}, params);", unary_strides(site))
 
 
 def unary(site: Site) -> str:
     """dst = op(src). On 1001 Relu takes no fp32."""
     if site.takes_room:
         return by_block(site, "Max", f"static_cast<{site.kind('src')}>(0.0f)")
-    return repeated(site, f"{UNARY[site.op]}({{dst}}, {{src}}, {{mask}}, {{repeat}}, params);", unary_strides(site))
+    return write_repeats(site, f"{UNARY[site.op]}({{dst}}, {{src}}, {{mask}}, {{repeat}}, params);", unary_strides(site))
 
 
 def vcopy(site: Site) -> str:
     """Elements as they are: of 8 bytes as two of 4. On 2002 and 1001 a product by 1."""
     if site.product != "2201":
         one = f"static_cast<{site.kind('src')}>(1.0f)"
-        return repeated(site, f"Muls({{dst}}, {{src}}, {one}, {{mask}}, {{repeat}}, params);", unary_strides(site))
+        return write_repeats(site, f"Muls({{dst}}, {{src}}, {one}, {{mask}}, {{repeat}}, params);", unary_strides(site))
     views, factor = ("uint32_t", 2) if site.size("dst") == 8 else ("", 1)
-    return repeated(site, "Copy({dst}, {src}, {mask}, {repeat}, params);", strides("CopyRepeatParams", site.operands, "uint16_t"), views, factor)
+    params = strides("CopyRepeatParams", site.operands, "uint16_t")
+    return write_repeats(site, "Copy({dst}, {src}, {mask}, {repeat}, params);", params, views, factor)
 
 
 def vdup(site: Site) -> str:
     """One number: of 8 bytes as two of 4, which are alike (kernel.py sees to it). Infinities of fp16 and bf16 are written by their bits."""
+    rest = f"{{mask}}, {{repeat}}, {u16('dst_blk')}, {u8('dst_rep')});"
     if site.size("dst") == 8:
-        return repeated(site, f"Duplicate({{dst}}, static_cast<uint32_t>(scalar), {{mask}}, {{repeat}}, {u16('dst_blk')}, {u8('dst_rep')});",
-                        views="uint32_t", factor=2)
-    return repeated(site, f"Duplicate({{dst}}, scalar, {{mask}}, {{repeat}}, {u16('dst_blk')}, {u8('dst_rep')});")
+        return write_repeats(site, f"Duplicate({{dst}}, static_cast<uint32_t>(scalar), {rest}", views="uint32_t", factor=2)
+    return write_repeats(site, f"Duplicate({{dst}}, scalar, {rest}")
 
 
 def pairs(site: Site, call: str) -> str:
@@ -105,12 +107,12 @@ def pairs(site: Site, call: str) -> str:
     return function(site, [
         f"const int64_t most = {ROOM}.GetSize() / {2 * site.size('src')} < 255 ? {ROOM}.GetSize() / {2 * site.size('src')} : 255;",
         f"LocalTensor<{kind}> found = {ROOM}.ReinterpretCast<{kind}>();",
-        f"const int64_t done = lanes == {site.whole} ? repeat : repeat - 1;  // whole repeats",
+        f"const int64_t done = lanes == {site.lanes} ? repeat : repeat - 1;  // whole repeats",
         "for (int64_t at = 0; at < repeat;) {",
         "    const int64_t count = at < done ? (done - at < most ? done - at : most) : 1;",
         f"    {BARRIER}",
-        f"    {call}(found, src[at * src_rep * {site.block('src')}], static_cast<int32_t>(at < done ? {site.whole} : lanes), {u8('count')}, 1, "
-        "static_cast<int32_t>(src_blk), static_cast<int32_t>(src_rep), ReduceOrder::ORDER_VALUE_INDEX);",
+        f"    {call}(found, src[at * src_rep * {site.block('src')}], static_cast<int32_t>(at < done ? {site.lanes} : lanes), "
+        f"{u8('count')}, 1, static_cast<int32_t>(src_blk), static_cast<int32_t>(src_rep), ReduceOrder::ORDER_VALUE_INDEX);",
         "    SetFlag<HardEvent::V_S>(0);", "    WaitFlag<HardEvent::V_S>(0);", "    for (int64_t i = 0; i < count; ++i) {",
         "        dst.SetValue(static_cast<uint32_t>((at + i) * dst_rep), found.GetValue(static_cast<uint32_t>(2 * i)));", "    }",
         "    SetFlag<HardEvent::S_V>(0);", "    WaitFlag<HardEvent::S_V>(0);", "    at += count;", "}"])
@@ -123,8 +125,8 @@ def reduction(site: Site) -> str:
         return pairs(site, call)
     order = ", ReduceOrder::ORDER_ONLY_VALUE" if site.op != "vcadd" else ""
     mask = "static_cast<int32_t>({mask})"
-    return repeated(site, f"{call}({{dst}}, {{src}}, {mask}, {{repeat}}, static_cast<int32_t>(dst_rep), static_cast<int32_t>(src_blk), "
-                    f"static_cast<int32_t>(src_rep){order});", steps=("dst_rep", f"src_rep * {site.block('src')}"))
+    return write_repeats(site, f"{call}({{dst}}, {{src}}, {mask}, {{repeat}}, static_cast<int32_t>(dst_rep), "
+                         f"static_cast<int32_t>(src_blk), static_cast<int32_t>(src_rep){order});", steps=("dst_rep", f"src_rep * {site.block('src')}"))
 
 
 def vbrcb(site: Site) -> str:
@@ -163,16 +165,18 @@ def bits(site: Site) -> str:
     """and, or and not of whole numbers, as elements of 16 bits."""
     factor = site.size("dst") // 2
     if site.op == "vnot":
-        return repeated(site, "Not({dst}, {src}, {mask}, {repeat}, params);", unary_strides(site), "uint16_t", factor)
+        return write_repeats(site, "Not({dst}, {src}, {mask}, {repeat}, params);", unary_strides(site), "uint16_t", factor)
     call = {"vand": "And", "vor": "Or"}[site.op]
-    return repeated(site, f"{call}({{dst}}, {{src0}}, {{src1}}, {{mask}}, {{repeat}}, params);", binary_strides(site), "uint16_t", factor)
+    text = f"{call}({{dst}}, {{src0}}, {{src1}}, {{mask}}, {{repeat}}, params);"
+    return write_repeats(site, text, binary_strides(site), "uint16_t", factor)
 
 
 def shift(site: Site) -> str:
     """Shifts: to the left without a sign, which would else stay; to the right the sign goes on where there is one."""
     if site.op == "vshls":
-        return repeated(site, "ShiftLeft({dst}, {src}, static_cast<uint32_t>(scalar), {mask}, {repeat}, params);", unary_strides(site), "uint32_t")
-    return repeated(site, "ShiftRight({dst}, {src}, scalar, {mask}, {repeat}, params, false);", unary_strides(site))
+        call = "ShiftLeft({dst}, {src}, static_cast<uint32_t>(scalar), {mask}, {repeat}, params);"
+        return write_repeats(site, call, unary_strides(site), "uint32_t")
+    return write_repeats(site, "ShiftRight({dst}, {src}, scalar, {mask}, {repeat}, params, false);", unary_strides(site))
 
 
 def refuse(site: Site) -> str:
@@ -187,6 +191,7 @@ def check_lanes(site: Site, lanes: int | None) -> None:
 
 
 FUNCTIONS: dict[str, Writer] = {
-    **dict.fromkeys(BINARY, binary), **dict.fromkeys(SCALAR, scalar), **dict.fromkeys(UNARY, unary), "vcopy": vcopy, "vdup": vdup,
-    **dict.fromkeys(("vcmax", "vcmin", "vcadd"), reduction), "vbrcb": vbrcb, "vnchwconv": vnchwconv, "vreducev2": vreducev2, "vgather": refuse,
+    **dict.fromkeys(BINARY, binary), **dict.fromkeys(SCALAR, with_number), **dict.fromkeys(UNARY, unary), "vcopy": vcopy, "vdup": vdup,
+    **dict.fromkeys(("vcmax", "vcmin", "vcadd"), reduction), "vbrcb": vbrcb, "vnchwconv": vnchwconv, "vreducev2": vreducev2,
+    "vgather": refuse,
     **dict.fromkeys(("vand", "vor", "vnot"), bits), **dict.fromkeys(("vshls", "vshrs"), shift)}

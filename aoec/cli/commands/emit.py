@@ -19,8 +19,9 @@ class EmitOptions(OneInput, HoleOptions, RawText, TargetOption, OutputOption):
     short: bool = switch("--short", one_of="text", help="also leave out loops that run once. The values are the same; the modelled time "
                          "may differ a little")
     raw: bool = redeclare(RawText, "raw", one_of="text")
-    form: str = option("--as", default="prog", choices=("prog", "ascendc", "hivm"), help="prog: a program (default). ascendc: the source of a "
-                       "kernel in Ascend C, which takes a program too; with -o FILE, FILE.json says what its launch needs")
+    form: str = option(
+        "--as", default="prog", choices=("prog", "ascendc", "hivm"), help="prog: a program (default). ascendc: the source of a kernel in "
+        "Ascend C, which takes a program too; with -o FILE, FILE.json says what its launch needs")
     cann: str = option("--cann", default="8.5", choices=("8.1", "8.5", "9.1"), help="the release of CANN that the source is spelt for "
                        "(default: 8.5)")
 
@@ -58,7 +59,7 @@ def _form(options: EmitOptions) -> Callable[[Program], Program]:
 def _write_kernel(options: EmitOptions) -> int:
     from aoec.ascendc.manifest import ENDING, manifest
     from aoec.base.files.files import write_text
-    from aoec.jobs.stages.ascendc import kernel_of
+    from aoec.jobs.ascendc import kernel_of
     kernel = kernel_of(options.text, options.input, options.target, dict(options.holes), options.cann, DEFAULT_TARGET, _form(options))
     write_text(options.output, kernel.source)
     if options.output != "-":

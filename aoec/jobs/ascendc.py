@@ -25,7 +25,7 @@ def kernel_of(text: str, source: str, target: str | None, values: Holes, release
     else:
         program, machine = emit_text(text, source, target or default, values), load(target or default)
         if holes_of(program):
-            raise CheckError(f"program {program.name} has open holes {', '.join(f'?{h}' for h in holes_of(program))}: a kernel has none; fill them "
-                             "with --set", source=source)
+            raise CheckError(f"program {program.name} has open holes {', '.join(f'?{h}' for h in holes_of(program))}: a kernel has none; "
+                             "fill them with --set", source=source)
         check_program(program, machine)
     return write_kernel(change(program), machine, release)
