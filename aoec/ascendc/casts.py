@@ -73,6 +73,8 @@ def _calls(site: Site) -> tuple[str, str]:
         compare = (f"{by_number}(bits, {moved[of]}, {with_it}, {mode}, {whole}, {count}, "
                    f"UnaryRepeatParams{{1, {u8(f'{of}_blk')}, 8, {u8(f'{of}_rep')}}});")
     if site.op == "vsel":
+        real = "" if site.dtypes[0] in ("fp16", "fp32") else f".ReinterpretCast<{'half' if site.size('dst') == 2 else 'float'}>()"
+        moved = {o: f"{text}{real if o != 'src0' else ''}" for o, text in moved.items()}
         select = (f"Select({moved['dst']}, bits, {moved['src1']}, {moved['src2']}, SELMODE::VSEL_TENSOR_TENSOR_MODE, mask, {count}, "
                   f"BinaryRepeatParams{{{blocks('dst', 'src1', 'src2')}}});")
     elif site.op == "vsels":

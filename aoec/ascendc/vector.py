@@ -126,7 +126,8 @@ def reduction(site: Site) -> str:
     order = ", ReduceOrder::ORDER_ONLY_VALUE" if site.op != "vcadd" else ""
     mask = "static_cast<int32_t>({mask})"
     return write_repeats(site, f"{call}({{dst}}, {{src}}, {mask}, {{repeat}}, static_cast<int32_t>(dst_rep), "
-                         f"static_cast<int32_t>(src_blk), static_cast<int32_t>(src_rep){order});", steps=("dst_rep", f"src_rep * {site.block('src')}"))
+                         f"static_cast<int32_t>(src_blk), static_cast<int32_t>(src_rep){order});",
+                         steps=("dst_rep", f"src_rep * {site.block('src')}"))
 
 
 def vbrcb(site: Site) -> str:
