@@ -117,8 +117,7 @@ def release_of(name: str) -> Release:
 def refusal(name: str, product: str, why: str) -> UnsupportedError:
     """What is said of an instruction that a product has no call for: instruction, call, product, reason and page."""
     t, row = table(), table().calls[name]
-    page = "no page of it was read" if row.page == "unknown" else f"page {t.page(row.page)}"
-    return UnsupportedError(f"{name} has no call on product {product} ({row.call}): {why}; {page}")
+    return UnsupportedError(f"{name} has no call on product {product} ({row.call}): {why}; page {t.page(row.page)}")
 
 
 def check_call(name: str, product: str, dtype: str) -> Call:

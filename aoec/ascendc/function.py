@@ -61,7 +61,7 @@ class Site:
     @property
     def lanes(self) -> int:
         """Lanes of a whole repeat: elements of the widest operand in it."""
-        return REPEAT_BYTES // max(DTYPES[d] for d in self.dtypes)
+        return REPEAT_BYTES // max(DTYPES[d] for d in (self.dtypes[:2] if self.op == "vgather" else self.dtypes))
 
 
     @property

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from aoec.ascendc.calls import refusal
 from aoec.ascendc.function import ROOM, Site, Writer, function, u8, u16
 from aoec.base.errors import UnsupportedError
 
@@ -180,9 +179,11 @@ def shift(site: Site) -> str:
     return write_repeats(site, "ShiftRight({dst}, {src}, scalar, {mask}, {repeat}, params, false);", unary_strides(site))
 
 
-def refuse(site: Site) -> str:
-    """No text, but what is said of a call whose arguments are on no page that was read."""
-    raise refusal(site.op, site.product, "its arguments are unknown")
+def vgather(site: Site) -> str:
+    """Elements from where offsets in bytes say, which lie one behind the other."""
+    seen = "" if site.dtypes[2] == "uint32" else ".ReinterpretCast<uint32_t>()"
+    call = f"Gather({{dst}}, src, {{offset}}{seen}, 0, {{mask}}, {{repeat}}, {u16('dst_rep')});"
+    return write_repeats(site, call, steps=(f"dst_rep * {site.block('dst')}", "0", f"{site.lanes}"))
 
 
 def check_lanes(site: Site, lanes: int | None) -> None:
@@ -194,5 +195,5 @@ def check_lanes(site: Site, lanes: int | None) -> None:
 FUNCTIONS: dict[str, Writer] = {
     **dict.fromkeys(BINARY, binary), **dict.fromkeys(SCALAR, with_number), **dict.fromkeys(UNARY, unary), "vcopy": vcopy, "vdup": vdup,
     **dict.fromkeys(("vcmax", "vcmin", "vcadd"), reduction), "vbrcb": vbrcb, "vnchwconv": vnchwconv, "vreducev2": vreducev2,
-    "vgather": refuse,
+    "vgather": vgather,
     **dict.fromkeys(("vand", "vor", "vnot"), bits), **dict.fromkeys(("vshls", "vshrs"), shift)}

@@ -14,7 +14,7 @@ from aoec.target.isa.meaning import NUMPY_DTYPES
 SLOT = 4096  # bytes of an operand, of each of the times
 TIMES = 4
 VECTOR = tuple(n for n, word in INSTRUCTIONS.items()
-               if word.pipe == "V" and all(o.scopes == ("UB",) for o in word.operands) and n != "vgather")
+               if word.pipe == "V" and all(o.scopes == ("UB",) for o in word.operands))
 SHIFTS = ("vshls", "vshrs")
 
 
@@ -50,6 +50,8 @@ def fields_of(op: str, dtypes: tuple[str, ...], random: np.random.Generator) -> 
                 "dst_high": int(DTYPES[dtypes[0]] == 1 and random.random() < 0.5), "src_high": int(DTYPES[dtypes[0]] == 1)}
     if op == "vreducev2":
         out |= {"lanes": 2 * int(random.integers(1, 40)), "src_rep": int(random.integers(10, 12))}
+    if op == "vgather":
+        out |= {"lanes": min(few, REPEAT_BYTES // DTYPES[dtypes[0]]), "dst_rep": 8 + int(random.integers(0, 2)), "reach": SLOT}
     numbers: dict[str, Expr] = {n: Int(out[n]) for n in names if n in out}
     if "scalar" in names:
         value = 2 if op in SHIFTS else 0 if op == "vdup" and DTYPES[dtypes[0]] == 8 else round(float(random.normal()), 3)
@@ -89,6 +91,9 @@ def feeds(program: Program, seed: int = 0) -> dict[str, np.ndarray]:
                 above = program.name in ("vln", "vsqrt", "vrsqrt", "vrec")
                 values = random.uniform(0.5, 4, size) if above else random.normal(size=size) * 3
                 values = np.where(random.random(size) < 0.2, 0.0 if program.name.startswith("vsel") else values, values)
+            elif program.name == "vgather" and t.name == "X2":
+                step = DTYPES[program.tensors[0].dtype]
+                values = random.integers(0, SLOT // step, size) * step
             else:
                 values = random.integers(0 if t.dtype[0] in "ub" else -9, 2 if t.dtype == "bool" else 10, size)
             out[t.name] = values.astype(dtype)
