@@ -28,7 +28,9 @@ def vconv(site: Site) -> str:
                         "uint32_t", DTYPES[dst] // 4)
     if pair not in modes or dst == "bool":
         raise UnsupportedError(f"vconv (Cast) has no form from {src} to {dst} on product {site.product}; page {t.page(t.casts_page)}")
-    return write_repeats(site, f"Cast({{dst}}, {{src}}, RoundMode::CAST_{modes[pair]}, {{mask}}, {{repeat}}, params);", unary_strides(site))
+    scale = ["SetDeqScale(static_cast<half>(1.0f));"] if pair == "fp16 int32" else []
+    return write_repeats(site, f"Cast({{dst}}, {{src}}, RoundMode::CAST_{modes[pair]}, {{mask}}, {{repeat}}, params);", unary_strides(site),
+                         before=scale)
 
 
 def rounding(site: Site) -> str:

@@ -265,9 +265,9 @@ class _Writer:
                 if isinstance(value, Expr) and multiple(value) % 32:
                     raise UnsupportedError(f"{item.op} (DataCopy) moves whole blocks on product {self.product}, and {name} = {show(value)} "
                                            f"is not known to be of them; page {table().page('mv/DataCopy（GM与UB高维切分数据搬运）')}")
-        if item.op in ("vreducev2", "vcopy"):
+        if "lanes" in site.fields:
             lanes = item["lanes"]
-            check_lanes(site, lanes.value if isinstance(lanes, Int) else None)
+            check_lanes(site, isinstance(lanes, Expr) and multiple(lanes) % 2 == 0)
         if item.op == "vdup" and site.size("dst") == 8:
             scalar = item["scalar"]
             if not isinstance(scalar, (Int, Float)) or scalar.value not in (0, -1):

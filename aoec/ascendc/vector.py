@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from aoec.ascendc.calls import refusal
 from aoec.ascendc.function import ROOM, Site, Writer, function, u8, u16
-from aoec.base.errors import UnsupportedError
 
 BINARY = {"vadd": "Add", "vsub": "Sub", "vmul": "Mul", "vdiv": "Div", "vmax": "Max", "vmin": "Min", "vaddrelu": "AddRelu",
           "vaddreluconv": "AddReluCast"}
@@ -23,16 +23,18 @@ def write_repeats(site: Site, call: str, params: str = "", views: str = "", fact
     """A function that makes `call` once for whole repeats and once for the lanes of the last.
 
     `call`: with {dst}, {src}.. for operands, {mask} and {repeat}. `params`, `before`: lines before it. `views`: a type that operands are
-    seen as, of which `factor` make an element. `steps`: how far each operand moves on in a repeat, in elements (by its stride in blocks if
+    seen as, of which `factor` make an element, or one makes two bytes. `steps`: how far each operand moves on in a repeat, in elements (by its stride in blocks if
     not given).
     """
     moves = steps or [f"{o}_rep * {site.block(o)}" for o in site.operands]
     seen = f".ReinterpretCast<{views}>()" if views else ""
     first = {o: f"{o}{seen}" for o in site.operands}
     last = {o: f"{o}[done * {step}]{seen}" for o, step in zip(site.operands, moves)}
-    lanes = f"lanes * {factor}" if factor > 1 else "lanes"
+    most, lanes = site.lanes * factor, f"lanes * {factor}" if factor > 1 else "lanes"
+    if views and all(site.size(o) == 1 for o in site.operands):
+        most, lanes = site.lanes // 2, "lanes / 2"
     text = [f"const int64_t done = lanes == {site.lanes} ? repeat : repeat - 1;  // whole repeats", *([params] if params else []),
-            *before, BARRIER, "if (done > 0) {", f"    {call.format(**first, mask=site.lanes * factor, repeat=u8('done'))}", "}",
+            *before, BARRIER, "if (done > 0) {", f"    {call.format(**first, mask=most, repeat=u8('done'))}", "}",
             "if (done >= 0 && done < repeat) {", f"    {BARRIER}",
             f"    {call.format(**last, mask=f'static_cast<uint64_t>({lanes})', repeat='1')}", "}"]
     return function(site, text)
@@ -83,20 +85,23 @@ def unary(site: Site) -> str:
 
 
 def vcopy(site: Site) -> str:
-    """Elements as they are: of 8 bytes as two of 4. On 2002 and 1001 a product by 1."""
+    """Elements as they are: of 8 bytes as two of 4, bytes two by two. On 2002 and 1001 a product by 1."""
     if site.product != "2201":
         one = f"static_cast<{site.kind('src')}>(1.0f)"
         return write_repeats(site, f"Muls({{dst}}, {{src}}, {one}, {{mask}}, {{repeat}}, params);", unary_strides(site))
-    views, factor = ("uint32_t", 2) if site.size("dst") == 8 else ("", 1)
+    views, factor = {1: ("uint16_t", 1), 8: ("uint32_t", 2)}.get(site.size("dst"), ("", 1))
     params = strides("CopyRepeatParams", site.operands, "uint16_t")
     return write_repeats(site, "Copy({dst}, {src}, {mask}, {repeat}, params);", params, views, factor)
 
 
 def vdup(site: Site) -> str:
-    """One number: of 8 bytes as two of 4, which are alike (kernel.py sees to it). Infinities of fp16 and bf16 are written by their bits."""
+    """One number: of 8 bytes as two of 4, which are alike (kernel.py sees to it), bytes two by two."""
     rest = f"{{mask}}, {{repeat}}, {u16('dst_blk')}, {u8('dst_rep')});"
     if site.size("dst") == 8:
         return write_repeats(site, f"Duplicate({{dst}}, static_cast<uint32_t>(scalar), {rest}", views="uint32_t", factor=2)
+    if site.size("dst") == 1:
+        pair = "const uint16_t pair = static_cast<uint16_t>(static_cast<uint8_t>(scalar) * 257);"
+        return write_repeats(site, f"Duplicate({{dst}}, pair, {rest}", pair, "uint16_t")
     return write_repeats(site, f"Duplicate({{dst}}, scalar, {rest}")
 
 
@@ -186,10 +191,10 @@ def vgather(site: Site) -> str:
     return write_repeats(site, call, steps=(f"dst_rep * {site.block('dst')}", "0", f"{site.lanes}"))
 
 
-def check_lanes(site: Site, lanes: int | None) -> None:
+def check_lanes(site: Site, are_even: bool) -> None:
     """UnsupportedError where bytes are moved two by two and the lanes are not known to be even."""
-    if site.op == "vreducev2" and site.size("dst") == 1 and (lanes is None or lanes % 2):
-        raise UnsupportedError("vreducev2 (GatherMask) packs bytes two by two, and this row has an odd number of them")
+    if site.op in ("vreducev2", "vcopy", "vdup") and site.size("dst") == 1 and not are_even:
+        raise refusal(site.op, site.product, "bytes are moved two by two, and the lanes are not known to be an even number")
 
 
 FUNCTIONS: dict[str, Writer] = {

@@ -42,6 +42,8 @@ def fields_of(op: str, dtypes: tuple[str, ...], random: np.random.Generator) -> 
         blk = int(random.integers(1, 3)) if operand.writes else int(random.integers(0, 3))
         out[f"{operand.name}_blk"] = blk
         out[f"{operand.name}_rep"] = reach * max(blk, 1) + int(random.integers(0, 3)) if operand.writes else int(random.integers(0, 12))
+    if op in ("vcopy", "vdup") and DTYPES[dtypes[0]] == 1:
+        out["lanes"] = 2 * int(random.integers(1, 65))
     if op in ("vcmax", "vcmin", "vcadd"):
         out["dst_rep"] = int(random.integers(1, 5))
     if op == "vnchwconv":
@@ -55,7 +57,8 @@ def fields_of(op: str, dtypes: tuple[str, ...], random: np.random.Generator) -> 
     numbers: dict[str, Expr] = {n: Int(out[n]) for n in names if n in out}
     if "scalar" in names:
         value = 2 if op in SHIFTS else 0 if op == "vdup" and DTYPES[dtypes[0]] == 8 else round(float(random.normal()), 3)
-        numbers["scalar"] = Float(float(value if dtypes[-1] in ("fp32", "fp16", "bf16") or op in SHIFTS else abs(round(3 * value))))
+        value = 1 if dtypes[0] == "bool" else value
+        numbers["scalar"] = Float(float(value if dtypes[-1] in ("fp32", "fp16", "bf16") or op in SHIFTS else min(abs(round(3 * value)), 1 if dtypes[0] == "bool" else 99)))
     return numbers
 
 
