@@ -23,8 +23,8 @@ def write_repeats(site: Site, call: str, params: str = "", views: str = "", fact
     """A function that makes `call` once for whole repeats and once for the lanes of the last.
 
     `call`: with {dst}, {src}.. for operands, {mask} and {repeat}. `params`, `before`: lines before it. `views`: a type that operands are
-    seen as, of which `factor` make an element, or one makes two bytes. `steps`: how far each operand moves on in a repeat, in elements (by its stride in blocks if
-    not given).
+    seen as, of which `factor` make an element, or one makes two bytes. `steps`: how far each operand moves on in a repeat, in elements (by
+    its stride in blocks if not given).
     """
     moves = steps or [f"{o}_rep * {site.block(o)}" for o in site.operands]
     seen = f".ReinterpretCast<{views}>()" if views else ""

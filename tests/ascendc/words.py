@@ -58,7 +58,8 @@ def fields_of(op: str, dtypes: tuple[str, ...], random: np.random.Generator) -> 
     if "scalar" in names:
         value = 2 if op in SHIFTS else 0 if op == "vdup" and DTYPES[dtypes[0]] == 8 else round(float(random.normal()), 3)
         value = 1 if dtypes[0] == "bool" else value
-        numbers["scalar"] = Float(float(value if dtypes[-1] in ("fp32", "fp16", "bf16") or op in SHIFTS else min(abs(round(3 * value)), 1 if dtypes[0] == "bool" else 99)))
+        real = dtypes[-1] in ("fp32", "fp16", "bf16") or op in SHIFTS
+        numbers["scalar"] = Float(float(value if real else min(abs(round(3 * value)), 1 if dtypes[0] == "bool" else 99)))
     return numbers
 
 
