@@ -12,7 +12,7 @@ def mmad(site: Site) -> str:
     """A product of fractals: one row is computed as 16, since one alone would be read as a vector; the next waits for a short one."""
     call = ["MmadParams params;", f"params.m = {u16('m == 1 ? 16 : m')};", f"params.n = {u16('n')};", f"params.k = {u16('k')};",
             "params.cmatrixInitVal = init != 0;", "params.cmatrixSource = false;", "params.unitFlag = 0;"]
-    barrier = ["if ((m + 15) / 16 * ((n + 15) / 16) < 10) {", "    PipeBarrier<PIPE_M>();", "}"]
+    barrier = ["if (m / 16 * (n / 16) < 10) {", "    PipeBarrier<PIPE_M>();", "}"]
     if site.op == "mmad":
         return function(site, [*call, *barrier, "Mmad(dst, a, b, params);"])
     call[4] = "params.cmatrixInitVal = false;"

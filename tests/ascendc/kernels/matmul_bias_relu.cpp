@@ -94,7 +94,7 @@ __aicore__ inline void mmad_bias(const LocalTensor<float>& dst, const LocalTenso
     params.cmatrixInitVal = false;
     params.cmatrixSource = false;
     params.unitFlag = 0;
-    if ((m + 15) / 16 * ((n + 15) / 16) < 10) {
+    if (m / 16 * (n / 16) < 10) {
         PipeBarrier<PIPE_M>();
     }
     if (init != 0) {
