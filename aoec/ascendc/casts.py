@@ -14,7 +14,7 @@ from aoec.ir.index import DTYPES
 
 ROUNDED = {"vfloor": "FLOOR", "vceil": "CEIL", "vrint": "RINT", "vtrunc": "TRUNC"}
 ONES_BYTES, REPEAT_BITS = 32, 16  # a block of ones; bytes of bits of a repeat of 16-bit elements, the most
-LEAST_BYTES, MOST_BYTES = ONES_BYTES + 32, ONES_BYTES + 255 * REPEAT_BITS + 16
+LEAST_BYTES, MOST_BYTES = ONES_BYTES + 32, ONES_BYTES + 256 * REPEAT_BITS
 
 
 def vconv(site: Site) -> str:

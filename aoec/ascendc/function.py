@@ -66,8 +66,9 @@ class Site:
 
     @property
     def takes_room(self) -> bool:
-        """Whether its calls need room in UB: bits of a comparison, pairs of a value and an index, or a block of one number."""
-        return (self.op in MASKED or self.product != "2201" and self.op in ("vcmax", "vcmin")
+        """Whether its calls need room in UB: bits of a comparison or of what is kept, pairs of a value and an index,
+        or a block of one number."""
+        return (self.op in MASKED or self.product != "2201" and self.op in ("vcmax", "vcmin", "vreducev2")
                 or self.product == "1001" and (self.op in ("vmaxs", "vmins") or self.op == "vrelu" and self.dtypes[0] == "fp32"))
 
 

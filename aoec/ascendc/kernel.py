@@ -10,26 +10,27 @@ from dataclasses import dataclass, field
 from math import gcd
 
 from aoec.ascendc import casts, copies, cube, vector
-from aoec.ascendc.calls import DEFAULT_RELEASE, Release, check_call, product_of, release_of, table
+from aoec.ascendc.calls import DEFAULT_RELEASE, Release, check_call, product_of, refusal, release_of, table
 from aoec.ascendc.casts import LEAST_BYTES, MOST_BYTES
 from aoec.ascendc.copies import READS_ON, moves_bytes
 from aoec.ascendc.expressions import CPP_TYPES, HELPERS, expr, number
 from aoec.ascendc.flags import FIRST_OF_SYNC_ALL, axes, cross_flag, flag, kernel_type
 from aoec.ascendc.function import DEFAULTS, ROOM, Site, Writer, scalar_dtype
 from aoec.ascendc.names import Names
-from aoec.ascendc.vector import TURNABLE, check_lanes
+from aoec.ascendc.vector import TURNABLE, check_lanes, parts_of
 from aoec.base.errors import CapacityError, CheckError, UnsupportedError
 from aoec.base.text import plural
 from aoec.ir.index import DTYPES, Binary, Call, Expr, Float, Int, evaluate
 from aoec.ir.program import Advance, CrossSet, CrossWait, For, Instr, Item, Program, Ref, SetFlag, Space, Stream, Tensor, WaitFlag
 from aoec.ir.rewrite import holes
 from aoec.ir.text.show import show
-from aoec.target.isa.instructions import INSTRUCTIONS
+from aoec.target.isa.instructions import BLOCK_BYTES, INSTRUCTIONS, REPEAT_BYTES
 from aoec.target.machine import Machine
 
 FUNCTIONS: dict[str, Writer] = {**copies.FUNCTIONS, **cube.FUNCTIONS, **vector.FUNCTIONS, **casts.FUNCTIONS}
 POSITIONS = {"L1": "A1", "L0A": "A2", "L0B": "B2", "L0C": "CO1", "BT": "C2", "FB": "C2PIPE2GM", "UB": "VECCALC"}
 READERS = {"load_l0b": "B1", "load_bt": "C1"}  # what reads of L1 says at which position a buffer lies there
+ROWS_AT_ONCE = 16  # of packed rows: so many end on a block
 MODES = ("LT", "GT", "EQ", "LE", "GE", "NE")
 BY_ADDRESS = """#ifdef AOEC_TBUF  // tensors in one buffer a memory, for releases and products that make none by address
 #define AOEC_TENSOR(type, name, position, memory, address, elements) LocalTensor<type> name = memory.GetWithOffset<type>(elements, address)
@@ -139,8 +140,13 @@ class _Writer:
         for s in mine:
             address, size, depth = (int(evaluate(e, {})) for e in (s.address, s.size_bytes, s.depth))
             ends[s.scope] = max(ends.get(s.scope, 0), address + size * depth)
+            more = self.reads_on(s, stream)
+            reach = size * depth + more
+            if more and address + reach > self.machine.scope("UB").size_bytes:
+                raise CapacityError(f"{s.name} ends less than {more} bytes before UB does, and vreducev2 (GatherMask) reads so far on")
+            ends[s.scope] = max(ends[s.scope], address + reach)
             lines.append(f"AOEC_TENSOR({CPP_TYPES[s.dtype]}, {self.names.name('buffer', s.name)}, {self.position(s, stream)}, "
-                         f"{self.names.name('memory', s.scope)}, {address}, {size * depth // DTYPES[s.dtype]});")
+                         f"{self.names.name('memory', s.scope)}, {address}, {reach // DTYPES[s.dtype]});")
         if any(self.site(i).takes_room for i in _instructions(stream.body)):
             at, size = self.room(ends["UB"])
             ends["UB"] = at + size
@@ -156,12 +162,25 @@ class _Writer:
         """(address, bytes) of free room in UB behind all buffers, below what calls keep for themselves, for what calls need besides."""
         at = -(-end // 32) * 32
         size = (min(MOST_BYTES, self.machine.scope("UB").size_bytes - self.kept_bytes() - at)) // 32 * 32
-        if size < LEAST_BYTES:
+        least = max((self.least_room(i) for s in self.program.streams for i in _instructions(s.body)), default=LEAST_BYTES)
+        if size < least:
             words = {i.op: None for s in self.program.streams for i in _instructions(s.body) if self.site(i).takes_room}
             said = ", ".join(f"{w} ({table().calls[w].call})" for w in words)
-            raise CapacityError(f"{said} needs {LEAST_BYTES} bytes of UB besides the buffers, and program {self.program.name} leaves "
+            raise CapacityError(f"{said} needs {least} bytes of UB besides the buffers, and program {self.program.name} leaves "
                                 f"{max(size, 0)} before the {self.kept_bytes():,} that calls keep; a smaller tile leaves more")
         return at, size
+
+    def least_room(self, item: Instr) -> int:
+        """Bytes of room that an instruction needs at least: of packed rows longer than a repeat, masks of 16 of them."""
+        lanes, src_rep = (dict(item.fields).get(n) for n in ("lanes", "src_rep"))
+        if item.op != "vreducev2" or not self.site(item).takes_room:
+            return LEAST_BYTES
+        if not isinstance(lanes, Int) or not isinstance(src_rep, Int):
+            raise refusal(item.op, self.product, "masks are laid out for lanes and src_rep that are known when the kernel is written")
+        parts = parts_of(lanes.value, self.site(item).size("dst"), src_rep.value)
+        if parts * ROWS_AT_ONCE * BLOCK_BYTES > MOST_BYTES:
+            raise refusal(item.op, self.product, f"a row of {lanes.value} elements takes {parts} repeats, and masks are laid out for 8")
+        return max(LEAST_BYTES, parts * ROWS_AT_ONCE * BLOCK_BYTES) if parts > 1 else LEAST_BYTES
 
     def kept_bytes(self) -> int:
         """Bytes at the end of UB that the calls of this kernel keep for themselves."""
@@ -176,6 +195,12 @@ class _Writer:
             if keeps and s.scope == "UB" and end > self.machine.scope("UB").size_bytes - keeps:
                 raise CapacityError(f"{s.name} ends at byte {end:,} of UB, and calls of this kernel keep the last {keeps:,} bytes: "
                                     + ", ".join(sorted(w for w in self.used if self.product in table().calls[w].reserves)))
+
+    def reads_on(self, space: Space, stream: Stream) -> int:
+        """Bytes that a call reads behind a buffer, and leaves out: where masks say what is kept of rows, all but a block of a repeat."""
+        packed = any(i.op == "vreducev2" and self.site(i).takes_room and isinstance(i["src"], Ref) and i["src"].buffer == space.name
+                     for i in _instructions(stream.body))
+        return REPEAT_BYTES - BLOCK_BYTES if packed else 0
 
     def position(self, space: Space, stream: Stream) -> str:
         """Where a buffer lies, as Ascend C says it: in L1 by what reads it."""

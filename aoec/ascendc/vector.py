@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from aoec.ascendc.calls import refusal
-from aoec.ascendc.function import ROOM, Site, Writer, function, u8, u16
+from aoec.ascendc.function import ROOM, Site, Writer, function, u8, u16, u32
+from aoec.target.isa.instructions import REPEAT_BYTES
 
 BINARY = {"vadd": "Add", "vsub": "Sub", "vmul": "Mul", "vdiv": "Div", "vmax": "Max", "vmin": "Min", "vaddrelu": "AddRelu",
           "vaddreluconv": "AddReluCast"}
@@ -158,12 +159,45 @@ def vnchwconv(site: Site) -> str:
 
 def vreducev2(site: Site) -> str:
     """The first lanes of rows, one behind the other: bytes two by two, elements without a sign."""
+    if site.takes_room:
+        return pack_by_masks(site)
     wide = max(site.size("dst"), 2)
     seen, lanes = f".ReinterpretCast<uint{8 * wide}_t>()", "lanes / 2" if site.size("dst") == 1 else "lanes"
     return function(site, [
         BARRIER, "if (repeat <= 0) {", "    return;", "}", "uint64_t kept = 0;",
         f"GatherMask(dst{seen}, src{seen}, static_cast<uint8_t>(7), true, static_cast<uint32_t>({lanes}), "
         f"GatherMaskParams{{1, {u16('repeat')}, {u16('src_rep')}, 0}}, kept);"])
+
+
+def parts_of(lanes: int, size: int, src_rep: int) -> int:
+    """Repeats that a row of vreducev2 takes by masks: one, or the fewest that are a whole share of its stride and at most a repeat long."""
+    return 1 if lanes * size <= REPEAT_BYTES else next(n for n in range(1, src_rep + 1) if src_rep % n == 0 and src_rep // n <= 8)
+
+
+def pack_by_masks(site: Site) -> str:
+    """The first lanes of rows where they are said by masks, which the scalar unit writes: one for all rows, or one a repeat of longer
+    ones. Every repeat but the last is read whole, so that the last rows of all are read on behind their buffer (kernel.py)."""
+    wide = max(site.size("dst"), 2)
+    width, per, block = 8 * wide, REPEAT_BYTES // wide, 32 // wide
+    seen, lanes = f".ReinterpretCast<uint{width}_t>()", "lanes / 2" if site.size("dst") == 1 else "lanes"
+    return function(site, [
+        f"const int64_t elements = {lanes}, is_long = elements * {wide} > {REPEAT_BYTES};", "int64_t parts = 1;  // repeats of a row",
+        "while (is_long && (src_rep % parts != 0 || src_rep / parts > 8)) {", "    ++parts;", "}",
+        f"const int64_t each = is_long ? src_rep / parts * {block} : {per};",
+        f"const int64_t most = is_long ? {ROOM}.GetSize() / 32 / parts / 16 * 16 : repeat, rows = most < repeat ? most : repeat;",
+        "const int64_t last = is_long ? elements - (parts - 1) * each : elements;",
+        f"LocalTensor<uint{width}_t> masks = {ROOM}.ReinterpretCast<uint{width}_t>();",
+        "SetFlag<HardEvent::V_S>(0);", "WaitFlag<HardEvent::V_S>(0);",
+        "for (int64_t i = 0; i < (is_long ? rows * parts : 1); ++i) {",
+        "    const int64_t left = elements - i % parts * each, here = left < each ? left : each;",
+        f"    for (int64_t w = 0; w < {per // width}; ++w) {{", f"        const int64_t n = here - w * {width};",
+        f"        masks.SetValue({u32(f'i * {block} + w')},",
+        f"            static_cast<uint{width}_t>(n >= {width} ? ~0ULL : n > 0 ? (1ULL << n) - 1 : 0));", "    }", "}",
+        "SetFlag<HardEvent::S_V>(0);", "WaitFlag<HardEvent::S_V>(0);", "for (int64_t at = 0; at < repeat; at += rows) {",
+        "    const int64_t count = repeat - at < rows ? repeat - at : rows;", "    uint64_t kept = 0;", f"    {BARRIER}",
+        f"    GatherMask(dst[at * lanes]{seen}, src[at * src_rep * {site.block('src')}]{seen}, masks, true, "
+        f"{u32(f'(count * parts - 1) * {per} + (last > 0 ? last : 0)')}, "
+        f"GatherMaskParams{{1, {u16('count * parts')}, {u16('src_rep / parts')}, {u16('is_long')}}}, kept);", "}"])
 
 
 def bits(site: Site) -> str:
