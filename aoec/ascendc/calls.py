@@ -1,0 +1,130 @@
+"""The table of calls as it was read: of each instruction its call, its page, what each product takes or lacks; and what releases renamed.
+
+`calls.toml` says what its words mean. Nothing here writes text of a kernel.
+"""
+from __future__ import annotations
+
+import hashlib
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from aoec.base.errors import UnsupportedError
+from aoec.base.text import nearest
+from aoec.target.machine import Machine
+
+WRITTEN = ("2201", "2002", "1001")  # products that sources are written for
+DEFAULT_RELEASE = "8.5"
+
+
+@dataclass(frozen=True)
+class Call:
+    """An instruction's row. `types`, `lacks` and `reserves` are by product; `page` is below that of the table; `framework`: products on
+    which a kernel with the call takes the TBuf spelling."""
+
+    name: str
+    call: str
+    fields: str
+    units: str
+    page: str
+    unknown: str = ""
+    differs: str = ""
+    types: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    lacks: Mapping[str, str] = field(default_factory=dict)
+    reserves: Mapping[str, int] = field(default_factory=dict)
+    framework: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Release:
+    """How a release of CANN spells what others call otherwise. `static`: whether a LocalTensor can be made with an address."""
+
+    name: str
+    static: bool
+    scalar_compare: str
+    reduce_max: str
+    reduce_min: str
+    reduce_sum: str
+    atomic_end: str
+    hf32_off: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """All that the file says. `events`, `casts` and `atomics` are by product."""
+
+    calls: Mapping[str, Call]
+    releases: Mapping[str, Release]
+    products: Mapping[str, str]
+    families: Mapping[str, str]
+    pages: Mapping[str, str]
+    events: Mapping[str, Mapping[str, frozenset[str]]]
+    casts: Mapping[str, Mapping[str, str]]
+    atomics: Mapping[str, tuple[str, ...]]
+    casts_page: str
+    events_page: str
+    atomics_page: str
+    hash: str
+
+    def page(self, short: str) -> str:
+        """A page in full: its short name begins with a key of `pages`."""
+        key, _, rest = short.partition("/")
+        return f"{self.pages[key]}/{rest}" if key in self.pages else short
+
+
+def _call(name: str, row: Mapping[str, Any]) -> Call:
+    types = {p: tuple(t) for p, t in row.get("types", {}).items()}
+    rest = {k: v for k, v in row.items() if k not in ("types", "framework")}
+    return Call(name, **rest, types=types, framework=tuple(row.get("framework", ())))
+
+
+@cache
+def table() -> Table:
+    """The table that comes with aoec."""
+    text = resources.files("aoec.ascendc").joinpath("calls.toml").read_text("utf-8")
+    raw = tomllib.loads(text)
+    calls = {name: _call(name, row) for name, row in raw["calls"].items()}
+    events = {p: {core: frozenset(names) for core, names in kinds.items()} for p, kinds in raw["events"].items() if p != "page"}
+    casts = {p: pairs for p, pairs in raw["casts"].items() if p != "page"}
+    atomics = {p: tuple(dtypes) for p, dtypes in raw["atomics"].items() if p != "page"}
+    releases = {name: Release(name, **row) for name, row in raw["releases"].items()}
+    return Table(calls, releases, raw["products"], raw["families"], raw["pages"], events, casts, atomics, raw["casts"]["page"],
+                 raw["events"]["page"], raw["atomics"]["page"], hashlib.sha256(text.encode()).hexdigest())
+
+
+def product_of(machine: Machine) -> str:
+    """The product of a machine, by the family that its file extends; UnsupportedError where sources are written for none of it."""
+    t, files = table(), {origin.rpartition("/")[2].removesuffix(".toml") for origin in machine.merged.origins.values()}
+    found = next((product for family, product in t.families.items() if family in files), "")
+    if found not in WRITTEN:
+        what = f"product {found}, {t.products[found]}" if found else "no product of Ascend C that aoec knows"
+        written = ", ".join(f"{p} ({t.products[p]})" for p in WRITTEN)
+        raise UnsupportedError(f"{machine.name} is of {what}; aoec writes Ascend C for {written}")
+    return found
+
+
+def release_of(name: str) -> Release:
+    """The spelling of a release of CANN; UnsupportedError names those that are known."""
+    known = table().releases
+    if name not in known:
+        raise UnsupportedError(f"release {name} of CANN is unknown{nearest(name, list(known))}; known are {', '.join(known)}")
+    return known[name]
+
+
+def refusal(name: str, product: str, why: str) -> UnsupportedError:
+    """What is said of an instruction that a product has no call for: instruction, call, product, reason and page."""
+    t, row = table(), table().calls[name]
+    return UnsupportedError(f"{name} has no call on product {product} ({row.call}): {why}; page {t.page(row.page)}")
+
+
+def check_call(name: str, product: str, dtype: str) -> Call:
+    """The row of an instruction; UnsupportedError where the product lacks its call, or the call does not take elements of `dtype`."""
+    row = table().calls[name]
+    if product in row.lacks:
+        raise refusal(name, product, row.lacks[product])
+    if product in row.types and dtype not in row.types[product]:
+        raise refusal(name, product, f"{row.call} takes {', '.join(row.types[product])}, and not {dtype}")
+    return row

@@ -1,0 +1,114 @@
+"""Functions of copies: GM to L1, L1 to L0, BT, and between GM, UB and L1. On 2002 and 1001 what crosses GM and UB is whole blocks: a
+burst into UB is read on to the end of its last one, and a burst into GM must be of them."""
+from __future__ import annotations
+
+from aoec.ascendc.function import Site, Writer, function, u8, u16, u32
+from aoec.ir.index import DTYPES
+from aoec.target.isa.instructions import BLOCK_BYTES
+
+READS_ON = 31  # bytes behind a burst that a copy of whole blocks may read
+
+
+def moves_bytes(product: str) -> bool:
+    """Whether copies between GM and UB move bytes on a product, and not blocks alone."""
+    return product == "2201"
+
+
+def add_to(site: Site, copy: str) -> list[str]:
+    """The lines of a copy to GM: between the start and the end of a sum, where it adds."""
+    return [f"SetAtomicAdd<{site.kind('dst')}>();", copy, f"{site.release.atomic_end}();"] if site.atomic else [copy]
+
+
+def blocks(bursts: str, length: str, src_gap: str, dst_gap: str) -> str:
+    """The parameters of a copy in blocks."""
+    return f"DataCopyParams{{{u16(bursts)}, {u16(length)}, {u16(src_gap)}, {u16(dst_gap)}}}"
+
+
+def in_blocks(site: Site) -> str:
+    """A copy whose fields count blocks already."""
+    return function(site, [f"DataCopy(dst, src, {blocks('bursts', 'length', 'src_gap', 'dst_gap')});"])
+
+
+def nd2nz(site: Site) -> str:
+    """Rows of a matrix as fractals in L1."""
+    return function(site, ["// one matrix: rows, columns, stride between matrices, between rows; in L1 between planes, rows, matrices",
+                           f"DataCopy(dst, src, Nd2NzParams{{1, {u16('rows')}, {u16('cols')}, 0, {u16('src_stride')}, "
+                           f"{u16('dst_rows')}, 1, 0}});"])
+
+
+def load2d(site: Site) -> str:
+    """Fractals from L1 to L0A or L0B."""
+    return function(site, ["// start, fractals, source stride, sid, target gap, transpose, address mode",
+                           f"LoadData(dst, src, LoadData2DParams{{0, {u8('repeat')}, {u16('src_stride')}, 0, {u16('dst_gap')}, "
+                           "transpose != 0, 0});"])
+
+
+def load3d(site: Site) -> str:
+    """Windows of an image from L1 to L0A; whole blocks of k and 16 rows are read, which is what L0A holds."""
+    c0, small = site.block("src"), "channels == 4" if site.size("src") == 2 else "false"
+    size = site.size("src")
+    text = [
+        f"LoadData3DParamsV2<{site.kind('src')}> params;",
+        *[f"params.padList[{i}] = {u8(f'pad_{side}')};" for i, side in enumerate(("left", "right", "top", "bottom"))],
+        f"const int64_t taps = filter_h * filter_w, most_k = {small} ? taps * 4 - k_start : k_size + {c0};",
+        f"const int64_t whole_k = (k_size + {c0 - 1}) / {c0} * {c0};",
+        f"params.l1H = {u16('h')};", f"params.l1W = {u16('w')};",
+        f"params.channelSize = {u16(f'{small} ? 4 : (channels + {c0 - 1}) / {c0} * {c0}')};",
+        f"params.kExtension = {u16('whole_k < most_k ? whole_k : most_k')};", f"params.mExtension = {u16('(m_size + 15) / 16 * 16')};",
+        f"params.kStartPt = {u16('k_start')};", f"params.mStartPt = {u16('m_start')};",
+        f"params.strideW = {u8('stride_w')};", f"params.strideH = {u8('stride_h')};",
+        f"params.filterW = {u8('filter_w > 255 ? filter_w - 256 : filter_w')};",
+        f"params.filterH = {u8('filter_h > 255 ? filter_h - 256 : filter_h')};",
+        f"params.dilationFilterW = {u8('dilation_w')};", f"params.dilationFilterH = {u8('dilation_h')};",
+        "params.enTranspose = false;", "params.enSmallK = false;",
+        f"params.padValue = static_cast<{site.kind('src')}>({'pad_value' if size == 1 else '0'});",
+        "params.filterSizeW = filter_w > 255;", "params.filterSizeH = filter_h > 255;", "params.fMatrixCtrl = false;",
+        "LoadData(dst, src, params);"]
+    return function(site, text)
+
+
+def load_bt(site: Site) -> str:
+    """A bias from L1 to the bias table, whose lengths count 64 bytes."""
+    return function(site, [f"DataCopy(dst, src, {blocks('1', '(length + 1) / 2', '0', '0')});"])
+
+
+def _pad(site: Site, bursts: str, length: str, src_gap: str, dst_gap: str) -> str:
+    """The parameters of a copy in bytes; into UB with those of a padding that is off."""
+    params = f"DataCopyExtParams{{{u16(bursts)}, {u32(length)}, {u32(src_gap)}, {u32(dst_gap)}, 0}}"
+    kind = site.kind("dst")
+    return params if site.op == "copy_ub_gm" else f"{params}, DataCopyPadExtParams<{kind}>{{false, 0, 0, static_cast<{kind}>(0)}}"
+
+
+def copy_gm_ub(site: Site) -> str:
+    """Bursts of bytes from GM to UB."""
+    if moves_bytes(site.product):
+        return function(site, [f"DataCopyPad(dst, src, {_pad(site, 'bursts', 'length', 'src_gap', 'dst_gap')});"])
+    block, size = site.block("src"), site.size("src")
+    return function(site, [
+        "if (length % 32 == 0 && src_gap % 32 == 0 && src_gap / 32 <= 65535) {",
+        f"    DataCopy(dst, src, {blocks('bursts', 'length / 32', 'src_gap / 32', 'dst_gap')});", "    return;", "}",
+        "for (int64_t b = 0; b < bursts; ++b) {  // whole blocks, of which the last reads on behind the burst",
+        f"    DataCopy(dst[b * ((length + 31) / 32 + dst_gap) * {block}], src[b * (length + src_gap) / {size}], "
+        f"{blocks('1', '(length + 31) / 32', '0', '0')});", "}"])
+
+
+def copy_ub_gm(site: Site) -> str:
+    """Bursts of bytes from UB to GM, added to what is there where the copy is atomic."""
+    if moves_bytes(site.product):
+        return function(site, add_to(site, f"DataCopyPad(dst, src, {_pad(site, 'bursts', 'length', 'src_gap', 'dst_gap')});"))
+    return function(site, add_to(site, f"DataCopy(dst, src, {blocks('bursts', 'length / 32', 'src_gap', 'dst_gap / 32')});"))
+
+
+def copy_gm_ub_at(site: Site) -> str:
+    """One burst from where an index says, which the scalar unit reads when MTE2 has come to it."""
+    at = f"src[at * pitch / {DTYPES[site.dtypes[1]]}]"
+    copy = (f"DataCopyPad(dst, {at}, {_pad(site, '1', 'length', '0', '0')});" if moves_bytes(site.product)
+            else f"DataCopy(dst, {at}, {blocks('1', f'(length + {BLOCK_BYTES - 1}) / {BLOCK_BYTES}', '0', '0')});")
+    return function(site, [
+        "SetFlag<HardEvent::MTE2_S>(0);", "WaitFlag<HardEvent::MTE2_S>(0);", "int64_t at = index.GetValue(0);",
+        "at = at < 0 ? at + extent : at;", "at = at < 0 ? 0 : at < extent ? at : extent - 1;", copy])
+
+
+FUNCTIONS: dict[str, Writer] = {
+    "copy_gm_l1": in_blocks, "copy_ub_l1": in_blocks, "copy_gm_l1_nd2nz": nd2nz, "load_l0a": load2d, "load_l0b": load2d, "load3d": load3d,
+    "load_bt": load_bt, "copy_gm_ub": copy_gm_ub, "copy_ub_gm": copy_ub_gm, "copy_gm_ub_at": copy_gm_ub_at}
