@@ -48,6 +48,9 @@ class Release:
     reduce_max: str
     reduce_min: str
     reduce_sum: str
+    block_max: str
+    block_min: str
+    block_sum: str
     atomic_end: str
     hf32_off: str
 

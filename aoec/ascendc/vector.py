@@ -17,6 +17,7 @@ SCALAR = {"vadds": "Adds", "vmuls": "Muls", "vmaxs": "Maxs", "vmins": "Mins"}
 UNARY = {"vexp": "Exp", "vln": "Ln", "vsqrt": "Sqrt", "vrsqrt": "Rsqrt", "vrec": "Reciprocal", "vabs": "Abs", "vrelu": "Relu"}
 TURNABLE = ("vadd", "vmul", "vmax", "vmin", "vaddrelu")  # instructions whose two sources may change places
 BARRIER = "PipeBarrier<PIPE_V>();"
+BLOCKS = 8  # of a repeat
 
 
 def write_repeats(site: Site, call: str, params: str = "", views: str = "", factor: int = 1, steps: Sequence[str] = (),
@@ -135,6 +136,16 @@ def reduction(site: Site) -> str:
                          steps=("dst_rep", f"src_rep * {site.block('src')}"))
 
 
+def block_reduction(site: Site) -> str:
+    """One result a block; results of a repeat lie one behind the other, eight times dst_rep elements from repeat to repeat."""
+    call = {"vcgmax": site.release.block_max, "vcgmin": site.release.block_min, "vcgadd": site.release.block_sum}[site.op]
+    mask = "static_cast<int32_t>({mask})"
+    order = f"{mask}, {{repeat}}" if "<" in call else f"{{repeat}}, {mask}"  # the release that renamed it changed the order
+    return write_repeats(site, f"{call}({{dst}}, {{src}}, {order}, static_cast<int32_t>(dst_rep), "
+                         f"static_cast<int32_t>(src_blk), static_cast<int32_t>(src_rep));",
+                         steps=(f"dst_rep * {BLOCKS}", f"src_rep * {site.block('src')}"))
+
+
 def vbrcb(site: Site) -> str:
     """Each of 8 elements a repeat fills a block."""
     return function(site, [BARRIER, "if (repeat > 0) {",
@@ -233,6 +244,7 @@ def check_lanes(site: Site, are_even: bool) -> None:
 
 FUNCTIONS: dict[str, Writer] = {
     **dict.fromkeys(BINARY, binary), **dict.fromkeys(SCALAR, with_number), **dict.fromkeys(UNARY, unary), "vcopy": vcopy, "vdup": vdup,
-    **dict.fromkeys(("vcmax", "vcmin", "vcadd"), reduction), "vbrcb": vbrcb, "vnchwconv": vnchwconv, "vreducev2": vreducev2,
+    **dict.fromkeys(("vcmax", "vcmin", "vcadd"), reduction),
+    **dict.fromkeys(("vcgmax", "vcgmin", "vcgadd"), block_reduction), "vbrcb": vbrcb, "vnchwconv": vnchwconv, "vreducev2": vreducev2,
     "vgather": vgather,
     **dict.fromkeys(("vand", "vor", "vnot"), bits), **dict.fromkeys(("vshls", "vshrs"), shift)}
