@@ -34,6 +34,7 @@ class Run:
 
 NUMBER = r"[\d,.]+"
 RUNS = {
+    "ascendc": Run("--network mlp_softmax --target Ascend910B3", (r"\| mlp_softmax \| Ascend910B3 \| 3 \| 3 \| 3 \|",)),
     "attention": Run("--only decode", (rf"decode  b=32, m=1, .* one pass, µs {NUMBER}  single operators, µs {NUMBER}",)),
     "beside": Run("", (), code=3, stdin="{}", apart=True),  # the peer's package is in no lock; it must be seen to be missing
     "builtin": Run("--networks mlp_softmax --targets Ascend310P3 --budget 1 --jobs 1 -o made --work work",
