@@ -10,7 +10,7 @@ from aoec.target.machine import Machine
 
 
 def fuse_by_time(graph: Graph, weights: Weights, machine: Machine, pool: Pool | None = None) -> tuple[Graph, Weights, list[str]]:
-    """Return the graph in groups, its constants as stored, and a sentence on what is not done for it would take longer."""
+    """Return the graph in groups, its constants as stored, and sentences on what stays as it is since it is faster so."""
     unchanged = keep_images(graph, machine)
     apart = fuse_exceptions(graph, machine).union(u.exception for u in unchanged)
     made = fuse_model(graph, weights, machine, pool, apart)
