@@ -37,7 +37,8 @@ SUM = """func g(X: fp32[4096, 1000]) -> (Y: fp32[1000]) {
 }"""
 TEXTS = {
     "matmul": ["matmul(m=256, k=256, n=256)", "matmul(m=64, k=8192, n=64, fp32)", "matmul(m=8192, k=4096, n=8192)"],
-    "convolution": ["conv2d(n=2, c=64, h=14, w=14, co=64, kh=3, kw=3, pad=1)", "conv2d(n=1, c=64, h=56, w=56, co=64, kh=1, kw=1, stride=2)"],
+    "convolution": ["conv2d(n=2, c=64, h=14, w=14, co=64, kh=3, kw=3, pad=1)",
+                    "conv2d(n=1, c=64, h=56, w=56, co=64, kh=1, kw=1, stride=2)"],
     "attention": ["attention(b=3, m=150, n=300, d=32)"],
     "rows": ["softmax(m=40, n=9000)", "add(m=64, n=6400)", "max_pool(n=1, c=32, h=20, w=20, kh=3, kw=3, stride=2, pad=1)"]}
 

@@ -43,6 +43,11 @@ Place = tuple[int, str]  # a node by its place in a group, and one of its operan
 Found = tuple[Graph, list[int], list[tuple[Place, ...]]]  # nodes as a graph of their own, their places in the group, ways of keeping moves
 
 
+def time_or_refusal(us: float) -> str:
+    """Return what a sentence says of a way that was not taken: its modelled us, or that it has no schedule (inf)."""
+    return "no schedule" if us == inf else f"{us:.1f} us"
+
+
 def sentences(kept: Sequence[Kept]) -> list[str]:
     """Return a sentence on each kind of work from which something stays apart."""
     alike: dict[tuple[str, float, float], list[str]] = {}
@@ -50,10 +55,9 @@ def sentences(kept: Sequence[Kept]) -> list[str]:
         alike.setdefault((k.what, k.kept_us, k.folded_us), []).append(k.work)
     out = []
     for (what, kept_us, folded_us), names in alike.items():
-        against = "no schedule" if folded_us == inf else f"{folded_us:.1f} us"
         way = "folded" if what == MOVED else "in one launch"
         others = f" and {plural(len(names) - 1, 'other')}" if len(names) > 1 else ""
-        out.append(f"{names[0]}{others}: {what} kept, {kept_us:.1f} us against {against} {way}, modelled")
+        out.append(f"{names[0]}{others}: {what} kept, {kept_us:.1f} us against {time_or_refusal(folded_us)} {way}, modelled")
     return out
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import inf
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import Graph, OpNode
 from aoec.ir.text.show import show
 from aoec.jobs.choose.alone import graph_of_nodes, recall_times, time_us
+from aoec.jobs.choose.moves import time_or_refusal
 from aoec.lowering.arrange.images.planes import Planes, find_planes
 from aoec.lowering.arrange.images.siblings import Siblings, find_siblings, join_convolutions, joint_nodes
 from aoec.lowering.arrange.layout import assign, family
@@ -49,10 +49,9 @@ def say_unchanged(found: Sequence[Unchanged]) -> list[str]:
     out = []
     for those in alike.values():
         first = those[0]
-        against = "no schedule" if first.other_us == inf else f"{first.other_us:.1f} us"
         others = f" and {plural(len(those) - 1, 'other')} like this" if len(those) > 1 else ""
-        out.append(f"{' and '.join(first.convolutions)}{others}: {first.words[0]}, {first.kept_us:.1f} us against {against} "
-                   f"{first.words[1]}, with what makes the image, modelled")
+        times = f"{first.kept_us:.1f} us against {time_or_refusal(first.other_us)} {first.words[1]}"
+        out.append(f"{' and '.join(first.convolutions)}{others}: {first.words[0]}, {times}, with what makes the image, modelled")
     return out
 
 

@@ -6,11 +6,11 @@ Vector work reads slices where they lie, as long as what MTE2 brings is whole bl
 """
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from aoec.ir.graph.draft import Draft
-from aoec.ir.graph.graph import OpNode
+from aoec.ir.graph.graph import OpNode, Tensor
 from aoec.ir.index import DTYPES, Expr, Int, Var, affine, normalise, variables
 from aoec.lowering.arrange.layout import family
 from aoec.lowering.arrange.views import is_aligned
@@ -91,17 +91,9 @@ def _moves_before(draft: Draft, node: OpNode, at: int, makers: Mapping[str, OpNo
     if len(operand.shape) < 2 or 0 in operand.shape:
         return []
     axes = [*lead, "r", "c"]
-    extents = dict(zip(axes, operand.shape))
-    chain: list[OpNode] = []
-    best, name = 0, operand.name
-    while (maker := makers.get(name)) is not None and maker.op in MOVES and len(chain) < MOST_MOVES and _is_plain(draft, maker):
-        chain.insert(0, maker)
-        name = maker.inputs[0]
-        found = read_before(Access(operand, tuple(map(Var, axes))), {n.outputs[0]: n for n in chain}, draft.tensors, extents)
-        turns = node.op == "matmul" and DTYPES[operand.dtype] == 2
-        if (is_walkable(found, "r", "c") if turns else _is_in_rows(found)) and not draft.is_constant(name):
-            best = len(chain)
-    moves = chain[len(chain) - best:]
+    turns = node.op == "matmul" and DTYPES[operand.dtype] == 2
+    moves = _longest_chain(draft, operand, axes, makers,
+                           lambda _, found: is_walkable(found, "r", "c") if turns else _is_in_rows(found))
     return moves if any(n.op != "reshape" for n in moves) else []
 
 
@@ -112,13 +104,21 @@ def _moves_before_vector(draft: Draft, node: OpNode, at: int, makers: Mapping[st
         return []
     axes = [f"a{d}" for d in range(len(operand.shape))]
     extents = dict(zip(axes, operand.shape))
-    chain: list[OpNode] = []
+    return _longest_chain(draft, operand, axes, makers,
+                          lambda move, found: _moves_elements(draft, move) and reads_whole_blocks(found, extents))
+
+
+def _longest_chain(draft: Draft, operand: Tensor, axes: Sequence[str], makers: Mapping[str, OpNode],
+                   can_begin: Callable[[OpNode, Access], bool]) -> list[OpNode]:
+    """Return the most moves in front of an operand, in order, of which the first can begin the chain: it reads no constant, and
+    `can_begin` holds for it and for the access before it. `axes`: names of the operand's."""
+    extents, chain = dict(zip(axes, operand.shape)), list[OpNode]()
     best, name = 0, operand.name
     while (maker := makers.get(name)) is not None and maker.op in MOVES and len(chain) < MOST_MOVES and _is_plain(draft, maker):
         chain.insert(0, maker)
         name = maker.inputs[0]
         found = read_before(Access(operand, tuple(map(Var, axes))), {n.outputs[0]: n for n in chain}, draft.tensors, extents)
-        if _moves_elements(draft, maker) and not draft.is_constant(name) and reads_whole_blocks(found, extents):
+        if not draft.is_constant(name) and can_begin(maker, found):
             best = len(chain)
     return chain[len(chain) - best:]
 
