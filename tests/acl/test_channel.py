@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aoec.acl.channel import HEAD, MARK, MOST_BYTES, MOST_JSON, Channel, ChannelClosed, ChannelLate
@@ -38,6 +38,7 @@ JSON = st.recursive(st.none() | st.booleans() | st.integers(-2**64, 2**64) | st.
                     max_leaves=8)
 
 
+@settings(max_examples=25)
 @given(st.lists(st.tuples(st.dictionaries(st.text(), JSON), st.binary(max_size=3000)), max_size=4))
 def test_frames_come_as_they_were_sent(frames: list[tuple[dict, bytes]]) -> None:
     one, other = pair()
