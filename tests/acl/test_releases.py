@@ -42,9 +42,9 @@ def case(name: str) -> tuple[list[np.ndarray], np.ndarray, float]:
         blocks = np.ascontiguousarray(b.reshape(4, 16, 2, 16).transpose(0, 2, 3, 1))  # each fraction by columns
         want = np.maximum(a.astype(np.float32) @ b[:50, :21].astype(np.float32) + bias[:21], 0).astype(np.float16)
         return [a, blocks, bias, np.zeros((37, 21), np.float16)], want, 0.0
-    a, b = (random.standard_normal(s).astype(np.float16) / 8 for s in ((160, 32), (32, 32)))
-    want = np.exp(a.astype(np.float32) @ b.astype(np.float32))
-    return [a, b, np.zeros((2, 32, 32), np.float32), np.zeros((160, 32), np.float32)], want, 1e-5
+    x, y = (random.standard_normal(s).astype(np.float16) / np.float16(8) for s in ((160, 32), (32, 32)))
+    want = np.exp(x.astype(np.float32) @ y.astype(np.float32))
+    return [x, y, np.zeros((2, 32, 32), np.float32), np.zeros((160, 32), np.float32)], want, 1e-5
 
 
 def launch(device: Device, made: Kernel, path: Path, arrays: list[np.ndarray]) -> np.ndarray:

@@ -143,7 +143,7 @@ def test_a_command_is_killed_with_all_that_it_started(tmp_path: Path) -> None:
     script.write_text('#!/bin/sh\nsleep 77 &\necho $! > child\necho begun\nwait\n')
     script.chmod(0o755)
     ran = run_tool([str(script)], tmp_path, 0.5)
-    assert ran.late and ran.crashed and ran.output == "begun\n" and 0.4 < ran.seconds < 5
+    assert ran.late and ran.is_crash and ran.output == "begun\n" and 0.4 < ran.seconds < 5
     assert is_gone(int((tmp_path / "child").read_text()))
     script.write_text("#!/bin/sh\nyes a line that is long enough to be many\n")
     ran = run_tool([str(script)], tmp_path, 20)
@@ -180,8 +180,8 @@ build([Source(f"k{i}", "", "KERNEL_TYPE_AIV_ONLY", 2201) for i in range(6)], kit
 
 def test_ctrl_c_ends_what_is_compiled(tmp_path: Path) -> None:
     kit = new_kit(tmp_path, 91)
-    process = subprocess.Popen([sys.executable, "-c", INTERRUPTED, str(kit.root)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                               env={**os.environ, "AOEC_MARK": str(tmp_path)})
+    process = subprocess.Popen([sys.executable, "-c", INTERRUPTED, str(kit.root)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True, env={**os.environ, "AOEC_MARK": str(tmp_path)})
     assert process.stdout is not None and process.stdout.readline() == "begun\n"
     time.sleep(1.0)
     running = started_with(f"AOEC_MARK={tmp_path}", process.pid)

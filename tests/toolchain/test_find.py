@@ -1,4 +1,4 @@
-"""Toolkits are found by variables and default roots, in their old and new layouts; what is not there is said with all that was looked at."""
+"""Toolkits are found by variables and default roots, in old and new layouts; what is not there is said with all that was looked at."""
 from __future__ import annotations
 
 import os
@@ -38,7 +38,7 @@ def test_no_toolkit(tmp_path: Path) -> None:
 def test_a_toolkit_without_a_compiler(tmp_path: Path) -> None:
     found = find_toolkit({"ASCEND_HOME_PATH": str(tree(tmp_path / "cann", "lib64/libascendcl.so")), "PATH": ""})
     assert found.compiler is None and [p.name for p in found.libraries] == ["libascendcl.so"]
-    with pytest.raises(CannNotFound, match=rf"CANN at .*/cann \(release unknown\) has no bisheng; tried .*/{BIN}, .*PATH; install the tool"):
+    with pytest.raises(CannNotFound, match=rf"CANN at .*/cann \(release unknown\) has no bisheng; tried .*/{BIN}, .*PATH; install"):
         found.tool("bisheng")
 
 
@@ -54,7 +54,8 @@ def test_the_first_variable_that_names_one_wins(tmp_path: Path) -> None:
 
 
 def test_tools_and_libraries_in_their_places(tmp_path: Path) -> None:
-    root = tree(tmp_path / "a", f"{BIN}/bisheng", f"{BIN}/ld.lld", "lib64/libascendcl.so", "lib64/libacl_rt.so", "runtime/lib64/libruntime.so")
+    root = tree(tmp_path / "a", f"{BIN}/bisheng", f"{BIN}/ld.lld", "lib64/libascendcl.so", "lib64/libacl_rt.so",
+                "runtime/lib64/libruntime.so")
     found = find_toolkit({"ASCEND_HOME_PATH": str(root)})
     assert found.compiler == root / BIN / "bisheng" and found.linker == root / BIN / "ld.lld" and found.objcopy is None
     assert [p.relative_to(root).as_posix() for p in found.libraries] == ["lib64/libacl_rt.so", "lib64/libascendcl.so",
@@ -77,7 +78,8 @@ def test_layouts_of_headers(tmp_path: Path) -> None:
                                                                                         "asc/include/basic_api"]
 
 
-VERSIONS = [("version.info", "Version=8.1.RC1.alpha002\n", "8.1", "8.1"), ("version.cfg", "# x\nruntime_running_version=[8.3.RC1]\n", "8.3", "8.1"),
+VERSIONS = [("version.info", "Version=8.1.RC1.alpha002\n", "8.1", "8.1"),
+            ("version.cfg", "# x\nruntime_running_version=[8.3.RC1]\n", "8.3", "8.1"),
             ("version.info", "version=8.5.0\n", "8.5", "8.5"), ("compiler/version.info", "Version=9.0.0\n", "9.0", "8.5"),
             ("x86_64-linux/ascend_toolkit_install.info", "package_name=x\nversion=9.1.0\n", "9.1", "9.1"),
             ("version.info", "Version=10.2.0\n", "10.2", "9.1"), ("version.info", "Version=7.0.RC1\n", "7.0", "8.1"),
