@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from aoec import cli
-from aoec.ascendc.kernel import multiple, write_kernel
+from aoec.ascendc.kernel import write_kernel
+from aoec.ir.index import multiple
 from aoec.ascendc.manifest import manifest
 from aoec.base.errors import CapacityError, CheckError, UnsupportedError
 from aoec.ir.index import DTYPES, Hole, Int, Var, call, evaluate, select
