@@ -242,7 +242,7 @@ def bias_of(site: Site, loads: Loads, path: Sequence[For]) -> tuple[str, Expr]:
 def product_of(site: Site, loads: Loads, path: Sequence[For]) -> Product:
     """The product that an mmad is, in terms of L1."""
     c = site.ref("dst")
-    bias = bias_of(site, loads, path) if site.op == "mmad_bias" else None
+    bias = bias_of(site, loads, path) if site.op == "mmad_bias" and site.expr("init") != Int(0) else None
     return Product(site, tile_of_a(site, loads, path), tile_of_b(site, loads, path), site.expr("m"), site.expr("n"), site.expr("k"),
                    site.expr("init"), offset_of(c, site.buffers[c.buffer]), bias)
 

@@ -179,9 +179,9 @@ class _Function:
             size = int(evaluate(extent, {}))
             self.scope.variable(axis, 0, size - 1)
             found = body.vars["block of a launch"]
-            found = body.value(f"arith.divui {found}, {body.constant(rest)} : index") if rest > 1 else found
-            last = rest * size >= cores_of(self.stream)
-            found = found if last else body.value(f"arith.remui {found}, {body.constant(size)} : index")
+            found = body.value(f"arith.divui {found}, {body.constant(rest)} : index", axis) if rest > 1 and size > 1 else found
+            if size > 1 and rest * size < cores_of(self.stream):
+                found = body.value(f"arith.remui {found}, {body.constant(size)} : index", axis)
             body.vars[axis] = found if size > 1 else body.constant(0)
             rest *= size
 
