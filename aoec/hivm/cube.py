@@ -176,8 +176,8 @@ def tile_of_a(site: Site, loads: Loads, path: Sequence[For]) -> Tile:
     numbers = {n: substitute(load.expr(n), once) for n in load.fields}
     window = [numbers[n] for n in ("filter_h", "filter_w", "stride_h", "stride_w")]
     if any(w != Int(1) for w in window) or any(numbers[f"pad_{s}"] != Int(0) for s in ("top", "bottom", "left", "right")):
-        raise load.refusal("it takes windows of an image, and the tile of mmadL1 is of fractals; Conv2dL1 takes windows, and the wheel's "
-                           "library for this product has no routine of that name")
+        raise load.refusal("it takes windows of an image, and the tile of mmadL1 is of fractals. Conv2dL1 takes windows, with paddings that "
+                           "are constants and the same on both sides; how it has an image lie in L1 is not known")
     if numbers["channels"] == Int(4) and load.size("src") == 2:
         raise load.refusal("its pixels have four channels, and fractals have 16")
     for mine, theirs in (("k", "k_size"), ("m", "m_size")):

@@ -15,6 +15,7 @@ from aoec.hivm import copies, cube, vector
 from aoec.hivm.body import Body
 from aoec.hivm.cube import INSIDE, LOADS, PRODUCTS, ROWS, ZEROS, Loads, Product, defer_release, instructions, is_inside, product_of
 from aoec.hivm.cube import sum_of, sums_up, write_product
+from aoec.hivm.report import MARK
 from aoec.hivm.site import Site
 from aoec.hivm.views import ADDRESS_SPACES, Base
 from aoec.hivm.words import table
@@ -30,7 +31,7 @@ FAMILY = "family_2201"
 OTHER_FAMILIES = ("family_3510", "family_m100", "family_m200", "family_c100", "family_m300")  # which extend it too
 CORES = {"aic": ("AIC", "CUBE"), "aiv": ("AIV", "VECTOR")}
 EVENTS = 8  # ids of a flag that have a name
-MARK = "//:"  # begins the comment with an instruction
+
 
 
 def write_module(program: Program, machine: Machine) -> str:
