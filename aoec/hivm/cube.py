@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from aoec.base.errors import UnsupportedError
 from aoec.hivm.body import TYPES
 from aoec.hivm.site import Site
 from aoec.hivm.views import Base, offset_of, op, view
@@ -21,6 +20,8 @@ ROWS = 16  # of a fractal
 LOADS = ("load_l0a", "load_l0b", "load3d", "load_bt")
 PRODUCTS = ("mmad", "mmad_bias")
 INSIDE = frozenset([("MTE1", "M"), ("M", "MTE1")])  # flags between the pipes that mmadL1 orders on its own
+RELEASE = ("MTE1", "MTE2")  # pipes of the flag that gives a buffer in L1 back
+COPIES = ("copy_gm_l1", "copy_gm_l1_nd2nz")
 QUANT = {("fp16", "fp32"): "F322F16", ("bf16", "fp32"): "F322BF16", ("fp32", "fp32"): "", ("int32", "int32"): ""}
 ZEROS = "zeros"  # a tile of zeros in L1, behind the buffers
 
@@ -66,19 +67,20 @@ class Loads:
     """What L0 and BT were loaded with since they were last used."""
 
     buffers: Mapping[str, Tensor | Space]
+    guards: Sequence[tuple[Expr, str]]
     found: dict[str, list[Load]] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
     place: int = 0
-    released: int = -1  # place of the last flag that gives a buffer in L1 back
+    released: dict[str, int] = field(default_factory=dict)  # buffer in L1 -> place of the last flag that gives it back
     advanced: dict[str, int] = field(default_factory=dict)
 
-    def note(self, item: Item) -> None:
+    def note(self, item: Item, scope: Scope) -> None:
         """Nothing; a flag or a counter's step has its place."""
         self.place += 1
         if isinstance(item, Advance):
             self.advanced[item.counter] = self.place
-        elif isinstance(item, SetFlag) and (item.source, item.target) == ("MTE1", "MTE2"):
-            self.released = self.place
+        elif isinstance(item, SetFlag) and (item.source, item.target) == RELEASE:
+            self.released.update(dict.fromkeys(buffers_of(item, self.guards, scope), self.place))
 
     def add(self, site: Site, path: Sequence[For]) -> None:
         """Nothing; a load is kept for the product that uses it."""
@@ -106,7 +108,7 @@ class Loads:
             raise site.refusal(f"{operand} is filled by {len(loads) or 'no'} loads" + (
                 ", and a view is of one" if loads else " before it in its loop"))
         load = loads[0]
-        if self.released > load.place:
+        if self.released.get(load.site.ref("src").buffer, -1) > load.place:
             raise load.site.refusal("its buffer in L1 is given back before the product, and mmadL1 reads L1")
         stale = [c for r in (load.site.ref("dst"), load.site.ref("src")) for c in variables(r.slot)
                  if self.advanced.get(c, 0) > load.place]
@@ -143,21 +145,55 @@ def sums_up(loop: For) -> bool:
     return len(rest) == 1 and (isinstance(rest[0], Instr) and rest[0].op in PRODUCTS or isinstance(rest[0], For) and sums_up(rest[0]))
 
 
-def defer_release(items: Sequence[Item]) -> list[Item]:
-    """A body in which the bias in L1 is given back behind the products that read it, and not behind its load into BT."""
-    out = list(items)
+def guards_of(items: Sequence[Item]) -> list[tuple[Expr, str]]:
+    """Ids of flags from MTE1 to MTE2 and the buffers in L1 that they guard: a wait stands before the copies into its buffer."""
+    out: list[tuple[Expr, str]] = []
     for at, item in enumerate(items):
-        if not (isinstance(item, Instr) and item.op == "load_bt"):
-            continue
-        free = next((j for j in range(at + 1, len(items)) if isinstance(items[j], SetFlag)
-                     and (items[j].source, items[j].target) == ("MTE1", "MTE2")), None)  # type: ignore[union-attr]
-        last = max((j for j in range(at + 1, len(items)) if any(i.op == "mmad_bias" for i in instructions(items[j:j + 1]))), default=None)
-        if last is None:
-            raise UnsupportedError("load_bt is not carried by the words of HIVM (mmadL1): its products are in another loop, and mmadL1 reads "
-                                   "the bias from L1")
-        if free is not None and free < last:
-            out = [*items[:free], *items[free + 1:last + 1], items[free], *items[last + 1:]]
+        if isinstance(item, For) and item.trips != Int(0):
+            out += guards_of(item.body)
+        elif isinstance(item, WaitFlag) and (item.source, item.target) == RELEASE:
+            copies = [i["dst"] for i in instructions(items[at + 1:]) if i.op in COPIES]
+            out += [(item.id, copies[0].buffer)] if copies and isinstance(copies[0], Ref) else []
     return out
+
+
+def may_be(a: Expr, b: Expr, scope: Scope) -> bool:
+    """Whether two ids can be the same number."""
+    return scope.least(a - b) <= 0 <= scope.most(a - b)
+
+
+def buffers_of(flag: SetFlag, guards: Sequence[tuple[Expr, str]], scope: Scope) -> set[str]:
+    """The buffers in L1 that a flag may give back."""
+    return {buffer for number, buffer in guards if may_be(number, flag.id, scope)}
+
+
+def defer_release(items: Sequence[Item], guards: Sequence[tuple[Expr, str]], scope: Scope) -> list[Item]:
+    """A body in which a buffer in L1 is given back behind the products that mmadL1 reads it for, and not behind its load into L0 or BT."""
+    out, at = list(items), 0
+    while at < len(out):
+        item = out[at]
+        if isinstance(item, SetFlag) and (item.source, item.target) == RELEASE:
+            freed = buffers_of(item, guards, scope)
+            loaded = {i["dst"].buffer for i in instructions(out[:at]) if i.op in LOADS  # type: ignore[union-attr]
+                      and i["src"].buffer in freed}  # type: ignore[union-attr]
+            last = max((j for j in range(at + 1, len(out)) if any(_uses(i) & loaded for i in instructions(out[j:j + 1]))), default=at)
+            if last > at and not any(_waits(i, item, scope) for i in out[at + 1:last + 1]):
+                out = [*out[:at], *out[at + 1:last + 1], item, *out[last + 1:]]
+                continue
+        at += 1
+    return out
+
+
+def _uses(item: Instr) -> set[str]:
+    """What an instruction reads of L0 and BT."""
+    return {r.buffer for n in ("a", "b", "bias") if isinstance(r := dict(item.fields).get(n), Ref)} if item.op in PRODUCTS else set()
+
+
+def _waits(item: Item, flag: SetFlag, scope: Scope) -> bool:
+    """Whether an item waits for a flag, or may."""
+    if isinstance(item, For):
+        return item.trips != Int(0) and any(_waits(i, flag, scope) for i in item.body)
+    return isinstance(item, WaitFlag) and (item.source, item.target) == RELEASE and may_be(item.id, flag.id, scope)
 
 
 # ---------------------------------------------------------------- tiles
@@ -170,7 +206,9 @@ def tile_of_a(site: Site, loads: Loads, path: Sequence[For]) -> Tile:
     """The tile of L1 that the left side was loaded from: windows of one position, or fractals."""
     load, once, loops = loads.of(site, "a", path)
     if load.op != "load3d":
-        raise load.refusal("left sides of products are taken where load3d filled them")
+        rows, along = ceildiv(site.expr("m"), ROWS), ceildiv(site.expr("k"), BLOCK_BYTES // load.size("src"))
+        at, across, along_k = fractals_of(site, load, "a", once, loops, (rows, along))
+        return Tile(load.ref("src").buffer, at, along_k, across, load.expr("transpose") != Int(0))
     if loops:
         raise load.refusal("it fills a tile in several steps, and a view is of one")
     numbers = {n: substitute(load.expr(n), once) for n in load.fields}
@@ -184,6 +222,8 @@ def tile_of_a(site: Site, loads: Loads, path: Sequence[For]) -> Tile:
         if not _same(site.scope, site.expr(mine), numbers[theirs]):
             raise load.refusal(f"{theirs} is not the {mine} of the product")
     c0, ref, rows = BLOCK_BYTES // load.size("src"), load.ref("src"), numbers["h"] * numbers["w"]
+    if multiple(rows) % ROWS and site.scope.most(ceildiv(numbers["k_size"], c0)) > 1:
+        raise load.refusal("the rows of its image are no whole fractals, so that those of the next channels begin between two")
     if not _same(site.scope, substitute(load.ref("dst").offset, once), site.ref("a").offset):
         raise load.refusal("it fills another part of L0A than the product takes")
     if multiple(numbers["k_start"]) % c0:
@@ -193,9 +233,18 @@ def tile_of_a(site: Site, loads: Loads, path: Sequence[For]) -> Tile:
 
 
 def tile_of_b(site: Site, loads: Loads, path: Sequence[For]) -> Tile:
-    """The tile of L1 that the right side was loaded from: how far its fractals lie apart, by how they come to lie in L0B."""
+    """The tile of L1 that the right side was loaded from."""
     load, once, loops = loads.of(site, "b", path)
-    if load.op != "load_l0b" or len(loops) > 1:
+    along, columns = ceildiv(site.expr("k"), BLOCK_BYTES // load.size("src")), ceildiv(site.expr("n"), ROWS)
+    at, along_k, across = fractals_of(site, load, "b", once, loops, (along, columns))
+    return Tile(load.ref("src").buffer, at, along_k, across, load.expr("transpose") == Int(0))
+
+
+def fractals_of(site: Site, load: Site, side: str, once: Mapping[str, Expr], loops: Sequence[For],
+                counts: tuple[Expr, Expr]) -> tuple[Expr, Expr, Expr]:
+    """Where in L1 a tile begins that load2d laid into L0 fractal by fractal, and how far its fractals lie apart: along the outer and along
+    the inner of the two sides that L0 has them in. `counts`: fractals of either."""
+    if len(loops) > 1:
         raise load.refusal("it fills a tile in several steps, and a view is of one")
     scope, size = site.scope, FRACTAL_BYTES // load.size("src")
     loop = loops[0] if loops else For("", Int(1), ())
@@ -211,22 +260,20 @@ def tile_of_b(site: Site, loads: Loads, path: Sequence[For]) -> Tile:
         return first
     src, dst = load.ref("src"), load.ref("dst").offset
     start = offset_of(src, load.buffers[src.buffer])
-    if not _same(scope, at(dst, 0), site.ref("b").offset):
-        raise load.refusal("it fills another part of L0B than the product takes")
+    if not _same(scope, at(dst, 0), site.ref(side).offset):
+        raise load.refusal("it fills another part of L0 than the product takes")
     if not isinstance(load.expr("transpose"), Int) or any(loop.var in variables(load.expr(n)) for n in ("repeat", "src_stride", "dst_gap")):
         raise load.refusal("what it moves changes from turn to turn")
-    c0 = BLOCK_BYTES // load.size("src")
-    across, along = scope(ceildiv(site.expr("n"), ROWS)), scope(ceildiv(site.expr("k"), c0))
+    outer, inner = (Int(1) if scope.most(c) <= 1 else scope(c) for c in counts)  # with none nothing is multiplied
     repeat, each, gap = (substitute(load.expr(n), once) for n in ("repeat", "src_stride", "dst_gap"))
-    is_turned, turns = load.expr("transpose") == Int(0), loop.trips
     to, source = (step(dst), step(start)) if loops else (Int(0), Int(0))
-    if loops and _same(scope, turns, along) and _same(scope, repeat, across) and gap == Int(0) and _same(scope, to, across * size):
-        return Tile(src.buffer, at(start, 0), source, each * size, is_turned)  # a turn for each fractal of k
-    if loops and _same(scope, turns, across) and _same(scope, repeat, along) and to == Int(size) and _same(scope, gap + 1, across):
-        return Tile(src.buffer, at(start, 0), each * size, source, is_turned)  # a turn for each fractal of n
-    if not loops and _same(scope, repeat, across * along) and gap == Int(0):
-        return Tile(src.buffer, at(start, 0), scope(each * across * size), each * size, is_turned)
-    raise load.refusal("how it lays fractals into L0B is not that of one tile in L1")
+    if loops and _same(scope, loop.trips, outer) and _same(scope, repeat, inner) and gap == Int(0) and _same(scope, to, inner * size):
+        return at(start, 0), source, each * size
+    if loops and _same(scope, loop.trips, inner) and _same(scope, repeat, outer) and to == Int(size) and _same(scope, gap + 1, inner):
+        return at(start, 0), each * size, source
+    if not loops and _same(scope, repeat, outer * inner) and gap == Int(0):
+        return at(start, 0), scope(each * inner * size), each * size
+    raise load.refusal("how it lays fractals into L0 is not that of one tile in L1")
 
 
 def bias_of(site: Site, loads: Loads, path: Sequence[For]) -> tuple[str, Expr]:
@@ -281,11 +328,12 @@ def write_product(product: Product, zeros: Base | None) -> None:
     m, n, k, c0 = product.m, product.n, product.k, BLOCK_BYTES // site.size("a")
     cube = site.scope(ceildiv(k, c0))
     rows, columns = site.scope(ceildiv(m, ROWS)), site.scope(ceildiv(n, ROWS))
-    a = view(body, site.bases[product.a.buffer], site.scope(product.a.at), (cube, rows, ROWS, c0),
-             (product.a.along_k, product.a.across, c0, 1), product.a.buffer)
+    left = product.a
+    sizes, steps = ((rows, cube), (left.across, left.along_k)) if left.is_turned else ((cube, rows), (left.along_k, left.across))
+    a = view(body, site.bases[left.buffer], site.scope(left.at), (*sizes, ROWS, c0), (*steps, c0, 1), left.buffer)
     t = product.b
-    if not t.is_turned and c0 != ROWS:
-        raise site.refusal(f"a right side of {site.dtype('b')} that is not turned")
+    if (not t.is_turned or left.is_turned) and c0 != ROWS:
+        raise site.refusal(f"fractals of {site.dtype('b')} are turned in L0, and those of mmadL1 are not square")
     sizes, steps = ((cube, columns), (t.along_k, t.across)) if t.is_turned else ((columns, cube), (t.across, t.along_k))
     b = view(body, site.bases[t.buffer], site.scope(t.at), (*sizes, ROWS, c0), (*steps, c0, 1), t.buffer)
     name = site.ref("dst").buffer
@@ -307,7 +355,8 @@ def write_product(product: Product, zeros: Base | None) -> None:
             with body.region(f"scf.if {body.truth(init)} {{"):
                 write_bias()
         init = Int(0)
-    _mmad(site, [a, b], init, (m, k, n), c, "{b_transpose}" if t.is_turned else "", None)
+    turned = [word for word, tile in (("a_transpose", left), ("b_transpose", t)) if tile.is_turned]
+    _mmad(site, [a, b], init, (m, k, n), c, f"{{{', '.join(turned)}}}" if turned else "", None)
 
 
 def _mmad(site: Site, tiles: Sequence[object], init: Expr, sizes: Sequence[Expr], c: object, attributes: str,

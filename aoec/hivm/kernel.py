@@ -6,15 +6,30 @@ says of a line is said of an instruction (report.py).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 
 from aoec.base.errors import CapacityError, CheckError, UnsupportedError
 from aoec.base.text import plural
 from aoec.hivm import copies, cube, vector
 from aoec.hivm.body import Body
-from aoec.hivm.cube import INSIDE, LOADS, PRODUCTS, ROWS, ZEROS, Loads, Product, defer_release, instructions, is_inside, product_of
-from aoec.hivm.cube import sum_of, sums_up, write_product
+from aoec.hivm.cube import (
+    INSIDE,
+    LOADS,
+    PRODUCTS,
+    ROWS,
+    ZEROS,
+    Loads,
+    Product,
+    defer_release,
+    guards_of,
+    instructions,
+    is_inside,
+    product_of,
+    sum_of,
+    sums_up,
+    write_product,
+)
 from aoec.hivm.report import MARK
 from aoec.hivm.site import Site
 from aoec.hivm.views import ADDRESS_SPACES, Base
@@ -86,7 +101,7 @@ class _Function:
 
     def __post_init__(self) -> None:
         self.buffers: dict[str, Tensor | Space] = {b.name: b for b in (*self.program.tensors, *self.program.spaces)}
-        self.loads = Loads(self.buffers)
+        self.loads = Loads(self.buffers, guards_of(self.stream.body))
         self.is_mixed = len(self.program.streams) > 1
         self.bases: dict[str, Base] = {}
         self.kept = self._counters_in_text()
@@ -108,7 +123,7 @@ class _Function:
         for counter, depth in stream.counters:
             self.scope.variable(counter, 0, self.scope.most(depth) - 1)
             body.vars[counter] = body.constant(0)
-        self.items(defer_release(stream.body))
+        self.items(self.deferred(stream.body))
         body.line("hivm.hir.pipe_barrier[<PIPE_ALL>]")
         body.line("return")
         core, _ = CORES[stream.core]
@@ -222,7 +237,7 @@ class _Function:
             if isinstance(item, For):
                 self.loop(item)
                 continue
-            self.loads.note(item)
+            self.loads.note(item, self.scope)
             if isinstance(item, Instr):
                 self.instruction(item)
             elif isinstance(item, Advance):
@@ -236,6 +251,10 @@ class _Function:
                     self.flag(item)
             else:
                 self.cross_flag(item)
+
+    def deferred(self, items: Sequence[Item]) -> Sequence[Item]:
+        """A body in which buffers in L1 are given back where mmadL1 has read them."""
+        return defer_release(items, self.loads.guards, self.scope) if self.loads.guards else items
 
     def loop(self, loop: For) -> None:
         """Nothing; a loop is written, but one that adds up products is one of them, and what mmadL1 does on its own is left out."""
@@ -264,7 +283,7 @@ class _Function:
             body.vars[loop.var] = var
             body.vars.update(given)
             self.path.append(loop)
-            self.items(defer_release(loop.body))
+            self.items(self.deferred(loop.body))
             self.path.pop()
             if moved:
                 body.line(f"scf.yield {', '.join(body.vars[c] for c in moved)} : {', '.join('index' for _ in moved)}")
@@ -276,8 +295,8 @@ class _Function:
 
     def sum(self, loop: For) -> Product | None:
         """The one product that a loop adds up; None where its turns are products of their own."""
-        kept = Loads(self.buffers, {k: [*v] for k, v in self.loads.found.items()}, {*self.loads.used}, self.loads.place,
-                     self.loads.released, {**self.loads.advanced})
+        kept = replace(self.loads, found={k: [*v] for k, v in self.loads.found.items()}, used={*self.loads.used},
+                       released={**self.loads.released}, advanced={**self.loads.advanced})
         if any(a.counter in self.kept for a in _advances(loop.body)):
             return None
         self.path.append(loop)
