@@ -26,8 +26,9 @@ def instruction_at(lines: Sequence[str], line: int) -> str:
 
 def loops_at(lines: Sequence[str], line: int) -> tuple[str, ...]:
     """The loops around a line, outermost first."""
-    out: list[str] = []
-    depth = len(lines[line - 1]) - len(lines[line - 1].lstrip()) if 0 < line <= len(lines) else 0
+    if not 0 < line <= len(lines):
+        return ()
+    out, depth = list[str](), len(lines[line - 1]) - len(lines[line - 1].lstrip())
     for at in range(line - 2, -1, -1):
         text = lines[at]
         indent = len(text) - len(text.lstrip())
