@@ -181,8 +181,8 @@ def reduce(site: Site) -> None:
     parts += [] if lanes == Int(full) else [(Int(1), lanes, rows)]
     for count, long, at in parts:
         def write(count: Expr = count, long: Expr = long, at: Expr = at) -> None:
-            given = site.view(src, at * step, (count, long), (max(step, full), 1))
-            made = site.view("dst", at * apart, (count, Int(1)), (max(apart, 1), 1))
+            given = site.view(src, at * step, (count, long), (step or full, 1))
+            made = site.view("dst", at * apart, (count, Int(1)), (apart or 1, 1))
             room = "" if given.is_static else f" {site.no_room(site.dtype('src'))}"
             site.barrier()
             op(site.body, f"vreduce <{REDUCTIONS[site.op]}>", [(given.value, given.type)], [made], behind=f"{room} reduce_dims = [1]".strip())

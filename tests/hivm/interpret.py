@@ -62,16 +62,10 @@ def launch(text: str, tensors: Sequence[np.ndarray], blocks: int) -> None:
                 env: dict[str, Any] = dict(zip(arguments, tensors))
                 to = "CUBE" if name.endswith("_mix_aiv") else "VECTOR"
                 runs.append((core, Run(lines, env, core, cross, to, vectors).region(0)))
-        waiting = 0
-        rest = list(runs)
-        while rest and waiting <= len(rest):
-            core, run = rest.pop(0)
-            try:
-                next(run)
-                rest.append((core, run))
-                waiting += 1
-            except StopIteration:
-                waiting = 0
+        rest, before = list(runs), None
+        while rest and before != (len(rest), +cross):  # until all have ended, or none goes on
+            before = (len(rest), +cross)
+            rest = [(core, run) for core, run in rest if next(run, run) is not run]
         assert not rest, "cores wait for each other"
         for core, _ in runs:
             assert not +core.flags, f"flags are left set: {core.flags}"
@@ -138,6 +132,7 @@ class Run:
                 while not all(self.cross[n] for n in need):
                     yield
                 self.cross.subtract(need)
+                self.cross["passed"] += 1
             else:
                 self.line(line)
             at += 1

@@ -13,11 +13,12 @@ from aoec import cli
 from aoec.base.errors import UnsupportedError
 from aoec.hivm.kernel import write_module
 from aoec.hivm.verifier import Verdict, verify
+from aoec.hivm.words import table
 from aoec.ir.program import Program
 from aoec.target.machine import load
 from tests.ascendc.test_groups import groups
 from tests.ascendc.words import VECTOR, dtypes_of, program_of
-from tests.hivm.test_kernel import FEW, GOLDEN, KERNELS
+from tests.hivm.test_kernel import FEW, GOLDEN, KERNELS, whole_blocks
 from tests.hivm.wheel import VARIABLE, need_wheel
 from tests.lowering.groups import MODELS
 
@@ -76,7 +77,8 @@ def test_all_groups_are_verified() -> None:
 @pytest.mark.parametrize("op", VECTOR)
 def test_every_vector_instruction_is_verified(op: str) -> None:
     need_wheel()
-    verify_groups(tuple(program_of(op, dtypes, seed) for seed, dtypes in enumerate(dtypes_of(op))))
+    drawn = tuple(program_of(op, dtypes, seed) for seed, dtypes in enumerate(dtypes_of(op)))
+    assert bool(verify_groups((*drawn, *map(whole_blocks, drawn)))) != bool(table().words[op].lacks)
 
 
 def test_a_refusal_is_said_by_our_names(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
