@@ -98,6 +98,7 @@ class _Function:
     path: list[For] = field(default_factory=list)
     used: dict[str, None] = field(default_factory=dict)
     zeros: Base | None = None
+    room_at: int = 0  # byte of UB behind all buffers
 
     def __post_init__(self) -> None:
         self.buffers: dict[str, Tensor | Space] = {b.name: b for b in (*self.program.tensors, *self.program.spaces)}
@@ -146,6 +147,7 @@ class _Function:
             self.bases[s.name] = Base(body.name(s.name), s.dtype, size * depth // DTYPES[s.dtype], s.scope)
             out.append(self.declare(self.bases[s.name], address))
             ends[s.scope] = max(ends.get(s.scope, 0), address + size * depth)
+        self.room_at = -(-ends.get("UB", 0) // 32) * 32
         rows = max((-(-self.most_rows(i) // ROWS) * ROWS for i in instructions(self.stream.body) if i.op == "mmad_bias"), default=0)
         if rows:
             dtype = next(self.buffers[r.buffer].dtype for i in instructions(self.stream.body) if i.op == "mmad_bias"
@@ -350,7 +352,7 @@ class _Function:
 
     def site(self, item: Instr) -> Site:
         """An instruction where it stands."""
-        return Site(item, self.body, self.buffers, self.bases, self.scope)
+        return Site(item, self.body, self.buffers, self.bases, self.scope, self.room_at, self.machine.scope("UB").size_bytes)
 
     # ------------------------------------------------------------ flags
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from aoec.base.errors import UnsupportedError
+from aoec.base.errors import CapacityError, UnsupportedError
 from aoec.hivm.body import TYPES, Body
 from aoec.hivm.views import Base, View, offset_of, space, view
 from aoec.hivm.words import table
@@ -17,13 +17,16 @@ from aoec.target.isa.instructions import INSTRUCTIONS
 
 @dataclass
 class Site:
-    """`bases`: the buffers that the text names. `scope`: the loops around it, with their ranges."""
+    """`bases`: the buffers that the text names. `scope`: the loops around it, with their ranges. `room_at`: where in UB, of `most_ub`
+    bytes, the buffers end."""
 
     item: Instr
     body: Body
     buffers: Mapping[str, Tensor | Space]
     bases: Mapping[str, Base]
     scope: Scope
+    room_at: int
+    most_ub: int
 
     @property
     def op(self) -> str:
@@ -83,11 +86,11 @@ class Site:
 
     # ------------------------------------------------------------ what it becomes
 
-    def view(self, operand: str, at: Expr, sizes: Sequence[Expr | int], strides: Sequence[Expr | int]) -> View:
-        """A view of an operand, `at` elements behind where it begins."""
+    def view(self, operand: str, at: Expr, sizes: Sequence[Expr | int], strides: Sequence[Expr | int], is_open: bool = False) -> View:
+        """A view of an operand, `at` elements behind where it begins; see views.py."""
         ref = self.ref(operand)
         start = self.simplify(offset_of(ref, self.buffers[ref.buffer]) + at)
-        return view(self.body, self.bases[ref.buffer], start, sizes, strides, ref.buffer)
+        return view(self.body, self.bases[ref.buffer], start, sizes, strides, ref.buffer, is_open)
 
     def scalar(self, dtype: str) -> str:
         """The name of its scalar as a constant of a dtype."""
@@ -102,10 +105,14 @@ class Site:
         """Nothing; what follows waits for all before it on the vector pipe, as the program has it."""
         self.body.line("hivm.hir.pipe_barrier[<PIPE_V>]")
 
-    def no_room(self, dtype: str) -> str:
-        """An op's operand for room, where its routine takes none: of no elements."""
-        kind = f"memref<0x{TYPES[dtype]}, {space('UB')}>"
-        made = self.body.value(f"hivm.hir.pointer_cast({self.body.constant(0, 'i64')}) : {kind}", "no_room")
+    def room(self, dtype: str, size: int) -> str:
+        """An op's operand for the room of its routine: so many bytes of UB behind all buffers, or none. CapacityError where none is left."""
+        if size and self.room_at + size > self.most_ub:
+            raise CapacityError(f"{self.op} ({table().words[self.op].op}) needs {size} bytes of UB besides the buffers, and the program "
+                                f"leaves {max(self.most_ub - self.room_at, 0)}; a smaller tile leaves more")
+        kind = f"memref<{size // DTYPES[dtype]}x{TYPES[dtype]}, {space('UB')}>"
+        at = self.body.constant(self.room_at if size else 0, "i64")
+        made = self.body.value(f"hivm.hir.pointer_cast({at}) : {kind}", "room" if size else "no_room")
         return f"temp_buffer({made} : {kind})"
 
     def guard(self, when: Expr | None, write: Callable[[], None]) -> None:

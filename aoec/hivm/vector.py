@@ -168,12 +168,12 @@ def fill(site: Site) -> None:
 
 
 def reduce(site: Site) -> None:
-    """One result a repeat: rows of a view become rows of one element. Rows are a repeat at most, for which the routine takes no room."""
-    src, full = site.operands[1], REPEAT_BYTES // site.size("src")
+    """One result a repeat: rows of a view become rows of one element. The wheel calls one routine with or without room, by what it knows
+    of sizes: so it is told no count of rows, and always given room, which the routine takes for rows that are less than a block."""
+    src, full, block = site.operands[1], REPEAT_BYTES // site.size("src"), BLOCK_BYTES // site.size("src")
     if site.known("src_blk") != 1:
         raise site.refusal("the blocks of a repeat lie apart, and the rows that vreduce takes are whole")
-    lanes, repeat, step = site.expr("lanes"), site.expr("repeat"), site.known("src_rep") * (BLOCK_BYTES // site.size("src"))
-    apart = site.known("dst_rep")
+    lanes, repeat, step, apart = site.expr("lanes"), site.expr("repeat"), site.known("src_rep") * block, site.known("dst_rep")
     rows = repeat if lanes == Int(full) else site.simplify(repeat - 1)
     if (step == 0 or apart == 0) and repeat != Int(1):
         raise site.refusal("repeats that stay where they are have no place in a view")
@@ -181,11 +181,11 @@ def reduce(site: Site) -> None:
     parts += [] if lanes == Int(full) else [(Int(1), lanes, rows)]
     for count, long, at in parts:
         def write(count: Expr = count, long: Expr = long, at: Expr = at) -> None:
-            given = site.view(src, at * step, (count, long), (step or full, 1))
-            made = site.view("dst", at * apart, (count, Int(1)), (apart or 1, 1))
-            room = "" if given.is_static else f" {site.no_room(site.dtype('src'))}"
+            given = site.view(src, at * step, (count, long), (step or full, 1), True)
+            made = site.view("dst", at * apart, (count, Int(1)), (apart or 1, 1), True)
+            room = site.room(site.dtype("src"), 0 if site.least(long) >= block else BLOCK_BYTES)
             site.barrier()
-            op(site.body, f"vreduce <{REDUCTIONS[site.op]}>", [(given.value, given.type)], [made], behind=f"{room} reduce_dims = [1]".strip())
+            op(site.body, f"vreduce <{REDUCTIONS[site.op]}>", [(given.value, given.type)], [made], behind=f"{room} reduce_dims = [1]")
         need = count if count != Int(1) else repeat
         site.guard(None if site.least(need) > 0 else need, write)
 
@@ -199,7 +199,7 @@ def fill_blocks(site: Site) -> None:
     def write() -> None:
         made, given = site.view("dst", Int(0), (count, block), (blk * block, 1)), site.view("src", Int(0), (count, 1), (1, 1))
         site.barrier()
-        op(site.body, "vbrc", [(given.value, given.type)], [made], behind=f"{site.no_room(site.dtype('dst'))} broadcast_dims = [1]")
+        op(site.body, "vbrc", [(given.value, given.type)], [made], behind=f"{site.room(site.dtype('dst'), 0)} broadcast_dims = [1]")
     site.guard(None if site.least(count) > 0 else count, write)
 
 

@@ -32,7 +32,6 @@ class View:
 
     value: str
     type: str
-    is_static: bool  # whether all of its sizes are known
 
 
 def space(scope: str) -> str:
@@ -47,19 +46,21 @@ def offset_of(ref: Ref, buffer: Tensor | Space) -> Expr:
     return ref.offset
 
 
-def view(body: Body, base: Base, offset: Expr, sizes: Sequence[Expr | int], strides: Sequence[Expr | int], word: str = "view") -> View:
-    """The view of a buffer from an element on; sizes and strides in elements."""
-    def each(items: Sequence[Expr | int]) -> tuple[list[str], list[str]]:
+def view(body: Body, base: Base, offset: Expr, sizes: Sequence[Expr | int], strides: Sequence[Expr | int], word: str = "view",
+         is_open: bool = False) -> View:
+    """The view of a buffer from an element on; sizes and strides in elements. `is_open`: its type does not say its first size."""
+    def each(items: Sequence[Expr | int], first: bool = False) -> tuple[list[str], list[str]]:
         exprs = [as_expr(i) for i in items]
-        return ([str(e.value) if isinstance(e, Int) else body.index(e) for e in exprs],
-                [str(e.value) if isinstance(e, Int) else "?" for e in exprs])
+        said = [isinstance(e, Int) and not (first and n == 0) for n, e in enumerate(exprs)]
+        return ([str(e.value) if isinstance(e, Int) and known else body.index(e) for e, known in zip(exprs, said)],
+                [str(e.value) if isinstance(e, Int) and known else "?" for e, known in zip(exprs, said)])
     (at,), (static_at,) = each([offset])
-    (long, static_long), (steps, static_steps) = each(sizes), each(strides)
+    (long, static_long), (steps, static_steps) = each(sizes, is_open), each(strides)
     kind = (f"memref<{'x'.join(static_long)}x{TYPES[base.dtype]}, strided<[{', '.join(static_steps)}], offset: {static_at}>, "
             f"{space(base.scope)}>")
     made = body.value(f"memref.reinterpret_cast {base.value} to offset: [{at}], sizes: [{', '.join(long)}], strides: [{', '.join(steps)}]"
                       f" : {base.type} to {kind}", word)
-    return View(made, kind, "?" not in static_long)
+    return View(made, kind)
 
 
 def op(body: Body, word: str, ins: Sequence[tuple[str, str]], outs: Sequence[View], attributes: str = "", behind: str = "") -> None:

@@ -18,6 +18,7 @@ module attributes {hacc.target = #hacc.target<"Ascend910B3">} {
     %c1 = arith.constant 1 : index
     %c37 = arith.constant 37 : index
     %c256 = arith.constant 256 : index
+    %c5632_i64 = arith.constant 5632 : i64
     %c3 = arith.constant 3 : index
     %c16 = arith.constant 16 : index
     %yes = arith.constant true
@@ -61,15 +62,17 @@ module attributes {hacc.target = #hacc.target<"Ascend910B3">} {
         scf.for %t0_i0 = %c0 to %c1 step %c1 {  // for t0_i0 in 1
           //: vcmax(dst=scratch_0[0], src=X_UB.X_UB_slot[0], lanes=37, repeat=1, dst_rep=1, src_blk=1, src_rep=8)
           %v_6 = arith.muli %X_UB_slot, %c256 : index
-          %X_UB_3 = memref.reinterpret_cast %X_UB to offset: [%v_6], sizes: [1, 37], strides: [128, 1] : memref<512xf16, #hivm.address_space<ub>> to memref<1x37xf16, strided<[128, 1], offset: ?>, #hivm.address_space<ub>>
-          %scratch_0_2 = memref.reinterpret_cast %scratch_0 to offset: [0], sizes: [1, 1], strides: [1, 1] : memref<256xf16, #hivm.address_space<ub>> to memref<1x1xf16, strided<[1, 1], offset: 0>, #hivm.address_space<ub>>
+          %X_UB_3 = memref.reinterpret_cast %X_UB to offset: [%v_6], sizes: [%c1, 37], strides: [128, 1] : memref<512xf16, #hivm.address_space<ub>> to memref<?x37xf16, strided<[128, 1], offset: ?>, #hivm.address_space<ub>>
+          %scratch_0_2 = memref.reinterpret_cast %scratch_0 to offset: [0], sizes: [%c1, 1], strides: [1, 1] : memref<256xf16, #hivm.address_space<ub>> to memref<?x1xf16, strided<[1, 1], offset: 0>, #hivm.address_space<ub>>
+          %no_room = hivm.hir.pointer_cast(%c0_i64) : memref<0xf16, #hivm.address_space<ub>>
           hivm.hir.pipe_barrier[<PIPE_V>]
-          hivm.hir.vreduce <max> ins(%X_UB_3 : memref<1x37xf16, strided<[128, 1], offset: ?>, #hivm.address_space<ub>>) outs(%scratch_0_2 : memref<1x1xf16, strided<[1, 1], offset: 0>, #hivm.address_space<ub>>) reduce_dims = [1]
+          hivm.hir.vreduce <max> ins(%X_UB_3 : memref<?x37xf16, strided<[128, 1], offset: ?>, #hivm.address_space<ub>>) outs(%scratch_0_2 : memref<?x1xf16, strided<[1, 1], offset: 0>, #hivm.address_space<ub>>) temp_buffer(%no_room : memref<0xf16, #hivm.address_space<ub>>) reduce_dims = [1]
           //: vcmax(dst=scratch_1[0], src=scratch_0[0], lanes=1, repeat=1, dst_rep=1, src_blk=1, src_rep=8)
-          %scratch_0_3 = memref.reinterpret_cast %scratch_0 to offset: [0], sizes: [1, 1], strides: [128, 1] : memref<256xf16, #hivm.address_space<ub>> to memref<1x1xf16, strided<[128, 1], offset: 0>, #hivm.address_space<ub>>
-          %scratch_1_2 = memref.reinterpret_cast %scratch_1 to offset: [0], sizes: [1, 1], strides: [1, 1] : memref<256xf16, #hivm.address_space<ub>> to memref<1x1xf16, strided<[1, 1], offset: 0>, #hivm.address_space<ub>>
+          %scratch_0_3 = memref.reinterpret_cast %scratch_0 to offset: [0], sizes: [%c1, 1], strides: [128, 1] : memref<256xf16, #hivm.address_space<ub>> to memref<?x1xf16, strided<[128, 1], offset: 0>, #hivm.address_space<ub>>
+          %scratch_1_2 = memref.reinterpret_cast %scratch_1 to offset: [0], sizes: [%c1, 1], strides: [1, 1] : memref<256xf16, #hivm.address_space<ub>> to memref<?x1xf16, strided<[1, 1], offset: 0>, #hivm.address_space<ub>>
+          %room = hivm.hir.pointer_cast(%c5632_i64) : memref<16xf16, #hivm.address_space<ub>>
           hivm.hir.pipe_barrier[<PIPE_V>]
-          hivm.hir.vreduce <max> ins(%scratch_0_3 : memref<1x1xf16, strided<[128, 1], offset: 0>, #hivm.address_space<ub>>) outs(%scratch_1_2 : memref<1x1xf16, strided<[1, 1], offset: 0>, #hivm.address_space<ub>>) reduce_dims = [1]
+          hivm.hir.vreduce <max> ins(%scratch_0_3 : memref<?x1xf16, strided<[128, 1], offset: 0>, #hivm.address_space<ub>>) outs(%scratch_1_2 : memref<?x1xf16, strided<[1, 1], offset: 0>, #hivm.address_space<ub>>) temp_buffer(%room : memref<16xf16, #hivm.address_space<ub>>) reduce_dims = [1]
         }
       }
       scf.for %rows_2 = %c0 to %c1 step %c1 {  // for rows_2 in 1
@@ -77,8 +80,8 @@ module attributes {hacc.target = #hacc.target<"Ascend910B3">} {
         %t0_2 = memref.reinterpret_cast %t0 to offset: [0], sizes: [8, 16], strides: [16, 1] : memref<256xf16, #hivm.address_space<ub>> to memref<8x16xf16, strided<[16, 1], offset: 0>, #hivm.address_space<ub>>
         %scratch_1_3 = memref.reinterpret_cast %scratch_1 to offset: [0], sizes: [8, 1], strides: [1, 1] : memref<256xf16, #hivm.address_space<ub>> to memref<8x1xf16, strided<[1, 1], offset: 0>, #hivm.address_space<ub>>
         hivm.hir.pipe_barrier[<PIPE_V>]
-        %no_room = hivm.hir.pointer_cast(%c0_i64) : memref<0xf16, #hivm.address_space<ub>>
-        hivm.hir.vbrc ins(%scratch_1_3 : memref<8x1xf16, strided<[1, 1], offset: 0>, #hivm.address_space<ub>>) outs(%t0_2 : memref<8x16xf16, strided<[16, 1], offset: 0>, #hivm.address_space<ub>>) temp_buffer(%no_room : memref<0xf16, #hivm.address_space<ub>>) broadcast_dims = [1]
+        %no_room_2 = hivm.hir.pointer_cast(%c0_i64) : memref<0xf16, #hivm.address_space<ub>>
+        hivm.hir.vbrc ins(%scratch_1_3 : memref<8x1xf16, strided<[1, 1], offset: 0>, #hivm.address_space<ub>>) outs(%t0_2 : memref<8x16xf16, strided<[16, 1], offset: 0>, #hivm.address_space<ub>>) temp_buffer(%no_room_2 : memref<0xf16, #hivm.address_space<ub>>) broadcast_dims = [1]
       }
       scf.for %blk_10 = %c0 to %c3 step %c1 {  // for blk_10 in 3
         scf.for %rep_11 = %c0 to %c1 step %c1 {  // for rep_11 in 1
@@ -111,15 +114,17 @@ module attributes {hacc.target = #hacc.target<"Ascend910B3">} {
       scf.for %when_24 = %c0 to %c1 step %c1 {  // for when_24 in 1
         scf.for %t2_i0 = %c0 to %c1 step %c1 {  // for t2_i0 in 1
           //: vcadd(dst=scratch_7[0], src=t4[0], lanes=37, repeat=1, dst_rep=1, src_blk=1, src_rep=8)
-          %t4_3 = memref.reinterpret_cast %t4 to offset: [0], sizes: [1, 37], strides: [64, 1] : memref<128xf32, #hivm.address_space<ub>> to memref<1x37xf32, strided<[64, 1], offset: 0>, #hivm.address_space<ub>>
-          %scratch_7_2 = memref.reinterpret_cast %scratch_7 to offset: [0], sizes: [1, 1], strides: [1, 1] : memref<128xf32, #hivm.address_space<ub>> to memref<1x1xf32, strided<[1, 1], offset: 0>, #hivm.address_space<ub>>
+          %t4_3 = memref.reinterpret_cast %t4 to offset: [0], sizes: [%c1, 37], strides: [64, 1] : memref<128xf32, #hivm.address_space<ub>> to memref<?x37xf32, strided<[64, 1], offset: 0>, #hivm.address_space<ub>>
+          %scratch_7_2 = memref.reinterpret_cast %scratch_7 to offset: [0], sizes: [%c1, 1], strides: [1, 1] : memref<128xf32, #hivm.address_space<ub>> to memref<?x1xf32, strided<[1, 1], offset: 0>, #hivm.address_space<ub>>
+          %no_room_3 = hivm.hir.pointer_cast(%c0_i64) : memref<0xf32, #hivm.address_space<ub>>
           hivm.hir.pipe_barrier[<PIPE_V>]
-          hivm.hir.vreduce <sum> ins(%t4_3 : memref<1x37xf32, strided<[64, 1], offset: 0>, #hivm.address_space<ub>>) outs(%scratch_7_2 : memref<1x1xf32, strided<[1, 1], offset: 0>, #hivm.address_space<ub>>) reduce_dims = [1]
+          hivm.hir.vreduce <sum> ins(%t4_3 : memref<?x37xf32, strided<[64, 1], offset: 0>, #hivm.address_space<ub>>) outs(%scratch_7_2 : memref<?x1xf32, strided<[1, 1], offset: 0>, #hivm.address_space<ub>>) temp_buffer(%no_room_3 : memref<0xf32, #hivm.address_space<ub>>) reduce_dims = [1]
           //: vcadd(dst=scratch_8[0], src=scratch_7[0], lanes=1, repeat=1, dst_rep=1, src_blk=1, src_rep=8)
-          %scratch_7_3 = memref.reinterpret_cast %scratch_7 to offset: [0], sizes: [1, 1], strides: [64, 1] : memref<128xf32, #hivm.address_space<ub>> to memref<1x1xf32, strided<[64, 1], offset: 0>, #hivm.address_space<ub>>
-          %scratch_8_2 = memref.reinterpret_cast %scratch_8 to offset: [0], sizes: [1, 1], strides: [1, 1] : memref<128xf32, #hivm.address_space<ub>> to memref<1x1xf32, strided<[1, 1], offset: 0>, #hivm.address_space<ub>>
+          %scratch_7_3 = memref.reinterpret_cast %scratch_7 to offset: [0], sizes: [%c1, 1], strides: [64, 1] : memref<128xf32, #hivm.address_space<ub>> to memref<?x1xf32, strided<[64, 1], offset: 0>, #hivm.address_space<ub>>
+          %scratch_8_2 = memref.reinterpret_cast %scratch_8 to offset: [0], sizes: [%c1, 1], strides: [1, 1] : memref<128xf32, #hivm.address_space<ub>> to memref<?x1xf32, strided<[1, 1], offset: 0>, #hivm.address_space<ub>>
+          %room_2 = hivm.hir.pointer_cast(%c5632_i64) : memref<8xf32, #hivm.address_space<ub>>
           hivm.hir.pipe_barrier[<PIPE_V>]
-          hivm.hir.vreduce <sum> ins(%scratch_7_3 : memref<1x1xf32, strided<[64, 1], offset: 0>, #hivm.address_space<ub>>) outs(%scratch_8_2 : memref<1x1xf32, strided<[1, 1], offset: 0>, #hivm.address_space<ub>>) reduce_dims = [1]
+          hivm.hir.vreduce <sum> ins(%scratch_7_3 : memref<?x1xf32, strided<[64, 1], offset: 0>, #hivm.address_space<ub>>) outs(%scratch_8_2 : memref<?x1xf32, strided<[1, 1], offset: 0>, #hivm.address_space<ub>>) temp_buffer(%room_2 : memref<8xf32, #hivm.address_space<ub>>) reduce_dims = [1]
         }
       }
       scf.for %rows_17 = %c0 to %c1 step %c1 {  // for rows_17 in 1
@@ -127,8 +132,8 @@ module attributes {hacc.target = #hacc.target<"Ascend910B3">} {
         %t2_2 = memref.reinterpret_cast %t2 to offset: [0], sizes: [8, 8], strides: [8, 1] : memref<128xf32, #hivm.address_space<ub>> to memref<8x8xf32, strided<[8, 1], offset: 0>, #hivm.address_space<ub>>
         %scratch_8_3 = memref.reinterpret_cast %scratch_8 to offset: [0], sizes: [8, 1], strides: [1, 1] : memref<128xf32, #hivm.address_space<ub>> to memref<8x1xf32, strided<[1, 1], offset: 0>, #hivm.address_space<ub>>
         hivm.hir.pipe_barrier[<PIPE_V>]
-        %no_room_2 = hivm.hir.pointer_cast(%c0_i64) : memref<0xf32, #hivm.address_space<ub>>
-        hivm.hir.vbrc ins(%scratch_8_3 : memref<8x1xf32, strided<[1, 1], offset: 0>, #hivm.address_space<ub>>) outs(%t2_2 : memref<8x8xf32, strided<[8, 1], offset: 0>, #hivm.address_space<ub>>) temp_buffer(%no_room_2 : memref<0xf32, #hivm.address_space<ub>>) broadcast_dims = [1]
+        %no_room_4 = hivm.hir.pointer_cast(%c0_i64) : memref<0xf32, #hivm.address_space<ub>>
+        hivm.hir.vbrc ins(%scratch_8_3 : memref<8x1xf32, strided<[1, 1], offset: 0>, #hivm.address_space<ub>>) outs(%t2_2 : memref<8x8xf32, strided<[8, 1], offset: 0>, #hivm.address_space<ub>>) temp_buffer(%no_room_4 : memref<0xf32, #hivm.address_space<ub>>) broadcast_dims = [1]
       }
       scf.for %rep_25 = %c0 to %c1 step %c1 {  // for rep_25 in 1
         //: vrec(dst=t6[0], src=t2[0], lanes=8, repeat=1, dst_blk=1, src_blk=1, dst_rep=8, src_rep=8)
