@@ -69,7 +69,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--network", nargs="+", choices=sorted(NETWORKS), default=NAMES, metavar="NAME")
     parser.add_argument("--target", default="Ascend910B3", metavar="NAME")
-    parser.add_argument("--check-python", metavar="PYTHON|DIR", help="an environment with the wheel ascendnpu-ir; without it nothing is verified")
+    parser.add_argument("--check-python", metavar="PYTHON|DIR", 
+                        help="an environment with the wheel ascendnpu-ir; without it nothing is verified")
     args = parser.parse_args(argv)
     count = Count(find_wheel(args.check_python) if args.check_python else None)
     print("\n".join(HEAD), flush=True)

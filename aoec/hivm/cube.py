@@ -100,7 +100,7 @@ class Loads:
                 raise self.found[name][0].site.refusal("it loads for the next turn of a loop, and mmadL1 loads what it uses")
 
     def of(self, site: Site, operand: str, path: Sequence[For]) -> tuple[Site, dict[str, Expr], list[For]]:
-        """The one load that filled an operand, what its loops of one turn are replaced by, and its other loops that the product is not in."""
+        """The one load that filled an operand, what its loops of one turn are replaced by, and its other loops without the product."""
         ref = site.ref(operand)
         loads = self.found.get(ref.buffer, [])
         self.used.add(ref.buffer)
@@ -214,8 +214,8 @@ def tile_of_a(site: Site, loads: Loads, path: Sequence[For]) -> Tile:
     numbers = {n: substitute(load.expr(n), once) for n in load.fields}
     window = [numbers[n] for n in ("filter_h", "filter_w", "stride_h", "stride_w")]
     if any(w != Int(1) for w in window) or any(numbers[f"pad_{s}"] != Int(0) for s in ("top", "bottom", "left", "right")):
-        raise load.refusal("it takes windows of an image, and the tile of mmadL1 is of fractals. Conv2dL1 takes windows, with paddings that "
-                           "are constants and the same on both sides; how it has an image lie in L1 is not known")
+        raise load.refusal("it takes windows of an image, and the tile of mmadL1 is of fractals. Conv2dL1 takes windows, with paddings "
+                           "that are constants and the same on both sides; how it has an image lie in L1 is not known")
     if numbers["channels"] == Int(4) and load.size("src") == 2:
         raise load.refusal("its pixels have four channels, and fractals have 16")
     for mine, theirs in (("k", "k_size"), ("m", "m_size")):

@@ -59,11 +59,12 @@ def write_module(program: Program, machine: Machine) -> str:
         raise UnsupportedError(f"aoec writes HIVM for product 2201 (Ascend910B and 910_93), and {machine.name} is none of it")
     kinds = tuple(sorted(s.core for s in program.streams))
     if len(set(kinds)) != len(kinds) or not set(kinds) <= CORES.keys():
-        raise UnsupportedError(f"program {program.name} runs on cores {', '.join(kinds)}; HIVM text is written for aic, aiv, or one of each")
+        raise UnsupportedError(f"program {program.name} runs on cores {', '.join(kinds)}; HIVM text is written for aic, aiv, or one of "
+                               "each")
     writers = [_Function(program, machine, s) for s in program.streams]
     functions = [line for w in writers for line in w.write()]
-    return "\n".join([*_head(program, machine, writers), f'module attributes {{hacc.target = #hacc.target<"{machine.name}">}} {{', *functions,
-                      "}"]) + "\n"
+    head = f'module attributes {{hacc.target = #hacc.target<"{machine.name}">}} {{'
+    return "\n".join([*_head(program, machine, writers), head, *functions, "}"]) + "\n"
 
 
 def cores_of(stream: Stream) -> int:
@@ -101,7 +102,8 @@ class _Function:
     room_at: int = 0  # byte of UB behind all buffers
 
     def __post_init__(self) -> None:
-        self.buffers: dict[str, Tensor | Space] = {b.name: b for b in (*self.program.tensors, *self.program.spaces)}
+        self.buffers: dict[str, Tensor | Space] = {t.name: t for t in self.program.tensors}
+        self.buffers |= {s.name: s for s in self.program.spaces}
         self.loads = Loads(self.buffers, guards_of(self.stream.body))
         self.is_mixed = len(self.program.streams) > 1
         self.bases: dict[str, Base] = {}
@@ -124,7 +126,7 @@ class _Function:
         for counter, depth in stream.counters:
             self.scope.variable(counter, 0, self.scope.most(depth) - 1)
             body.vars[counter] = body.constant(0)
-        self.items(self.deferred(stream.body))
+        self.items(self.defer(stream.body))
         body.line("hivm.hir.pipe_barrier[<PIPE_ALL>]")
         body.line("return")
         core, _ = CORES[stream.core]
@@ -159,7 +161,7 @@ class _Function:
                                     f"{self.machine.scope('L1').size_bytes - at:,}; a smaller tile leaves more")
             self.zeros = Base(body.name(ZEROS), dtype, size // DTYPES[dtype], "L1")
             out.append(self.declare(self.zeros, at))
-            number = body.number(Int(0) if DTYPES[dtype] == 1 else Int(0), dtype)
+            number = body.number(Int(0), dtype)
             body.line(f"hivm.hir.vbrc ins({number} : {self.zeros.type.partition('x')[2].partition(',')[0]}) "
                       f"outs({self.zeros.value} : {self.zeros.type})")
             body.line("hivm.hir.pipe_barrier[<PIPE_ALL>]")
@@ -189,8 +191,8 @@ class _Function:
             number, sub = body.constant(2, "i64"), body.value("hivm.hir.get_sub_block_idx -> i64", "sub_block_i64")
             block = body.value(f"arith.addi {body.value(f'arith.muli {block}, {number} : i64')}, {sub} : i64")
         elif self.is_mixed and 2 * cores_of(self.stream) != others[0] and cores_of(self.stream) != others[0]:
-            raise UnsupportedError(f"program {self.program.name} has {cores_of(self.stream)} and {others[0]} cores; a kernel of both has one "
-                                   "or two vector cores for each cube core")
+            raise UnsupportedError(f"program {self.program.name} has {cores_of(self.stream)} and {others[0]} cores; a kernel of both has "
+                                   "one or two vector cores for each cube core")
         body.vars["block of a launch"] = body.value(f"arith.index_cast {block} : i64 to index", "block")
         rest = 1
         for axis, extent in reversed(self.stream.grid):
@@ -215,9 +217,7 @@ class _Function:
                 if isinstance(item, For):
                     add(item.trips)
                     walk(item.body)
-                elif isinstance(item, (SetFlag, WaitFlag)) and (item.source, item.target) not in INSIDE:
-                    add(item.id)
-                elif isinstance(item, (CrossSet, CrossWait)):
+                elif isinstance(item, (CrossSet, CrossWait)) or isinstance(item, (SetFlag, WaitFlag)) and not is_inside(item):
                     add(item.id)
                 elif isinstance(item, Instr):
                     for name, value in item.fields:
@@ -254,7 +254,7 @@ class _Function:
             else:
                 self.cross_flag(item)
 
-    def deferred(self, items: Sequence[Item]) -> Sequence[Item]:
+    def defer(self, items: Sequence[Item]) -> Sequence[Item]:
         """A body in which buffers in L1 are given back where mmadL1 has read them."""
         return defer_release(items, self.loads.guards, self.scope) if self.loads.guards else items
 
@@ -285,7 +285,7 @@ class _Function:
             body.vars[loop.var] = var
             body.vars.update(given)
             self.path.append(loop)
-            self.items(self.deferred(loop.body))
+            self.items(self.defer(loop.body))
             self.path.pop()
             if moved:
                 body.line(f"scf.yield {', '.join(body.vars[c] for c in moved)} : {', '.join('index' for _ in moved)}")

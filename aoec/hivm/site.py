@@ -57,7 +57,7 @@ class Site:
         assert isinstance(found, Expr)
         return found
 
-    def known(self, name: str) -> int:
+    def constant(self, name: str) -> int:
         """A number that must be known; UnsupportedError where it is not."""
         found = self.expr(name)
         if not isinstance(found, Int):
@@ -106,7 +106,7 @@ class Site:
         self.body.line("hivm.hir.pipe_barrier[<PIPE_V>]")
 
     def room(self, dtype: str, size: int) -> str:
-        """An op's operand for the room of its routine: so many bytes of UB behind all buffers, or none. CapacityError where none is left."""
+        """An op's operand for the room of its routine: so many bytes of UB behind all buffers. CapacityError where none are left."""
         if size and self.room_at + size > self.most_ub:
             raise CapacityError(f"{self.op} ({table().words[self.op].op}) needs {size} bytes of UB besides the buffers, and the program "
                                 f"leaves {max(self.most_ub - self.room_at, 0)}; a smaller tile leaves more")

@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from aoec.hivm.body import TYPES
 from aoec.hivm.site import Site
 from aoec.hivm.views import View, op
-from aoec.ir.index import DTYPES, Expr, Float, Int, maximum, multiple
+from aoec.ir.index import DTYPES, Expr, Float, Int, Var, maximum, multiple
 from aoec.target.isa.instructions import BLOCK_BYTES, REPEAT_BYTES
 
 WORDS = {"vadd": "vadd", "vsub": "vsub", "vmul": "vmul", "vdiv": "vdiv", "vmax": "vmax", "vmin": "vmin", "vadds": "vadd", "vmuls": "vmul",
          "vmaxs": "vmax", "vmins": "vmin", "vexp": "vexp", "vln": "vln", "vsqrt": "vsqrt", "vrsqrt": "vrsqrt", "vrec": "vrec",
          "vabs": "vabs", "vrelu": "vrelu", "vand": "vand", "vor": "vor", "vnot": "vnot", "vaddrelu": "vadd"}
 ROUNDING = {"vfloor": "floor", "vceil": "ceil", "vrint": "rint", "vtrunc": "trunc"}
-REDUCTIONS = {"vcadd": "sum", "vcmax": "max", "vcmin": "min"}
+REDUCTIONS = {"vcadd": "sum", "vcmax": "max", "vcmin": "min", "vcgadd": "sum", "vcgmax": "max", "vcgmin": "min"}
+BLOCKS = 8  # of a repeat
 ROWS = 16  # of blocks that vnchwconv turns
 
 
@@ -49,8 +50,8 @@ class Piece:
 
 def operands_of(site: Site) -> list[Operand]:
     """The operands of an instruction; UnsupportedError where a stride is known only when the kernel runs."""
-    return [Operand(n, site.dtype(n), site.known(f"{n}_blk") * (BLOCK_BYTES // site.size(n)),
-                    site.known(f"{n}_rep") * (BLOCK_BYTES // site.size(n))) for n in site.operands]
+    return [Operand(n, site.dtype(n), site.constant(f"{n}_blk") * (BLOCK_BYTES // site.size(n)),
+                    site.constant(f"{n}_rep") * (BLOCK_BYTES // site.size(n))) for n in site.operands]
 
 
 def pieces(site: Site, operands: Sequence[Operand]) -> Iterator[Piece]:
@@ -171,13 +172,13 @@ def reduce(site: Site) -> None:
     """One result a repeat: rows of a view become rows of one element. The wheel calls one routine with or without room, by what it knows
     of sizes: so it is told no count of rows, and always given room, which the routine takes for rows that are less than a block."""
     src, full, block = site.operands[1], REPEAT_BYTES // site.size("src"), BLOCK_BYTES // site.size("src")
-    if site.known("src_blk") != 1:
+    if site.constant("src_blk") != 1:
         raise site.refusal("the blocks of a repeat lie apart, and the rows that vreduce takes are whole")
-    lanes, repeat, step, apart = site.expr("lanes"), site.expr("repeat"), site.known("src_rep") * block, site.known("dst_rep")
+    lanes, repeat, step, apart = site.expr("lanes"), site.expr("repeat"), site.constant("src_rep") * block, site.constant("dst_rep")
     rows = repeat if lanes == Int(full) else site.simplify(repeat - 1)
     if (step == 0 or apart == 0) and repeat != Int(1):
         raise site.refusal("repeats that stay where they are have no place in a view")
-    parts = [(rows, Int(full), Int(0))] if rows != Int(0) else []
+    parts: list[tuple[Expr, Expr, Expr]] = [(rows, Int(full), Int(0))] if rows != Int(0) else []
     parts += [] if lanes == Int(full) else [(Int(1), lanes, rows)]
     for count, long, at in parts:
         def write(count: Expr = count, long: Expr = long, at: Expr = at) -> None:
@@ -190,9 +191,45 @@ def reduce(site: Site) -> None:
         site.guard(None if site.least(need) > 0 else need, write)
 
 
+def reduce_blocks(site: Site) -> None:
+    """One result a block, one behind the other: blocks are rows of a view, which take no room. Repeats that lie apart are views of their
+    own."""
+    src, block, full = site.operands[1], BLOCK_BYTES // site.size("src"), REPEAT_BYTES // site.size("src")
+    lanes, repeat, each = site.expr("lanes"), site.expr("repeat"), site.constant("src_blk") * block
+    step, apart = site.constant("src_rep") * block, site.constant("dst_rep") * BLOCKS
+    if multiple(lanes) % block or each == 0:
+        raise site.refusal("its blocks are no rows of one length")
+    if repeat != Int(1) and 0 in (step, apart):
+        raise site.refusal("repeats that stay where they are have no place in a view")
+
+    def write(rows: Expr, at: Expr) -> None:
+        given = site.view(src, at * step, (rows, block), (each, 1), True)
+        made = site.view("dst", at * apart, (rows, Int(1)), (1, 1), True)
+        site.barrier()
+        op(site.body, f"vreduce <{REDUCTIONS[site.op]}>", [(given.value, given.type)], [made],
+           behind=f"{site.room(site.dtype('src'), 0)} reduce_dims = [1]")
+    if repeat == Int(1):
+        write(lanes // block, Int(0))
+    elif step == BLOCKS * each and apart == BLOCKS:
+        rows = site.simplify((repeat - 1) * BLOCKS + lanes // block)
+        site.guard(None if site.least(rows) > 0 else repeat, lambda: write(rows, Int(0)))
+    else:
+        def write_last() -> None:
+            if lanes != Int(full):
+                write(lanes // block, repeat - 1)
+        body = site.body
+        at = body.name("at")
+        whole = repeat if lanes == Int(full) else maximum(repeat - 1, 0)
+        site.scope.variable(at, 0, max(site.scope.most(whole) - 1, 0))
+        body.vars[at] = at
+        with body.region(f"scf.for {at} = {body.constant(0)} to {body.index(whole)} step {body.constant(1)} {{"):
+            write(Int(BLOCKS), Var(at))
+        site.guard(None if site.least(repeat) > 0 else repeat, write_last)
+
+
 def fill_blocks(site: Site) -> None:
     """Each of 8 elements a repeat fills a block."""
-    block, (blk, rep), count = BLOCK_BYTES // site.size("dst"), (site.known("dst_blk"), site.known("dst_rep")), site.expr("repeat") * 8
+    block, (blk, rep), count = BLOCK_BYTES // site.size("dst"), (site.constant("dst_blk"), site.constant("dst_rep")), site.expr("repeat") * 8
     if rep != 8 * blk and site.expr("repeat") != Int(1):
         raise site.refusal("the blocks of one repeat and of the next are not one row of blocks")
 
@@ -208,7 +245,7 @@ def turn(site: Site) -> None:
     if site.size("dst") == 1:
         raise site.refusal("it turns halves of blocks of bytes, and vtranspose whole blocks")
     block, repeat = BLOCK_BYTES // site.size("dst"), site.expr("repeat")
-    to, half, given, to_rep, from_rep = (site.known(n) for n in ("dst_stride", "dst_half", "src_stride", "dst_rep", "src_rep"))
+    to, half, given, to_rep, from_rep = (site.constant(n) for n in ("dst_stride", "dst_half", "src_stride", "dst_rep", "src_rep"))
     if repeat != Int(1) and 0 in (to_rep, from_rep):
         raise site.refusal("repeats that stay where they are have no place in a view")
     halves = 1 if block == ROWS or half == 1 else 2
@@ -235,7 +272,7 @@ def pack(site: Site) -> None:
         raise site.refusal("its rows do not end on blocks, and no page says that a copy within UB may begin between them")
 
     def write() -> None:
-        src = site.view("src", Int(0), (repeat, lanes), (site.known("src_rep") * block, 1))
+        src = site.view("src", Int(0), (repeat, lanes), (site.constant("src_rep") * block, 1))
         dst = site.view("dst", Int(0), (repeat, lanes), (lanes, 1))
         site.barrier()
         op(site.body, "copy", [(src.value, src.type)], [dst])
@@ -259,4 +296,4 @@ def shift(site: Site) -> None:
 
 FUNCTIONS: dict[str, Callable[[Site], None]] = {
     **dict.fromkeys(WORDS, elementwise), **dict.fromkeys(ROUNDING, convert), "vconv": convert, "vcopy": copy, "vdup": fill,
-    **dict.fromkeys(REDUCTIONS, reduce), "vbrcb": fill_blocks, "vnchwconv": turn, "vreducev2": pack, "vshls": shift, "vshrs": shift}
+    **{n: reduce_blocks if n.startswith("vcg") else reduce for n in REDUCTIONS}, "vbrcb": fill_blocks, "vnchwconv": turn, "vreducev2": pack, "vshls": shift, "vshrs": shift}

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from aoec.ir.program import Program
-from aoec.jobs.stages.closed import closed_program
+from aoec.jobs.closed import closed_program
 from aoec.jobs.stages.stages import Holes
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ import ml_dtypes
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-DTYPES = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "i8": np.int8, "ui8": np.uint8, "i16": np.int16, "i32": np.int32,
-          "ui16": np.uint16, "ui32": np.uint32, "i64": np.int64, "ui64": np.uint64}
+DTYPES = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "i8": np.int8, "ui8": np.uint8, "i16": np.int16,
+          "i32": np.int32, "ui16": np.uint16, "ui32": np.uint32, "i64": np.int64, "ui64": np.uint64}
 SIZES = {"ub": 192 << 10, "cbuf": 512 << 10, "cc": 128 << 10}
 TYPE = re.compile(r"memref<((?:\d+x|\?x)*)(\w+)(?:, strided<\[(.*?)\], offset: (.*?)>)?, #hivm\.address_space<(\w+)>>")
 BINARY = {"vadd": np.add, "vsub": np.subtract, "vmul": np.multiply, "vdiv": np.divide, "vmax": np.maximum, "vmin": np.minimum,
@@ -45,7 +45,8 @@ def functions(text: str) -> dict[str, tuple[list[str], list[str]]]:
     for at, line in enumerate(lines):
         if found := re.match(r"  func\.func @(\w+)\((.*)\)$", line):
             end = next(i for i in range(at, len(lines)) if lines[i] == "  }")
-            out[found[1]] = (re.findall(r"(%\w+): memref", found[2]), [y for x in lines[at + 2:end] if (y := re.sub(r"\s*//.*", "", x).strip())])
+            plain = [re.sub(r"\s*//.*", "", x).strip() for x in lines[at + 2:end]]
+            out[found[1]] = (re.findall(r"(%\w+): memref", found[2]), [x for x in plain if x])
     return out
 
 
@@ -190,7 +191,7 @@ class Run:
         offset, sizes, strides = ([int(self.value(x)) for x in f[i].split(", ")] for i in (1, 2, 3))
         if min(sizes) > 0:
             last = offset[0] + sum((n - 1) * s for n, s in zip(sizes, strides))
-            assert 0 <= offset[0] and last < len(base), f"{rest}: element {last} of {len(base)}"
+            assert offset[0] >= 0 and last < len(base), f"{rest}: element {last} of {len(base)}"
         return as_strided(base[offset[0]:], sizes, [s * base.itemsize for s in strides])
 
     def op(self, word: str, rest: str) -> None:

@@ -7,7 +7,7 @@ import aoec
 from aoec.jobs.version import MAKING
 
 ROOT = Path(aoec.__file__).parent
-RESULTS = ("aoec.artifact", "aoec.ascendc", "aoec.bank", "aoec.cann", "aoec.cli", "aoec.options", "aoec.report", "aoec.standin")
+RESULTS = ("aoec.artifact", "aoec.ascendc", "aoec.bank", "aoec.cann", "aoec.cli", "aoec.hivm", "aoec.options", "aoec.report", "aoec.standin")
 # which ask for what is made, show, store or run it
 
 

@@ -43,7 +43,7 @@ def run_tool(argv: Sequence[str], folder: Path, seconds: float, environ: Mapping
         try:
             while not is_late and os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
                 time.sleep(LOOK_SECONDS)
-                is_late = time.monotonic() - start > seconds or _written(folder) > FOLDER_BYTES
+                is_late = time.monotonic() - start > seconds or _bytes_in(folder) > FOLDER_BYTES
         finally:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)  # the group has the number of a process that is not reaped yet
@@ -52,6 +52,6 @@ def run_tool(argv: Sequence[str], folder: Path, seconds: float, environ: Mapping
         return Ran(process.returncode, out.read(LOG_BYTES).decode("utf-8", "replace"), is_late, time.monotonic() - start)
 
 
-def _written(folder: Path) -> int:
+def _bytes_in(folder: Path) -> int:
     """Bytes of the files of a folder."""
     return sum(f.stat().st_size for f in folder.iterdir() if f.is_file())
