@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 
 from aoec.hivm.body import TYPES
 from aoec.hivm.site import Site
-from aoec.hivm.views import Base, offset_of, op, view
-from aoec.ir.index import DTYPES, Expr, Int, Var, ceildiv, multiple, substitute, variables
+from aoec.hivm.views import Base, View, offset_of, op, view
+from aoec.ir.index import DTYPES, Expr, Int, Var, ceildiv, eq, minimum, multiple, substitute, variables
 from aoec.ir.program import Advance, For, Instr, Item, Ref, SetFlag, Space, Tensor, WaitFlag
 from aoec.ir.text.simplify import Scope
 from aoec.target.isa.instructions import BLOCK_BYTES, FRACTAL_BYTES
@@ -29,13 +29,15 @@ ZEROS = "zeros"  # a tile of zeros in L1, behind the buffers
 @dataclass(frozen=True)
 class Tile:
     """A tile of fractals in L1. `at`: its first element, from the start of the buffer; steps between fractals along k and along the other
-    side, in elements. `is_turned`: a fractal holds rows along the other side, of elements along k."""
+    side, in elements. `is_turned`: a fractal holds rows along the other side, of elements along k. `is_ragged`: the rows of an image are no
+    whole fractals, so that those of the next channels begin between two."""
 
     buffer: str
     at: Expr
     along_k: Expr
     across: Expr
     is_turned: bool
+    is_ragged: bool = False
 
 
 @dataclass(frozen=True)
@@ -222,14 +224,12 @@ def tile_of_a(site: Site, loads: Loads, path: Sequence[For]) -> Tile:
         if not _same(site.scope, site.expr(mine), numbers[theirs]):
             raise load.refusal(f"{theirs} is not the {mine} of the product")
     c0, ref, rows = BLOCK_BYTES // load.size("src"), load.ref("src"), numbers["h"] * numbers["w"]
-    if multiple(rows) % ROWS and site.scope.most(ceildiv(numbers["k_size"], c0)) > 1:
-        raise load.refusal("the rows of its image are no whole fractals, so that those of the next channels begin between two")
     if not _same(site.scope, substitute(load.ref("dst").offset, once), site.ref("a").offset):
         raise load.refusal("it fills another part of L0A than the product takes")
     if multiple(numbers["k_start"]) % c0:
         raise load.refusal("k_start is not known to be of whole fractals")
     at = substitute(offset_of(ref, load.buffers[ref.buffer]), once) + numbers["k_start"] // c0 * (rows * c0) + numbers["m_start"] * c0
-    return Tile(ref.buffer, at, rows * c0, Int(ROWS * c0), False)
+    return Tile(ref.buffer, at, rows * c0, Int(ROWS * c0), False, multiple(rows) % ROWS != 0)
 
 
 def tile_of_b(site: Site, loads: Loads, path: Sequence[For]) -> Tile:
@@ -294,6 +294,12 @@ def product_of(site: Site, loads: Loads, path: Sequence[For]) -> Product:
                    site.expr("init"), offset_of(c, site.buffers[c.buffer]), bias)
 
 
+def reach_of(items: Sequence[Item]) -> frozenset[str]:
+    """Buffers in L1 that products read on behind their end: images whose rows are no whole fractals."""
+    return frozenset(src.buffer for i in instructions(items) if i.op == "load3d" and isinstance(src := i["src"], Ref)
+                     and isinstance(h := i["h"], Expr) and isinstance(w := i["w"], Expr) and multiple(h * w) % ROWS)
+
+
 def sum_of(product: Product, loop: For, scope: Scope) -> Product | None:
     """The product that a loop adds up along k; None where it is none."""
     v, c0 = loop.var, BLOCK_BYTES // product.site.size("a")
@@ -323,19 +329,26 @@ def sum_of(product: Product, loop: For, scope: Scope) -> Product | None:
 
 def write_product(product: Product, zeros: Base | None) -> None:
     """Nothing; the lines of a product are written. With a bias, a product of zeros lays it down first: where the right side is turned,
-    the wheel lowers a product with a bias to a routine that does not turn it."""
+    the wheel lowers a product with a bias to a routine that does not turn it. A ragged tile is a product for each of its planes."""
     site, body = product.site, product.site.body
     m, n, k, c0 = product.m, product.n, product.k, BLOCK_BYTES // site.size("a")
     cube = site.scope(ceildiv(k, c0))
     rows, columns = site.scope(ceildiv(m, ROWS)), site.scope(ceildiv(n, ROWS))
-    left = product.a
-    sizes, steps = ((rows, cube), (left.across, left.along_k)) if left.is_turned else ((cube, rows), (left.along_k, left.across))
-    a = view(body, site.bases[left.buffer], site.scope(left.at), (*sizes, ROWS, c0), (*steps, c0, 1), left.buffer)
-    t = product.b
+    left, t = product.a, product.b
     if (not t.is_turned or left.is_turned) and c0 != ROWS:
         raise site.refusal(f"fractals of {site.dtype('b')} are turned in L0, and those of mmadL1 are not square")
-    sizes, steps = ((cube, columns), (t.along_k, t.across)) if t.is_turned else ((columns, cube), (t.across, t.along_k))
-    b = view(body, site.bases[t.buffer], site.scope(t.at), (*sizes, ROWS, c0), (*steps, c0, 1), t.buffer)
+
+    def tile(tile: Tile, is_k_first: bool, across: Expr, at: Expr, long: Expr) -> View:
+        """`long` fractals of k of a tile, from one on."""
+        sizes, steps = ((long, across), (tile.along_k, tile.across)) if is_k_first else ((across, long), (tile.across, tile.along_k))
+        start = site.scope(tile.at + at * tile.along_k)
+        return view(body, site.bases[tile.buffer], start, (*sizes, ROWS, c0), (*steps, c0, 1), tile.buffer)
+
+    def a(at: Expr, long: Expr) -> View:
+        return tile(left, not left.is_turned, rows, at, long)
+
+    def b(at: Expr, long: Expr) -> View:
+        return tile(t, t.is_turned, columns, at, long)
     name = site.ref("dst").buffer
     c = view(body, site.bases[name], site.scope(product.c), (columns, rows, ROWS, ROWS), (rows * ROWS * ROWS, ROWS * ROWS, ROWS, 1), name)
     init = product.init
@@ -355,15 +368,26 @@ def write_product(product: Product, zeros: Base | None) -> None:
             with body.region(f"scf.if {body.truth(init)} {{"):
                 write_bias()
         init = Int(0)
-    turned = [word for word, tile in (("a_transpose", left), ("b_transpose", t)) if tile.is_turned]
-    _mmad(site, [a, b], init, (m, k, n), c, f"{{{', '.join(turned)}}}" if turned else "", None)
+    turned = [word for word, side in (("a_transpose", left), ("b_transpose", t)) if side.is_turned]
+    attributes = f"{{{', '.join(turned)}}}" if turned else ""
+    if not left.is_ragged or cube == Int(1):
+        _mmad(site, [a(Int(0), cube), b(Int(0), cube)], init, (m, k, n), c, attributes, None)
+        return
+    plane = body.name("plane")
+    site.scope.variable(plane, 0, max(site.scope.most(cube) - 1, 0))
+    body.vars[plane] = plane
+    with body.region(f"scf.for {plane} = {body.constant(0)} to {body.index(cube)} step {body.constant(1)} {{"):
+        p = Var(plane)
+        each = Int(c0) if multiple(k) % c0 == 0 else minimum(k - p * c0, c0)
+        first = init if init == Int(0) else init * eq(p, 0)
+        _mmad(site, [a(p, Int(1)), b(p, Int(1))], first, (m, each, n), c, attributes, None)
 
 
-def _mmad(site: Site, tiles: Sequence[object], init: Expr, sizes: Sequence[Expr], c: object, attributes: str,
+def _mmad(site: Site, tiles: Sequence[View], init: Expr, sizes: Sequence[Expr], c: View, attributes: str,
           bias: tuple[str, str] | None) -> None:
-    ins = [(v.value, v.type) for v in tiles] + [(site.body.truth(init), "i1")]  # type: ignore[attr-defined]
+    ins = [(v.value, v.type) for v in tiles] + [(site.body.truth(init), "i1")]
     ins += [(site.body.index(e), "index") for e in sizes] + ([bias] if bias else [])
-    op(site.body, "mmadL1", ins, [c], attributes)  # type: ignore[list-item]
+    op(site.body, "mmadL1", ins, [c], attributes)
 
 
 def fixpipe(site: Site) -> None:

@@ -26,6 +26,7 @@ from aoec.hivm.cube import (
     instructions,
     is_inside,
     product_of,
+    reach_of,
     sum_of,
     sums_up,
     write_product,
@@ -39,6 +40,7 @@ from aoec.ir.program import Advance, CrossSet, CrossWait, For, Instr, Item, Prog
 from aoec.ir.rewrite import holes
 from aoec.ir.text.show import show
 from aoec.ir.text.simplify import Scope
+from aoec.target.isa.instructions import FRACTAL_BYTES
 from aoec.target.machine import Machine
 
 FUNCTIONS: dict[str, Callable[[Site], None]] = {**vector.FUNCTIONS, **copies.FUNCTIONS, **cube.FUNCTIONS}
@@ -82,6 +84,9 @@ def _head(program: Program, machine: Machine, writers: Sequence[_Function]) -> l
            "// It has never run on an NPU. Lost, or not known:",
            "//   Masks and repeats are shapes of views; the tile library of the compiler makes its own instructions of them."]
     out += [f"//   {table().words[word].lost}" for word in used if table().words[word].lost]
+    if any(reach_of(s.body) for s in program.streams):
+        out.append("//   Where the rows of an image are no whole fractals, each 16 of k are a product of their own, which reads on behind "
+                   "the image.")
     if uncached := [t.name for t in program.tensors if t.uncached]:
         out.append(f"//   The program keeps {', '.join(uncached)} out of L2, and the text does not say so.")
     return list(dict.fromkeys(out))
@@ -141,12 +146,15 @@ class _Function:
     def declare_spaces(self) -> list[str]:
         """Lines that say the buffers which the text names, at the program's addresses, and zeros in L1 where a bias needs them."""
         body, named = self.body, {v.buffer for i in instructions(self.stream.body) for _, v in i.fields if isinstance(v, Ref)}
-        out, ends = [], dict[str, int]()
+        out, ends, read_on = [], dict[str, int](), reach_of(self.stream.body)
         for s in self.program.spaces:
             if s.name not in named or s.scope not in ADDRESS_SPACES:
                 continue
             address, size, depth = (int(evaluate(e, {})) for e in (s.address, s.size_bytes, s.depth))
-            self.bases[s.name] = Base(body.name(s.name), s.dtype, size * depth // DTYPES[s.dtype], s.scope)
+            reach = size * depth + (FRACTAL_BYTES if s.name in read_on else 0)
+            if address + reach > self.machine.scope(s.scope).size_bytes:
+                raise CapacityError(f"{s.name} ends less than {FRACTAL_BYTES} bytes before {s.scope} does, and mmadL1 reads whole fractals")
+            self.bases[s.name] = Base(body.name(s.name), s.dtype, reach // DTYPES[s.dtype], s.scope)
             out.append(self.declare(self.bases[s.name], address))
             ends[s.scope] = max(ends.get(s.scope, 0), address + size * depth)
         self.room_at = -(-ends.get("UB", 0) // 32) * 32

@@ -192,8 +192,7 @@ def reduce(site: Site) -> None:
 
 
 def reduce_blocks(site: Site) -> None:
-    """One result a block, one behind the other: blocks are rows of a view, which take no room. Repeats that lie apart are views of their
-    own."""
+    """One result a block, one behind the other: blocks are rows of a view, which take no room. Repeats apart are views of their own."""
     src, block, full = site.operands[1], BLOCK_BYTES // site.size("src"), REPEAT_BYTES // site.size("src")
     lanes, repeat, each = site.expr("lanes"), site.expr("repeat"), site.constant("src_blk") * block
     step, apart = site.constant("src_rep") * block, site.constant("dst_rep") * BLOCKS
@@ -296,4 +295,5 @@ def shift(site: Site) -> None:
 
 FUNCTIONS: dict[str, Callable[[Site], None]] = {
     **dict.fromkeys(WORDS, elementwise), **dict.fromkeys(ROUNDING, convert), "vconv": convert, "vcopy": copy, "vdup": fill,
-    **{n: reduce_blocks if n.startswith("vcg") else reduce for n in REDUCTIONS}, "vbrcb": fill_blocks, "vnchwconv": turn, "vreducev2": pack, "vshls": shift, "vshrs": shift}
+    **{n: reduce_blocks if n.startswith("vcg") else reduce for n in REDUCTIONS},
+    "vbrcb": fill_blocks, "vnchwconv": turn, "vreducev2": pack, "vshls": shift, "vshrs": shift}
