@@ -228,8 +228,9 @@ def reduce_blocks(site: Site) -> None:
 
 def fill_blocks(site: Site) -> None:
     """Each of 8 elements a repeat fills a block."""
-    block, (blk, rep), count = BLOCK_BYTES // site.size("dst"), (site.constant("dst_blk"), site.constant("dst_rep")), site.expr("repeat") * 8
-    if rep != 8 * blk and site.expr("repeat") != Int(1):
+    block, count = BLOCK_BYTES // site.size("dst"), site.expr("repeat") * BLOCKS
+    blk, rep = site.constant("dst_blk"), site.constant("dst_rep")
+    if rep != BLOCKS * blk and site.expr("repeat") != Int(1):
         raise site.refusal("the blocks of one repeat and of the next are not one row of blocks")
 
     def write() -> None:
