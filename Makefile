@@ -54,7 +54,7 @@ test-all: $(READY) $(EXPORTERS)
 # the vendor's wheel has an environment of its own: it is never imported, and its dependencies are not needed
 $(VENDOR)/.ready: locks/vendor.txt
 	$(PYTHON) -m venv $(VENDOR)
-	$(VENDOR)/bin/python -m pip $(LOCKED) --no-deps -r locks/vendor.txt
+	$(VENDOR)/bin/python -m pip $(LOCKED) -r locks/vendor.txt --no-deps
 	@touch $(VENDOR)/.ready
 
 vendor-check: $(READY) $(VENDOR)/.ready
