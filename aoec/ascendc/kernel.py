@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from math import gcd
 
 from aoec.ascendc import casts, copies, cube, vector
 from aoec.ascendc.calls import DEFAULT_RELEASE, Release, check_call, product_of, refusal, release_of, table
@@ -20,7 +19,7 @@ from aoec.ascendc.names import Names
 from aoec.ascendc.vector import TURNABLE, check_lanes, parts_of
 from aoec.base.errors import CapacityError, CheckError, UnsupportedError
 from aoec.base.text import plural
-from aoec.ir.index import DTYPES, Binary, Call, Expr, Float, Int, evaluate
+from aoec.ir.index import DTYPES, Expr, Float, Int, evaluate, multiple
 from aoec.ir.program import Advance, CrossSet, CrossWait, For, Instr, Item, Program, Ref, SetFlag, Space, Stream, Tensor, WaitFlag
 from aoec.ir.rewrite import holes
 from aoec.ir.text.show import show
@@ -336,16 +335,3 @@ def _turn_sources(item: Instr) -> Instr:
         return item
     other = {"src0": "src1", "src1": "src0", "src0_blk": "src1_blk", "src1_blk": "src0_blk", "src0_rep": "src1_rep", "src1_rep": "src0_rep"}
     return Instr(item.op, tuple((k, f[other.get(k, k)]) for k, _ in item.fields))
-
-
-def multiple(e: Expr) -> int:
-    """A number that an expression is a multiple of, whatever its variables are; 0 of 0."""
-    if isinstance(e, Int):
-        return abs(e.value)
-    if isinstance(e, Binary) and e.op in "+-":
-        return gcd(multiple(e.left), multiple(e.right))
-    if isinstance(e, Binary) and e.op == "*":
-        return multiple(e.left) * multiple(e.right)
-    if isinstance(e, Call) and e.fn in ("min", "max", "select"):
-        return gcd(*[multiple(a) for a in (e.args[1:] if e.fn == "select" else e.args)])
-    return 1

@@ -13,6 +13,7 @@ import operator
 from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, fields
 from functools import lru_cache, reduce
+from math import gcd
 from typing import Any, Union
 
 import numpy as np
@@ -426,6 +427,19 @@ class Known(dict[Expr, Any]):
             return evaluate(e, self.env)
         self[e] = found
         return found
+
+
+def multiple(e: Expr) -> int:
+    """A number that an expression is a multiple of, whatever its variables are; 0 of 0."""
+    if isinstance(e, Int):
+        return abs(e.value)
+    if isinstance(e, Binary) and e.op in "+-":
+        return gcd(multiple(e.left), multiple(e.right))
+    if isinstance(e, Binary) and e.op == "*":
+        return multiple(e.left) * multiple(e.right)
+    if isinstance(e, Call) and e.fn in ("min", "max", "select"):
+        return gcd(*[multiple(a) for a in (e.args[1:] if e.fn == "select" else e.args)])
+    return 1
 
 
 # ---------------------------------------------------------------- normal form

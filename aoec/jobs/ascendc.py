@@ -4,12 +4,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from aoec.base.errors import CheckError
 from aoec.ir.program import Program
-from aoec.ir.rewrite import holes as holes_of
-from aoec.jobs.stages.nouns import FIRST
-from aoec.jobs.stages.stages import Holes, check_program, emit_text, program_text
-from aoec.target.machine import load
+from aoec.jobs.closed import closed_program
+from aoec.jobs.stages.stages import Holes
 
 if TYPE_CHECKING:
     from aoec.ascendc.kernel import Kernel
@@ -19,13 +16,5 @@ def kernel_of(text: str, source: str, target: str | None, values: Holes, release
               change: Callable[[Program], Program]) -> Kernel:
     """The kernel of a program's text, or of a scheduled func's; CheckError where holes are open. `change`: how the program is shown."""
     from aoec.ascendc.kernel import write_kernel
-    found = FIRST.match(text)
-    if found and found[1] == "program":
-        program, machine = program_text(text, source, target, values)
-    else:
-        program, machine = emit_text(text, source, target or default, values), load(target or default)
-        if holes_of(program):
-            raise CheckError(f"program {program.name} has open holes {', '.join(f'?{h}' for h in holes_of(program))}: a kernel has none; "
-                             "fill them with --set", source=source)
-        check_program(program, machine)
+    program, machine = closed_program(text, source, target, values, default)
     return write_kernel(change(program), machine, release)

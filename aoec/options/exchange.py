@@ -84,3 +84,16 @@ class WhichOptions(BankAction, BankOptions, ModelOptions):
 
     subject: str = argument("KEY|MODEL", file=File.READ,
                             help="the beginning of a record's key, as list shows it; or an ONNX or compiled model")
+
+
+@options
+class CheckOptions(JsonOption):
+    """What `aoec check` is asked for. `limit`: seconds for the verifier."""
+
+    input: str = argument("G.mlir", file=File.READ, help="an HIVM text, such as aoec emit --as hivm writes; - is standard input")
+    python: str = option(
+        "--check-python", required=True, metavar="PYTHON|DIR", file=File.READ,
+        help="a Python interpreter whose environment has the wheel ascendnpu-ir, or the folder of that environment (make vendor-check "
+             "makes .vendor)")
+    limit: float = option("--time", default=30.0, metavar="90s|15m|2h", read=readers.seconds,
+                          help="the most time that the verifier may take (default: 30s)")

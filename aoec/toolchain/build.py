@@ -22,10 +22,10 @@ from aoec.base.files.files import write_bytes
 from aoec.base.files.memo import cache_folder
 from aoec.base.files.ownership import is_own, others_can_write, why_not_own
 from aoec.base.npu_errors import CompileError
+from aoec.base.process.tool import end_all, run_tool
 from aoec.toolchain.find import Toolkit
 from aoec.toolchain.probe import Plan, how_it_ended, last_lines, plan
 from aoec.toolchain.routes import Files, command_lines, place_files
-from aoec.toolchain.run import end_all, run_tool
 
 FORMAT = 1  # of what is kept
 SECONDS = 300.0  # for each command of a kernel
@@ -168,7 +168,7 @@ def _compile(source: Source, toolkit: Toolkit, how: Plan, seconds: float, stoppe
             if stopped.is_set():
                 return CompileError(f"{source.name} was not compiled: the build was ended", source=source.name, crash=True)
             ran = run_tool(argv, Path(folder), seconds)
-            if ran.code or ran.late:
+            if ran.code or ran.is_late:
                 said = last_lines(ran.output)
                 return CompileError(f"{source.name} does not compile: {line[0]} {how_it_ended(ran, seconds)}: "
                                     f"{(said.splitlines() or ['it said nothing'])[0].replace(folder + '/', '')}",

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from aoec.base.files.memo import Memo, cache_folder
 from aoec.base.npu_errors import CannNotFound, CompileError, UnsupportedProduct
+from aoec.base.process.tool import Ran, run_tool
 from aoec.base.text import plural
 from aoec.toolchain.find import STILL, Toolkit
 from aoec.toolchain.routes import ORDER, command_lines, has_route, kind_of, optional_words, place_files, tools_of
-from aoec.toolchain.run import Ran, run_tool
 
 FORMAT = "1"  # of what is kept
 ASK_SECONDS, COMPILE_SECONDS = 60.0, 300.0
@@ -104,14 +104,14 @@ def _compile(toolkit: Toolkit, route: str, product: int, core_type: str, words: 
         for line in command_lines(route, product, core_type, NAME, files, words):
             argv = [str(toolkit.tool(line[0])), *line[1:]]
             ran = run_tool(argv, Path(folder), COMPILE_SECONDS)
-            if ran.code or ran.late:
+            if ran.code or ran.is_late:
                 break
     return ran, argv
 
 
 def how_it_ended(ran: Ran, seconds: float) -> str:
     """What became of a command, in words."""
-    if ran.late:
+    if ran.is_late:
         return f"did not end in {seconds:.0f} s and was killed"
     return f"ended by signal {-ran.code if ran.code < 0 else ran.code - 128}" if ran.is_crash else f"ended with code {ran.code}"
 

@@ -41,6 +41,8 @@ RUNS = {
                    (r"mlp_softmax on Ascend310P3: \d+ CPU s", rf"made/Ascend310P3\.jsonl: {NUMBER} bytes, 6 records")),
     "defaults": Run("--network mlp_softmax --budget 1 --no-verify --jobs 1",
                     (r"g0 +matmul\+relu 1x40->1x72 +1( +\d+\.\d\d){5}   modelled us", r"distinct groups: 3", r"rules broken: 0")),
+    "hivm": Run("--network mlp_softmax",
+                (r"\| mlp_softmax \| Ascend910B3 \| 3 \| 3 \| 100% \| 3 \| - \|", r"3 of 3 groups \(100\.0%\) .*")),
     "kills": Run("--kills 1 --budget 1", (r"kills: 1", r"records: 4", r"faults: \[\]"), apart=True),
     "measure": Run("--seeds 16 --of 8 --pick 2 --among launch mmad conv-3x3-stride",
                    (r" 1 conv-3x3-stride: .*", r" 2 launch-.*", rf"   hot {NUMBER} ± {NUMBER} %, cold .*; left {NUMBER} %, on other .*")),

@@ -41,6 +41,6 @@ def test_all_locks_pin_the_same_versions() -> None:
 
 def test_make_takes_only_what_the_locks_say() -> None:
     lines = [line for line in (ROOT / "Makefile").read_text().splitlines() if " -m pip " in line]
-    assert len(lines) == 3
+    assert len(lines) == 4
     assert all("$(LOCKED) -r locks/" in line or "--no-deps --no-build-isolation -e ." in line for line in lines)
     assert "--require-hashes" in (ROOT / "Makefile").read_text()

@@ -16,12 +16,12 @@ import pytest
 from aoec.acl.known_good import empty_source, known_good_source
 from aoec.base.errors import AoecError
 from aoec.base.npu_errors import CannNotFound, CompileError, UnsupportedProduct
+from aoec.base.process.tool import run_tool
 from aoec.standin.bisheng import FAULT, commands
 from aoec.standin.toolkit import BIN, make_toolkit
 from aoec.toolchain.build import Source, _kept_result, build, default_jobs, results_folder
 from aoec.toolchain.find import Toolkit, find_toolkit
 from aoec.toolchain.probe import ask_compiler, plan
-from aoec.toolchain.run import run_tool
 from tests.standin.need import needs_compiler
 
 pytestmark = needs_compiler
@@ -149,11 +149,11 @@ def test_a_command_is_killed_with_all_that_it_started(tmp_path: Path) -> None:
     script.write_text('#!/bin/sh\nsleep 77 &\necho $! > child\necho begun\nwait\n')
     script.chmod(0o755)
     ran = run_tool([str(script)], tmp_path, 0.5)
-    assert ran.late and ran.is_crash and ran.output == "begun\n" and 0.4 < ran.seconds < 5
+    assert ran.is_late and ran.is_crash and ran.output == "begun\n" and 0.4 < ran.seconds < 5
     assert is_gone(int((tmp_path / "child").read_text()))
     script.write_text("#!/bin/sh\nyes a line that is long enough to be many\n")
     ran = run_tool([str(script)], tmp_path, 20)
-    assert ran.late and ran.seconds < 15 and len(ran.output) <= 1 << 16
+    assert ran.is_late and ran.seconds < 15 and len(ran.output) <= 1 << 16
     assert run_tool([str(tmp_path / "none")], tmp_path, 1).code == 127 and 1 <= default_jobs() <= 16
 
 

@@ -1,10 +1,10 @@
-"""`aoec emit`: a scheduled func as a program of AI Core instructions, or as the source of a kernel."""
+"""`aoec emit`: a scheduled func as a program of AI Core instructions, as the source of a kernel, or as HIVM text."""
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from aoec.base.errors import CheckError, UnsupportedError
+from aoec.base.errors import CheckError
 from aoec.cli.command import Command, as_json, write_line
 from aoec.options.option import option, options, redeclare, switch
 from aoec.options.shared import DEFAULT_TARGET, HoleOptions, OneInput, OutputOption, RawText, TargetOption
@@ -21,15 +21,14 @@ class EmitOptions(OneInput, HoleOptions, RawText, TargetOption, OutputOption):
     raw: bool = redeclare(RawText, "raw", one_of="text")
     form: str = option(
         "--as", default="prog", choices=("prog", "ascendc", "hivm"), help="prog: a program (default). ascendc: the source of a kernel in "
-        "Ascend C, which takes a program too; with -o FILE, FILE.json says what its launch needs")
+        "Ascend C, which takes a program too; with -o FILE, FILE.json says what its launch needs. hivm: HIVM text of a program or "
+        "func, for aoec check")
     cann: str = option("--cann", default="8.5", choices=("8.1", "8.5", "9.1"), help="the release of CANN that the source is spelt for "
                        "(default: 8.5)")
 
 
 def check(options: EmitOptions) -> None:
-    """Raises UnsupportedError for a form that is not written, and BackendError where the file beside the source cannot be written."""
-    if options.form == "hivm":
-        raise UnsupportedError("aoec writes no HIVM yet; --as ascendc writes the source of a kernel, --as prog a program")
+    """Raises BackendError where the file beside the source cannot be written."""
     if options.form == "ascendc" and options.output != "-":
         from aoec.ascendc.manifest import ENDING
         from aoec.base.files.files import check_writable
@@ -40,10 +39,15 @@ def check(options: EmitOptions) -> None:
 
 
 def run(options: EmitOptions) -> int:
-    """Writes the program, or the kernel and what its launch needs."""
+    """Writes the program, the kernel and what its launch needs, or the HIVM text."""
     from aoec.ir.text.show import show
     if options.form == "ascendc":
         return _write_kernel(options)
+    if options.form == "hivm":
+        from aoec.jobs.hivm import module_of
+        write_line(options.output, module_of(options.text, options.input, options.target, dict(options.holes), DEFAULT_TARGET,
+                                             _form(options)).removesuffix("\n"))
+        return 0
     from aoec.jobs.stages.stages import emit_text
     program = emit_text(options.text, options.input, options.target or DEFAULT_TARGET, dict(options.holes))
     write_line(options.output, show(_form(options)(program)))

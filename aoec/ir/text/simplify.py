@@ -40,7 +40,7 @@ def simplify(noun: Noun) -> Noun:
 
     def on_ub(loop: Loop) -> bool:
         return any(r.buffer in ub for b, _ in blocks(loop.body) for e in (b.target, b.value) for r in reads(e))
-    return Func(noun.name, noun.inputs, noun.outputs, noun.locals, _nodes(noun.body, _Scope(), on_ub), noun.constraints)
+    return Func(noun.name, noun.inputs, noun.outputs, noun.locals, _nodes(noun.body, Scope(), on_ub), noun.constraints)
 
 
 def is_finished(func: Func) -> bool:
@@ -90,7 +90,7 @@ class _Written(Ranges[Expr]):
         return self.of({CONSTANT: found.low}) if found.low == found.high and found.number is None else found
 
 
-class _Scope:
+class Scope:
     """The variables around a place, with their ranges."""
 
     def __init__(self) -> None:
@@ -112,21 +112,32 @@ class _Scope:
         """The greatest value of an expression; MOST where it is not known."""
         return self.written.term(e, self.places).high
 
+    def above(self, name: str, low: int) -> Scope:
+        """The same variables, of which one is at least `low`."""
+        out = Scope()
+        out.written.ranges, out.written.names, out.places = [*self.written.ranges], [*self.written.names], {**self.places}
+        out.variable(name, low, self.written.ranges[self.places[name]][1])
+        return out
+
+    def least(self, e: Expr) -> int:
+        """The least value of an expression; -MOST where it is not known."""
+        return self.written.term(e, self.places).low
+
 
 # ---------------------------------------------------------------- programs
 
 def _stream(s: Stream) -> Stream:
-    scope = _Scope()
+    scope = Scope()
     for name, count in (*s.grid, *s.counters):
         scope.variable(name, 0, scope.most(count) - 1)
     return Stream(s.name, s.core, s.grid, s.counters, _items(s.body, scope))
 
 
-def _items(body: tuple[Item, ...], scope: _Scope) -> tuple[Item, ...]:
+def _items(body: tuple[Item, ...], scope: Scope) -> tuple[Item, ...]:
     return tuple([_loop(i, scope) if isinstance(i, For) else map_items((i,), scope)[0] for i in body])
 
 
-def _loop(loop: For, scope: _Scope) -> For:
+def _loop(loop: For, scope: Scope) -> For:
     trips = scope(loop.trips)
     scope.variable(loop.var, 0, scope.most(trips) - 1)
     return For(loop.var, trips, _items(loop.body, scope))
@@ -164,7 +175,7 @@ def _works(body: tuple[Item, ...]) -> bool:
 
 # ---------------------------------------------------------------- funcs
 
-def _nodes(body: tuple[Node, ...], scope: _Scope, on_ub: Callable[[Loop], bool]) -> tuple[Node, ...]:
+def _nodes(body: tuple[Node, ...], scope: Scope, on_ub: Callable[[Loop], bool]) -> tuple[Node, ...]:
     out: list[Node] = []
     for n in body:
         if isinstance(n, Block):
