@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import accumulate, groupby
+from itertools import groupby
 from math import prod
 
 from aoec.artifact.compiled import Artifact, Compiled
@@ -21,14 +21,14 @@ from aoec.jobs.npu.sources import Sources, WrittenKernel
 from aoec.lowering.arrange.views import places
 from aoec.ops.words.layout import stored_shape
 
-ARENA, CONSTANTS = "arena", "constants"
+ARENA = "arena"
 BEFORE = -1  # the step before the first
 VIEW = "view"
 
 
 @dataclass(frozen=True)
 class Spot:
-    """Bytes of device memory: a zone, where they begin in it, and how many they are."""
+    """Bytes of device memory: the zone (the arena, or a constant by its hash), where they begin in it, and how many they are."""
 
     zone: str
     start: int
@@ -71,13 +71,16 @@ class Part:
 
 @dataclass(frozen=True)
 class Plan:
-    """All parts. `constants`: where each constant of the device lies in its zone, by its hash; `constant_of`: a tensor with its values."""
+    """All parts. `constants`: a tensor of the graph with the values of each constant that the device has, and the bytes that are its own."""
 
     parts: Mapping[Place, Part]
     arena_bytes: int
-    constants_bytes: int
-    constants: Mapping[str, Spot]
-    constant_of: Mapping[str, str]
+    constants: Mapping[str, tuple[str, int]]
+
+    @property
+    def constants_bytes(self) -> int:
+        """Bytes of all constants, as they lie."""
+        return sum(align(size) for _, size in self.constants.values())
 
     @property
     def calls(self) -> list[Call]:
@@ -131,16 +134,15 @@ class _Planner:
         ends: dict[Place, tuple[Iterable[str], Iterable[str]]] = {MAIN: (self.graph.inputs, self.graph.outputs)}
         ends |= {place(b): (b.inputs, b.outputs) for b in self.graph.bodies}
         owners = {at: self.owners(groups, *ends[at]) for at, groups in ordered.items()}
-        starts = list(accumulate((align(size) for size in self.constant_ends.values()), initial=0))
-        constants = {name: Spot(CONSTANTS, at, size) for (name, size), at in zip(self.constant_ends.items(), starts)}
         parts, base = dict[Place, Part](), 0
         for at, groups in ordered.items():
             lives = [Life(name, o.end, o.first or 0, o.last) for name, o in owners[at].items()]
             found, size = place_lives(lives)
             own = {name: Spot(ARENA, base + start, owners[at][name].end) for name, start in found.items()}
-            parts[at] = self.part(groups, own, owners[at], constants)
+            parts[at] = self.part(groups, own, owners[at])
             base += size
-        return Plan(parts, base, starts[-1], constants, self.constant_of)
+        named = {digest: name for name, digest in self.constant_of.items()}
+        return Plan(parts, base, {digest: (named[digest], size) for digest, size in self.constant_ends.items()})
 
     # ------------------------------------------------------------ who needs memory, and when
 
@@ -231,11 +233,11 @@ class _Planner:
 
     # ------------------------------------------------------------ steps
 
-    def part(self, groups: list[Compiled], own: Mapping[str, Spot], owners: Mapping[str, _Owner], constants: Mapping[str, Spot]) -> Part:
+    def part(self, groups: list[Compiled], own: Mapping[str, Spot], owners: Mapping[str, _Owner]) -> Part:
         spots: dict[str, Spot] = {}
         for name in self.tensors:
             whose, start = self.home(name)
-            base = constants.get(self.constant_of[whose]) if whose in self.constant_of else own.get(whose)
+            base = Spot(self.constant_of[whose], 0, 0) if whose in self.constant_of else own.get(whose)
             if base is not None:
                 spots[name] = Spot(base.zone, base.start + start, self.stored_bytes(name))
         steps = [self.step(c, spots, own) for c in groups]
