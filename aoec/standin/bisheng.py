@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from aoec.base.errors import BackendError
-from aoec.standin.build import CompileError, compile_kernel
+from aoec.standin.build import CompileError, compile_kernel, sources_digest
 
 FAULT = "AOEC_STANDIN_BISHENG"  # "hang": never ends; "crash": ends with a signal's code
 ARCHITECTURES = {"dav-2201": 2201, "dav-2002": 2002, "dav-c220-vec": 2201, "dav-c220-cube": 2201, "dav-c220": 2201, "dav-m200": 2002,
@@ -69,7 +69,7 @@ def _values(words: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:
 
 def _compile(words: Sequence[str], release: int) -> int:
     if list(words) == ["--version"]:
-        print(f"stand-in for bisheng, CANN {release // 10}.{release % 10}")
+        print(f"stand-in for bisheng, CANN {release // 10}.{release % 10}, sources {sources_digest()}")
         return 0
     if list(words) == ["-print-targets"]:
         print("  Registered Targets:\n    hiipu64 - stand-in")

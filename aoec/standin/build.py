@@ -107,6 +107,11 @@ def _processor() -> str:
     return platform.machine() + platform.processor() + (flags.group(0) if flags else "")
 
 
+def sources_digest() -> str:
+    """16 hex digits for the header and the runtime: what a compiled kernel depends on beside its source."""
+    return _digest(*(p.read_text("utf-8") for p in sorted((*RUNTIME.glob("*.?pp"), *INCLUDE.glob("*.h")))))[:16]
+
+
 def _digest(*texts: str) -> str:
     return sha256("\0".join((_version(), *texts)).encode()).hexdigest()[:32]
 

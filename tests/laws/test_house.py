@@ -19,7 +19,7 @@ import aoec
 from aoec.bank.bank import Bank
 
 ROOT = Path(__file__).parents[2]
-STEPS = ("frontend", "lowering", "simulate", "ascendc", "acl", "search", "cann", "bank", "artifact", "report", "standin")
+STEPS = ("frontend", "lowering", "simulate", "ascendc", "acl", "search", "cann", "bank", "artifact", "report", "standin", "toolchain")
 LEVELS = {**dict.fromkeys(("base", "grammars", "kernels"), 0), "ir": 1, "options": 1, "ops": 2, "target": 3, "primitives": 4,
           **dict.fromkeys(STEPS, 5), "jobs": 6, "api": 7, "backend": 7, "cli": 8, "aoe": 9, "atc": 9, "__main__": 9}
 UNSAFE_MODULES = {"pickle", "cPickle", "shelve", "marshal", "dill", "cloudpickle", "joblib"}
