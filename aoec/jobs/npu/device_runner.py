@@ -56,6 +56,7 @@ class DeviceRunner(Runner):
         super().__init__(artifact)
         self.board, self.machine, self.release, self.limit_s = board, machine, release, limit_s
         self.spent, self.watch = Spent(), _see_nothing
+        self.running: tuple[Call, ...] = ()  # the row that was launched last
 
     @cached_property
     def sources(self) -> Sources:
@@ -119,6 +120,7 @@ class DeviceRunner(Runner):
         """Runs a row of kernels; one by one where somebody watches."""
         for calls in [step.calls] if self.watch is _see_nothing else [(c,) for c in step.calls]:
             before = {} if self.watch is _see_nothing else self._read(known, calls[0], "input")
+            self.running = tuple(calls)
             with self.spent.on("launches_s"):
                 self.board.device.run([self.launch_of(c) for c in calls], self.limit_us(calls))
             self.spent.rows += 1
