@@ -11,7 +11,7 @@ TIMEOUT, TIMEOUT_US = 7, 8  # attributes of a launch; their limits are u16 secon
 LAZY_LOAD, MAGIC = 1, 2  # options of loading
 ELF_AICORE, ELF_VECTOR_CORE, ELF_CUBE_CORE = 0x43554245, 0x41415246, 0x41494343  # magic numbers
 AICPU_NUM, AICORE_NUM, CUBE_CORE_NUM, VECTOR_CORE_NUM, UBUF, GLOBAL_MEM, L2_CACHE, NPU_ARCH = 1, 101, 102, 201, 204, 301, 302, 601
-HBM_MEMORY = 1  # what aclrtGetMemInfo is asked for: any kind of page
+MEMORY_KINDS = (1, 0)  # what aclrtGetMemInfo is asked for: HBM, and DDR where there is none
 MOST_PARAMETERS, MOST_BLOCKS = 128, 65535
 
 

@@ -23,7 +23,8 @@ ARCHITECTURES = {"dav-2201": 2201, "dav-2002": 2002, "dav-c220-vec": 2201, "dav-
 ARCH = re.compile(r"--(npu|cce-aicore)-arch=(\S+)")
 WITH_VALUE = ("-o", "-x", "-mllvm", "-I", "-L", "-include", "-D")
 PLAIN = re.compile(r"-c|-fPIC|-O[0-3]|-std=\S+|--?shared|-x(asc|cce)|-[lLID]\S+|--cce-[\w-]+(=\S+)?|--run-mode=\S+|-Wl,\S+|-W\S*|-g")
-MODERN = 85  # the first release that takes --npu-arch
+MODERN = 85  # the first release that takes --npu-arch, and here --cce-auto-sync=off
+AUTO_SYNC = "--cce-auto-sync=off"
 
 
 def note(folder: Path, tool: str, words: Sequence[str]) -> None:
@@ -83,7 +84,7 @@ def _compile(words: Sequence[str], release: int) -> int:
             if arch[2] not in ARCHITECTURES:
                 raise BackendError(f"invalid value '{arch[2]}' in '{word}'")
             product = ARCHITECTURES[arch[2]]
-        elif arch or not PLAIN.fullmatch(word):
+        elif arch or not PLAIN.fullmatch(word) or word == AUTO_SYNC and release < MODERN:
             raise BackendError(f"unknown argument: '{word}'")
     if len(sources) != 1 or not product or "-o" not in values:
         raise BackendError("no input files" if not sources else "the architecture, one source and -o are needed")
@@ -95,11 +96,14 @@ def _compile(words: Sequence[str], release: int) -> int:
 
 
 def _link(words: Sequence[str], release: int) -> int:
-    """One object, linked for the AI core: the object itself."""
+    """One object, linked for the AI core: the object itself. Of the two halves of a mixed kernel, which are both whole here, the first."""
     values, rest = _values([w for w in words if w != "-m"])
     inputs = [w for w in rest if not w.startswith("-") and w != "aicorelinux"]
-    if "aicorelinux" not in rest or len(inputs) != 1 or "-o" not in values:
-        raise BackendError("the stand-in links one object with -m aicorelinux and -o")
+    halves = [b"_mix_aic\0", b"_mix_aiv\0"] if len(inputs) == 2 else []
+    if "aicorelinux" not in rest or len(inputs) not in (1, 2) or "-o" not in values:
+        raise BackendError("the stand-in links one object, or two halves of a kernel, with -m aicorelinux and -o")
+    if missing := [p for p, name in zip(inputs, halves) if name not in Path(p).read_bytes()]:
+        raise BackendError(f"{missing[0]} is not the half that it should be: no kernel of it has the ending")
     shutil.copyfile(inputs[0], values["-o"][-1])
     return 0
 

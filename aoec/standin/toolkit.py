@@ -24,6 +24,7 @@ def make_toolkit(folder: Path, release: int, compiler: bool = True) -> Path:
     """The root of a toolkit of that release in a new folder; `compiler`: whether it has one."""
     (folder / "lib64").mkdir(parents=True)
     shutil.copyfile(acl_library(release), folder / "lib64/libascendcl.so")
+    os.symlink("libascendcl.so", folder / "lib64/libruntime.so")
     if release >= 91:
         os.symlink("libascendcl.so", folder / "lib64/libacl_rt.so")  # one library: what one starts the other knows
     write_text(folder / "version.info", f"Version={release // 10}.{release % 10}.0\n")

@@ -3,8 +3,8 @@
 //
 // A pointer to device memory has a bit that no address of the host has, so that only copies and kernels reach what it names. Work on a
 // stream is done when somebody waits for it; a failed task shows at that wait. AOEC_STANDIN_FAULT injects faults: NAME=CODE[@N] makes the
-// Nth call of a function answer a code (every call without @N); launch=KIND[@N] makes a launch hang, never (end), fault, lose (the device),
-// slow, wrong, or crash (the process). AOEC_STANDIN_DEVICES, AOEC_STANDIN_SOC and AOEC_STANDIN_SEED say what is there, and in which order
+// Nth call of a function answer a code (every call without @N); launch=KIND[@N] makes a launch hang (until its limit), be deaf (to its limit),
+// never (return), fault, lose (the device), slow, wrong, or crash (the process). AOEC_STANDIN_DEVICES, AOEC_STANDIN_SOC and AOEC_STANDIN_SEED say what is there, and in which order
 // pipes run.
 #include <dlfcn.h>
 #include <sys/mman.h>
@@ -112,9 +112,17 @@ Error Begin(const char* name, bool needs_context = true) {
     std::unique_lock<std::mutex> lock(guard); \
     if (const Error begun = Begin(NAME, ##__VA_ARGS__)) return begun;
 
+// Devices that a process sees: those of ASCEND_RT_VISIBLE_DEVICES that there are, up to the first that is none; -1 without a driver.
 int DeviceCount() {
-    const char* said = std::getenv("AOEC_STANDIN_DEVICES");
-    return said ? std::atoi(said) : 1;
+    const char *said = std::getenv("AOEC_STANDIN_DEVICES"), *visible = std::getenv("ASCEND_RT_VISIBLE_DEVICES");
+    const int there = said ? std::atoi(said) : 1;
+    if (!visible || !*visible || there < 0) return there;
+    int count = 0;
+    for (const char* at = visible; *at && std::atoi(at) < there; at++) {
+        count++;
+        if (!(at = std::strchr(at, ','))) break;
+    }
+    return count;
 }
 const char* Soc() {
     const char* said = std::getenv("AOEC_STANDIN_SOC");
@@ -159,20 +167,22 @@ Error FillNow(void* to, size_t most, int32_t value, size_t count) {
 }
 
 // Waits for what never ends: until the kernel's limit or the waiter's, whichever comes first.
-Error Hang(int32_t wait_ms) {
-    const uint64_t wait_us = wait_ms < 0 ? UINT64_MAX : static_cast<uint64_t>(wait_ms) * 1000, until = std::min(wait_us, limit_us
-        ? limit_us : UINT64_MAX);
+Error Hang(int32_t wait_ms, uint64_t limit) {
+    const uint64_t wait_us = wait_ms < 0 ? UINT64_MAX : static_cast<uint64_t>(wait_ms) * 1000, until = std::min(wait_us, limit
+        ? limit : UINT64_MAX);
     if (until == UINT64_MAX) for (;;) pause();
     std::this_thread::sleep_for(std::chrono::microseconds(until));
-    return limit_us && limit_us <= wait_us ? Say(HUNG, "aicore timeout: a kernel ran longer than %llu us",
-        static_cast<unsigned long long>(limit_us))
+    return limit && limit <= wait_us ? Say(HUNG, "aicore timeout: a kernel ran longer than %llu us",
+        static_cast<unsigned long long>(limit))
                                            : Say(WAITED, "the stream did not end in %d ms", wait_ms);
 }
 thread_local int32_t waiting_ms = -1;
 
-Error RunKernel(const Function& function, std::vector<uint64_t> words, uint32_t count) {
+Error RunKernel(const Function& function, std::vector<uint64_t> words, uint32_t count, uint64_t own_us) {
+    const uint64_t limit = own_us ? own_us : limit_us;
     const std::string kind = Injected("launch");
-    if (kind == "hang") return Hang(waiting_ms);
+    if (kind == "hang") return Hang(waiting_ms, limit);
+    if (kind == "deaf") return Hang(waiting_ms, 0);
     if (kind == "never") for (;;) pause();
     if (kind == "crash") std::raise(SIGSEGV);
     if (kind == "fault") return Say(EXCEPTION, "aicore execution is abnormal, as it was told to be");
@@ -192,7 +202,7 @@ Error RunKernel(const Function& function, std::vector<uint64_t> words, uint32_t 
     char message[2048];
     const int result = function.launch(function.entry, words.data(), static_cast<int32_t>(words.size()), regions.data(),
         static_cast<int32_t>(regions.size()), count, seed ? std::strtoull(seed, nullptr, 10) : 0, 0, message, sizeof message, nullptr,
-        static_cast<int64_t>(limit_us));
+        static_cast<int64_t>(limit));
     if (result == 3) return Say(HUNG, "aicore timeout: %s", message);
     if (result) return Say(EXCEPTION, "aicore execution is abnormal: %s", message);
     if (kind == "wrong" && !regions.empty()) {
@@ -225,7 +235,7 @@ Error Finish(Stream& s, int32_t ms) {
 bool HasSync(const Function& f) { return f.kind >= 3 && f.kind <= 6; }
 uint64_t SyncAddress() { return DEVICE | 0x51C0; }
 
-Error Start(void* function, uint32_t count, void* stream, const void* data, size_t bytes, bool packed_by_hand) {
+Error Start(void* function, uint32_t count, void* stream, const void* data, size_t bytes, bool packed_by_hand, uint64_t own_us = 0) {
     if (!Knows(functions, function)) return Say(HANDLE, "no such function");
     if (count < 1 || count > 65535) return Say(PARAMETER, "the number of blocks is %u, from 1 to 65535", count);
     if (bytes % 8) return Say(PARAMETER, "arguments are %zu bytes, no multiple of 8", bytes);
@@ -237,7 +247,7 @@ Error Start(void* function, uint32_t count, void* stream, const void* data, size
             "the address of aclrtGetHardwareSyncAddr does not stand first"); });
         words.erase(words.begin());
     }
-    return Enqueue(stream, [f, words, count] { return RunKernel(f, words, count); });
+    return Enqueue(stream, [f, words, count, own_us] { return RunKernel(f, words, count, own_us); });
 }
 Error Load(const std::string& path, void** out) {
     void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -260,6 +270,18 @@ struct aclrtLaunchKernelCfg { aclrtLaunchKernelAttr* attrs; size_t count; };
 struct aclrtBinaryLoadOption { int32_t type; uint32_t value[4]; };
 struct aclrtBinaryLoadOptions { aclrtBinaryLoadOption* options; size_t count; };
 struct aclCANNPackageVersion { char text[512]; };
+enum { SCHEM_MODE = 1, TIMEOUT_S = 7, TIMEOUT_US = 8, LAST_ATTRIBUTE = STANDIN_ACL == 81 ? SCHEM_MODE : 9 };
+// The time limit that a launch's attributes set, in *us; PARAMETER for an attribute that the release has not, or for both limits at once.
+static Error ReadAttributes(const aclrtLaunchKernelCfg* config, uint64_t* us) {
+    for (size_t i = 0; config && i < config->count; i++) {
+        const aclrtLaunchKernelAttr& a = config->attrs[i];
+        if (a.id < 1 || a.id > LAST_ATTRIBUTE) return Say(PARAMETER, "no launch attribute %d", a.id);
+        if (a.id != TIMEOUT_S && a.id != TIMEOUT_US) continue;
+        if (*us) return Say(PARAMETER, "both limits of a launch at once");
+        *us = a.id == TIMEOUT_S ? (a.value[0] & 0xFFFF) * uint64_t{1000000} : a.value[0] | uint64_t{a.value[1]} << 32;
+    }
+    return OK;
+}
 static_assert(sizeof(aclrtLaunchKernelAttr) == 20 && sizeof(aclrtLaunchKernelCfg) == 16 && sizeof(aclrtBinaryLoadOption) == 20 &&
               sizeof(aclrtBinaryLoadOptions) == 16 && sizeof(aclCANNPackageVersion) == 512, "sizes of the published structs");
 
@@ -502,6 +524,7 @@ API Error aclrtDestroyEvent(void* event) {
 API Error aclrtRecordEvent(void* event, void* stream) {
     BEGIN("aclrtRecordEvent")
     if (!Knows(events, event)) return Say(HANDLE, "no such event");
+    static_cast<Event*>(event)->recorded = false;  // until the stream comes to it again
     return Enqueue(stream, [e = static_cast<Event*>(event)] { return e->recorded = true, e->at = std::chrono::steady_clock::now(), OK; });
 }
 API Error aclrtSynchronizeEvent(void* event) {
@@ -563,6 +586,7 @@ API Error aclrtBinaryGetFunction(void* binary, const char* name, void** out) {
     if (!Knows(binaries, binary)) return Say(HANDLE, "no such binary");
     void* library = static_cast<Binary*>(binary)->library;
     void* entry = dlsym(library, name);
+    if (!entry) entry = dlsym(library, (std::string(name) + "_mix_aic").c_str());  // the older route names halves of mixed kernels so
     if (!entry) return Say(LOOKUP, "the binary has no kernel %s", name);
     if (const auto product = reinterpret_cast<int32_t (*)()>(dlsym(library, "standin_product"))(); product != ProductOf(Soc()))
         return Say(LOOKUP, "the kernel is for product %d, and this device is %s", product, Soc());
@@ -611,10 +635,9 @@ API Error aclrtLaunchKernelWithConfig(void* function, uint32_t count, void* stre
     if (reserved) return Say(PARAMETER, "the reserved argument must be null");
     if (handle != &arguments || !arguments.whole || arguments.function != function) return Say(PARAMETER,
         "arguments are unfinished, or of another function");
-    for (size_t i = 0; config && i < config->count; i++)
-        if (const int32_t id = config->attrs[i].id; id < 1 || id > (STANDIN_ACL == 81 ? 1 : 9)) return Say(PARAMETER,
-            "no launch attribute %d", id);
-    return Start(function, count, stream, arguments.bytes.data(), arguments.bytes.size(), false);
+    uint64_t us = 0;
+    if (const Error e = ReadAttributes(config, &us)) return e;
+    return Start(function, count, stream, arguments.bytes.data(), arguments.bytes.size(), false, us);
 }
 API Error aclrtLaunchKernel(void* function, uint32_t count, const void* data, size_t size, void* stream) {
     BEGIN("aclrtLaunchKernel")
@@ -623,11 +646,17 @@ API Error aclrtLaunchKernel(void* function, uint32_t count, const void* data, si
     return Start(function, count, stream, real, size, true);
 }
 #if STANDIN_ACL >= 85
-API Error aclrtLaunchKernelWithHostArgs(void* function, uint32_t count, void* stream, aclrtLaunchKernelCfg*, void* data, size_t size,
-    void*, size_t holders) {
+struct aclrtPlaceHolderInfo { uint32_t address, data; };
+static_assert(sizeof(aclrtPlaceHolderInfo) == 8, "the published struct");
+// A placeholder is a word of the arguments that becomes the address on the device of bytes behind them.
+API Error aclrtLaunchKernelWithHostArgs(void* function, uint32_t count, void* stream, aclrtLaunchKernelCfg* config, void* data, size_t size,
+    aclrtPlaceHolderInfo* holders, size_t many) {
     BEGIN("aclrtLaunchKernelWithHostArgs")
-    if (holders) return Say(PARAMETER, "the stand-in has no placeholders");
-    return Start(function, count, stream, data, size, true);
+    uint64_t us = 0;
+    if (const Error e = ReadAttributes(config, &us)) return e;
+    if (many) return Say(PARAMETER, "the stand-in has no placeholders");
+    static_cast<void>(holders);
+    return Start(function, count, stream, data, size, true, us);
 }
 API Error aclrtGetHardwareSyncAddr(void** address) {
     BEGIN("aclrtGetHardwareSyncAddr")
@@ -635,6 +664,12 @@ API Error aclrtGetHardwareSyncAddr(void** address) {
     return OK;
 }
 #endif
+// of libruntime.so
+API Error rtGetC2cCtrlAddr(uint64_t* address, uint32_t* length) {
+    BEGIN("rtGetC2cCtrlAddr")
+    *address = SyncAddress(), *length = 8;
+    return OK;
+}
 #if STANDIN_ACL >= 91
 API Error aclrtDeviceL2CacheFlush() {
     BEGIN("aclrtDeviceL2CacheFlush")

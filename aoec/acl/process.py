@@ -1,0 +1,73 @@
+"""A worker process and its parent's end of the pipes: started anew, ended with its whole group, its last words kept."""
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import aoec
+from aoec.acl.channel import Channel
+
+MODULE = "aoec.acl.worker"
+OUTPUT_BYTES = 2000  # of the end of what a worker said
+END_SECONDS = 5.0  # that a killed process may take, while its driver cleans up
+
+
+class Worker:
+    """A process that drives one device. Its standard streams are a file: the library and its driver write there what they like."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self.output = tempfile.TemporaryFile()  # noqa: SIM115  closed with the worker
+        reader, their_writer = os.pipe()
+        their_reader, writer = os.pipe()
+        their_life, self._life = os.pipe()
+        theirs = (their_reader, their_writer, their_life)
+        root = str(Path(aoec.__file__).parents[1])
+        path = os.pathsep.join([root, *filter(None, [environ.get("PYTHONPATH", "")])])
+        try:
+            self.process = subprocess.Popen([sys.executable, "-m", MODULE, *map(str, theirs)], pass_fds=theirs, stdin=subprocess.DEVNULL,
+                                            stdout=self.output, stderr=self.output, start_new_session=True,
+                                            env={**environ, "PYTHONPATH": path})
+        finally:
+            for handle in theirs:
+                os.close(handle)
+        self.channel = Channel(reader, writer)
+
+    def ask(self, word: str, given: dict[str, Any], body: Any, seconds: float) -> tuple[dict[str, Any], bytearray]:
+        """The answer to a frame. ChannelLate, ChannelClosed."""
+        self.channel.send({"do": word, "with": given}, body, seconds)
+        return self.channel.receive(seconds)
+
+    def end(self) -> bool:
+        """Kills the process and what it started; whether it is gone."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        gone = self._wait(END_SECONDS)
+        self.channel.close()
+        os.close(self._life)
+        self.output.close()
+        return gone
+
+    def how_it_ended(self) -> str:
+        """How a worker that ended by itself did so, and the last of what it said."""
+        if not self._wait(END_SECONDS):
+            return "closed its pipe and runs on"
+        code = self.process.returncode
+        said = " ".join(self.last_words().split())
+        return f"ended {f'by signal {-code}' if code < 0 else f'with code {code}'}{f': {said}' if said else ''}"
+
+    def last_words(self) -> str:
+        """The end of what the process wrote."""
+        size = os.fstat(self.output.fileno()).st_size
+        return os.pread(self.output.fileno(), OUTPUT_BYTES, max(0, size - OUTPUT_BYTES)).decode("utf-8", "replace")
+
+    def _wait(self, seconds: float) -> bool:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(seconds)
+        return self.process.returncode is not None
