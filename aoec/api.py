@@ -74,8 +74,8 @@ class Session:
         if asked.device is None:
             return Runner
         from aoec.jobs.npu.device_runner import DeviceRunner
-        from aoec.jobs.npu.open_board import open_board
-        machine, _ = machine_of(self._artifact, path)
+        from aoec.jobs.npu.open_board import kernel_machine, open_board
+        machine = kernel_machine(self._artifact, machine_of(self._artifact, path)[0])
         opened = self._held.enter_context(open_board(asked.device, machine))
         return lambda gear: DeviceRunner(gear, opened.board, machine, opened.release, asked.limit)
 

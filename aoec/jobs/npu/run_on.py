@@ -15,8 +15,7 @@ from aoec.base.npu_errors import NpuError
 from aoec.base.text import plural
 from aoec.jobs.npu.against import Difference, GroupWatch, differ_outputs
 from aoec.jobs.npu.device_runner import DeviceRunner
-from aoec.jobs.npu.open_board import open_board
-from aoec.jobs.progress import show_progress
+from aoec.jobs.npu.open_board import kernel_machine, open_board
 from aoec.jobs.run.execute import check_feeds, run_model
 from aoec.jobs.run.run import check_programs, facts_of, machine_of, modelled_line, output_line, plain_arrays, read_feeds
 from aoec.options.func import RunOptions
@@ -33,13 +32,12 @@ def run_on_device(options: RunOptions) -> int:
     assert options.device is not None
     gears = load_gears(options.model)
     aside = check_programs(gears, options.model)
-    machine, _ = machine_of(gears[0], options.model)
+    machine = kernel_machine(gears[0], machine_of(gears[0], options.model)[0])
     artifact, feeds = read_feeds(gears, options)
     check_feeds(artifact.inputs, feeds)
     if aside:
         note(f"note: {aside}")
-    with show_progress("building kernels", 1) as told, open_board(
-            options.device, machine, lambda done, total: told(f"({done} of {total})", done == total, None)) as opened:
+    with open_board(options.device, machine) as opened:
         runner = DeviceRunner(artifact, opened.board, machine, opened.release, options.limit).ready()
         outputs, times = repeat_runs(runner, feeds, options.runs)
         facts = {**facts_of(artifact, outputs), **opened.facts, **runner_facts(runner), "measured": times}
@@ -111,16 +109,25 @@ def difference_facts(d: Difference) -> dict[str, Any]:
 def lines(facts: Mapping[str, Any], options: RunOptions) -> str:
     """The facts for people."""
     out = [output_line(name, s) for name, s in facts["outputs"].items()]
-    out.append(f"ran on {facts['device']}, {facts['soc']} (product {facts['product']}), CANN {facts['cann_version'] or facts['cann']}: "
-               f"{facts['launches']:,} launches of {plural(facts['kernels'], 'kernel')}")
+    out.append(f"ran on {facts['device']}, {place_words(facts)}: {facts['launches']:,} launches of {plural(facts['kernels'], 'kernel')}")
     out += host_lines(facts["on_host"])
     m = facts["measured"]
-    out.append(f"measured on {facts['soc']}: {m['launches_us']:,.1f} µs of launches, {m['copies_us']:,.1f} µs of copies, "
+    out.append(f"measured on {device_words(facts)}: {m['launches_us']:,.1f} µs of launches, {m['copies_us']:,.1f} µs of copies, "
                f"{m['host_us']:,.1f} µs of groups on this computer ({HOW}" + (f"; the least of {m['runs']} runs)" if m["runs"] > 1 else ")"))
     out += modelled_line(facts)
     if options.check:
         out += check_lines(facts["check"])
     return "\n".join([*out, *([f"wrote {options.output}"] if options.output else [])]) + "\n"
+
+
+def device_words(facts: Mapping[str, Any]) -> str:
+    """Where times were measured, in words."""
+    return f"the stand-in for {facts['soc']}, which is no device" if facts["stand_in"] else f"the device ({facts['soc']})"
+
+
+def place_words(facts: Mapping[str, Any]) -> str:
+    """What a device and its CANN are, in words."""
+    return f"{facts['soc']} (product {facts['product']}), CANN {facts['cann']}" + ", a stand-in" * facts["stand_in"]
 
 
 def host_lines(on_host: Sequence[Mapping[str, str]]) -> list[str]:
