@@ -40,6 +40,14 @@ class Board:
                 self._kernels[anonymous(k)] = self.device.load(x, k.name, k.kind)
         return {i: str(x) for i, x in wrong.items()}
 
+    def load(self, kernels: Sequence[Kernel]) -> list[int]:
+        """The numbers of kernels on the device. The first error of one that cannot be built."""
+        made = list(self._build(kernels))
+        for x in made:
+            if isinstance(x, BackendError):
+                raise x
+        return [self.device.load(x, k.name, k.kind) for k, x in zip(kernels, made) if not isinstance(x, BackendError)]
+
     def kernel(self, kernel: Kernel) -> int:
         """The number of a kernel on the device."""
         return self._kernels[anonymous(kernel)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from typing import Any
 
 from aoec.artifact.artifact import load_gears
@@ -13,9 +12,10 @@ from aoec.base.files import arrays
 from aoec.base.files.files import note, write_text
 from aoec.base.npu_errors import NpuError
 from aoec.base.text import plural
-from aoec.jobs.npu.against import Difference, GroupWatch, differ_outputs
+from aoec.jobs.npu.against import GroupWatch, differ_outputs
 from aoec.jobs.npu.device_runner import DeviceRunner
 from aoec.jobs.npu.open_board import kernel_machine, open_board
+from aoec.jobs.npu.said import device_words, difference_facts, place_words, say_difference
 from aoec.jobs.run.execute import check_feeds, run_model
 from aoec.jobs.run.run import check_programs, facts_of, machine_of, modelled_line, output_line, plain_arrays, read_feeds
 from aoec.options.func import RunOptions
@@ -101,11 +101,6 @@ def check_run(runner: DeviceRunner, feeds: Mapping[str, Any], outputs: Mapping[s
     return out
 
 
-def difference_facts(d: Difference) -> dict[str, Any]:
-    """A difference as plain values; what is not finite is a text."""
-    return {**asdict(d), "relative": d.relative if d.relative < float("inf") else "not a number on one side", "wrong": d.wrong}
-
-
 def lines(facts: Mapping[str, Any], options: RunOptions) -> str:
     """The facts for people."""
     out = [output_line(name, s) for name, s in facts["outputs"].items()]
@@ -120,16 +115,6 @@ def lines(facts: Mapping[str, Any], options: RunOptions) -> str:
     return "\n".join([*out, *([f"wrote {options.output}"] if options.output else [])]) + "\n"
 
 
-def device_words(facts: Mapping[str, Any]) -> str:
-    """Where times were measured, in words."""
-    return f"the stand-in for {facts['soc']}, which is no device" if facts["stand_in"] else f"the device ({facts['soc']})"
-
-
-def place_words(facts: Mapping[str, Any]) -> str:
-    """What a device and its CANN are, in words."""
-    return f"{facts['soc']} (product {facts['product']}), CANN {facts['cann']}" + ", a stand-in" * facts["stand_in"]
-
-
 def host_lines(on_host: Sequence[Mapping[str, str]]) -> list[str]:
     """What runs on this computer, and why."""
     if not on_host:
@@ -142,17 +127,13 @@ def host_lines(on_host: Sequence[Mapping[str, str]]) -> list[str]:
 def check_lines(check: Mapping[str, Any]) -> list[str]:
     """What --check found, in words."""
     of = "max|a-b| / max|b|"
-    out = [f"{'wrong values' if d['wrong'] else 'values'}: {d['tensor']} differs from the model machine by {said(d)}, allowed "
+    out = [f"{'wrong values' if d['wrong'] else 'values'}: {d['tensor']} differs from the model machine by {say_difference(d)}, allowed "
            f"{d['allowed']:.1e} ({of})" for d in check["outputs"]]
     if first := check.get("first"):
         out.append(f"wrong values: the first group that differs is {first['group']} ({first['label']}): {first['tensor']} by "
-                   f"{said(first)}, allowed {first['allowed']:.1e}")
+                   f"{say_difference(first)}, allowed {first['allowed']:.1e}")
     elif "groups" in check:
         worst = check["largest_of_groups"]
         out.append(f"groups: all {check['groups']} that were launched agree with the model machine on what they read"
-                   + (f"; the largest difference is {worst['tensor']}, {said(worst)}" if worst else ""))
+                   + (f"; the largest difference is {worst['tensor']}, {say_difference(worst)}" if worst else ""))
     return out
-
-
-def said(d: Mapping[str, Any]) -> str:
-    return d["relative"] if isinstance(d["relative"], str) else f"{d['relative']:.1e}"
