@@ -37,29 +37,30 @@ HOW = ("hot: launches back to back between two events, after at least 3 that war
 
 @dataclass(frozen=True)
 class Held:
-    """A tensor on the device between two guards. `room`: bytes behind it that the kernel may read, which are poison."""
+    """A tensor on the device, in an allocation that holds guards from end to end. `room`: bytes behind it that the kernel may read, which
+    are poison."""
 
     name: str
+    base: int
+    whole: int
     at: int
     size: int
     room: int
 
-    @property
-    def start(self) -> int:
-        return self.at - GUARD_BYTES
-
     def read(self, device: Device) -> tuple[np.ndarray, bool]:
         """(its bytes, whether nothing was written before or behind it)."""
-        data = device.read(self.start, 2 * GUARD_BYTES + self.size + self.room)
-        end = GUARD_BYTES + self.size
-        guards = np.concatenate([data[:GUARD_BYTES], data[end + self.room:]])
-        return data[GUARD_BYTES:end], bool((guards == GUARD).all() and (data[end:end + self.room] == POISON).all())
+        data, first = device.read(self.base, self.whole), self.at - self.base
+        end = first + self.size
+        beside = bool((data[:first] == GUARD).all() and (data[end + self.room:] == GUARD).all())
+        return data[first:end], beside and bool((data[end:end + self.room] == POISON).all())
 
 
 def hold(device: Device, name: str, data: np.ndarray, room: int) -> Held:
     """A tensor with its guards."""
-    held = Held(name, align(device.allocate(data.nbytes + room + 2 * GUARD_BYTES + ALIGN_BYTES) + GUARD_BYTES), data.nbytes, room)
-    device.fill(held.start, GUARD, 2 * GUARD_BYTES + held.size + room)
+    whole = data.nbytes + room + 2 * GUARD_BYTES + ALIGN_BYTES
+    base = device.allocate(whole)
+    held = Held(name, base, whole, align(base + GUARD_BYTES), data.nbytes, room)
+    device.fill(base, GUARD, whole)
     device.write(held.at, data.view(np.uint8))
     if room:
         device.fill(held.at + held.size, POISON, room)
