@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -54,7 +55,7 @@ class Board:
         self.stops = False
         count = call("aclrtGetDeviceCount")
         if not count:
-            raise NoDevice("aclrtGetDeviceCount says that there is no device; npu-smi info lists devices, and a container needs /dev/davinci*",
+            raise NoDevice("aclrtGetDeviceCount says that there is none; npu-smi info lists devices, and a container needs /dev/davinci*",
                            function="aclrtGetDeviceCount")
         call("aclrtSetDevice", number)
         self.soc = (call("aclrtGetSocName") or b"").decode("utf-8", "replace")
@@ -66,6 +67,8 @@ class Board:
                 self.stops = True
         self.launcher = Launcher(self.library, self.stream, routes)
         self.step_us = self._step()
+        # products that abort are those whose limit is a multiple of an interval
+        self.longest_us = MOST_STEPS * self.step_us if self.product in ABORTS and self.library.has("aclrtSetOpExecuteTimeOutV2") else 0
 
     def _step(self) -> int:
         """Microseconds that a time limit is a multiple of."""
@@ -83,9 +86,10 @@ class Board:
         cores = {name: n for name, what in (("core", AICORE_NUM), ("cube", CUBE_CORE_NUM), ("vector", VECTOR_CORE_NUM))
                  if (n := self._info(what)) > 0}
         return {"soc": self.soc, "product": self.product, "memory_free": free, "memory_total": total, "cores": cores,
-                "l2_bytes": self._info(L2_CACHE), "acl_version": ".".join(map(str, version)), "symbols": self.library.where,
+                "l2_bytes": self._info(L2_CACHE), "acl_version": ".".join(map(str, version)),
+                "symbols": {name: os.path.basename(path) for name, path in self.library.where.items()},
                 "routes": [r.name for r in self.launcher.routes()], "step_us": self.step_us, "stops": self.stops,
-                "most_limit_us": MOST_STEPS * self.step_us if self.step_us < SECOND else 0}
+                "longest_us": self.longest_us}
 
     def _info(self, what: int) -> int:
         """An attribute of the device; 0 where the release does not say it."""
@@ -153,10 +157,12 @@ class Board:
         return [(self.kernels[k], int(blocks), [int(a) for a in arguments]) for k, blocks, arguments in launches]
 
     def set_limit(self, limit_us: int) -> None:
-        """Sets the time limit of each kernel: for the process, and as an attribute of launches where the library takes it. 0 would mean the
-        hardware's longest, so it is refused."""
+        """Sets the time limit of each kernel: for the process, and as an attribute of launches where the library takes it. A limit beyond
+        the hardware's longest is the host's wait alone, and the hardware's is set to its longest, which is 0."""
         if limit_us <= 0:
             raise AclMisuse(f"a time limit of {limit_us} us")
+        if self.longest_us and limit_us > self.longest_us:
+            limit_us = 0
         if self.library.has("aclrtSetOpExecuteTimeOutV2"):
             self.library.call("aclrtSetOpExecuteTimeOutV2", limit_us)
         elif self.library.has("aclrtSetOpExecuteTimeOut"):
@@ -282,7 +288,8 @@ class _Clock:
         return float(call("aclrtEventElapsedTime", self.start, self.end)) * 1000 / passes
 
     def spans(self, work: Work, count: int, passes: int = 0) -> tuple[list[float], int]:
-        """(Microseconds a pass of each span, passes of a span), after passes that warm up. Without `passes` a span is about a millisecond."""
+        """(Microseconds a pass of each span, passes of a span), after passes that warm up. Without `passes` a span is at least a
+        millisecond."""
         begin, done, last = time.monotonic(), 0, 0.0
         while done < WARM_LAUNCHES or (time.monotonic() - begin) * 1e6 < WARM_US:
             last = self.span(work, 1)

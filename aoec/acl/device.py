@@ -78,7 +78,7 @@ class Launch:
 @dataclass(frozen=True)
 class DeviceFacts:
     """What the library says of the device. Bytes, and 0 where a release does not say it; `symbols`: functions found, each with its library;
-    `step_us`: what a time limit is a multiple of."""
+    `step_us`, `longest_us`: what a kernel's time limit is a multiple of, and the longest that the device keeps itself."""
 
     soc: str
     product: int
@@ -90,7 +90,7 @@ class DeviceFacts:
     symbols: Mapping[str, str]
     routes: tuple[str, ...]
     step_us: int
-    most_limit_us: int
+    longest_us: int
     stops: bool
 
 
@@ -99,7 +99,7 @@ def open_device(toolkit: HasLibraries, number: int = 0, *, product: int | None =
                 lease_folder: Path | None = None) -> Device:
     """The device of that number, leased to this process until it is closed (use `with`).
 
-    `product`: what it must be; `known_good`: a kernel that is run first, here and after every recovery; `routes`: which may be used to launch.
+    `product`: what it must be; `known_good`: a kernel that is run first, here and after every recovery; `routes`: by which to launch.
     DeviceBusy, CannNotFound, NoDriver, NoDevice, UnsupportedProduct; KernelFault or the like where the known-good kernel fails twice.
     """
     return Device(toolkit, number, product, known_good, limits or Limits(), routes, dict(os.environ if environ is None else environ),
@@ -150,8 +150,8 @@ class Device:
                 if attempt + 1 == SELF_TESTS or not self.known_good:
                     if self.known_good:
                         self.quarantined = str(e)
-                    raise type(e)(f"{'the self-test failed twice, and ' * bool(self.quarantined)}device {self.number} is not used any more: {e}",
-                                  function=e.function, code=e.code, vendor=e.vendor, device=self.number) from e
+                    why = f"the self-test failed twice, and device {self.number} is not used any more: " if self.quarantined else ""
+                    raise type(e)(f"{why}{e}", function=e.function, code=e.code, vendor=e.vendor, device=self.number) from e
 
     def _start(self) -> None:
         self._worker = Worker(self._environ)
@@ -159,15 +159,15 @@ class Device:
         answer, _ = self._ask("open", self.limits.open, libraries=[str(p) for p in self.toolkit.libraries], number=0, routes=self.routes)
         self.facts = DeviceFacts(**{**answer, "routes": tuple(answer["routes"])})
         if self.product is not None and self.facts.product != self.product:
-            raise UnsupportedProduct(f"device {self.number} is {self.facts.soc}, product {self.facts.product}, and the kernels are for product "
-                                     f"{self.product}; name that device's target", device=self.number)
+            raise UnsupportedProduct(f"device {self.number} is {self.facts.soc}, product {self.facts.product}, and the kernels are for "
+                                     f"product {self.product}; name that device's target", device=self.number)
 
     def self_test(self) -> None:
         """Runs the known-good kernel; KernelFault where its values are wrong. Nothing where there is none."""
         test = self.known_good
         if test is None:
             return
-        kernel, _ = self._ask("load", self.limits.open, kernel=0, path=str(test.path), name=test.name, core_type=test.core_type)
+        self._ask("load", self.limits.open, kernel=0, path=str(test.path), name=test.name, core_type=test.core_type)
         places = [self.allocate(len(b)) for b in (*test.inputs, test.expected)]
         for place, data in zip(places, test.inputs):
             self.write(place, data)
@@ -180,8 +180,8 @@ class Device:
             raise KernelFault(f"kernel {test.name}, whose values are known, gave others on device {self.number}", device=self.number)
 
     def recover(self) -> None:
-        """Ends the worker and starts a new one; the known-good kernel runs first, and kernels are loaded again under their numbers. All memory
-        of the device is gone. After two failed self-tests the device is not used any more, and every call raises DeviceLost."""
+        """Ends the worker and starts a new one; the known-good kernel runs first, and kernels are loaded again under their numbers. All
+        memory of the device is gone. After two failed self-tests the device is not used any more, and every call raises DeviceLost."""
         self._check_use()
         self._end("it is being recovered")
         self._begin()
@@ -260,8 +260,8 @@ class Device:
         launch = launch if isinstance(launch, int) else -1
         where = f"launch {launch}: " if launch >= 0 else ""
         code = facts.get("code")
-        return kind(f"device {self.number}: {where}{message}", function=str(facts.get("function")), code=code if isinstance(code, int) else 0,
-                    vendor=str(facts.get("vendor")), device=self.number, launch=launch)
+        return kind(f"device {self.number}: {where}{message}", function=str(facts.get("function")),
+                    code=code if isinstance(code, int) else 0, vendor=str(facts.get("vendor")), device=self.number, launch=launch)
 
     # ---------------------------------------------------------------- memory
     def allocate(self, nbytes: int) -> int:
@@ -279,7 +279,7 @@ class Device:
 
     def write(self, address: int, data: np.ndarray | bytes | bytearray | memoryview) -> None:
         """Copies an array, or bytes, to the device."""
-        view = memoryview(np.ascontiguousarray(data).reshape(-1).view(np.uint8) if isinstance(data, np.ndarray) else data).cast("B")
+        view = np.ascontiguousarray(data).reshape(-1).view(np.uint8).data if isinstance(data, np.ndarray) else memoryview(data).cast("B")
         for at in range(0, len(view), MOST_BYTES):
             part = view[at:at + MOST_BYTES]
             self._ask("write", self._copy_seconds(len(part)), part, address=address + at)
@@ -317,33 +317,34 @@ class Device:
         self._kernels.pop(kernel, None)
 
     def run(self, launches: Sequence[Launch], limit_us: int, total_us: int | None = None) -> None:
-        """Runs launches in order on one stream, and waits once at the end. Nothing runs behind one that failed, where the release can say so.
+        """Runs launches in order on one stream, and waits once at the end. Behind one that failed none runs, where the release can do so.
 
         `limit_us`: of each kernel, rounded up to what the device can (facts.step_us); `total_us`: of all of them, without it `limit_us` for
-        each. KernelHang, KernelFault, WaitTimeout, DeviceLost end the worker (see recover); `launch` of the error is which one, where known.
+        each. KernelHang, KernelFault, WaitTimeout, DeviceLost end the worker (see recover); the error's `launch` is which, where known.
         """
         limit = self._limit(limit_us)
         wait = max(limit, total_us or limit * len(launches)) / 1e6 + self.limits.wait
-        self._ask("run", wait + self.limits.answer, launches=self._rows(launches), limit_us=limit, wait_ms=min(MOST_WAIT_MS, int(wait * 1000)))
+        self._ask("run", wait + self.limits.answer, launches=self._rows(launches), limit_us=limit,
+                  wait_ms=min(MOST_WAIT_MS, int(wait * 1000)))
 
     def time(self, launches: Sequence[Launch], limit_us: int = SELF_TEST_US, empty: Launch | None = None, spans: int = 7, cold: int = 20,
              l2_bytes: int = 0) -> Timing:
-        """Times of one pass over the launches, by events of the device: hot in `spans` spans of a millisecond or longer, after passes that warm
-        up; cold in `cold` single passes with L2 emptied before each; and of as many launches of an `empty` kernel. Check values first."""
+        """Times of one pass over the launches, by events of the device: hot in `spans` spans of a millisecond or longer, after passes that
+        warm up; cold in `cold` single passes with L2 emptied before each; and of as many launches of an `empty` kernel. Check values first.
+        """
         limit = self._limit(limit_us)
         wait = limit * max(1, len(launches)) / 1e6 + self.limits.wait
-        rows = self._rows(launches)
-        answer, _ = self._ask("time", wait * (8 + 3 * spans + cold) + self.limits.answer, launches=rows, empty=self._rows([empty] if empty else []),
-                              limit_us=limit, wait_ms=min(MOST_WAIT_MS, int(wait * 1000)), spans=spans, cold=cold, l2_bytes=l2_bytes)
+        answer, _ = self._ask("time", wait * (8 + 3 * spans + cold) + self.limits.answer, launches=self._rows(launches),
+                              empty=self._rows([empty] if empty else []), limit_us=limit, wait_ms=min(MOST_WAIT_MS, int(wait * 1000)),
+                              spans=spans, cold=cold, l2_bytes=l2_bytes)
         return timing_of(answer, len(launches))
 
     def _limit(self, limit_us: int) -> int:
-        """A limit that the device can set: a multiple of its step, and not above its longest."""
+        """A limit that the device can set: a multiple of its step."""
         if limit_us <= 0:
             raise AclMisuse(f"a time limit of {limit_us} us", device=self.number)
         step = self.facts.step_us if self._worker else 1
-        limit = -(-limit_us // step) * step
-        return min(limit, self.facts.most_limit_us) if self.facts.most_limit_us else limit
+        return -(-limit_us // step) * step
 
     def _rows(self, launches: Sequence[Launch]) -> list[list[Any]]:
         return [[launch.kernel, launch.blocks, list(launch.arguments)] for launch in launches]

@@ -1,4 +1,4 @@
-"""Two tiny kernels as sources, by product: one whose values are known, for self-tests, and one that does nothing, for the time of a launch."""
+"""Two tiny kernels as sources, by product: one whose values are known, for self-tests, and an empty one, for the time of a launch."""
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -193,7 +193,8 @@ class Launcher:
         if kernel.route.name == "C":
             words = self.words(kernel, arguments)
             data = (ctypes.c_uint64 * len(words))(*words)
-            call("aclrtLaunchKernelWithHostArgs", kernel.function, blocks, self.stream, config, ctypes.addressof(data), 8 * len(words), None, 0)
+            call("aclrtLaunchKernelWithHostArgs", kernel.function, blocks, self.stream, config, ctypes.addressof(data), 8 * len(words),
+                 None, 0)
             return
         # one such handle a thread: it is filled, finished and launched before the next is begun
         handle = call("aclrtKernelArgsInit", kernel.function)

@@ -22,7 +22,7 @@ CONTENT_BYTES = 4096
 
 
 def physical(number: int, environ: dict[str, str] | None = None) -> int:
-    """The device of the computer that a number means: the variable of CANN may show some of them alone. NoDevice where it shows none such."""
+    """The device of the computer that a number means: CANN's variable may show some of them alone. NoDevice where it shows none such."""
     given = (os.environ if environ is None else environ).get(VISIBLE, "").strip()
     if number < 0:
         raise NoDevice(f"device {number}: numbers begin at 0")

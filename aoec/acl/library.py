@@ -52,8 +52,8 @@ class Library:
             except OSError as e:
                 said.append(f"{path} ({e})")
         if not loaded:
-            raise CannNotFound(f"no library of ACL can be loaded: {'; '.join(said) or 'the toolkit has none'}; is the driver installed, and "
-                               "was set_env.sh sourced?")
+            raise CannNotFound(f"no library of ACL can be loaded: {'; '.join(said) or 'the toolkit has none'}; is the driver installed, "
+                               "and was set_env.sh sourced?")
         self.where: dict[str, str] = {}
         self._functions: dict[str, Any] = {}
         for f in functions().values():

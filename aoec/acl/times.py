@@ -10,8 +10,8 @@ LAUNCH_BOUND = 3.0  # a kernel within so many times of an empty one shows the la
 
 @dataclass(frozen=True)
 class Timing:
-    """Microseconds of one pass over the launches. `hot_us`: of spans of `passes` passes, back to back; `cold_us`: of single passes, L2 emptied
-    before each by `emptied_by`; `empty_us`: of spans of as many empty kernels; `source`: what measured, never mixed in one comparison."""
+    """Microseconds of one pass over the launches. `hot_us`: of spans of `passes` passes, back to back; `cold_us`: of single passes, L2
+    emptied before each by `emptied_by`; `empty_us`: of spans of as many empty kernels; `source`: what measured, never to be mixed."""
 
     hot_us: tuple[float, ...]
     cold_us: tuple[float, ...]

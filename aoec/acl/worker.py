@@ -1,4 +1,4 @@
-"""The process that drives one device: it answers frames of its parent until the parent is gone. `python -m aoec.acl.worker READ WRITE LIFE`.
+"""The process that drives one device: it answers its parent's frames until that is gone. `python -m aoec.acl.worker READ WRITE LIFE`.
 
 It is started anew, never forked, so that nothing of the library is in its parent. It ends itself when its parent ends, in whatever way: a
 thread waits on a pipe that only the parent has open, also while a call of the library does not return.

@@ -51,7 +51,7 @@ def build(sources: Sequence[Source], toolkit: Toolkit, jobs: int = 0, seconds: f
     """The object of each source, or why there is none, in the order of the sources.
 
     `jobs`: kernels that are compiled at once, 0 for half the processors; `seconds`: the most for each command; `progress(done, all)` is
-    called for each distinct source, in this thread. CannNotFound where there is no compiler, UnsupportedProduct where no command line is known.
+    called for each distinct source, in this thread. CannNotFound where there is no compiler, UnsupportedProduct where no route is known.
     Ctrl-C kills what runs, and keeps what is done.
     """
     folder = results_folder()

@@ -63,7 +63,7 @@ def ask_compiler(toolkit: Toolkit) -> Compiler:
 
 
 def plan(toolkit: Toolkit, product: int, core_type: str) -> Plan:
-    """The first route by which the compiler makes an object of an empty kernel of that product and kind. UnsupportedProduct where no route is
+    """The first route by which the compiler makes an object of an empty kernel of that product and kind. UnsupportedProduct where none is
     known; CompileError, with what was said of each route, where none works."""
     routes = [r for r in ORDER if has_route(r, product, core_type)]
     if not routes:
@@ -81,8 +81,8 @@ def plan(toolkit: Toolkit, product: int, core_type: str) -> Plan:
             return Plan(route, words, version)
         crash |= ran.crashed
         said.append(f"{route}: {Path(argv[0]).name} {how_it_ended(ran, COMPILE_SECONDS)}: {last_lines(ran.output)}")
-    raise CompileError(f"bisheng of CANN {toolkit.release or 'of unknown release'} compiles no empty {kind_of(core_type)} kernel of product "
-                       f"{product} by {plural(len(routes), 'route')}: {'; '.join(s.splitlines()[0] for s in said)}",
+    raise CompileError(f"bisheng of CANN {toolkit.release or 'of unknown release'} compiles no empty {kind_of(core_type)} kernel of "
+                       f"product {product} by {plural(len(routes), 'route')}: {'; '.join(s.splitlines()[0] for s in said)}",
                        argv=argv, log="\n".join(said), source=NAME, crash=crash)
 
 

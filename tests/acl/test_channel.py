@@ -1,0 +1,147 @@
+"""Frames between a worker and its parent, and leases: what is sent is received; what is no frame, late or gone is said."""
+from __future__ import annotations
+
+import json
+import os
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aoec.acl.channel import HEAD, MARK, MOST_BYTES, MOST_JSON, Channel, ChannelClosed, ChannelLate
+from aoec.acl.lease import Lease, physical
+from aoec.base.errors import BackendError
+from aoec.base.npu_errors import DeviceBusy, NoDevice
+
+
+def pair() -> tuple[Channel, Channel]:
+    (a, b), (c, d) = os.pipe(), os.pipe()
+    return Channel(a, d), Channel(c, b)
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[Channel, Channel]]:
+    one, other = pair()
+    yield one, other
+    for channel in (one, other):
+        channel.close()
+
+
+JSON = st.recursive(st.none() | st.booleans() | st.integers(-2**64, 2**64) | st.text(), lambda x: st.lists(x) | st.dictionaries(st.text(), x),
+                    max_leaves=8)
+
+
+@given(st.lists(st.tuples(st.dictionaries(st.text(), JSON), st.binary(max_size=3000)), max_size=4))
+def test_frames_come_as_they_were_sent(frames: list[tuple[dict, bytes]]) -> None:
+    one, other = pair()
+    for head, body in frames:
+        one.send(head, body, 5)
+        got = other.receive(5)
+        assert got == (head, body)
+    one.close()
+    other.close()
+
+
+def test_long_bytes_go_through_a_pipe_that_is_short(ends: tuple[Channel, Channel]) -> None:
+    data = os.urandom(5 << 20)
+    thread = threading.Thread(target=ends[0].send, args=({}, data, 10))
+    thread.start()
+    assert ends[1].receive(10) == ({}, data)
+    thread.join()
+
+
+def test_deadlines(ends: tuple[Channel, Channel]) -> None:
+    start = time.monotonic()
+    with pytest.raises(ChannelLate):
+        ends[0].receive(0.1)
+    with pytest.raises(ChannelLate):
+        ends[0].send({}, bytes(1 << 20), 0.1)  # nobody reads
+    assert time.monotonic() - start < 5
+
+
+@pytest.mark.parametrize("data", [b"nonsense nonsense nonsense", HEAD.pack(MARK, MOST_JSON + 1, 0), HEAD.pack(MARK, 1, MOST_BYTES + 1),
+                                  HEAD.pack(MARK, 2, 0) + b"[]", HEAD.pack(MARK, 1, 0) + b"{", HEAD.pack(MARK, 9, 0) + b"\xff" * 9,
+                                  HEAD.pack(MARK, 100000, 0) + b"[" * 100000, struct.pack("<4sIQ", b"XXXX", 2, 0) + b"{}"])
+def test_what_is_no_frame(ends: tuple[Channel, Channel], data: bytes) -> None:
+    thread = threading.Thread(target=_put, args=(ends[0].writer, data))
+    thread.start()
+    with pytest.raises(ChannelClosed):
+        ends[1].receive(5)
+    thread.join()
+
+
+def _put(handle: int, data: bytes) -> None:
+    os.set_blocking(handle, True)
+    while data:
+        data = data[os.write(handle, data):]
+
+
+def test_a_closed_pipe() -> None:
+    one, other = pair()
+    one.close()
+    with pytest.raises(ChannelClosed):
+        other.receive(5)
+    with pytest.raises(ChannelClosed):
+        other.send({}, b"", 5)
+    other.close()
+
+
+# ---------------------------------------------------------------- leases
+
+def test_one_has_a_device_at_a_time(tmp_path: Path) -> None:
+    first, other = Lease(0, tmp_path), Lease(1, tmp_path)
+    with pytest.raises(DeviceBusy, match=rf"device 0 is taken by process {os.getpid()} of .* since \d{{4}}-.*npu-0.lock"):
+        Lease(0, tmp_path)
+    first.release()
+    first.release()
+    Lease(0, tmp_path).release()
+    other.release()
+
+
+def test_a_dead_process_leaves_no_lease(tmp_path: Path) -> None:
+    code = ("import sys, time; from pathlib import Path; from aoec.acl.lease import Lease; x = Lease(0, Path(sys.argv[1])); "
+            "print('taken', flush=True); time.sleep(60)")
+    process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stdout.readline() == "taken\n"
+    with pytest.raises(DeviceBusy, match=f"process {process.pid} "):
+        Lease(0, tmp_path)
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    assert json.loads((tmp_path / "npu-0.lock").read_text())["pid"] == process.pid  # what it left is no lock
+    Lease(0, tmp_path).release()
+
+
+@pytest.mark.parametrize("left", [b"", b"{", b"[1]", b'{"pid": "x", "host": 1, "start": 2}', b"\xff" * 5000])
+def test_what_lies_in_the_file_is_no_matter(tmp_path: Path, left: bytes) -> None:
+    (tmp_path / "npu-0.lock").write_bytes(left)
+    lease = Lease(0, tmp_path)
+    os.ftruncate(lease.handle, 0)
+    os.pwrite(lease.handle, left, 0)
+    with pytest.raises(DeviceBusy, match="device 0 is taken"):
+        Lease(0, tmp_path)
+    lease.release()
+
+
+def test_a_folder_that_cannot_be_used(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BackendError, match="AOEC_LEASE_DIR"):
+        Lease(0, tmp_path / "file")
+    os.symlink(tmp_path / "elsewhere", tmp_path / "npu-0.lock")
+    with pytest.raises(BackendError, match="cannot open"):
+        Lease(0, tmp_path)
+
+
+def test_numbers_count_the_devices_that_are_shown() -> None:
+    assert physical(1, {}) == 1
+    assert physical(1, {"ASCEND_RT_VISIBLE_DEVICES": "2, 5"}) == 5
+    for number, shown in ((2, "2,5"), (0, "x"), (-1, "")):
+        with pytest.raises(NoDevice):
+            physical(number, {"ASCEND_RT_VISIBLE_DEVICES": shown})
