@@ -24,7 +24,7 @@ from aoec.acl.structs import (
     STOP_ON_FAILURE,
     VECTOR_CORE_NUM,
 )
-from aoec.base.npu_errors import AclMisuse, LaunchError, NoDevice, NpuError, OutOfMemory
+from aoec.base.npu_errors import AclMisuse, LaunchError, NpuError, OutOfMemory
 
 STARTED_ALREADY, NOT_RECORDED = 100002, 107006
 MOST_MARKS = 512  # launches of a run after each of which an event says how far the stream came
@@ -53,10 +53,6 @@ class Board:
         self.kernels: dict[int, Loaded] = {}
         self.marks: list[int] = []
         self.stops = False
-        count = call("aclrtGetDeviceCount")
-        if not count:
-            raise NoDevice("aclrtGetDeviceCount says that there is none; npu-smi info lists devices, and a container needs /dev/davinci*",
-                           function="aclrtGetDeviceCount")
         call("aclrtSetDevice", number)
         self.soc = (call("aclrtGetSocName") or b"").decode("utf-8", "replace")
         self.product = product_of(self.soc)
@@ -148,7 +144,7 @@ class Board:
         """Forgets a kernel."""
         found = self.kernels.pop(kernel, None)
         if found:
-            self.library.call("aclrtBinaryUnLoad", found.binary)
+            self.launcher.unload(found)
 
     def work(self, launches: Sequence[Sequence[Any]]) -> Work:
         """Launches as [kernel's number, blocks, arguments], with the kernels themselves."""
@@ -163,11 +159,12 @@ class Board:
             raise AclMisuse(f"a time limit of {limit_us} us")
         if self.longest_us and limit_us > self.longest_us:
             limit_us = 0
-        if self.library.has("aclrtSetOpExecuteTimeOutV2"):
-            self.library.call("aclrtSetOpExecuteTimeOutV2", limit_us)
-        elif self.library.has("aclrtSetOpExecuteTimeOut"):
-            self.library.call("aclrtSetOpExecuteTimeOut", -(-limit_us // SECOND))
         self.launcher.limit_us = limit_us
+        for name, value in (("aclrtSetOpExecuteTimeOutV2", limit_us), ("aclrtSetOpExecuteTimeOut", -(-limit_us // SECOND))):
+            with suppress(NpuError):  # a product may not have it; then the attribute, or the host's wait, is the limit
+                if self.library.has(name):
+                    self.library.call(name, value)
+                    return
 
     def run(self, launches: Sequence[Sequence[Any]], limit_us: int, wait_ms: int) -> None:
         """Puts launches on the stream in order and waits. An error names the launch where that is known."""

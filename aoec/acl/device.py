@@ -18,6 +18,7 @@ import numpy as np
 
 from aoec.acl.channel import MOST_BYTES, ChannelClosed, ChannelLate
 from aoec.acl.known_good import KnownGood
+from aoec.acl.launching import INTERNAL
 from aoec.acl.lease import VISIBLE, Lease, physical
 from aoec.acl.process import Worker
 from aoec.acl.products import ABORTS
@@ -38,7 +39,6 @@ from aoec.base.npu_errors import (
 )
 
 ENDING = (KernelHang, KernelFault, DeviceLost, WaitTimeout)  # after which a worker is not used on
-INTERNAL = 500000  # codes from here on leave the library in no known state
 SELF_TESTS = 2  # failed ones after which a device is no more used
 SELF_TEST_US = 1_000_000
 BYTES_A_SECOND = 50e6  # the slowest copy that is waited for

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +34,7 @@ LOADERS = {"file": ("aclrtBinaryLoadFromFile",), "data": ("aclrtBinaryLoadFromDa
 MAGICS = {"KERNEL_TYPE_AIV_ONLY": ELF_VECTOR_CORE, "KERNEL_TYPE_AIC_ONLY": ELF_CUBE_CORE, "KERNEL_TYPE_AICORE": ELF_AICORE,
           "": ELF_AICORE}  # of mixed kernels none is said
 REFUSALS = (100000, 107000, 207000, 200001, 200006)  # codes of a launch that may be its attribute's fault
+INTERNAL = 500000  # codes from here on leave the library in no known state
 OBJECT_BYTES = 64 << 20
 WORDS_ALIGN = 64  # bytes, of each launch's arguments on the device
 
@@ -56,7 +58,7 @@ ROUTES = (
 @dataclass
 class Loaded:
     """A kernel on the device. `mixed`: of both kinds of core, so that the sync address stands before its arguments; `image`: the object's
-    bytes, which the library may go on reading."""
+    bytes, which the library may go on reading; `held`: what aclrtCreateBinary made of them."""
 
     name: str
     function: int
@@ -64,6 +66,7 @@ class Loaded:
     route: Route
     mixed: bool
     image: bytes = b""
+    held: int = 0
 
 
 @dataclass
@@ -92,9 +95,9 @@ class Launcher:
             for loader in self._loaders(route):
                 try:
                     return self._load(path, name, core_type, route, loader)
-                except UnsupportedProduct:
-                    raise
                 except NpuError as e:
+                    if isinstance(e, UnsupportedProduct) or e.code >= INTERNAL and not isinstance(e, LoadError):
+                        raise  # another route would not help
                     said.append(f"route {route.name} by {LOADERS[loader][0]}: {e}")
                     last = e
         if last is None:
@@ -103,28 +106,35 @@ class Launcher:
         raise LoadError(f"{name} of {path} cannot be loaded: {'; '.join(said)}", function=last.function, code=last.code, vendor=last.vendor)
 
     def _load(self, path: str, name: str, core_type: str, route: Route, loader: str) -> Loaded:
-        call, image = self.library.call, b""
+        call, image, held = self.library.call, b"", 0
         if loader == "file":
             binary = call("aclrtBinaryLoadFromFile", path.encode(), None)
         else:
             image = _read(path)
-            held = ctypes.cast(ctypes.c_char_p(image), ctypes.c_void_p)
+            data = ctypes.cast(ctypes.c_char_p(image), ctypes.c_void_p)
             if loader == "data":
                 option = LoadOption(MAGIC)
                 option.value.magic = MAGICS.get(core_type, 0)
                 options = LoadOptions(ctypes.pointer(option), 1)
-                binary = call("aclrtBinaryLoadFromData", held, len(image), ctypes.addressof(options) if core_type in MAGICS else None)
+                binary = call("aclrtBinaryLoadFromData", data, len(image), ctypes.addressof(options) if core_type in MAGICS else None)
             else:
-                made = call("aclrtCreateBinary", held, len(image))
-                if not made:
+                held = call("aclrtCreateBinary", data, len(image))
+                if not held:
                     raise LoadError(f"aclrtCreateBinary made nothing of {path}", function="aclrtCreateBinary")
-                binary = call("aclrtBinaryLoad", made)
+                binary = call("aclrtBinaryLoad", held)
         try:
             function = call("aclrtBinaryGetFunction", binary, name.encode())
         except NpuError:
-            call("aclrtBinaryUnLoad", binary)
+            with suppress(NpuError):
+                call("aclrtBinaryUnLoad", binary)
             raise
-        return Loaded(name, function, binary, route, "MIX" in core_type, image)
+        return Loaded(name, function, binary, route, "MIX" in core_type, image, held or 0)
+
+    def unload(self, kernel: Loaded) -> None:
+        """Gives a kernel's binary back."""
+        self.library.call("aclrtBinaryUnLoad", kernel.binary)
+        if kernel.held and self.library.has("aclrtDestroyBinary"):
+            self.library.call("aclrtDestroyBinary", kernel.held)
 
     def sync_address(self) -> int:
         """The address that stands before a mixed kernel's arguments where the runtime does not put it."""

@@ -9,6 +9,7 @@ import json
 import os
 import socket
 import time
+import weakref
 from pathlib import Path
 
 from aoec.base.errors import BackendError
@@ -32,6 +33,21 @@ def physical(number: int, environ: dict[str, str] | None = None) -> int:
     if not all(p.isdigit() for p in parts) or number >= len(parts):
         raise NoDevice(f"{VISIBLE} is {given}, which shows no device {number}", device=number)
     return int(parts[number])
+
+
+_taken: weakref.WeakSet[Lease] = weakref.WeakSet()
+
+
+def _forget() -> None:
+    """Closes the leases of the parent in a process that was forked off: they are not its own, and would outlive the parent."""
+    for lease in list(_taken):
+        os.close(lease.handle)
+        lease.handle = -1
+        _taken.discard(lease)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
 
 
 class Lease:
@@ -61,6 +77,7 @@ class Lease:
         with contextlib.suppress(OSError):  # the lock counts, not the text
             os.ftruncate(self.handle, 0)
             os.pwrite(self.handle, json.dumps(facts).encode() + b"\n", 0)
+        _taken.add(self)
 
     def holder(self) -> str:
         """Who has the lease, as words; empty where the file does not say it."""
@@ -77,3 +94,4 @@ class Lease:
                 os.ftruncate(self.handle, 0)
             os.close(self.handle)
             self.handle = -1
+            _taken.discard(self)

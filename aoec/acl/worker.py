@@ -6,6 +6,7 @@ thread waits on a pipe that only the parent has open, also while a call of the l
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
 import threading
@@ -17,6 +18,7 @@ from aoec.acl.channel import Channel, ChannelClosed
 from aoec.base.npu_errors import AclMisuse, LaunchError, NpuError
 
 ENDS = "close"
+LOOK_SECONDS = 1.0
 
 
 def handlers(board: Board) -> dict[str, Callable[..., Any]]:
@@ -65,7 +67,7 @@ def main(words: Sequence[str]) -> int:
     """Serves until the parent is done or gone."""
     reader, writer, life = map(int, words)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
-    threading.Thread(target=watch, args=(life,), name="parent", daemon=True).start()
+    threading.Thread(target=watch, args=(life, os.getppid()), name="parent", daemon=True).start()
     try:
         serve(Channel(reader, writer))
     except ChannelClosed:
@@ -73,9 +75,10 @@ def main(words: Sequence[str]) -> int:
     return 0
 
 
-def watch(life: int) -> None:
-    """Ends this process when the parent has: without clean-up, since a call of the library may never return."""
-    while os.read(life, 1):
+def watch(life: int, parent: int) -> None:
+    """Ends this process when the parent has: without clean-up, since a call of the library may never return. Where a child of the parent
+    has the pipe too, the number of the parent tells."""
+    while os.getppid() == parent and not select.select([life], [], [], LOOK_SECONDS)[0]:
         pass
     os.kill(os.getpid(), signal.SIGKILL)
 

@@ -172,7 +172,7 @@ def _compile(source: Source, toolkit: Toolkit, how: Plan, seconds: float, stoppe
                 said = last_lines(ran.output)
                 return CompileError(f"{source.name} does not compile: {line[0]} {how_it_ended(ran, seconds)}: "
                                     f"{(said.splitlines() or ['it said nothing'])[0].replace(folder + '/', '')}",
-                                    argv=argv, log=ran.output[-LOG_CHARACTERS:], source=source.name, crash=ran.crashed)
+                                    argv=argv, log=ran.output[-LOG_CHARACTERS:], source=source.name, crash=ran.is_crash)
         try:
             with open(files.out, "rb") as f:
                 data = f.read(OBJECT_BYTES + 1)

@@ -53,7 +53,7 @@ def ask_compiler(toolkit: Toolkit) -> Compiler:
     for word in ("--version", "-print-targets"):
         with tempfile.TemporaryDirectory(prefix="aoec-probe-") as folder:
             ran = run_tool([str(path), word], Path(folder), ASK_SECONDS)
-        if ran.crashed or (word == "--version" and ran.code):
+        if ran.is_crash or (word == "--version" and ran.code):
             raise CannNotFound(f"{path} {word} {how_it_ended(ran, ASK_SECONDS)}: {last_lines(ran.output, 2) or 'it said nothing'}; "
                                f"is this the compiler of this computer's architecture? {STILL}")
         said.append(ran.output.strip() if not ran.code else "")
@@ -79,7 +79,7 @@ def plan(toolkit: Toolkit, product: int, core_type: str) -> Plan:
         if words is not None:
             memo.put({"route": route, "accepted": list(words)}, *key)
             return Plan(route, words, version)
-        crash |= ran.crashed
+        crash |= ran.is_crash
         said.append(f"{route}: {Path(argv[0]).name} {how_it_ended(ran, COMPILE_SECONDS)}: {last_lines(ran.output)}")
     raise CompileError(f"bisheng of CANN {toolkit.release or 'of unknown release'} compiles no empty {kind_of(core_type)} kernel of "
                        f"product {product} by {plural(len(routes), 'route')}: {'; '.join(s.splitlines()[0] for s in said)}",
@@ -112,7 +112,7 @@ def how_it_ended(ran: Ran, seconds: float) -> str:
     """What became of a command, in words."""
     if ran.late:
         return f"did not end in {seconds:.0f} s and was killed"
-    return f"ended by signal {-ran.code if ran.code < 0 else ran.code - 128}" if ran.crashed else f"ended with code {ran.code}"
+    return f"ended by signal {-ran.code if ran.code < 0 else ran.code - 128}" if ran.is_crash else f"ended with code {ran.code}"
 
 
 def last_lines(text: str, count: int = LOG_LINES) -> str:

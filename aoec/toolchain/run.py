@@ -30,7 +30,7 @@ class Ran:
     seconds: float = 0.0
 
     @property
-    def crashed(self) -> bool:
+    def is_crash(self) -> bool:
         """Whether it did not end by itself: a signal, a shell's code for one, or a time limit."""
         return self.late or self.code < 0 or self.code > 128
 

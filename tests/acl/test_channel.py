@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aoec.acl.channel import HEAD, MARK, MOST_BYTES, MOST_JSON, Channel, ChannelClosed, ChannelLate
@@ -34,10 +34,11 @@ def ends() -> Iterator[tuple[Channel, Channel]]:
         channel.close()
 
 
-JSON = st.recursive(st.none() | st.booleans() | st.integers(-2**64, 2**64) | st.text(), lambda x: st.lists(x) | st.dictionaries(st.text(), x),
-                    max_leaves=8)
+JSON = st.recursive(st.none() | st.booleans() | st.integers(-2**64, 2**64) | st.text(),
+                    lambda x: st.lists(x) | st.dictionaries(st.text(), x), max_leaves=8)
 
 
+@settings(max_examples=25)
 @given(st.lists(st.tuples(st.dictionaries(st.text(), JSON), st.binary(max_size=3000)), max_size=4))
 def test_frames_come_as_they_were_sent(frames: list[tuple[dict, bytes]]) -> None:
     one, other = pair()
@@ -117,6 +118,25 @@ def test_a_dead_process_leaves_no_lease(tmp_path: Path) -> None:
     process.stdout.close()
     assert json.loads((tmp_path / "npu-0.lock").read_text())["pid"] == process.pid  # what it left is no lock
     Lease(0, tmp_path).release()
+
+
+def test_a_forked_child_keeps_no_lease(tmp_path: Path) -> None:
+    """Else what the child does after the parent's end would keep the device."""
+    lease = Lease(0, tmp_path)
+    (begun, begins), (ending, ends) = os.pipe(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(ends)
+        os.write(begins, b"x")
+        os.read(ending, 1)  # until the parent closes its end
+        os._exit(0)
+    assert os.read(begun, 1) == b"x"
+    os.close(lease.handle)  # as a process that is killed does
+    lease.handle = -1
+    Lease(0, tmp_path).release()
+    for handle in (begun, begins, ending, ends):
+        os.close(handle)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 @pytest.mark.parametrize("left", [b"", b"{", b"[1]", b'{"pid": "x", "host": 1, "start": 2}', b"\xff" * 5000])

@@ -2,11 +2,13 @@
 from __future__ import annotations
 
 import ctypes
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aoec import acl
 from aoec.acl import structs
 from aoec.acl.codes import codes, error_of, meaning
 from aoec.acl.library import OUT, TYPES, functions
@@ -96,6 +98,11 @@ def test_functions_have_known_types() -> None:
         assert f.returns in TYPES and all(a.removeprefix(OUT) in TYPES for a in f.arguments), f.name
     assert table["aclrtMemcpy"].types() == [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int32]
     assert table["aclInit"].required and not table["aclrtLaunchKernel"].required
+
+
+def test_what_stands_in_the_table_is_called() -> None:
+    sources = "".join((Path(acl.__file__).parent / f"{name}.py").read_text() for name in ("board", "launching", "library"))
+    assert [name for name in functions() if f'"{name}"' not in sources] == []
 
 
 NAMES = {"Ascend910B3": 2201, "Ascend910B4-1": 2201, "Ascend910B2C": 2201, "Ascend910_9392": 2201, "Ascend310P3": 2002, "Ascend910A": 1001,
