@@ -44,4 +44,5 @@ def _visit(options: DoctorOptions) -> int:
     return 0 if report["well"] else 2
 
 
-COMMAND = Command("doctor", "show versions, cores, caches, bank, and whether CANN is seen; or try a device", DoctorOptions, run, "deploy", 340)
+COMMAND = Command("doctor", "show versions, cores, caches, bank, and whether CANN is seen; or try a device", DoctorOptions, run, "deploy",
+                  340)

@@ -83,4 +83,5 @@ def _run_on_device(options: SimulateOptions, number: int) -> int:
     return int(facts["wrong"])
 
 
-COMMAND = Command("simulate", "time a program on the model machine, or on a device", SimulateOptions, run, "explain", 270, "aoec simulate g.prog --json")
+COMMAND = Command("simulate", "time a program on the model machine, or on a device", SimulateOptions, run, "explain", 270,
+                  "aoec simulate g.prog --json")

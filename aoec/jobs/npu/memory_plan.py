@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import groupby
 from math import prod
 
 from aoec.artifact.compiled import Artifact, Compiled
@@ -71,7 +70,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Plan:
-    """All parts. `constants`: a tensor of the graph with the values of each constant that the device has, and the bytes that are its own."""
+    """All parts. `constants`: by hash, a tensor of the graph with the values of each that the device has, and its bytes there."""
 
     parts: Mapping[Place, Part]
     arena_bytes: int
@@ -242,8 +241,12 @@ class _Planner:
                 spots[name] = Spot(base.zone, base.start + start, self.stored_bytes(name))
         steps = [self.step(c, spots, own) for c in groups]
         joined: list[Calls | HostStep] = []
-        for launched, run in groupby([s for s in steps if s is not None], lambda s: isinstance(s, Call)):
-            joined += [Calls(tuple(s for s in run if isinstance(s, Call)))] if launched else [s for s in run if isinstance(s, HostStep)]
+        for s in steps:
+            if isinstance(s, Call):
+                last = joined.pop() if joined and isinstance(joined[-1], Calls) else None
+                joined.append(Calls((*(last.calls if isinstance(last, Calls) else ()), s)))
+            elif s is not None:
+                joined.append(s)
         zeros = [Spot(ARENA, own[name].start + at, size) for name, o in owners.items() for at, size in o.zeros]
         return Part(tuple(joined), spots, tuple(join_spots(zeros)))
 

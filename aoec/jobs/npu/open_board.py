@@ -57,7 +57,8 @@ def check_product(device: Device, machine: Machine, product: str) -> None:
     there, names = str(device.facts.product), table().products
     if there != product:
         raise UnsupportedProduct(f"this is for {machine.name}, product {product} ({names[product]}), and device {device.number} is "
-                                 f"{device.facts.soc}, product {there} ({names[there]}): compile for that with --target", device=device.number)
+                                 f"{device.facts.soc}, product {there} ({names[there]}): compile for that with --target",
+                                 device=device.number)
 
 
 def test_device(device: Device, toolkit: Toolkit) -> None:

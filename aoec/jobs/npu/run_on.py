@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from aoec.artifact.artifact import load_gears
-from aoec.artifact.compiled import Artifact
 from aoec.base.files import arrays
 from aoec.base.files.files import note, write_text
 from aoec.base.npu_errors import NpuError
@@ -107,8 +106,9 @@ def lines(facts: Mapping[str, Any], options: RunOptions) -> str:
     out.append(f"ran on {facts['device']}, {place_words(facts)}: {facts['launches']:,} launches of {plural(facts['kernels'], 'kernel')}")
     out += host_lines(facts["on_host"])
     m = facts["measured"]
+    least = f"; the least of {m['runs']} runs" if m["runs"] > 1 else ""
     out.append(f"measured on {device_words(facts)}: {m['launches_us']:,.1f} µs of launches, {m['copies_us']:,.1f} µs of copies, "
-               f"{m['host_us']:,.1f} µs of groups on this computer ({HOW}" + (f"; the least of {m['runs']} runs)" if m["runs"] > 1 else ")"))
+               f"{m['host_us']:,.1f} µs of groups on this computer ({HOW}{least})")
     out += modelled_line(facts)
     if options.check:
         out += check_lines(facts["check"])

@@ -141,14 +141,14 @@ def lines(facts: Mapping[str, Any]) -> str:
         elif v["wrong"] and v["role"] == "input":
             out.append(f"wrong: the input {v['tensor']} was written to")
         elif v["role"] == "output":
-            out.append(f"{'wrong values' if v['wrong'] else 'values'}: {v['tensor']} differs from the model machine by {say_difference(v)}, "
-                       f"allowed {v['allowed']:.1e} (max|a-b| / max|b|)")
+            out.append(f"{'wrong values' if v['wrong'] else 'values'}: {v['tensor']} differs from the model machine by "
+                       f"{say_difference(v)}, allowed {v['allowed']:.1e} (max|a-b| / max|b|)")
     modelled = facts["modelled"]
     if m := facts.get("measured"):
         hot, cold = m["hot_us"], m["cold_us"]
         out += [f"measured on {where}, by events; modelled on {facts['target']}",
                 f"hot    {hot['median']:,.2f} µs measured (least {hot['least']:,.2f}, spread {hot['spread']:.0%}, {m['spans']} spans of "
-                f"{plural(m['passes'], 'launch').replace('launchs', 'launches')}), {modelled['hot']['time_us']:,.2f} µs modelled",
+                f"{m['passes']} passes), {modelled['hot']['time_us']:,.2f} µs modelled",
                 f"cold   {cold['median']:,.2f} µs measured (median of {m['cold_passes']}, L2 emptied by {m['emptied_by']}), "
                 f"{modelled['cold']['time_us']:,.2f} µs modelled",
                 f"empty  {m['empty_us']:,.2f} µs measured, {modelled['hot']['launch_us']:,.2f} µs modelled of a launch"]

@@ -22,10 +22,11 @@ def cnn() -> onnx.ModelProto:
 def block(tokens: int = 32, width: int = 64, heads: int = 2) -> onnx.ModelProto:
     """Attention and a feed-forward part, each with its residual and norm."""
     each = width // heads
-    constants = {name: normal(width, width, seed=i) / np.float32(np.sqrt(width)) for i, name in enumerate("qkvo")}
-    constants |= {"up": normal(width, 4 * width, seed=7) / np.float32(np.sqrt(width)), "down": normal(4 * width, width, seed=8) / np.float32(
-        np.sqrt(4 * width)), "g": np.ones(width, np.float32), "z": np.zeros(width, np.float32), "half": np.float32(each ** -0.5),
-        "split": np.array([1, tokens, heads, each]), "join": np.array([1, tokens, width])}
+    constants: dict[str, np.ndarray] = {name: normal(width, width, seed=i) / np.float32(np.sqrt(width)) for i, name in enumerate("qkvo")}
+    constants |= {"up": normal(width, 4 * width, seed=7) / np.float32(np.sqrt(width)),
+                  "down": normal(4 * width, width, seed=8) / np.float32(np.sqrt(4 * width)),
+                  "g": np.ones(width, np.float32), "z": np.zeros(width, np.float32), "half": np.full((), each ** -0.5, np.float32),
+                  "split": np.array([1, tokens, heads, each]), "join": np.array([1, tokens, width])}
     nodes = []
     for name, perm in (("q", [0, 2, 1, 3]), ("k", [0, 2, 3, 1]), ("v", [0, 2, 1, 3])):
         nodes += [node("MatMul", f"x {name}", f"{name}1"), node("Reshape", f"{name}1 split", f"{name}2"),

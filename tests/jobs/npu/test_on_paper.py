@@ -4,18 +4,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-import onnx
 import pytest
 
 import aoec
+from aoec.acl.device import Device
 from aoec.artifact.artifact import load_gears
 from aoec.artifact.compiled import Artifact
 from aoec.base.errors import BackendError, CheckError
-from aoec.frontend.translate.onnx import load
-from aoec.jobs.compile.untuned import compile_untuned
 from aoec.jobs.npu.against import GroupWatch, differ_outputs
 from aoec.jobs.npu.board import Board
 from aoec.jobs.npu.device_runner import DeviceRunner
@@ -26,23 +24,22 @@ from aoec.target.machine import load as load_machine
 from tests.frontend.models import feeds_of, model, node, normal
 from tests.frontend.test_walked import WALKED, positive
 from tests.jobs import nets
+from tests.jobs.npu.kit import untuned
 from tests.jobs.npu.nets import block, cnn
 from tests.jobs.npu.paper import PaperDevice, PaperFacts
 from tests.lowering.test_views import NETS, of
 
-LONG = model([node("MatMul", "x w", "y")], {"x": [1, 4096]}, ["y"], {"w": normal(4096, 32) / np.float32(64)})  # its k is parted, and added to
+LONG = model([node("MatMul", "x w", "y")], {"x": [1, 4096]}, ["y"], {"w": normal(4096, 32) / np.float32(64)})  # parts of k are added up
 
 
-def compiled(proto: onnx.ModelProto, target: str = "Ascend910B3", precision: str = "fp16") -> Artifact:
-    """Legal schedules that nobody timed."""
-    graph, weights, _ = load(proto, {}, precision)
-    return compile_untuned(graph, weights, precision, load_machine(target))[0]
+def board_of(device: PaperDevice) -> Board:
+    return Board(cast(Device, device), device.build)
 
 
 def run_on_paper(made: Artifact, feeds: Mapping[str, Any], device: PaperDevice | None = None) -> tuple[DeviceRunner, PaperDevice]:
     """A runner that has run twice, with the same values as the model machine."""
     device = device or PaperDevice()
-    runner = DeviceRunner(made, Board(device, device.build), load_machine(made.target), "8.5")
+    runner = DeviceRunner(made, board_of(device), load_machine(made.target), "8.5")
     wanted = run_model(made, feeds)
     for _ in range(2):  # what the first run left harms no second one
         assert_same(runner.run(feeds), wanted)
@@ -58,7 +55,7 @@ def assert_same(got: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
 
 @pytest.mark.parametrize("target", ["Ascend910B3", "Ascend310P3"])
 def test_a_cnn_is_one_row_of_launches_in_one_arena(target: str) -> None:
-    made = compiled(cnn(), target)
+    made = untuned(cnn(), target)
     runner, device = run_on_paper(made, random_feeds(made, 1))
     assert device.runs[:1] == [len(runner.plan.calls)] or target == "Ascend310P3"
     assert len(runner.sources.distinct) <= len(runner.plan.calls)
@@ -67,14 +64,14 @@ def test_a_cnn_is_one_row_of_launches_in_one_arena(target: str) -> None:
 
 
 def test_a_transformer_block() -> None:
-    made = compiled(block())
+    made = untuned(block())
     run_on_paper(made, random_feeds(made, 1))
 
 
 @pytest.mark.parametrize("name", NETS)
 def test_views_lie_in_the_bytes_of_others(name: str) -> None:
     proto, _ = of(name)
-    made = compiled(proto, "Ascend310P3")
+    made = untuned(proto, "Ascend310P3")
     run_on_paper(made, feeds_of(proto))
 
 
@@ -93,7 +90,7 @@ def test_host_groups_run_between_launches() -> None:
 
 
 def test_a_loop_runs_its_body_on_the_device() -> None:
-    made = compiled(WALKED["a loop that data end"], precision="fp32")
+    made = untuned(WALKED["a loop that data end"], precision="fp32")
     runner, device = run_on_paper(made, {"x": positive(normal(2, 3))})
     assert len(runner.plan.parts) == 2 and len(device.runs) > len(runner.plan.parts)
 
@@ -103,7 +100,7 @@ def test_gears_share_kernels_and_constants(tmp_path: Path) -> None:
     aoec.compile(proto, tmp_path / "m.aoec", input_shape={"x": (-1, 64)}, dynamic_batch=[16, 32], bank=tmp_path / "bank.db", verify=False)
     gears = load_gears(tmp_path / "m.aoec")
     device = PaperDevice()
-    board = Board(device, device.build)
+    board = board_of(device)
     for made in gears:
         runner = DeviceRunner(made, board, load_machine(made.target), "8.5")
         feeds = random_feeds(made, 3)
@@ -113,28 +110,28 @@ def test_gears_share_kernels_and_constants(tmp_path: Path) -> None:
 
 def test_what_has_no_kernel_runs_on_the_host_and_says_why() -> None:
     """Here because the compiler refuses it."""
-    made = compiled(cnn())
+    made = untuned(cnn())
     device = PaperDevice()
     refuse = BackendError("k does not compile: a call is unknown")
-    board = Board(device, lambda kernels: [refuse, *device.build(kernels)[1:]])
+    board = Board(cast(Device, device), lambda kernels: [refuse, *device.build(kernels)[1:]])
     runner = DeviceRunner(made, board, load_machine(made.target), "8.5")
     feeds = random_feeds(made, 2)
     assert_same(runner.run(feeds), run_model(made, feeds))
     assert {s.why for s in runner.plan.on_host} == {str(refuse)}
     with pytest.raises(BackendError, match="a call is unknown"):
-        DeviceRunner(made, Board(device, lambda kernels: [refuse] * len(kernels)), load_machine(made.target), "8.5").run(feeds)
+        DeviceRunner(made, Board(cast(Device, device), lambda kernels: [refuse] * len(kernels)), load_machine(made.target), "8.5").run(feeds)
 
 
 def test_a_model_that_does_not_fit_is_refused() -> None:
-    made = compiled(LONG)
+    made = untuned(LONG)
     device = PaperDevice(PaperFacts(memory_free=100_000))
     with pytest.raises(CheckError, match=r"needs [\d,]+ bytes of device memory: 262,144 of constants and .* the device has 100,000 free"):
-        DeviceRunner(made, Board(device, device.build), load_machine(made.target), "8.5").run(random_feeds(made, 1))
+        DeviceRunner(made, board_of(device), load_machine(made.target), "8.5").run(random_feeds(made, 1))
     assert device.memory == {}
 
 
 def test_the_first_group_that_differs_is_named() -> None:
-    made = compiled(cnn())
+    made = untuned(cnn())
 
     class Wrong(PaperDevice):
         """Its third launch of a run gives twice what it should."""
@@ -147,7 +144,7 @@ def test_the_first_group_that_differs_is_named() -> None:
 
     feeds = random_feeds(made, 1)
     for device, wrong in ((PaperDevice(), False), (Wrong(), True)):
-        runner = DeviceRunner(made, Board(device, device.build), load_machine(made.target), "8.5")
+        runner = DeviceRunner(made, board_of(device), load_machine(made.target), "8.5")
         runner.watch = watch = GroupWatch(runner.tensors)
         got = runner.run(feeds)
         assert watch.seen == len(runner.plan.calls) == len(device.runs)
