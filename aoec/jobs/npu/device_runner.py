@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import time
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aoec.artifact.compiled import Artifact, Compiled
+from aoec.base.npu_errors import KernelHang, NpuError, WaitTimeout
 from aoec.ir.graph.bodies import Place
 from aoec.jobs.npu.board import Board
 from aoec.jobs.npu.memory_plan import Call, Calls, HostStep, Part, Plan, Spot, plan_model
@@ -56,7 +57,6 @@ class DeviceRunner(Runner):
         super().__init__(artifact)
         self.board, self.machine, self.release, self.limit_s = board, machine, release, limit_s
         self.spent, self.watch = Spent(), _see_nothing
-        self.running: tuple[Call, ...] = ()  # the row that was launched last
 
     @cached_property
     def sources(self) -> Sources:
@@ -120,8 +120,7 @@ class DeviceRunner(Runner):
         """Runs a row of kernels; one by one where somebody watches."""
         for calls in [step.calls] if self.watch is _see_nothing else [(c,) for c in step.calls]:
             before = {} if self.watch is _see_nothing else self._read(known, calls[0], "input")
-            self.running = tuple(calls)
-            with self.spent.on("launches_s"):
+            with self.spent.on("launches_s"), name_groups(calls):
                 self.board.device.run([self.launch_of(c) for c in calls], self.limit_us(calls))
             self.spent.rows += 1
             if self.watch is not _see_nothing:
@@ -153,6 +152,20 @@ class DeviceRunner(Runner):
         with self.spent.on("copies_s"):
             data = bytes(self.board.device.read(self._at(spot), spot.size))
         return np.frombuffer(data, NUMPY[t.dtype]).reshape(stored_shape(t))
+
+
+@contextmanager
+def name_groups(calls: Sequence[Call]) -> Iterator[None]:
+    """An error of a launch inside says the group, and of a limit how to raise it."""
+    try:
+        yield
+    except NpuError as e:
+        if 0 <= e.launch < len(calls):
+            c = calls[e.launch].compiled
+            e.args = (f"group {c.group} ({c.label or c.func_key[:12]}): {e}", *e.args[1:])
+        if isinstance(e, (KernelHang, WaitTimeout)):
+            e.args = (f"{e}; --limit SECONDS gives kernels more time", *e.args[1:])
+        raise
 
 
 def _see_nothing(compiled: Compiled, before: Arrays, after: Arrays) -> None:

@@ -2,14 +2,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aoec.artifact.artifact import load_gears
 from aoec.base.files import arrays
 from aoec.base.files.files import note, write_text
-from aoec.base.npu_errors import NpuError
 from aoec.base.text import plural
 from aoec.jobs.npu.against import GroupWatch, differ_outputs
 from aoec.jobs.npu.device_runner import DeviceRunner
@@ -54,24 +52,10 @@ def repeat_runs(runner: DeviceRunner, feeds: Mapping[str, Any], count: int) -> t
     """(the outputs of the last of so many runs, what was measured): the least of each figure where there are several runs."""
     spent = []
     for _ in range(count):
-        with name_groups(runner):
-            outputs = runner.run(feeds)
+        outputs = runner.run(feeds)
         spent.append(runner.spent)
     least = {f"{what}_us": round(1e6 * min(getattr(s, f"{what}_s") for s in spent), 1) for what in ("launches", "copies", "host")}
     return outputs, {"kind": "measured", "how": HOW, "runs": count, "rows": spent[-1].rows, **least}
-
-
-@contextmanager
-def name_groups(runner: DeviceRunner) -> Iterator[None]:
-    """An error of a launch inside says the group."""
-    try:
-        yield
-    except NpuError as e:
-        call = runner.running[e.launch] if 0 <= e.launch < len(runner.running) else None
-        if call is None:
-            raise
-        e.args = (f"group {call.compiled.group} ({call.compiled.label}): {e.args[0]}", *e.args[1:])
-        raise
 
 
 def runner_facts(runner: DeviceRunner) -> dict[str, Any]:
@@ -90,8 +74,7 @@ def check_run(runner: DeviceRunner, feeds: Mapping[str, Any], outputs: Mapping[s
     if groups:
         watch = GroupWatch(runner.tensors)
         runner.watch = watch
-        with name_groups(runner):
-            runner.run(feeds)
+        runner.run(feeds)
         out["groups"] = watch.seen
         out["largest_of_groups"] = watch.worst and difference_facts(watch.worst)
         if watch.first:

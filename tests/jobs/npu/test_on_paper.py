@@ -119,7 +119,8 @@ def test_what_has_no_kernel_runs_on_the_host_and_says_why() -> None:
     assert_same(runner.run(feeds), run_model(made, feeds))
     assert {s.why for s in runner.plan.on_host} == {str(refuse)}
     with pytest.raises(BackendError, match="a call is unknown"):
-        DeviceRunner(made, Board(cast(Device, device), lambda kernels: [refuse] * len(kernels)), load_machine(made.target), "8.5").run(feeds)
+        no_board = Board(cast(Device, device), lambda kernels: [refuse] * len(kernels))
+        DeviceRunner(made, no_board, load_machine(made.target), "8.5").run(feeds)
 
 
 def test_a_model_that_does_not_fit_is_refused() -> None:
