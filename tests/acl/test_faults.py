@@ -56,15 +56,16 @@ def add(device: Device, launches: int = 1, limit_us: int = 300_000) -> bool:
 
 FAULTS = [  # fault, class, code, words, release
     ("launch=hang@2", KernelHang, 507014, "longer than its time limit", 91),
-    ("launch=hang@2", KernelHang, 507014, "longer than its time limit", 85),
+    pytest.param("launch=hang@2", KernelHang, 507014, "longer than its time limit", 85, marks=pytest.mark.slow),
     ("launch=deaf@2", WaitTimeout, 507046, "did not end in", 91),
     ("launch=never@2", KernelHang, 0, "did not answer run in 1.9 s and was killed", 91),
-    ("launch=fault@2", KernelFault, 507015, "aicore execution is abnormal", 81),
+    ("launch=fault@2", KernelFault, 507015, "aicore execution is abnormal", 91),
+    pytest.param("launch=fault@2", KernelFault, 507015, "aicore execution is abnormal", 81, marks=pytest.mark.slow),
     ("launch=lose@2", DeviceLost, 507010, "heartbeat", 91),
     ("launch=crash@2", DeviceLost, 0, "the worker of device 0 ended by signal 11, in run", 91)]
 
 
-@pytest.mark.parametrize("fault, kind, code, words, release", FAULTS, ids=[f"{f[0]}-{f[4]}" for f in FAULTS])
+@pytest.mark.parametrize("fault, kind, code, words, release", FAULTS)
 def test_a_failed_kernel_ends_the_worker_and_a_new_one_goes_on(fault: str, kind: type[NpuError], code: int, words: str, release: int,
                                                                tmp_path: Path) -> None:
     good(release)
@@ -88,6 +89,7 @@ def test_a_failed_kernel_ends_the_worker_and_a_new_one_goes_on(fault: str, kind:
     Lease(0, tmp_path).release()
 
 
+@pytest.mark.slow
 def test_a_limit_in_whole_seconds_holds_too(tmp_path: Path) -> None:
     """A release that knows seconds alone rounds up, and the host waits as much longer."""
     with start(tmp_path, "launch=hang@1", 81) as device:
@@ -104,7 +106,7 @@ def test_a_limit_beyond_the_devices_longest_is_the_hosts(tmp_path: Path) -> None
             add(device, limit_us=300_000)
 
 
-@pytest.mark.parametrize("release, kind", [(91, KernelHang), (81, WaitTimeout)])
+@pytest.mark.parametrize("release, kind", [(91, KernelHang), pytest.param(81, WaitTimeout, marks=pytest.mark.slow)])
 def test_without_a_limit_of_the_process_the_launchs_own_holds_or_the_hosts(release: int, kind: type[NpuError], tmp_path: Path) -> None:
     without = "aclrtSetOpExecuteTimeOutV2=207000,aclrtSetOpExecuteTimeOut=207000,launch=hang"
     with start(tmp_path, without, release) as device, pytest.raises(kind):
@@ -158,6 +160,7 @@ def test_a_self_test_that_fails_once_is_tried_again(tmp_path: Path, monkeypatch:
         device.allocate(64)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("release", RELEASES)
 def test_slow_is_no_fault(release: int, tmp_path: Path) -> None:
     with start(tmp_path, "launch=slow", release) as device:
@@ -244,7 +247,7 @@ def wait_gone(pid: int) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("fault", ["", "launch=never@1"])
+@pytest.mark.parametrize("fault", [pytest.param("", marks=pytest.mark.slow), "launch=never@1"])
 def test_kill_9_of_the_parent_ends_the_worker_and_frees_the_lease(fault: str, tmp_path: Path) -> None:
     """Also while a call of the library never returns."""
     process, worker = hold(tmp_path, fault)

@@ -13,7 +13,7 @@ from aoec.ir.text.parse import parse_program
 from aoec.target.machine import load
 from aoec.toolchain.build import Source
 from aoec.toolchain.find import spelling
-from tests.acl.kits import RELEASES, built, empty, good, kit, opened
+from tests.acl.kits import built, empty, good, kit, opened
 from tests.standin.need import needs_compiler
 
 pytestmark = needs_compiler
@@ -77,8 +77,8 @@ def test_kernels_have_the_values_of_numpy_by_every_route(release: int, tmp_path:
                 assert np.allclose(got, want, rtol=near, atol=0), f"{name} by route {route}"
 
 
-@pytest.mark.parametrize("release, product", [(91, 2002), (81, 1001), *[pytest.param(r, p, marks=SLOW) for r, p in (
-    (81, 2002), (85, 2002), (85, 1001), (91, 1001))]])
+@pytest.mark.parametrize("release, product", [(91, 2002), *[pytest.param(r, p, marks=SLOW) for r, p in (
+    (81, 2002), (81, 1001), (85, 2002), (85, 1001), (91, 1001))]])
 def test_products_with_one_kind_of_core(release: int, product: int, tmp_path: Path) -> None:
     test = good(release, product)
     with opened(release, tmp_path, product) as device:
@@ -94,12 +94,16 @@ def test_what_the_library_says_of_the_device(tmp_path: Path) -> None:
         assert facts.cores == {"core": 20, "cube": 20, "vector": 40} and facts.l2_bytes == 192 << 20
         assert facts.memory_total == 32 << 30 and facts.symbols["aclInit"] == "libacl_rt.so" and facts.stops
         assert device.memory()[1] == facts.memory_total
+
+
+@pytest.mark.slow
+def test_what_an_old_library_says_of_the_device(tmp_path: Path) -> None:
     with opened(81, tmp_path) as device:
         assert device.facts.cores == {} and device.facts.l2_bytes == 0 and device.facts.symbols["aclInit"] == "libascendcl.so"
         assert "aclrtGetDeviceInfo" not in device.facts.symbols and device.facts.step_us == 1_000_000
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", [pytest.param(81, marks=SLOW), 85, pytest.param(91, marks=SLOW)])
 def test_times_come_from_events(release: int, tmp_path: Path) -> None:
     test, (path, name, kind) = good(release), empty(release)
     with opened(release, tmp_path) as device:

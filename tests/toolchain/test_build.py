@@ -1,12 +1,14 @@
 """Sources through the stand-in's compilers: routes by probing, one build for each distinct source, errors as results, limits, crashes."""
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections import Counter
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,7 @@ from aoec.base.errors import AoecError
 from aoec.base.npu_errors import CannNotFound, CompileError, UnsupportedProduct
 from aoec.standin.bisheng import FAULT, commands
 from aoec.standin.toolkit import BIN, make_toolkit
-from aoec.toolchain.build import Source, build, default_jobs, results_folder
+from aoec.toolchain.build import Source, _kept_result, build, default_jobs, results_folder
 from aoec.toolchain.find import Toolkit, find_toolkit
 from aoec.toolchain.probe import ask_compiler, plan
 from aoec.toolchain.run import run_tool
@@ -76,11 +78,15 @@ def test_results_that_cannot_be_believed_are_made_anew(tmp_path: Path) -> None:
     made = build([good_source()], kit)[0]
     assert isinstance(made, Path)
     data, record = made.read_bytes(), made.with_suffix(".json")
-    for path, wrong in ((made, data[:-1]), (record, b"{"), (record, b'{"object": 1}'), (record, b"[" * 100000), (made, b"")):
+    for path, wrong in ((made, data[:-1]), (record, b"[" * 100000)):
         path.write_bytes(wrong)
         assert build([good_source()], kit) == [made] and made.read_bytes() == data
     os.chmod(made, 0o666)  # others can have written it
     assert build([good_source()], kit) == [made] and made.stat().st_mode & 0o022 == 0
+    for path, wrong in ((record, b"{"), (record, b'{"object": 1}'), (record, b'{"error": 1, "log": ""}'), (made, b"")):
+        path.write_bytes(wrong)
+        assert _kept_result(made, good_source()) is None
+        record.write_text(json.dumps({"object": sha256(data).hexdigest()}))
     (results_folder() / "x.o").write_text("")
     os.chmod(results_folder(), 0o777)
     with pytest.raises(AoecError, match="AOEC_CACHE_DIR"):
