@@ -42,6 +42,8 @@ RUNS = {
     "defaults": Run("--network mlp_softmax --budget 1 --no-verify --jobs 1",
                     (r"g0 +matmul\+relu 1x40->1x72 +1( +\d+\.\d\d){5}   modelled us", r"distinct groups: 3", r"rules broken: 0")),
     "kills": Run("--kills 1 --budget 1", (r"kills: 1", r"records: 4", r"faults: \[\]"), apart=True),
+    "npu": Run("--network mlp_softmax --groups", (
+        rf"\| mlp_softmax \| Ascend910B3 \| 9\.1 \| 3 \| 0 \| 3 \| {NUMBER} \| {NUMBER} \| \S+e-\d+ \| \S+e-\d+ \|",)),
     "measure": Run("--seeds 16 --of 8 --pick 2 --among launch mmad conv-3x3-stride",
                    (r" 1 conv-3x3-stride: .*", r" 2 launch-.*", rf"   hot {NUMBER} ± {NUMBER} %, cold .*; left {NUMBER} %, on other .*")),
     "memory": Run("--gib 0.01 --precision fp16", tuple(rf"{step:7}  fp16  constants 0\.06 GiB  peak .*" for step in ("compile", "run"))),

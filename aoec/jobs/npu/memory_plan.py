@@ -145,7 +145,7 @@ class _Planner:
 
     # ------------------------------------------------------------ who needs memory, and when
 
-    def written(self, c: Compiled) -> WrittenKernel | None:
+    def kernel_of(self, c: Compiled) -> WrittenKernel | None:
         """The kernel of a group that is launched."""
         return None if c.program is None or c.group in self.refusals else self.sources.written.get(id(c.program))
 
@@ -156,11 +156,11 @@ class _Planner:
     def owners(self, groups: list[Compiled], inputs: Iterable[str], outputs: Iterable[str]) -> dict[str, _Owner]:
         """What needs bytes of the arena, in a part; constants are noted aside."""
         for c in groups:
-            if self.written(c) and (why := self.refusal(c, groups)):
+            if self.kernel_of(c) and (why := self.refusal(c, groups)):
                 self.refusals[c.group] = why
         owners: dict[str, _Owner] = {}
         for at, c in enumerate(groups):
-            if written := self.written(c):
+            if written := self.kernel_of(c):
                 self.use_arguments(owners, at, c, written)
         self.use_outside(owners, groups, inputs, outputs)
         return owners
@@ -199,7 +199,7 @@ class _Planner:
         for name in inputs:
             use(name, BEFORE)
         for at, c in enumerate(groups):
-            for name in () if self.written(c) else self.host_tensors(c):
+            for name in () if self.kernel_of(c) else self.host_tensors(c):
                 use(name, at)
         for name in outputs:
             use(name, len(groups))
@@ -252,7 +252,7 @@ class _Planner:
 
     def step(self, c: Compiled, spots: Mapping[str, Spot], own: Mapping[str, Spot]) -> Call | HostStep | None:
         """What a group becomes; None of a view whose bytes are on the device."""
-        if (written := self.written(c)) is None:
+        if (written := self.kernel_of(c)) is None:
             if self.groups[c.group].kind == VIEW:
                 made = [o for name in self.groups[c.group].nodes for o in self.nodes[name].outputs]
                 return None if all(o in spots for o in made) else HostStep(c, view=True)

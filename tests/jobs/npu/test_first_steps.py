@@ -4,6 +4,7 @@ from __future__ import annotations
 import getpass
 import json
 import os
+import re
 import socket
 from pathlib import Path
 from typing import Any
@@ -33,15 +34,15 @@ def visit(folder: Path, capsys: pytest.CaptureFixture[str], code: int) -> dict[s
 
 
 @pytest.mark.parametrize("release", [85, *[pytest.param(r, marks=pytest.mark.slow) for r in (81, 91)]])
-def test_all_steps_on_the_stand_in(release: int, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_steps_on_the_stand_in(release: int, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+                                   monkeypatch: pytest.MonkeyPatch) -> None:
     use_kit(monkeypatch, tmp_path, release)
     steps = visit(tmp_path, capsys, 0)
     assert {s["status"] for s in steps.values()} == {"ok"}
     assert steps["empty kernel"]["facts"]["hot_us"] and "MIX" in steps["both kinds of core"]["facts"]["core_type"]
     text = (tmp_path / "report.json").read_text()
-    for private in (str(kit(release).root), str(Path.home()), socket.gethostname(), os.environ["AOEC_CACHE_DIR"]):
-        assert private not in text
-    assert getpass.getuser() not in text.replace("<toolkit>", "") or getpass.getuser() == "root"
+    for private in (str(kit(release).root), str(Path.home()), os.environ["AOEC_CACHE_DIR"], socket.gethostname(), getpass.getuser()):
+        assert not re.search(rf"(?<!\w){re.escape(private)}(?!\w)", text), private
     assert set(json.loads(text)["environment"]) == {n for n in os.environ if n.startswith("ASCEND")}
 
 
@@ -62,8 +63,7 @@ STATES = {
     "no device": ({"AOEC_STANDIN_DEVICES": "0"}, "device", "no device", "npu-smi info", "symbols"),
     "other product": ({"AOEC_STANDIN_SOC": "Ascend950PR"}, "device", "Ascend950PR, product 3510", "2201", "symbols"),
     "no memory": ({"AOEC_STANDIN_FAULT": "aclrtMalloc=207001"}, "memory copy", "207001", "send the report back", "event pair"),
-    "hang": ({"AOEC_STANDIN_FAULT": "launch=hang@1"}, "empty kernel", "507014", "send the report back", "vector add"),
-    "wrong": ({"AOEC_STANDIN_FAULT": "launch=wrong@6"}, "vector add", "", "send the report back", None)}
+    "hang": ({"AOEC_STANDIN_FAULT": "launch=hang@1"}, "empty kernel", "507014", "send the report back", "vector add")}
 
 
 @pytest.mark.parametrize("name", ["no device", "other product", *[pytest.param(n, marks=pytest.mark.slow) for n in (
