@@ -23,6 +23,7 @@ from aoec.acl.lease import VISIBLE, Lease, physical
 from aoec.acl.process import Worker
 from aoec.acl.products import ABORTS
 from aoec.acl.times import Timing, timing_of
+from aoec.base.files.files import reason
 from aoec.base.npu_errors import (
     CLASSES,
     AclMisuse,
@@ -43,6 +44,8 @@ SELF_TESTS = 2  # failed ones after which a device is no more used
 SELF_TEST_US = 1_000_000
 BYTES_A_SECOND = 50e6  # the slowest copy that is waited for
 MOST_WAIT_MS = 2**31 - 1
+# where the driver's package puts its libraries; the toolkit's set_env.sh does not name them
+DRIVER_FOLDERS = tuple(f"/usr/local/Ascend/driver/lib64{part}" for part in ("", "/common", "/driver"))
 
 
 class HasLibraries(Protocol):
@@ -134,7 +137,7 @@ class Device:
     def _environment(self, environ: dict[str, str]) -> dict[str, str]:
         """The worker's: it sees this device alone, finds libraries beside the toolkit's, and does not wait for logs at its end."""
         folders = dict.fromkeys(str(p.parent) for p in self.toolkit.libraries)
-        path = os.pathsep.join([*folders, *filter(None, [environ.get("LD_LIBRARY_PATH", "")])])
+        path = os.pathsep.join([*folders, *filter(None, [environ.get("LD_LIBRARY_PATH", "")]), *filter(os.path.isdir, DRIVER_FOLDERS)])
         return {"ASCEND_LOG_DEVICE_FLUSH_TIMEOUT": "0", **environ, VISIBLE: str(self.number), "LD_LIBRARY_PATH": path}
 
     # ---------------------------------------------------------------- the worker
@@ -154,7 +157,10 @@ class Device:
                     raise type(e)(f"{why}{e}", function=e.function, code=e.code, vendor=e.vendor, device=self.number) from e
 
     def _start(self) -> None:
-        self._worker = Worker(self._environ)
+        try:
+            self._worker = Worker(self._environ)
+        except OSError as e:
+            raise DeviceLost(f"a worker process for device {self.number} cannot be started: {reason(e)}", device=self.number) from None
         self.generation += 1
         answer, _ = self._ask("open", self.limits.open, libraries=[str(p) for p in self.toolkit.libraries], number=0, routes=self.routes)
         self.facts = DeviceFacts(**{**answer, "routes": tuple(answer["routes"])})
