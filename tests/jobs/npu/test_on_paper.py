@@ -108,6 +108,16 @@ def test_gears_share_kernels_and_constants(tmp_path: Path) -> None:
     assert len(device.memory) == len(gears) + 1  # an arena each, and the constants
 
 
+def test_slices_lie_in_the_whole(tmp_path: Path) -> None:
+    """Parts of a region are groups of their own, and what they make are views of what is joined."""
+    nodes = [node("Conv", "x w", "c", pads=[1] * 4), node("Relu", "c", "y")]
+    proto = model(nodes, {"x": [6, 16, 8, 8]}, ["y"], {"w": normal(16, 16, 3, 3) / np.float32(12)})
+    aoec.compile(proto, tmp_path / "m.aoec", target="Ascend310P3", slices="g0..g1/3", bank=tmp_path / "bank.db", verify=False)
+    (made,) = load_gears(tmp_path / "m.aoec")
+    runner, device = run_on_paper(made, random_feeds(made, 1))
+    assert {"g1_1of3", "g1_3of3"} <= {c.compiled.group for c in runner.plan.calls} and len(device.kernels) < len(runner.plan.calls)
+
+
 def test_what_has_no_kernel_runs_on_the_host_and_says_why() -> None:
     """Here because the compiler refuses it."""
     made = untuned(cnn())
