@@ -40,8 +40,11 @@ Work = Sequence[tuple[Loaded, int, Sequence[int]]]
 class Board:
     """A device that is open. Every method raises an NpuError."""
 
-    def __init__(self, libraries: Sequence[str], number: int, routes: Sequence[str] = ("A", "C", "B")) -> None:
-        """Loads the library, starts it, and takes the device: the only one that this process sees, or the `number`th of several."""
+    def __init__(self, libraries: Sequence[str], number: int, shared: Any, routes: Sequence[str] = ("A", "C", "B")) -> None:
+        """Loads the library, starts it, and takes the device: the only one that this process sees, or the `number`th of several.
+        `shared`: memory that the parent has too, as an mmap."""
+        self.shared = shared
+        self.room = (ctypes.c_uint8 * len(shared)).from_buffer(shared)
         self.library = Library(libraries)
         call = self.library.call
         try:
@@ -117,19 +120,19 @@ class Board:
         """Gives memory back."""
         self.library.call("aclrtFree", address)
 
-    def write(self, address: int, data: bytearray) -> None:
-        """Copies bytes to the device."""
-        if data:
-            held = (ctypes.c_uint8 * len(data)).from_buffer(data)
-            self.library.call("aclrtMemcpy", address, len(data), ctypes.addressof(held), len(data), HOST_TO_DEVICE)
+    def write(self, address: int, size: int) -> None:
+        """Copies the first bytes of the shared memory to the device."""
+        self._check_size(size)
+        self.library.call("aclrtMemcpy", address, size, ctypes.addressof(self.room), size, HOST_TO_DEVICE)
 
-    def read(self, address: int, size: int) -> bytearray:
-        """Copies bytes from the device."""
-        data = bytearray(size)
-        if data:
-            held = (ctypes.c_uint8 * size).from_buffer(data)
-            self.library.call("aclrtMemcpy", ctypes.addressof(held), size, address, size, DEVICE_TO_HOST)
-        return data
+    def read(self, address: int, size: int) -> None:
+        """Copies bytes of the device to the begin of the shared memory."""
+        self._check_size(size)
+        self.library.call("aclrtMemcpy", ctypes.addressof(self.room), size, address, size, DEVICE_TO_HOST)
+
+    def _check_size(self, size: int) -> None:
+        if not 0 < size <= len(self.room):
+            raise AclMisuse(f"{size} bytes at once; shared memory has {len(self.room)}")
 
     def fill(self, address: int, byte: int, size: int) -> None:
         """Sets bytes on the device."""

@@ -1,7 +1,6 @@
-"""Frames between a worker and its parent: a small JSON object and raw bytes behind it, over two pipes, with a deadline each.
+"""Frames between a worker and its parent: JSON objects over two pipes, with a deadline each, and memory of both for arrays.
 
-A frame is 4 bytes of mark, 4 of the JSON's length, 8 of the bytes' length, little endian, then both. Lengths are bounded before room is
-made for them.
+A frame is 4 bytes of mark, 4 of the JSON's length, little endian, then the JSON. The length is bounded before room is made for it.
 """
 from __future__ import annotations
 
@@ -9,14 +8,14 @@ import json
 import os
 import select
 import struct
+import tempfile
 import time
 from typing import Any
 
-HEAD = struct.Struct("<4sIQ")
+HEAD = struct.Struct("<4sI")
 MARK = b"AoA1"
 MOST_JSON = 16 << 20
-MOST_BYTES = 64 << 20  # of one frame; longer arrays come in several
-PIPE_BYTES = 1 << 20
+SHARED_BYTES = 16 << 20  # of memory that both have; longer arrays go through it in parts
 
 
 class ChannelClosed(Exception):
@@ -35,38 +34,33 @@ class Channel:
         os.set_blocking(reader, False)
         os.set_blocking(writer, False)
 
-    def send(self, head: dict[str, Any], body: bytes | bytearray | memoryview = b"", wait: float | None = None) -> None:
+    def send(self, frame: dict[str, Any], wait: float | None = None) -> None:
         """Sends a frame; ChannelLate where the other side does not take it in time."""
-        text = json.dumps(head).encode()
-        body = memoryview(body).cast("B")
-        if len(text) > MOST_JSON or len(body) > MOST_BYTES:
-            raise ValueError(f"a frame of {len(text)} and {len(body)} bytes is too long")
-        until = _until(wait)
-        for part in (HEAD.pack(MARK, len(text), len(body)) + text, body):
-            left = memoryview(part)
-            while left:
+        text = json.dumps(frame).encode()
+        if len(text) > MOST_JSON:
+            raise ValueError(f"a frame of {len(text)} bytes is too long")
+        until, left = _until(wait), memoryview(HEAD.pack(MARK, len(text)) + text)
+        while left:
+            try:
+                left = left[os.write(self.writer, left):]
+            except BlockingIOError:
                 self._wait(self.writer, select.POLLOUT, until)
-                try:
-                    left = left[os.write(self.writer, left[:PIPE_BYTES]):]
-                except BlockingIOError:
-                    continue
-                except OSError as e:
-                    raise ChannelClosed(str(e)) from None
+            except OSError as e:
+                raise ChannelClosed(str(e)) from None
 
-    def receive(self, wait: float | None = None) -> tuple[dict[str, Any], bytearray]:
+    def receive(self, wait: float | None = None) -> dict[str, Any]:
         """The next frame; ChannelLate where it does not come in time, ChannelClosed where none will."""
         until = _until(wait)
-        mark, texts, bodies = HEAD.unpack(self._read(HEAD.size, until))
-        if mark != MARK or texts > MOST_JSON or bodies > MOST_BYTES:
+        mark, size = HEAD.unpack(self._read(HEAD.size, until))
+        if mark != MARK or size > MOST_JSON:
             raise ChannelClosed("what came is no frame")
-        text, body = self._read(texts, until), self._read(bodies, until)
         try:
-            head = json.loads(text)
+            frame = json.loads(self._read(size, until))
         except (ValueError, RecursionError):
-            head = None
-        if not isinstance(head, dict):
+            frame = None
+        if not isinstance(frame, dict):
             raise ChannelClosed("what came is no frame")
-        return head, body
+        return frame
 
     def close(self) -> None:
         """Closes both pipes."""
@@ -77,10 +71,10 @@ class Channel:
         data = bytearray(size)
         at, view = 0, memoryview(data)
         while at < size:
-            self._wait(self.reader, select.POLLIN, until)
             try:
                 got = os.readv(self.reader, [view[at:]])
             except BlockingIOError:
+                self._wait(self.reader, select.POLLIN, until)
                 continue
             except OSError as e:
                 raise ChannelClosed(str(e)) from None
@@ -98,6 +92,18 @@ class Channel:
                 raise ChannelLate
             if poll.poll(None if left is None else left * 1000 + 1):
                 return
+
+
+def make_shared() -> int:
+    """A handle of memory of SHARED_BYTES, for two processes; mmap it."""
+    handle = os.memfd_create("aoec") if hasattr(os, "memfd_create") else _unnamed_file()
+    os.ftruncate(handle, SHARED_BYTES)
+    return handle
+
+
+def _unnamed_file() -> int:
+    with tempfile.TemporaryFile() as f:
+        return os.dup(f.fileno())
 
 
 def _until(wait: float | None) -> float | None:

@@ -6,6 +6,7 @@ starts a new one and lets a kernel with known values run first.
 """
 from __future__ import annotations
 
+import mmap
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -16,7 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from aoec.acl.channel import MOST_BYTES, ChannelClosed, ChannelLate
+from aoec.acl.channel import SHARED_BYTES, ChannelClosed, ChannelLate
 from aoec.acl.known_good import KnownGood
 from aoec.acl.launching import INTERNAL
 from aoec.acl.lease import VISIBLE, Lease, physical
@@ -162,7 +163,7 @@ class Device:
         except OSError as e:
             raise DeviceLost(f"a worker process for device {self.number} cannot be started: {reason(e)}", device=self.number) from None
         self.generation += 1
-        answer, _ = self._ask("open", self.limits.open, libraries=[str(p) for p in self.toolkit.libraries], number=0, routes=self.routes)
+        answer = self._ask("open", self.limits.open, libraries=[str(p) for p in self.toolkit.libraries], number=0, routes=self.routes)
         self.facts = DeviceFacts(**{**answer, "routes": tuple(answer["routes"])})
         if self.product is not None and self.facts.product != self.product:
             raise UnsupportedProduct(f"device {self.number} is {self.facts.soc}, product {self.facts.product}, and the kernels are for "
@@ -223,38 +224,43 @@ class Device:
             if not worker.end():
                 self.quarantined = f"its worker, process {worker.process.pid}, does not end when it is killed: {why}"
 
-    def _ask(self, word: str, seconds: float, body: Any = b"", **given: Any) -> tuple[Any, bytearray]:
-        """(What the worker answers, bytes behind it). Whatever goes wrong in between ends the worker."""
-        self._check_use()
-        if self._worker is None:
-            raise DeviceLost(f"device {self.number} has no worker, since {self._why}; recover() starts a new one", device=self.number)
+    def _ask(self, word: str, seconds: float, **given: Any) -> Any:
+        """What the worker answers. Whatever goes wrong in between ends the worker."""
+        worker = self._open_worker()
         try:
-            head, data = self._worker.ask(word, given, body, seconds)
+            answer = worker.ask(word, given, seconds)
         except ChannelLate:
             why = f"the worker of device {self.number} did not answer {word} in {seconds:.1f} s and was killed"
             self._end(why)
             kind = KernelHang if word in ("run", "time") else DeviceLost
             raise kind(why, device=self.number, launch=0 if len(given.get("launches", ())) == 1 else -1) from None
         except ChannelClosed:
-            why = f"the worker of device {self.number} {self._worker.how_it_ended()}, in {word}"
+            why = f"the worker of device {self.number} {worker.how_it_ended()}, in {word}"
             self._end(why)
             raise DeviceLost(why, device=self.number) from None
         except BaseException as e:  # Ctrl-C: what the worker does is not known any more
             self._end(f"{word} was interrupted by {type(e).__name__}")
             raise
-        if "error" in head:
-            error = self._error(head["error"])
+        if "error" in answer:
+            error = self._error(answer["error"])
             if isinstance(error, ENDING) or error.code >= INTERNAL and not isinstance(error, LoadError):
                 self._give_up(str(error))
             raise error
-        return head.get("answer"), data
+        return answer.get("answer")
+
+    def _open_worker(self) -> Worker:
+        """The worker; DeviceLost where there is none."""
+        self._check_use()
+        if self._worker is None:
+            raise DeviceLost(f"device {self.number} has no worker, since {self._why}; recover() starts a new one", device=self.number)
+        return self._worker
 
     def _give_up(self, why: str) -> None:
         """Ends a worker after a failure, with a word to the device where the product takes one."""
         worker = self._worker
         if worker and getattr(self, "facts", None) and self.facts.product in ABORTS:
             with suppress(ChannelLate, ChannelClosed):
-                worker.ask("abort", {}, b"", self.limits.abort)
+                worker.ask("abort", {}, self.limits.abort)
         self._end(why)
 
     def _error(self, said: Any) -> NpuError:
@@ -272,7 +278,7 @@ class Device:
     # ---------------------------------------------------------------- memory
     def allocate(self, nbytes: int) -> int:
         """The address of new memory of the device, aligned to 64 bytes. OutOfMemory."""
-        return int(self._ask("allocate", self.limits.call, size=nbytes)[0])
+        return int(self._ask("allocate", self.limits.call, size=nbytes))
 
     def free(self, address: int) -> None:
         """Gives memory back."""
@@ -280,26 +286,29 @@ class Device:
 
     def memory(self) -> tuple[int, int]:
         """Free bytes of the device's memory, and all."""
-        free, total = self._ask("memory", self.limits.call)[0]
+        free, total = self._ask("memory", self.limits.call)
         return int(free), int(total)
 
     def write(self, address: int, data: np.ndarray | bytes | bytearray | memoryview) -> None:
         """Copies an array, or bytes, to the device."""
         view = np.ascontiguousarray(data).reshape(-1).view(np.uint8).data if isinstance(data, np.ndarray) else memoryview(data).cast("B")
-        for at in range(0, len(view), MOST_BYTES):
-            part = view[at:at + MOST_BYTES]
-            self._ask("write", self._copy_seconds(len(part)), part, address=address + at)
+        for at in range(0, len(view), SHARED_BYTES):
+            part = view[at:at + SHARED_BYTES]
+            self._shared()[:len(part)] = part
+            self._ask("write", self._copy_seconds(len(part)), address=address + at, size=len(part))
 
     def read(self, address: int, nbytes: int) -> np.ndarray:
         """Bytes of the device, as an array of uint8."""
         out = np.empty(nbytes, np.uint8)
-        for at in range(0, nbytes, MOST_BYTES):
-            size = min(MOST_BYTES, nbytes - at)
-            data = self._ask("read", self._copy_seconds(size), address=address + at, size=size)[1]
-            if len(data) != size:
-                raise DeviceLost(f"device {self.number}: {size} bytes were asked for, and {len(data)} came", device=self.number)
-            out[at:at + size] = np.frombuffer(data, np.uint8)
+        for at in range(0, nbytes, SHARED_BYTES):
+            size = min(SHARED_BYTES, nbytes - at)
+            self._ask("read", self._copy_seconds(size), address=address + at, size=size)
+            out[at:at + size].data[:] = memoryview(self._shared())[:size]
         return out
+
+    def _shared(self) -> mmap.mmap:
+        """The memory that the worker has too."""
+        return self._open_worker().shared
 
     def fill(self, address: int, byte: int, nbytes: int) -> None:
         """Sets bytes of the device."""
@@ -340,7 +349,7 @@ class Device:
         """
         limit = self._limit(limit_us)
         wait = limit * max(1, len(launches)) / 1e6 + self.limits.wait
-        answer, _ = self._ask("time", wait * (8 + 3 * spans + cold) + self.limits.answer, launches=self._rows(launches),
+        answer = self._ask("time", wait * (8 + 3 * spans + cold) + self.limits.answer, launches=self._rows(launches),
                               empty=self._rows([empty] if empty else []), limit_us=limit, wait_ms=min(MOST_WAIT_MS, int(wait * 1000)),
                               spans=spans, cold=cold, l2_bytes=l2_bytes)
         return timing_of(answer, len(launches))

@@ -1,7 +1,11 @@
-"""A worker process and its parent's end of the pipes: started anew, ended with its whole group, its last words kept."""
+"""A worker process and its parent's end of the pipes: started anew, ended with its whole group, its last words kept.
+
+`shared` is memory that both have: what is written to the device or read from it lies there.
+"""
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
 import signal
 import subprocess
@@ -12,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import aoec
-from aoec.acl.channel import Channel
+from aoec.acl.channel import SHARED_BYTES, Channel, make_shared
 
 MODULE = "aoec.acl.worker"
 OUTPUT_BYTES = 2000  # of the end of what a worker said
@@ -27,7 +31,9 @@ class Worker:
         reader, their_writer = os.pipe()
         their_reader, writer = os.pipe()
         their_life, self._life = os.pipe()
-        theirs = (their_reader, their_writer, their_life)
+        shared = make_shared()
+        self.shared = mmap.mmap(shared, SHARED_BYTES)
+        theirs = (their_reader, their_writer, their_life, shared)
         root = str(Path(aoec.__file__).parents[1])
         path = os.pathsep.join([root, *filter(None, [environ.get("PYTHONPATH", "")])])
         try:
@@ -39,9 +45,9 @@ class Worker:
                 os.close(handle)
         self.channel = Channel(reader, writer)
 
-    def ask(self, word: str, given: dict[str, Any], body: Any, seconds: float) -> tuple[dict[str, Any], bytearray]:
+    def ask(self, word: str, given: dict[str, Any], seconds: float) -> dict[str, Any]:
         """The answer to a frame. ChannelLate, ChannelClosed."""
-        self.channel.send({"do": word, "with": given}, body, seconds)
+        self.channel.send({"do": word, "with": given}, seconds)
         return self.channel.receive(seconds)
 
     def end(self) -> bool:
@@ -51,6 +57,7 @@ class Worker:
         gone = self._wait(END_SECONDS)
         self.channel.close()
         os.close(self._life)
+        self.shared.close()
         self.output.close()
         return gone
 

@@ -1,10 +1,11 @@
-"""The process that drives one device: it answers its parent's frames until that is gone. `python -m aoec.acl.worker READ WRITE LIFE`.
+"""The process that drives one device: it answers its parent until that is gone. `python -m aoec.acl.worker READ WRITE LIFE MEMORY`.
 
 It is started anew, never forked, so that nothing of the library is in its parent. It ends itself when its parent ends, in whatever way: a
 thread waits on a pipe that only the parent has open, also while a call of the library does not return.
 """
 from __future__ import annotations
 
+import mmap
 import os
 import select
 import signal
@@ -14,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from aoec.acl.board import Board
-from aoec.acl.channel import Channel, ChannelClosed
+from aoec.acl.channel import SHARED_BYTES, Channel, ChannelClosed
 from aoec.base.npu_errors import AclMisuse, LaunchError, NpuError
 
 ENDS = "close"
@@ -28,32 +29,29 @@ def handlers(board: Board) -> dict[str, Callable[..., Any]]:
             "facts": board.facts, "abort": board.abort, ENDS: board.close}
 
 
-def serve(channel: Channel) -> None:
+def serve(channel: Channel, shared: Any) -> None:
     """Answers frames until one says that it is the last."""
     board: Board | None = None
     while True:
-        head, body = channel.receive()
+        head = channel.receive()
         word, given = head.get("do"), head.get("with", {})
         try:
             if word == "open":
-                board = Board(**given)
+                board = Board(**given, shared=shared)
                 answer: Any = board.facts()
             elif board is None:
                 raise AclMisuse(f"{word} before open")
             elif word not in (known := handlers(board)):
                 raise AclMisuse(f"a worker does not know {word}")
             else:
-                answer = known[word](**given, **({"data": body} if word == "write" else {}))
+                answer = known[word](**given)
         except NpuError as e:
             channel.send({"error": describe(e)})
             continue
         except (TypeError, ValueError, ArithmeticError, LookupError, OSError, MemoryError) as e:
             channel.send({"error": describe(LaunchError(f"{word}: {type(e).__name__}: {e}"))})
             continue
-        if isinstance(answer, bytearray):
-            channel.send({"answer": None}, answer)
-        else:
-            channel.send({"answer": answer})
+        channel.send({"answer": answer})
         if word == ENDS:
             return
 
@@ -65,11 +63,11 @@ def describe(e: NpuError) -> dict[str, Any]:
 
 def main(words: Sequence[str]) -> int:
     """Serves until the parent is done or gone."""
-    reader, writer, life = map(int, words)
+    reader, writer, life, memory = map(int, words)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
     threading.Thread(target=watch, args=(life, os.getppid()), name="parent", daemon=True).start()
     try:
-        serve(Channel(reader, writer))
+        serve(Channel(reader, writer), mmap.mmap(memory, SHARED_BYTES))
     except ChannelClosed:
         return 1
     return 0

@@ -81,8 +81,9 @@ def plan(toolkit: Toolkit, product: int, core_type: str) -> Plan:
             return Plan(route, words, version)
         crash |= ran.is_crash
         said.append(f"{route}: {Path(argv[0]).name} {how_it_ended(ran, COMPILE_SECONDS)}: {last_lines(ran.output)}")
+    alone = "" if ask_compiler(toolkit).has_target else f"; it lists no target {TARGET}, so it may compile for the host alone"
     raise CompileError(f"bisheng of CANN {toolkit.release or 'of unknown release'} compiles no empty {kind_of(core_type)} kernel of "
-                       f"product {product} by {plural(len(routes), 'route')}: {'; '.join(s.splitlines()[0] for s in said)}",
+                       f"product {product} by {plural(len(routes), 'route')}: {'; '.join(s.splitlines()[0] for s in said)}{alone}",
                        argv=argv, log="\n".join(said), source=NAME, crash=crash)
 
 

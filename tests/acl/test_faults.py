@@ -106,10 +106,12 @@ def test_a_limit_beyond_the_devices_longest_is_the_hosts(tmp_path: Path) -> None
             add(device, limit_us=300_000)
 
 
-@pytest.mark.parametrize("release, kind", [(91, KernelHang), pytest.param(81, WaitTimeout, marks=pytest.mark.slow)])
-def test_without_a_limit_of_the_process_the_launchs_own_holds_or_the_hosts(release: int, kind: type[NpuError], tmp_path: Path) -> None:
+@pytest.mark.parametrize("release, kind, said", [(91, KernelHang, "ran longer than 300000 us"),
+                                                 pytest.param(81, WaitTimeout, "did not end in 1400 ms", marks=pytest.mark.slow)])
+def test_without_a_limit_of_the_process_the_launchs_own_holds_or_the_hosts(release: int, kind: type[NpuError], said: str,
+                                                                                       tmp_path: Path) -> None:
     without = "aclrtSetOpExecuteTimeOutV2=207000,aclrtSetOpExecuteTimeOut=207000,launch=hang"
-    with start(tmp_path, without, release) as device, pytest.raises(kind):
+    with start(tmp_path, without, release) as device, pytest.raises(kind, match=said):
         add(device)
 
 
@@ -126,6 +128,15 @@ def test_the_lost_device_and_other_faults_of_calls(tmp_path: Path) -> None:
             device.write(x, b"12345678")
         with pytest.raises(DeviceLost, match="has no worker"):  # after a failure inside the driver it does not
             device.free(x)
+
+
+@pytest.mark.parametrize("code, kind", [(107020, WaitTimeout), (207003, KernelFault), (500000, LaunchError)])
+def test_a_failed_wait_ends_the_worker_whatever_its_code(code: int, kind: type[NpuError], tmp_path: Path) -> None:
+    with start(tmp_path, f"aclrtSynchronizeStreamWithTimeout={code}@1") as device:
+        with pytest.raises(kind, match=str(code)):
+            add(device)
+        with pytest.raises(DeviceLost, match="has no worker"):
+            device.allocate(64)
 
 
 def test_wrong_values_twice_put_a_device_out_of_use(tmp_path: Path) -> None:
@@ -206,16 +217,17 @@ def test_a_library_that_is_none(tmp_path: Path) -> None:
 HOLD = """
 import os, sys, time
 from pathlib import Path
-from tests.acl.test_faults import add, start, Limits, Device
-from aoec.acl.device import Launch
-device = start(Path(sys.argv[1]), sys.argv[2])
-print(device._worker.process.pid, flush=True)
-with device:
+from aoec.acl.device import Launch, Limits
+from tests.acl.kits import good
+from tests.acl.test_faults import start
+test = good(91)
+with start(Path(sys.argv[1]), sys.argv[2]) as device:
+    device.limits = Limits(wait=60, answer=60)
+    kernel, x, y = device.load(test.path, test.name, test.core_type), device.allocate(256), device.allocate(256)
+    print(device._worker.process.pid, flush=True)
     if sys.argv[2]:
-        device.limits = Limits(wait=60, answer=60)
-        add(device, limit_us=200_000_000)
-    else:
-        time.sleep(60)
+        device.run([Launch(kernel, 1, (x, y))], 200_000_000)
+    time.sleep(60)
 """
 
 
@@ -253,7 +265,7 @@ def test_kill_9_of_the_parent_ends_the_worker_and_frees_the_lease(fault: str, tm
     process, worker = hold(tmp_path, fault)
     with pytest.raises(DeviceBusy, match=f"by process {process.pid} "):
         start(tmp_path)
-    time.sleep(1.0 if fault else 0)  # until it is in the call
+    time.sleep(0.5 if fault else 0)  # until it is in the call
     assert is_there(worker)
     process.kill()
     process.communicate()
@@ -264,7 +276,7 @@ def test_kill_9_of_the_parent_ends_the_worker_and_frees_the_lease(fault: str, tm
 
 def test_ctrl_c_in_the_parent_ends_the_worker_and_frees_the_lease(tmp_path: Path) -> None:
     process, worker = hold(tmp_path, "launch=never@1")
-    time.sleep(1.0)
+    time.sleep(0.5)
     process.send_signal(signal.SIGINT)
     assert "KeyboardInterrupt" in process.communicate(timeout=20)[1]
     wait_gone(worker)

@@ -117,7 +117,7 @@ def test_times_come_from_events(release: int, tmp_path: Path) -> None:
 
 
 def test_long_arrays_come_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aoec.acl.device.MOST_BYTES", 1000)
+    monkeypatch.setattr("aoec.acl.device.SHARED_BYTES", 1000)
     data = np.random.default_rng(0).integers(0, 256, 4321).astype(np.uint8)
     with opened(91, tmp_path) as device:
         place = device.allocate(data.nbytes)
