@@ -83,6 +83,7 @@ def builder(toolkit: Toolkit) -> Callable[[Sequence[Kernel]], Sequence[Path | Ba
 
 def device_facts(number: int, facts: DeviceFacts, toolkit: Toolkit) -> dict[str, Any]:
     """What a result says of where it was made."""
+    said = next(iter(ask_compiler(toolkit).version.splitlines()), "") if toolkit.compiler else ""
     return {"device": f"npu:{number}", "soc": facts.soc, "product": str(facts.product), "cores": dict(facts.cores),
             "cann": toolkit.version or toolkit.release or "of unknown release", "acl": facts.acl_version,
-            "compiler": (said := next(iter(ask_compiler(toolkit).version.splitlines()), "")), "stand_in": STAND_IN in said}
+            "compiler": said, "stand_in": STAND_IN in said}
