@@ -62,12 +62,12 @@ class Session:
         AoecError says what is wrong with the file, or what is missing of the device."""
         made = load_gears(str(path))
         self._artifact, self._held = made[0], ExitStack()
-        self._dispatch = Dispatch(made, self._open(str(path), OnOption(on=on, limit=limit)))
         self.report = dict(report or {})
         self.gears = tuple(Gear(a.gear, {p.name: p.shape for p in a.inputs}, modelled_times(a)) for a in made)
         self.modelled = self.gears[0].modelled
         if note := check_programs(made, str(path)):
             warnings.warn(note, stacklevel=2)
+        self._dispatch = Dispatch(made, self._open(str(path), OnOption(on=on, limit=limit)))
 
     def _open(self, path: str, asked: OnOption) -> Callable[[Artifact], Runner]:
         """What runs a gear."""

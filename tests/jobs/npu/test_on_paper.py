@@ -14,7 +14,7 @@ from aoec.acl.device import Device
 from aoec.artifact.artifact import load_gears
 from aoec.artifact.compiled import Artifact
 from aoec.base.errors import BackendError, CheckError
-from aoec.jobs.npu.against import GroupWatch, differ_outputs
+from aoec.jobs.npu.against import OF_GROUP, GroupWatch, differ, differ_outputs
 from aoec.jobs.npu.board import Board
 from aoec.jobs.npu.device_runner import DeviceRunner
 from aoec.jobs.npu.memory_plan import ARENA, Calls
@@ -164,3 +164,13 @@ def test_the_first_group_that_differs_is_named() -> None:
         found = differ_outputs(made, got, run_model(made, feeds))
         assert [d.tensor for d in found] == ["y"] and (wrong or not found[0].wrong)
     assert runner.limit_us([replace(third, compiled=replace(third.compiled, ticks=10**13))]) > 1_000_000
+
+
+def test_what_is_no_number_is_a_difference() -> None:
+    """On one side; and whole numbers may differ by a step."""
+    nan, one = np.array([np.nan, 1.0], np.float16), np.array([0.0, 1.0], np.float16)
+    assert differ("y", nan, one, "fp16", OF_GROUP).wrong and differ("y", one, nan, "fp16", OF_GROUP).wrong
+    assert not differ("y", nan, nan, "fp16", OF_GROUP).wrong and not differ("y", one, one * np.float16(1.001), "fp16", OF_GROUP).wrong
+    assert differ("y", one, one * np.float16(1.01), "fp16", OF_GROUP).wrong
+    for apart, wrong in ((0, False), (1, False), (2, True)):
+        assert differ("n", np.array([100 + apart]), np.array([100]), "int32", OF_GROUP).wrong == wrong
