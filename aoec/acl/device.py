@@ -294,7 +294,7 @@ class Device:
         view = np.ascontiguousarray(data).reshape(-1).view(np.uint8).data if isinstance(data, np.ndarray) else memoryview(data).cast("B")
         for at in range(0, len(view), SHARED_BYTES):
             part = view[at:at + SHARED_BYTES]
-            self._shared()[:len(part)] = part
+            self._common_memory()[:len(part)] = part
             self._ask("write", self._copy_seconds(len(part)), address=address + at, size=len(part))
 
     def read(self, address: int, nbytes: int) -> np.ndarray:
@@ -303,10 +303,10 @@ class Device:
         for at in range(0, nbytes, SHARED_BYTES):
             size = min(SHARED_BYTES, nbytes - at)
             self._ask("read", self._copy_seconds(size), address=address + at, size=size)
-            out[at:at + size].data[:] = memoryview(self._shared())[:size]
+            out[at:at + size].data[:] = memoryview(self._common_memory())[:size]
         return out
 
-    def _shared(self) -> mmap.mmap:
+    def _common_memory(self) -> mmap.mmap:
         """The memory that the worker has too."""
         return self._open_worker().shared
 
