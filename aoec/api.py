@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import wraps
 from inspect import signature
@@ -14,14 +15,16 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from aoec.artifact.artifact import load_gears
-from aoec.artifact.compiled import Port
+from aoec.artifact.compiled import Artifact, Port
 from aoec.base.errors import CheckError
 from aoec.jobs.compile.begin import compile_model
 from aoec.jobs.compile.gears import Dispatch, common_shape
-from aoec.jobs.run.run import check_programs, modelled_times
+from aoec.jobs.run.execute import Runner
+from aoec.jobs.run.run import check_programs, machine_of, modelled_times
 from aoec.jobs.voice import Silence
 from aoec.ops import typed
 from aoec.options.compile import CompileOptions
+from aoec.options.device import MODEL, OnOption
 from aoec.options.option import Options
 from aoec.options.output_check import check_outputs
 
@@ -50,18 +53,41 @@ class Session:
     """A compiled model that runs on the model machine, as onnxruntime's InferenceSession does: same data, same results.
 
     `report` holds what the compile said of it, where it was compiled by this program; `gears` what shapes it takes, one or several;
-    `modelled` its modelled times by name, of the first of these.
+    `modelled` its modelled times by name, of the first of these. With `on="npu:0"` it runs on that device of this computer, which it holds
+    until it is closed: `with aoec.Session("model.aoec", on="npu:0") as session`.
     """
 
-    def __init__(self, path: str | Path, report: Mapping[str, Any] | None = None) -> None:
-        """Of a file that `aoec compile` wrote. An AoecError says what is wrong with it."""
+    def __init__(self, path: str | Path, report: Mapping[str, Any] | None = None, on: str = MODEL, limit: float | None = None) -> None:
+        """Of a file that `aoec compile` wrote. `on`: "model", "npu" or "npu:N"; `limit`: the most seconds of a kernel on the device. An
+        AoecError says what is wrong with the file, or what is missing of the device."""
         made = load_gears(str(path))
-        self._dispatch, self._artifact = Dispatch(made), made[0]
+        self._artifact, self._held = made[0], ExitStack()
         self.report = dict(report or {})
         self.gears = tuple(Gear(a.gear, {p.name: p.shape for p in a.inputs}, modelled_times(a)) for a in made)
         self.modelled = self.gears[0].modelled
         if note := check_programs(made, str(path)):
             warnings.warn(note, stacklevel=2)
+        self._dispatch = Dispatch(made, self._open(str(path), OnOption(on=on, limit=limit)))
+
+    def _open(self, path: str, asked: OnOption) -> Callable[[Artifact], Runner]:
+        """What runs a gear."""
+        if asked.device is None:
+            return Runner
+        from aoec.jobs.npu.device_runner import DeviceRunner
+        from aoec.jobs.npu.open_board import kernel_machine, open_board
+        machine = kernel_machine(self._artifact, machine_of(self._artifact, path)[0])
+        opened = self._held.enter_context(open_board(asked.device, machine))
+        return lambda gear: DeviceRunner(gear, opened.board, machine, opened.release, asked.limit)
+
+    def close(self) -> None:
+        """Gives the device back, where it runs on one. It can be called again."""
+        self._held.close()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     @property
     def on_host(self) -> tuple[str, ...]:

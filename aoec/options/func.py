@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from aoec.base import ranges
 from aoec.base.ranges import Axis
 from aoec.options import readers
+from aoec.options.device import DeviceRunOptions
 from aoec.options.option import File, Options, argument, option, options, redeclare, switch
 from aoec.options.shared import (
     DEFAULT_TARGET,
@@ -87,7 +88,7 @@ class SweepOptions(OwnOperators, StateOption, StrategyOptions, OutputOption):
 
 
 @options
-class RunOptions(StepLimit, SeedOption, JsonOption):
+class RunOptions(StepLimit, SeedOption, JsonOption, DeviceRunOptions):
     """What `aoec run` is asked for. `model`: a compiled model, a func, or a program of a func."""
 
     model: str = argument("MODEL.aoec|G.tir|G.prog", file=File.READ,

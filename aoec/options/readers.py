@@ -19,6 +19,25 @@ def steps(text: str) -> int:
     return int(text)
 
 
+def place_to_run(text: str) -> str:
+    """The model machine, or a device with its number."""
+    if not (found := re.fullmatch(r"model|npu(:[0-9]{1,3})?", text)):
+        raise ParseError(f"{text[:40]!r} is not model, npu or npu:N, N the number of a device")
+    return text if found[1] or text == "model" else f"{text}:0"
+
+
+def device_number(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,3}", text):
+        raise ParseError(f"{text[:40]!r} is not the number of a device")
+    return int(text)
+
+
+def limit(text: str) -> float:
+    if not re.fullmatch(r"[0-9]{1,5}(\.[0-9]{1,6})?", text) or not float(text) > 0:
+        raise ParseError(f"{text[:40]!r} is not a number of seconds above 0")
+    return float(text)
+
+
 def cycles(text: str) -> float:
     if not re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,6})?", text):
         raise ParseError(f"{text!r} is not a number of cycles")

@@ -45,7 +45,7 @@ def completed(script: Path, *words: str) -> set[str]:
     (["compile", "--effort", ""], {"none", "quick", "full"}), (["compile", "--target", "Ascend310P"], {"Ascend310P3"}),
     (["compile", "--target", "m"], {"model.onnx", "made"}), (["targets", "show", "Ascend910_938"], {"Ascend910_9382"}),
     (["aoe", "--job"], {"--job_type"}), (["aoe", "--soc_version", "Ascend310P"], {"Ascend310P3"}),
-    (["atc", "--model", "mo"], {"model.onnx"}), (["run", "--r"], {"--random"})],
+    (["atc", "--model", "mo"], {"model.onnx"}), (["run", "--ra"], {"--random"})],
     ids=lambda v: " ".join(v if isinstance(v, list) else sorted(v)))
 def test_bash_offers_what_may_stand_there(words: list[str], offered: set[str], script: Path) -> None:
     assert completed(script, "aoec", *words) == offered

@@ -4,10 +4,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
+from aoec.base.errors import CheckError
 from aoec.base.files.files import write_text
 from aoec.cli.command import Command, as_json
 from aoec.cli.kernels import ready_kernels
 from aoec.options import readers
+from aoec.options.device import OnOption
 from aoec.options.option import File, Options, option, options, redeclare
 from aoec.options.shared import (
     HoleOptions,
@@ -39,13 +41,17 @@ class TimelineOptions(Options):
 
 
 @options
-class SimulateOptions(OneInput, HoleOptions, TargetOption, ProgramState, WithinOption, JsonOption, StepLimit, TimelineOptions,
+class SimulateOptions(OneInput, HoleOptions, TargetOption, ProgramState, WithinOption, JsonOption, StepLimit, TimelineOptions, OnOption,
                       OutputOption):
     input: str = redeclare(OneInput, "input", metavar="G.prog")
 
 
 def run(options: SimulateOptions) -> int:
-    """Times the program, and draws its timeline where that is asked for."""
+    """Times the program, and draws its timeline where that is asked for; on a device it is measured beside."""
+    if options.device is not None:
+        return _run_on_device(options, options.device)
+    if options.limit is not None:
+        raise CheckError("--limit is of a run on a device: give --on npu")
     from aoec.jobs.stages.stages import program_text
     from aoec.jobs.states import measured_facts, of_program
     from aoec.report.reasons import lines
@@ -65,4 +71,17 @@ def run(options: SimulateOptions) -> int:
     return 0
 
 
-COMMAND = Command("simulate", "time a program on the model machine", SimulateOptions, run, "explain", 270, "aoec simulate g.prog --json")
+def _run_on_device(options: SimulateOptions, number: int) -> int:
+    from aoec.jobs.npu.time_on import lines, time_on_device
+    from aoec.jobs.stages.stages import program_text
+    if options.trace or options.svg or options.within:
+        raise CheckError("--trace, --svg and --within are of the model machine; without --on npu they are made")
+    ready_kernels()
+    program, machine = program_text(options.text, options.input, options.target, dict(options.holes))
+    facts = time_on_device(program, machine, number, options.limit)
+    write_text(options.output, as_json(facts) if options.json else lines(facts))
+    return int(facts["wrong"])
+
+
+COMMAND = Command("simulate", "time a program on the model machine, or on a device", SimulateOptions, run, "explain", 270,
+                  "aoec simulate g.prog --json")

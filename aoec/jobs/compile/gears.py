@@ -1,7 +1,7 @@
 """Gears: the model that takes the shapes that are fed, of those that one file holds."""
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,17 +15,18 @@ SHOWN = 8  # gears in a sentence
 
 
 class Dispatch:
-    """Runs a model for whichever of its gears takes what is fed; each gear is made ready when it first runs, and stays so."""
+    """Runs a model for whichever of its gears takes what is fed; each gear is made ready when it first runs, and stays so. `make`: what
+    runs a gear; the model machine where nothing else is said."""
 
-    def __init__(self, gears: Sequence[Artifact]) -> None:
-        self.gears = tuple(gears)
+    def __init__(self, gears: Sequence[Artifact], make: Callable[[Artifact], Runner] = Runner) -> None:
+        self.gears, self.make = tuple(gears), make
         self.runners: dict[int, Runner] = {}
 
     def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
         """Output name -> value, by the model's own names and dtypes; CheckError where the feeds are no gear's inputs."""
         gear = pick(self.gears, feeds)
         if id(gear) not in self.runners:
-            self.runners[id(gear)] = Runner(gear)
+            self.runners[id(gear)] = self.make(gear)
         return self.runners[id(gear)].run(feeds)
 
 

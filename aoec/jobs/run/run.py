@@ -33,26 +33,33 @@ def run_artifact(options: RunOptions) -> int:
     """The exit code, 0; the outputs are written where -o says, and what they are is printed."""
     gears = load_gears(options.model)
     aside = check_programs(gears, options.model)
-    if options.random or options.inputs is None:
-        artifact = find_gear(gears, options.gear) if options.gear else gears[0]
-        feeds = random_feeds(artifact, options.seed)
-    else:
-        feeds = arrays.load(options.inputs)
-        artifact = pick(gears, feeds)
+    artifact, feeds = read_feeds(gears, options)
     started = time.monotonic()
     outputs = run_model(artifact, feeds)
     seconds = time.monotonic() - started
     if options.output:
         arrays.save(options.output, plain_arrays(outputs))
-    facts = {"model": artifact.name, "target": artifact.target, "precision": artifact.precision,
-             "lowered": counts(artifact.graph),
-             **({"gear": artifact.gear} if artifact.gear else {}),
-             "outputs": {name: summary(x) for name, x in outputs.items()}, "modelled": modelled_times(artifact),
-             "seconds_on_this_computer": round(seconds, 3), **({"note": aside} if aside else {})}
+    facts = {**facts_of(artifact, outputs), "seconds_on_this_computer": round(seconds, 3), **({"note": aside} if aside else {})}
     if aside:
         note(f"note: {aside}")
     write_text("-", json.dumps(facts, indent=2) + "\n" if options.json else lines(facts, options))
     return 0
+
+
+def read_feeds(gears: Sequence[Artifact], options: RunOptions) -> tuple[Artifact, dict[str, Any]]:
+    """(the gear that runs, its inputs by name): those of --inputs, else random ones of --gear or the first."""
+    if not options.random and options.inputs is not None:
+        feeds: dict[str, Any] = arrays.load(options.inputs)
+        return pick(gears, feeds), feeds
+    artifact = find_gear(gears, options.gear) if options.gear else gears[0]
+    return artifact, random_feeds(artifact, options.seed)
+
+
+def facts_of(artifact: Artifact, outputs: Mapping[str, Any]) -> dict[str, Any]:
+    """What a run says of the model, its outputs and its modelled times."""
+    return {"model": artifact.name, "target": artifact.target, "precision": artifact.precision, "lowered": counts(artifact.graph),
+            **({"gear": artifact.gear} if artifact.gear else {}),
+            "outputs": {name: summary(x) for name, x in outputs.items()}, "modelled": modelled_times(artifact)}
 
 
 def check_programs(gears: Sequence[Artifact], source: str) -> str:
@@ -149,17 +156,20 @@ def modelled_times(artifact: Artifact) -> dict[str, float]:
 
 def lines(facts: Mapping[str, Any], options: RunOptions) -> str:
     """The facts for people: a line an output, then the times, each saying what it is."""
-    out = [output_line(name, s) for name, s in facts["outputs"].items()]
-    times = facts["modelled"]
-    if times:
-        said: dict[str, Callable[[float], str]] = {"latency_us": lambda us: f"latency {us:,.2f} µs",
-                                                   "inferences_per_second": lambda n: f"throughput {rate(n)} inferences a second"}
-        gear = f", gear {facts['gear']}" if "gear" in facts else ""
-        out.append(f"modelled on {facts['target']}{gear}: " + ", ".join(said[k](v) for k, v in times.items()))
+    out = [*(output_line(name, s) for name, s in facts["outputs"].items()), *modelled_line(facts)]
     out.append(f"executed in {facts['seconds_on_this_computer']:,.2f} s on this computer (the programs' values, interpreted)")
     if options.output:
         out.append(f"wrote {options.output}")
     return "\n".join(out) + "\n"
+
+
+def modelled_line(facts: Mapping[str, Any]) -> list[str]:
+    """A line with the modelled times; none where the file has none."""
+    said: dict[str, Callable[[float], str]] = {"latency_us": lambda us: f"latency {us:,.2f} µs",
+                                               "inferences_per_second": lambda n: f"throughput {rate(n)} inferences a second"}
+    gear = f", gear {facts['gear']}" if "gear" in facts else ""
+    times = ", ".join(said[k](v) for k, v in facts["modelled"].items())
+    return [f"modelled on {facts['target']}{gear}: {times}"] if times else []
 
 
 def rate(a_second: float) -> str:

@@ -189,13 +189,14 @@ Error RunKernel(const Function& function, std::vector<uint64_t> words, uint32_t 
     if (kind == "lose") return lost = true, Say(LOST, "the device has lost its heartbeat");
     if (kind == "slow") std::this_thread::sleep_for(std::chrono::milliseconds(300));
     std::vector<Region> regions;
+    uint64_t last = 0;  // where the last argument lies: by custom a result
     for (uint64_t& w : words) {
         if (!(w & DEVICE)) continue;
         auto next = blocks.upper_bound(w ^ DEVICE);
         if (next == blocks.begin()) continue;
         const auto& [start, block] = *--next;
         if ((w ^ DEVICE) > start + block.size) continue;
-        w ^= DEVICE;
+        last = w ^= DEVICE;
         regions.push_back({start, block.size});
     }
     const char* seed = std::getenv("AOEC_STANDIN_SEED");
@@ -206,8 +207,8 @@ Error RunKernel(const Function& function, std::vector<uint64_t> words, uint32_t 
     if (result == 3) return Say(HUNG, "aicore timeout: %s", message);
     if (result) return Say(EXCEPTION, "aicore execution is abnormal: %s", message);
     if (kind == "wrong" && !regions.empty()) {
-        auto* bytes = reinterpret_cast<uint8_t*>(regions.back().at);
-        for (size_t i = 0; i < std::min<uint64_t>(64, regions.back().bytes); i++) bytes[i] ^= 0x5A;
+        auto* bytes = reinterpret_cast<uint8_t*>(last);
+        for (size_t i = 0; i < std::min<uint64_t>(64, regions.back().at + regions.back().bytes - last); i++) bytes[i] ^= 0x5A;
     }
     return OK;
 }

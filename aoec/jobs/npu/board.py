@@ -1,0 +1,80 @@
+"""Board: an open device with what models have there: kernels once, constants once, and an arena for each gear."""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aoec.base.errors import BackendError, CheckError
+from aoec.jobs.npu.arena import ALIGN_BYTES, align
+from aoec.jobs.npu.memory_plan import ARENA, Plan
+from aoec.jobs.npu.sources import Sources, anonymous
+
+if TYPE_CHECKING:
+    from aoec.acl.device import Device
+    from aoec.ascendc.kernel import Kernel
+
+Build = Callable[[Sequence["Kernel"]], "Sequence[Path | BackendError]"]  # a binary for each kernel, or why there is none
+POISON = 0xFF  # of reals: NaN
+
+
+class Board:
+    """What lies on a device, by what it is; `build` makes binaries of kernels."""
+
+    def __init__(self, device: Device, build: Build) -> None:
+        self.device, self._build = device, build
+        self._kernels: dict[str, int] = {}  # source -> number on the device
+        self._constants: dict[str, tuple[int, int]] = {}  # hash -> address, bytes
+
+    def build(self, sources: Sources) -> dict[int, str]:
+        """Why sources have no binary, by their number; all others are on the device then. BackendError where none of them has one."""
+        new = [(i, k) for i, k in enumerate(sources.distinct) if anonymous(k) not in self._kernels]
+        made = list(self._build([k for _, k in new]))
+        wrong = {i: x for (i, _), x in zip(new, made) if isinstance(x, BackendError)}
+        if wrong and len(wrong) == len(sources.distinct):
+            raise next(iter(wrong.values()))
+        for (_, k), x in zip(new, made):
+            if not isinstance(x, BackendError):
+                self._kernels[anonymous(k)] = self.device.load(x, k.name, k.kind)
+        return {i: str(x) for i, x in wrong.items()}
+
+    def load(self, kernels: Sequence[Kernel]) -> list[int]:
+        """The numbers of kernels on the device. The first error of one that cannot be built."""
+        made = list(self._build(kernels))
+        for x in made:
+            if isinstance(x, BackendError):
+                raise x
+        return [self.device.load(x, k.name, k.kind) for k, x in zip(kernels, made) if not isinstance(x, BackendError)]
+
+    def kernel(self, kernel: Kernel) -> int:
+        """The number of a kernel on the device."""
+        return self._kernels[anonymous(kernel)]
+
+    def place(self, plan: Plan, weights: Mapping[str, np.ndarray]) -> Mapping[str, int]:
+        """Zone -> address, with the constants there; what is on the device already is not brought again. CheckError where it all does not
+        fit."""
+        new = {d: (name, size) for d, (name, size) in plan.constants.items() if self._constants.get(d, (0, 0))[1] < size}
+        self.check_room(plan, sum(align(size) for _, size in new.values()))
+        at = self.reserve(sum(align(size) for _, size in new.values())) if new else 0
+        for digest, (name, size) in new.items():
+            data = np.ascontiguousarray(weights[name]).reshape(-1).view(np.uint8)
+            self.device.write(at, data)
+            if size > data.nbytes:
+                self.device.fill(at + data.nbytes, 0, size - data.nbytes)
+            self._constants[digest] = at, size
+            at += align(size)
+        return {ARENA: self.reserve(plan.arena_bytes), **{d: self._constants[d][0] for d in plan.constants}}
+
+    def reserve(self, size: int) -> int:
+        """An address at which a tensor can begin, of so many bytes."""
+        return align(self.device.allocate(max(size, 1) + ALIGN_BYTES))
+
+    def check_room(self, plan: Plan, constants: int) -> None:
+        """Nothing, or CheckError where the device has not the memory that a plan needs."""
+        free, need = self.device.facts.memory_free, plan.arena_bytes + constants + 2 * ALIGN_BYTES
+        if free and need > free:
+            raise CheckError(f"this model needs {need:,} bytes of device memory: {constants:,} of constants and {plan.arena_bytes:,} of "
+                             f"tensors that come and go; the device has {free:,} free. A smaller batch, or ending other programs there, "
+                             "would help")
