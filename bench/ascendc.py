@@ -32,7 +32,8 @@ from aoec.base.errors import AoecError, CapacityError, UnsupportedError
 from aoec.ir.program import Program
 from aoec.ir.text.simplify import simplify
 from aoec.simulate.values.values import execute
-from aoec.standin import launch, programs as on_standin
+from aoec.standin import launch
+from aoec.standin import programs as on_standin
 from aoec.target.machine import load as load_machine
 from bench.networks import NETWORKS
 

@@ -873,14 +873,17 @@ def fixpipe(gm, mem, d, s, dtype, f, nz, line):
 
 @_jit
 def fixpipe_scale(gm, mem, d, s, scales, f, nz):
-    """int32 from L0C to int8 in GM: relu, times the scale of the column, rounded, plus the zero point f[7], limited."""
+    """int32 from L0C to int8 in GM: relu, times the scale of the column, rounded, plus its zero point, limited. A column's word holds a
+    scale in fp32, of whose fraction ten bits count, and in bits 37-45 the zero point."""
     src, dst = mem[3], gm[4]
     for j in range(f[1]):
-        scale = mem[2][scales // 4 + j]
+        scale = np.uint32(mem[5][scales // 8 + j] & np.uint64(0xFFFFE000)).view(np.float32)
+        low = np.int64(mem[5][scales // 8 + j] >> np.uint64(37)) & 511
+        zero = np.float32(low - 512 if low > 255 else low)
         for i in range(f[0]):
             v = src[s // 4 + (j // 16 * f[2] + i) * 16 + j % 16]
             v = max(v, np.int32(0)) if f[4] else v
-            whole = np.rint(np.float32(np.float32(v) * scale)) + np.float32(f[7])
+            whole = np.rint(np.float32(np.float32(v) * scale)) + zero
             to = j // 32 * f[3] + i * 32 + j % 32 if nz else i * f[3] + j
             dst[d + to] = np.int8(0) if whole != whole else np.int8(min(max(whole, np.float32(-128)), np.float32(127)))
 

@@ -72,6 +72,12 @@ def load_bt(site: Site) -> str:
     return function(site, [f"DataCopy(dst, src, {blocks('1', '(length + 1) / 2', '0', '0')});"])
 
 
+def load_fb(site: Site) -> str:
+    """Words of scales from L1 to the buffer of Fixpipe, whose lengths count 128 bytes, between what reads the words before and these."""
+    barrier = "PipeBarrier<PIPE_FIX>();"
+    return function(site, [barrier, f"DataCopy(dst, src, {blocks('1', '(length + 3) / 4', '0', '0')});", barrier])
+
+
 def _pad(site: Site, bursts: str, length: str, src_gap: str, dst_gap: str) -> str:
     """The parameters of a copy in bytes; into UB with those of a padding that is off."""
     params = f"DataCopyExtParams{{{u16(bursts)}, {u32(length)}, {u32(src_gap)}, {u32(dst_gap)}, 0}}"
@@ -111,4 +117,4 @@ def copy_gm_ub_at(site: Site) -> str:
 
 FUNCTIONS: dict[str, Writer] = {
     "copy_gm_l1": in_blocks, "copy_ub_l1": in_blocks, "copy_gm_l1_nd2nz": nd2nz, "load_l0a": load2d, "load_l0b": load2d, "load3d": load3d,
-    "load_bt": load_bt, "copy_gm_ub": copy_gm_ub, "copy_ub_gm": copy_ub_gm, "copy_gm_ub_at": copy_gm_ub_at}
+    "load_bt": load_bt, "load_fb": load_fb, "copy_gm_ub": copy_gm_ub, "copy_ub_gm": copy_ub_gm, "copy_gm_ub_at": copy_gm_ub_at}

@@ -13,8 +13,9 @@ from aoec.ascendc.expressions import CPP_TYPES
 from aoec.ir.index import DTYPES
 from aoec.target.isa.instructions import BLOCK_BYTES, INSTRUCTIONS, REPEAT_BYTES
 
-# fields that no line of a kernel has: UnitFlag stays off, since the program's flags order the same accesses; a sum is another function
-UNWRITTEN = ("unit", "atomic")
+# fields that no line of a kernel has: UnitFlag stays off, since the program's flags order the same accesses; a sum is another function; a
+# zero point is in the words of scales
+UNWRITTEN = ("unit", "atomic", "zero")
 DEFAULTS = ("pad_value", "dst_high", "src_high")  # fields that a line leaves out where they are 0
 ROOM = "room"  # the name of what a kernel has of UB for what its calls need besides the program's buffers
 MASKED = ("vcmp", "vcmps", "vsel", "vsels")  # instructions that need room for the bits of a comparison

@@ -29,7 +29,7 @@ from aoec.target.machine import Machine
 
 FUNCTIONS: dict[str, Writer] = {**copies.FUNCTIONS, **cube.FUNCTIONS, **vector.FUNCTIONS, **casts.FUNCTIONS}
 POSITIONS = {"L1": "A1", "L0A": "A2", "L0B": "B2", "L0C": "CO1", "BT": "C2", "FB": "C2PIPE2GM", "UB": "VECCALC"}
-READERS = {"load_l0b": "B1", "load_bt": "C1"}  # what reads of L1 says at which position a buffer lies there
+READERS = {"load_l0b": "B1", "load_bt": "C1", "load_fb": "C1"}  # what reads of L1 says at which position a buffer lies there
 ROWS_AT_ONCE = 16  # of packed rows: so many end on a block
 MODES = ("LT", "GT", "EQ", "LE", "GE", "NE")
 BY_ADDRESS = """#ifdef AOEC_TBUF  // tensors in one buffer a memory, for releases and products that make none by address

@@ -11,6 +11,7 @@ from aoec.ir.program import Program, Tensor
 from aoec.standin.launch import POISON, Kernel
 from aoec.target.isa.instructions import added_to
 from aoec.target.isa.meaning import NUMPY_DTYPES
+from aoec.target.isa.scales import scale_words, word_tensors
 
 
 def elements(t: Tensor) -> int:
@@ -25,13 +26,15 @@ def blank(t: Tensor, zero: bool = False) -> np.ndarray:
 
 
 def draw(program: Program, seed: int = 5, real: bool = False) -> dict[str, np.ndarray]:
-    """Inputs by name, flat: small whole numbers, or of real dtypes normal ones."""
-    random, out = np.random.default_rng(seed), dict[str, np.ndarray]()
+    """Inputs by name, flat: small whole numbers, or of real dtypes normal ones; words of scales between 0.001 and 0.1."""
+    random, words, out = np.random.default_rng(seed), word_tensors(program), dict[str, np.ndarray]()
     for t in program.tensors:
         if t.role == "input":
             whole = not real or t.dtype not in ("fp32", "fp16", "bf16")
             low, high = (0, 2) if t.dtype == "bool" else (-3, 4)
             values = random.integers(low, high, elements(t)) if whole else random.normal(size=elements(t))
+            if t.name in words:
+                values = scale_words(random.uniform(0.001, 0.1, elements(t)).astype(np.float32), words[t.name])
             out[t.name] = values.astype(NUMPY_DTYPES[t.dtype])
     return out
 

@@ -22,13 +22,15 @@ DOES: Mapping[str, str] = {
     "load_l0b": "Copies fractals from L1 to L0B; it may turn each of them.",
     "load3d": "Makes rows of img2col of an image in L1, and writes them to L0A as rows of fractals (ZZ).",
     "load_bt": "Copies a bias from L1 to the bias table.",
-    "load_fb": "Copies scales from L1 to the buffer of FIXPIPE.",
+    "load_fb": "Copies words with scales from L1 to the buffer of FIXPIPE.",
     "mmad": "Multiplies a tile of L0A with a tile of L0B and adds the product to L0C; with init = 1 it starts from 0.",
     "mmad_bias": "Does what mmad does; with init = 1 it starts from the bias of each column.",
     "fixpipe_nd": "Copies a tile from L0C to GM as rows, with a cast and perhaps relu.",
     "fixpipe_nz": "Copies a tile from L0C to GM as columns of fractals, with a cast and perhaps relu.",
-    "fixpipe_nd_scale": "Does what fixpipe_nd does from int32 to int8: times the scale of the column, plus zero, limited to int8.",
-    "fixpipe_nz_scale": "Does what fixpipe_nz does from int32 to int8: times the scale of the column, plus zero, limited to int8.",
+    "fixpipe_nd_scale": "Does what fixpipe_nd does from int32 to int8: times the scale of the column, of whose fraction ten bits count, "
+                        "plus its zero point, limited to int8.",
+    "fixpipe_nz_scale": "Does what fixpipe_nz does from int32 to int8: times the scale of the column, of whose fraction ten bits count, "
+                        "plus its zero point, limited to int8.",
     "copy_gm_ub": "Copies runs of bytes from GM to UB; each starts at a block of UB.",
     "copy_gm_ub_at": "Copies one run of bytes from GM to UB, from where an index in UB says. An index below 0 counts from the end; one "
                      "outside is taken as the nearest inside.",
@@ -63,7 +65,7 @@ FIELDS: Mapping[str, Said] = {
     "repeat": ("repeats", "how many repeats of 256 bytes; the last one has `lanes` elements"),
     "lanes": ("elements", "of the last repeat that take part"), "scalar": ("real", "the second operand"),
     "mode": ("number", "0: <, 1: >, 2: ==, 3: <=, 4: >=, 5: !="), "transpose": ("switch", "1: each fractal of 16 x 16 is turned"),
-    "relu": ("switch", "1: what is below 0 becomes 0"), "zero": ("number", "the zero point, added behind the scale"),
+    "relu": ("switch", "1: what is below 0 becomes 0"), "zero": ("number", "the zero point in the words of the scales"),
     "unit": ("switch", "1: L0C is handed over in granules of 512 bytes, not as a whole tile"),
     "init": ("switch", "1: starts anew; 0: adds to what L0C holds"), "m": ("rows", "of the result"), "n": ("columns", "of the result"),
     "k": ("elements", "along the axis of the sum"),

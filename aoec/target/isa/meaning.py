@@ -13,6 +13,7 @@ import ml_dtypes
 import numpy as np
 
 from aoec.target.isa.instructions import BLOCK_BYTES, FRACTAL_BYTES, REPEAT_BYTES, pixel_bytes
+from aoec.target.isa.scales import split_words
 
 NUMPY_DTYPES: dict[str, Any] = {
     "fp32": np.float32, "fp16": np.float16, "bf16": ml_dtypes.bfloat16, "int8": np.int8, "uint8": np.uint8, "int16": np.int16,
@@ -151,7 +152,8 @@ def _fixpipe(f: F, dst: Array, src: Array, nz: bool) -> None:
 def _fixpipe_scale(f: F, dst: Array, src: Array, scale: Array, *, nz: bool) -> None:
     i, j = np.indices((f.m, f.n))
     value = src[(j // 16 * f.src_rows + i) * 16 + j % 16]
-    value = np.rint((np.maximum(value, 0) if f.relu else value).astype(np.float32) * scale[j]) + np.float32(f.zero)
+    scales, zeros = split_words(scale[:f.n])
+    value = np.rint((np.maximum(value, 0) if f.relu else value).astype(np.float32) * scales[j]) + zeros[j]
     at = j // c0(dst) * f.dst_stride + i * c0(dst) + j % c0(dst) if nz else i * f.dst_stride + j
     dst[at] = cast(value, dst.dtype)
 
