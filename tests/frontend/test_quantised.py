@@ -183,7 +183,7 @@ def test_sums_leave_as_int8_and_images_stay_in_blocks() -> None:
 
 
 def assert_near(got: np.ndarray, wanted: np.ndarray, step: float, target: str) -> None:
-    """Equal where scales are fp32; where FIXPIPE takes ten bits of their fractions, a few elements are a step off, or two behind two of them."""
+    """Equal where scales are fp32; where FIXPIPE takes ten bits of their fractions, elements are a step off, or two behind two of them."""
     apart = np.abs(got.astype(np.float64) - wanted)
     if load_machine(target).has("fixpipe_nz_scale"):
         assert apart.max() < 2.01 * step and np.mean(apart > 0) < 0.05
