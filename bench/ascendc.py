@@ -1,11 +1,14 @@
 """How many groups of networks become kernels in Ascend C, and why the others do not; with --run, whether the kernels run.
 
     python bench/ascendc.py --network resnet50 bert-base ... [--target Ascend910B3 Ascend310P3] [--cann 8.5] [--run] [--jobs 2]
+    python bench/ascendc.py --mutants [cube image vector mixed] [--jobs 2]
 
 Compiles networks of the zoo in fp16 with an empty bank, batch 1, default schedules and one launch a group, and writes each program as a
 kernel. It prints a row for each network and target, and a line for each reason of a refusal. With --run each distinct kernel is compiled
-against the stand-in with g++, launched once, and its results are held against those of the model machine, element by element. No kernel is
-compiled by CANN, or runs on an NPU.
+against the stand-in with g++, launched once, and its results are held against those of the model machine, element by element. Blocks that
+add to one tensor do so in any order, so that sums of reals may differ by a rounding. With --mutants small faults are put into the programs of
+some kernels, and a table says which of them the checker of programs notices, and which the stand-in. No kernel is compiled by CANN, or runs
+on an NPU.
 """
 from __future__ import annotations
 
@@ -35,6 +38,8 @@ from aoec.simulate.values.values import execute
 from aoec.standin import launch
 from aoec.standin import programs as on_standin
 from aoec.target.machine import load as load_machine
+from bench.kernel_mutants import KERNELS, NEITHER, verdicts
+from bench.kernel_mutants import table as table_of_mutants
 from bench.networks import NETWORKS
 
 HEAD = ("| network | target | groups | kernels | distinct sources |", "|---|---|---:|---:|---:|")
@@ -119,6 +124,16 @@ def rows(network: str, target: str, release: str, pool: ProcessPoolExecutor | No
     yield from (f"    {count} {why}" for why, count in refused.most_common())
 
 
+def mutant_rows(names: Sequence[str], jobs: int) -> Iterator[str]:
+    """The table of faults in these kernels, and a line for each that differs on the model machine alone."""
+    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+        parts = {name: [pool.submit(verdicts, name, i, jobs) for i in range(jobs)] for name in names}
+        judged = {name: [v for part in found for v in part.result()] for name, found in parts.items()}
+    yield from table_of_mutants(judged)
+    yield from (f"    {name}: {v.mutant.kind}: {v.mutant.what}" for name, found in judged.items() for v in found
+                if v.by == NEITHER and not v.same)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """0, after the rows that were asked for are printed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
@@ -126,8 +141,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--target", nargs="+", default=["Ascend910B3"], metavar="NAME")
     parser.add_argument("--cann", default=DEFAULT_RELEASE, choices=tuple(table().releases))
     parser.add_argument("--run", action="store_true", help="compile and run each distinct kernel on the stand-in")
+    parser.add_argument("--mutants", nargs="*", choices=tuple(KERNELS), metavar="KERNEL", help="faults in programs of kernels, of all by default")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="kernels that are run at once")
     args = parser.parse_args(argv)
+    if args.mutants is not None:
+        print("\n".join(mutant_rows(args.mutants or tuple(KERNELS), args.jobs)), flush=True)
+        return 0
     print("\n".join(RUN_HEAD if args.run else HEAD), flush=True)
     with ProcessPoolExecutor(args.jobs, get_context("spawn")) as made:
         for network in args.network:

@@ -28,7 +28,7 @@ from aoec.target.legality.check import check
 from aoec.target.machine import load
 
 # a kernel of the cube alone, of the vector unit alone, and of both, each with loops, slots and tails
-KERNELS = {"cube": "matmul(m=70, k=300, n=50, bias, relu, fp16)", "image": "conv2d(n=1, c=20, h=7, w=9, co=24, kh=3, kw=3, pad=1, bias, relu)",
+KERNELS = {"cube": "matmul(m=150, k=1500, n=90, bias, relu, fp16)", "image": "conv2d(n=1, c=20, h=7, w=9, co=24, kh=3, kw=3, pad=1, bias, relu)",
            "vector": "softmax(m=210, n=90, fp16)", "mixed": "attention(b=2, m=33, n=40, d=32)"}
 FLAG, ADDRESS, TILE, SWAP, COPY = "flag missing", "address 32 bytes off", "tile too large", "flags swapped", "copy missing"
 KINDS = (FLAG, ADDRESS, TILE, SWAP, COPY)
@@ -136,9 +136,10 @@ def _with(item: Instr, field: str, value: Ref | Expr) -> Instr:
 
 
 def _places(body: Iterable[Item], path: Path) -> Iterator[tuple[Path, Item]]:
+    """Items of a body with their places, but for those of loops that never run."""
     for i, item in enumerate(body):
         yield (*path, i), item
-        if isinstance(item, For):
+        if isinstance(item, For) and item.trips != Int(0):
             yield from _places(item.body, (*path, i))
 
 
@@ -206,6 +207,13 @@ class Judge:
             raise AoecError("values differ")
 
 
+def verdicts(name: str, first: int = 0, step: int = 1) -> list[Verdict]:
+    """Verdicts on the mutants of a kernel from the first on, each so many further."""
+    program = original(name)
+    judge = Judge(program)
+    return [judge(m) for m in list(mutants(program))[first::step]]
+
+
 def _said(work: Callable[[], None]) -> str:
     try:
         work()
@@ -214,15 +222,15 @@ def _said(work: Callable[[], None]) -> str:
     return ""
 
 
-def table(verdicts: Mapping[str, Sequence[Verdict]]) -> Iterator[str]:
+def table(judged: Mapping[str, Sequence[Verdict]]) -> Iterator[str]:
     """Lines of a table: a row for each kernel and kind of fault, with how many were noticed by whom."""
     yield "| kernel | fault | mutants | " + " | ".join((BOTH, CHECKER, STANDIN, NEITHER)) + " |"
     yield "|---|---|---:|---:|---:|---:|---:|"
-    for kernel, found in verdicts.items():
+    for kernel, found in judged.items():
         for kind in KINDS:
             by = Counter(v.by for v in found if v.mutant.kind == kind)
             yield f"| {kernel} | {kind} | {by.total()} | " + " | ".join(str(by[b]) for b in (BOTH, CHECKER, STANDIN, NEITHER)) + " |"
-    left = [v for found in verdicts.values() for v in found if v.by == NEITHER]
+    left = [v for found in judged.values() for v in found if v.by == NEITHER]
     flags = sum(v.mutant.kind == FLAG for v in left)
     yield (f"{len(left)} that neither notices: the checker proves their order, and the stand-in has the same values; {flags} of them are flags "
            f"that are redundant, {sum(not v.same for v in left)} differ on the model machine alone, which fills padding of UB with NaN")

@@ -79,10 +79,15 @@ def load_fb(site: Site) -> str:
 
 
 def _pad(site: Site, bursts: str, length: str, src_gap: str, dst_gap: str) -> str:
-    """The parameters of a copy in bytes; into UB with those of a padding that is off."""
+    """The parameters of a copy in bytes; into UB with those of a padding, to the end of a burst's last block, or of none."""
     params = f"DataCopyExtParams{{{u16(bursts)}, {u32(length)}, {u32(src_gap)}, {u32(dst_gap)}, 0}}"
-    kind = site.kind("dst")
-    return params if site.op == "copy_ub_gm" else f"{params}, DataCopyPadExtParams<{kind}>{{false, 0, 0, static_cast<{kind}>(0)}}"
+    kind, size = site.kind("dst"), site.size("dst")
+    if site.op == "copy_ub_gm":
+        return params
+    if site.padded:
+        behind = u8(f"(32 - {length} % 32) % 32 / {size}")
+        return f"{params}, DataCopyPadExtParams<{kind}>{{true, 0, {behind}, pad}}"
+    return f"{params}, DataCopyPadExtParams<{kind}>{{false, 0, 0, static_cast<{kind}>(0)}}"
 
 
 def copy_gm_ub(site: Site) -> str:

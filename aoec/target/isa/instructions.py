@@ -103,6 +103,7 @@ _UNIT = Number("unit", 0, 1)  # L0C is handed over between M and FIXP in granule
 _ATOMIC = Number("atomic", 0, 1)  # added to what GM holds
 _FIXPIPE = (Number("m", 0, 8192), Number("n", 0, 4095), Number("src_rows"), Number("dst_stride", 0, 2**31 - 1), Number("relu", 0, 1),
             _UNIT, _ATOMIC)
+_PAD = Number("pad", real=True)
 _ZERO = Number("zero", -256, 255)  # the zero point in the words of the scales
 _MMAD = (Number("m", 0, 4095), Number("n", 0, 4095), Number("k", 0, 4095), Number("init", 0, 1), _UNIT)
 
@@ -141,9 +142,10 @@ _ALL = (
     # constraints). `zero` says which zero point words are made with, by whoever brings scales in fp32
     *[Instruction(f"fixpipe_{n}_scale", "FIXP", (_out("GM"), _in("src", "L0C"), _in("scale", "FB")), (*_FIXPIPE, _ZERO),
                   Var("m") * Var("n") * Var("size")) for n in ("nd", "nz")],
-    # GM <-> UB: length and GM gap in bytes, UB gap in blocks; a burst starts on a block in UB
+    # GM <-> UB: length and GM gap in bytes, UB gap in blocks; a burst starts on a block in UB, and what is left of its last one becomes
+    # `pad`, or where there is none its first element (DataCopyPad: paddingValue)
     Instruction("copy_gm_ub", "MTE2", (_out("UB"), _in("src", "GM")),
-                (Number("bursts", 0, 4095), Number("length", 0, 2097151), Number("src_gap", 0, 2**31 - 1), Number("dst_gap")),
+                (Number("bursts", 0, 4095), Number("length", 0, 2097151), Number("src_gap", 0, 2**31 - 1), Number("dst_gap"), _PAD),
                 Var("bursts") * Var("length")),
     # a burst from where an index says, which the scalar unit reads from UB and counts from the end where it is negative: `pitch` bytes from
     # what one index names to what the next does, `extent` of them in all; an index beyond is taken as the last, or first

@@ -61,18 +61,29 @@ def _bursts(dst: Array, src: Array, bursts: int, length: int, dst_step: int, src
     dst.view(np.uint8)[b * dst_step + i] = src.view(np.uint8)[b * src_step + i]
 
 
+def _fill_behind(dst: Array, bursts: int, length: int, step: int, pad: float | None) -> None:
+    """What is left of the last block of each burst becomes a number, or where there is none the burst's first element."""
+    for b in range(bursts):
+        start, end, whole = (b * step + n for n in (0, length, up(length, 32)))
+        first = dst[start // dst.itemsize] if pad is None else cast(np.array(pad, np.float64), dst.dtype)
+        dst[end // dst.itemsize:whole // dst.itemsize] = first
+
+
 def _copy_gm_l1(f: F, dst: Array, src: Array) -> None:
     _bursts(dst, src, f.bursts, f.length * 32, (f.length + f.dst_gap) * 32, (f.length + f.src_gap) * 32)
 
 
 def _copy_gm_ub(f: F, dst: Array, src: Array) -> None:
-    _bursts(dst, src, f.bursts, f.length, up(f.length, 32) + f.dst_gap * 32, f.length + f.src_gap)
+    step = up(f.length, 32) + f.dst_gap * 32
+    _bursts(dst, src, f.bursts, f.length, step, f.length + f.src_gap)
+    _fill_behind(dst, f.bursts, f.length, step, None if isinstance(f.pad, int) else f.pad)
 
 
 def _copy_gm_ub_at(f: F, dst: Array, src: Array, index: Array) -> None:
     at = int(index[0])
     at = min(max(at + f.extent if at < 0 else at, 0), f.extent - 1)
     dst.view(np.uint8)[:f.length] = src.view(np.uint8)[at * f.pitch:][:f.length]
+    _fill_behind(dst, 1, f.length, 0, None)
 
 
 def _copy_ub_gm(f: F, dst: Array, src: Array) -> None:
