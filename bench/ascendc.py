@@ -6,9 +6,9 @@
 Compiles networks of the zoo in fp16 with an empty bank, batch 1, default schedules and one launch a group, and writes each program as a
 kernel. It prints a row for each network and target, and a line for each reason of a refusal. With --run each distinct kernel is compiled
 against the stand-in with g++, launched once, and its results are held against those of the model machine, element by element. Blocks that
-add to one tensor do so in any order, so that sums of reals may differ by a rounding. With --mutants small faults are put into the programs of
-some kernels, and a table says which of them the checker of programs notices, and which the stand-in. No kernel is compiled by CANN, or runs
-on an NPU.
+add to one tensor do so in any order, so that sums of reals may differ by a rounding. With --mutants small faults are put into the programs
+of some kernels, and a table says which of them the checker of programs notices, and which the stand-in. No kernel is compiled by CANN, or
+runs on an NPU.
 """
 from __future__ import annotations
 
@@ -141,7 +141,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--target", nargs="+", default=["Ascend910B3"], metavar="NAME")
     parser.add_argument("--cann", default=DEFAULT_RELEASE, choices=tuple(table().releases))
     parser.add_argument("--run", action="store_true", help="compile and run each distinct kernel on the stand-in")
-    parser.add_argument("--mutants", nargs="*", choices=tuple(KERNELS), metavar="KERNEL", help="faults in programs of kernels, of all by default")
+    parser.add_argument("--mutants", nargs="*", choices=tuple(KERNELS), metavar="KERNEL",
+                        help="faults in programs of kernels, by default of all")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="kernels that are run at once")
     args = parser.parse_args(argv)
     if args.mutants is not None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from aoec.base.errors import UnsupportedError
 from aoec.ir.func.scaling import Scaled, match_scale
 from aoec.ir.func.tir import COLUMNS, Buffer, Func, blocks
-from aoec.ir.index import Binary, Call, Cast, Expr, Int, Read, is_zero, le, reads, round_up, walk
+from aoec.ir.index import Binary, Call, Cast, Expr, Int, Read, eq, is_zero, le, reads, round_up, walk
 from aoec.ir.program import Instr, Item, Ref
 from aoec.lowering.emit.cube.emit_planes import channel_runs
 from aoec.lowering.emit.tile import FRACTAL_ROWS, Emitter, Piece, TileOp, base_offset, c0, instr, largest, piece, pitches, split_index, uses
@@ -46,6 +46,8 @@ def fixpipe(em: Emitter, op: TileOp) -> Piece:
         item: Item = fixpipe_instr(em, op, "fixpipe_nd", (em.ref(out.name, start), em.ref(src.buffer, Int(0))), sizes)
         return piece(em, "FIXP", [item], out.name, src.buffer, *beside)
     runs = channel_runs(em, op, op.block.target, row_loops)
+    if out.dtype == "fp32":  # blocks of eight columns are fractals cut in two (Fixpipe: isChannelSplit)
+        em.require(eq(em.buffers[src.buffer].unit, 0), f"{src.buffer} leaves as fp32 in blocks, and is not handed over in granules")
     sizes = dict(m=runs.rows, n=round_up(n, c0(out)) if out.layout in COLUMNS else n, src_rows=rows, dst_stride=runs.plane, relu=relu)
     item = fixpipe_instr(em, op, "fixpipe_nz", (em.ref(out.name, runs.start), em.ref(src.buffer, runs.first * FRACTAL_ROWS)), sizes)
     return piece(em, "FIXP", runs.around(item), out.name, src.buffer, *beside)

@@ -1,0 +1,75 @@
+"""Small faults in programs of kernels are noticed: by the checker of programs, by the stand-in, or by both (bench/kernel_mutants.py).
+
+`python bench/ascendc.py --mutants` prints the whole table. What neither notices has the original's values, in three orders of the pipes and
+for three inputs, on the stand-in and on the model machine; a flag among it is redundant, for the checker proves the order without it.
+"""
+from __future__ import annotations
+
+import random
+from collections import Counter
+from functools import cache
+
+import pytest
+
+from bench.kernel_mutants import (
+    ADDRESS,
+    COPY,
+    FLAG,
+    KERNELS,
+    KINDS,
+    NEITHER,
+    SWAP,
+    TILE,
+    Judge,
+    Mutant,
+    Verdict,
+    mutants,
+    original,
+    verdicts,
+)
+from tests.standin.need import needs_compiler
+
+pytestmark = needs_compiler
+A_KIND = 1  # mutants of each kind and kernel that make test takes
+# of the mutants of a kernel, how many of each kind are noticed at the least; the rest is harmless
+LEAST = {FLAG: 0.6, ADDRESS: 0.4, TILE: 0.4, SWAP: 0.5, COPY: 0.9}
+
+
+@cache
+def judge(name: str) -> Judge:
+    return Judge(original(name))
+
+
+def some(name: str) -> list[Mutant]:
+    """A few mutants of each kind, the same every time."""
+    found = list(mutants(judge(name).program))
+    return [m for kind in KINDS for m in random.Random(kind + name).sample([m for m in found if m.kind == kind], A_KIND)]
+
+
+def assert_noticed(verdict: Verdict) -> None:
+    """Somebody notices a mutant whose values are others."""
+    assert verdict.by != NEITHER or verdict.same, f"{verdict.mutant.kind}: {verdict.mutant.what}"
+
+
+@pytest.mark.parametrize("name", ["cube", "vector", "mixed"])
+def test_some_mutants_are_noticed(name: str) -> None:
+    found = [judge(name)(m) for m in some(name)]
+    for verdict in found:
+        assert_noticed(verdict)
+    assert any(v.by != NEITHER for v in found)
+
+
+def test_the_original_is_not_noticed() -> None:
+    judge_ = judge("vector")
+    assert judge_(Mutant(FLAG, "nothing", judge_.program)).by == NEITHER
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KERNELS)
+def test_all_mutants_are_noticed(name: str) -> None:
+    found = verdicts(name)
+    for verdict in found:
+        assert_noticed(verdict)
+    counts, noticed = Counter(v.mutant.kind for v in found), Counter(v.mutant.kind for v in found if v.by != NEITHER)
+    assert set(counts) == set(KINDS)
+    assert all(noticed[kind] >= LEAST[kind] * counts[kind] for kind in KINDS), noticed
