@@ -34,7 +34,7 @@ from aoec.lowering.emit.emit_place import place, share
 from aoec.lowering.emit.emit_runs import when
 from aoec.lowering.emit.emit_streams import Meeting, Part, meetings, parts
 from aoec.lowering.emit.tile import Access, Emitter, Home, Piece, TileOp, c0, product
-from aoec.lowering.emit.vector import emit_laid, emit_narrow, emit_offsets, emit_pack, emit_transpose, emit_vector
+from aoec.lowering.emit.vector import emit_exact, emit_laid, emit_narrow, emit_offsets, emit_pack, emit_transpose, emit_vector
 from aoec.target.machine import Machine
 
 
@@ -192,8 +192,10 @@ class Body:
         except UnsupportedError as e:
             named = str(e).startswith("block ")
             raise UnsupportedError(str(e) if named else f"block {block.name}: {e}", at=block.name) from e
+        alone = [{a.pipe for a in p.accesses} for p in pieces] == [{"V"}]
+        pieces = emit_exact.divide_instead(self.em, pieces) if alone else pieces
         own = [b.name for b in self.em.scratch[before:]]
-        if [{a.pipe for a in p.accesses} for p in pieces] == [{"V"}]:
+        if alone:
             self.homes.update(dict.fromkeys(own, path))
             pieces = [replace(p, accesses=(*p.accesses, *[Access(n, "V", True) for n in own])) for p in pieces]
         self.emitted[block.name] = pieces
