@@ -1,7 +1,7 @@
 """How many groups of networks become kernels in Ascend C, and why the others do not; with --run, whether the kernels run.
 
     python bench/ascendc.py --network resnet50 bert-base ... [--target Ascend910B3 Ascend310P3] [--cann 8.5] [--run] [--jobs 2]
-    python bench/ascendc.py --mutants [cube image vector mixed] [--jobs 2]
+    python bench/ascendc.py --mutants [cube image vector mixed] [--most 10] [--jobs 2]
 
 Compiles networks of the zoo in fp16 with an empty bank, batch 1, default schedules and one launch a group, and writes each program as a
 kernel. It prints a row for each network and target, and a line for each reason of a refusal. With --run each distinct kernel is compiled
@@ -124,10 +124,10 @@ def rows(network: str, target: str, release: str, pool: ProcessPoolExecutor | No
     yield from (f"    {count} {why}" for why, count in refused.most_common())
 
 
-def mutant_rows(names: Sequence[str], jobs: int) -> Iterator[str]:
+def mutant_rows(names: Sequence[str], most: int, jobs: int) -> Iterator[str]:
     """The table of faults in these kernels, and a line for each that differs on the model machine alone."""
     with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
-        parts = {name: [pool.submit(verdicts, name, i, jobs) for i in range(jobs)] for name in names}
+        parts = {name: [pool.submit(verdicts, name, most, i, jobs) for i in range(jobs)] for name in names}
         judged = {name: [v for part in found for v in part.result()] for name, found in parts.items()}
     yield from table_of_mutants(judged)
     yield from (f"    {name}: {v.mutant.kind}: {v.mutant.what}" for name, found in judged.items() for v in found
@@ -143,10 +143,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--run", action="store_true", help="compile and run each distinct kernel on the stand-in")
     parser.add_argument("--mutants", nargs="*", choices=tuple(KERNELS), metavar="KERNEL",
                         help="faults in programs of kernels, by default of all")
+    parser.add_argument("--most", type=int, default=0, metavar="N", help="faults of each kind in a kernel, drawn the same every time; 0: all")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="kernels that are run at once")
     args = parser.parse_args(argv)
     if args.mutants is not None:
-        print("\n".join(mutant_rows(args.mutants or tuple(KERNELS), args.jobs)), flush=True)
+        print("\n".join(mutant_rows(args.mutants or tuple(KERNELS), args.most, args.jobs)), flush=True)
         return 0
     print("\n".join(RUN_HEAD if args.run else HEAD), flush=True)
     with ProcessPoolExecutor(args.jobs, get_context("spawn")) as made:

@@ -5,7 +5,6 @@ for three inputs, on the stand-in and on the model machine; a flag among it is r
 """
 from __future__ import annotations
 
-import random
 from collections import Counter
 from functools import cache
 
@@ -23,14 +22,14 @@ from bench.kernel_mutants import (
     Judge,
     Mutant,
     Verdict,
-    mutants,
     original,
+    some,
     verdicts,
 )
 from tests.standin.need import needs_compiler
 
 pytestmark = needs_compiler
-A_KIND = 1  # mutants of each kind and kernel that make test takes
+FEW, MANY = 1, 12  # mutants of each kind and kernel, of make test and of make test-all
 # of the mutants of a kernel, how many of each kind are noticed at the least; the rest is harmless
 LEAST = {FLAG: 0.6, ADDRESS: 0.4, TILE: 0.4, SWAP: 0.5, COPY: 0.9}
 
@@ -40,12 +39,6 @@ def judge(name: str) -> Judge:
     return Judge(original(name))
 
 
-def some(name: str) -> list[Mutant]:
-    """A few mutants of each kind, the same every time."""
-    found = list(mutants(judge(name).program))
-    return [m for kind in KINDS for m in random.Random(kind + name).sample([m for m in found if m.kind == kind], A_KIND)]
-
-
 def assert_noticed(verdict: Verdict) -> None:
     """Somebody notices a mutant whose values are others."""
     assert verdict.by != NEITHER or verdict.same, f"{verdict.mutant.kind}: {verdict.mutant.what}"
@@ -53,7 +46,7 @@ def assert_noticed(verdict: Verdict) -> None:
 
 @pytest.mark.parametrize("name", ["cube", "vector", "mixed"])
 def test_some_mutants_are_noticed(name: str) -> None:
-    found = [judge(name)(m) for m in some(name)]
+    found = [judge(name)(m) for m in some(name, judge(name).program, FEW)]
     for verdict in found:
         assert_noticed(verdict)
     assert any(v.by != NEITHER for v in found)
@@ -66,8 +59,8 @@ def test_the_original_is_not_noticed() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", KERNELS)
-def test_all_mutants_are_noticed(name: str) -> None:
-    found = verdicts(name)
+def test_many_mutants_are_noticed(name: str) -> None:
+    found = verdicts(name, MANY)
     for verdict in found:
         assert_noticed(verdict)
     counts, noticed = Counter(v.mutant.kind for v in found), Counter(v.mutant.kind for v in found if v.by != NEITHER)
