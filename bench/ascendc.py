@@ -143,7 +143,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--run", action="store_true", help="compile and run each distinct kernel on the stand-in")
     parser.add_argument("--mutants", nargs="*", choices=tuple(KERNELS), metavar="KERNEL",
                         help="faults in programs of kernels, by default of all")
-    parser.add_argument("--most", type=int, default=0, metavar="N", help="faults of each kind in a kernel, drawn the same every time; 0: all")
+    parser.add_argument("--most", type=int, default=0, metavar="N", help="faults of each kind in a kernel, the same every time; 0: all")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="kernels that are run at once")
     args = parser.parse_args(argv)
     if args.mutants is not None:
