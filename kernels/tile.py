@@ -872,15 +872,34 @@ def fixpipe(gm, mem, d, s, dtype, f, nz, line):
 
 
 @_jit
+def fill_behind(mem, d, dtype, bursts, length, step, pad):
+    """What is left of the last block of each burst becomes `pad`, or where that is NaN the burst's first element; bytes."""
+    size, end = size_of(dtype), (length + BLOCK - 1) // BLOCK * BLOCK
+    for b in range(bursts):
+        first = d + b * step
+        if pad == pad and length < end:
+            if is_whole(dtype):
+                store_whole(mem, dtype, first + length, cut_off(dtype, pad))
+            else:
+                store_one(mem, dtype, first + length, np.float32(pad))
+        for i in range(length + size if pad == pad else length, end, size):
+            for q in range(size):
+                mem[0][first + i + q] = mem[0][first + (length if pad == pad else 0) + q]
+
+
+@_jit
 def fixpipe_scale(gm, mem, d, s, scales, f, nz):
-    """int32 from L0C to int8 in GM: relu, times the scale of the column, rounded, plus the zero point f[7], limited."""
+    """int32 from L0C to int8 in GM: relu, times the scale of the column, rounded, plus its zero point, limited. A column's word holds a
+    scale in fp32, of whose fraction ten bits count, and in bits 37-45 the zero point."""
     src, dst = mem[3], gm[4]
     for j in range(f[1]):
-        scale = mem[2][scales // 4 + j]
+        scale = np.uint32(mem[5][scales // 8 + j] & np.uint64(0xFFFFE000)).view(np.float32)
+        low = np.int64(mem[5][scales // 8 + j] >> np.uint64(37)) & 511
+        zero = np.float32(low - 512 if low > 255 else low)
         for i in range(f[0]):
             v = src[s // 4 + (j // 16 * f[2] + i) * 16 + j % 16]
             v = max(v, np.int32(0)) if f[4] else v
-            whole = np.rint(np.float32(np.float32(v) * scale)) + np.float32(f[7])
+            whole = np.rint(np.float32(np.float32(v) * scale)) + zero
             to = j // 32 * f[3] + i * 32 + j % 32 if nz else i * f[3] + j
             dst[d + to] = np.int8(0) if whole != whole else np.int8(min(max(whole, np.float32(-128)), np.float32(127)))
 
@@ -1417,8 +1436,11 @@ def step(op, f, scalar, at, dt, gm, mem, sa, sb, sc, flat, run, run2, bytes8, wh
     elif op == COPY_GM_UB:
         padded = (f[1] + BLOCK - 1) // BLOCK * BLOCK
         copy_bursts(mem[0], at[0], gm[0], at[1], f[0], f[1], padded + f[3] * BLOCK, f[1] + f[2])
+        if padded > f[1]:
+            fill_behind(mem, at[0], dt[0], f[0], f[1], padded + f[3] * BLOCK, scalar)
     elif op == COPY_GM_UB_AT:
         move(mem[0], at[0], gm[0], at[1] + place_of(mem, dt[2], at[2], f[2]) * f[1], f[0])
+        fill_behind(mem, at[0], dt[0], 1, f[0], 0, np.nan)
     elif op == COPY_UB_GM:
         padded = (f[1] + BLOCK - 1) // BLOCK * BLOCK
         if f[4]:

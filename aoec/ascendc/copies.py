@@ -72,11 +72,22 @@ def load_bt(site: Site) -> str:
     return function(site, [f"DataCopy(dst, src, {blocks('1', '(length + 1) / 2', '0', '0')});"])
 
 
+def load_fb(site: Site) -> str:
+    """Words of scales from L1 to the buffer of Fixpipe, whose lengths count 128 bytes, between what reads the words before and these."""
+    barrier = "PipeBarrier<PIPE_FIX>();"
+    return function(site, [barrier, f"DataCopy(dst, src, {blocks('1', '(length + 3) / 4', '0', '0')});", barrier])
+
+
 def _pad(site: Site, bursts: str, length: str, src_gap: str, dst_gap: str) -> str:
-    """The parameters of a copy in bytes; into UB with those of a padding that is off."""
+    """The parameters of a copy in bytes; into UB with those of a padding, to the end of a burst's last block, or of none."""
     params = f"DataCopyExtParams{{{u16(bursts)}, {u32(length)}, {u32(src_gap)}, {u32(dst_gap)}, 0}}"
-    kind = site.kind("dst")
-    return params if site.op == "copy_ub_gm" else f"{params}, DataCopyPadExtParams<{kind}>{{false, 0, 0, static_cast<{kind}>(0)}}"
+    kind, size = site.kind("dst"), site.size("dst")
+    if site.op == "copy_ub_gm":
+        return params
+    if site.padded:
+        behind = u8(f"(32 - {length} % 32) % 32 / {size}")
+        return f"{params}, DataCopyPadExtParams<{kind}>{{true, 0, {behind}, pad}}"
+    return f"{params}, DataCopyPadExtParams<{kind}>{{false, 0, 0, static_cast<{kind}>(0)}}"
 
 
 def copy_gm_ub(site: Site) -> str:
@@ -111,4 +122,4 @@ def copy_gm_ub_at(site: Site) -> str:
 
 FUNCTIONS: dict[str, Writer] = {
     "copy_gm_l1": in_blocks, "copy_ub_l1": in_blocks, "copy_gm_l1_nd2nz": nd2nz, "load_l0a": load2d, "load_l0b": load2d, "load3d": load3d,
-    "load_bt": load_bt, "copy_gm_ub": copy_gm_ub, "copy_ub_gm": copy_ub_gm, "copy_gm_ub_at": copy_gm_ub_at}
+    "load_bt": load_bt, "load_fb": load_fb, "copy_gm_ub": copy_gm_ub, "copy_ub_gm": copy_ub_gm, "copy_gm_ub_at": copy_gm_ub_at}

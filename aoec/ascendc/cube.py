@@ -36,6 +36,18 @@ def fixpipe(site: Site) -> str:
     return function(site, [*text, *add_to(site, call)])
 
 
+def scale_columns(site: Site) -> str:
+    """A tile of int32 in L0C into GM as int8, each column by its word of scale and zero point, which a register says where to find."""
+    nz = site.op == "fixpipe_nz_scale"
+    stride = f"dst_stride * {site.size('dst')} / 32" if nz else "dst_stride"
+    return function(site, [
+        "SetFixPipeConfig(scale);", *([] if nz else ["SetFixpipeNz2ndFlag(1, 0, 1);  // one matrix"]),
+        "DataCopyCO12DstParams params;", "params.sid = 0;", f"params.nSize = {u16('n')};", f"params.mSize = {u16('m')};",
+        f"params.dstStride = {u32(stride)};", f"params.srcStride = {u16('src_rows')};", "params.unitFlag = 0;",
+        "params.quantPre = QuantMode_t::VREQ8;", "params.reluPre = relu != 0;", "params.channelSplit = false;",
+        f"params.nz2ndEn = {'false' if nz else 'true'};", "DataCopy(dst, src, params);"])
+
+
 def copy_l0c_ub(site: Site) -> str:
     """Fractals of L0C into UB, with cast and relu on the way."""
     return function(site, ["DataCopyEnhancedParams more;", "more.blockMode = BlockMode::BLOCK_MODE_MATRIX;",
@@ -43,4 +55,5 @@ def copy_l0c_ub(site: Site) -> str:
                            f"DataCopy(dst, src, {blocks('bursts', 'length', 'src_gap', 'dst_gap')}, more);"])
 
 
-FUNCTIONS: dict[str, Writer] = {"mmad": mmad, "mmad_bias": mmad, "fixpipe_nd": fixpipe, "fixpipe_nz": fixpipe, "copy_l0c_ub": copy_l0c_ub}
+FUNCTIONS: dict[str, Writer] = {"mmad": mmad, "mmad_bias": mmad, "fixpipe_nd": fixpipe, "fixpipe_nz": fixpipe,
+                                "fixpipe_nd_scale": scale_columns, "fixpipe_nz_scale": scale_columns, "copy_l0c_ub": copy_l0c_ub}

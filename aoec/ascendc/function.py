@@ -13,9 +13,11 @@ from aoec.ascendc.expressions import CPP_TYPES
 from aoec.ir.index import DTYPES
 from aoec.target.isa.instructions import BLOCK_BYTES, INSTRUCTIONS, REPEAT_BYTES
 
-# fields that no line of a kernel has: UnitFlag stays off, since the program's flags order the same accesses; a sum is another function
-UNWRITTEN = ("unit", "atomic")
+# fields that no line of a kernel has: UnitFlag stays off, since the program's flags order the same accesses; a sum is another function; a
+# zero point is in the words of scales
+UNWRITTEN = ("unit", "atomic", "zero")
 DEFAULTS = ("pad_value", "dst_high", "src_high")  # fields that a line leaves out where they are 0
+REALS = ("scalar", "pad")
 ROOM = "room"  # the name of what a kernel has of UB for what its calls need besides the program's buffers
 MASKED = ("vcmp", "vcmps", "vsel", "vsels")  # instructions that need room for the bits of a comparison
 WIDTH = 120  # characters, at which parameters are broken into lines
@@ -30,11 +32,12 @@ class Site:
     product: str
     release: Release
     atomic: bool = False  # whether it adds to what GM holds
+    padded: bool = False  # whether it leaves a number behind each burst
 
     @property
     def name(self) -> str:
         """The name of the function."""
-        return f"{self.op}_atomic" if self.atomic else self.op
+        return f"{self.op}{'_atomic' if self.atomic else ''}{'_padded' if self.padded else ''}"
 
     @property
     def operands(self) -> tuple[str, ...]:
@@ -44,7 +47,7 @@ class Site:
     @property
     def fields(self) -> tuple[str, ...]:
         """Names of its numbers, in order, as a line of the kernel gives them."""
-        return tuple(n.name for n in INSTRUCTIONS[self.op].numbers if n.name not in UNWRITTEN)
+        return tuple(n.name for n in INSTRUCTIONS[self.op].numbers if n.name not in UNWRITTEN and (n.name != "pad" or self.padded))
 
     def kind(self, operand: str) -> str:
         """The C++ type of an operand's elements."""
@@ -85,8 +88,8 @@ def parameters(site: Site) -> str:
     kinds = {o.name: "GlobalTensor" if "GM" in o.scopes else "LocalTensor" for o in INSTRUCTIONS[site.op].operands}
     out = [f"const {kinds[o]}<{site.kind(o)}>& {o}" for o in site.operands]
     for name in site.fields:
-        if name == "scalar":
-            out.append(f"{scalar_kind(site)} scalar")
+        if name in REALS:
+            out.append(f"{scalar_kind(site)} {name}")
         elif name == "mode":
             out.append("CMPMODE mode")
         else:

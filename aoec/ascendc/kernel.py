@@ -14,7 +14,7 @@ from aoec.ascendc.casts import LEAST_BYTES, MOST_BYTES
 from aoec.ascendc.copies import READS_ON, moves_bytes
 from aoec.ascendc.expressions import CPP_TYPES, HELPERS, expr, number
 from aoec.ascendc.flags import FIRST_OF_SYNC_ALL, axes, cross_flag, flag, kernel_type
-from aoec.ascendc.function import DEFAULTS, ROOM, Site, Writer, scalar_dtype
+from aoec.ascendc.function import DEFAULTS, REALS, ROOM, Site, Writer, scalar_dtype
 from aoec.ascendc.names import Names
 from aoec.ascendc.vector import TURNABLE, check_lanes, parts_of
 from aoec.base.errors import CapacityError, CheckError, UnsupportedError
@@ -28,7 +28,7 @@ from aoec.target.machine import Machine
 
 FUNCTIONS: dict[str, Writer] = {**copies.FUNCTIONS, **cube.FUNCTIONS, **vector.FUNCTIONS, **casts.FUNCTIONS}
 POSITIONS = {"L1": "A1", "L0A": "A2", "L0B": "B2", "L0C": "CO1", "BT": "C2", "FB": "C2PIPE2GM", "UB": "VECCALC"}
-READERS = {"load_l0b": "B1", "load_bt": "C1"}  # what reads of L1 says at which position a buffer lies there
+READERS = {"load_l0b": "B1", "load_bt": "C1", "load_fb": "C1"}  # what reads of L1 says at which position a buffer lies there
 ROWS_AT_ONCE = 16  # of packed rows: so many end on a block
 MODES = ("LT", "GT", "EQ", "LE", "GE", "NE")
 BY_ADDRESS = """#ifdef AOEC_TBUF  // tensors in one buffer a memory, for releases and products that make none by address
@@ -259,7 +259,7 @@ class _Writer:
             numbers.pop()
         for name, value in numbers:
             assert isinstance(value, Expr)
-            if name == "scalar":
+            if name in REALS:
                 args.append(number(value, scalar_dtype(site), self.need))
             elif name == "mode":
                 args.append(f"CMPMODE::{MODES[int(evaluate(value, {}))]}")
@@ -273,7 +273,7 @@ class _Writer:
         """What the function of an instruction is written for."""
         dtypes = tuple(self.buffers[v.buffer].dtype for o in INSTRUCTIONS[item.op].operands if isinstance(v := item[o.name], Ref))
         atomic = "atomic" in INSTRUCTIONS[item.op].fields() and item["atomic"] != Int(0)
-        return Site(item.op, dtypes, self.product, self.release, atomic)
+        return Site(item.op, dtypes, self.product, self.release, atomic, item.op == "copy_gm_ub" and item["pad"] != Int(0))
 
     def check_fields(self, item: Instr, site: Site) -> None:
         """Nothing, or UnsupportedError where a field of the instruction has no place in its call on this product."""
@@ -283,6 +283,10 @@ class _Writer:
             known = ", ".join(table().atomics[self.product])
             raise UnsupportedError(f"{item.op} (SetAtomicAdd) adds {known} on product {self.product}, and not "
                                    f"{site.dtypes[0]}; page {table().page(table().atomics_page)}")
+        if site.padded and not moves_bytes(self.product) and isinstance(item["length"], Expr) and multiple(item["length"]) % 32:
+            raise UnsupportedError(f"{item.op} (DataCopy) leaves no number behind a burst on product {self.product}, and length = "
+                                   f"{show(item['length'])} is not known to be of whole blocks; page "
+                                   f"{table().page('mv/DataCopy（GM与UB高维切分数据搬运）')}")
         if item.op == "copy_ub_gm" and not moves_bytes(self.product):
             for name in ("length", "dst_gap"):
                 value = item[name]

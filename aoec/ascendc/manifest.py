@@ -12,6 +12,7 @@ from aoec.ir.index import DTYPES, evaluate
 from aoec.ir.program import For, Instr, Item, Program, Ref
 from aoec.ir.text.show import show
 from aoec.target.isa.instructions import INSTRUCTIONS, added_to, operand_align
+from aoec.target.isa.scales import word_tensors
 
 ENDING = ".json"  # behind the name of the source
 SCHEMA = 1
@@ -25,15 +26,18 @@ def digest(text: str) -> str:
 def manifest(kernel: Kernel) -> dict[str, Any]:
     """The facts, in the order in which they are written.
 
+    `scale_words`: the tensor holds a word of 64 bits for each scale of the graph, made with this zero point (target/isa/scales.py).
     `sync_address`: the runtime puts an address of 8 bytes before the arguments, as it does for kernels of both kinds of core.
     `reads_on_bytes`: how far behind a tensor's end the kernel may read. `zeros`: the tensor holds zeros when the kernel starts.
     """
     program, zeros, aligned = kernel.program, added_to(kernel.program), alignments(kernel.program)
+    words = word_tensors(program)
     given = []
     for t in program.tensors:
         shape = [int(evaluate(d, {})) for d in t.shape]
         given.append({"name": t.name, "role": t.role, "dtype": t.dtype, "shape": shape, "bytes": prod(shape) * DTYPES[t.dtype],
-                      "alignment": aligned.get(t.name, DTYPES[t.dtype]), "zeros": t.name in zeros})
+                      "alignment": aligned.get(t.name, DTYPES[t.dtype]), "zeros": t.name in zeros}
+                     | ({"scale_words": {"zero": words[t.name]}} if t.name in words else {}))
     return {"schema": SCHEMA, "kernel": kernel.name, "core_type": kernel.kind, "blocks": kernel.blocks, "arguments": given,
             "sync_address": "MIX" in kernel.kind, "workspace_bytes": 0, "reads_on_bytes": kernel.reads_on,
             "product": kernel.product, "target": kernel.target, "cann": kernel.release,

@@ -9,7 +9,8 @@ from aoec.ir.index import Expr, Int
 
 PIPES = ("S", "V", "M", "MTE1", "MTE2", "MTE3", "FIXP")
 CORE_KINDS = ("aic", "aiv", "core")
-OPTIONAL = ("unit", "atomic", "pad_value", "dst_high", "src_high")  # fields of an instruction that are 0 where they are not written
+# fields of an instruction that are 0 where they are not written; of a pad, which is a real, that says that there is none
+OPTIONAL = ("unit", "atomic", "pad_value", "dst_high", "src_high", "pad")
 
 
 @dataclass(frozen=True, slots=True)

@@ -182,18 +182,27 @@ def test_sums_leave_as_int8_and_images_stay_in_blocks() -> None:
         "dequantise"]
 
 
+def assert_near(got: np.ndarray, wanted: np.ndarray, step: float, target: str) -> None:
+    """Equal where scales are fp32; where FIXPIPE takes ten bits of their fractions, elements are a step off, or two behind two of them."""
+    apart = np.abs(got.astype(np.float64) - wanted)
+    if load_machine(target).has("fixpipe_nz_scale"):
+        assert apart.max() < 2.01 * step and np.mean(apart > 0) < 0.05
+    else:
+        np.testing.assert_array_equal(got, wanted)
+
+
 @pytest.mark.parametrize("target", ["Ascend910B3", "Ascend310P3"])
 def test_programs_give_what_onnxruntime_gives(target: str, tmp_path) -> None:
     proto = deep()
     compiled = aoec.compile(proto, tmp_path / "net.aoec", target=target, precision="fp32", verify=True)
     assert not compiled.on_host
-    np.testing.assert_array_equal(compiled.run(None, given(proto))[0], run(proto, given(proto))[0])
+    assert_near(compiled.run(None, given(proto))[0], run(proto, given(proto))[0], 0.04, target)
 
 
 def test_a_gemm_of_bytes_leaves_in_rows(tmp_path) -> None:
     proto, _ = FOUND["gemm"]
     compiled = aoec.compile(proto, tmp_path / "net.aoec", precision="fp32")
-    np.testing.assert_array_equal(compiled.run(None, given(proto))[0], run(proto, given(proto))[0])
+    assert_near(compiled.run(None, given(proto))[0], run(proto, given(proto))[0], 0.05, "Ascend910B3")
 
 
 def narrow(channels: int, group: int = 1, relu: bool = True, zero: int = 3) -> onnx.ModelProto:
@@ -218,4 +227,4 @@ def test_channels_of_no_whole_blocks_run_on_the_ai_core(channels: int, group: in
         "quantise", "to_nc1hwc0", "conv2d_packed relu requantise", "conv2d_packed requantise", "from_nc1hwc0", "dequantise"]
     compiled = aoec.compile(proto, tmp_path / "net.aoec", target=target, precision="fp32", verify=True)
     assert not compiled.on_host
-    np.testing.assert_array_equal(compiled.run(None, given(proto))[0], run(proto, given(proto))[0])
+    assert_near(compiled.run(None, given(proto))[0], run(proto, given(proto))[0], 0.2, target)

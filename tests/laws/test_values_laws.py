@@ -22,6 +22,7 @@ from aoec.target.isa.evaluate import evaluate_program
 from aoec.target.isa.instructions import CASTS as CAST_PAIRS
 from aoec.target.isa.instructions import INSTRUCTIONS, WHOLE
 from aoec.target.isa.meaning import NUMPY_DTYPES
+from aoec.target.isa.scales import LOST_BITS, scale_words
 from aoec.target.legality.footprint import footprints, relation
 
 QUICK = settings(max_examples=40, deadline=None)
@@ -275,12 +276,12 @@ def scaled_cube(draw, dims: tuple[int, int, int]) -> Program:
                 src_rows=-(-m // 16) * 16, dst_stride=draw(st.integers(m * 32, 1400)) // 32 * 32 if nz else n, relu=draw(st.integers(0, 1)),
                 zero=draw(st.integers(-128, 127)))
     p = cube_program([load], "int8", (m, n, k), fractals * 16 * 32, out, "int8", draw(st.booleans()))
-    length = -(-n // 16) * 2
+    length = -(-n // 16) * 4
     body = [instr("copy_gm_l1", dst=ref("s"), src=ref("S"), bursts=1, length=length, src_gap=0, dst_gap=0),
             instr("load_fb", dst=ref("fb"), src=ref("s"), length=length)]
-    spaces = (space("s", "fp32", "L1", 1024, 262144), space("fb", "fp32", "FB", 1024))
+    spaces = (space("s", "uint64", "L1", 2048, 262144), space("fb", "uint64", "FB", 2048))
     stream = replace(p.streams[0], body=(*body, *p.streams[0].body))
-    return replace(p, tensors=(*p.tensors, tensor("S", "fp32", length * 8, "input")), spaces=(*p.spaces, *spaces), streams=(stream,))
+    return replace(p, tensors=(*p.tensors, tensor("S", "uint64", length * 4, "input")), spaces=(*p.spaces, *spaces), streams=(stream,))
 
 
 @settings(QUICK, max_examples=80)
@@ -288,8 +289,10 @@ def scaled_cube(draw, dims: tuple[int, int, int]) -> Program:
 def test_matrix_products_of_whole_numbers_are_equal(case):
     p, seed = case
     feeds = {t.name: whole_numbers(t.dtype, t.shape[0].value, seed) for t in p.tensors if t.role == "input"}
-    if "S" in feeds:  # quarters meet ties, and large ones the limits
-        feeds["S"] = np.random.default_rng(seed).choice(np.float32([0.25, 0.5, 0.1, 7.0, 0.0]), len(feeds["S"]))
+    if "S" in feeds:  # quarters meet ties, and large ones the limits; zero points and bits that do not count are of words, too
+        random = np.random.default_rng(seed)
+        feeds["S"] = scale_words(random.choice(np.float32([0.25, 0.5, 0.1, 7.0, 0.0]), len(feeds["S"])), int(random.integers(-256, 256)))
+        feeds["S"] |= random.integers(0, 1 << LOST_BITS, len(feeds["S"])).astype(np.uint64)
     same(p, feeds)
 
 
@@ -395,7 +398,7 @@ def dtypes_of(draw, op: str) -> tuple[str, ...]:
     if op.startswith("mmad"):
         return draw(st.sampled_from((("fp32", "fp16", "fp16", "fp32"), ("fp32",) * 4, ("int32", "int8", "int8", "int32"))))[:count]
     if op.endswith("_scale"):
-        return "int8", "int32", "fp32"
+        return "int8", "int32", "uint64"
     if op.startswith("fixpipe") or op == "copy_l0c_ub":
         return draw(st.sampled_from((("fp16", "fp32"), ("fp32", "fp32"), ("int32", "int32"))))
     if op == "copy_gm_ub_at":

@@ -24,7 +24,7 @@ from aoec.lowering.arrange.images.planes import multiply_planes
 from aoec.lowering.arrange.images.siblings import join_convolutions
 from aoec.lowering.arrange.joined.results import join_results
 from aoec.lowering.arrange.layout import assign, family, scaled_sums
-from aoec.lowering.arrange.pack import pack
+from aoec.lowering.arrange.pack import pack, round_on_the_way
 from aoec.lowering.arrange.parts import FLAG_IDS, flags_of, join_in_parts
 from aoec.lowering.arrange.pieces import find_pieces
 from aoec.lowering.arrange.take_apart import take_apart
@@ -92,6 +92,8 @@ def _fuse_flat(draft: Draft, machine: Machine | None, apart: Collection[str]) ->
     multiply_planes(draft, apart)
     turn_reads(draft, machine)
     pack(draft)
+    if machine is not None and machine.has("fixpipe_nz_scale"):
+        round_on_the_way(draft)
     return _group_flat(draft, machine, apart)
 
 

@@ -15,6 +15,7 @@ from aoec.ir.index import DTYPES
 from aoec.lowering.arrange.pack_rows import bias_in_fractals, merged_groups, weight_in_rows
 from aoec.ops.run import NUMPY
 from aoec.ops.words.layout import FIVE, FRACTAL_ROWS, c0_of, pack_conv, pack_zn, pixel_channels
+from aoec.target.isa.scales import round_scales
 
 
 def pack(draft: Draft) -> None:
@@ -32,6 +33,21 @@ def pack(draft: Draft) -> None:
             q, k, v, *bias = node.inputs
             node = replace(node, inputs=(q, k, _transpose_operand(draft, v, packed), *bias), attributes=(*node.attributes, ("trans_v", 1)))
         draft.nodes.append(node)
+
+
+def round_on_the_way(draft: Draft) -> None:
+    """Nothing; constant scales of what may leave a product as int8 have ten bits of fraction, of which FIXPIPE takes no more."""
+    makers, rounded = draft.producers(), dict[str, str]()
+    for at, node in enumerate(draft.nodes):
+        if node.op != "requantise" or not draft.is_constant(scale := node.inputs[1]):
+            continue
+        source = makers.get(node.inputs[0])
+        source = makers.get(source.inputs[0]) if source is not None and source.op == "relu" else source
+        if source is not None and source.op in ("conv2d_packed", "matmul"):
+            t = draft.tensors[scale]
+            if scale not in rounded:
+                rounded[scale] = draft.constant(f"{scale}_rounded", round_scales(draft.weights[scale]), t.dtype, t.shape, t.layout)
+            draft.nodes[at] = replace(node, inputs=(node.inputs[0], rounded[scale]))
 
 
 def _leave_in_wide_blocks(draft: Draft) -> set[str]:

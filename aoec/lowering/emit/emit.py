@@ -34,12 +34,13 @@ from aoec.lowering.emit.emit_place import place, share
 from aoec.lowering.emit.emit_runs import when
 from aoec.lowering.emit.emit_streams import Meeting, Part, meetings, parts
 from aoec.lowering.emit.tile import Access, Emitter, Home, Piece, TileOp, c0, product
-from aoec.lowering.emit.vector import emit_laid, emit_narrow, emit_offsets, emit_pack, emit_transpose, emit_vector
+from aoec.lowering.emit.vector import emit_exact, emit_laid, emit_narrow, emit_offsets, emit_pack, emit_transpose, emit_vector
 from aoec.target.machine import Machine
 
 
 def emit(func: Func, machine: Machine) -> Program:
     """The program of a scheduled func; raises CheckError or UnsupportedError where a block has no instruction."""
+    func = emit_fixpipe.widen_scales(func)
     found = parts(func, machine)
     meet = meetings(func, found, machine)
     made = [emit_part(p, machine, meet) for p in found]
@@ -191,8 +192,10 @@ class Body:
         except UnsupportedError as e:
             named = str(e).startswith("block ")
             raise UnsupportedError(str(e) if named else f"block {block.name}: {e}", at=block.name) from e
+        alone = [{a.pipe for a in p.accesses} for p in pieces] == [{"V"}]
+        pieces = emit_exact.divide_instead(self.em, pieces) if alone else pieces
         own = [b.name for b in self.em.scratch[before:]]
-        if [{a.pipe for a in p.accesses} for p in pieces] == [{"V"}]:
+        if alone:
             self.homes.update(dict.fromkeys(own, path))
             pieces = [replace(p, accesses=(*p.accesses, *[Access(n, "V", True) for n in own])) for p in pieces]
         self.emitted[block.name] = pieces
@@ -333,17 +336,16 @@ class Body:
         depth, slot = self.em.buffers[name].depth, Var(self.em.counters[name])
         ring = chain[0][0] != chain[-1][0]
         for (source, _, end), (target, start, _) in pairwise(chain):
-            flag = normalise(self.flags.take(source, target, depth) + slot)
-            after[end].append(SetFlag(source, target, flag))
-            before[start].append(WaitFlag(source, target, flag))
+            given, waits, _ = self.flags.between(source, target, depth, slot)
+            after[end].append(given)
+            before[start] += waits
         if ring:
             source, target = chain[-1][0], chain[0][0]
-            base = self.flags.take(source, target, depth)
-            flag = normalise(base + slot)
-            before[chain[0][1]].insert(0, WaitFlag(source, target, flag))
+            given, waits, base = self.flags.between(source, target, depth, slot)
+            before[chain[0][1]][:0] = waits
             end = chain[-1][2]
-            pieces[end] = emit_coupled.given_back(self.em, pieces[end], name, SetFlag(source, target, flag))
-            self.flags.free.append((source, target, base, depth))
+            pieces[end] = emit_coupled.given_back(self.em, pieces[end], name, given)
+            self.flags.free.append((given.source, given.target, base, depth))
         self.flags.counted.append(name)
         return True
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 from aoec.ir.index import Expr, Int, Var, normalise
 from aoec.ir.program import For, Item, SetFlag, WaitFlag
 
+# a pair of pipes that no flag stands between -> the pipe through which one reaches the other (Ascend C, synchronisation within a core: the
+# cube core has no event between MTE2 and FIX)
+THROUGH = {("MTE2", "FIXP"): "MTE1", ("FIXP", "MTE2"): "MTE1"}
+
 
 class Flags:
     """Ids of the flags between pipe pairs; which hand-backs to set before and drain after."""
@@ -28,6 +32,17 @@ class Flags:
         base = self.used.get((source, target), Int(0))
         self.used[source, target] = base + depth
         return base
+
+    def between(self, source: str, target: str, depth: Expr, slot: Expr) -> tuple[SetFlag, list[Item], Expr]:
+        """(what the source sets; what stands before the target: a wait, or waits through a pipe between; the first id that is set)."""
+        through = THROUGH.get((source, target))
+        base = self.take(source, through or target, depth)
+        given = normalise(base + slot)
+        found: list[Item] = [WaitFlag(source, through or target, given)]
+        if through:
+            more = normalise(self.take(through, target, depth) + slot)
+            found += [SetFlag(through, target, more), WaitFlag(through, target, more)]
+        return SetFlag(source, through or target, given), found, base
 
     def before(self) -> list[Item]:
         """Sets every hand-back flag."""

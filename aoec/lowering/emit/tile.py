@@ -28,6 +28,8 @@ from aoec.ir.index import (
 from aoec.ir.program import Instr, Item, Ref
 from aoec.target.machine import Machine
 
+TABLE_BYTES = {"BT": 64, "FB": 128}  # that slots of tables are whole numbers of
+
 BLOCK_BYTES = 32
 NONE = Int(0)
 FRACTAL_ROWS = 16
@@ -204,8 +206,8 @@ def column_rows(b: Buffer) -> Expr:
 
 
 def size_bytes(b: Buffer, behind: Expr = NONE) -> Expr:
-    """Bytes of one slot, padded to what instructions may touch (fractals; 512 bytes in UB, L1; 64 in BT, FB); of what lies in UB with so
-    many elements more."""
+    """Bytes of one slot, padded to what instructions may touch (fractals; 512 bytes in UB, L1; 64 in BT, 128 in FB); of what lies in UB
+    with so many elements more."""
     size = dtype_size(b)
     rows, cols = product(list(b.shape[:-1])), b.shape[-1]
     if b.layout == "ZN":
@@ -215,7 +217,7 @@ def size_bytes(b: Buffer, behind: Expr = NONE) -> Expr:
         return whole * size if behind == NONE else round_up((whole + behind) * size, 512)
     if len(b.shape) > 1 and b.scope == "UB" and b.layout != "RUN":
         return round_up((rows * round_up(cols, c0(b)) + behind) * size, 512)
-    return round_up((rows * cols + behind) * size, 64 if b.scope in ("BT", "FB") else 512)
+    return round_up((rows * cols + behind) * size, TABLE_BYTES.get(b.scope, 512))
 
 
 def split_index(e: Expr, inner: frozenset[str]) -> tuple[Expr, list[str]]:

@@ -13,6 +13,7 @@ from aoec.ir.program import Program, Tensor
 from aoec.kernels import tile
 from aoec.target.isa.instructions import added_to
 from aoec.target.isa.meaning import NUMPY_DTYPES
+from aoec.target.isa.scales import bring_words, word_tensors
 
 GM_ALIGN_BYTES = 64
 MOST_BYTES = 1 << 40  # of all tensors
@@ -34,6 +35,7 @@ class Memory:
 
     def __init__(self, program: Program) -> None:
         self.program, self.added, self.own = program, added_to(program), {t.name: t for t in program.tensors}
+        self.words = word_tensors(program)  # name -> zero point
         self.views: dict[str, np.ndarray] = {}  # of tensors that have been asked for
         self.places: dict[str, Place] = {}
         self.shapes: dict[str, tuple[int, ...]] = {}
@@ -70,11 +72,11 @@ class Memory:
             self.places[s.name] = Place(s.dtype, s.scope, bases[s.scope] + address, size, depth)
 
     def put(self, tensors: Mapping[str, np.ndarray]) -> None:
-        """Nothing; tensors given by name lie in their places."""
+        """Nothing; tensors given by name lie in their places, scales in fp32 as the words that FIXPIPE reads."""
         for name, array in tensors.items():
             if name not in self.own:
                 raise CheckError(f"program {self.program.name} has no tensor {name}; it has {', '.join(self.own)}")
-            view, x = self.view(self.own[name]), np.ascontiguousarray(array)
+            view, x = self.view(self.own[name]), bring_words(np.ascontiguousarray(array), name, self.words)
             if x.dtype != view.dtype or x.size != view.size:
                 raise CheckError(f"tensor {name} is {x.dtype}{list(x.shape)} ({x.size} elements) where program says "
                                  f"{self.own[name].dtype}{list(self.shapes[name])} ({view.size} elements)")

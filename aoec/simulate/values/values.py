@@ -21,7 +21,7 @@ from aoec.base.errors import CheckError
 from aoec.base.process.processors import threads as at_once
 from aoec.base.process.stop import ask_again, catch_interrupts, most_steps, too_long, wait_for_all
 from aoec.ir.index import DTYPES, Expr, Float, Int
-from aoec.ir.program import Advance, CrossSet, CrossWait, For, Instr, Item, Program, Ref, Stream
+from aoec.ir.program import OPTIONAL, Advance, CrossSet, CrossWait, For, Instr, Item, Program, Ref, Stream
 from aoec.kernels import tile
 from aoec.simulate.encode.expressions import Expressions
 from aoec.simulate.values.account import Account
@@ -307,7 +307,7 @@ def _site(code: _Code, item: Instr, scope: dict[str, int]) -> int:
         if n.real:
             if not isinstance(x, (Float, Int)):
                 raise CheckError(f"{item.op}: {n.name} must be a real constant")
-            scalar = float(x.value)
+            scalar = float("nan") if n.name in OPTIONAL and isinstance(x, Int) else float(x.value)
         else:
             fields.append(code.expression(x, scope))  # type: ignore[arg-type]
     code.sites.append((tile.OPS.index(item.op), scalar, operands, fields + [-1] * (MAX_FIELDS - len(fields))))

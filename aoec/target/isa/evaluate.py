@@ -12,6 +12,7 @@ from aoec.ir.index import DTYPES, Expr, evaluate
 from aoec.ir.program import Advance, CrossSet, CrossWait, For, Instr, Item, Program, Ref, Stream
 from aoec.target.isa.instructions import INSTRUCTIONS, added_to
 from aoec.target.isa.meaning import MEANINGS, NUMPY_DTYPES, POISON, up
+from aoec.target.isa.scales import bring_words, word_tensors
 
 
 class Core:
@@ -36,14 +37,14 @@ def evaluate_program(program: Program, tensors: Mapping[str, np.ndarray]) -> dic
     A program without holes, whose every access is legal (nothing is checked here).
     """
     gm: dict[str, np.ndarray] = {}
-    added = added_to(program)
+    added, words = added_to(program), word_tensors(program)
     for t in program.tensors:
         shape = tuple(int(evaluate(d, {})) for d in t.shape)
         gm[t.name] = np.full(prod(shape) * DTYPES[t.dtype], POISON, np.uint8).view(NUMPY_DTYPES[t.dtype]).reshape(shape)
         if t.name in added:
             gm[t.name][...] = 0
         if t.name in tensors:
-            gm[t.name][...] = np.reshape(tensors[t.name], shape)
+            gm[t.name][...] = np.reshape(bring_words(tensors[t.name], t.name, words), shape)
     cores = [Core(program, s, i) for s in program.streams for i in range(prod(int(evaluate(e, {})) for _, e in s.grid))]
     tokens: dict[tuple[str, int, str, int, int], int] = {}
     running = [_walk(program, c, c.stream.body, gm, tokens) for c in cores]

@@ -103,7 +103,8 @@ _UNIT = Number("unit", 0, 1)  # L0C is handed over between M and FIXP in granule
 _ATOMIC = Number("atomic", 0, 1)  # added to what GM holds
 _FIXPIPE = (Number("m", 0, 8192), Number("n", 0, 4095), Number("src_rows"), Number("dst_stride", 0, 2**31 - 1), Number("relu", 0, 1),
             _UNIT, _ATOMIC)
-_ZERO = Number("zero", -256, 255)  # the zero point that is added behind a scale
+_PAD = Number("pad", real=True)
+_ZERO = Number("zero", -256, 255)  # the zero point in the words of the scales
 _MMAD = (Number("m", 0, 4095), Number("n", 0, 4095), Number("k", 0, 4095), Number("init", 0, 1), _UNIT)
 
 _ALL = (
@@ -136,14 +137,15 @@ _ALL = (
     # holds zeros when the program starts
     Instruction("fixpipe_nd", "FIXP", (_out("GM"), _in("src", "L0C")), _FIXPIPE, Var("m") * Var("n") * Var("size")),
     Instruction("fixpipe_nz", "FIXP", (_out("GM"), _in("src", "L0C")), _FIXPIPE, Var("m") * Var("n") * Var("size")),
-    # the same of int32 into int8 (quantPre VREQ8), after relu: times the scale of its column (fp32, ties to even), plus zero, limited to
-    # int8. The part itself keeps ten bits of a scale's fraction (Ascend C, Fixpipe: constraints); here all of them count, so that
-    # values are those that ONNX states
+    # the same of int32 into int8 (quantPre VREQ8), after relu: times the scale of its column (ties to even), plus the zero point, limited
+    # to int8. A column's scale is a word of 64 bits with its zero point (scales.py); of its fraction ten bits count (Ascend C, Fixpipe:
+    # constraints). `zero` says which zero point words are made with, by whoever brings scales in fp32
     *[Instruction(f"fixpipe_{n}_scale", "FIXP", (_out("GM"), _in("src", "L0C"), _in("scale", "FB")), (*_FIXPIPE, _ZERO),
                   Var("m") * Var("n") * Var("size")) for n in ("nd", "nz")],
-    # GM <-> UB: length and GM gap in bytes, UB gap in blocks; a burst starts on a block in UB
+    # GM <-> UB: length and GM gap in bytes, UB gap in blocks; a burst starts on a block in UB, and what is left of its last one becomes
+    # `pad`, or where there is none its first element (DataCopyPad: paddingValue)
     Instruction("copy_gm_ub", "MTE2", (_out("UB"), _in("src", "GM")),
-                (Number("bursts", 0, 4095), Number("length", 0, 2097151), Number("src_gap", 0, 2**31 - 1), Number("dst_gap")),
+                (Number("bursts", 0, 4095), Number("length", 0, 2097151), Number("src_gap", 0, 2**31 - 1), Number("dst_gap"), _PAD),
                 Var("bursts") * Var("length")),
     # a burst from where an index says, which the scalar unit reads from UB and counts from the end where it is negative: `pitch` bytes from
     # what one index names to what the next does, `extent` of them in all; an index beyond is taken as the last, or first
@@ -219,7 +221,7 @@ RELATIONS = (
     "an atomic copy adds whole elements: length and dst_gap must be multiples of their bytes", "pad_value is for elements of one byte",
     "bytes are packed two by two: lanes must be even")
 ADDED = ("fp32", "fp16", "bf16", "int32")  # dtypes of atomic writes
-_ALIGN_BYTES = {"L1": 32, "UB": 32, "L0A": 512, "L0B": 512, "L0C": 64, "BT": 64, "FB": 64}
+_ALIGN_BYTES = {"L1": 32, "UB": 32, "L0A": 512, "L0B": 512, "L0C": 64, "BT": 64, "FB": 128}
 _MMAD_DTYPES = {"fp16": "fp32", "bf16": "fp32", "fp32": "fp32", "int8": "int32"}
 _FIXPIPE_DTYPES = {"fp32": ("fp32", "fp16", "bf16"), "int32": ("int32",)}
 _INDICES = ("int32", "int64")  # dtypes of what the scalar unit takes as an index
@@ -231,7 +233,7 @@ CASTS = {frozenset(p) for p in (
 WHOLE = ("int32", "uint32", "int64", "uint64")  # whole numbers in which the unit computes, or that it takes apart into such
 _ARITHMETIC = ("vadd", "vsub", "vmul", "vdiv", "vmax", "vmin", "vadds", "vmuls", "vmaxs", "vmins")
 _BITS = ("vand", "vor", "vnot", "vshls", "vshrs")
-_BURSTS = ("copy_gm_ub", "copy_ub_gm", "vcopy", "vdup")  # runs of bytes, whatever they mean
+_BURSTS = ("copy_gm_ub", "copy_ub_gm", "copy_gm_l1", "load_fb", "vcopy", "vdup")  # runs of bytes, whatever they mean
 _SPELT = {4: "four", 8: "eight"}
 _MOVES = ("copy_gm_l1", "copy_gm_l1_nd2nz", "load_l0a", "load_l0b", "load3d", "load_bt", "load_fb", "copy_gm_ub", "copy_ub_gm",
           "copy_ub_l1", "vcopy", "vdup")
@@ -258,7 +260,7 @@ def check_dtypes(word: Instruction, dtypes: list[str]) -> None:
         good = rest[0] == rest[1] and _MMAD_DTYPES.get(rest[0]) == dst and all(d == dst for d in rest[2:])
         need = "fp16, bf16 or fp32 into fp32, or int8 into int32, and a bias of the dtype of dst"
     elif name.endswith("_scale"):
-        good, need = dtypes == ["int8", "int32", "fp32"], "int32 to int8, and scales in fp32"
+        good, need = dtypes == ["int8", "int32", "uint64"], "int32 to int8, and scales as words in uint64"
     elif name.startswith("fixpipe") or name == "copy_l0c_ub":
         good, need = dst in _FIXPIPE_DTYPES.get(rest[0], ()), "fp32 to fp32, fp16 or bf16, or int32 to int32"
     elif name == "vconv":

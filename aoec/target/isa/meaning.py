@@ -13,6 +13,7 @@ import ml_dtypes
 import numpy as np
 
 from aoec.target.isa.instructions import BLOCK_BYTES, FRACTAL_BYTES, REPEAT_BYTES, pixel_bytes
+from aoec.target.isa.scales import split_words
 
 NUMPY_DTYPES: dict[str, Any] = {
     "fp32": np.float32, "fp16": np.float16, "bf16": ml_dtypes.bfloat16, "int8": np.int8, "uint8": np.uint8, "int16": np.int16,
@@ -60,18 +61,29 @@ def _bursts(dst: Array, src: Array, bursts: int, length: int, dst_step: int, src
     dst.view(np.uint8)[b * dst_step + i] = src.view(np.uint8)[b * src_step + i]
 
 
+def _fill_behind(dst: Array, bursts: int, length: int, step: int, pad: float | None) -> None:
+    """What is left of the last block of each burst becomes a number, or where there is none the burst's first element."""
+    for b in range(bursts):
+        start, end, whole = (b * step + n for n in (0, length, up(length, 32)))
+        first = dst[start // dst.itemsize] if pad is None else cast(np.array(pad, np.float64), dst.dtype)
+        dst[end // dst.itemsize:whole // dst.itemsize] = first
+
+
 def _copy_gm_l1(f: F, dst: Array, src: Array) -> None:
     _bursts(dst, src, f.bursts, f.length * 32, (f.length + f.dst_gap) * 32, (f.length + f.src_gap) * 32)
 
 
 def _copy_gm_ub(f: F, dst: Array, src: Array) -> None:
-    _bursts(dst, src, f.bursts, f.length, up(f.length, 32) + f.dst_gap * 32, f.length + f.src_gap)
+    step = up(f.length, 32) + f.dst_gap * 32
+    _bursts(dst, src, f.bursts, f.length, step, f.length + f.src_gap)
+    _fill_behind(dst, f.bursts, f.length, step, None if isinstance(f.pad, int) else f.pad)
 
 
 def _copy_gm_ub_at(f: F, dst: Array, src: Array, index: Array) -> None:
     at = int(index[0])
     at = min(max(at + f.extent if at < 0 else at, 0), f.extent - 1)
     dst.view(np.uint8)[:f.length] = src.view(np.uint8)[at * f.pitch:][:f.length]
+    _fill_behind(dst, 1, f.length, 0, None)
 
 
 def _copy_ub_gm(f: F, dst: Array, src: Array) -> None:
@@ -151,7 +163,8 @@ def _fixpipe(f: F, dst: Array, src: Array, nz: bool) -> None:
 def _fixpipe_scale(f: F, dst: Array, src: Array, scale: Array, *, nz: bool) -> None:
     i, j = np.indices((f.m, f.n))
     value = src[(j // 16 * f.src_rows + i) * 16 + j % 16]
-    value = np.rint((np.maximum(value, 0) if f.relu else value).astype(np.float32) * scale[j]) + np.float32(f.zero)
+    scales, zeros = split_words(scale[:f.n])
+    value = np.rint((np.maximum(value, 0) if f.relu else value).astype(np.float32) * scales[j]) + zeros[j]
     at = j // c0(dst) * f.dst_stride + i * c0(dst) + j % c0(dst) if nz else i * f.dst_stride + j
     dst[at] = cast(value, dst.dtype)
 

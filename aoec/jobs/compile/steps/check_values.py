@@ -23,7 +23,9 @@ from aoec.options.compile import CompileOptions
 
 TOLERANCE = {"fp32": 1e-4, "fp16": 2e-2, "bf16": 1.6e-1}  # of a whole model against fp32, relative to its largest output, by the
 # narrowest of its dtypes: bf16 has three bits less than fp16
-STEP = 8 / 255  # of a tensor quantised by its range, to its deviation: a range that is found differs by a bit, and each element by a step
+# of a tensor quantised by its range, to its deviation: a range that is found differs by a bit, or a scale as Fixpipe keeps ten bits of its
+# fraction, and each element by a step
+STEP = 8 / 255
 
 
 def check_programs(made: Sequence[Made], job: Job) -> None:
@@ -133,7 +135,7 @@ def verify_whole(artifact: Artifact, stage: Stage, options: CompileOptions) -> t
     far = [name for name, a in found.items() if not a.relative_error <= limit]
     if far and {n.op for n in stage.graph.nodes} & {*QUANTISING}:  # a number half way between two steps falls on either side of it
         own = verify_model(artifact, stage.graph, stage.weights, feeds)
-        most = max(limit, STEP) if any(n.op == "quantise_range" for n in stage.graph.nodes) else limit
+        most = max(limit, STEP) if {n.op for n in stage.graph.nodes} & {"quantise_range", "requantise"} else limit
         far = [name for name in far if not own[name].mean_error <= most]
         lines += [f"values: {name}: on average within {a.mean_error:.1e} of {a.reference}; single values of a quantised model may be a "
                   "step off"

@@ -22,7 +22,7 @@ from aoec.ir.index import (
     variables,
     walk,
 )
-from aoec.ir.program import Item
+from aoec.ir.program import For, Instr, Item
 from aoec.ir.text.show import show
 from aoec.lowering.emit.emit_runs import nest, run, when
 from aoec.lowering.emit.tile import (
@@ -60,8 +60,17 @@ def copy(em: Emitter, op: TileOp, src: Read) -> list[Piece]:
     bounded = guarded_indices(value) if guard else set()
     gm, ub = (src, op.block.target) if into else (op.block.target, src)
     items = box_copy(em, op, gm, ub, inside(em, op, src, bounded), into)
+    if guard and into:
+        items = [put_pad(i, float(value.args[2].value)) for i in items]  # type: ignore[attr-defined]
     out.append(piece(em, "MTE2" if into else "MTE3", items, dst_buffer.name, src.buffer))
     return out
+
+
+def put_pad(item: Item, number: float) -> Item:
+    """The item with copies into UB that leave a number behind each burst."""
+    if isinstance(item, For):
+        return For(item.var, item.trips, tuple(put_pad(i, number) for i in item.body))
+    return Instr(item.op, (*item.fields, ("pad", Float(number)))) if isinstance(item, Instr) and item.op == "copy_gm_ub" else item
 
 
 def guarded_indices(e: Expr) -> set[Expr]:

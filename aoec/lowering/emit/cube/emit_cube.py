@@ -180,6 +180,7 @@ def _vector_l1(em: Emitter, op: TileOp, src: Read) -> Instr:
 # ---------------------------------------------------------------- L1 -> L0, BT
 
 TABLES = {"BT": ("load_bt", "MTE1"), "FB": ("load_fb", "FIXP")}  # scope -> the word that loads it, its pipe
+TABLE_UNITS = {"BT": 1, "FB": 4}  # blocks that a load is a whole number of
 
 
 def load_l0(em: Emitter, op: TileOp, src: Read) -> Piece:
@@ -188,7 +189,8 @@ def load_l0(em: Emitter, op: TileOp, src: Read) -> Piece:
     if dst.scope in TABLES:
         word, pipe = TABLES[dst.scope]
         offset, loops = split_index(src.indices[-1], op.names)
-        length = ceildiv(op.size(loops) * dtype_size(dst), 32)
+        unit = TABLE_UNITS[dst.scope]
+        length = ceildiv(op.size(loops) * dtype_size(dst), 32 * unit) * unit
         load = instr(word, dst=em.ref(dst.name, Int(0)), src=em.ref(src.buffer, offset), length=length)
         return piece(em, pipe, [load], dst.name, src.buffer)
     items: list[Item]

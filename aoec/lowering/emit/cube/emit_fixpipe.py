@@ -2,17 +2,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from aoec.base.errors import UnsupportedError
 from aoec.ir.func.scaling import Scaled, match_scale
-from aoec.ir.func.tir import COLUMNS
-from aoec.ir.index import Binary, Call, Cast, Expr, Int, Read, is_zero, le, round_up, walk
+from aoec.ir.func.tir import COLUMNS, Buffer, Func, blocks
+from aoec.ir.index import Binary, Call, Cast, Expr, Int, Read, eq, is_zero, le, reads, round_up, walk
 from aoec.ir.program import Instr, Item, Ref
 from aoec.lowering.emit.cube.emit_planes import channel_runs
 from aoec.lowering.emit.tile import FRACTAL_ROWS, Emitter, Piece, TileOp, base_offset, c0, instr, largest, piece, pitches, split_index, uses
+from aoec.target.isa.scales import DTYPE
 
 SCALES = 256  # that the buffer of FIXPIPE for them holds, 2 KB (CANN platform_config: fb0_size), each in eight bytes (Ascend C, Fixpipe)
 Sizes = Mapping[str, Expr | int]
+
+
+def widen_scales(func: Func) -> Func:
+    """The func with a word of 64 bits for each scale that FIXPIPE reads, from GM on."""
+    into = {b.target.buffer: reads(b.value) for b, _ in blocks(func.body)}
+    names = {b.name for b in func.locals if b.scope == "FB"}
+    for _ in range(2):  # FB from L1, which is from GM
+        names |= {r.buffer for n in names for r in into.get(n, ())}
+
+    def widen(buffers: tuple[Buffer, ...]) -> tuple[Buffer, ...]:
+        return tuple(replace(b, dtype=DTYPE) if b.name in names else b for b in buffers)
+    return replace(func, inputs=widen(func.inputs), locals=widen(func.locals)) if names else func
 
 
 def fixpipe(em: Emitter, op: TileOp) -> Piece:
@@ -32,6 +46,8 @@ def fixpipe(em: Emitter, op: TileOp) -> Piece:
         item: Item = fixpipe_instr(em, op, "fixpipe_nd", (em.ref(out.name, start), em.ref(src.buffer, Int(0))), sizes)
         return piece(em, "FIXP", [item], out.name, src.buffer, *beside)
     runs = channel_runs(em, op, op.block.target, row_loops)
+    if out.dtype == "fp32":  # blocks of eight columns are fractals cut in two (Fixpipe: isChannelSplit)
+        em.require(eq(em.buffers[src.buffer].unit, 0), f"{src.buffer} leaves as fp32 in blocks, and is not handed over in granules")
     sizes = dict(m=runs.rows, n=round_up(n, c0(out)) if out.layout in COLUMNS else n, src_rows=rows, dst_stride=runs.plane, relu=relu)
     item = fixpipe_instr(em, op, "fixpipe_nz", (em.ref(out.name, runs.start), em.ref(src.buffer, runs.first * FRACTAL_ROWS)), sizes)
     return piece(em, "FIXP", runs.around(item), out.name, src.buffer, *beside)
