@@ -22,8 +22,8 @@ DEFAULT_RELEASE = "8.5"
 
 @dataclass(frozen=True)
 class Call:
-    """An instruction's row. `types`, `lacks` and `reserves` are by product; `page` is below that of the table; `framework`: products on
-    which a kernel with the call takes the TBuf spelling."""
+    """An instruction's row. `types`, `lacks`, `unlisted` and `reserves` are by product; `page` is below that of the table; `framework`:
+    products on which a kernel with the call takes the TBuf spelling."""
 
     name: str
     call: str
@@ -34,6 +34,7 @@ class Call:
     differs: str = ""
     types: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     lacks: Mapping[str, str] = field(default_factory=dict)
+    unlisted: Mapping[str, str] = field(default_factory=dict)
     reserves: Mapping[str, int] = field(default_factory=dict)
     framework: tuple[str, ...] = ()
 

@@ -37,31 +37,61 @@ def nd2nz(site: Site) -> str:
 
 
 def load2d(site: Site) -> str:
-    """Fractals from L1 to L0A or L0B."""
+    """Fractals from L1 to L0A or L0B. On 1001 there is no target gap: fractals that are apart are loaded one a call."""
+    if site.product == "1001":
+        elements = 16 * site.block("dst")
+        return function(site, [
+            "// start, fractals, source stride, sid, target gap, transpose, address mode", "if (dst_gap == 0) {",
+            f"    LoadData(dst, src, LoadData2DParams{{0, {u8('repeat')}, {u16('src_stride')}, 0, 0, transpose != 0, 0}});",
+            "    return;", "}", "for (int64_t i = 0; i < repeat; ++i) {",
+            f"    LoadData(dst[i * (1 + dst_gap) * {elements}], src[i * src_stride * {elements}], "
+            "LoadData2DParams{0, 1, 1, 0, 0, transpose != 0, 0});", "}"])
     return function(site, ["// start, fractals, source stride, sid, target gap, transpose, address mode",
                            f"LoadData(dst, src, LoadData2DParams{{0, {u8('repeat')}, {u16('src_stride')}, 0, {u16('dst_gap')}, "
                            "transpose != 0, 0});"])
 
 
+def image_fields(site: Site) -> list[str]:
+    """The fields that both calls of windows of an image have: pads, extents, strides, dilations and the value of the pads."""
+    return [*[f"params.padList[{i}] = {u8(f'pad_{side}')};" for i, side in enumerate(("left", "right", "top", "bottom"))],
+            f"params.l1H = {u16('h')};", f"params.l1W = {u16('w')};", f"params.strideW = {u8('stride_w')};",
+            f"params.strideH = {u8('stride_h')};", f"params.dilationFilterW = {u8('dilation_w')};",
+            f"params.dilationFilterH = {u8('dilation_h')};",
+            f"params.padValue = static_cast<{site.kind('src')}>({'pad_value' if site.size('src') == 1 else '0'});"]
+
+
+def load3d_rows(site: Site) -> str:
+    """Windows of an image by the call of 1001, which makes 16 rows: repeats walk along k, and fractals lie one behind the other."""
+    c0 = site.block("src")
+    return function(site, [
+        "const int64_t wide = (w + pad_left + pad_right - dilation_w * (filter_w - 1) - 1) / stride_w + 1;  // positions in a row",
+        f"const int64_t columns = (k_size + {c0 - 1}) / {c0};", f"LoadData3DParamsV1<{site.kind('src')}> params;", *image_fields(site),
+        f"params.filterW = {u8('filter_w')};", f"params.filterH = {u8('filter_h')};",
+        "params.jumpStride = 1;", "params.repeatMode = 0;", "params.cSize = 0;", "for (int64_t m = 0; m < m_size; m += 16) {",
+        "    const int64_t at = m_start + m;", "    params.leftTopW = static_cast<int16_t>(at % wide * stride_w - pad_left);",
+        "    params.leftTopH = static_cast<int16_t>(at / wide * stride_h - pad_top);",
+        "    for (int64_t j = 0; j < columns; j += 255) {",
+        f"        const int64_t tap = k_start / {c0} + j, count = columns - j < 255 ? columns - j : 255;",
+        f"        params.c1Index = {u16('tap / (filter_w * filter_h)')};", f"        params.fetchFilterW = {u8('tap % filter_w')};",
+        f"        params.fetchFilterH = {u8('tap / filter_w % filter_h')};", f"        params.repeatTime = {u8('count')};",
+        f"        LoadData(dst[(m / 16 * columns + j) * {16 * c0}], src, params);", "    }", "}"])
+
+
 def load3d(site: Site) -> str:
     """Windows of an image from L1 to L0A; whole blocks of k and 16 rows are read, which is what L0A holds."""
+    if site.product == "1001":
+        return load3d_rows(site)
     c0, small = site.block("src"), "channels == 4" if site.size("src") == 2 else "false"
-    size = site.size("src")
     text = [
-        f"LoadData3DParamsV2<{site.kind('src')}> params;",
-        *[f"params.padList[{i}] = {u8(f'pad_{side}')};" for i, side in enumerate(("left", "right", "top", "bottom"))],
+        f"LoadData3DParamsV2<{site.kind('src')}> params;", *image_fields(site),
         f"const int64_t taps = filter_h * filter_w, most_k = {small} ? taps * 4 - k_start : k_size + {c0};",
         f"const int64_t whole_k = (k_size + {c0 - 1}) / {c0} * {c0};",
-        f"params.l1H = {u16('h')};", f"params.l1W = {u16('w')};",
         f"params.channelSize = {u16(f'{small} ? 4 : (channels + {c0 - 1}) / {c0} * {c0}')};",
         f"params.kExtension = {u16('whole_k < most_k ? whole_k : most_k')};", f"params.mExtension = {u16('(m_size + 15) / 16 * 16')};",
         f"params.kStartPt = {u16('k_start')};", f"params.mStartPt = {u16('m_start')};",
-        f"params.strideW = {u8('stride_w')};", f"params.strideH = {u8('stride_h')};",
         f"params.filterW = {u8('filter_w > 255 ? filter_w - 256 : filter_w')};",
         f"params.filterH = {u8('filter_h > 255 ? filter_h - 256 : filter_h')};",
-        f"params.dilationFilterW = {u8('dilation_w')};", f"params.dilationFilterH = {u8('dilation_h')};",
         "params.enTranspose = false;", "params.enSmallK = false;",
-        f"params.padValue = static_cast<{site.kind('src')}>({'pad_value' if size == 1 else '0'});",
         "params.filterSizeW = filter_w > 255;", "params.filterSizeH = filter_h > 255;", "params.fMatrixCtrl = false;",
         "LoadData(dst, src, params);"]
     return function(site, text)

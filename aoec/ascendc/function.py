@@ -63,13 +63,16 @@ class Site:
         """Lanes of a whole repeat: elements of the widest operand in it."""
         return REPEAT_BYTES // max(DTYPES[d] for d in (self.dtypes[:2] if self.op == "vgather" else self.dtypes))
 
-
     @property
     def takes_room(self) -> bool:
-        """Whether its calls need room in UB: bits of a comparison or of what is kept, pairs of a value and an index,
-        or a block of one number."""
-        return (self.op in MASKED or self.product != "2201" and self.op in ("vcmax", "vcmin", "vreducev2")
-                or self.product == "1001" and (self.op in ("vmaxs", "vmins") or self.op == "vrelu" and self.dtypes[0] == "fp32"))
+        """Whether its calls need room in UB: bits of a comparison or of what is kept, pairs of a value and an index, words of numbers that
+        are taken apart, or a block of one number."""
+        if self.op in MASKED or self.product == "2201":
+            return self.op in MASKED
+        if self.op in ("vcmax", "vcmin", "vreducev2") or self.op == "vconv" and self.dtypes[1] == "int64":
+            return True
+        wide = self.op in ("vnchwconv", "vrelu") and DTYPES[self.dtypes[0]] == 4
+        return self.product == "1001" and (wide or self.op in ("vmaxs", "vmins", "vbrcb"))
 
 
 Writer = Callable[[Site], str]
@@ -90,7 +93,7 @@ def parameters(site: Site) -> str:
         elif name == "mode":
             out.append("CMPMODE mode")
         else:
-            out.append(f"int64_t {name}{' = 0' if name in DEFAULTS else ''}")
+            out.append(f"int64_t {name}{' = 0' if name in DEFAULTS and not site.takes_room else ''}")
     return ", ".join(out)
 
 

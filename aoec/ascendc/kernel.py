@@ -11,7 +11,7 @@ from math import gcd
 
 from aoec.ascendc import casts, copies, cube, vector
 from aoec.ascendc.calls import DEFAULT_RELEASE, Release, check_call, product_of, refusal, release_of, table
-from aoec.ascendc.casts import LEAST_BYTES, MOST_BYTES
+from aoec.ascendc.casts import LEAST_BYTES, MOST_BYTES, WORDS_BYTES
 from aoec.ascendc.copies import READS_ON, moves_bytes
 from aoec.ascendc.expressions import CPP_TYPES, HELPERS, expr, number
 from aoec.ascendc.flags import FIRST_OF_SYNC_ALL, axes, cross_flag, flag, kernel_type
@@ -24,13 +24,14 @@ from aoec.ir.index import DTYPES, Binary, Call, Expr, Float, Int, evaluate
 from aoec.ir.program import Advance, CrossSet, CrossWait, For, Instr, Item, Program, Ref, SetFlag, Space, Stream, Tensor, WaitFlag
 from aoec.ir.rewrite import holes
 from aoec.ir.text.show import show
-from aoec.target.isa.instructions import BLOCK_BYTES, INSTRUCTIONS, REPEAT_BYTES
+from aoec.target.isa.instructions import BLOCK_BYTES, INSTRUCTIONS, REPEAT_BYTES, pixel_bytes
 from aoec.target.machine import Machine
 
 FUNCTIONS: dict[str, Writer] = {**copies.FUNCTIONS, **cube.FUNCTIONS, **vector.FUNCTIONS, **casts.FUNCTIONS}
 POSITIONS = {"L1": "A1", "L0A": "A2", "L0B": "B2", "L0C": "CO1", "BT": "C2", "FB": "C2PIPE2GM", "UB": "VECCALC"}
 READERS = {"load_l0b": "B1", "load_bt": "C1"}  # what reads of L1 says at which position a buffer lies there
 ROWS_AT_ONCE = 16  # of packed rows: so many end on a block
+LEAST_ROOM = {"vconv": WORDS_BYTES, "vbrcb": 512, "vnchwconv": 512, "vcmax": 128, "vcmin": 128}  # bytes: of one repeat
 MODES = ("LT", "GT", "EQ", "LE", "GE", "NE")
 BY_ADDRESS = """#ifdef AOEC_TBUF  // tensors in one buffer a memory, for releases and products that make none by address
 #define AOEC_TENSOR(type, name, position, memory, address, elements) LocalTensor<type> name = memory.GetWithOffset<type>(elements, address)
@@ -116,6 +117,7 @@ class _Writer:
         """What its calls mean otherwise than the instructions, or what no page says of them."""
         rows = [table().calls[w] for w in sorted(self.used)]
         out = [f"{r.name} ({r.call}): {text}" for r in rows for text in (r.differs, r.unknown and f"unknown is {r.unknown}") if text]
+        out += [f"{r.name} ({r.call}): {r.unlisted[self.product]}" for r in rows if self.product in r.unlisted]
         if uncached := [t.name for t in self.program.tensors if t.uncached]:
             out.append(f"the program keeps tensors out of L2, and the source does not say so: {', '.join(uncached)}")
         return tuple(out)
@@ -173,6 +175,8 @@ class _Writer:
     def least_room(self, item: Instr) -> int:
         """Bytes of room that an instruction needs at least: of packed rows longer than a repeat, masks of 16 of them."""
         lanes, src_rep = (dict(item.fields).get(n) for n in ("lanes", "src_rep"))
+        if item.op in LEAST_ROOM and self.site(item).takes_room:
+            return LEAST_ROOM[item.op]
         if item.op != "vreducev2" or not self.site(item).takes_room:
             return LEAST_BYTES
         if not isinstance(lanes, Int) or not isinstance(src_rep, Int):
@@ -290,6 +294,8 @@ class _Writer:
                 if isinstance(value, Expr) and multiple(value) % 32:
                     raise UnsupportedError(f"{item.op} (DataCopy) moves whole blocks on product {self.product}, and {name} = {show(value)} "
                                            f"is not known to be of them; page {table().page('mv/DataCopy（GM与UB高维切分数据搬运）')}")
+        if item.op == "load3d" and self.product == "1001":
+            self.check_image(item, site)
         if "lanes" in site.fields:
             lanes = item["lanes"]
             check_lanes(site, isinstance(lanes, Expr) and multiple(lanes) % 2 == 0)
@@ -298,6 +304,17 @@ class _Writer:
             if not isinstance(scalar, (Int, Float)) or scalar.value not in (0, -1):
                 raise UnsupportedError("vdup (Duplicate) has no elements of 8 bytes, and aoec writes those whose halves are alike: 0 and "
                                        f"-1; page {table().page('vec/数据填充/Duplicate')}")
+
+    def check_image(self, item: Instr, site: Site) -> None:
+        """Nothing, or UnsupportedError where the call of 16 rows takes no such channels or filter."""
+        channels, filters = item["channels"], (item["filter_h"], item["filter_w"])
+        assert isinstance(channels, Expr)
+        value = channels.value if isinstance(channels, Int) else 0
+        if pixel_bytes(value, site.size("src")) < BLOCK_BYTES or not isinstance(channels, Int) and multiple(channels) % site.block("src"):
+            raise refusal(item.op, self.product, f"pixels of {show(channels)} channels, of which a block holds several, are not written: "
+                          "which taps a repeat takes then is on no page")
+        if any(not isinstance(f, Int) or f.value > 255 for f in filters):
+            raise refusal(item.op, self.product, "its filter has at most 255 rows and columns")
 
     def ref(self, ref: Ref) -> str:
         """An operand: an element of a tensor, or of a slot."""
