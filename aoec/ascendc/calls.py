@@ -58,7 +58,7 @@ class Release:
 
 @dataclass(frozen=True)
 class Table:
-    """All that the file says. `events`, `casts` and `atomics` are by product."""
+    """All that the file says. `events`, `casts`, `atomics` and `ub` (bytes) are by product."""
 
     calls: Mapping[str, Call]
     releases: Mapping[str, Release]
@@ -68,6 +68,7 @@ class Table:
     events: Mapping[str, Mapping[str, frozenset[str]]]
     casts: Mapping[str, Mapping[str, str]]
     atomics: Mapping[str, tuple[str, ...]]
+    ub: Mapping[str, int]
     casts_page: str
     events_page: str
     atomics_page: str
@@ -95,7 +96,7 @@ def table() -> Table:
     casts = {p: pairs for p, pairs in raw["casts"].items() if p != "page"}
     atomics = {p: tuple(dtypes) for p, dtypes in raw["atomics"].items() if p != "page"}
     releases = {name: Release(name, **row) for name, row in raw["releases"].items()}
-    return Table(calls, releases, raw["products"], raw["families"], raw["pages"], events, casts, atomics, raw["casts"]["page"],
+    return Table(calls, releases, raw["products"], raw["families"], raw["pages"], events, casts, atomics, raw["ub"], raw["casts"]["page"],
                  raw["events"]["page"], raw["atomics"]["page"], hashlib.sha256(text.encode()).hexdigest())
 
 

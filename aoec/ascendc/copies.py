@@ -1,8 +1,8 @@
 """Functions of copies: GM to L1, L1 to L0, BT, and between GM, UB and L1. On 2002 and 1001 what crosses GM and UB is whole blocks: a
-burst into UB is read on to the end of its last one, and a burst into GM must be of them."""
+burst into UB is read on to the end of its last one; of a burst into GM that is not of them bursts.py says what happens."""
 from __future__ import annotations
 
-from aoec.ascendc.function import Site, Writer, function, u8, u16, u32
+from aoec.ascendc.function import ROOM, Site, Writer, function, u8, u16, u32
 from aoec.ir.index import DTYPES
 from aoec.target.isa.instructions import BLOCK_BYTES
 
@@ -126,7 +126,49 @@ def copy_ub_gm(site: Site) -> str:
     """Bursts of bytes from UB to GM, added to what is there where the copy is atomic."""
     if moves_bytes(site.product):
         return function(site, add_to(site, f"DataCopyPad(dst, src, {_pad(site, 'bursts', 'length', 'src_gap', 'dst_gap')});"))
-    return function(site, add_to(site, f"DataCopy(dst, src, {blocks('bursts', 'length / 32', 'src_gap', 'dst_gap / 32')});"))
+    whole = f"DataCopy(dst, src, {blocks('bursts', 'length / 32', 'src_gap', 'dst_gap / 32')});"
+    return function(site, in_parts(site, whole) if site.is_ragged else add_to(site, whole))
+
+
+def in_parts(site: Site, whole: str) -> list[str]:
+    """Lines of a copy of bursts that may be no whole blocks. `whole`: the copy of those that are.
+
+    What is left of a burst behind its whole blocks goes with elements before it, in a block that the scalar unit puts together in room of
+    UB. It waits for all that MTE3 did, and MTE3 for it."""
+    kind, block, size = site.kind("src"), site.block("src"), site.size("src")
+    ready = ["SetFlag<HardEvent::MTE3_S>(0);", "WaitFlag<HardEvent::MTE3_S>(0);"]
+    done = ["SetFlag<HardEvent::S_MTE3>(0);", "WaitFlag<HardEvent::S_MTE3>(0);"]
+    text = [
+        "if (length % 32 == 0 && (dst_gap % 32 == 0 || bursts == 1)) {", f"    {whole}", "    return;", "}",
+        f"const int64_t n = length / {size}, step = n + dst_gap / {size}, row = ((length + 31) / 32 + src_gap) * {block};",
+        "if (length >= 32) {", "    for (int64_t b = 0; b < bursts; ++b) {",
+        f"        DataCopy(dst[b * step], src[b * row], {blocks('1', 'length / 32', '0', '0')});", "    }",
+        "    if (length % 32 == 0) {", "        return;", "    }", "}",
+        "const bool joined = length < 32 && dst_gap == 0;  // short bursts that follow each other are one",
+        "const int64_t total = joined ? bursts * n : n;", f"LocalTensor<{kind}> part = {ROOM}.ReinterpretCast<{kind}>();"]
+    if site.side:
+        first = f"(joined ? 0 : b * step){f' + total - {block}' if site.side == 'left' else ''}"
+        text += [f"if (total < {block}) {{  // what lies beside it in a block is read, and written back",
+                 "    for (int64_t b = 0; b < (joined ? 1 : bursts); ++b) {", *[f"        {line}" for line in (
+                     *ready, "SetFlag<HardEvent::S_MTE2>(0);", "WaitFlag<HardEvent::S_MTE2>(0);",
+                     f"DataCopy(part, dst[{first}], {blocks('1', '1', '0', '0')});", "SetFlag<HardEvent::MTE2_S>(0);",
+                     "WaitFlag<HardEvent::MTE2_S>(0);", "for (int64_t i = 0; i < total; ++i) {",
+                     f"    part.SetValue({u32(f'{block} - total + i' if site.side == 'left' else 'i')}, "
+                     f"src.GetValue({u32('joined ? i / n * row + i % n : b * row + i')}));", "}", *done,
+                     f"DataCopy(dst[{first}], part, {blocks('1', '1', '0', '0')});")],
+                 "    }", "    return;", "}"]
+    return [*text,
+            f"const int64_t pieces = joined ? (total + {block - 1}) / {block} : bursts, room_for = {ROOM}.GetSize() / 32;",
+            "for (int64_t at = 0; at < pieces; at += room_for) {",
+            "    const int64_t count = pieces - at < room_for ? pieces - at : room_for;", *[f"    {line}" for line in ready],
+            f"    for (int64_t i = 0; i < count * {block}; ++i) {{",
+            f"        const int64_t piece = at + i / {block}, begin = joined && piece * {block} < total - {block} ? piece * {block} "
+            f": total - {block};", f"        const int64_t g = begin + i % {block};",
+            f"        part.SetValue({u32('i')}, src.GetValue({u32('joined ? g / n * row + g % n : piece * row + g')}));", "    }",
+            *[f"    {line}" for line in done], "    for (int64_t i = 0; i < count; ++i) {",
+            f"        const int64_t piece = at + i, begin = joined && piece * {block} < total - {block} ? piece * {block} "
+            f": total - {block};", "        PipeBarrier<PIPE_MTE3>();",
+            f"        DataCopy(dst[joined ? begin : piece * step + begin], part[i * {block}], {blocks('1', '1', '0', '0')});", "    }", "}"]
 
 
 def copy_gm_ub_at(site: Site) -> str:

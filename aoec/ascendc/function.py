@@ -30,11 +30,13 @@ class Site:
     product: str
     release: Release
     atomic: bool = False  # whether it adds to what GM holds
+    is_ragged: bool = False  # whether its bursts into GM may be no whole blocks, where copies move these alone
+    side: str = ""  # of such bursts shorter than a block: what is written back with them (bursts.py)
 
     @property
     def name(self) -> str:
         """The name of the function."""
-        return f"{self.op}_atomic" if self.atomic else self.op
+        return "_".join([self.op, *["atomic"] * self.atomic, *["parts"] * self.is_ragged, *[self.side] * bool(self.side)])
 
     @property
     def operands(self) -> tuple[str, ...]:
@@ -66,7 +68,9 @@ class Site:
     @property
     def takes_room(self) -> bool:
         """Whether its calls need room in UB: bits of a comparison or of what is kept, pairs of a value and an index, words of numbers that
-        are taken apart, or a block of one number."""
+        are taken apart, parts of blocks on their way to GM, or a block of one number."""
+        if self.is_ragged:
+            return True
         if self.op in MASKED or self.product == "2201":
             return self.op in MASKED
         if self.op in ("vcmax", "vcmin", "vreducev2") or self.op == "vconv" and self.dtypes[1] == "int64":
