@@ -1,9 +1,9 @@
 """Bursts into GM that are no whole blocks, on products whose copies move blocks alone (2002, 1001).
 
-A burst of a block or more is moved in whole blocks and one that ends with it. Of shorter bursts those that follow each other are one. What is
-still shorter than a block is written with what lies beside it: the block that ends with the burst, or the one that begins with it, is read,
-changed and written back. That is right where no other core writes what lies beside it, which is found out here by going through all that
-the cores of a launch write.
+A burst of a block or more is moved in whole blocks and one that ends with it. Of shorter bursts those that follow each other are one.
+What is still shorter than a block is written with what lies beside it: the block that ends with the burst, or the one that begins with
+it, is read, changed and written back. That is right where no other core writes what lies beside it, which is found out here by going
+through all that the cores of a launch write.
 """
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _values(item: Instr, names: Sequence[str], env: Mapping[str, np.ndarray]) ->
     return [np.broadcast_to(np.asarray(evaluate(e, env), np.int64), env["core"].shape) for e in given]
 
 
-def _named(item: Instr, names: Sequence[str]) -> frozenset[str]:
+def _names_of(item: Instr, names: Sequence[str]) -> frozenset[str]:
     found = [item[n] for n in names]
     given: list[Expr] = [v.offset if isinstance(v, Ref) else v for v in found]
     return frozenset().union(*[variables(e) for e in given])
@@ -87,7 +87,7 @@ def needed_side(program: Program, stream: Stream, item: Instr, cores: int) -> st
     mine = [s for s in sites(stream.body) if s.item is item or s.item == item]
     short = False
     for site in mine:
-        env = columns(stream, site, _named(item, names))
+        env = columns(stream, site, _names_of(item, names))
         if env is None:
             raise ValueError("its bursts are too many to be looked at")
         short = short or bool(_is_short(*_values(item, names, env)).any())
@@ -100,7 +100,7 @@ def needed_side(program: Program, stream: Stream, item: Instr, cores: int) -> st
     owner = _owners(stream, dst.buffer, total, DTYPES[tensor.dtype]) if cores > 1 else np.zeros(total, np.int32)
     good = dict.fromkeys(SIDES, True)
     for site in mine:
-        env = columns(stream, site, _all_named(site, stream))
+        env = columns(stream, site, _all_names_of(site, stream))
         if env is None:
             raise ValueError("its bursts are too many to be looked at")
         bursts, length, gap, offset = _values(item, (*names, "dst"), env)
@@ -117,9 +117,9 @@ def needed_side(program: Program, stream: Stream, item: Instr, cores: int) -> st
     return side
 
 
-def _all_named(site: Site, stream: Stream) -> frozenset[str]:
+def _all_names_of(site: Site, stream: Stream) -> frozenset[str]:
     """All grid axes, and the variables of what a copy writes."""
-    return _named(site.item, ("bursts", "length", "dst_gap", "dst")) | {name for name, _ in stream.grid}
+    return _names_of(site.item, ("bursts", "length", "dst_gap", "dst")) | {name for name, _ in stream.grid}
 
 
 def _is_short(bursts: np.ndarray, length: np.ndarray, gap: np.ndarray) -> Any:
@@ -147,7 +147,7 @@ def _owners(stream: Stream, name: str, total: int, size: int) -> np.ndarray:
         dst = site.item["dst"]
         if not isinstance(dst, Ref) or dst.buffer != name:
             continue
-        env = columns(stream, site, _all_named(site, stream))
+        env = columns(stream, site, _all_names_of(site, stream))
         if env is None:
             raise ValueError("what the cores write is too much to be looked at")
         bursts, length, gap, offset = _values(site.item, ("bursts", "length", "dst_gap", "dst"), env)

@@ -39,8 +39,8 @@ WORDS_BYTES = 384  # of a repeat of 32 elements of int64: low words, high words,
 
 
 def of_words(site: Site) -> str:
-    """int64 as int32, its low word, or as fp32, the sum of both words, on products whose Cast does not take it. A low word with its sign bit
-    set is a negative number, and the high word one more. On 1001, which has no GatherMask, the scalar unit takes the words apart."""
+    """int64 as int32, its low word, or as fp32, the sum of both words, on products whose Cast does not take it. A low word with its sign
+    bit set is a negative number, and the high word one more. On 1001, which has no GatherMask, the scalar unit takes the words apart."""
     real, kind = site.dtypes[0] == "fp32", site.kind("dst")
     text = [f"const int64_t most = {ROOM}.GetSize() / {WORDS_BYTES} < 255 ? {ROOM}.GetSize() / {WORDS_BYTES} : 255;",
             f"LocalTensor<int32_t> low = {ROOM}.ReinterpretCast<int32_t>(), high = low[most * 32], more = low[most * 64];",
@@ -50,7 +50,8 @@ def of_words(site: Site) -> str:
     if site.product == "1001":
         text += [f"    {line}" for line in (
             "SetFlag<HardEvent::V_S>(0);", "WaitFlag<HardEvent::V_S>(0);",
-            "LocalTensor<int32_t> words = src[at * src_rep * 4].ReinterpretCast<int32_t>();", "for (int64_t i = 0; i < count * mask; ++i) {",
+            "LocalTensor<int32_t> words = src[at * src_rep * 4].ReinterpretCast<int32_t>();",
+            "for (int64_t i = 0; i < count * mask; ++i) {",
             f"    const uint32_t word = {u32('(i / mask * src_rep + i % mask / 4 * src_blk) * 8 + i % 4 * 2')};",
             f"    const uint32_t to = {u32('i / mask * 32 + i % mask')};", "    const int32_t value = words.GetValue(word);",
             "    low.SetValue(to, value);", "    high.SetValue(to, words.GetValue(word + 1) + (value < 0 ? 1 : 0));", "}",

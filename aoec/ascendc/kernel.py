@@ -32,7 +32,8 @@ FUNCTIONS: dict[str, Writer] = {**copies.FUNCTIONS, **cube.FUNCTIONS, **vector.F
 POSITIONS = {"L1": "A1", "L0A": "A2", "L0B": "B2", "L0C": "CO1", "BT": "C2", "FB": "C2PIPE2GM", "UB": "VECCALC"}
 READERS = {"load_l0b": "B1", "load_bt": "C1"}  # what reads of L1 says at which position a buffer lies there
 ROWS_AT_ONCE = 16  # of packed rows: so many end on a block
-LEAST_ROOM = {"copy_ub_gm": BLOCK_BYTES, "vconv": WORDS_BYTES, "vbrcb": 512, "vnchwconv": 512, "vcmax": 128, "vcmin": 128}  # bytes: of one repeat
+# bytes that the calls of one repeat take besides
+LEAST_ROOM = {"copy_ub_gm": BLOCK_BYTES, "vconv": WORDS_BYTES, "vbrcb": 512, "vnchwconv": 512, "vcmax": 128, "vcmin": 128}
 PARTS, PARTS_BYTES = "parts", 512  # the name of the room for parts of blocks that go to GM, and its most bytes
 BLOCKS_PAGE = "mv/DataCopy（GM与UB高维切分数据搬运）"
 MODES = ("LT", "GT", "EQ", "LE", "GE", "NE")
@@ -166,8 +167,8 @@ class _Writer:
         return ["#ifdef AOEC_TBUF", "TPipe pipe;", *buffers, "pipe.Destroy();", "#else", "InitSocState();", "#endif", *lines]
 
     def room_of(self, item: Instr) -> str:
-        """The name of the room in UB that the calls of an instruction need; "" of none. What goes to GM in parts has its own, since the scalar
-        unit and MTE3 come to it when the vector unit may be elsewhere."""
+        """The name of the room in UB that the calls of an instruction need; "" of none. What goes to GM in parts has its own, since the
+        scalar unit and MTE3 come to it when the vector unit may be elsewhere."""
         site = self.site(item)
         return PARTS if site.is_ragged else ROOM if site.takes_room else ""
 
@@ -319,8 +320,8 @@ class _Writer:
             raise UnsupportedError(f"{item.op} (SetAtomicAdd) adds {known} on product {self.product}, and not "
                                    f"{site.dtypes[0]}; page {table().page(table().atomics_page)}")
         if site.is_ragged and site.atomic:
-            raise UnsupportedError(f"{item.op} (DataCopy) moves whole blocks on product {self.product}, and what is added to GM is not known "
-                                   f"to be of them; page {table().page(BLOCKS_PAGE)}")
+            raise UnsupportedError(f"{item.op} (DataCopy) moves whole blocks on product {self.product}, and what is added to GM is not "
+                                   f"known to be of them; page {table().page(BLOCKS_PAGE)}")
         if item.op == "load3d" and self.product == "1001":
             self.check_image(item, site)
         if "lanes" in site.fields:

@@ -182,7 +182,8 @@ def by_halves(site: Site, halves: Sequence[str], source: str, blk: str, src_rep:
             f"LocalTensor<half> low = {ROOM}.ReinterpretCast<half>(), high = {ROOM}.ReinterpretCast<half>()[most * 128];",
             "LocalTensor<uint16_t> low_bits = low.ReinterpretCast<uint16_t>(), high_bits = high.ReinterpretCast<uint16_t>();",
             "const uint64_t all[2] = {~0ULL, ~0ULL}, odd[2] = {0xAAAAAAAAAAAAAAAAULL, 0xAAAAAAAAAAAAAAAAULL};",
-            f"const BinaryRepeatParams strides{{{u8(blk)}, 1, 1, {u8('dst_rep')}, 8, 8}};", "for (int64_t at = 0; at < repeat; at += most) {",
+            f"const BinaryRepeatParams strides{{{u8(blk)}, 1, 1, {u8('dst_rep')}, 8, 8}};",
+            "for (int64_t at = 0; at < repeat; at += most) {",
             "    const int64_t count = repeat - at < most ? repeat - at : most;",
             f"    const TransDataTo5HDParams params{{false, false, {u8('count')}, {u16('count > 1 ? 8 : 0')}, "
             f"{u16(f'count > 1 ? {src_rep} : 0')}}};"]
@@ -203,7 +204,7 @@ def turn_lists(source: str, target: str, name: str = "") -> list[str]:
 
 
 def fill_by_turns(site: Site) -> str:
-    """Each of 8 elements a repeat fills a block, on 1001 by a turn of 16 rows that are one block: of two repeats where they have 2 bytes."""
+    """Each of 8 elements a repeat fills a block, on 1001 by a turn of 16 rows that are one block, of 2 bytes for two repeats."""
     if site.size("dst") == 4:
         return function(site, by_halves(site, ("",), "src[at * 8].ReinterpretCast<half>()", "dst_blk", "1"))
     def seen(e: str) -> str: return f"{e}.ReinterpretCast<half>()"
@@ -228,8 +229,8 @@ def vbrcb(site: Site) -> str:
 def vnchwconv(site: Site) -> str:
     """Rows of 16 blocks as columns, by lists of addresses; steps of one repeat must be 0."""
     if site.takes_room:
-        return function(site, by_halves(site, ("", HALVES), "src[(at * src_rep + (8 * {k} + i / 2) * src_stride) * 8].ReinterpretCast<half>()",
-                                        "dst_stride", "src_rep"))
+        source = "src[(at * src_rep + (8 * {k} + i / 2) * src_stride) * 8].ReinterpretCast<half>()"
+        return function(site, by_halves(site, ("", HALVES), source, "dst_stride", "src_rep"))
     kind, seen = ("half", ".ReinterpretCast<half>()") if site.dtypes[0] == "bf16" else (site.kind("dst"), "")
     block = site.block("dst")
     if site.size("dst") == 4:

@@ -148,7 +148,7 @@ class Machine:
         return _lookup(self.scopes, name, f"{self.name}: scope")
 
     def has(self, op: str, *dtypes: str, **numbers: int) -> bool:
-        """True where a core of this machine has the instruction: for these dtypes of its operands and these numbers, where they are given."""
+        """True where a core of this machine has the instruction: for these dtypes of its operands and these numbers, where given."""
         return op in self.timing and not any(f.fits(op, dtypes, numbers) for f in self.without)
 
     def cost(self, op: str) -> Timing:

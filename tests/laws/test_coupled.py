@@ -341,8 +341,8 @@ def test_a_machine_lacks_forms_of_instructions() -> None:
     assert of("load3d channels=4").has("load3d") and not of("load3d channels=4").has("load3d", "fp16", channels=4)
     cast = of("vconv int32 fp32")
     assert cast.has("vconv", "int32", "fp16") and not cast.has("vconv", "int32", "fp32")
-    for entry, why in (("load3d channel=4", "unknown key channel"), ("vconv int32 float", "unknown key float"), ("vconv fp16 fp16 fp16", "dtypes"),
-                       ("load3d channels=x", "name=value")):
+    for entry, why in (("load3d channel=4", "unknown key channel"), ("vconv int32 float", "unknown key float"),
+                       ("vconv fp16 fp16 fp16", "dtypes"), ("load3d channels=x", "name=value")):
         with pytest.raises(TargetError, match=f"lacks.*{why}"):
             of(entry)
     tensors = [tensor("X", "fp32", 64, "input"), tensor("Y", "int32", 64, "output")]
