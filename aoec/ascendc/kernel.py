@@ -56,7 +56,7 @@ class Kernel:
     product: str
     release: str
     program: Program
-    reads_on: int  # bytes behind a tensor that the kernel may read
+    reads_on: int  # bytes behind a tensor that the kernel may read, and write back as they were
     notes: tuple[str, ...]
 
 

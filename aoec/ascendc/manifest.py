@@ -26,7 +26,8 @@ def manifest(kernel: Kernel) -> dict[str, Any]:
     """The facts, in the order in which they are written.
 
     `sync_address`: the runtime puts an address of 8 bytes before the arguments, as it does for kernels of both kinds of core.
-    `reads_on_bytes`: how far behind a tensor's end the kernel may read. `zeros`: the tensor holds zeros when the kernel starts.
+    `reads_on_bytes`: how far behind a tensor's end the kernel may read, and on 2002 and 1001 write back what it read; no other kernel may
+    write there at that time. `zeros`: the tensor holds zeros when the kernel starts.
     """
     program, zeros, aligned = kernel.program, added_to(kernel.program), alignments(kernel.program)
     given = []
