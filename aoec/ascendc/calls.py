@@ -63,6 +63,7 @@ class Table:
     calls: Mapping[str, Call]
     releases: Mapping[str, Release]
     products: Mapping[str, str]
+    unwritten: Mapping[str, str]
     families: Mapping[str, str]
     pages: Mapping[str, str]
     events: Mapping[str, Mapping[str, frozenset[str]]]
@@ -96,7 +97,8 @@ def table() -> Table:
     casts = {p: pairs for p, pairs in raw["casts"].items() if p != "page"}
     atomics = {p: tuple(dtypes) for p, dtypes in raw["atomics"].items() if p != "page"}
     releases = {name: Release(name, **row) for name, row in raw["releases"].items()}
-    return Table(calls, releases, raw["products"], raw["families"], raw["pages"], events, casts, atomics, raw["ub"], raw["casts"]["page"],
+    return Table(calls, releases, raw["products"], raw["unwritten"], raw["families"], raw["pages"], events, casts, atomics, raw["ub"],
+                 raw["casts"]["page"],
                  raw["events"]["page"], raw["atomics"]["page"], hashlib.sha256(text.encode()).hexdigest())
 
 
@@ -107,7 +109,8 @@ def product_of(machine: Machine) -> str:
     if found not in WRITTEN:
         what = f"product {found}, {t.products[found]}" if found else "no product of Ascend C that aoec knows"
         written = ", ".join(f"{p} ({t.products[p]})" for p in WRITTEN)
-        raise UnsupportedError(f"{machine.name} is of {what}; aoec writes Ascend C for {written}")
+        why = f" ({t.unwritten[found]})" if found in t.unwritten else ""
+        raise UnsupportedError(f"{machine.name} is of {what}{why}; aoec writes Ascend C for {written}")
     return found
 
 

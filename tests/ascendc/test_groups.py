@@ -133,6 +133,19 @@ def test_values_of_what_takes_several_calls(op: str, machine: str) -> None:
     check_instruction(op, 99, machine)
 
 
+@pytest.mark.parametrize("machine", ["Ascend310P3", "Ascend910A"])
+def test_int64_becomes_fp32_from_its_words(machine: str) -> None:
+    """Rounded once within 32 bits; beyond, where both words are rounded, within a step of fp32."""
+    program = program_of("vconv", ("fp32", "int64"), 0, machine)
+    given, random = feeds(program), np.random.default_rng(3)
+    whole = random.integers(-2**31, 2**31, given["X1"].size)
+    whole[:6] = (0, -1, -2**31, 2**31 - 1, 2**24 + 1, -2**24 - 1)
+    kernel = write_kernel(program, load(machine), RELEASES[machine])
+    assert_same(program, kernel, given | {"X1": whole})
+    given["X1"] = whole * random.integers(1, 2**20, whole.size)
+    np.testing.assert_allclose(launch(kernel, given)["O"], execute(program, given)["O"], rtol=2.0**-23)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("machine", SHARES)
 @pytest.mark.parametrize("op", VECTOR)
