@@ -25,7 +25,8 @@ def program_of(machine: str, dtype: str, bursts: int, length: int, gap: int, src
                                  ("src_gap", Int(0)), ("dst_gap", Int(0)))),
             SetFlag("MTE2", "MTE3", Int(0)), WaitFlag("MTE2", "MTE3", Int(0)),
             Instr("copy_ub_gm", (("dst", Ref("Y", first)), ("src", Ref("u", Int(0))), ("bursts", Int(bursts)),
-                                 ("length", Int(length * size)), ("src_gap", Int(src_gap)), ("dst_gap", Int(gap * size)), ("atomic", Int(0)))))
+                                 ("length", Int(length * size)), ("src_gap", Int(src_gap)), ("dst_gap", Int(gap * size)),
+                                 ("atomic", Int(0)))))
     stream = Stream("core", "core", (("c", Int(cores)),), (), body)
     return Program("bursts", machine, tensors, (Space("u", dtype, "UB", Int(0), Int(bursts * row)),), (stream,))
 
