@@ -22,8 +22,8 @@ DEFAULT_RELEASE = "8.5"
 
 @dataclass(frozen=True)
 class Call:
-    """An instruction's row. `types`, `lacks` and `reserves` are by product; `page` is below that of the table; `framework`: products on
-    which a kernel with the call takes the TBuf spelling."""
+    """An instruction's row. `types`, `lacks`, `unlisted` and `reserves` are by product; `page` is below that of the table; `framework`:
+    products on which a kernel with the call takes the TBuf spelling."""
 
     name: str
     call: str
@@ -34,6 +34,7 @@ class Call:
     differs: str = ""
     types: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     lacks: Mapping[str, str] = field(default_factory=dict)
+    unlisted: Mapping[str, str] = field(default_factory=dict)
     reserves: Mapping[str, int] = field(default_factory=dict)
     framework: tuple[str, ...] = ()
 
@@ -57,16 +58,18 @@ class Release:
 
 @dataclass(frozen=True)
 class Table:
-    """All that the file says. `events`, `casts` and `atomics` are by product."""
+    """All that the file says. `events`, `casts`, `atomics` and `ub` (bytes) are by product."""
 
     calls: Mapping[str, Call]
     releases: Mapping[str, Release]
     products: Mapping[str, str]
+    unwritten: Mapping[str, str]
     families: Mapping[str, str]
     pages: Mapping[str, str]
     events: Mapping[str, Mapping[str, frozenset[str]]]
     casts: Mapping[str, Mapping[str, str]]
     atomics: Mapping[str, tuple[str, ...]]
+    ub: Mapping[str, int]
     casts_page: str
     events_page: str
     atomics_page: str
@@ -94,7 +97,8 @@ def table() -> Table:
     casts = {p: pairs for p, pairs in raw["casts"].items() if p != "page"}
     atomics = {p: tuple(dtypes) for p, dtypes in raw["atomics"].items() if p != "page"}
     releases = {name: Release(name, **row) for name, row in raw["releases"].items()}
-    return Table(calls, releases, raw["products"], raw["families"], raw["pages"], events, casts, atomics, raw["casts"]["page"],
+    return Table(calls, releases, raw["products"], raw["unwritten"], raw["families"], raw["pages"], events, casts, atomics, raw["ub"],
+                 raw["casts"]["page"],
                  raw["events"]["page"], raw["atomics"]["page"], hashlib.sha256(text.encode()).hexdigest())
 
 
@@ -105,7 +109,8 @@ def product_of(machine: Machine) -> str:
     if found not in WRITTEN:
         what = f"product {found}, {t.products[found]}" if found else "no product of Ascend C that aoec knows"
         written = ", ".join(f"{p} ({t.products[p]})" for p in WRITTEN)
-        raise UnsupportedError(f"{machine.name} is of {what}; aoec writes Ascend C for {written}")
+        why = f" ({t.unwritten[found]})" if found in t.unwritten else ""
+        raise UnsupportedError(f"{machine.name} is of {what}{why}; aoec writes Ascend C for {written}")
     return found
 
 

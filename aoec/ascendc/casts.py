@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from aoec.ascendc.calls import refusal, table
 from aoec.ascendc.expressions import CPP_TYPES
-from aoec.ascendc.function import MASKED, ROOM, Site, Writer, function, u8
+from aoec.ascendc.function import MASKED, ROOM, Site, Writer, function, u8, u16, u32
 from aoec.ascendc.vector import BARRIER, strides, unary_strides, write_repeats
 from aoec.base.errors import UnsupportedError
 from aoec.ir.index import DTYPES
@@ -26,11 +26,62 @@ def vconv(site: Site) -> str:
     if {dst, src} <= whole and DTYPES[dst] == DTYPES[src] and site.product == "2201":
         return write_repeats(site, "Copy({dst}, {src}, {mask}, {repeat}, params);", strides("CopyRepeatParams", site.operands, "uint16_t"),
                         "uint32_t", DTYPES[dst] // 4)
+    if site.takes_room and dst in ("int32", "fp32"):
+        return of_words(site)
     if pair not in modes or dst == "bool":
         raise UnsupportedError(f"vconv (Cast) has no form from {src} to {dst} on product {site.product}; page {t.page(t.casts_page)}")
     scale = ["SetDeqScale(static_cast<half>(1.0f));"] if pair == "fp16 int32" else []
     return write_repeats(site, f"Cast({{dst}}, {{src}}, RoundMode::CAST_{modes[pair]}, {{mask}}, {{repeat}}, params);", unary_strides(site),
                          before=scale)
+
+
+WORDS_BYTES = 384  # of a repeat of 32 elements of int64: low words, high words, and what is added to these
+
+
+def of_words(site: Site) -> str:
+    """int64 as int32, its low word, or as fp32, the sum of both words, on products whose Cast does not take it. A low word with its sign
+    bit set is a negative number, and the high word one more. On 1001, which has no GatherMask, the scalar unit takes the words apart."""
+    real, kind = site.dtypes[0] == "fp32", site.kind("dst")
+    text = [f"const int64_t most = {ROOM}.GetSize() / {WORDS_BYTES} < 255 ? {ROOM}.GetSize() / {WORDS_BYTES} : 255;",
+            f"LocalTensor<int32_t> low = {ROOM}.ReinterpretCast<int32_t>(), high = low[most * 32], more = low[most * 64];",
+            "const int64_t done = lanes == 32 ? repeat : repeat - 1;  // whole repeats", "for (int64_t at = 0; at < repeat;) {",
+            "    const int64_t count = at < done ? (done - at < most ? done - at : most) : 1;",
+            "    const int64_t mask = at < done ? 32 : lanes;"]
+    if site.product == "1001":
+        text += [f"    {line}" for line in (
+            "SetFlag<HardEvent::V_S>(0);", "WaitFlag<HardEvent::V_S>(0);",
+            "LocalTensor<int32_t> words = src[at * src_rep * 4].ReinterpretCast<int32_t>();",
+            "for (int64_t i = 0; i < count * mask; ++i) {",
+            f"    const uint32_t word = {u32('(i / mask * src_rep + i % mask / 4 * src_blk) * 8 + i % 4 * 2')};",
+            f"    const uint32_t to = {u32('i / mask * 32 + i % mask')};", "    const int32_t value = words.GetValue(word);",
+            "    low.SetValue(to, value);", "    high.SetValue(to, words.GetValue(word + 1) + (value < 0 ? 1 : 0));", "}",
+            "SetFlag<HardEvent::S_V>(0);", "WaitFlag<HardEvent::S_V>(0);")]
+    else:
+        text += [f"    {line}" for line in (
+            "uint64_t kept = 0;", f"const uint32_t total = {u32('at < done ? count * 64 : lanes * 2')};", BARRIER,
+            *[line for pattern, to in ((1, "low"), (2, "high"))[:1 + real] for line in (
+                f"GatherMask({to}.ReinterpretCast<uint32_t>(), src[at * src_rep * 4].ReinterpretCast<uint32_t>(), "
+                f"static_cast<uint8_t>({pattern}), true, total, GatherMaskParams{{{u16('src_blk')}, {u16('count')}, {u16('src_rep')}, 0}}, "
+                "kept);", BARRIER)])]
+    close, words = "UnaryRepeatParams{1, 1, 4, 4}", ("low", "high")
+    if real:
+        text += ["    LocalTensor<float> low_real = low.ReinterpretCast<float>(), high_real = high.ReinterpretCast<float>();",
+                 "    LocalTensor<float> carry = more.ReinterpretCast<float>();"]
+        text += [f"    {line}" for w in words for line in (
+            BARRIER, f"Cast({w}_real, {w}, RoundMode::CAST_NONE, 32, {u8('count')}, {close});")]
+        steps = [f"Muls(high_real, high_real, 4294967296.0f, 32, {u8('count')}, {close});"]
+        if site.product != "1001":
+            steps = [f"Muls(carry, low_real, -1.0f, 32, {u8('count')}, {close});", f"Maxs(carry, carry, 0.0f, 32, {u8('count')}, {close});",
+                     f"Mins(carry, carry, 1.0f, 32, {u8('count')}, {close});",
+                     f"Add(high_real, high_real, carry, 32, {u8('count')}, BinaryRepeatParams{{1, 1, 1, 4, 4, 4}});", *steps]
+        text += [f"    {line}" for step in steps for line in (BARRIER, step)]
+        last = (f"Add(dst[at * dst_rep * 8], low_real, high_real, static_cast<uint64_t>(mask), {u8('count')}, "
+                f"BinaryRepeatParams{{{u8('dst_blk')}, 1, 1, {u8('dst_rep')}, 4, 4}});")
+    else:
+        last = (f"Or(dst[at * dst_rep * 8].ReinterpretCast<uint16_t>(), low.ReinterpretCast<uint16_t>(), low.ReinterpretCast<uint16_t>(), "
+                f"static_cast<uint64_t>(2 * mask), {u8('count')}, BinaryRepeatParams{{{u8('dst_blk')}, 1, 1, {u8('dst_rep')}, 4, 4}});")
+    assert kind in ("float", "int32_t")
+    return function(site, [*text, f"    {BARRIER}", f"    {last}", "    at += count;", "}"])
 
 
 def rounding(site: Site) -> str:

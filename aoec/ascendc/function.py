@@ -33,11 +33,14 @@ class Site:
     release: Release
     atomic: bool = False  # whether it adds to what GM holds
     padded: bool = False  # whether it leaves a number behind each burst
+    is_ragged: bool = False  # whether its bursts into GM may be no whole blocks, where copies move these alone
+    side: str = ""  # of such bursts shorter than a block: what is written back with them (bursts.py)
 
     @property
     def name(self) -> str:
         """The name of the function."""
-        return f"{self.op}{'_atomic' if self.atomic else ''}{'_padded' if self.padded else ''}"
+        marks = {"atomic": self.atomic, "padded": self.padded, "parts": self.is_ragged, self.side: bool(self.side)}
+        return "_".join([self.op, *(mark for mark, there in marks.items() if there)])
 
     @property
     def operands(self) -> tuple[str, ...]:
@@ -66,13 +69,18 @@ class Site:
         """Lanes of a whole repeat: elements of the widest operand in it."""
         return REPEAT_BYTES // max(DTYPES[d] for d in (self.dtypes[:2] if self.op == "vgather" else self.dtypes))
 
-
     @property
     def takes_room(self) -> bool:
-        """Whether its calls need room in UB: bits of a comparison or of what is kept, pairs of a value and an index,
-        or a block of one number."""
-        return (self.op in MASKED or self.product != "2201" and self.op in ("vcmax", "vcmin", "vreducev2")
-                or self.product == "1001" and (self.op in ("vmaxs", "vmins") or self.op == "vrelu" and self.dtypes[0] == "fp32"))
+        """Whether its calls need room in UB: bits of a comparison or of what is kept, pairs of a value and an index, words of numbers that
+        are taken apart, parts of blocks on their way to GM, or a block of one number."""
+        if self.is_ragged:
+            return True
+        if self.op in MASKED or self.product == "2201":
+            return self.op in MASKED
+        if self.op in ("vcmax", "vcmin", "vreducev2") or self.op == "vconv" and self.dtypes[1] == "int64":
+            return True
+        wide = self.op in ("vnchwconv", "vrelu") and DTYPES[self.dtypes[0]] == 4
+        return self.product == "1001" and (wide or self.op in ("vmaxs", "vmins", "vbrcb"))
 
 
 Writer = Callable[[Site], str]
@@ -93,7 +101,7 @@ def parameters(site: Site) -> str:
         elif name == "mode":
             out.append("CMPMODE mode")
         else:
-            out.append(f"int64_t {name}{' = 0' if name in DEFAULTS else ''}")
+            out.append(f"int64_t {name}{' = 0' if name in DEFAULTS and not site.takes_room else ''}")
     return ", ".join(out)
 
 

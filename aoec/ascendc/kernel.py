@@ -9,11 +9,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from aoec.ascendc import casts, copies, cube, vector
+from aoec.ascendc.bursts import needed_side
 from aoec.ascendc.calls import DEFAULT_RELEASE, Release, check_call, product_of, refusal, release_of, table
-from aoec.ascendc.casts import LEAST_BYTES, MOST_BYTES
+from aoec.ascendc.casts import LEAST_BYTES, MOST_BYTES, WORDS_BYTES
 from aoec.ascendc.copies import READS_ON, moves_bytes
 from aoec.ascendc.expressions import CPP_TYPES, HELPERS, expr, number
-from aoec.ascendc.flags import FIRST_OF_SYNC_ALL, axes, cross_flag, flag, kernel_type
+from aoec.ascendc.flags import FIRST_OF_SYNC_ALL, axes, cores, cross_flag, flag, kernel_type
 from aoec.ascendc.function import DEFAULTS, REALS, ROOM, Site, Writer, scalar_dtype
 from aoec.ascendc.names import Names
 from aoec.ascendc.vector import TURNABLE, check_lanes, parts_of
@@ -23,13 +24,17 @@ from aoec.ir.index import DTYPES, Expr, Float, Int, evaluate, multiple
 from aoec.ir.program import Advance, CrossSet, CrossWait, For, Instr, Item, Program, Ref, SetFlag, Space, Stream, Tensor, WaitFlag
 from aoec.ir.rewrite import holes
 from aoec.ir.text.show import show
-from aoec.target.isa.instructions import BLOCK_BYTES, INSTRUCTIONS, REPEAT_BYTES
+from aoec.target.isa.instructions import BLOCK_BYTES, INSTRUCTIONS, REPEAT_BYTES, pixel_bytes
 from aoec.target.machine import Machine
 
 FUNCTIONS: dict[str, Writer] = {**copies.FUNCTIONS, **cube.FUNCTIONS, **vector.FUNCTIONS, **casts.FUNCTIONS}
 POSITIONS = {"L1": "A1", "L0A": "A2", "L0B": "B2", "L0C": "CO1", "BT": "C2", "FB": "C2PIPE2GM", "UB": "VECCALC"}
 READERS = {"load_l0b": "B1", "load_bt": "C1", "load_fb": "C1"}  # what reads of L1 says at which position a buffer lies there
 ROWS_AT_ONCE = 16  # of packed rows: so many end on a block
+# bytes that the calls of one repeat take besides
+LEAST_ROOM = {"copy_ub_gm": BLOCK_BYTES, "vconv": WORDS_BYTES, "vbrcb": 512, "vnchwconv": 512, "vcmax": 128, "vcmin": 128}
+PARTS, PARTS_BYTES = "parts", 512  # the name of the room for parts of blocks that go to GM, and its most bytes
+BLOCKS_PAGE = "mv/DataCopy（GM与UB高维切分数据搬运）"
 MODES = ("LT", "GT", "EQ", "LE", "GE", "NE")
 BY_ADDRESS = """#ifdef AOEC_TBUF  // tensors in one buffer a memory, for releases and products that make none by address
 #define AOEC_TENSOR(type, name, position, memory, address, elements) LocalTensor<type> name = memory.GetWithOffset<type>(elements, address)
@@ -50,7 +55,7 @@ class Kernel:
     product: str
     release: str
     program: Program
-    reads_on: int  # bytes behind a tensor that the kernel may read
+    reads_on: int  # bytes behind a tensor that the kernel may read, and write back as they were
     notes: tuple[str, ...]
 
 
@@ -74,6 +79,7 @@ class _Writer:
     helpers: dict[str, None] = field(default_factory=dict)
     functions: dict[str, None] = field(default_factory=dict)
     used: dict[str, None] = field(default_factory=dict)
+    sides: dict[Instr, str] = field(default_factory=dict)  # of copies into GM, as bursts.py finds them
 
     def __post_init__(self) -> None:
         self.buffers: dict[str, Tensor | Space] = {t.name: t for t in self.program.tensors}
@@ -103,7 +109,7 @@ class _Writer:
             head += [definition, ""]
         text = [*head, "}  // namespace aoec", "", f'extern "C" __global__ __aicore__ void {name}({given})', "{", *lines,
                 "    PipeBarrier<PIPE_ALL>();", "}"]
-        reads_on = READS_ON if any(w.startswith("copy_gm_ub") for w in self.used) and not moves_bytes(self.product) else 0
+        reads_on = READS_ON if any(w.startswith(("copy_gm_ub", "copy_ub_gm")) for w in self.used) and not moves_bytes(self.product) else 0
         return Kernel(name, "\n".join(text) + "\n", kind, blocks, self.machine.name, self.product, self.release.name, self.program,
                       reads_on, self.notes())
 
@@ -115,6 +121,7 @@ class _Writer:
         """What its calls mean otherwise than the instructions, or what no page says of them."""
         rows = [table().calls[w] for w in sorted(self.used)]
         out = [f"{r.name} ({r.call}): {text}" for r in rows for text in (r.differs, r.unknown and f"unknown is {r.unknown}") if text]
+        out += [f"{r.name} ({r.call}): {r.unlisted[self.product]}" for r in rows if self.product in r.unlisted]
         if uncached := [t.name for t in self.program.tensors if t.uncached]:
             out.append(f"the program keeps tensors out of L2, and the source does not say so: {', '.join(uncached)}")
         return tuple(out)
@@ -141,30 +148,37 @@ class _Writer:
             ends[s.scope] = max(ends.get(s.scope, 0), address + size * depth)
             more = self.reads_on(s, stream)
             reach = size * depth + more
-            if more and address + reach > self.machine.scope("UB").size_bytes:
+            if more and address + reach > self.ub_bytes():
                 raise CapacityError(f"{s.name} ends less than {more} bytes before UB does, and vreducev2 (GatherMask) reads so far on")
             ends[s.scope] = max(ends[s.scope], address + reach)
             lines.append(f"AOEC_TENSOR({CPP_TYPES[s.dtype]}, {self.names.name('buffer', s.name)}, {self.position(s, stream)}, "
                          f"{self.names.name('memory', s.scope)}, {address}, {reach // DTYPES[s.dtype]});")
-        if any(self.site(i).takes_room for i in _instructions(stream.body)):
-            at, size = self.room(ends["UB"])
-            ends["UB"] = at + size
-            lines.append(f"AOEC_TENSOR(uint8_t, {self.names.name('room', ROOM)}, VECCALC, {self.names.name('memory', 'UB')}, {at}, "
-                         f"{size});")
+        for name in (PARTS, ROOM):
+            if any(self.room_of(i) == name for i in _instructions(stream.body)):
+                at, size = self.room(ends["UB"], name)
+                ends["UB"] = at + size
+                lines.append(f"AOEC_TENSOR(uint8_t, {self.names.name('room', name)}, VECCALC, {self.names.name('memory', 'UB')}, {at}, "
+                             f"{size});")
         buffers = []
         for scope, end in ends.items():
             memory = self.names.name("memory", scope)
             buffers += [f"TBuf<TPosition::{POSITIONS[scope]}> {memory};", f"pipe.InitBuffer({memory}, {end});"]
         return ["#ifdef AOEC_TBUF", "TPipe pipe;", *buffers, "pipe.Destroy();", "#else", "InitSocState();", "#endif", *lines]
 
-    def room(self, end: int) -> tuple[int, int]:
+    def room_of(self, item: Instr) -> str:
+        """The name of the room in UB that the calls of an instruction need; "" of none. What goes to GM in parts has its own, since the
+        scalar unit and MTE3 come to it when the vector unit may be elsewhere."""
+        site = self.site(item)
+        return PARTS if site.is_ragged else ROOM if site.takes_room else ""
+
+    def room(self, end: int, name: str) -> tuple[int, int]:
         """(address, bytes) of free room in UB behind all buffers, below what calls keep for themselves, for what calls need besides."""
         at = -(-end // 32) * 32
-        size = (min(MOST_BYTES, self.machine.scope("UB").size_bytes - self.kept_bytes() - at)) // 32 * 32
-        least = max((self.least_room(i) for s in self.program.streams for i in _instructions(s.body)), default=LEAST_BYTES)
+        size = (min(PARTS_BYTES if name == PARTS else MOST_BYTES, self.ub_bytes() - self.kept_bytes() - at)) // 32 * 32
+        takers = [i for s in self.program.streams for i in _instructions(s.body) if self.room_of(i) == name]
+        least = max((self.least_room(i) for i in takers), default=LEAST_BYTES)
         if size < least:
-            words = {i.op: None for s in self.program.streams for i in _instructions(s.body) if self.site(i).takes_room}
-            said = ", ".join(f"{w} ({table().calls[w].call})" for w in words)
+            said = ", ".join(f"{w} ({table().calls[w].call})" for w in dict.fromkeys(i.op for i in takers))
             raise CapacityError(f"{said} needs {least} bytes of UB besides the buffers, and program {self.program.name} leaves "
                                 f"{max(size, 0)} before the {self.kept_bytes():,} that calls keep; a smaller tile leaves more")
         return at, size
@@ -172,6 +186,8 @@ class _Writer:
     def least_room(self, item: Instr) -> int:
         """Bytes of room that an instruction needs at least: of packed rows longer than a repeat, masks of 16 of them."""
         lanes, src_rep = (dict(item.fields).get(n) for n in ("lanes", "src_rep"))
+        if item.op in LEAST_ROOM and self.site(item).takes_room:
+            return LEAST_ROOM[item.op]
         if item.op != "vreducev2" or not self.site(item).takes_room:
             return LEAST_BYTES
         if not isinstance(lanes, Int) or not isinstance(src_rep, Int):
@@ -180,6 +196,10 @@ class _Writer:
         if parts * ROWS_AT_ONCE * BLOCK_BYTES > MOST_BYTES:
             raise refusal(item.op, self.product, f"a row of {lanes.value} elements takes {parts} repeats, and masks are laid out for 8")
         return max(LEAST_BYTES, parts * ROWS_AT_ONCE * BLOCK_BYTES) if parts > 1 else LEAST_BYTES
+
+    def ub_bytes(self) -> int:
+        """Bytes of UB: those of the chip, where the machine's are less some that calls of several instructions need."""
+        return table().ub.get(self.product, self.machine.scope("UB").size_bytes)
 
     def kept_bytes(self) -> int:
         """Bytes at the end of UB that the calls of this kernel keep for themselves."""
@@ -191,7 +211,7 @@ class _Writer:
         keeps = self.kept_bytes()
         for s in self.program.spaces:
             end = int(evaluate(s.address + s.size_bytes * s.depth, {}))
-            if keeps and s.scope == "UB" and end > self.machine.scope("UB").size_bytes - keeps:
+            if keeps and s.scope == "UB" and end > self.ub_bytes() - keeps:
                 raise CapacityError(f"{s.name} ends at byte {end:,} of UB, and calls of this kernel keep the last {keeps:,} bytes: "
                                     + ", ".join(sorted(w for w in self.used if self.product in table().calls[w].reserves)))
 
@@ -266,14 +286,30 @@ class _Writer:
             else:
                 args.append(self.expr(value))
         if site.takes_room:
-            args.append(self.names.name("room", ROOM))
+            args.append(self.names.name("room", self.room_of(item)))
         return f"aoec::{site.name}({', '.join(args)});"
 
     def site(self, item: Instr) -> Site:
         """What the function of an instruction is written for."""
         dtypes = tuple(self.buffers[v.buffer].dtype for o in INSTRUCTIONS[item.op].operands if isinstance(v := item[o.name], Ref))
         atomic = "atomic" in INSTRUCTIONS[item.op].fields() and item["atomic"] != Int(0)
-        return Site(item.op, dtypes, self.product, self.release, atomic, item.op == "copy_gm_ub" and item["pad"] != Int(0))
+        ragged = item.op == "copy_ub_gm" and not moves_bytes(self.product) and any(
+            multiple(e) % BLOCK_BYTES for n in ("length", "dst_gap") if isinstance(e := item[n], Expr))
+        padded = item.op == "copy_gm_ub" and item["pad"] != Int(0)
+        return Site(item.op, dtypes, self.product, self.release, atomic, padded, ragged, self.side(item) if ragged else "")
+
+    def side(self, item: Instr) -> str:
+        """What is written back with bursts into GM that are shorter than a block; UnsupportedError where none is known to be right."""
+        if item not in self.sides:
+            stream = next(s for s in self.program.streams if item in _instructions(s.body))
+            try:
+                self.sides[item] = needed_side(self.program, stream, item, cores(stream))
+            except ValueError as e:
+                length = item["length"]
+                assert isinstance(length, Expr)
+                raise UnsupportedError(f"{item.op} (DataCopy) moves whole blocks on product {self.product}, length = {show(length)} is not "
+                                       f"of them, and {e}; page {table().page(BLOCKS_PAGE)}") from None
+        return self.sides[item]
 
     def check_fields(self, item: Instr, site: Site) -> None:
         """Nothing, or UnsupportedError where a field of the instruction has no place in its call on this product."""
@@ -286,13 +322,12 @@ class _Writer:
         if site.padded and not moves_bytes(self.product) and isinstance(item["length"], Expr) and multiple(item["length"]) % 32:
             raise UnsupportedError(f"{item.op} (DataCopy) leaves no number behind a burst on product {self.product}, and length = "
                                    f"{show(item['length'])} is not known to be of whole blocks; page "
-                                   f"{table().page('mv/DataCopy（GM与UB高维切分数据搬运）')}")
-        if item.op == "copy_ub_gm" and not moves_bytes(self.product):
-            for name in ("length", "dst_gap"):
-                value = item[name]
-                if isinstance(value, Expr) and multiple(value) % 32:
-                    raise UnsupportedError(f"{item.op} (DataCopy) moves whole blocks on product {self.product}, and {name} = {show(value)} "
-                                           f"is not known to be of them; page {table().page('mv/DataCopy（GM与UB高维切分数据搬运）')}")
+                                   f"{table().page(BLOCKS_PAGE)}")
+        if site.is_ragged and site.atomic:
+            raise UnsupportedError(f"{item.op} (DataCopy) moves whole blocks on product {self.product}, and what is added to GM is not "
+                                   f"known to be of them; page {table().page(BLOCKS_PAGE)}")
+        if item.op == "load3d" and self.product == "1001":
+            self.check_image(item, site)
         if "lanes" in site.fields:
             lanes = item["lanes"]
             check_lanes(site, isinstance(lanes, Expr) and multiple(lanes) % 2 == 0)
@@ -301,6 +336,17 @@ class _Writer:
             if not isinstance(scalar, (Int, Float)) or scalar.value not in (0, -1):
                 raise UnsupportedError("vdup (Duplicate) has no elements of 8 bytes, and aoec writes those whose halves are alike: 0 and "
                                        f"-1; page {table().page('vec/数据填充/Duplicate')}")
+
+    def check_image(self, item: Instr, site: Site) -> None:
+        """Nothing, or UnsupportedError where the call of 16 rows takes no such channels or filter."""
+        channels, filters = item["channels"], (item["filter_h"], item["filter_w"])
+        assert isinstance(channels, Expr)
+        value = channels.value if isinstance(channels, Int) else 0
+        if pixel_bytes(value, site.size("src")) < BLOCK_BYTES or not isinstance(channels, Int) and multiple(channels) % site.block("src"):
+            raise refusal(item.op, self.product, f"pixels of {show(channels)} channels, of which a block holds several, are not written: "
+                          "which taps a repeat takes then is on no page")
+        if any(not isinstance(f, Int) or f.value > 255 for f in filters):
+            raise refusal(item.op, self.product, "its filter has at most 255 rows and columns")
 
     def ref(self, ref: Ref) -> str:
         """An operand: an element of a tensor, or of a slot."""

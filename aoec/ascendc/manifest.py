@@ -28,7 +28,8 @@ def manifest(kernel: Kernel) -> dict[str, Any]:
 
     `scale_words`: the tensor holds a word of 64 bits for each scale of the graph, made with this zero point (target/isa/scales.py).
     `sync_address`: the runtime puts an address of 8 bytes before the arguments, as it does for kernels of both kinds of core.
-    `reads_on_bytes`: how far behind a tensor's end the kernel may read. `zeros`: the tensor holds zeros when the kernel starts.
+    `reads_on_bytes`: how far behind a tensor's end the kernel may read, and on 2002 and 1001 write back what it read; no other kernel may
+    write there at that time. `zeros`: the tensor holds zeros when the kernel starts.
     """
     program, zeros, aligned = kernel.program, added_to(kernel.program), alignments(kernel.program)
     words = word_tensors(program)

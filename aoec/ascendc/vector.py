@@ -124,11 +124,37 @@ def pairs(site: Site, call: str) -> str:
         "    SetFlag<HardEvent::S_V>(0);", "    WaitFlag<HardEvent::S_V>(0);", "    at += count;", "}"])
 
 
+def fold(site: Site) -> str:
+    """The largest or smallest fp32 of each repeat on 1001, whose reductions take fp16 alone: the vector unit folds the blocks of whole
+    repeats together, and the scalar unit does the rest."""
+    call, sign = ("Max", ">") if site.op == "vcmax" else ("Min", "<")
+    turn = ["SetFlag<HardEvent::V_S>(0);", "WaitFlag<HardEvent::V_S>(0);"]
+    back = ["SetFlag<HardEvent::S_V>(0);", "WaitFlag<HardEvent::S_V>(0);"]
+    best = f"best = v {sign} best || v != v ? v : best;"
+    return function(site, [
+        f"const int64_t most = {ROOM}.GetSize() / 128 < 255 ? {ROOM}.GetSize() / 128 : 255;",
+        f"LocalTensor<float> folded = {ROOM}.ReinterpretCast<float>();",
+        f"const int64_t done = lanes == {site.lanes} ? repeat : repeat - 1;  // whole repeats",
+        "for (int64_t at = 0; at < done; at += most) {", "    const int64_t count = done - at < most ? done - at : most;", f"    {BARRIER}",
+        f"    {call}(folded, src[at * src_rep * 8], src[(at * src_rep + 4 * src_blk) * 8], 32, {u8('count')}, "
+        f"BinaryRepeatParams{{1, {u8('src_blk')}, {u8('src_blk')}, 4, {u8('src_rep')}, {u8('src_rep')}}});",
+        *[f"    {line}" for lanes in (16, 8) for line in (
+            BARRIER, f"{call}(folded, folded, folded[{lanes}], {lanes}, {u8('count')}, BinaryRepeatParams{{1, 1, 1, 4, 4, 4}});")],
+        *[f"    {line}" for line in turn], "    for (int64_t i = 0; i < count; ++i) {",
+        f"        float best = folded.GetValue({u32('32 * i')});", "        for (int64_t e = 1; e < 8; ++e) {",
+        f"            const float v = folded.GetValue({u32('32 * i + e')});", f"            {best}", "        }",
+        f"        dst.SetValue({u32('(at + i) * dst_rep')}, best);", "    }", *[f"    {line}" for line in back], "}",
+        "if (done >= 0 && done < repeat) {", *[f"    {line}" for line in turn],
+        f"    float best = src.GetValue({u32('done * src_rep * 8')});", "    for (int64_t e = 1; e < lanes; ++e) {",
+        f"        const float v = src.GetValue({u32('(done * src_rep + e / 8 * src_blk) * 8 + e % 8')});", f"        {best}", "    }",
+        f"    dst.SetValue({u32('done * dst_rep')}, best);", *[f"    {line}" for line in back], "}"])
+
+
 def reduction(site: Site) -> str:
     """One result a repeat; results are dst_rep elements apart."""
     call = {"vcmax": site.release.reduce_max, "vcmin": site.release.reduce_min, "vcadd": site.release.reduce_sum}[site.op]
     if site.takes_room:
-        return pairs(site, call)
+        return fold(site) if site.product == "1001" and site.dtypes[1] == "fp32" else pairs(site, call)
     order = ", ReduceOrder::ORDER_ONLY_VALUE" if site.op != "vcadd" else ""
     mask = "static_cast<int32_t>({mask})"
     return write_repeats(site, f"{call}({{dst}}, {{src}}, {mask}, {{repeat}}, static_cast<int32_t>(dst_rep), "
@@ -146,14 +172,65 @@ def block_reduction(site: Site) -> str:
                          steps=(f"dst_rep * {BLOCKS}", f"src_rep * {site.block('src')}"))
 
 
+HALVES = "dst_half * 8"  # elements of 4 bytes from the first half of a row of 16 to the second
+
+
+def by_halves(site: Site, halves: Sequence[str], source: str, blk: str, src_rep: str) -> list[str]:
+    """Lines that turn elements of 4 bytes on 1001, which turns those of 2 alone: low and high halves apart, each twice side by side, and
+    masks put them together. `halves`: where the target of each turn begins; `source`: of row i of turn k, an element of src."""
+    text = [f"const int64_t most = {ROOM}.GetSize() / 512 < 255 ? {ROOM}.GetSize() / 512 : 255;",
+            f"LocalTensor<half> low = {ROOM}.ReinterpretCast<half>(), high = {ROOM}.ReinterpretCast<half>()[most * 128];",
+            "LocalTensor<uint16_t> low_bits = low.ReinterpretCast<uint16_t>(), high_bits = high.ReinterpretCast<uint16_t>();",
+            "const uint64_t all[2] = {~0ULL, ~0ULL}, odd[2] = {0xAAAAAAAAAAAAAAAAULL, 0xAAAAAAAAAAAAAAAAULL};",
+            f"const BinaryRepeatParams strides{{{u8(blk)}, 1, 1, {u8('dst_rep')}, 8, 8}};",
+            "for (int64_t at = 0; at < repeat; at += most) {",
+            "    const int64_t count = repeat - at < most ? repeat - at : most;",
+            f"    const TransDataTo5HDParams params{{false, false, {u8('count')}, {u16('count > 1 ? 8 : 0')}, "
+            f"{u16(f'count > 1 ? {src_rep} : 0')}}};"]
+    for k, begin in enumerate(halves):
+        to = f"dst[at * dst_rep * 8{f' + {begin}' if begin else ''}].ReinterpretCast<uint16_t>()"
+        text += [f"    {line}" for line in (
+            *turn_lists(source.replace("{k}", str(k)), "(i % 2 ? high : low)[i / 2 * 16]", str(k)), BARRIER,
+            f"TransDataTo5HD<half>(to{k}, from{k}, params);", BARRIER, f"Or({to}, low_bits, low_bits, all, {u8('count')}, strides);",
+            BARRIER, f"Or({to}, high_bits, high_bits, odd, {u8('count')}, strides);")]
+    return [*text, "}"]
+
+
+def turn_lists(source: str, target: str, name: str = "") -> list[str]:
+    """Lines with the two lists of 16 addresses of a turn; `source` and `target` are tensors by the row i."""
+    return [f"uint64_t to{name}[16], from{name}[16];", "for (int64_t i = 0; i < 16; ++i) {",
+            f"    to{name}[i] = reinterpret_cast<uint64_t>({target}.GetPhyAddr());",
+            f"    from{name}[i] = reinterpret_cast<uint64_t>({source}.GetPhyAddr());", "}"]
+
+
+def fill_by_turns(site: Site) -> str:
+    """Each of 8 elements a repeat fills a block, on 1001 by a turn of 16 rows that are one block, of 2 bytes for two repeats."""
+    if site.size("dst") == 4:
+        return function(site, by_halves(site, ("",), "src[at * 8].ReinterpretCast<half>()", "dst_blk", "1"))
+    def seen(e: str) -> str: return f"{e}.ReinterpretCast<half>()"
+    return function(site, [
+        f"LocalTensor<half> rest = {ROOM}.ReinterpretCast<half>();", "for (int64_t at = 0; at < repeat;) {",
+        "    const int64_t left = (repeat - at) / 2, count = left > 255 ? 255 : left > 0 ? left : 1;",
+        "    const bool alone = left == 0;  // the last of an odd number of repeats",
+        *[f"    {line}" for line in turn_lists(seen("src[at * 8]"), f"(alone && i > 7 ? rest[(i - 8) * 16] : "
+                                               f"{seen('dst[(at * dst_rep + i % 8 * dst_blk + i / 8 * dst_rep) * 16]')})")],
+        f"    {BARRIER}", f"    TransDataTo5HD<half>(to, from, TransDataTo5HDParams{{false, false, {u8('count')}, "
+        f"{u16('count > 1 ? 2 * dst_rep : 0')}, {u16('count > 1 ? 1 : 0')}}});", "    at += 2 * count;", "}"])
+
+
 def vbrcb(site: Site) -> str:
     """Each of 8 elements a repeat fills a block."""
+    if site.takes_room:
+        return fill_by_turns(site)
     return function(site, [BARRIER, "if (repeat > 0) {",
                            f"    Brcb(dst, src, {u8('repeat')}, BrcbRepeatParams{{{u16('dst_blk')}, {u16('dst_rep')}}});", "}"])
 
 
 def vnchwconv(site: Site) -> str:
     """Rows of 16 blocks as columns, by lists of addresses; steps of one repeat must be 0."""
+    if site.takes_room:
+        source = "src[(at * src_rep + (8 * {k} + i / 2) * src_stride) * 8].ReinterpretCast<half>()"
+        return function(site, by_halves(site, ("", HALVES), source, "dst_stride", "src_rep"))
     kind, seen = ("half", ".ReinterpretCast<half>()") if site.dtypes[0] == "bf16" else (site.kind("dst"), "")
     block = site.block("dst")
     if site.size("dst") == 4:

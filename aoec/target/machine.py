@@ -32,7 +32,7 @@ from aoec.target.inherit import (
 )
 from aoec.target.isa.instructions import INSTRUCTIONS, Instruction
 from aoec.target.legality.placement import placed_names
-from aoec.target.parts import MAX_QUEUE_DEPTH, QUEUE_DEPTH, CoreKind, Number, Path, Scope, Timing, content_hash, spelt_out, unit_of
+from aoec.target.parts import MAX_QUEUE_DEPTH, QUEUE_DEPTH, CoreKind, Form, Number, Path, Scope, Timing, content_hash, spelt_out, unit_of
 
 DEFAULT = "Ascend910B3"
 MAX_CORES, MAX_SCOPE_BYTES = 4096, 1 << 30  # of one kind; of one core
@@ -65,6 +65,7 @@ class Machine:
     tables: dict[str, dict[str, float]]  # table -> dtype -> value
     constants: dict[str, float]  # what formulas name, path rates included
     timing: dict[str, Timing]  # of the instructions that it has
+    without: tuple[Form, ...]  # forms of these that it lacks
     flag_ids: int
     flag_hop_cycles: float
     cross_ids: int
@@ -146,9 +147,9 @@ class Machine:
         """The on-chip scope of that name; TargetError where this machine has none."""
         return _lookup(self.scopes, name, f"{self.name}: scope")
 
-    def has(self, op: str) -> bool:
-        """True where a core of this machine has the instruction."""
-        return op in self.timing
+    def has(self, op: str, *dtypes: str, **numbers: int) -> bool:
+        """True where a core of this machine has the instruction: for these dtypes of its operands and these numbers, where given."""
+        return op in self.timing and not any(f.fits(op, dtypes, numbers) for f in self.without)
 
     def cost(self, op: str) -> Timing:
         """The timing of an instruction; TargetError where this machine has none."""
@@ -278,6 +279,7 @@ class _Reader:
         return Machine(
             name=raw["name"], clock_mhz=self.rate(raw, "clock_mhz"), cores=cores, paths=paths, tables=tables, constants=constants,
             scopes=scopes, timing=self.timing(raw, cores, scopes, tables, constants),
+            without=tuple(f for f in self.lacks(raw) if f.dtypes or f.numbers),
             **self.flags(raw["flags"]), **self.scalar(raw["scalar"]), **self.shared_memory(raw["shared"]),
             **self.launch(raw["launch"]), hash=content_hash(raw), sources=dict(self.numbers), merged=self.merged)
 
@@ -352,17 +354,33 @@ class _Reader:
         """The timing of every instruction that a core of this machine can run; formulas may use what is `named`."""
         if self.known is not None:
             return self.known
-        entries, lacks = self.table(raw, "timing"), raw.get("lacks", [])
+        entries = self.table(raw, "timing")
         self.only(entries, INSTRUCTIONS, "timing")
-        if not isinstance(lacks, list):
-            raise self.fail("lacks", "must be a list of instructions that this machine does not have")
-        self.only(dict.fromkeys(lacks), INSTRUCTIONS, "lacks")
+        lacks = {f.op for f in self.lacks(raw) if not f.dtypes and not f.numbers}
         words = set(GIVEN).union(*named)
         terms = self.table(raw, "terms") if "terms" in raw else {}
         self.terms = {k: self.formula(v, f"terms.{k}", None) for k, v in terms.items()}
         reach = [(c.pipes, [s.name for s in scopes.values() if c.name in s.cores]) for c in cores.values()]
         had = [i for i in INSTRUCTIONS.values() if i.name not in lacks and any(i.runs_on(*r) for r in reach)]
         return {i.name: self.formulas(i, self.table(entries, i.name, "timing"), words) for i in had}
+
+    def lacks(self, raw: dict[str, Any]) -> tuple[Form, ...]:
+        """What the file says that the machine lacks: instructions, or forms of them ("vconv int32 fp32", "load3d channels=4")."""
+        given = raw.get("lacks", [])
+        if not isinstance(given, list) or not all(isinstance(g, str) and g.strip() for g in given):
+            raise self.fail("lacks", "must be a list of instructions that this machine does not have")
+        return tuple(self.form(text) for text in given)
+
+    def form(self, text: str) -> Form:
+        """An entry of `lacks`: an instruction, dtypes of its operands in order, numbers as name=value."""
+        op, *words = text.split()
+        self.only({op: None}, INSTRUCTIONS, "lacks")
+        dtypes, numbers = [w for w in words if "=" not in w], dict(w.split("=", 1) for w in words if "=" in w)
+        self.only(dict.fromkeys(dtypes), DTYPES, f"lacks: {op}")
+        self.only(numbers, [n.name for n in INSTRUCTIONS[op].numbers if not n.real], f"lacks: {op}")
+        if len(dtypes) > len(INSTRUCTIONS[op].operands) or not all(v.isdecimal() for v in numbers.values()):
+            raise self.fail("lacks", f"{text}: an entry is an instruction, dtypes of its operands in order, and numbers as name=value")
+        return Form(op, tuple(dtypes), tuple((n, int(v)) for n, v in numbers.items()))
 
     def formulas(self, instruction: Instruction, entry: dict[str, Any], words: set[str]) -> Timing:
         at = f"timing.{instruction.name}"

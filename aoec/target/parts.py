@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -10,6 +10,23 @@ from typing import Any
 from aoec.ir.index import Expr, Int, Var, walk
 
 QUEUE_DEPTH, MAX_QUEUE_DEPTH = 32, 1024  # instructions; asc-devkit hardware-constraint page for MTE1 and M of 2201, elsewhere as there
+
+
+@dataclass(frozen=True)
+class Form:
+    """An instruction of certain dtypes (of its operands in order; none: of any) with certain numbers."""
+
+    op: str
+    dtypes: tuple[str, ...]
+    numbers: tuple[tuple[str, int], ...]
+
+    def fits(self, op: str, dtypes: Sequence[str], numbers: Mapping[str, int]) -> bool:
+        """Whether an instruction is of this form."""
+        return (op == self.op and (not self.dtypes or tuple(dtypes[:len(self.dtypes)]) == self.dtypes)
+                and all(numbers.get(name) == value for name, value in self.numbers))
+
+    def __str__(self) -> str:
+        return " ".join((self.op, *self.dtypes, *[f"{name}={value}" for name, value in self.numbers]))
 
 
 @dataclass(frozen=True, slots=True)

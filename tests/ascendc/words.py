@@ -63,7 +63,7 @@ def fields_of(op: str, dtypes: tuple[str, ...], random: np.random.Generator) -> 
     return numbers
 
 
-def program_of(op: str, dtypes: tuple[str, ...], seed: int = 0) -> Program:
+def program_of(op: str, dtypes: tuple[str, ...], seed: int = 0, machine: str = "Ascend910B3") -> Program:
     """The program of an instruction. O holds what its target holds at the end, D what it held before; operand i reads Xi."""
     word, random = INSTRUCTIONS[op], np.random.default_rng(seed)
     names = ["D", *[f"X{i}" for i in range(1, len(dtypes))]]
@@ -80,8 +80,9 @@ def program_of(op: str, dtypes: tuple[str, ...], seed: int = 0) -> Program:
         body.append(Instr(op, refs + tuple((n.name, numbers[n.name]) for n in word.numbers)))
     body += [SetFlag("V", "MTE3", Int(0)), WaitFlag("V", "MTE3", Int(0)),
              Instr("copy_ub_gm", (("dst", Ref("O", Int(0))), ("src", Ref("D_UB", Int(0))), *copy.items()))]
-    stream = Stream("vec", "aiv", (("core", Int(1)),), (), tuple(body))  # type: ignore[arg-type]
-    return Program(op, "Ascend910B3", tuple(tensors), tuple(spaces), (stream,))
+    core = "aiv" if machine == "Ascend910B3" else "core"
+    stream = Stream("vec", core, (("core", Int(1)),), (), tuple(body))  # type: ignore[arg-type]
+    return Program(op, machine, tuple(tensors), tuple(spaces), (stream,))
 
 
 def feeds(program: Program, seed: int = 0) -> dict[str, np.ndarray]:

@@ -21,8 +21,8 @@ from aoec.base.errors import CheckError, TargetError
 from aoec.cli import main
 from aoec.frontend.translate.onnx import load as read
 from aoec.ir.graph.graph import Graph, Group, OpNode, Tensor
-from aoec.ir.index import DTYPES
-from aoec.ir.program import For, Item, Program, SetFlag
+from aoec.ir.index import DTYPES, Int
+from aoec.ir.program import For, Item, Program, SetFlag, WaitFlag
 from aoec.ir.rewrite import normalise
 from aoec.jobs.run.execute import run_model
 from aoec.jobs.stages.operators import graph_of
@@ -333,6 +333,29 @@ def test_a_machine_lacks_what_its_file_says() -> None:
         parse_machine(TEXT.replace('lacks = ["copy_gm_l1_nd2nz"]', 'lacks = ["copy_gm_l1_nz2nd"]'), "coupled")
     with pytest.raises(TargetError, match="lacks: must be a list"):
         parse_machine(TEXT.replace('lacks = ["copy_gm_l1_nd2nz"]', 'lacks = "copy_gm_l1_nd2nz"'), "coupled")
+
+
+def test_a_machine_lacks_forms_of_instructions() -> None:
+    def of(entry: str) -> Machine:
+        return parse_machine(TEXT.replace('lacks = ["copy_gm_l1_nd2nz"]', f'lacks = ["copy_gm_l1_nd2nz", "{entry}"]'), "coupled")
+    assert of("load3d channels=4").has("load3d") and not of("load3d channels=4").has("load3d", "fp16", channels=4)
+    cast = of("vconv int32 fp32")
+    assert cast.has("vconv", "int32", "fp16") and not cast.has("vconv", "int32", "fp32")
+    for entry, why in (("load3d channel=4", "unknown key channel"), ("vconv int32 float", "unknown key float"),
+                       ("vconv fp16 fp16 fp16", "dtypes"), ("load3d channels=x", "name=value")):
+        with pytest.raises(TargetError, match=f"lacks.*{why}"):
+            of(entry)
+    tensors = [tensor("X", "fp32", 64, "input"), tensor("Y", "int32", 64, "output")]
+    spaces = [space("a", "fp32", "UB", 256), space("b", "int32", "UB", 256, 256)]
+    body = [instr("copy_gm_ub", dst=ref("a"), src=ref("X"), bursts=1, length=256, src_gap=0, dst_gap=0),
+            SetFlag("MTE2", "V", Int(0)), WaitFlag("MTE2", "V", Int(0)),
+            instr("vconv", dst=ref("b"), src=ref("a"), lanes=64, repeat=1, dst_blk=1, src_blk=1, dst_rep=8, src_rep=8),
+            SetFlag("V", "MTE3", Int(0)), WaitFlag("V", "MTE3", Int(0)),
+            instr("copy_ub_gm", dst=ref("Y"), src=ref("b"), bursts=1, length=256, src_gap=0, dst_gap=0)]
+    made = program("core", tensors, spaces, body)
+    check(made, SMALL)
+    with pytest.raises(CheckError, match="coupled has vconv, but not vconv int32 fp32"):
+        check(made, cast)
 
 
 # ---------------------------------------------------------------- end to end

@@ -21,8 +21,8 @@ FACTS = {f["name"]: f for f in instructions.facts(None)}
 # dtypes of the operands by the kind of instruction; those of two bytes, but where there are none
 DTYPES_OF = {**dict.fromkeys(("copy_gm_ub_at", "vgather"), ("fp16", "fp16", "int32")),
              "mmad": ("fp32", "fp16", "fp16"), "mmad_bias": ("fp32", "fp16", "fp16", "fp32"),
-             "fixpipe_nd_scale": ("int8", "int32", "uint64"), "fixpipe_nz_scale": ("int8", "int32", "uint64"), "fixpipe_nd": ("fp16", "fp32"),
-             "fixpipe_nz": ("fp16", "fp32"), "copy_l0c_ub": ("fp16", "fp32"), "vconv": ("fp16", "fp32"),
+             "fixpipe_nd_scale": ("int8", "int32", "uint64"), "fixpipe_nz_scale": ("int8", "int32", "uint64"),
+             "fixpipe_nd": ("fp16", "fp32"), "fixpipe_nz": ("fp16", "fp32"), "copy_l0c_ub": ("fp16", "fp32"), "vconv": ("fp16", "fp32"),
              "vaddreluconv": ("fp16", "fp32", "fp32"), **dict.fromkeys(("vfloor", "vceil", "vrint", "vtrunc"), ("fp32", "fp32")),
              "vand": ("int32",) * 3, "vor": ("int32",) * 3, "vnot": ("int32",) * 2, "vshls": ("int32",) * 2, "vshrs": ("int32",) * 2,
              "vnchwconv": ("fp32", "fp32")}

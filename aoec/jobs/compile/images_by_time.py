@@ -69,7 +69,7 @@ def _keep_flat(graph: Graph, machine: Machine) -> list[Unchanged]:
         if times[0] <= times[1]:
             out.append(Unchanged(tuple(b.convolution.name for b in found.branches), found.exception, JOINED, *times))
     join_convolutions(draft, [u.exception for u in out])
-    assign(draft)
+    assign(draft, four=machine.has("load3d", channels=PIXEL[FEW]))
     users = draft.users()
     for planes in find_planes(draft):
         times = _planes_times(draft, planes, users.get(planes.result, []), machine)
@@ -99,7 +99,7 @@ def _planes_times(draft: Draft, found: Planes, readers: Sequence[OpNode], machin
     single = _part(draft, nodes, nodes[-1].outputs, ends=())
 
     def make() -> list[float]:
-        (planes,) = find_planes(_with_layouts(single))
+        (planes,) = find_planes(_with_layouts(single, machine))
         return [_time_us(single, machine, planes.exception), _time_us(single, machine)]
     return _recall("planes", single, machine, make)
 
@@ -112,10 +112,10 @@ def _maker(draft: Draft, image: str) -> list[OpNode]:
     return [draft.node("relu", [draft.tensor(f"{image}_given", t.dtype, t.shape, t.layout)], image)]
 
 
-def _with_layouts(part: Part) -> Draft:
+def _with_layouts(part: Part, machine: Machine) -> Draft:
     """Return a graph as a draft with layouts."""
     draft = Draft.of(*part)
-    assign(draft)
+    assign(draft, four=machine.has("load3d", channels=PIXEL[FEW]))
     return draft
 
 

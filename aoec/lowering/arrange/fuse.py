@@ -34,7 +34,7 @@ from aoec.lowering.arrange.whole_rows import pad_rows
 from aoec.lowering.lower.access import main_node
 from aoec.lowering.lower.movement.turn_moves import turn_moves
 from aoec.lowering.lower.movement.turn_reads import turn_reads
-from aoec.ops.words.layout import FRACTAL_ROWS, c0_of
+from aoec.ops.words.layout import FEW, FRACTAL_ROWS, PIXEL, c0_of
 from aoec.ops.words.movement import MOVES
 from aoec.target.machine import Machine
 
@@ -88,7 +88,7 @@ def _fuse_flat(draft: Draft, machine: Machine | None, apart: Collection[str]) ->
     scales = machine is None or machine.has("fixpipe_nz_scale") or machine.has("copy_l0c_ub")
     if machine is not None and not machine.has("mmad_bias"):
         add_whole_biases(draft, scaled_sums(draft).values())
-    assign(draft, scales)
+    assign(draft, scales, machine is None or machine.has("load3d", channels=PIXEL[FEW]))
     multiply_planes(draft, apart)
     turn_reads(draft, machine)
     pack(draft)

@@ -33,8 +33,9 @@ def family(node: OpNode) -> str:
     return "host" if node.op.startswith(PREFIX) else word(node).family
 
 
-def assign(draft: Draft, scales: bool = False) -> None:
-    """Nothing; the draft's nodes are rewritten with layouts and conversions. `scales`: sums are scaled to int8 on their way out of L0C."""
+def assign(draft: Draft, scales: bool = False, four: bool = True) -> None:
+    """Nothing; the draft's nodes are rewritten with layouts and conversions. `scales`: sums are scaled to int8 on their way out of L0C.
+    `four`: images of few channels are read four channels to a pixel."""
     on_the_way = (set(scaled_sums(draft)) if scales else set()) | images_of_rows(draft)
     nodes, draft.nodes = draft.nodes, []
     pending: dict[str, str] = {}  # result of the graph -> the NC1HWC0 tensor that it is converted from at the end
@@ -42,7 +43,7 @@ def assign(draft: Draft, scales: bool = False) -> None:
     for node in nodes:
         node = replace(node, inputs=tuple(pending.get(i, i) for i in node.inputs))
         layout = FIVE if node.name in on_the_way and (node.op == "transpose" or _any_five(draft, node)) else _layout(draft, node)
-        taken = _operand_layout(draft, node, layout)
+        taken = _operand_layout(draft, node, layout, four)
         plain = family(node) == "cube" or node.op == "requantise" and layout == FIVE  # weights, biases and scales are no images
         node = replace(node, inputs=tuple(_fetch(draft, node, i, "ND" if plain and at else taken, converted)
                                           for at, i in enumerate(node.inputs)))
@@ -92,9 +93,9 @@ def _layout(draft: Draft, node: OpNode) -> str:
     return FIVE if five else "ND"
 
 
-def _operand_layout(draft: Draft, node: OpNode, layout: str) -> str:
+def _operand_layout(draft: Draft, node: OpNode, layout: str, four: bool) -> str:
     """Return the layout in which the node takes its tensors: that of its result, but for rows and for images of few channels."""
-    if node.op == "conv2d" and _few(draft, node):
+    if node.op == "conv2d" and four and _few(draft, node):
         return FEW
     if node.op == "transpose" and layout == FIVE:
         return "ND"

@@ -22,7 +22,7 @@ inline void StandinBursts(const char* name, standin::Place dst, standin::Place s
     if (from == GM && (to == UB || to == L1)) r.pipe = MTE2;
     else if (from == UB && to == GM) r.pipe = MTE3;
     else if (from == UB && to == UB && !pad) r.pipe = V;
-    else if (from == UB && to == L1 && !pad && P310) r.pipe = MTE3;
+    else if (from == UB && to == L1 && !pad && !A2) r.pipe = MTE3;
     else if (from == L1 && to == BT && !pad && A2) r.pipe = MTE1;
     else if (from == L1 && to == FB && !pad && A2) r.pipe = FIX;
     else Fail(here.number, name, "product %d has no such copy from %s to %s", STANDIN_PRODUCT, StandinMemName(from), StandinMemName(to));
@@ -169,6 +169,35 @@ void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LoadDa
 }
 #endif
 
+// 16 rows by their first window; repeats walk along k, and each fractal lies behind the one before, since no page gives jumpStride's unit
+#if STANDIN_PRODUCT != 2201
+template <typename T> void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LoadData3DParamsV1<T>& p, STANDIN_HERE) {
+    static_assert(standin::IsAny<T, half, int8_t, uint8_t>, "stand-in: LoadData 3D takes half and 8-bit elements on this product");
+    STANDIN_RECORD(Load3D, MTE1, "LoadData (3D, V1)");
+    if (src.standin_place.mem != standin::L1 || dst.standin_place.mem != standin::L0A)
+        standin::Fail(here.number, r.name, "the stand-in loads images from L1 to L0A, not from %s to %s",
+            StandinMemName(src.standin_place.mem), StandinMemName(dst.standin_place.mem));
+    if (p.jumpStride != 1 || p.repeatMode || p.cSize) standin::Fail(here.number, r.name,
+        "the stand-in has jumpStride 1, repeatMode 0 and cSize 0 alone");
+    if (!p.repeatTime || !p.strideW || !p.strideH || !p.filterW || !p.filterH || p.c1Index > 4095 || p.fetchFilterW >= p.filterW ||
+        p.fetchFilterH >= p.filterH)
+        standin::Fail(here.number, r.name, "a field leaves its range: repeatTime, strides and filter from 1, c1Index to 4095, "
+            "fetchFilter below filter");
+    const int64_t x = p.leftTopW + p.padList[0], y = p.leftTopH + p.padList[2];
+    const int64_t wide = (p.l1W + p.padList[0] + p.padList[1] - p.dilationFilterW * (p.filterW - 1) - 1) / p.strideW + 1;
+    if (p.leftTopW < -255 || p.leftTopH < -255 || x < 0 || y < 0 || x % p.strideW || y % p.strideH || x / p.strideW >= wide)
+        standin::Fail(here.number, r.name, "leftTop is %d, %d: the first window of no position", p.leftTopW, p.leftTopH);
+    constexpr int64_t c0 = 32 / sizeof(T);
+    const int64_t first = (p.c1Index * p.filterH + p.fetchFilterH) * int64_t{p.filterW} + p.fetchFilterW, taps = p.filterW * p.filterH;
+    r.dst = dst.standin_place, r.a = src.standin_place;
+    const int64_t fields[] = {p.l1H, p.l1W, (first + p.repeatTime + taps - 1) / taps * c0, first * c0, p.repeatTime * c0,
+        y / p.strideH * wide + x / p.strideW, 16, p.strideH, p.strideW, p.filterH, p.filterW, p.dilationFilterH, p.dilationFilterW,
+        p.padList[2], p.padList[3], p.padList[0], p.padList[1], static_cast<int64_t>(standin::Bits(p.padValue)), 1, 1};
+    for (int i = 0; i < 20; i++) r.n[i] = fields[i];
+    standin::Put(r);
+}
+#endif
+
 // ---- cube
 template <typename C, typename A, typename B> constexpr bool StandinMmadTypes() {
     return std::is_same_v<A, B> && ((std::is_same_v<A, half> && std::is_same_v<C, float>) || (std::is_same_v<A, int8_t> &&
@@ -287,7 +316,7 @@ template <typename T, typename U> void DataCopy(const GlobalTensor<T>& dst, cons
 #endif
 
 // ---- L0C to UB
-#if STANDIN_PRODUCT == 2002
+#if STANDIN_PRODUCT != 2201
 template <typename T, typename U>
 void DataCopy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const DataCopyParams& p, const DataCopyEnhancedParams& e,
     STANDIN_HERE) {

@@ -218,6 +218,15 @@ template <typename T> struct LoadData3DParamsV2 {
     T padValue = T();
     bool filterSizeW = false, filterSizeH = false, fMatrixCtrl = false;
 };
+template <typename T> struct LoadData3DParamsV1 {
+    uint8_t padList[4] = {0, 0, 0, 0};
+    uint16_t l1H = 0, l1W = 0, c1Index = 0;
+    uint8_t fetchFilterW = 0, fetchFilterH = 0;
+    int16_t leftTopW = 0, leftTopH = 0;
+    uint8_t strideW = 1, strideH = 1, filterW = 1, filterH = 1, dilationFilterW = 1, dilationFilterH = 1;
+    uint8_t jumpStride = 1, repeatMode = 0, repeatTime = 1, cSize = 0;
+    T padValue = T();
+};
 struct MmadParams {
     uint16_t m = 0, n = 0, k = 0;
     bool cmatrixInitVal = true, cmatrixSource = false;

@@ -209,6 +209,10 @@ def _check_instruction(stream: Stream, item: Instr, machine: Machine, names: dic
         check_dtypes(word, dtypes)
     except CheckError as e:
         raise CheckError(f"{line(item)}: {e.message}") from None
+    numbers = {n.name: v.value for n in word.numbers if isinstance(v := item[n.name], Int)}
+    if not machine.has(word.name, *dtypes, **numbers):
+        form = next(f for f in machine.without if f.fits(word.name, dtypes, numbers))
+        raise CheckError(f"{line(item)}: {machine.name} has {word.name}, but not {form}")
 
 
 def _check_operand(stream: Stream, item: Instr, word: Instruction, o: Operand, machine: Machine, names: dict[str, Tensor | Space]) -> str:
