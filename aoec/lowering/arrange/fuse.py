@@ -7,7 +7,7 @@ results can go through UB, and what follows a convolution or a product happens t
 """
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from types import MappingProxyType
@@ -65,6 +65,12 @@ def fuse(graph: Graph, weights: Mapping[str, np.ndarray], machine: Machine | Non
     operators."""
     if machine is not None:
         check_dtypes(graph, machine)
+    return fuse_bodies(graph, weights, lambda draft: _fuse_flat(draft, machine, apart))
+
+
+def fuse_bodies(graph: Graph, weights: Mapping[str, np.ndarray],
+                fuse_flat: Callable[[Draft], tuple[Graph, dict[str, np.ndarray]]]) -> tuple[Graph, dict[str, np.ndarray]]:
+    """The graph whose parts, which have no bodies, `fuse_flat` fuses, and its constants as stored."""
     names, nodes = {t.name for t in graph.tensors}, {n.name for n in graph.nodes}
     parts: list[tuple[Body | None, Graph]] = []
     stored: dict[str, np.ndarray] = {}
@@ -72,7 +78,7 @@ def fuse(graph: Graph, weights: Mapping[str, np.ndarray], machine: Machine | Non
         draft = Draft.of(part, {t.name: weights[t.name] for t in part.tensors if t.data and t.name in weights})
         draft.reserve(names)
         draft.reserve(nodes, "node")
-        fused, own = _fuse_flat(draft, machine, apart)
+        fused, own = fuse_flat(draft)
         names.update(t.name for t in fused.tensors)
         nodes.update(n.name for n in fused.nodes)
         parts.append((body, fused))
@@ -142,10 +148,10 @@ def groups(draft: Draft, followers: Mapping[str, tuple[str, ...]], views: Collec
     `most` tensors (each has a slot in UB, and so a flag from pipe to pipe) and has no more than MOST_NODES nodes. `together`: the last node
     of a group that was found before (pieces.py) -> all of them. `folds`: product -> the moves that it does itself.
     """
-    return _Grouping(draft, followers, views, most, together, folds).groups()
+    return Grouping(draft, followers, views, most, together, folds).groups()
 
 
-class _Grouping:
+class Grouping:
     """A draft whose nodes are put into groups."""
 
     def __init__(self, draft: Draft, followers: Mapping[str, tuple[str, ...]], views: Collection[str], most: int,
