@@ -9,25 +9,26 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from aoec.base.errors import AoecError
-from aoec.ir.func.tir import Func, blocks
+from aoec.ir.func.tir import Func
 from aoec.ir.index import DTYPES, Int, Read, variables
-from aoec.ir.rewrite import fill
+from aoec.ir.rewrite import fill, holes
 from aoec.ir.schedule import Trace
-from aoec.search.sketches.nests import Nest, output_nest
+from aoec.search.sketches.nests import Nest
 from aoec.search.sketches.plan import cores_of, factors, ways
-from aoec.search.sketches.sketches_cube import conv_sketch
+from aoec.search.sketches.sketches_cube import conv_sketch, image_of
 from aoec.search.stock.batch_rules import batch_tiling
 from aoec.search.stock.conv_rules import Convolution, conv_tiling
 from aoec.search.stock.depths import needs_fractals
 from aoec.search.stock.sizes import Chip, Product, align, parts
 from aoec.search.vendor.vendor import MatmulTiling, matmul_choice, product
 from aoec.search.vendor.vendor_back import make_schedule, plainest
-from aoec.search.vendor.vendor_conv import ConvTiling, axes_of, conv_choice, convolution
+from aoec.search.vendor.vendor_conv import ConvTiling, axes_of, conv_choice, convolution, even_parts
 from aoec.target.machine import Machine
 
 # bishengir's one block of a product, as it was observed for shapes from 128 to 512 x 50257 x 768 (docs/stock.md)
 FIXED = MatmulTiling(baseM=128, baseN=256, baseK=64, stepKa=4, stepKb=4)
-FIXED_RULE = "bishengir's fixed block"
+FIXED_RULE, CONV_RULE = "bishengir's fixed block", "Conv3DV2's rules"
+UB_COLUMNS = 4  # of fractals that leave L0C for UB together
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ def product_schedules(func: Func, machine: Machine, chip: Chip) -> Iterator[Fitt
     whole = replace(p, m=p.m * p.batch, batch=1) if notes and notes[-1].endswith("into m") else p
     for t, more in variants(found.tiling, whole):
         yield from schedule(func, machine, p, t, found.rule, (*notes, *more))
-    for t, more in variants(FIXED, p):
+    for t, more in variants(FIXED, p) if not chip.fused else ():  # bishengir has no 310P
         yield from schedule(func, machine, p, t, FIXED_RULE, more)
 
 
@@ -120,8 +121,8 @@ def share_batch(extents: list[int], blocks: int, cores: int) -> list[int]:
     wanted = min(range(1, min(every, cores) + 1), key=lambda g: (parts(every, g) * parts(blocks, cores // g), -g))
     out = []
     for extent in extents:
-        out.append(min(extent, wanted))
-        wanted //= out[-1]
+        out.append(even_parts(extent, wanted))
+        wanted = max(1, wanted // out[-1])
     return out
 
 
@@ -130,15 +131,10 @@ def share_batch(extents: list[int], blocks: int, cores: int) -> list[int]:
 def convolution_of(func: Func, kernel: int, stride: int) -> Convolution:
     """What the rules read of a convolution's func. `kernel`, `stride`: along rows."""
     mm, gather = convolution(func)
-    image = next(b for b in func.inputs if b.name in {r.buffer for r in _reads(gather)})
+    image = func.buffer(image_of(gather))
     rows, columns = (e.value if isinstance(e, Int) else 1 for e in image.shape[-3:-1])
     return Convolution(axes_of(func, mm, gather), (rows, columns), kernel, stride, prod(mm.extent(lp.var) for lp in mm.loops[1:-4]),
                        DTYPES[image.dtype])
-
-
-def _reads(gather: Nest) -> list[Read]:
-    from aoec.ir.index import reads
-    return reads(gather.block.value)
 
 
 def convolution_schedules(func: Func, machine: Machine, chip: Chip, kernel: int, stride: int) -> Iterator[Fitted]:
@@ -150,16 +146,21 @@ def convolution_schedules(func: Func, machine: Machine, chip: Chip, kernel: int,
             try:
                 form, values = conv_choice(func, t)
                 sketch = conv_sketch(func, mm, gather, machine, form.resident, form.wide, c.axes.point, form.larger, form.pixels_inside, through)
-                yield Fitted(fill(sketch, _complete(sketch, values, t)), "Conv3DV2's rules", differs)
+                yield from (Fitted(fill(sketch, filled), CONV_RULE, differs) for filled in on_the_way_out(sketch, values))
             except AoecError:
                 continue
 
 
-def _complete(sketch: Trace, values: dict[str, int], t: ConvTiling) -> dict[str, int]:
-    """The values of all holes of a sketch: of the way out through UB, which no tiling says, two slots and what fits."""
-    from aoec.ir.rewrite import holes
+def on_the_way_out(sketch: Trace, values: dict[str, int]) -> list[dict[str, int]]:
+    """The values of all holes of a sketch, with those of the way out through UB, which no tiling says: two slots and even parts of a tile's
+    columns, or else one slot and one column of fractals."""
     left = {n: c for n, c in holes(sketch).items() if n not in values}
-    return {**values, **{n: max((v for v in c if v <= (4 if n == "uc" else 2)), default=c[0]) for n, c in left.items()}}
+    even = [u for u in left.get("uc", ()) if values["n1"] % u == 0]
+    wide, least = ({n: max((v for v in c if v <= slots), default=c[0]) for n, c in left.items()} for slots in (2, 1))
+    out = [values | wide, values | least]
+    if even:
+        out[0]["uc"], out[1]["uc"] = max(u for u in even if u <= UB_COLUMNS), min(even)
+    return out[:1 if out[0] == out[1] else 2]
 
 
 def smaller(t: ConvTiling) -> Iterator[tuple[ConvTiling, tuple[str, ...]]]:

@@ -72,3 +72,9 @@ def layer_norm(func: Func, cores: int, ub: int, columns: int) -> Wanted:
     many = parts(rows, cores) > 2 and columns < (ub - 2 * KB) // 8
     room = max(1, (ub - 2 * KB) // 8 // (1 + columns)) * columns if many else min(columns, (ub - 3 * KB) // 8)
     return spread(rows, cores, columns, room, "LayerNormV4")
+
+
+def swiglu(func: Func, cores: int, ub: int, columns: int) -> Wanted:
+    """SwiGlu: all cores, two slots."""
+    e = DTYPES[func.outputs[-1].dtype]
+    return Wanted(max(1, min(cores, parts(elements_of(func) * e, 512))), ub // (28 if e == 4 else 6 * e + 8), "SwiGlu")

@@ -13,6 +13,7 @@ from aoec.lowering.arrange.layout import assign, family, scaled_sums
 from aoec.lowering.arrange.pack import pack
 from aoec.lowering.arrange.parts import join_in_parts
 from aoec.lowering.arrange.stated.fusions import Fusion
+from aoec.lowering.arrange.stated.part_joined import part_joined
 from aoec.lowering.arrange.take_apart import take_apart
 from aoec.lowering.arrange.views import find_views
 from aoec.lowering.arrange.whole_bias import add_whole_biases
@@ -29,6 +30,7 @@ def fuse_stated(graph: Graph, weights: Mapping[str, np.ndarray], machine: Machin
 
 def _fuse_flat(draft: Draft, machine: Machine, table: Sequence[Fusion]) -> tuple[Graph, dict[str, np.ndarray]]:
     """Fuse a graph without bodies."""
+    part_joined(draft)
     take_apart(draft, machine, [n.name for n in draft.nodes if n.op == "attention"])
     scales = machine.has("fixpipe_nz_scale") or machine.has("copy_l0c_ub")
     if not machine.has("mmad_bias"):
