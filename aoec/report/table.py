@@ -54,7 +54,7 @@ class Times:
 
 @dataclass(frozen=True)
 class StockRow:
-    """Equal groups as CANN has them without tuning: `name` of the first, `what` it is, how many; modelled microseconds of one, and its bound.
+    """Equal groups as CANN has them without tuning: `name` of the first, `what` it is, how many; modelled microseconds of one, its bound.
     `cover`: how good the rule behind it is ("rule", "proxy", "fixed block", "no stock rule"), `rule`: which it is, `differs`: in what our
     schedule is not its tiling."""
 
@@ -70,8 +70,9 @@ class StockRow:
 
 @dataclass(frozen=True)
 class Stock:
-    """The whole model as CANN would run it without tuning, all modelled: microseconds of one inference and of groups timed alone, inferences
-    a second. `product`: whose public rules they are; `shares`: cover -> its part of the AI Core's time; `seconds`: what it took to find."""
+    """The whole model as CANN would run it without tuning, all modelled: microseconds of one inference and of groups timed alone,
+    inferences a second. `product`: whose public rules they are; `shares`: cover -> its part of the AI Core's time; `seconds`: what it
+    took to find."""
 
     product: str
     latency_us: float
@@ -224,13 +225,14 @@ def _sayable(text: str, encoding: str | None) -> str:
 
 def sentence(report: Report) -> str:
     """What came out, in one sentence: times before and after, against what, how it is known, how long it took."""
-    after, ours, stock = (_asked(report, side) for side in ("tuned", "default", "stock"))
+    after, ours, stock = (_figure(report, side) for side in ("tuned", "default", "stock"))
     gear = f", gear {report.gear}," if report.gear else ""
     images = "images" if report.images else "inferences"
     unit = f"{images}/s" if report.metric == "throughput" else "µs"
     of_ours = _change(ours, after) + " against our default" if ours != after else "our default schedules"
     if stock is not None and report.stock is not None:
-        said = f"{_number(stock)} → {_number(after)} {unit} ({_change(stock, after)}) against CANN's stock tiling ({report.stock.words}), {of_ours}"
+        beside = f"({_change(stock, after)}) against CANN's stock tiling ({report.stock.words}), {of_ours}"
+        said = f"{_number(stock)} → {_number(after)} {unit} {beside}"
     elif ours != after:
         said = f"{_number(ours)} → {_number(after)} {unit} ({_change(ours, after)}) against our default"
     else:
@@ -239,7 +241,7 @@ def sentence(report: Report) -> str:
     return f"{report.model}{gear} on {report.target}, {report.precision}: {'; '.join([said, 'all times are modelled', *took])}"
 
 
-def _asked(report: Report, side: str) -> float | None:
+def _figure(report: Report, side: str) -> float | None:
     """The figure that was tuned for, of one side: microseconds of an inference, or inferences (images) a second."""
     if report.metric == "throughput" and report.throughput_per_s is not None:
         per_s = {"default": report.throughput_per_s[0], "tuned": report.throughput_per_s[1],
@@ -277,17 +279,19 @@ def _print(report: Report, console: Console, every: bool = False) -> None:
         console.print(_stock_table(report.stock))
     for line in (*_places(report.rows), *report.notes):
         console.print(_text(line))
-    if report.near:
+    if report.near and every:
         console.print(_text("how near times are to published measurements (docs/fidelity.md):"))
         console.print(_pairs(report.near))
+    elif report.near:
+        console.print(_text("how near modelled times are to published measurements: --all, or docs/fidelity.md"))
 
 
 def choose_rows(rows: Sequence[Row], most: int = MOST_ROWS) -> list[Row]:
     """Of many rows those with the largest gains and those that take the most time, in their order."""
     if len(rows) <= most + 1:
         return list(rows)
-    saving = sorted(range(len(rows)), key=lambda i: -_saved(rows[i]))[:MOST_SAVING]
-    first = [i for i in saving if _saved(rows[i]) > 0]
+    saving = sorted(range(len(rows)), key=lambda i: -_saving_us(rows[i]))[:MOST_SAVING]
+    first = [i for i in saving if _saving_us(rows[i]) > 0]
     heavy = [i for i in sorted(range(len(rows)), key=lambda i: -_weight(rows[i])) if i not in first]
     return [rows[i] for i in sorted((first + heavy)[:most])]
 
@@ -296,14 +300,14 @@ def _weight(r: Row) -> float:
     return r.count * (r.times.tuned_us or 0.0)
 
 
-def _saved(r: Row) -> float:
+def _saving_us(r: Row) -> float:
     return r.count * max(0.0, (r.times.default_us or 0.0) - (r.times.tuned_us or 0.0))
 
 
 def _rest(rows: Sequence[Row], shown: Sequence[Row]) -> str:
     """What the rows that are not shown come to."""
     left = [r for r in rows if r not in shown]
-    saved = sum(map(_saved, left))
+    saved = sum(map(_saving_us, left))
     gained = f", in which tuning saved {_number(saved)}" if saved >= 0.005 else ""
     return f"and {plural(len(left), 'more row')} of {_number(sum(map(_weight, left)))} µs{gained} (--all, --report and --json have them)"
 
@@ -448,7 +452,8 @@ def _legend(report: Report) -> Table:
     lines = [("latency", f"starts from {report.state}; throughput is the steady state{images}")] if report.state else []
     lines += [("gain", "time saved against the default schedule"), ("gap", "time above the bound, which no schedule can beat" + marks)]
     if any(r.why for r in report.rows):
-        lines.append(("bound by", "of a gap above 100 % with how much of the time the launch or pipe is busy, cores at work, or the last core's time in means (tail)"))
+        lines.append(("bound by", "of a gap above 100 %: how much of the time the launch or the pipe takes, cores at work, or how much "
+                                  "longer than the mean the last core takes (tail)"))
     if report.stock is not None:
         lines += _stock_legend(report.stock)
     if report.within:
@@ -459,8 +464,8 @@ def _legend(report: Report) -> Table:
 def _stock_legend(stock: Stock) -> list[tuple[str, str]]:
     """What the stock time is, and what it rests on."""
     parts = ", ".join(f"{name} {100 * part:.1f} %" for name, part in stock.shares.items())
-    return [("stock", f"CANN without tuning, by its public rules for {stock.product} (docs/stock.md), modelled: {_number(stock.latency_us)} µs "
-                      f"one inference, {_number(stock.isolated_us)} groups alone"),
+    return [("stock", f"CANN without tuning, by its public rules for {stock.product} (docs/stock.md), modelled: "
+                      f"{_number(stock.latency_us)} µs one inference, {_number(stock.isolated_us)} groups alone"),
             ("", f"known by: {parts} of that time; what has no rule takes our default")]
 
 

@@ -5,10 +5,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from aoec.search.stock.depths import needs_fractals
 from aoec.search.stock.matmul_rules import matmul_tiling
 from aoec.search.stock.sizes import Chip, Product
-from aoec.search.stock.templates import TEMPLATES
 
 KB, MB = 1 << 10, 1 << 20
 CHIPS = {"910B": Chip("910B", 24, 512 * KB, 64 * KB, 128 * KB, 192 * KB, 192 * MB),
@@ -33,6 +31,7 @@ class Vector:
 
 
 F32 = {"size_bytes": 4, "out_bytes": 4}
+NZ = {"a_nz": True, "b_nz": True}
 # Of 8192 x 8192 x 8192 the L2 tiles are left out: 8 x 2 of 8 x 16 blocks. What the search counts as sharing is not public (R7.5).
 VECTORS = (
     Vector("910B", Product(8192, 8192, 8192, trans_b=True), 24, (128, 256, 8192), (128, 256, 64), (16, 8), (1, 1, 8, 4), 1, (), ()),
@@ -49,10 +48,9 @@ VECTORS = (
     Vector("910B", Product(8, 256, 7168, trans_b=True, **F32), 24, (8, 16, 7168), (16, 16, 256), (28, 2), (1, 1, 28, 1), 2, (1, 1), (1, 16),
            "A full load"),
     Vector("910B", Product(1, 16, 7168, **F32), 11, (384, 16, 192), (128, 128, 64), (9, 6), (3, 1, 3, 3), 2, (), (), "multi-core split-K"),
-    Vector("310P", Product(448, 256, 512, trans_b=True, a_nz=True, b_nz=True), 8, (112, 128, 512), (112, 128, 128), (16, 16), (1, 1, 8, 8), 1,
+    Vector("310P", Product(448, 256, 512, trans_b=True, **NZ), 8, (112, 128, 512), (112, 128, 128), (16, 16), (1, 1, 8, 8), 1,
            (1, 1), (4, 2)),
-    Vector("310P", Product(64, 256, 512, trans_a=True, a_nz=True, b_nz=True), 8, (16, 256, 512), (16, 256, 64), (16, 8), (1, 1, 8, 8), 1,
-           (1, 1), (4, 1)),
+    Vector("310P", Product(64, 256, 512, trans_a=True, **NZ), 8, (16, 256, 512), (16, 256, 64), (16, 8), (1, 1, 8, 8), 1, (1, 1), (4, 1)),
 )
 # 32 x 11264 x 1408 with B transposed: R5, whose tiling comes from a closed engine. Its vector: 22 cores, base 32,128,128, depth 4/4
 NOT_BUILT = Product(32, 11264, 1408, trans_b=True)

@@ -5,14 +5,14 @@ What has no rule takes our default schedule, so that it is the same on both side
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from aoec.base.errors import AoecError, ScheduleError, UnsupportedError
 from aoec.bank.record import Record
+from aoec.base.errors import AoecError, ScheduleError, UnsupportedError
 from aoec.ir.graph.graph import Graph, OpNode
 from aoec.ir.text.show import show
 from aoec.jobs.choose.plan import Task, on_host, place_groups, tasks
@@ -21,18 +21,18 @@ from aoec.jobs.compile.compiled_model import Choice, Model
 from aoec.jobs.compile.lines import model_lines
 from aoec.jobs.known import recall
 from aoec.jobs.stock.cover import BLOCK, COVERS, NOTHING, PROXY, vector_cover
+from aoec.jobs.stock.fuse_stated import fuse_stated
 from aoec.jobs.tune.made import Schedule, realise
 from aoec.jobs.tune.order import Order, Solved, keys
 from aoec.jobs.tune.solve import attempt
 from aoec.jobs.tune.tuning import bound_in, problem
-from aoec.lowering.arrange.stated.fuse_stated import fuse_stated
-from aoec.lowering.arrange.stated.fusions import fusions_of, product_of
 from aoec.lowering.lower.access import main_node
 from aoec.ops.run import NUMPY
 from aoec.search.sketches.nests import find_product, output_nest
 from aoec.search.sketches.sketches_vector import cores_of
 from aoec.search.stock.fit_cube import FIXED_RULE, Fitted, convolution_schedules, product_schedules
 from aoec.search.stock.fit_vector import nearest
+from aoec.search.stock.fusions import fusions_of, product_of
 from aoec.search.stock.sizes import chip_of
 from aoec.target.machine import Machine
 
@@ -41,8 +41,8 @@ MOST_TRIED = 24  # schedules of a cube group, until one is legal
 
 @dataclass(frozen=True)
 class StockGroup:
-    """Equal groups as CANN has them: `name` of the first, `what` it is, how many; modelled microseconds of one, and its bound. `cover`: one of
-    COVERS; `rule`: which; `differs`: in what our schedule is not the rule's tiling."""
+    """Equal groups as CANN has them: `name` of the first, `what` it is, how many; modelled microseconds of one, and its bound.
+    `cover`: one of COVERS; `rule`: which; `differs`: in what our schedule is not the rule's tiling."""
 
     name: str
     what: str
@@ -84,14 +84,15 @@ class Picked:
     differs: tuple[str, ...] = ()
 
 
-def stock_model(graph: Graph, machine: Machine, warm: bool = False, defaults: Mapping[tuple[str, str], str] | None = None) -> StockModel | None:
+def stock_model(graph: Graph, machine: Machine, warm: bool = False,
+                defaults: Mapping[tuple[str, str], str] | None = None) -> StockModel | None:
     """The stock model of an imported graph; None where the machine is of no product with public rules. `warm`: from the state that an
     inference before leaves; `defaults`: default schedules that are known, by func key and state."""
     product = product_of(machine.name)
     if not product:
         return None
     started = time.monotonic()
-    at = ("stock", show(graph), machine.name, machine.hash, str(warm))
+    at = ("stock", show(graph), machine.name, machine.hash, str(warm), str(fusions_of(product)))
     made: list[StockModel] = []
 
     def make() -> StockModel:
@@ -174,7 +175,7 @@ def pick_cube(task: Task, nodes: list[OpNode], machine: Machine, product: str) -
     return None
 
 
-def cube_schedules(task: Task, nodes: list[OpNode], machine: Machine, product: str) -> Sequence[Fitted] | Any:
+def cube_schedules(task: Task, nodes: list[OpNode], machine: Machine, product: str) -> Iterable[Fitted]:
     """Schedules of a cube group, the nearest to its rule first."""
     main, chip = main_node(nodes), chip_of(machine, product)
     if find_product(task.func) is None:

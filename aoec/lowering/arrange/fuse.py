@@ -212,8 +212,8 @@ class Grouping:
         if (fold := self.folds.get(first.name)) and fold.after:
             return chain, None
         while follower := self.follower(chain):
-            if not _follows(draft, chain[-1], follower, allowed) or cube and (
-                    not _alike(draft, first, follower) or follower.name in self.folds):
+            if not can_follow(draft, chain[-1], follower, allowed) or cube and (
+                    not is_alike(draft, first, follower) or follower.name in self.folds):
                 break
             if cube and follower.op == "requantise" and follower.op not in allowed:
                 break
@@ -328,14 +328,14 @@ def _only_reader(draft: Draft, name: str, users: Mapping[str, list[OpNode]]) -> 
     return found[0] if found and name not in draft.outputs and all(n is found[0] for n in found) else None
 
 
-def _follows(draft: Draft, last: OpNode, follower: OpNode, allowed: tuple[str, ...]) -> bool:
+def can_follow(draft: Draft, last: OpNode, follower: OpNode, allowed: tuple[str, ...]) -> bool:
     """Whether a node may be in the group that ends with the one before it, as to its kind and what it makes."""
     a, b = draft.tensors[last.outputs[0]], draft.tensors[follower.outputs[0]]
     alike = a.layout == b.layout and (a.shape == b.shape or family(follower) == "reduce" and b.layout == "ND")
     return alike and (follower.op in allowed or family(follower) in allowed)
 
 
-def _alike(draft: Draft, first: OpNode, follower: OpNode) -> bool:
+def is_alike(draft: Draft, first: OpNode, follower: OpNode) -> bool:
     """Whether all that a follower reads lies as its result does, and is nothing that the cube reads; of scales, whether they are constants,
     one for each column, in whole blocks; of rows, whether they are whole fractals wide, so that UB pads those of each dtype alike. Of
     a user's own operators those of one statement."""

@@ -36,14 +36,14 @@ def block_of(p: Product, chip: Chip) -> Block:
     first = turn(p, chip)
     if not is_small(p, chip):
         return first
-    return capped(small(p, chip, first), p, chip)
+    return cap(small(p, chip, first), p, chip)
 
 
 def turn(p: Product, chip: Chip) -> Block:
     """R1 and R2: the plain block, or on 910B the one that transposed operands ask for."""
     k = K_BYTES // p.size_bytes
     plain, tall = Block(chip.rows, WIDE, k), Block(WIDE, 128, k)
-    if chip.fused or not (p.trans_a or p.trans_b):
+    if chip.is_coupled or not (p.trans_a or p.trans_b):
         return plain
     if p.trans_a and p.trans_b:
         return tall
@@ -51,13 +51,13 @@ def turn(p: Product, chip: Chip) -> Block:
         return plain
     big_m, big_n = (x >= chip.cores // 2 * WIDE for x in (p.m, p.n))
     if big_m and big_n:
-        return tall if brought(p, tall) < brought(p, plain) else plain
+        return tall if sides_brought(p, tall) < sides_brought(p, plain) else plain
     if big_m or big_n:
         return tall if big_m else plain
     return tall if p.m > p.n else plain
 
 
-def brought(p: Product, b: Block) -> int:
+def sides_brought(p: Product, b: Block) -> int:
     """Rows and columns that blocks bring, all together, each as long as k."""
     return parts(p.m, b.m) * p.n + parts(p.n, b.n) * p.m
 
@@ -71,15 +71,15 @@ def small(p: Product, chip: Chip, first: Block) -> Block:
     """R3 a to c: the block of a small shape, by what is transposed."""
     whole_a, whole_b = is_aligned(p.inner_a), is_aligned(p.inner_b)
     if p.trans_a and p.trans_b:
-        return both_turned(p, chip, first, whole_a, whole_b)
+        return with_both_turned(p, chip, first, whole_a, whole_b)
     if p.trans_a:
-        return left_turned(p, chip, first, whole_a, whole_b)
+        return with_left_turned(p, chip, first, whole_a, whole_b)
     if p.trans_b:
         if not (whole_a and whole_b):  # both have k inside
-            return balanced(p, chip)
-        return cheapest([shared_evenly(p, chip, c) for c in candidates(p, TURNED[chip.product])], p, chip)
+            return balance(p, chip)
+        return cheapest([share_evenly(p, chip, c) for c in candidates(p, TURNED[chip.product])], p, chip)
     if not (whole_a or whole_b):
-        return balanced(p, chip)
+        return balance(p, chip)
     if not whole_a:
         return Block(filling_rows(p, chip, WIDE, chip.rows), WIDE, K_BYTES // p.size_bytes)
     found = candidates(p, PLAIN[chip.product])
@@ -87,7 +87,7 @@ def small(p: Product, chip: Chip, first: Block) -> Block:
     if whole_b:
         return best
     caps = next(c for c in found if (c.n, c.k) == (best.n, best.k))
-    return shared_evenly(p, chip, Block(caps.m, caps.n, K_BYTES // p.size_bytes))
+    return share_evenly(p, chip, Block(caps.m, caps.n, K_BYTES // p.size_bytes))
 
 
 def candidates(p: Product, table: Sequence[tuple[int, int, int]]) -> list[Block]:
@@ -110,7 +110,7 @@ def cheapest(blocks: Sequence[Block], p: Product, chip: Chip) -> Block:
     return min(blocks, key=lambda b: (b.m + b.n) * parts(parts(p.m, b.m) * parts(p.n, b.n), chip.cores))
 
 
-def shared_evenly(p: Product, chip: Chip, most: Block) -> Block:
+def share_evenly(p: Product, chip: Chip, most: Block) -> Block:
     """R3 d: the side with more blocks in as many parts as cores are left for."""
     rows, columns = parts(p.m, most.m), parts(p.n, most.n)
     m, n = most.m, most.n
@@ -121,23 +121,23 @@ def shared_evenly(p: Product, chip: Chip, most: Block) -> Block:
     return Block(min(m, align(p.m)), min(n, align(p.n)), most.k)
 
 
-def left_turned(p: Product, chip: Chip, first: Block, whole_a: bool, whole_b: bool) -> Block:
+def with_left_turned(p: Product, chip: Chip, first: Block, whole_a: bool, whole_b: bool) -> Block:
     """R3 b: only A is transposed."""
     if not (whole_a or whole_b):
-        return balanced(p, chip)
+        return balance(p, chip)
     if not whole_a:
         return Block(filling_rows(p, chip, first.n, chip.rows), first.n, first.k)
     return first if whole_b else Block(first.m, filling_columns(p, chip, first.m, WIDE), first.k)
 
 
-def both_turned(p: Product, chip: Chip, first: Block, whole_a: bool, whole_b: bool) -> Block:
+def with_both_turned(p: Product, chip: Chip, first: Block, whole_a: bool, whole_b: bool) -> Block:
     """R3 c: both are transposed, so that m and k are inside."""
     if not whole_a:
-        return balanced(p, chip) if whole_b else shared_evenly(p, chip, first)
+        return balance(p, chip) if whole_b else share_evenly(p, chip, first)
     return Block(first.m, filling_columns(p, chip, first.m, WIDE), first.k)
 
 
-def balanced(p: Product, chip: Chip) -> Block:
+def balance(p: Product, chip: Chip) -> Block:
     """R3 e: a block that balances rows and columns where bursts are ragged; the plain one of R1 where none fits."""
     half = chip.l0 // 2 // p.size_bytes
     if p.m >= chip.rows:
@@ -159,9 +159,9 @@ def fullness(p: Product, chip: Chip, m: int, n: int) -> float:
     return blocks / (parts(blocks, chip.cores) * chip.cores)
 
 
-def capped(b: Block, p: Product, chip: Chip) -> Block:
+def cap(b: Block, p: Product, chip: Chip) -> Block:
     """R3 f: no more than L0C takes, by the first cap that fits; on 310P no more than the shape has."""
-    if chip.fused:
+    if chip.is_coupled:
         n = min(b.n, align(p.n))
         return Block(min(b.m, align(p.m)), n if p.b_nz else min(n, WIDE), min(b.k, align(p.k)))
     m, n = b.m, b.n

@@ -24,13 +24,13 @@ class Batched:
 
 def batch_tiling(p: Product, chip: Chip) -> Batched:
     """The tiling of a batch of products; of one where B is shared and A plain, with the batch folded into m (910B)."""
-    if p.batch == 1 or not (p.b_batched or p.trans_a or chip.fused):
+    if p.batch == 1 or not (p.b_batched or p.trans_a or chip.is_coupled):
         found = matmul_tiling(replace(p, m=p.m * p.batch, batch=1), chip)
         return Batched(found.tiling, 1, found.tiling.usedCoreNum, f"MatMulV3 {found.rule} ({found.template})")
     plain = matmul_tiling(p, chip).tiling
     t = replace(plain, singleCoreK=p.k, stepM=1, stepN=1, usedCoreNum=chip.cores)
     if not is_kept(plain, p):
-        t = retuned(t, p, chip)
+        t = retune(t, p, chip)
     if p.b_batched and (count := matrices_at_once(p, chip)) > 1:
         return Batched(t, count, min(parts(p.batch, count), chip.cores), "BatchMatMulV3, several matrices at once")
     return Batched(t, 1, chip.cores, "BatchMatMulV3")
@@ -48,7 +48,7 @@ def matrices_at_once(p: Product, chip: Chip) -> int:
     return max(1, min(chip.l1 // size, p.batch // chip.cores) // 2 * 2)
 
 
-def retuned(t: MatmulTiling, p: Product, chip: Chip) -> MatmulTiling:
+def retune(t: MatmulTiling, p: Product, chip: Chip) -> MatmulTiling:
     """The tiling with a base block for small products, and half of L1 for each operand in steps of whole fours."""
     m, n = base_of(p, 1)
     if p.size_bytes == 2:

@@ -1,4 +1,4 @@
-"""A convolution without tuning, by proxy: the rules of Conv3DV2 (section 2 of docs/stock.md). Conv2D's own on 910B and 310P are not public."""
+"""A convolution without tuning, by proxy: the rules of Conv3DV2 (docs/stock.md). Conv2D's own on 910B and 310P are not public."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -52,9 +52,10 @@ def conv_tiling(c: Convolution, chip: Chip) -> ConvTiling:
     k = common_k(c, chip, rows, columns, a, b)
     height, width = (1, min(rows, c.axes.width)) if rows < c.axes.width or c.axes.point else (rows // c.axes.width, c.axes.width)
     double = 2 * rows * columns * 4 <= chip.l0c
-    return ConvTiling(hoL1=height, woL1=width, hoL0=height, woL0=width, kL0=k, nL0=columns, kAL1=a, kBL1=b, nBL1=columns, batchDim=split.batch,
-                      hoDim=split.rows, nDim=split.channels, groupDim=split.groups, pbAL1=1 if whole_a and whole_b else 2,
-                      pbBL1=1 if whole_b else 2, pbCL0=2 if double else 1, al1FullLoad=int(whole_a), bl1FullLoad=int(whole_b))
+    return ConvTiling(hoL1=height, woL1=width, hoL0=height, woL0=width, kL0=k, nL0=columns, kAL1=a, kBL1=b, nBL1=columns,
+                      batchDim=split.batch, hoDim=split.rows, nDim=split.channels, groupDim=split.groups,
+                      pbAL1=1 if whole_a and whole_b else 2, pbBL1=1 if whole_b else 2, pbCL0=2 if double else 1,
+                      al1FullLoad=int(whole_a), bl1FullLoad=int(whole_b))
 
 
 def divisors(extent: int, cores: int) -> list[int]:

@@ -15,7 +15,7 @@ WIDEST = 65535
 
 def with_depths(t: MatmulTiling, p: Product, chip: Chip) -> MatmulTiling:
     """R4: the tiling with as much of both operands in L1 as there is room for, in two slots."""
-    return fixed_depths(t, p, chip) if chip.fused else halves_of_l1(t, p, chip)
+    return fixed_depths(t, p, chip) if chip.is_coupled else halves_of_l1(t, p, chip)
 
 
 def halves_of_l1(t: MatmulTiling, p: Product, chip: Chip) -> MatmulTiling:
@@ -52,7 +52,7 @@ def fixed_depths(t: MatmulTiling, p: Product, chip: Chip) -> MatmulTiling:
     return t
 
 
-def trimmed(t: MatmulTiling, p: Product, chip: Chip) -> MatmulTiling:
+def trim_steps(t: MatmulTiling, p: Product, chip: Chip) -> MatmulTiling:
     """R8: eight blocks of k a step become four for large even shapes on chips of 24 cores. Its three further windows are not built."""
     plain = chip.cores == 24 and p.size_bytes == 2 and t.baseM * t.baseN == FULL and t.baseK == 64
     even = not (p.m % 256 or p.n % 256 or p.k % 256) and p.m >= 768 <= p.n and p.k & (p.k - 1) > 0

@@ -61,12 +61,12 @@ def product_schedules(func: Func, machine: Machine, chip: Chip) -> Iterator[Fitt
     p = product_of(func, mm)
     found = batch_tiling(p, chip)
     notes = (*["several matrices at once in L1"] * (found.at_once > 1),
-             *[f"vector cores lay {side.upper()} out in fractals first" for side in "ab" if not chip.fused and needs_fractals(p, side)],
-             *["the batch is folded into m"] * (p.batch > 1 and not (p.b_batched or p.trans_a or chip.fused)))
+             *[f"vector cores lay {side.upper()} out in fractals first" for side in "ab" if not chip.is_coupled and needs_fractals(p, side)],
+             *["the batch is folded into m"] * (p.batch > 1 and not (p.b_batched or p.trans_a or chip.is_coupled)))
     whole = replace(p, m=p.m * p.batch, batch=1) if notes and notes[-1].endswith("into m") else p
     for t, more in variants(found.tiling, whole):
         yield from schedule(func, machine, p, t, found.rule, (*notes, *more))
-    for t, more in variants(FIXED, p) if not chip.fused else ():  # bishengir has no 310P
+    for t, more in variants(FIXED, p) if not chip.is_coupled else ():  # bishengir has no 310P
         yield from schedule(func, machine, p, t, FIXED_RULE, more)
 
 
@@ -100,7 +100,8 @@ def schedule(func: Func, machine: Machine, p: Product, t: MatmulTiling, rule: st
     """The schedule of a tiling, where a form of ours says it."""
     mm = product(func)
     leads = [lp.var for lp in mm.loops[:-3]]
-    shared = share_batch([mm.extent(v) for v in leads], parts(p.m, t.singleCoreM or p.m) * parts(p.n, t.singleCoreN or p.n), cores_of(machine))
+    blocks = parts(p.m, t.singleCoreM or p.m) * parts(p.n, t.singleCoreN or p.n)
+    shared = share_batch([mm.extent(v) for v in leads], blocks, cores_of(machine))
     if leads:
         left = cores_of(machine) // prod(shared)
         t = replace(t, usedCoreNum=left, l2MTileBlock=0, l2NTileBlock=0, l2MTileCnt=1, l2NTileCnt=1)
@@ -145,7 +146,8 @@ def convolution_schedules(func: Func, machine: Machine, chip: Chip, kernel: int,
         for through in ways(func, mm, machine):
             try:
                 form, values = conv_choice(func, t)
-                sketch = conv_sketch(func, mm, gather, machine, form.resident, form.wide, c.axes.point, form.larger, form.pixels_inside, through)
+                sketch = conv_sketch(func, mm, gather, machine, form.resident, form.wide, c.axes.point, form.larger, form.pixels_inside,
+                                     through)
                 yield from (Fitted(fill(sketch, filled), CONV_RULE, differs) for filled in on_the_way_out(sketch, values))
             except AoecError:
                 continue

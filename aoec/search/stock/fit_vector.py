@@ -18,6 +18,9 @@ from aoec.search.stock.vector_rules import PING_PONG, Wanted
 SLOTS = ("di", "do")
 NEAREST = 2000  # rows of a sketch that are asked whether they are legal, the nearest first
 GRIDS = 24  # ways over cores that are tried
+MOST_ROWS = 1 << 18  # of one of them
+
+Scored = tuple[tuple[float, ...], tuple[int, ...]]  # (distance, values of the holes)
 
 
 def nearest(func: Func, sketches: Sequence[Trace], grids: Sequence[Grid], conditions: Callable[[int], Sequence[Expr]],
@@ -28,7 +31,7 @@ def nearest(func: Func, sketches: Sequence[Trace], grids: Sequence[Grid], condit
     return min(((number, values) for _, number, values in sorted(found)[:1]), default=None)
 
 
-def best_of(func: Func, trace: Trace, grid: Grid, conditions: Sequence[Expr], wanted: Wanted) -> list[tuple[tuple[float, ...], tuple[int, ...]]]:
+def best_of(func: Func, trace: Trace, grid: Grid, conditions: Sequence[Expr], wanted: Wanted) -> list[Scored]:
     """(distance, values) of the nearest legal candidate of a sketch; [] where there is none."""
     choices = dict(zip(grid.names, grid.choices))
     tiles, shared = tile_holes(func, trace, grid.names), [n for n in grid.names if n.startswith("g")]
@@ -36,10 +39,11 @@ def best_of(func: Func, trace: Trace, grid: Grid, conditions: Sequence[Expr], wa
     rows = []
     for given in grids_near(shared, choices, wanted.cores):
         part = Grid(grid.names, tuple(free.get(n) or ((given[n],) if n in given else choices[n]) for n in grid.names))
-        rows.append(np.stack(list(part.rows(0, part.size).values()), axis=1) if part.size <= 1 << 18 else np.empty((0, len(grid.names)), np.int64))
-    table = np.concatenate(rows) if rows else np.empty((0, len(grid.names)), np.int64)
-    if not len(table):
+        if part.size <= MOST_ROWS:
+            rows.append(np.stack(list(part.rows(0, part.size).values()), axis=1))
+    if not rows:
         return []
+    table = np.concatenate(rows)
     far = distances(table, grid.names, tiles, shared, rest_of(func, tiles), wanted)
     order = np.lexsort((*[table[:, at] for at in range(table.shape[1] - 1, -1, -1)], far[1], far[0]))[:NEAREST]
     for slots in (PING_PONG, 1):

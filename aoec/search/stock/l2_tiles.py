@@ -11,19 +11,19 @@ from aoec.search.vendor.vendor import MatmulTiling
 def with_l2_tiles(t: MatmulTiling, p: Product, chip: Chip) -> tuple[MatmulTiling, bool]:
     """(the tiling with its L2 tiles, whether the search of them failed)."""
     rows, columns = parts(p.m, t.singleCoreM), parts(p.n, t.singleCoreN)
-    if chip.fused:
-        return tiled(t, rows, columns, min(chip.cores // 2, rows), min(2, columns)), False
+    if chip.is_coupled:
+        return cut_tiles(t, rows, columns, min(chip.cores // 2, rows), min(2, columns)), False
     if p.bytes <= chip.l2_limit:
-        return tiled(t, rows, columns, rows, columns), False
+        return cut_tiles(t, rows, columns, rows, columns), False
     found = min(fitting(t, p, chip, rows, columns), default=None)
     if found is not None:
-        return tiled(t, rows, columns, found[1], found[2]), False
+        return cut_tiles(t, rows, columns, found[1], found[2]), False
     wide = columns > 4  # else n has not enough blocks for the long side
     sides = (4, chip.cores // 4) if wide else (chip.cores // 4, 4)
-    return tiled(t, rows, columns, min(sides[0], rows), min(sides[1], columns)), True
+    return cut_tiles(t, rows, columns, min(sides[0], rows), min(sides[1], columns)), True
 
 
-def tiled(t: MatmulTiling, rows: int, columns: int, m: int, n: int) -> MatmulTiling:
+def cut_tiles(t: MatmulTiling, rows: int, columns: int, m: int, n: int) -> MatmulTiling:
     """The tiling with L2 tiles of m x n of its blocks."""
     return replace(t, l2MTileBlock=m, l2NTileBlock=n, l2MTileCnt=parts(rows, m), l2NTileCnt=parts(columns, n))
 

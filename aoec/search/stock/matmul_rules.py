@@ -4,7 +4,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from aoec.search.stock.base_block import FULL, K_BYTES, block_of
-from aoec.search.stock.depths import trimmed, with_depths
+from aoec.search.stock.depths import trim_steps, with_depths
 from aoec.search.stock.l2_tiles import with_l2_tiles
 from aoec.search.stock.sizes import WAVES_OF, Chip, Product, align, parts
 from aoec.search.stock.templates import TEMPLATES
@@ -29,15 +29,15 @@ def matmul_tiling(p: Product, chip: Chip) -> Stated:
                      baseK=block.k)
     t = with_depths(t, p, chip)
     t, failed = with_l2_tiles(t, p, chip)
-    if not (chip.fused or p.a_nz and p.b_nz):
+    if not (chip.is_coupled or p.a_nz and p.b_nz):
         for template in TEMPLATES:
             if template.fits(p, chip, t, failed):
                 made = template.tiling(p, chip, t)
-                return Stated(recounted(made, t, p), template.name, template.rule)
-    return Stated(trimmed(balance_waves(t, p, chip), p, chip))
+                return Stated(recount(made, t, p), template.name, template.rule)
+    return Stated(trim_steps(balance_waves(t, p, chip), p, chip))
 
 
-def recounted(t: MatmulTiling, plain: MatmulTiling, p: Product) -> MatmulTiling:
+def recount(t: MatmulTiling, plain: MatmulTiling, p: Product) -> MatmulTiling:
     """A template's tiling with all blocks in one L2 tile where the plain one has one; else with the plain one's tiles."""
     if (plain.l2MTileCnt, plain.l2NTileCnt) != (1, 1):
         return t
@@ -46,7 +46,7 @@ def recounted(t: MatmulTiling, plain: MatmulTiling, p: Product) -> MatmulTiling:
 
 def balance_waves(t: MatmulTiling, p: Product, chip: Chip) -> MatmulTiling:
     """R6: rows of a block such that the last wave is full. The rule asks for 24 cores."""
-    if chip.fused or chip.cores != WAVES_OF or t.baseM * t.baseN != FULL or t.baseK * p.size_bytes != K_BYTES or p.trans_a:
+    if chip.is_coupled or chip.cores != WAVES_OF or t.baseM * t.baseN != FULL or t.baseK * p.size_bytes != K_BYTES or p.trans_a:
         return t
     rows, columns = parts(p.m, t.baseM), parts(p.n, t.baseN)
     m = t.baseM
@@ -58,5 +58,5 @@ def balance_waves(t: MatmulTiling, p: Product, chip: Chip) -> MatmulTiling:
             m -= 16
     if m == t.baseM:
         return t
-    blocks = parts(p.m, m)
-    return replace(t, baseM=m, singleCoreM=m, **({"l2MTileBlock": blocks} if t.l2MTileCnt == 1 else {"l2MTileCnt": parts(blocks, t.l2MTileBlock)}))
+    blocks, t = parts(p.m, m), replace(t, baseM=m, singleCoreM=m)
+    return replace(t, l2MTileBlock=blocks) if t.l2MTileCnt == 1 else replace(t, l2MTileCnt=parts(blocks, t.l2MTileBlock))

@@ -23,14 +23,14 @@ class Chip:
     l2: int
 
     @property
-    def fused(self) -> bool:
+    def is_coupled(self) -> bool:
         """Whether a core holds cube and vector both, as on 310P."""
         return self.product == "310P"
 
     @property
     def rows(self) -> int:
         """Rows of the base block of R1, which the small-shape rules count blocks by."""
-        return 256 if self.fused else 128
+        return 256 if self.is_coupled else 128
 
     @property
     def l2_limit(self) -> int:

@@ -22,7 +22,7 @@ BY_ROWS = 1  # l2IterateOrder of full-load templates: column first
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A template of R7: its name, the rule, when it is taken (the product, chip, plain tiling, whether the L2 search failed), its tiling."""
+    """A template of R7: its name, the rule, when it is taken (by product, chip, plain tiling, whether the L2 search failed), its tiling."""
 
     name: str
     rule: str
@@ -45,7 +45,8 @@ def tile_aligned_output(p: Product, chip: Chip, t: MatmulTiling) -> MatmulTiling
     """All of B in L1, blocks of rows as high as L0C and UB allow."""
     n = align(p.n)
     m = max(128, min(chip.l0c // (4 * n), chip.ub // 256 // p.out_bytes) // 16 * 16)
-    k = min(t.baseK, align(p.k))
+    half = chip.l0 // 2 // p.size_bytes  # the description has no base k: what fits beside such a block in L0
+    k = max(16, min(t.baseK, align(p.k), half // max(m, n) // 16 * 16))
     steps = parts(p.k, k)
     left = chip.l1 - n * align(p.k) * p.size_bytes
     depth, step = (8, 4) if 8 * m * k * p.size_bytes <= left and steps >= 4 else (min(4, steps), min(4, steps))
@@ -99,7 +100,7 @@ def one_core_split(p: Product, chip: Chip, t: MatmulTiling, failed: bool) -> boo
     short = is_narrow_split(p, chip)
     if not (p.k >= LONG_K or large or wide or square or short):
         return False
-    return short or p.size_bytes == 4 and p.n <= 64 or not vetoed(p, chip, t)
+    return short or p.size_bytes == 4 and p.n <= 64 or not is_vetoed(p, chip, t)
 
 
 def is_narrow_split(p: Product, chip: Chip) -> bool:
@@ -108,7 +109,7 @@ def is_narrow_split(p: Product, chip: Chip) -> bool:
     return not p.a_nz and p.k == 1536 and sides and not (p.m % 128 or p.n % 128) and 4 * p.m * p.n * 100 <= 65 * chip.l2
 
 
-def vetoed(p: Product, chip: Chip, t: MatmulTiling) -> bool:
+def is_vetoed(p: Product, chip: Chip, t: MatmulTiling) -> bool:
     """Whether cores would have too little to do."""
     tiling = tile_one_core_split(p, chip, t)
     share = p.m * p.n / (tiling.singleCoreM * tiling.singleCoreN * chip.cores)

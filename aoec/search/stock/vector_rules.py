@@ -54,7 +54,8 @@ def add_layer_norm(func: Func, cores: int, ub: int, columns: int) -> Wanted:
     """AddLayerNorm: gamma and beta stay in UB, three tensors of rows, single buffers."""
     e = DTYPES[func.outputs[-1].dtype]
     room = (ub - 512 - 2 * e * columns) // (columns * (3 * e + 12) + 8)
-    return spread(elements_of(func) // columns, cores, columns, max(1, room if columns >= 500 else min(room, 255)) * columns, "AddLayerNorm")
+    rows = max(1, room if columns >= 500 else min(room, 255))
+    return spread(elements_of(func) // columns, cores, columns, rows * columns, "AddLayerNorm")
 
 
 def add_rms_norm(func: Func, cores: int, ub: int, columns: int) -> Wanted:

@@ -77,8 +77,8 @@ def closing_table(made: Made, machine: Machine, options: CompileOptions, seconds
 
 
 def reason_of(c: Choice, machine: Machine) -> str:
-    """What a group's time is bound by, in a few characters: the share of it that the launch takes or that a pipe or memory is held, cores at
-    work where they are few, or how much longer than the mean the last core takes."""
+    """What a group's time is bound by, in a few characters: the share of it that the launch takes or that a pipe or memory is held. Of few
+    cores at work their number, of a long tail how much longer than the mean the last core takes."""
     m = c.best.measure if c.best.measure.verdict else measure(c.best.program, machine, c.task.state)
     if m.verdict is None or m.reasons is None:
         return m.bound_by

@@ -38,8 +38,8 @@ def _part(draft: Draft, node: OpNode, taken: OpNode) -> OpNode:
     start, count = (taken_box(taken) or ())[-1]
     columns = slice(start, start + count)
     matrix = draft.weights[node.inputs[1]]
-    inputs = [node.inputs[0], draft.constant(f"{node.inputs[1]}_part", matrix[columns] if node.attribute("trans_b", 0) else matrix[:, columns],
-                                             draft.tensors[node.inputs[1]].dtype)]
+    own = matrix[columns] if node.attribute("trans_b", 0) else matrix[:, columns]
+    inputs = [node.inputs[0], draft.constant(f"{node.inputs[1]}_part", own, draft.tensors[node.inputs[1]].dtype)]
     if len(node.inputs) > 2:
         inputs.append(draft.constant(f"{node.inputs[2]}_part", draft.weights[node.inputs[2]][columns], draft.tensors[node.inputs[2]].dtype))
     return replace(node, name=draft.fresh(taken.name, "node"), inputs=tuple(inputs), outputs=taken.outputs)

@@ -8,16 +8,16 @@ import numpy as np
 
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import Graph, OpNode
-from aoec.lowering.arrange.fuse import Grouping, _alike, _follows, check_dtypes, fuse_bodies
+from aoec.jobs.stock.part_joined import part_joined
+from aoec.lowering.arrange.fuse import Grouping, can_follow, check_dtypes, fuse_bodies, is_alike
 from aoec.lowering.arrange.layout import assign, family, scaled_sums
 from aoec.lowering.arrange.pack import pack
 from aoec.lowering.arrange.parts import join_in_parts
-from aoec.lowering.arrange.stated.fusions import Fusion
-from aoec.lowering.arrange.stated.part_joined import part_joined
 from aoec.lowering.arrange.take_apart import take_apart
 from aoec.lowering.arrange.views import find_views
 from aoec.lowering.arrange.whole_bias import add_whole_biases
 from aoec.lowering.lower.movement.turn_moves import turn_moves
+from aoec.search.stock.fusions import Fusion
 from aoec.target.machine import Machine
 
 
@@ -75,12 +75,12 @@ class _Stated(Grouping):
         """The node of this operator or family that may follow a chain: its last result's only reader, of which all else is there; of a
         sum that others read too, the norm of its rows."""
         follower = self.follower(chain)
-        if follower is None or follower.name in self.taken or not _is(follower, word) or not _follows(
+        if follower is None or follower.name in self.taken or not _is(follower, word) or not can_follow(
                 self.draft, chain[-1], follower, (follower.op,)):
             return None
         cube = family(chain[0]) == "cube"
         missing = [i for i in follower.inputs if i and i not in chain[-1].outputs and not self.is_made(i)]
-        if missing or cube and not _alike(self.draft, chain[0], follower) or not cube and not self.fits([*chain, follower]):
+        if missing or cube and not is_alike(self.draft, chain[0], follower) or not cube and not self.fits([*chain, follower]):
             return None
         return follower
 
