@@ -143,8 +143,8 @@ def groups_of(graph: Graph, plan: Sequence[Task], picked: Mapping[tuple[str, str
         key = t.func_key, t.state_text
         if key not in out:
             p, floor = picked[key], bound_in(t.func, machine, t.state)
-            us = p.schedule.measure.time_us
-            out[key] = StockGroup(t.group.name, t.label, 0, us, min(us, floor.cycles / machine.clock_mhz), p.cover, p.rule, p.differs)
+            out[key] = StockGroup(t.group.name, t.label, 0, p.schedule.measure.time_us, floor.cycles / machine.clock_mhz, p.cover, p.rule,
+                                  p.differs)
         out[key] = replace(out[key], count=out[key].count + often[t.group.name])
     return tuple(out.values())
 
