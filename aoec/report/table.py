@@ -238,7 +238,7 @@ def sentence(report: Report) -> str:
     else:
         said = f"{_number(after)} {unit}, {of_ours}"
     took = [f"{report.seconds:,.0f} s" if report.seconds >= 9.5 else f"{report.seconds:,.1f} s"] if report.seconds is not None else []
-    return f"{report.model}{gear} on {report.target}, {report.precision}: {'; '.join([said, 'all times are modelled', *took])}"
+    return f"{report.model}{gear} on {report.target}, {report.precision}: {'; '.join([said, 'modelled', *took])}"
 
 
 def _figure(report: Report, side: str) -> float | None:
@@ -315,13 +315,16 @@ def _rest(rows: Sequence[Row], shown: Sequence[Row]) -> str:
 def _stock_table(stock: Stock) -> Table:
     """The groups of the stock model."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-    for name in ("stock", "what", "×", "µs", "bound", "known by", "rule"):
-        cut = name in ("what", "rule")
-        table.add_column(name, justify="right" if name in ("×", "µs", "bound") else "left", no_wrap=True, overflow="ellipsis",
-                         ratio=1 if cut else None)
-    for r in stock.rows:
-        table.add_row(_text(r.name), _text(r.what), str(r.count), _number(r.us), _number(r.bound_us), r.cover,
-                      _text("; ".join([*([r.rule] if r.rule else []), *r.differs])))
+    rows = [(r.name, _text(r.what), str(r.count), _number(r.us), _number(r.bound_us), r.cover,
+             _text("; ".join([*([r.rule] if r.rule else []), *r.differs]))) for r in stock.rows]
+    for at, name in enumerate(("stock", "what", "×", "µs", "bound", "known by", "rule")):
+        if name in ("what", "rule"):
+            table.add_column(name, no_wrap=True, overflow="ellipsis", ratio=1, min_width=SHORTEST)
+        else:
+            table.add_column(name, justify="right" if name in ("×", "µs", "bound") else "left", no_wrap=True,
+                             min_width=max(len(name), *(len(str(r[at])) for r in rows)) if rows else None)
+    for row in rows:
+        table.add_row(*row)
     return table
 
 
@@ -351,7 +354,8 @@ def _table(report: Report, console: Console) -> tuple[Table, list[str]]:
         return Measurement.get(console, console.options.update(width=10 * WIDTHS[1]), _table_of(report, without, most)).maximum
 
     optional = {"holds": any(r.held for r in report.rows), **dict.fromkeys(("gap", "gain", "within"), bool(report.within))}
-    there = [name for name in FIRST_LEFT_OUT if optional.get(name, True)]
+    first = sorted(FIRST_LEFT_OUT, key=lambda name: name == "bound by") if any(r.why for r in report.rows) else FIRST_LEFT_OUT
+    there = [name for name in first if optional.get(name, True)]
     left_out = next((there[:n] for n in range(len(there)) if needs(there[:n], SHORTEST) <= console.width), there)
     table = _table_of(report, left_out)
     table.width = min(console.width, needs(left_out, None))
@@ -449,7 +453,8 @@ def _legend(report: Report) -> Table:
     proofs = {r.proof for r in report.rows}
     marks = "; * best of its space, proved" * ("space" in proofs) + "; = at the bound" * ("bound" in proofs)
     images = f", in which an inference takes {report.images:,} images" if report.images > 1 else ""
-    lines = [("latency", f"starts from {report.state}; throughput is the steady state{images}")] if report.state else []
+    lines = [("times", "modelled, in µs")]
+    lines += [("latency", f"starts from {report.state}; throughput is the steady state{images}")] if report.state else []
     lines += [("gain", "time saved against the default schedule"), ("gap", "time above the bound, which no schedule can beat" + marks)]
     if any(r.why for r in report.rows):
         lines.append(("bound by", "of a gap above 100 %: how much of the time the launch or the pipe takes, cores at work, or how much "

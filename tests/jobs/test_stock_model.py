@@ -1,7 +1,6 @@
 """The model as CANN would run it without tuning: its groups, what stands behind them, and where there is none."""
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -114,4 +113,3 @@ def test_the_table_has_a_word_and_a_source_for_each_product() -> None:
     for f in fusions():
         assert f.source and set(f.words) == set(f.listed) == set(PRODUCTS) and all(f.words.values())
         assert bool(f.steps) != bool(f.here), f"{f.pattern}: either steps to group by, or why there are none"
-        assert json.dumps(f.pattern)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from aoec.search.stock.batch_rules import batch_tiling
 from aoec.search.stock.matmul_rules import matmul_tiling
 from aoec.search.stock.sizes import Chip, Product
 
@@ -66,3 +67,17 @@ def test_a_public_vector(v: Vector) -> None:
     assert ((t.depthA1, t.depthB1), (t.stepM, t.stepN, t.stepKa, t.stepKb), t.dbL0C) == (v.depth, v.steps, v.db_l0c)
     if v.tiles:
         assert ((t.l2MTileCnt, t.l2NTileCnt), (t.l2MTileBlock, t.l2NTileBlock)) == (v.tiles, v.blocks)
+
+
+def test_the_vector_of_a_closed_engine_is_not_reproduced() -> None:
+    """Its 22 cores and 32 x 128 x 128 come from elsewhere. When this fails, the rule was built: move the vector to the others."""
+    t = matmul_tiling(NOT_BUILT, CHIPS["910B"]).tiling
+    assert (t.usedCoreNum, t.baseM, t.baseN, t.baseK) != (22, 32, 128, 128)
+
+
+@pytest.mark.parametrize("p, base, at_once", [(Product(32, 32, 32, batch=100, b_batched=True), (32, 32, 32), 4),
+                                              (Product(16, 4, 21, trans_a=True, batch=1500, b_batched=True), None, 62)])
+def test_a_public_example_of_a_batch(p: Product, base: tuple[int, int, int] | None, at_once: int) -> None:
+    found = batch_tiling(p, CHIPS["910B"])
+    assert (found.at_once, found.cores) == (at_once, 24)
+    assert base in (None, (found.tiling.baseM, found.tiling.baseN, found.tiling.baseK))
