@@ -353,8 +353,10 @@ def _table(report: Report, console: Console) -> tuple[Table, list[str]]:
     def needs(without: Sequence[str], most: int | None) -> int:
         return Measurement.get(console, console.options.update(width=10 * WIDTHS[1]), _table_of(report, without, most)).maximum
 
+    why = any(r.why for r in report.rows)  # a reason stands there longer than a gain, which default and tuned say too
     optional = {"holds": any(r.held for r in report.rows), **dict.fromkeys(("gap", "gain", "within"), bool(report.within))}
-    first = sorted(FIRST_LEFT_OUT, key=lambda name: name == "bound by") if any(r.why for r in report.rows) else FIRST_LEFT_OUT
+    optional["gain"] |= why
+    first = sorted(FIRST_LEFT_OUT, key=lambda name: name == "bound by") if why else FIRST_LEFT_OUT
     there = [name for name in first if optional.get(name, True)]
     left_out = next((there[:n] for n in range(len(there)) if needs(there[:n], SHORTEST) <= console.width), there)
     table = _table_of(report, left_out)

@@ -39,17 +39,18 @@ def test_the_table_as_it_looks():
 def test_no_line_is_too_long_and_no_number_is_cut(width):
     lines = show_table(REPORT, width).splitlines()
     assert max(map(len, lines)) <= width
-    numbers = re.compile(r"100,124 +11\.20" + r" +18\.9%" + r" +893,860%= +MTE2 96%" + r" +AI Core" * (width >= 100))
+    numbers = re.compile(r"100,124 +11\.20" + r" +18\.9%" * (width > 80) + r" +893,860%= +MTE2 96%" + r" +AI Core" * (width >= 100))
     assert any(numbers.search(line) for line in lines)
-    numbers_from = lines[2].index("×")
-    assert not any("…" in line[numbers_from:] for line in lines[3:13]) and any("…" in line for line in lines) == (width < 200)
+    at = lines.index("") + 1  # the sentence may take several lines
+    numbers_from = lines[at].index("×")
+    assert not any("…" in line[numbers_from:] for line in lines[at + 1:at + 11]) and any("…" in line for line in lines) == (width < 200)
 
 
-@pytest.mark.parametrize("width, left_out", [(80, "runs on"), (100, ""), (120, ""), (200, "")])
+@pytest.mark.parametrize("width, left_out", [(80, "runs on, gain"), (100, ""), (120, ""), (200, "")])
 def test_columns_that_do_not_fit_are_named(width, left_out):
     text = show_table(REPORT, width)
     assert f"not shown in {width} columns: {left_out} (" in text if left_out else "not shown" not in text
-    assert all(name in text.splitlines()[2] for name in {"bound by", "runs on", "gain"} - set(left_out.split(", ")))
+    assert all(name in text.split("\n\n")[1].splitlines()[0] for name in {"bound by", "runs on", "gain"} - set(left_out.split(", ")))
 
 
 def test_a_wide_terminal_shows_a_label_whole_and_a_short_table_is_not_stretched():
