@@ -164,7 +164,7 @@ def cap(b: Block, p: Product, chip: Chip) -> Block:
     if chip.is_coupled:
         n = min(b.n, align(p.n))
         return Block(min(b.m, align(p.m)), n if p.b_nz else min(n, WIDE), min(b.k, align(p.k)))
-    m, n = b.m, b.n
+    m, n = b.m, min(b.n, WIDE) if p.bias else b.n  # R9
     if 128 < p.m < WIDE and n > 128:
         n = 128
     elif 128 < p.n < WIDE and m > 128:
