@@ -36,7 +36,7 @@ from aoec.search.stock.fusions import fusions_of, product_of
 from aoec.search.stock.sizes import chip_of
 from aoec.target.machine import Machine
 
-MOST_TRIED = 24  # schedules of a cube group, until one is legal
+MOST_TRIED = 40  # schedules of a cube group, until one is legal
 
 
 @dataclass(frozen=True)

@@ -166,15 +166,26 @@ def on_the_way_out(sketch: Trace, values: dict[str, int]) -> list[dict[str, int]
 
 
 def smaller(t: ConvTiling) -> Iterator[tuple[ConvTiling, tuple[str, ...]]]:
-    """(tiling, how it differs): as it is, then with one slot, shorter chunks and smaller blocks."""
+    """(tiling, how it differs): as it is, then with one slot, fewer pixels, shorter chunks and fewer channels in turn."""
     yield t, ()
     said = ("a smaller block, so that it fits",)
     yield replace(t, pbCL0=1), said
+    yield fewer_pixels(replace(t, pbCL0=1)), said
     t = replace(t, pbCL0=1, pbAL1=1, pbBL1=1)
     yield t, said
     t = replace(t, al1FullLoad=0, bl1FullLoad=0)
     for _ in range(5):
+        t = fewer_pixels(t)
+        yield t, said
         t = replace(t, kAL1=max(t.kL0, t.kAL1 // 2), kBL1=max(t.kL0, t.kBL1 // 2))
         yield t, said
-        t = replace(t, nL0=max(16, t.nL0 // 2), nBL1=max(16, t.nBL1 // 2), hoL0=max(1, t.hoL0 // 2), hoL1=max(1, t.hoL1 // 2))
+        t = replace(t, nL0=max(16, t.nL0 // 2), nBL1=max(16, t.nBL1 // 2))
         yield t, said
+
+
+def fewer_pixels(t: ConvTiling) -> ConvTiling:
+    """The tiling with half as many rows in a block; of a block of one row half of its pixels."""
+    if t.hoL0 > 1:
+        return replace(t, hoL0=t.hoL0 // 2, hoL1=max(1, t.hoL1 // 2))
+    half = max(16, align(t.woL0 // 2))
+    return replace(t, woL0=half, woL1=half)

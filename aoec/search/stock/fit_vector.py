@@ -80,11 +80,10 @@ def rest_of(func: Func, tiles: dict[str, str]) -> int:
 
 
 def grids_near(shared: Sequence[str], choices: dict[str, tuple[int, ...]], cores: int) -> list[dict[str, int]]:
-    """The ways over cores that come nearest to their number, and do not exceed it where one does not."""
+    """The ways over cores that come nearest to their number, those that do not exceed it first."""
     every = [dict(zip(shared, values)) for values in pairs(*[choices[n] for n in shared])]
     every.sort(key=lambda g: (prod(g.values()) > cores, abs(prod(g.values()) - cores), [-v for v in g.values()]))
-    most = abs(prod(every[0].values()) - cores) if every else 0
-    return [g for g in every if abs(prod(g.values()) - cores) <= most + 1][:GRIDS]
+    return every[:GRIDS]
 
 
 def distances(table: np.ndarray, names: Sequence[str], tiles: dict[str, str], shared: Sequence[str], rest: int,
