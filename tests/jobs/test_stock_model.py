@@ -1,12 +1,18 @@
 """The model as CANN would run it without tuning: its groups, what stands behind them, and where there is none."""
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+import aoec
+from aoec.frontend import zoo
 from aoec.frontend.translate import onnx as frontend
 from aoec.ir.graph.graph import Graph
 from aoec.jobs.stock.cover import COVERS, NOTHING, PROXY, RULE
@@ -113,3 +119,31 @@ def test_the_table_has_a_word_and_a_source_for_each_product() -> None:
     for f in fusions():
         assert f.source and set(f.words) == set(f.listed) == set(PRODUCTS) and all(f.words.values())
         assert bool(f.steps) != bool(f.here), f"{f.pattern}: either steps to group by, or why there are none"
+
+
+def report_of(folder: Path, **options: Any) -> dict[str, Any]:
+    """What a compile of a small model says."""
+    path = folder / "m.onnx"
+    onnx.save(zoo.mlp_softmax(), path)
+    return aoec.compile(path, folder / "m.aoec", bank=folder / "b.db", base="none", verify=False, **options).report
+
+
+def test_a_compile_has_a_stock_time_where_it_is_asked_for(tmp_path: Path) -> None:
+    said = report_of(tmp_path, stock=True)
+    stock = said["stock"]
+    assert stock["product"] == "910B" and stock["latency_us"] > 0 and sum(stock["shares"].values()) == pytest.approx(1)
+    assert all(g["us"] >= g["bound_us"] * (1 - 1e-9) and g["cover"] in COVERS for g in stock["groups"])
+    assert report_of(tmp_path)["stock"] is None  # a plain compile does not look for one
+    other = report_of(tmp_path, stock=True, target="Ascend910A")
+    assert other["stock"] is None and any("no stock time: CANN's rules for Ascend910A are not public" in n for n in other["notes"])
+
+
+def test_a_search_has_one_unless_it_is_told_not_to(tmp_path: Path) -> None:
+    assert report_of(tmp_path, tune=True, budget=1)["stock"] is not None
+    assert report_of(tmp_path, tune=True, budget=1, stock=False)["stock"] is None
+
+
+def test_a_gap_above_a_hundred_per_cent_has_its_reason(tmp_path: Path) -> None:
+    for g in report_of(tmp_path)["groups"]:
+        assert bool(g["why"]) == ((g["gap"] or 0.0) > 1.0), g
+        assert not g["why"] or re.fullmatch(r"\w+ \d+%|\d+/\d+ cores|tail \d+\.\dx", g["why"]), g["why"]

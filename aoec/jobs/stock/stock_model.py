@@ -16,6 +16,7 @@ from aoec.base.errors import AoecError, ScheduleError, UnsupportedError
 from aoec.ir.graph.graph import Graph, OpNode
 from aoec.ir.text.show import show
 from aoec.jobs.choose.plan import Task, on_host, place_groups, tasks
+from aoec.jobs.choose.refusal import refusal
 from aoec.jobs.choose.rounds import counts
 from aoec.jobs.compile.compiled_model import Choice, Model
 from aoec.jobs.compile.lines import model_lines
@@ -120,8 +121,9 @@ def find(graph: Graph, machine: Machine, product: str, warm: bool, defaults: Map
         if key not in picked and task.group.name not in reasons:
             try:
                 picked[key] = pick(task, [nodes[n] for n in task.group.nodes], machine, product, defaults)
-            except AoecError as e:
-                reasons |= {t.group.name: str(e) for t in plan if (t.func_key, t.state_text) == key}
+            except Exception as e:  # one group is no reason to have no stock time: it counts as on the host
+                why = refusal(e)
+                reasons |= {t.group.name: why for t in plan if (t.func_key, t.state_text) == key}
     if reasons:
         fused = on_host(fused, reasons)
         plan = [t for t in plan if t.group.name not in reasons]

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 
+from aoec.base.errors import AoecError
 from aoec.jobs.compile.compiled_model import Made
 from aoec.jobs.stock.stock_model import stock_model
 from aoec.report.table import Report, Stock, StockRow
@@ -15,7 +16,10 @@ def add_stock(report: Report, made: Made, machine: Machine, metric: str) -> Repo
     if made.stage.graph.groups:
         return report
     defaults = {(c.task.func_key, c.task.state_text): c.solved.default.trace for c in made.choices}
-    found = stock_model(made.stage.graph, machine, metric == "throughput", defaults)
+    try:
+        found = stock_model(made.stage.graph, machine, metric == "throughput", defaults)
+    except AoecError as e:
+        return replace(report, notes=(*report.notes, f"no stock time: {e}"))
     if found is None:
         return replace(report, notes=(*report.notes, f"no stock time: CANN's rules for {machine.name} are not public (docs/stock.md)"))
     rows = tuple(StockRow(**asdict(g)) for g in found.groups)
