@@ -52,6 +52,9 @@ def test_a_stock_tiling_fits_its_chip(p: Product, name: str) -> None:
     found = matmul_tiling(p, chip)
     t = found.tiling
     assert fits(t, p, machine), found
+    if found.template == "base" and not chip.is_coupled:  # a bias lies in L1 too
+        blocks = t.depthA1 * t.baseM * t.baseK + t.depthB1 * t.baseN * t.baseK
+        assert blocks * p.size_bytes + 1024 * p.bias <= chip.l1
     assert 1 <= t.usedCoreNum <= chip.cores and t.singleCoreK <= max(p.k, 3 * t.baseK)
     assert not (t.baseM % 16 or t.baseN % 16) and min(t.baseK, t.stepKa, t.stepKb, t.depthA1, t.depthB1) >= 1
     large = max(t.stepKa, t.stepKb)
