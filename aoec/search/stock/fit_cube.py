@@ -15,7 +15,7 @@ from aoec.ir.rewrite import fill, holes
 from aoec.ir.schedule import Trace
 from aoec.search.sketches.nests import Nest
 from aoec.search.sketches.plan import cores_of, factors, ways
-from aoec.search.sketches.sketches_cube import conv_sketch, image_of
+from aoec.search.sketches.sketches_cube import conv_sketch, image_of, stored_channels
 from aoec.search.stock.batch_rules import batch_tiling
 from aoec.search.stock.conv_rules import Convolution, conv_tiling
 from aoec.search.stock.depths import needs_fractals
@@ -146,11 +146,18 @@ def convolution_schedules(func: Func, machine: Machine, chip: Chip, kernel: int,
         for through in ways(func, mm, machine):
             try:
                 form, values = conv_choice(func, t)
+                values |= channel_tiles(c, t, max(16, stored_channels(func)))
                 sketch = conv_sketch(func, mm, gather, machine, form.resident, form.wide, c.axes.point, form.larger, form.pixels_inside,
                                      through)
                 yield from (Fitted(fill(sketch, filled), CONV_RULE, differs) for filled in on_the_way_out(sketch, values))
             except AoecError:
                 continue
+
+
+def channel_tiles(c: Convolution, t: ConvTiling, unit: int) -> dict[str, int]:
+    """Channels of a block in units of what is stored side by side, 16 or of int8 32, and parts of these blocks over cores."""
+    count = max(1, min(parts(t.nL0, unit), parts(c.axes.channels, unit)))
+    return {"n1": count, "gn": even_parts(parts(c.axes.channels, count * unit), t.nDim)}
 
 
 def on_the_way_out(sketch: Trace, values: dict[str, int]) -> list[dict[str, int]]:
