@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -31,8 +32,8 @@ class Vector:
     template: str = "base"
 
 
-F32 = {"size_bytes": 4, "out_bytes": 4}
-NZ = {"a_nz": True, "b_nz": True}
+F32: dict[str, Any] = {"size_bytes": 4, "out_bytes": 4}
+NZ: dict[str, Any] = {"a_nz": True, "b_nz": True}
 # Of 8192 x 8192 x 8192 the L2 tiles are left out: 8 x 2 of 8 x 16 blocks. What the search counts as sharing is not public (R7.5).
 VECTORS = (
     Vector("910B", Product(8192, 8192, 8192, trans_b=True), 24, (128, 256, 8192), (128, 256, 64), (16, 8), (1, 1, 8, 4), 1, (), ()),

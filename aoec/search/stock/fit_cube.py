@@ -61,7 +61,8 @@ def product_schedules(func: Func, machine: Machine, chip: Chip) -> Iterator[Fitt
     p = product_of(func, mm)
     found = batch_tiling(p, chip)
     notes = (*["several matrices at once in L1"] * (found.at_once > 1),
-             *[f"vector cores lay {side.upper()} out in fractals first" for side in "ab" if not chip.is_coupled and needs_fractals(p, side)],
+             *[f"vector cores lay {side.upper()} out in fractals first" for side in "ab"
+               if not chip.is_coupled and needs_fractals(p, side)],
              *["the batch is folded into m"] * (p.batch > 1 and not (p.b_batched or p.trans_a or chip.is_coupled)))
     whole = replace(p, m=p.m * p.batch, batch=1) if notes and notes[-1].endswith("into m") else p
     for t, more in variants(found.tiling, whole):
