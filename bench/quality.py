@@ -1,12 +1,13 @@
-"""What tuning finds on the models of AOE's tutorials, and what it costs: a table, which the READMEs hold too.
+"""What tuning finds on well-known models, beside CANN's stock tiling and our default, and what it costs: a table, which the READMEs hold.
 
     python bench/quality.py [--models resnet50 ...] [--targets Ascend910B3 ...] [--trials 40] [--bank quality.db]
                             [--write README.md README.zh.md]
 
 Each model of the zoo (seeded weights, fp16, batch 1) is tuned for each target, with so many trials for each different group and nothing
-from the built-in bank. Times are modelled: one inference from cold inputs and weights by default schedules, by the tuned ones, and the
-bound that no schedule can beat. Values are not checked here (bench/zoo.py does that). Stop it and go on when you like: what is found
-stays in the bank, and a finished row in a file beside it, with the CPU seconds of all the runs that it took.
+from the built-in bank; with --trials 0 nothing is searched. Times are modelled: one inference from cold inputs and weights as CANN would
+run it without tuning (docs/stock.md), by our default schedules, by the tuned ones, and the bound that no schedule can beat. Values are
+not checked here (bench/zoo.py does that). Stop it and go on when you like: what is found stays in the bank, and a finished row in a file
+beside it, with the CPU seconds of all the runs that it took.
 """
 from __future__ import annotations
 
@@ -28,25 +29,32 @@ from aoec.base.files.files import read_json, write_text
 from aoec.jobs.version import model_version
 from bench.networks import NETWORKS
 
-MODELS = ("resnet50", "bert-base", "yolov5s", "gpt2")
+MODELS = ("resnet50", "bert-base", "yolov5s", "gpt2", "mobilenet-v2", "vit-b16", "llama-1b-block")
 TARGETS = ("Ascend910B3", "Ascend310P3")
 BEGIN, END = "<!-- quality: made by bench/quality.py -->", "<!-- quality: end -->"
 # of a table in English and in Chinese: its heads, and the line above it
 HEADS = {
-    "en": ("| model | target | default µs | tuned µs | bound µs | saved | above bound | proven | trials | CPU s |",
+    "en": ("| model | target | stock µs | default µs | tuned µs | bound µs | against stock | against default | above bound | proven "
+           "| trials | CPU s |",
            "{tool}, model version {model_version}: fp16, batch 1, {trials} trials for each different group, of small spaces all "
-           "candidates; every time is modelled. *saved*: of the default's time. *proven*: the share of the time in groups whose "
+           "candidates; every time is modelled. *stock*: as CANN would run it without tuning, by its public rules, and by proxies where "
+           "these are closed; rules and proxies cover at least {ruled} of its time ([docs/stock.md](docs/stock.md)). "
+           "*proven*: the share of the time in groups whose "
            "schedule is proved the best of its space, or at the bound. Values of these models are held against onnxruntime in "
            "[docs/zoo.md](docs/zoo.md)."),
-    "zh": ("| 模型 | 目标 | 默认 µs | 调优 µs | 下界 µs | 节省 | 高出下界 | 已证明 | 试验次数 | CPU 秒 |",
+    "zh": ("| 模型 | 目标 | CANN 原始 µs | 默认 µs | 调优 µs | 下界 µs | 相比 CANN 原始 | 相比默认 | 高出下界 | 已证明 "
+           "| 试验次数 | CPU 秒 |",
            "{tool},模型版本 {model_version}:fp16,batch 1,每个不同的组 {trials} 次试验(小空间则全部试完);所有时间均为建模值(modelled)。"
+           "“CANN 原始”:按 CANN 公开的规则、不做调优时的时间;规则未公开处用相近规则代替(proxy),"
+           "规则与代替规则至少覆盖其时间的 {ruled}([docs/stock.md](docs/stock.md))。"
            "“已证明”:调度已被证明为空间内最优或达到下界的组所占的时间份额。"),
 }
 
 
 @dataclass(frozen=True)
 class Row:
-    """One model on one target; times in modelled µs, shares are parts of one, `trials` asked for of each group and `spent` on all."""
+    """One model on one target; times in modelled µs, shares are parts of one, `trials` asked for of each group and `spent` on all.
+    `stock_us`, and the share of it that rules and proxies cover: None where the target has no public rules."""
 
     model: str
     target: str
@@ -59,12 +67,21 @@ class Row:
     proven: float
     spent: int
     cpu_seconds: float
+    stock_us: float | None = None
+    ruled: float | None = None
 
     def line(self) -> str:
         """The row of the table."""
-        return (f"| {self.model} | {self.target} | {self.default_us:,.1f} | {self.tuned_us:,.1f} | {self.bound_us:,.1f} "
-                f"| {100 * (1 - self.tuned_us / self.default_us):.1f} % | {100 * (self.tuned_us / self.bound_us - 1):.0f} % "
+        stock = "–" if self.stock_us is None else f"{self.stock_us:,.1f}"
+        against = "–" if self.stock_us is None else change(self.stock_us, self.tuned_us)
+        return (f"| {self.model} | {self.target} | {stock} | {self.default_us:,.1f} | {self.tuned_us:,.1f} | {self.bound_us:,.1f} "
+                f"| {against} | {change(self.default_us, self.tuned_us)} | {100 * (self.tuned_us / self.bound_us - 1):.0f} % "
                 f"| {100 * self.proven:.0f} % | {self.spent:,} | {self.cpu_seconds:,.0f} |")
+
+
+def change(before: float, after: float) -> str:
+    """By how many per cent a time is another: -25.0 % is a quarter less."""
+    return f"{100 * (after / before - 1):+.1f} %"
 
 
 def proven(groups: Sequence[dict[str, Any]]) -> float:
@@ -76,14 +93,15 @@ def proven(groups: Sequence[dict[str, Any]]) -> float:
 def tuned(name: str, target: str, trials: int, bank: Path) -> dict[str, Any]:
     """The report of a model tuned for a target."""
     with TemporaryDirectory() as folder:
-        return aoec.compile(NETWORKS[name](1, 0).model, Path(folder) / "network.aoec", target=target, tune=True, budget=trials, bank=bank,
-                            base="none", verify=False).report
+        return aoec.compile(NETWORKS[name](1, 0).model, Path(folder) / "network.aoec", target=target, tune=trials > 0,
+                            budget=max(trials, 1), bank=bank, base="none", verify=False, stock=True).report
 
 
 def row_of(name: str, target: str, trials: int, report: dict[str, Any], cpu_seconds: float) -> Row:
-    latency, spent = report["latency"], report["trials"]
+    latency, spent, stock = report["latency"], report["trials"], report.get("stock")
     return Row(name, target, f"aoec {version('aoec')}", model_version(), trials, latency["default_us"], latency["tuned_us"],
-               latency["bound_us"], proven(report["groups"]), spent, cpu_seconds)
+               latency["bound_us"], proven(report["groups"]), spent, cpu_seconds,
+               stock and stock["latency_us"], stock and stock["shares"]["rule"] + stock["shares"]["proxy"])
 
 
 class Shelf:
@@ -118,7 +136,9 @@ def cpu_seconds() -> float:
 def table(rows: Sequence[Row], language: str) -> str:
     """The lines between the marks: what they are of, heads, rows."""
     head, words = HEADS[language]
-    return "\n".join([words.format(**asdict(rows[0])), "", head, "|---" * (head.count("|") - 1) + "|", *[r.line() for r in rows]])
+    ruled = min((r.ruled for r in rows if r.ruled is not None), default=0.0)
+    said = words.format(**{**asdict(rows[0]), "ruled": f"{100 * ruled:.0f} %"})
+    return "\n".join([said, "", head, "|---" * (head.count("|") - 1) + "|", *[r.line() for r in rows]])
 
 
 def put(rows: Sequence[Row], path: Path) -> None:
@@ -134,7 +154,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS)
     parser.add_argument("--targets", nargs="+", default=TARGETS, metavar="NAME")
-    parser.add_argument("--trials", type=int, default=40, metavar="N", help="for each different group (default: 40)")
+    parser.add_argument("--trials", type=int, default=40, metavar="N",
+                        help="for each different group; 0 searches nothing (default: 40)")
     parser.add_argument("--bank", type=Path, default=Path("quality.db"), metavar="FILE", help="what is found stays there (quality.db)")
     parser.add_argument("--write", type=Path, nargs="+", default=[], metavar="FILE", help="put the table between the marks of these files")
     args = parser.parse_args(argv)

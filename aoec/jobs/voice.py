@@ -82,14 +82,14 @@ class Voice:
         self.say(f"{output} is not written (--no-verify writes it all the same)")
         return 1
 
-    def close(self, reports: Sequence[Report], output: str) -> None:
+    def close(self, reports: Sequence[Report], output: str, every: bool = False) -> None:
         from aoec.report.table import print_table
         if self.as_json:
             json.dump(facts(reports, output), sys.stdout, indent=2)
             print()
         elif not self.taken:
             for report in reports:
-                print_table(report)
+                print_table(report, every=every)
         self.say(f"wrote {output}: runs on the model machine (aoec run {quote(output)} --random); CANN cannot load it")
 
 
@@ -126,5 +126,5 @@ class Silence(Voice):
     def progress(self, what: str, total: int) -> Iterator[Line]:
         yield unseen
 
-    def close(self, reports: Sequence[Report], output: str) -> None:
+    def close(self, reports: Sequence[Report], output: str, every: bool = False) -> None:
         self.facts = facts(reports, output)

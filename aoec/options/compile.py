@@ -93,6 +93,10 @@ class WrittenOptions(WithinOption, JsonOption):
     events: Place | None = option(
         "--events", default=None, metavar="FILE|-", file=File.WRITTEN,
         help="write progress as lines of JSON; with - they go to standard output, and no table is printed (docs/events.md)")
+    stock: bool | None = switch(
+        "--stock", default=None, negatable=True,
+        help="time the model as CANN would run it without tuning too, by its public rules (docs/stock.md; default: with --tune)")
+    every: bool = switch("--all", help="print all rows of the table, and those of the stock model, not only the heaviest")
     progress: bool = switch(
         "--progress", default=True, negatable=True, help="a bar on a terminal, elsewhere a line every ten seconds (default)")
 

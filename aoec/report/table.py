@@ -8,7 +8,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TextIO
 
 from rich import box
@@ -21,10 +21,13 @@ from aoec.base.text import plural
 from aoec.report import spread
 from aoec.report.spread import Within
 
-PLAIN_WIDTH = 120  # columns where neither a terminal nor $COLUMNS tells
+PLAIN_WIDTH = 80  # columns where neither a terminal nor $COLUMNS tells
 WIDTHS = (80, 200)  # the narrowest that numbers fit, the widest that is used
-SHORTEST = 16  # characters of what a group is
-FIRST_LEFT_OUT = ("holds", "runs on", "bound by", "gap", "gain", "within")  # columns, in this order, where a terminal is too narrow for all
+SHORTEST = 14  # characters of what a group is
+FIRST_LEFT_OUT = ("holds", "runs on", "bound by", "gain", "gap", "within")  # columns, in this order, where a terminal is too narrow for all
+MOST_ROWS, MOST_SAVING = 14, 5  # rows that are shown where not all are asked for; of them those with the largest gains
+WIDE_GAP = 1.0  # above which a gap has its reason beside it
+COVERS = {"rule": "rules", "proxy": "proxies", "no stock rule": "no rule"}  # in the first sentence
 PLACES = {"cube": "AI Core", "vector": "AI Core", "host": "host", "view": "view"}
 # for outputs that cannot show them
 ASCII = {"µs": "us", "×": "x", "→": "->", "–": "-", "…": "~", "─": "-", "²": "2", "≈": "~"}
@@ -50,6 +53,42 @@ class Times:
 
 
 @dataclass(frozen=True)
+class StockRow:
+    """Equal groups as CANN has them without tuning: `name` of the first, `what` it is, how many; modelled microseconds of one, its bound.
+    `cover`: how good the rule behind it is ("rule", "proxy", "fixed block", "no stock rule"), `rule`: which it is, `differs`: in what our
+    schedule is not its tiling."""
+
+    name: str
+    what: str
+    count: int
+    us: float
+    bound_us: float
+    cover: str
+    rule: str = ""
+    differs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Stock:
+    """The whole model as CANN would run it without tuning, all modelled: microseconds of one inference and of groups timed alone,
+    inferences a second. `product`: whose public rules they are; `shares`: cover -> its part of the AI Core's time; `seconds`: what it
+    took to find."""
+
+    product: str
+    latency_us: float
+    isolated_us: float
+    throughput_per_s: float | None
+    shares: Mapping[str, float]
+    rows: tuple[StockRow, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def words(self) -> str:
+        """What its time rests on, such as "rules 12 %, proxies 80 %"."""
+        return ", ".join(f"{COVERS.get(name, name)} {100 * part:.0f} %" for name, part in self.shares.items() if part >= 0.005)
+
+
+@dataclass(frozen=True)
 class Held:
     """How a gain fares on `machines` whose numbers vary within their confidence: on how many it is one, and the largest share of the
     default's time that remains on any (1.02: 2 % slower). `confirmed`: enough of them for a gain to be called one."""
@@ -65,7 +104,7 @@ class Row:
     """Equal groups: `name` of the first, `what` it is (operators and shape), how many there are; times are of one of them.
 
     `bound_by`: cube, vector, MTE1, MTE2, FIXP, MTE3, launch or ""; `kind`: the group's, cube, vector, host or view; `proof`: "space",
-    "bound" or "".
+    "bound" or "". `why`: what a gap above 100 % comes from, in a few characters.
     """
 
     name: str
@@ -79,6 +118,7 @@ class Row:
     candidates: Mapping[str, int] = field(default_factory=dict)  # that this run looked at, by how they ended; none where the bank had it
     spent: Mapping[str, Any] = field(default_factory=dict)  # what looked at them, as jobs/tune/budget.py says it; none likewise
     within: Within | None = None  # how far `tuned` may be off, where that was asked for
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -112,6 +152,8 @@ class Report:
     beside: Mapping[str, int] = field(default_factory=dict)  # legal candidates timed for other ends, by Phase (search/space/trials.py)
     bounded: int = 0  # candidates that proofs decided by bounds, without a time
     searches: Mapping[str, Any] = field(default_factory=dict)  # func and memory state -> counts that repeat its search
+    metric: str = "latency"  # what was tuned for, or throughput
+    stock: Stock | None = None  # where it was asked for, and the product has public rules
     within: Mapping[str, Within] = field(default_factory=dict)  # "latency" and "isolated" -> how far `tuned` may be off, where asked for
 
 
@@ -123,8 +165,9 @@ def as_dict(report: Report) -> dict[str, Any]:
         "lowered": dict(report.lowered), "state": report.state,
         "groups": [{"name": r.name, "what": r.what, "count": r.count, **_times(r.times), "bound_by": r.bound_by, "kind": r.kind,
                     "runs_on": PLACES[r.kind], "proof": r.proof, "held": _fields(r.held), "candidates": dict(r.candidates),
-                    "spent": dict(r.spent), "within": _fields(r.within)}
+                    "spent": dict(r.spent), "within": _fields(r.within), "why": r.why}
                    for r in report.rows],
+        "metric": report.metric, "stock": stock_as_dict(report.stock),
         "latency": _times(report.latency), "isolated": _times(report.isolated), "throughput_per_s": throughput, "images": report.images,
         "trials": report.trials, "beside": dict(report.beside), "bounded": report.bounded, "searches": dict(report.searches),
         "seconds": report.seconds, "found_in_bank": report.found, "tuned": report.tuned,
@@ -134,16 +177,26 @@ def as_dict(report: Report) -> dict[str, Any]:
     }
 
 
-def print_table(report: Report, file: TextIO | None = None) -> None:
-    """Prints the report: in colour and as wide as a terminal allows, else plain text as wide as $COLUMNS says, or of 120 columns."""
+def stock_as_dict(stock: Stock | None) -> dict[str, Any] | None:
+    """The stock model as plain values."""
+    if stock is None:
+        return None
+    return {"product": stock.product, "latency_us": stock.latency_us, "isolated_us": stock.isolated_us,
+            "throughput_per_s": stock.throughput_per_s, "shares": dict(stock.shares), "seconds": stock.seconds,
+            "groups": [{**asdict(r), "differs": list(r.differs)} for r in stock.rows]}
+
+
+def print_table(report: Report, file: TextIO | None = None, every: bool = False) -> None:
+    """Prints the report: in colour and as wide as a terminal allows, else plain text as wide as $COLUMNS says, or of 80 columns. `every`:
+    all rows, and those of the stock model."""
     out = file or sys.stdout
     if out.isatty():
         console = Console(file=out, highlight=False)
-        _print(report, Console(file=out, highlight=False, width=usable(console.width)))
+        _print(report, Console(file=out, highlight=False, width=usable(console.width)), every)
         return
     asked = os.environ.get("COLUMNS", "")
     width = usable(int(asked)) if asked.isdecimal() and len(asked) < 6 else PLAIN_WIDTH
-    out.write(_sayable(show_table(report, width), getattr(out, "encoding", None)))
+    out.write(_sayable(show_table(report, width, every), getattr(out, "encoding", None)))
 
 
 def usable(width: int) -> int:
@@ -151,11 +204,11 @@ def usable(width: int) -> int:
     return min(max(width, WIDTHS[0]), WIDTHS[1])
 
 
-def show_table(report: Report, width: int = PLAIN_WIDTH) -> str:
+def show_table(report: Report, width: int = PLAIN_WIDTH, every: bool = False) -> str:
     """The report as plain text, no line longer than `width`."""
     console = Console(width=width, color_system=None, highlight=False, force_terminal=False, legacy_windows=False)
     with console.capture() as captured:
-        _print(report, console)
+        _print(report, console, every)
     return "".join(line.rstrip() + "\n" for line in captured.get().splitlines())
 
 
@@ -170,23 +223,109 @@ def _sayable(text: str, encoding: str | None) -> str:
         return text.encode("ascii", "replace").decode("ascii")
 
 
-def _print(report: Report, console: Console) -> None:
+def sentence(report: Report) -> str:
+    """What came out, in one sentence: times before and after, against what, how it is known, how long it took."""
+    after, ours, stock = (_figure(report, side) for side in ("tuned", "default", "stock"))
     gear = f", gear {report.gear}," if report.gear else ""
-    headline = _text(f"{report.model}{gear} on {report.target}, {report.precision}; all times are modelled, in µs")
+    images = "images" if report.images else "inferences"
+    unit = f"{images}/s" if report.metric == "throughput" else "µs"
+    of_ours = _change(ours, after) + " against our default" if ours != after else "our default schedules"
+    if stock is not None and report.stock is not None:
+        beside = f"({_change(stock, after)}) against CANN's stock tiling ({report.stock.words}), {of_ours}"
+        said = f"{_number(stock)} → {_number(after)} {unit} {beside}"
+    elif ours != after:
+        said = f"{_number(ours)} → {_number(after)} {unit} ({_change(ours, after)}) against our default"
+    else:
+        said = f"{_number(after)} {unit}, {of_ours}"
+    took = [f"{report.seconds:,.0f} s" if report.seconds >= 9.5 else f"{report.seconds:,.1f} s"] if report.seconds is not None else []
+    return f"{report.model}{gear} on {report.target}, {report.precision}: {'; '.join([said, 'modelled', *took])}"
+
+
+def _figure(report: Report, side: str) -> float | None:
+    """The figure that was tuned for, of one side: microseconds of an inference, or inferences (images) a second."""
+    if report.metric == "throughput" and report.throughput_per_s is not None:
+        per_s = {"default": report.throughput_per_s[0], "tuned": report.throughput_per_s[1],
+                 "stock": report.stock.throughput_per_s if report.stock else None}[side]
+        return None if per_s is None else per_s * (report.images or 1)
+    return {"default": report.latency.default_us, "tuned": report.latency.tuned_us,
+            "stock": report.stock.latency_us if report.stock else None}[side]
+
+
+def _change(before: float | None, after: float | None) -> str:
+    """By how much a figure is another, such as "-31 %"; small changes to one decimal."""
+    if not before or after is None:
+        return "–"
+    percent = 100 * (after / before - 1)
+    said = f"{percent:+.0f}" if abs(percent) >= 9.95 else f"{percent:+.1f}"
+    return f"{'0' if float(said) == 0 else said} %"
+
+
+def _print(report: Report, console: Console, every: bool = False) -> None:
+    headline = _text(sentence(report))
     headline.stylize("bold")
     console.print(headline)
-    shown, left_out = _table(report, console)
-    console.print(shown)
+    rows = fold_views(report.rows)
+    shown = rows if every else choose_rows(rows)
+    table, left_out = _table(replace(report, rows=tuple(shown)), console)
+    console.print(table)
+    if len(shown) < len(rows):
+        console.print(_text(_rest(rows, shown)))
     if left_out:
         console.print(_text(f"not shown in {console.width} columns: {', '.join(left_out)} (a wider terminal or --json has them)"))
     for line in _work(report):
         console.print(_text(line))
     console.print(_legend(report))
+    if every and report.stock is not None:
+        console.print(_stock_table(report.stock))
     for line in (*_places(report.rows), *report.notes):
         console.print(_text(line))
-    if report.near:
+    if report.near and every:
         console.print(_text("how near times are to published measurements (docs/fidelity.md):"))
         console.print(_pairs(report.near))
+    elif report.near:
+        console.print(_text("how near modelled times are to published measurements: --all, or docs/fidelity.md"))
+
+
+def choose_rows(rows: Sequence[Row], most: int = MOST_ROWS) -> list[Row]:
+    """Of many rows those with the largest gains and those that take the most time, in their order."""
+    if len(rows) <= most + 1:
+        return list(rows)
+    saving = sorted(range(len(rows)), key=lambda i: -_saving_us(rows[i]))[:MOST_SAVING]
+    first = [i for i in saving if _saving_us(rows[i]) > 0]
+    heavy = [i for i in sorted(range(len(rows)), key=lambda i: -_weight(rows[i])) if i not in first]
+    return [rows[i] for i in sorted((first + heavy)[:most])]
+
+
+def _weight(r: Row) -> float:
+    return r.count * (r.times.tuned_us or 0.0)
+
+
+def _saving_us(r: Row) -> float:
+    return r.count * max(0.0, (r.times.default_us or 0.0) - (r.times.tuned_us or 0.0))
+
+
+def _rest(rows: Sequence[Row], shown: Sequence[Row]) -> str:
+    """What the rows that are not shown come to."""
+    left = [r for r in rows if r not in shown]
+    saved = sum(map(_saving_us, left))
+    gained = f", in which tuning saved {_number(saved)}" if saved >= 0.005 else ""
+    return f"and {plural(len(left), 'more row')} of {_number(sum(map(_weight, left)))} µs{gained} (--all, --report and --json have them)"
+
+
+def _stock_table(stock: Stock) -> Table:
+    """The groups of the stock model."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    rows = [(r.name, _text(r.what), str(r.count), _number(r.us), _number(r.bound_us), r.cover,
+             _text("; ".join([*([r.rule] if r.rule else []), *r.differs]))) for r in stock.rows]
+    for at, name in enumerate(("stock", "what", "×", "µs", "bound", "known by", "rule")):
+        if name in ("what", "rule"):
+            table.add_column(name, no_wrap=True, overflow="ellipsis", ratio=1, min_width=SHORTEST)
+        else:
+            table.add_column(name, justify="right" if name in ("×", "µs", "bound") else "left", no_wrap=True,
+                             min_width=max(len(name), *(len(str(r[at])) for r in rows)) if rows else None)
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
 def fold_views(rows: Sequence[Row]) -> list[Row]:
@@ -214,8 +353,11 @@ def _table(report: Report, console: Console) -> tuple[Table, list[str]]:
     def needs(without: Sequence[str], most: int | None) -> int:
         return Measurement.get(console, console.options.update(width=10 * WIDTHS[1]), _table_of(report, without, most)).maximum
 
+    why = any(r.why for r in report.rows)  # a reason stands there longer than a gain, which default and tuned say too
     optional = {"holds": any(r.held for r in report.rows), **dict.fromkeys(("gap", "gain", "within"), bool(report.within))}
-    there = [name for name in FIRST_LEFT_OUT if optional.get(name, True)]
+    optional["gain"] |= why
+    first = sorted(FIRST_LEFT_OUT, key=lambda name: name == "bound by") if why else FIRST_LEFT_OUT
+    there = [name for name in first if optional.get(name, True)]
     left_out = next((there[:n] for n in range(len(there)) if needs(there[:n], SHORTEST) <= console.width), there)
     table = _table_of(report, left_out)
     table.width = min(console.width, needs(left_out, None))
@@ -242,7 +384,7 @@ def _table_of(report: Report, without: Sequence[str], most: int | None = None) -
         words = [f"{100 * r.held.faster // r.held.machines}%" if r.held else "–"] * held
         cells = _cells(r.times, r.proof, r.held, r.within, ranged)
         estimate = " ≈" * (r.kind == "host")
-        row(_text(r.name), _text(r.what), str(r.count), *cells, _text(r.bound_by or "–"), PLACES[r.kind] + estimate, *words)
+        row(_text(r.name), _text(r.what), str(r.count), *cells, _text(r.why or r.bound_by or "–"), PLACES[r.kind] + estimate, *words)
     table.add_section()
     for name, what, times in (("latency", "one inference, one timeline", report.latency),
                               ("isolated", "sum of groups timed alone", report.isolated)):
@@ -277,7 +419,10 @@ def _text(words: str) -> Text:
 
 
 def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:,.2f}"
+    """A figure with about four digits: no table needs more, and no model is as good."""
+    if value is None:
+        return "–"
+    return f"{value:,.2f}" if abs(value) < 99.995 else f"{value:,.1f}" if abs(value) < 999.95 else f"{value:,.0f}"
 
 
 def _percent(value: float | None) -> str:
@@ -308,13 +453,27 @@ def _beside(report: Report) -> list[str]:
 def _legend(report: Report) -> Table:
     """How to read the table: a line for each word of it that needs one."""
     proofs = {r.proof for r in report.rows}
-    marks = "; * proved the best in this model and space" * ("space" in proofs) + "; = at the bound" * ("bound" in proofs)
+    marks = "; * best of its space, proved" * ("space" in proofs) + "; = at the bound" * ("bound" in proofs)
     images = f", in which an inference takes {report.images:,} images" if report.images > 1 else ""
-    lines = [("latency", f"starts from {report.state}; throughput is the steady state{images}")] if report.state else []
+    lines = [("times", "modelled, in µs")]
+    lines += [("latency", f"starts from {report.state}; throughput is the steady state{images}")] if report.state else []
     lines += [("gain", "time saved against the default schedule"), ("gap", "time above the bound, which no schedule can beat" + marks)]
+    if any(r.why for r in report.rows):
+        lines.append(("bound by", "of a gap above 100 %: how much of the time the launch or the pipe takes, cores at work, or how much "
+                                  "longer than the mean the last core takes (tail)"))
+    if report.stock is not None:
+        lines += _stock_legend(report.stock)
     if report.within:
         lines += spread.legend(next(iter(report.within.values())).machines, any(r.within and r.within.published for r in report.rows))
     return _pairs([*lines, *(_holding(report, report.held) if report.held else [])])
+
+
+def _stock_legend(stock: Stock) -> list[tuple[str, str]]:
+    """What the stock time is, and what it rests on."""
+    parts = ", ".join(f"{name} {100 * part:.1f} %" for name, part in stock.shares.items())
+    return [("stock", f"CANN without tuning, by its public rules for {stock.product} (docs/stock.md), modelled: "
+                      f"{_number(stock.latency_us)} µs one inference, {_number(stock.isolated_us)} groups alone"),
+            ("", f"known by: {parts} of that time; what has no rule takes our default")]
 
 
 def _holding(report: Report, held: Held) -> list[tuple[str, str]]:

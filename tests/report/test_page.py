@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from aoec.report import page
 from aoec.report.page import About, Detail, as_json, facts, pages
 from aoec.report.pictures.plots import Point, Roofline, Strip, convergence, roofs
-from aoec.report.table import Held, Report, Row, Times
+from aoec.report.table import Held, Report, Row, Stock, StockRow, Times
 from tests.oracle.schemas import faults
 
 HOSTILE = "</script><script>window.acted = 1</script><img src=x onerror=\"window.acted = 2\"> ' onclick='window.acted = 3' \u202egnp\x1b[2J"
@@ -99,6 +99,18 @@ def test_the_numbers_are_those_of_the_json() -> None:
     assert {"latency.default_us", "latency.tuned_us", "latency.bound_us", "isolated.tuned_us", "counts.proven"} <= shown
     assert [g["name"] for g in said["groups"]] == ["g10", "g0", "g11", "g2", "g12"]  # by what they take in all
     assert said["counts"] == {"groups": 6, "distinct": 3, "proven": 1, "proven_share": pytest.approx(49 / 133.2)}
+
+
+def test_the_stock_model_is_among_the_facts_and_its_time_on_the_page() -> None:
+    rows = (StockRow("g0", HOSTILE, 2, 12.5, 9.0, "proxy", "Conv3DV2's rules", (HOSTILE,)),)
+    shares = {"rule": 0.125, "proxy": 0.75, "fixed block": 0.0, "no stock rule": 0.125}
+    said, files = made(replace(REPORT, stock=Stock("910B", 250.0, 300.0, None, shares, rows, 1.5)))
+    assert faults("report", said) == [] and said["stock"]["groups"][0]["differs"] == [HOSTILE]
+    read = Read(files["index.html"])
+    check_numbers(said, read.numbers)
+    assert {"stock.latency_us", "stock.shares.rule", "stock.shares.proxy"} <= {place for place, _, _ in read.numbers}
+    assert not [tag for tag, _ in read.tags if tag == "img"] and made()[0]["stock"] is None
+    assert faults("report", {**said, "stock": {**said["stock"], "product": 910}})
 
 
 def test_the_schema_refuses_what_is_not_said_to_be_modelled() -> None:

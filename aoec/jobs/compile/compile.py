@@ -18,6 +18,7 @@ from aoec.jobs.choose.subgraphs import keep
 from aoec.jobs.compile import page
 from aoec.jobs.compile.compiled_model import Made, Ready
 from aoec.jobs.compile.course import first_event
+from aoec.jobs.compile.steps.add_stock import add_stock
 from aoec.jobs.compile.steps.add_within import add_within
 from aoec.jobs.compile.steps.assemble import assemble
 from aoec.jobs.compile.steps.check_values import check_programs, check_values
@@ -132,12 +133,14 @@ def report(ended: Ended, notes: Notes, job: Job) -> None:
     reports = [add_fidelity(replace(closing_table(m, machine, options, ended.seconds), searches=ended.searches,
                                     notes=(*slices.describe_slices(m.model.graph), *n, *filter(None, [new]))), m.model, machine)
                for m, n in zip(made, notes)]
+    if options.stock or options.stock is None and options.tune:
+        reports = [add_stock(r, m, machine, options.metric) for r, m in zip(reports, made)]
     if options.within:
         reports = [add_within(r, m, machine) for r, m in zip(reports, made)]
     if options.report:
         page.write_report(Path(options.report), made, reports, machine)
         job.voice.say(f"report {Path(options.report) / 'index.html'}")
-    job.voice.close(reports, options.path)
+    job.voice.close(reports, options.path, options.every)
 
 
 def wait_for_kernels(parts: Sequence[str], voice: Voice) -> None:

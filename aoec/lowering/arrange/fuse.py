@@ -7,7 +7,7 @@ results can go through UB, and what follows a convolution or a product happens t
 """
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from types import MappingProxyType
@@ -65,6 +65,12 @@ def fuse(graph: Graph, weights: Mapping[str, np.ndarray], machine: Machine | Non
     operators."""
     if machine is not None:
         check_dtypes(graph, machine)
+    return fuse_bodies(graph, weights, lambda draft: _fuse_flat(draft, machine, apart))
+
+
+def fuse_bodies(graph: Graph, weights: Mapping[str, np.ndarray],
+                fuse_flat: Callable[[Draft], tuple[Graph, dict[str, np.ndarray]]]) -> tuple[Graph, dict[str, np.ndarray]]:
+    """The graph whose parts, which have no bodies, `fuse_flat` fuses, and its constants as stored."""
     names, nodes = {t.name for t in graph.tensors}, {n.name for n in graph.nodes}
     parts: list[tuple[Body | None, Graph]] = []
     stored: dict[str, np.ndarray] = {}
@@ -72,7 +78,7 @@ def fuse(graph: Graph, weights: Mapping[str, np.ndarray], machine: Machine | Non
         draft = Draft.of(part, {t.name: weights[t.name] for t in part.tensors if t.data and t.name in weights})
         draft.reserve(names)
         draft.reserve(nodes, "node")
-        fused, own = _fuse_flat(draft, machine, apart)
+        fused, own = fuse_flat(draft)
         names.update(t.name for t in fused.tensors)
         nodes.update(n.name for n in fused.nodes)
         parts.append((body, fused))
@@ -144,10 +150,10 @@ def groups(draft: Draft, followers: Mapping[str, tuple[str, ...]], views: Collec
     `most` tensors (each has a slot in UB, and so a flag from pipe to pipe) and has no more than MOST_NODES nodes. `together`: the last node
     of a group that was found before (pieces.py) -> all of them. `folds`: product -> the moves that it does itself.
     """
-    return _Grouping(draft, followers, views, most, together, folds).groups()
+    return Grouping(draft, followers, views, most, together, folds).groups()
 
 
-class _Grouping:
+class Grouping:
     """A draft whose nodes are put into groups."""
 
     def __init__(self, draft: Draft, followers: Mapping[str, tuple[str, ...]], views: Collection[str], most: int,
@@ -208,8 +214,8 @@ class _Grouping:
         if (fold := self.folds.get(first.name)) and fold.after:
             return chain, None
         while follower := self.follower(chain):
-            if not _follows(draft, chain[-1], follower, allowed) or cube and (
-                    not _alike(draft, first, follower) or follower.name in self.folds):
+            if not can_follow(draft, chain[-1], follower, allowed) or cube and (
+                    not is_alike(draft, first, follower) or follower.name in self.folds):
                 break
             if cube and follower.op == "requantise" and follower.op not in allowed:
                 break
@@ -324,14 +330,14 @@ def _only_reader(draft: Draft, name: str, users: Mapping[str, list[OpNode]]) -> 
     return found[0] if found and name not in draft.outputs and all(n is found[0] for n in found) else None
 
 
-def _follows(draft: Draft, last: OpNode, follower: OpNode, allowed: tuple[str, ...]) -> bool:
+def can_follow(draft: Draft, last: OpNode, follower: OpNode, allowed: tuple[str, ...]) -> bool:
     """Whether a node may be in the group that ends with the one before it, as to its kind and what it makes."""
     a, b = draft.tensors[last.outputs[0]], draft.tensors[follower.outputs[0]]
     alike = a.layout == b.layout and (a.shape == b.shape or family(follower) == "reduce" and b.layout == "ND")
     return alike and (follower.op in allowed or family(follower) in allowed)
 
 
-def _alike(draft: Draft, first: OpNode, follower: OpNode) -> bool:
+def is_alike(draft: Draft, first: OpNode, follower: OpNode) -> bool:
     """Whether all that a follower reads lies as its result does, and is nothing that the cube reads; of scales, whether they are constants,
     one for each column, in whole blocks; of rows, whether they are whole fractals wide, so that UB pads those of each dtype alike. Of
     a user's own operators those of one statement."""

@@ -15,8 +15,8 @@ import numpy as np
 
 from aoec.base.errors import ScheduleError
 from aoec.ir.index import Expr, hole_names
+from aoec.search.default.block import Conditions
 from aoec.search.default.shortlist import alike, few, list_candidates
-from aoec.search.default.stock import Conditions
 from aoec.search.space.draws import holding, some
 from aoec.search.space.grid import NEVER, Candidate, Grid, Space
 

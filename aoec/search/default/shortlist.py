@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from aoec.ir.index import Expr
-from aoec.search.default.stock import Conditions, busy, evenly, stock, up_to
+from aoec.search.default.block import Conditions, busy, evenly, stock, up_to
 from aoec.search.space.draws import holding, some
 from aoec.search.space.grid import Candidate, Grid, Rows, Space
 

@@ -19,11 +19,13 @@ from aoec.ops.narrowed import counts, kept_words
 from aoec.options.compile import CompileOptions
 from aoec.report.fidelity import as_dict as fidelity_of
 from aoec.report.fidelity import near, operator_class
-from aoec.report.table import Held, Report, Row, Times
+from aoec.report.table import WIDE_GAP, Held, Report, Row, Times
 from aoec.search.proof.bounds import Bound
 from aoec.search.space.trials import Phase
+from aoec.simulate.timing.time import measure
 from aoec.target.machine import Machine
 
+UNEVEN = 1.25  # the last core's time, in means of all: from here on the tail is the reason
 UNTUNED = "not tuned: --tune searches for faster schedules"  # said where the bank did not know all of a model, and nothing was searched
 
 
@@ -51,10 +53,11 @@ def closing_table(made: Made, machine: Machine, options: CompileOptions, seconds
         times = Times(c.solved.default.ticks * us, ticks * us, min(c.solved.best.bound_ticks, ticks) * us)
         bound_us += often[c.task.group.name] * (times.bound_us or 0.0)
         spent[at] = c.solved.spent
-        new = Row(c.task.group.name, c.task.label, times, 0, c.best.measure.bound_by, c.task.group.kind, c.solved.best.proof,
-                  held_of(c.trust), c.solved.candidates, as_dict(c.solved.spent) if c.solved.candidates else {})
-        row = rows.get(at, new)
-        rows[at] = replace(row, count=row.count + shown[c.task.group.name])
+        if at not in rows:
+            rows[at] = Row(c.task.group.name, c.task.label, times, 0, c.best.measure.bound_by, c.task.group.kind, c.solved.best.proof,
+                           held_of(c.trust), c.solved.candidates, as_dict(c.solved.spent) if c.solved.candidates else {},
+                           why=reason_of(c, machine) if (times.gap or 0.0) > WIDE_GAP else "")
+        rows[at] = replace(rows[at], count=rows[at].count + shown[c.task.group.name])
     off_core, ops = host_times(model.graph), {n.name: n.op for n in model.graph.nodes}
     bound_us += rounds.weighted_sum(off_core, model.graph)
     for g in model.graph.groups:
@@ -70,7 +73,21 @@ def closing_table(made: Made, machine: Machine, options: CompileOptions, seconds
         "cold inputs and weights" if options.metric == "latency" else "what an equal inference before it leaves",
         hint="" if options.tune or all(c.solved.held is not None for c in choices) else advice,
         **looked_at(spent.values()), seconds=seconds, found=found, tuned=options.tune, lowered=counts(model.graph),
-        held=whole_trust(choices), images=images_of(model), gear=made.stage.gear)
+        held=whole_trust(choices), images=images_of(model), gear=made.stage.gear, metric=options.metric)
+
+
+def reason_of(c: Choice, machine: Machine) -> str:
+    """What a group's time is bound by, in a few characters: the share of it that the launch takes or that a pipe or memory is held. Of few
+    cores at work their number, of a long tail how much longer than the mean the last core takes."""
+    m = c.best.measure if c.best.measure.verdict else measure(c.best.program, machine, c.task.state)
+    if m.verdict is None or m.reasons is None:
+        return m.bound_by
+    if m.verdict.resource == "cores":
+        used, there = max(m.reasons.cores.values(), key=lambda both: both[0] / both[1])
+        return f"{used}/{there} cores"
+    if m.verdict.resource != "launch" and m.reasons.imbalance >= UNEVEN:
+        return f"tail {m.reasons.imbalance:.1f}x"
+    return f"{m.verdict.resource.rpartition('.')[2]} {100 * m.verdict.utilisation:.0f}%"
 
 
 def images_of(model: Model) -> int:
