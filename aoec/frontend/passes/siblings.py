@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from aoec.frontend.passes.by_rules import ByRules
 from aoec.frontend.passes.find import Finder
-from aoec.frontend.passes.gates import find_gates
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import Attribute, OpNode
 from aoec.ops.words.movement import MOVES
@@ -37,7 +37,7 @@ def join_siblings(draft: Draft) -> None:
     nodes, draft.nodes = draft.nodes, []
     for node in nodes:
         draft.nodes += _join(draft, first[node.name]) if node.name in first else [] if node.name in joined else [node]
-    find_gates(draft)
+    ByRules("gates")(draft)
 
 
 def _is_plain(draft: Draft, node: OpNode) -> bool:

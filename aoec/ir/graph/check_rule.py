@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from aoec.ir.graph.rule import FILLS, KINDS, Apply, Chain, Name, Number, Perhaps, Rule, Spread, Term, terms
+from aoec.ir.graph.rule import FILLS, KINDS, OF_LISTS, Apply, Chain, Name, Number, Perhaps, Rule, Spread, Term, terms
 from aoec.ir.index import DTYPES, FUNCTIONS, Call, Expr, Hole, Read, Var, walk
 from aoec.ir.text.places import Places
 
@@ -29,6 +29,7 @@ def check_rule(r: Rule, at: Places) -> None:
     inner = {e.name for e in r.equations[1:]}
     for name in r.sole:
         at.refuse(name not in inner, lambda n=name: f"{where}: alone {n} is none of the tensors that the pattern has between its ends", r, name)  # type: ignore[misc]
+    at.refuse(r.keeps not in ("", r.result, *inner), lambda: f"{where}: keeps {r.keeps} is made by no node of the pattern", r, r.keeps)
     for t in r.tests:
         for name in t.names:
             at.refuse(name not in tensors, lambda t=t, n=name: f"{where}: when {t.name} asks for {n}, which is no tensor of the pattern", t, name)  # type: ignore[misc]
@@ -44,8 +45,8 @@ def _check_declarations(r: Rule, kinds: dict[str, str], at: Places, where: str) 
         at.check_known(d.kind, (*KINDS, *DTYPES), "kind", where, d)
         at.refuse(d.kind == "number" and (d.shape is not None or d.constant), lambda: f"{where}: a number has no shape and is a constant", d)
         for item in d.shape or ():
-            wrong = isinstance(item, Spread) and bool(item.fill)
-            at.refuse(wrong, lambda: f"{where}: a shape has sizes and lists of sizes, and no zeros, ones or axes", d)
+            wrong = isinstance(item, Spread) and item.fill not in ("", "ones")
+            at.refuse(wrong, lambda: f"{where}: a shape has sizes and lists of sizes, and no zeros or axes", d)
 
 
 def _check_pattern(r: Rule, numbers: set[str], at: Places, where: str) -> set[str]:
@@ -102,14 +103,14 @@ def _values(r: Rule) -> Iterator[object]:
 def _names(value: object, binding: bool = False) -> set[str]:
     """The names in a value; with `binding` those that it can give a value: itself, and what is multiplied in it."""
     if isinstance(value, Spread):
-        return set() if value.fill and binding else {value.name, *([value.wide] if value.wide and not binding else [])}
+        return set() if value.fill not in ("", "ones") and binding else {value.name, *([value.wide] if value.wide and not binding else [])}
     return {e.name for e in walk(value) if isinstance(e, Var)} if isinstance(value, Expr) else set()
 
 
 def _check_expression(value: object, known: set[str], at: Places, where: str, place: object) -> None:
     if isinstance(value, Expr):
         for e in walk(value):
-            wrong = isinstance(e, Hole | Read) or not isinstance(e, Expr) or isinstance(e, Call) and e.fn not in (*FUNCTIONS, "len")
+            wrong = isinstance(e, Hole | Read) or not isinstance(e, Expr) or isinstance(e, Call) and e.fn not in (*FUNCTIONS, *OF_LISTS)
             at.refuse(wrong, lambda: f"{where}: a condition is arithmetic on sizes and numbers", place)
     for name in sorted(_names(value) - known):
         raise at.error(f"{where}: {name} has no value in the pattern", place, name)

@@ -9,6 +9,8 @@ from aoec.ir.index import Expr
 KINDS = ("any", "real", "whole", "number")  # of a tensor that a rule declares, beside names of dtypes
 FILLS = ("zeros", "ones", "axes")  # lists that are as long as another: of 0, of 1, of 0, 1, 2, ...
 
+OF_LISTS = ("len", "size")  # functions of a list
+
 
 @dataclass(frozen=True, slots=True)
 class Name:
@@ -93,7 +95,8 @@ class Test:
 @dataclass(frozen=True, slots=True)
 class Rule:
     """`equations`: the pattern, its result first. `sole`: tensors that nothing else reads, and that are no result of the graph. `conditions`
-    and `tests` hold of what was matched. `rounds`: the replacement may round otherwise than the pattern. `made`: the replacement, its result,
+    and `tests` hold of what was matched. `keeps`: of the pattern's nodes that whose name and place the last node of the replacement takes, by what it makes;
+    "" for a name after the node that is replaced. `rounds`: the replacement may round otherwise than the pattern. `made`: the replacement, its result,
     of the name of the pattern's, last."""
 
     name: str
@@ -105,6 +108,7 @@ class Rule:
     tests: tuple[Test, ...]
     rounds: bool
     made: tuple[tuple[str, Term], ...]
+    keeps: str = ""
 
     @property
     def result(self) -> str:

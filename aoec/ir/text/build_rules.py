@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 from aoec.base.text import unquote
-from aoec.ir.graph.rule import Apply, Chain, Declaration, Equation, Name, Number, Perhaps, Rule, Spread, Test
+from aoec.ir.graph.rule import OF_LISTS, Apply, Chain, Declaration, Equation, Name, Number, Perhaps, Rule, Spread, Test
 from aoec.ir.index import Call, Expr
 from aoec.ir.text.build import IndexBuilder, Parts
 
@@ -21,10 +21,14 @@ class RulesBuilder(IndexBuilder):
         sole = tuple([n for part in lines if isinstance(part, tuple) and part[0] == "sole" for n in part[1]])
         conditions = tuple([n[1] for n in lines if isinstance(n, tuple) and n[0] == "condition"])
 
+        kept = [n[1] for n in lines if isinstance(n, tuple) and n[0] == "keeps"]
+        if len(kept) > 1:
+            raise self.error("the last node of the replacement keeps one name", name)
+
         def of(kind: type) -> tuple[Any, ...]:
             return tuple([n for n in lines if isinstance(n, kind)])
         return self.put(Rule(unquote(name), unquote(about), of(Equation), of(Declaration), sole, conditions, of(Test),
-                             "rounds" in lines, made), name)
+                             "rounds" in lines, made, kept[0] if kept else ""), name)
 
     def equation(self, c: Parts) -> Any:
         return self.put(Equation(unquote(c[0]), tuple([t for t in c[1:] if not _is_token(t, "OR")])), c[0])
@@ -41,6 +45,9 @@ class RulesBuilder(IndexBuilder):
 
     def test(self, c: Parts) -> Any:
         return self.put(Test(unquote(c[0]), tuple(map(unquote, c[1:]))), c[0])
+
+    def keeping(self, c: Parts) -> Any:
+        return "keeps", unquote(c[0])
 
     def rounding(self, c: Parts) -> Any:
         return "rounds"
@@ -90,9 +97,9 @@ class RulesBuilder(IndexBuilder):
         return Spread(unquote(c[2]), unquote(c[1]))
 
     def call(self, c: Parts) -> Any:
-        """A function of sizes; `len(n)` is how many a list has."""
-        if str(c[0]) == "len" and len(c) == 2:
-            return self.deep(Call("len", (c[1],)), c[1:], c[0])
+        """A function of sizes, or of a list of them: `len(n)` is how many it has, `size(n)` their product."""
+        if str(c[0]) in OF_LISTS and len(c) == 2:
+            return self.deep(Call(str(c[0]), (c[1],)), c[1:], c[0])
         return super().call(c)
 
 

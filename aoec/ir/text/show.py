@@ -23,7 +23,7 @@ TARGET_TAKEN = frozenset({"inf", "or", "and", "else", "init", "in"})  # "in" wou
 BLOCK_TAKEN = frozenset({"for", "local", "require", "init", "as", "else", "in", "depth", "align", "skew", "unit", "ahead", "or", "and"})
 NODE_TAKEN = frozenset({"input", "const", "tensor", "output", "operator", "group", "body", "as", "ND", "NZ", "ZZ", "ZN", "NN", "NC1HWC0",
                         "NC1HWC0_C04"})
-LINE_TAKEN = frozenset({"rule", "alone", "if", "when", "rounds", "const", "or", "and", "inf"})
+LINE_TAKEN = frozenset({"rule", "alone", "if", "when", "keeps", "rounds", "const", "or", "and", "inf"})
 INSTR_TAKEN = frozenset({"for", "set", "wait", "cross_set", "cross_wait", "advance"})
 
 
@@ -263,6 +263,7 @@ def _(r: Rule) -> Iterable[str]:
     body += map(_declaration, r.declarations)
     body += [f"alone {_names(r.sole)}"] if r.sole else []
     body += [f"if {expr(c)}" for c in r.conditions] + [f"when {word(t.name)}({_names(t.names)})" for t in r.tests]
+    body += [f"keeps {word(r.keeps)}"] if r.keeps else []
     body += ["rounds"] if r.rounds else []
     made = [f"{word(name, LINE_TAKEN)} = {_term(term)}" for name, term in r.made]
     return [f"rule {word(r.name)} {quote(r.about)} {{", *indent(body), f"  => {made[0]}", *indent(made[1:], 2), "}"]
