@@ -61,9 +61,9 @@ def _may_occur(rule: Rule, words: Collection[str]) -> bool:
 def _sweep(rule: Rule, scene: Scene, rewriting: Rewriting) -> None:
     """Nothing; one rule was applied at all its places."""
     ends, matcher = roots(rule), Matcher(rule, scene)
-    for node in [n for n in scene.nodes() if n.op in ends]:
-        site = Site(rule.name, node.outputs[0]) if node.outputs else None
-        if site is None or not scene.stands(node) or site in rewriting.declined:
+    for tensor in [n.outputs[0] for n in scene.nodes() if n.op in ends and n.outputs]:
+        node, site = scene.producers.get(tensor), Site(rule.name, tensor)
+        if node is None or node.op not in ends or site in rewriting.declined:
             continue
         found = matcher.at(node)
         if found is not None and Replacement(rule, scene, node, found).put():
@@ -83,6 +83,7 @@ class Replacement:
         self.made: list[tuple[str, list[str], str, dict[str, Attribute]]] = []  # word, inputs, result, attributes
         self.shapes: dict[str, tuple[str, tuple[int, ...]]] = {}  # result -> dtype, shape
         self.constants: dict[str, np.ndarray] = {}
+        self.shared: dict[str, tuple[object, ...]] = {}  # constant -> what it is made of
         del self.tensors[rule.result]
 
     def put(self) -> bool:
@@ -174,9 +175,14 @@ class Replacement:
             raise _Undone(str(e)) from e
         dtype = result_dtype(op, [d for d, _ in types])
         if all(i in self.constants or self.draft.is_constant(i) for i in inputs):
+            known = (op, tuple(inputs), tuple(sorted(attributes.items())))
+            if known in self.scene.folded:
+                return self.scene.folded[known]
             arrays = [self.constants[i] if i in self.constants else self.draft.weights[i] for i in inputs]
             value = run_node(OpNode("", op, tuple(inputs), ("",), tuple(attributes.items())), list(arrays))[0]
-            return self._constant(np.asarray(value, NUMPY[dtype], order="C"), dtype, name)
+            made = self._constant(np.asarray(value, NUMPY[dtype], order="C"), dtype, name)
+            self.shared[made] = known
+            return made
         made = f"{len(self.made)}:{name}"  # no tensor of the draft yet
         self.made.append((op, inputs, made, attributes))
         self.shapes[made] = dtype, shape
@@ -193,6 +199,8 @@ class Replacement:
         names = {last: result}
         for made, value in self.constants.items():
             names[made] = self.draft.constant(f"{result}_{made.rpartition(':')[2]}", value, self.shapes[made][0])
+            if all(i not in self.constants for i in self.shared.get(made, ((), (made,)))[1]):  # type: ignore[attr-defined]
+                self.scene.folded[self.shared[made]] = names[made]
         for _, _, made, _ in self.made[:-1]:
             names[made] = self.draft.tensor(f"{result}_{made.rpartition(':')[2]}", *self.shapes[made])
         kept = self.rule.keeps

@@ -17,6 +17,7 @@ class Scene:
         self.producers: dict[str, OpNode] = draft.producers()
         self.users: dict[str, list[OpNode]] = draft.users()
         self.place = {n.name: at for at, n in enumerate(draft.nodes)}
+        self.folded: dict[tuple[object, ...], str] = {}  # what is done to which constants -> the constant that this makes
         self.slots: list[list[OpNode]] = [[n] for n in draft.nodes]  # place of a node -> what stands there now
 
     def nodes(self) -> list[OpNode]:
@@ -38,10 +39,6 @@ class Scene:
             return True
         left, right = self.producers.get(a), self.producers.get(b)
         return left is not None and right is not None and (left.op, left.inputs, left.attributes) == (right.op, right.inputs, right.attributes)
-
-    def stands(self, node: OpNode) -> bool:
-        """Whether a node is still what it was."""
-        return self.producers.get(node.outputs[0]) is node
 
     def put(self, made: Sequence[OpNode], gone: OpNode, at: int) -> None:
         """Nothing; the nodes stand in place of the one that is gone, at a place of the draft, and what led to that alone is gone too."""
