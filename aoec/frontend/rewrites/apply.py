@@ -5,9 +5,10 @@ name stays.
 """
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from math import isfinite
+from math import isfinite, prod
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import Attribute, OpNode
 from aoec.ir.graph.rule import Apply, Name, Number, Rule, Term, terms
 from aoec.ops.run import NUMPY, run_node
+
+MOST_FOLDED = 1 << 24  # elements of a tensor of the replacement, where what it is made of is smaller
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,10 @@ class Rewriting:
     own: Sequence[Rule] = ()
     declined: Collection[Site] = ()
     applied: list[Site] = field(default_factory=list)
+
+    def counts(self) -> dict[str, int]:
+        """Rule -> at how many places it was applied, those of names that come first in the alphabet first."""
+        return dict(sorted(Counter(s.rule for s in self.applied).items()))
 
 
 def apply(rules: Sequence[Rule], draft: Draft, rewriting: Rewriting) -> None:
@@ -174,6 +181,8 @@ class Replacement:
         except (AoecError, ValueError, TypeError, KeyError, IndexError) as e:
             raise _Undone(str(e)) from e
         dtype = result_dtype(op, [d for d, _ in types])
+        if prod(shape) > max(MOST_FOLDED, 2 * sum(prod(s) for _, s in types)):
+            raise _Undone(f"{prod(shape)} elements")
         if all(i in self.constants or self.draft.is_constant(i) for i in inputs):
             known = (op, tuple(inputs), tuple(sorted(attributes.items())))
             if known in self.scene.folded:

@@ -16,6 +16,7 @@ import numpy as np
 
 from aoec import ops
 from aoec.base.errors import AoecError, CheckError, one_line
+from aoec.frontend.rewrites import library
 from aoec.frontend.rewrites.apply import Rewriting, apply, result_dtype
 from aoec.frontend.rewrites.match import CHAINS, COMMUTATIVE, WHOLE
 from aoec.frontend.rewrites.sizes_of import Misfit, Open, Values, evaluate, numbers_of
@@ -25,8 +26,9 @@ from aoec.ir.graph.rule import Apply, Chain, Declaration, Name, Number, Perhaps,
 from aoec.ir.index import Binary, Expr, Var, walk
 from aoec.ops.run import NUMPY, REALS
 
-MOST_ELEMENTS = 1 << 16  # of one tensor of a sample
+MOST_ELEMENTS, MOST_GROWN = 1 << 16, 1 << 20  # of one tensor of a sample, and of what stands in its place
 TRIES = 800  # samples that are drawn for each that is compared
+MOST_TRIES, FEWEST = 4000, 4  # of all samples of a user's rule; samples that it needs
 SAMPLES = 24  # that a user's rule is compared on
 SIZES = (1, 2, 3, 4, 5, 8, 16, 32)
 NUMBERS = (1e-5, 0.5, 1.0, 2.0, 3.0, 0.125, -1.0, -0.5, 0.0)
@@ -53,14 +55,19 @@ class Sample:
 
 def draw(rule: Rule, random: Random) -> Sample | None:
     """A sample that the rule matches; None where none was found in so many tries."""
-    for _ in range(TRIES):
+    return _draw(rule, random, TRIES)[0]
+
+
+def _draw(rule: Rule, random: Random, tries: int) -> tuple[Sample | None, int]:
+    """(a sample, after how many tries)."""
+    for number in range(tries):
         try:
             sample = _Drawing(rule, random).sample()
         except (_Refused, Open, Misfit):
             continue
         if _apply(sample) is not None:
-            return sample
-    return None
+            return sample, number + 1
+    return None, tries
 
 
 def broken(sample: Sample) -> str:
@@ -69,6 +76,8 @@ def broken(sample: Sample) -> str:
     if made is None:
         return ""
     before = sample.values
+    if any(prod(made.tensors[o].shape) > MOST_GROWN for n in made.nodes for o in n.outputs):
+        return f"the replacement makes a tensor of more than {MOST_GROWN:,} elements of smaller ones"
     try:
         after = _every(made, sample.feeds)
     except FAULTS as e:
@@ -92,12 +101,24 @@ def broken(sample: Sample) -> str:
     return f"for {shapes} the pattern gives {_said(a[at])} at {sample.rule.result}{list(at)} and the replacement {_said(b[at])}"
 
 
+def read_own(paths: Sequence[str]) -> tuple[Rule, ...]:
+    """The rules of a user's files, each of which holds on random graphs; an AoecError for a file that is none, or a rule that is false."""
+    out: list[Rule] = []
+    for path, rules in library.read_files(paths):
+        check_laws(rules, path)
+        out += rules
+    return tuple(out)
+
+
 def check_laws(rules: Sequence[Rule], source: str = "", samples: int = SAMPLES, seed: int = 0) -> None:
     """Nothing; CheckError, with a counterexample, for a rule whose replacement is not what its pattern is, or that no sample was found of."""
     for rule in rules:
-        random = Random(f"{seed} {rule.name}")
-        for _ in range(samples):
-            sample = draw(rule, random)
+        random, tries = Random(f"{seed} {rule.name}"), MOST_TRIES
+        for number in range(samples):
+            sample, used = _draw(rule, random, min(TRIES, tries))
+            tries -= used
+            if sample is None and number >= FEWEST:
+                break
             if sample is None:
                 raise CheckError(f"rule {rule.name} could not be tried: of {TRIES} random graphs of its pattern it matches none; declare the "
                                  "shapes of its tensors, as in x: real[*n, c]", source=source)

@@ -14,6 +14,7 @@ from aoec.frontend.rewrites.conditions import CONDITIONS
 from aoec.frontend.rewrites.match import attributes_of
 from aoec.ir.graph.rule import Apply, Rule, terms
 from aoec.ir.text.flat import flat, noun
+from aoec.ir.text.show import show
 from aoec.ops import OPS
 
 FOLDER, SUFFIX = "aoec.frontend.rewrites", ".rules"
@@ -64,15 +65,22 @@ def read(text: str, source: str = "") -> tuple[Rule, ...]:
     return found
 
 
-def read_files(paths: Sequence[str]) -> tuple[Rule, ...]:
-    """The rules of a user's files; an AoecError where one is no such file, or two rules have one name."""
-    out: dict[str, Rule] = {}
+def read_files(paths: Sequence[str]) -> list[tuple[str, tuple[Rule, ...]]]:
+    """(path, rules) of a user's files; an AoecError where one is no such file, or two rules have one name."""
+    out, names = [], set[str]()
     for path in paths:
-        for r in read(read_text(path), path):
-            if r.name in out or r.name in _names():
+        found = read(read_text(path), path)
+        for r in found:
+            if r.name in names or r.name in _names():
                 raise CheckError(f"rule {r.name} is in another file too, or is one of aoec's own; give it a name of its own", source=path)
-            out[r.name] = r
-    return tuple(out.values())
+            names.add(r.name)
+        out.append((path, found))
+    return out
+
+
+def digest_rules(rules: Sequence[Rule]) -> str:
+    """The sha256, in hex, of the rules' canonical text; "" where there are none."""
+    return sha256("\n".join(map(show, rules)).encode()).hexdigest() if rules else ""
 
 
 @lru_cache(maxsize=1)
