@@ -282,7 +282,8 @@ def _term(t: Term) -> str:
     if isinstance(t, Perhaps):
         return f"?{word(t.name)}"
     if isinstance(t, Chain):
-        return f" {t.op} ".join(f"({_term(p)})" if isinstance(p, Chain) else _term(p) for p in t.parts)
+        apart = [isinstance(p, Chain) and (p.op == "+" or t.op == "*") for p in t.parts]
+        return f" {t.op} ".join(f"({_term(p)})" if alone else _term(p) for p, alone in zip(t.parts, apart))
     attributes = "; " + ", ".join(f"{word(k)}={_rule_value(v)}" for k, v in t.attributes) if t.attributes else ""
     return f"{word(t.op)}({', '.join(map(_term, t.args))}{attributes})"
 
