@@ -18,7 +18,8 @@ from aoec import ops
 from aoec.base.errors import AoecError, CheckError, one_line
 from aoec.frontend.rewrites import library
 from aoec.frontend.rewrites.apply import Rewriting, apply, result_dtype
-from aoec.frontend.rewrites.match import CHAINS, COMMUTATIVE, WHOLE
+from aoec.frontend.rewrites.match import CHAINS, COMMUTATIVE, WHOLE, Matcher
+from aoec.frontend.rewrites.scene import Scene
 from aoec.frontend.rewrites.sizes_of import Misfit, Open, Values, evaluate, numbers_of
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import Attribute, Tensor
@@ -65,17 +66,17 @@ def _draw(rule: Rule, random: Random, tries: int) -> tuple[Sample | None, int]:
             sample = _Drawing(rule, random).sample()
         except (_Refused, Open, Misfit):
             continue
-        if _apply(sample) is not None:
+        if _matches(sample):
             return sample, number + 1
     return None, tries
 
 
 def broken(sample: Sample) -> str:
     """What pattern and replacement give where they differ, as the end of a sentence; "" where they are the same."""
-    made = _apply(sample)
+    made, before = _apply(sample), sample.values
     if made is None:
-        return ""
-    before = sample.values
+        t = sample.draft.tensors[sample.rule.result]
+        return f"the replacement makes no {t.dtype}{list(t.shape)}, which the pattern makes for {_said_inputs(sample.draft)}"
     if any(prod(made.tensors[o].shape) > MOST_GROWN for n in made.nodes for o in n.outputs):
         return f"the replacement makes a tensor of more than {MOST_GROWN:,} elements of smaller ones"
     try:
@@ -96,9 +97,7 @@ def broken(sample: Sample) -> str:
     if not np.any(wrong):
         return ""
     at = tuple(int(i) for i in np.argwhere(wrong)[0])
-    shapes = ", ".join(f"{n} {t.dtype}{list(t.shape)}" for n, t in sample.draft.tensors.items()
-                       if n in sample.draft.inputs or sample.draft.is_constant(n))
-    return f"for {shapes} the pattern gives {_said(a[at])} at {sample.rule.result}{list(at)} and the replacement {_said(b[at])}"
+    return f"for {_said_inputs(sample.draft)} the pattern gives {_said(a[at])} at {sample.rule.result}{list(at)} and the replacement {_said(b[at])}"
 
 
 def read_own(paths: Sequence[str]) -> tuple[Rule, ...]:
@@ -127,6 +126,10 @@ def check_laws(rules: Sequence[Rule], source: str = "", samples: int = SAMPLES, 
                 raise CheckError(f"rule {rule.name} is false: {said}{hint}", source=source)
 
 
+def _said_inputs(draft: Draft) -> str:
+    return ", ".join(f"{n} {t.dtype}{list(t.shape)}" for n, t in draft.tensors.items() if n in draft.inputs or draft.is_constant(n))
+
+
 def _said(value: Any) -> str:
     return f"{float(value):.6g}"
 
@@ -139,8 +142,14 @@ def _copy(draft: Draft) -> Draft:
     return Draft(draft.name, draft.inputs, draft.outputs, draft.tensors.values(), draft.nodes, draft.weights)
 
 
+def _matches(sample: Sample) -> bool:
+    """Whether the rule's pattern is what the sample says."""
+    scene = Scene(sample.draft)
+    return Matcher(sample.rule, scene).at(scene.producers[sample.rule.result]) is not None
+
+
 def _apply(sample: Sample) -> Draft | None:
-    """The sample's graph with the rule applied at its end; None where it does not match."""
+    """The sample's graph with the rule applied at its end; None where the replacement cannot stand there."""
     out, done = _copy(sample.draft), Rewriting()
     apply((sample.rule,), out, done)
     return out if any(s.tensor == sample.rule.result for s in done.applied) else None
@@ -344,10 +353,12 @@ class _Drawing:
             return tuple(axes) if name == "perm" else tuple(sorted(axes[:random.randint(1, max(1, rank))]))
         if name in ("shape", "sizes"):
             return random.choice((shape, (prod(shape),), (*shape, 1), (1, *shape), shape[::-1]))
-        if name in ("starts", "before", "after"):
+        if name == "starts":
+            return tuple(random.choice((0, 0, 1, max(0, n - 1))) for n in shape)
+        if name in ("before", "after"):
             return tuple(random.choice((0, 0, 0, 1)) for _ in shape)
         if name == "steps":
-            return (1,) * rank
+            return tuple(random.choice((1, 1, 1, -1)) for _ in shape)
         if name in ("stride", "dilation", "kernel"):
             return tuple(random.choice((1, 1, 2)) for _ in range(2))
         if name == "pad":
