@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from aoec.frontend.passes.affine import fold_affine
 from aoec.frontend.passes.attentions import find_attentions
+from aoec.frontend.passes.by_rules import ByRules
 from aoec.frontend.passes.common import share_equal
 from aoec.frontend.passes.dead import drop_dead
 from aoec.frontend.passes.expansions import drop_expansions
@@ -24,7 +25,6 @@ from aoec.frontend.passes.siblings import join_siblings
 from aoec.frontend.passes.signs import move_signs
 from aoec.frontend.passes.transposes import scale_last, sink_transposes
 from aoec.frontend.passes.unsqueezes import work_as_images, work_unsqueezed
-from aoec.frontend.passes.by_rules import ByRules
 from aoec.frontend.rewrites.apply import Rewriting, apply
 from aoec.ir.graph.draft import Draft
 

@@ -36,8 +36,8 @@ class Site:
 
 @dataclass
 class Rewriting:
-    """What is asked of the rewrites of one model, and what they did. `own`: rules of the user's own, applied to the cleaned graph; `declined`:
-    places where a rule is not applied; `applied`: the places where rules were, in order."""
+    """What is asked of the rewrites of one model, and what they did. `own`: rules of the user's own, applied to the cleaned graph;
+    `declined`: places where a rule is not applied; `applied`: the places where rules were, in order."""
 
     own: Sequence[Rule] = ()
     declined: Collection[Site] = ()
@@ -82,7 +82,8 @@ class _Undone(Exception):
 
 
 class Replacement:
-    """What stands in place of one match. Tensors and constants get names after the tensor that is made, nodes after the node that is replaced."""
+    """What stands in place of one match. Tensors and constants get names after the tensor that is made, nodes after the node that is
+    replaced."""
 
     def __init__(self, rule: Rule, scene: Scene, root: OpNode, found: Match) -> None:
         self.rule, self.scene, self.draft, self.root, self.found = rule, scene, scene.draft, root, found

@@ -1,8 +1,8 @@
 """The law of a rule: what its pattern gives and what its replacement gives are the same, on random shapes and values.
 
-A sample of a rule is a small graph that its pattern matches: shapes by its declarations, sizes and numbers drawn, factors and operands in any
-order, one form of each line. Both sides are run by the operators' references. They are equal bit for bit; where a rule says `rounds`, within
-some roundings of the largest number that the pattern meets, and in 16 bits beside the pattern in fp32.
+A sample of a rule is a small graph that its pattern matches: shapes by its declarations, sizes and numbers drawn, factors and operands in
+any order, one form of each line. Both sides are run by the operators' references. They are equal bit for bit; where a rule says `rounds`,
+within some roundings of the largest number that the pattern meets, and in 16 bits beside the pattern in fp32.
 """
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def broken(sample: Sample) -> str:
     made, before = _apply(sample), sample.values
     if made is None:
         t = sample.draft.tensors[sample.rule.result]
-        return f"the replacement makes no {t.dtype}{list(t.shape)}, which the pattern makes for {_said_inputs(sample.draft)}"
+        return f"the replacement makes no {t.dtype}{list(t.shape)}, which the pattern makes for {_show_inputs(sample.draft)}"
     if any(prod(made.tensors[o].shape) > MOST_GROWN for n in made.nodes for o in n.outputs):
         return f"the replacement makes a tensor of more than {MOST_GROWN:,} elements of smaller ones"
     try:
@@ -88,7 +88,7 @@ def broken(sample: Sample) -> str:
     if not sample.rule.rounds or sample.dtype not in REALS:
         wrong = ~((a == b) | ((a != a) & (b != b)))  # what is no number is equal to itself here
     else:
-        exact = before if sample.dtype == "fp32" else _every(_wide(sample.draft), sample.feeds)
+        exact = before if sample.dtype == "fp32" else _every(_in_fp32(sample.draft), sample.feeds)
         a = exact[name]
         largest = max((float(np.abs(v[np.isfinite(v)]).max(initial=0)) for v in map(_real, exact.values())), default=0.0)
         x, y = _real(a), _real(b)
@@ -97,7 +97,8 @@ def broken(sample: Sample) -> str:
     if not np.any(wrong):
         return ""
     at = tuple(int(i) for i in np.argwhere(wrong)[0])
-    return f"for {_said_inputs(sample.draft)} the pattern gives {_said(a[at])} at {sample.rule.result}{list(at)} and the replacement {_said(b[at])}"
+    return (f"for {_show_inputs(sample.draft)} the pattern gives {_show_value(a[at])} at {sample.rule.result}{list(at)} and the "
+            f"replacement {_show_value(b[at])}")
 
 
 def read_own(paths: Sequence[str]) -> tuple[Rule, ...]:
@@ -110,7 +111,8 @@ def read_own(paths: Sequence[str]) -> tuple[Rule, ...]:
 
 
 def check_laws(rules: Sequence[Rule], source: str = "", samples: int = SAMPLES, seed: int = 0) -> None:
-    """Nothing; CheckError, with a counterexample, for a rule whose replacement is not what its pattern is, or that no sample was found of."""
+    """Nothing; CheckError, with a counterexample, for a rule whose replacement is not what its pattern is, or of which no sample was
+    found."""
     for rule in rules:
         random, tries = Random(f"{seed} {rule.name}"), MOST_TRIES
         for number in range(samples):
@@ -119,18 +121,18 @@ def check_laws(rules: Sequence[Rule], source: str = "", samples: int = SAMPLES, 
             if sample is None and number >= FEWEST:
                 break
             if sample is None:
-                raise CheckError(f"rule {rule.name} could not be tried: of {TRIES} random graphs of its pattern it matches none; declare the "
-                                 "shapes of its tensors, as in x: real[*n, c]", source=source)
+                raise CheckError(f"rule {rule.name} could not be tried: of {TRIES} random graphs of its pattern it matches none; declare "
+                                 "the shapes of its tensors, as in x: real[*n, c]", source=source)
             if said := broken(sample):
                 hint = "" if rule.rounds else "; where the two only round differently, write rounds"
                 raise CheckError(f"rule {rule.name} is false: {said}{hint}", source=source)
 
 
-def _said_inputs(draft: Draft) -> str:
+def _show_inputs(draft: Draft) -> str:
     return ", ".join(f"{n} {t.dtype}{list(t.shape)}" for n, t in draft.tensors.items() if n in draft.inputs or draft.is_constant(n))
 
 
-def _said(value: Any) -> str:
+def _show_value(value: Any) -> str:
     return f"{float(value):.6g}"
 
 
@@ -155,7 +157,7 @@ def _apply(sample: Sample) -> Draft | None:
     return out if any(s.tensor == sample.rule.result for s in done.applied) else None
 
 
-def _wide(draft: Draft) -> Draft:
+def _in_fp32(draft: Draft) -> Draft:
     """The graph with its reals in fp32."""
     out = _copy(draft)
     out.tensors = {n: replace(t, dtype="fp32" if t.dtype in REALS else t.dtype) for n, t in out.tensors.items()}

@@ -1,4 +1,4 @@
-"""Rules in files: those of aoec beside this module, one file a subject, and the user's own. A text is parsed once, and kept by its content."""
+"""Rules in files: those of aoec beside this module, one file a subject, and the user's own. A text is parsed once and kept by content."""
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -25,7 +25,7 @@ from aoec.ops.run import REALS
 
 MOST_STEPS = 4096  # of one rule at one node
 COMMUTATIVE = frozenset(("add", "mul", "maximum", "minimum"))
-CHAINS = {"*": ("mul", "muls", 1.0), "+": ("add", "adds", 0.0)}  # of a chain: the word of two tensors, that of a number, what changes nothing
+CHAINS = {"*": ("mul", "muls", 1.0), "+": ("add", "adds", 0.0)}  # words of two tensors and of a number, what changes nothing
 WHOLE = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 
 
@@ -207,7 +207,8 @@ class Matcher:
         """Each way that a product or sum is a tensor: its numbers together in any places, all else each once."""
         numbers = [p for p in chain.parts if isinstance(p, Number)]
         free = [p.name for p in chain.parts if isinstance(p, Perhaps) or isinstance(p, Name) and self._is_number(p.name)]
-        left = tuple(p for p in chain.parts if not isinstance(p, Number | Perhaps) and not (isinstance(p, Name) and self._is_number(p.name)))
+        left = tuple(p for p in chain.parts
+                     if not isinstance(p, Number | Perhaps) and not (isinstance(p, Name) and self._is_number(p.name)))
         must = bool(numbers) or any(isinstance(p, Name) and p.name in free for p in chain.parts)
         known, near = CHAINS[chain.op][2], any(n.near for n in numbers)
         for n in numbers:

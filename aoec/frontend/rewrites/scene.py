@@ -1,7 +1,7 @@
 """A draft while rules change it: who makes and who reads each tensor, kept up with every change."""
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from aoec.ir.graph.draft import Draft
@@ -38,7 +38,8 @@ class Scene:
         if a == b:
             return True
         left, right = self.producers.get(a), self.producers.get(b)
-        return left is not None and right is not None and (left.op, left.inputs, left.attributes) == (right.op, right.inputs, right.attributes)
+        return left is not None and right is not None and (left.op, left.inputs, left.attributes) == (
+            right.op, right.inputs, right.attributes)
 
     def put(self, made: Sequence[OpNode], gone: OpNode, at: int) -> None:
         """Nothing; the nodes stand in place of the one that is gone, at a place of the draft, and what led to that alone is gone too."""
@@ -53,8 +54,8 @@ class Scene:
         self._drop(gone.inputs)
 
     def rename(self, old: OpNode, to: str) -> bool:
-        """Whether all that read what a node makes read another tensor now. Where the node makes a result of the graph, the maker of the other
-        tensor makes that, if nothing else reads it."""
+        """Whether all that read what a node makes read another tensor now. Where the node makes a result of the graph, the maker of the
+        other tensor makes that, if nothing else reads it."""
         name = old.outputs[0]
         if name not in self.outputs:
             readers = list({n.name: n for n in self.users.get(name, ())}.values())

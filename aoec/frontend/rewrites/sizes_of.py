@@ -1,7 +1,7 @@
 """Sizes and numbers of a rule: what its lists and expressions are for a match, and what a shape or an attribute tells of them."""
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import exp, inf, log, pow, prod, sqrt
 from typing import Any, Union
 
@@ -11,8 +11,9 @@ from aoec.ir.index import INT_CALLS, INT_OPS, Binary, Call, Expr, Float, Int, Va
 
 Given = Union[int, float, str, tuple[Any, ...]]
 Values = dict[str, Given]
-REAL_CALLS = {"sqrt": sqrt, "exp": exp, "log": log, "pow": pow, "floor": lambda x: float(int(x // 1)), "reciprocal": lambda x: 1.0 / x,
-              "rsqrt": lambda x: 1.0 / sqrt(x)}
+REAL_CALLS: dict[str, Callable[..., Any]] = {
+    "sqrt": sqrt, "exp": exp, "log": log, "pow": pow, "floor": lambda x: float(int(x // 1)), "reciprocal": lambda x: 1.0 / x,
+    "rsqrt": lambda x: 1.0 / sqrt(x)}
 
 
 class Open(Exception):
@@ -40,7 +41,8 @@ def evaluate(e: Expr | str, values: Mapping[str, Given]) -> Given:
             args = [evaluate(a, values) for a in e.args]
             if e.fn in OF_LISTS:
                 return (len if e.fn == "len" else prod)(args[0])  # type: ignore[arg-type]
-            return INT_CALLS[e.fn](*args) if e.fn in INT_CALLS else REAL_CALLS[e.fn](*args)  # type: ignore[no-any-return]
+            calls: Mapping[str, Callable[..., Any]] = INT_CALLS if e.fn in INT_CALLS else REAL_CALLS
+            return calls[e.fn](*args)  # type: ignore[no-any-return]
     except (ArithmeticError, TypeError, ValueError, KeyError, CheckError) as fault:
         raise Misfit(str(fault)) from fault
     raise Misfit(type(e).__name__)

@@ -25,14 +25,17 @@ def check_rule(r: Rule, at: Places) -> None:
     tensors = _check_pattern(r, numbers, at, where)
     for d in r.declarations:
         for name in d.names:
-            at.refuse(name not in tensors | numbers, lambda n=name: f"{where}: {n} is declared and does not occur in the pattern", d, name)  # type: ignore[misc]
+            if name not in tensors | numbers:
+                raise at.error(f"{where}: {name} is declared and does not occur in the pattern", d, name)
     inner = {e.name for e in r.equations[1:]}
     for name in r.sole:
-        at.refuse(name not in inner, lambda n=name: f"{where}: alone {n} is none of the tensors that the pattern has between its ends", r, name)  # type: ignore[misc]
+        if name not in inner:
+            raise at.error(f"{where}: alone {name} is none of the tensors that the pattern has between its ends", r, name)
     at.refuse(r.keeps not in ("", r.result, *inner), lambda: f"{where}: keeps {r.keeps} is made by no node of the pattern", r, r.keeps)
     for t in r.tests:
         for name in t.names:
-            at.refuse(name not in tensors, lambda t=t, n=name: f"{where}: when {t.name} asks for {n}, which is no tensor of the pattern", t, name)  # type: ignore[misc]
+            if name not in tensors:
+                raise at.error(f"{where}: when {t.name} asks for {name}, which is no tensor of the pattern", t, name)
     known = numbers | {v for n in _values(r) for v in _names(n, binding=True)}
     for e in r.conditions:
         _check_expression(e, known, at, where, r)
@@ -43,7 +46,8 @@ def _check_declarations(r: Rule, kinds: dict[str, str], at: Places, where: str) 
     at.unique([(name, d) for d in r.declarations for name in d.names], "tensor", where)
     for d in r.declarations:
         at.check_known(d.kind, (*KINDS, *DTYPES), "kind", where, d)
-        at.refuse(d.kind == "number" and (d.shape is not None or d.constant), lambda: f"{where}: a number has no shape and is a constant", d)
+        wrong = d.kind == "number" and (d.shape is not None or d.constant)
+        at.refuse(wrong, lambda: f"{where}: a number has no shape and is a constant", d)
         for item in d.shape or ():
             wrong = isinstance(item, Spread) and item.fill not in ("", "ones")
             at.refuse(wrong, lambda: f"{where}: a shape has sizes and lists of sizes, and no zeros or axes", d)
@@ -63,7 +67,8 @@ def _check_pattern(r: Rule, numbers: set[str], at: Places, where: str) -> set[st
             _check_term(form, numbers, at, where, e)
             for t in terms(form):
                 if isinstance(t, Name) and t.name not in numbers:
-                    at.refuse(t.name in made, lambda t=t: f"{where}: {t.name} would be made of itself, or stands before what reads it", e, t.name)  # type: ignore[misc,union-attr]
+                    if t.name in made:
+                        raise at.error(f"{where}: {t.name} would be made of itself, or stands before what reads it", e, t.name)
                     wanted.add(t.name)
                     out.add(t.name)
     return out
@@ -120,7 +125,8 @@ def _check_made(r: Rule, tensors: set[str], numbers: set[str], known: set[str], 
     readable = tensors - {r.result}
     at.refuse(not r.made or r.made[-1][0] != r.result, lambda: f"{where}: the last line of the replacement makes {r.result}", r)
     for name, term in r.made:
-        at.refuse(name in readable | numbers, lambda n=name: f"{where}: {n} is made twice; give the replacement's own tensors other names", r, name)  # type: ignore[misc]
+        if name in readable | numbers:
+            raise at.error(f"{where}: {name} is made twice; give the replacement's own tensors other names", r, name)
         _check_term(term, numbers, at, where, r)
         for t in terms(term):
             if isinstance(t, Name) and t.name not in readable | numbers:

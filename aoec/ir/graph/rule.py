@@ -94,10 +94,10 @@ class Test:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`equations`: the pattern, its result first. `sole`: tensors that nothing else reads, and that are no result of the graph. `conditions`
-    and `tests` hold of what was matched. `keeps`: of the pattern's nodes that whose name and place the last node of the replacement takes, by what it makes;
-    "" for a name after the node that is replaced. `rounds`: the replacement may round otherwise than the pattern. `made`: the replacement, its result,
-    of the name of the pattern's, last."""
+    """`equations`: the pattern, its result first. `sole`: tensors that nothing else reads, and that are no result of the graph.
+    `conditions` and `tests` hold of what was matched. `rounds`: the replacement may round otherwise than the pattern. `made`: the
+    replacement; last its result, of the name of the pattern's. `keeps`: what the node of the pattern makes whose name and place the last
+    node of the replacement takes; "" for a name after the node that is replaced."""
 
     name: str
     about: str

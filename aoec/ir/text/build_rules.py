@@ -52,7 +52,7 @@ class RulesBuilder(IndexBuilder):
     def rounding(self, c: Parts) -> Any:
         return "rounds"
 
-    def made(self, c: Parts) -> Any:
+    def replacement(self, c: Parts) -> Any:
         return "made", unquote(c[0]), c[1]
 
     def total(self, c: Parts) -> Any:

@@ -152,7 +152,7 @@ def _compile(model: str | ModelProto, name: str, machine: Machine, options: Comp
     """Imports the model, for each gear if there are some, says so, and does the rest."""
     read = _read(model, options, voice)
     if options.lowered:
-        write_text(options.lowered, table({gear.name: graph for gear, (graph, _, _, _) in zip(read.wanted, read.graphs)}, options.precision))
+        write_text(options.lowered, table({gear.name: made[0] for gear, made in zip(read.wanted, read.graphs)}, options.precision))
     voice.bank_at(options.bank_path)
     from aoec.jobs.compile.compile import finish
     from aoec.jobs.context import Context
