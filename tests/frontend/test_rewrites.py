@@ -207,3 +207,16 @@ def test_facts_of_rules() -> None:
     assert rewrites.facts("silu")[0]["replacement"] == ["y = silu(x)"]
     with pytest.raises(AoecError, match="did you mean silu"):
         rewrites.facts("silo")
+
+
+def test_the_example_of_the_page_holds_and_is_refused_as_the_page_says(tmp_path: Path) -> None:
+    """docs/rewrites.md: Mish as three nodes."""
+    page = (Path(__file__).parents[2] / "docs/rewrites.md").read_text("utf-8")
+    text = next(part for part in page.split("```") if part.strip().startswith("rule mish"))
+    found = library.read(text.strip())
+    check_laws(found)
+    proto = model([node("Softplus", "x", "s"), node("Tanh", "s", "t"), node("Mul", "t x", "y")], {"x": (4, 6)}, ["y"])
+    graph, _, notices = load(proto, rewriting=Rewriting(found))
+    assert [n.op for n in graph.nodes] == ["mish"] and "rule mish: applied at 1 place" in notices
+    with pytest.raises(AoecError, match="rule mish is false: for x fp32"):
+        check_laws(library.read(text.replace("mish(x)", "silu(x)").strip()))
