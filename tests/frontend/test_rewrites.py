@@ -10,7 +10,7 @@ from aoec import cli
 from aoec.base.errors import AoecError
 from aoec.frontend import passes
 from aoec.frontend.rewrites import library
-from aoec.frontend.rewrites.apply import Rewriting, Site, apply
+from aoec.frontend.rewrites.apply import STEPS_EACH, Rewriting, Site, apply
 from aoec.frontend.rewrites.law import check_laws
 from aoec.frontend.rewrites.match import MOST_STEPS, Matcher
 from aoec.frontend.rewrites.scene import Scene
@@ -220,3 +220,38 @@ def test_the_example_of_the_page_holds_and_is_refused_as_the_page_says(tmp_path:
     assert [n.op for n in graph.nodes] == ["mish"] and "rule mish: applied at 1 place" in notices
     with pytest.raises(AoecError, match="rule mish is false: for x fp32"):
         check_laws(library.read(text.replace("mish(x)", "silu(x)").strip()))
+
+
+def test_a_rule_is_no_burden_to_a_large_graph() -> None:
+    """One that nearly matches everywhere ends after so many steps on average of the nodes."""
+    links: list[tuple[str, str, str, dict[str, object]]] = [("mul", f"a{i} x", f"a{i + 1}", {}) for i in range(300)]
+    d = draft(("mul", "x z", "a0", {}), *links, ("relu", "a300", "y", {}), shape=(2,), z=normal(2))
+    wide = rule('rule w "" {\n  y = ' + " * ".join(f"x{i}" for i in range(9)) + "\n  x0: real[7]\n  => y = relu(x0)\n}")
+    scene = Scene(d)
+    matcher = Matcher(wide, scene)
+    spent = sum(matcher.at(n) is None and matcher.steps for n in d.nodes if n.op == "mul")
+    assert spent > 100 * MOST_STEPS  # so much without a bound
+    done, counted = Rewriting(), []
+    real = Matcher.at
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Matcher, "at", lambda self, node: (real(self, node), counted.append(self.steps))[0])
+        apply((wide,), d, done)
+    assert sum(counted) < 17 * MOST_STEPS + STEPS_EACH * 301
+
+
+def test_a_compile_says_which_rules_it_applied(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In its JSON and in its dump, which holds the hash of a user's rules; a dump takes no more rules."""
+    import json
+
+    import onnx
+    file, net, dump = tmp_path / "mine.rules", tmp_path / "net.onnx", tmp_path / "dump"
+    file.write_text(RELU)
+    onnx.save(model([node("Relu", "x", "a"), node("Exp", "a", "y")], {"x": (4, 64)}, ["y"]), net)
+    words = ["compile", str(net), "--rewrites", str(file), "--dump", str(dump), "--json", "-o", str(tmp_path / "net.aoec"), "--bank",
+             str(tmp_path / "bank.db"), "--base", "none"]
+    assert cli.main(words) == 0
+    assert json.loads(capsys.readouterr().out)["rewrites"] == {"by_clip": 1}
+    said = json.loads((dump / "manifest.json").read_text())
+    assert said["rewrites"] == {"by_clip": 1} and said["own_rules"] == library.digest_rules((rule(RELU),))
+    assert cli.main(["compile", str(dump), "--rewrites", str(file), "-o", str(tmp_path / "b.aoec"), "--bank", str(tmp_path / "bank.db")]) == 2
+    assert "is a dump, whose graph is rewritten already" in capsys.readouterr().err

@@ -15,7 +15,7 @@ import numpy as np
 
 from aoec import ops
 from aoec.base.errors import AoecError
-from aoec.frontend.rewrites.match import CHAINS, Match, Matcher, defaults, needs, roots
+from aoec.frontend.rewrites.match import CHAINS, MOST_STEPS, Match, Matcher, defaults, needs, roots
 from aoec.frontend.rewrites.scene import Scene
 from aoec.frontend.rewrites.sizes_of import Misfit, Open, Values, evaluate, numbers_of
 from aoec.ir.graph.draft import Draft
@@ -23,6 +23,7 @@ from aoec.ir.graph.graph import Attribute, OpNode
 from aoec.ir.graph.rule import Apply, Name, Number, Rule, Term, terms
 from aoec.ops.run import NUMPY, run_node
 
+STEPS_EACH = 64  # of a rule at each node, on average of many: so the work is linear in nodes, whatever a rule says
 MOST_FOLDED = 1 << 24  # elements of a tensor of the replacement, where what it is made of is smaller
 
 
@@ -68,10 +69,14 @@ def _may_occur(rule: Rule, words: Collection[str]) -> bool:
 def _sweep(rule: Rule, scene: Scene, rewriting: Rewriting) -> None:
     """Nothing; one rule was applied at all its places."""
     ends, matcher = roots(rule), Matcher(rule, scene)
-    for tensor in [n.outputs[0] for n in scene.nodes() if n.op in ends and n.outputs]:
+    tensors = [n.outputs[0] for n in scene.nodes() if n.op in ends and n.outputs]
+    most = 16 * MOST_STEPS + STEPS_EACH * len(tensors)
+    for tensor in tensors:
         node, site = scene.producers.get(tensor), Site(rule.name, tensor)
         if node is None or node.op not in ends or site in rewriting.declined:
             continue
+        if matcher.spent > most:
+            break
         found = matcher.at(node)
         if found is not None and Replacement(rule, scene, node, found).put():
             rewriting.applied.append(site)

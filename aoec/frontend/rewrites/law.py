@@ -31,6 +31,7 @@ MOST_ELEMENTS, MOST_GROWN = 1 << 16, 1 << 20  # of one tensor of a sample, and o
 TRIES = 800  # samples that are drawn for each that is compared
 MOST_TRIES, FEWEST = 4000, 4  # of all samples of a user's rule; samples that it needs
 SAMPLES = 24  # that a user's rule is compared on
+MOST_DRAWN = 200_000  # nodes of all graphs that are drawn for the rules of a file
 SIZES = (1, 2, 3, 4, 5, 8, 16, 32)
 NUMBERS = (1e-5, 0.5, 1.0, 2.0, 3.0, 0.125, -1.0, -0.5, 0.0)
 ROUNDING = {"fp32": 2e-5, "fp16": 2e-2, "bf16": 1e-1}  # of the largest number
@@ -41,6 +42,13 @@ END = "end of the law"  # reads what the pattern makes, so that this is no resul
 
 class _Refused(Exception):
     """A draw that is no sample: shapes that do not meet, or conditions that do not hold."""
+
+
+@dataclass
+class Budget:
+    """Nodes that may still be drawn."""
+
+    left: int = MOST_DRAWN
 
 
 @dataclass(frozen=True)
@@ -56,14 +64,14 @@ class Sample:
 
 def draw(rule: Rule, random: Random) -> Sample | None:
     """A sample that the rule matches; None where none was found in so many tries."""
-    return _draw(rule, random, TRIES)[0]
+    return _draw(rule, random, TRIES, Budget())[0]
 
 
-def _draw(rule: Rule, random: Random, tries: int) -> tuple[Sample | None, int]:
+def _draw(rule: Rule, random: Random, tries: int, budget: Budget) -> tuple[Sample | None, int]:
     """(a sample, after how many tries)."""
-    for number in range(tries):
+    for number in range(tries if budget.left > 0 else 0):
         try:
-            sample = _Drawing(rule, random).sample()
+            sample = _Drawing(rule, random, budget).sample()
         except (_Refused, Open, Misfit):
             continue
         if _matches(sample):
@@ -113,10 +121,14 @@ def read_own(paths: Sequence[str]) -> tuple[Rule, ...]:
 def check_laws(rules: Sequence[Rule], source: str = "", samples: int = SAMPLES, seed: int = 0) -> None:
     """Nothing; CheckError, with a counterexample, for a rule whose replacement is not what its pattern is, or of which no sample was
     found."""
+    budget = Budget()
     for rule in rules:
         random, tries = Random(f"{seed} {rule.name}"), MOST_TRIES
         for number in range(samples):
-            sample, used = _draw(rule, random, min(TRIES, tries))
+            sample, used = _draw(rule, random, min(TRIES, tries), budget)
+            if budget.left <= 0:
+                raise CheckError(f"the rules up to {rule.name} take more than {MOST_DRAWN:,} nodes of random graphs to try; give fewer or "
+                                 "simpler rules in a file", source=source)
             tries -= used
             if sample is None and number >= FEWEST:
                 break
@@ -175,8 +187,8 @@ def _every(draft: Draft, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 class _Drawing:
     """One draw."""
 
-    def __init__(self, rule: Rule, random: Random) -> None:
-        self.rule, self.random = rule, random
+    def __init__(self, rule: Rule, random: Random, budget: Budget) -> None:
+        self.rule, self.random, self.budget = rule, random, budget
         self.pool = random.sample(SIZES, random.randint(1, 3))
         self.dtype = random.choice(("fp32", "fp32", "fp32", "fp16", "bf16"))
         self.whole = random.choice(("int32", "int64"))
@@ -256,6 +268,9 @@ class _Drawing:
 
     def _node(self, op: str, inputs: list[str], attributes: dict[str, Attribute], label: str) -> str:
         types = [self.draft.tensors[i] for i in inputs]
+        self.budget.left -= 1
+        if self.budget.left <= 0:
+            raise _Refused
         try:
             shape = ops.shape(op, [t.shape for t in types], attributes)
         except FAULTS as e:

@@ -24,6 +24,7 @@ from aoec.ops import OPS
 from aoec.ops.run import REALS
 
 MOST_STEPS = 4096  # of one rule at one node
+STEPS_TO_SETTLE = 8
 COMMUTATIVE = frozenset(("add", "mul", "maximum", "minimum"))
 CHAINS = {"*": ("mul", "muls", 1.0), "+": ("add", "adds", 0.0)}  # words of two tensors and of a number, what changes nothing
 WHOLE = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
@@ -107,13 +108,14 @@ class Matcher:
         self.rule, self.scene = rule, scene
         self.forms = {e.name: e.forms for e in rule.equations}
         self.kinds = {name: d for d in rule.declarations for name in d.names}
-        self.steps = 0
+        self.steps = self.spent = 0  # of one node, and of all before
 
     def at(self, node: OpNode) -> Match | None:
         """The first match that ends at a node; None where there is none."""
-        self.steps = 0
+        self.spent, self.steps = self.spent + self.steps, 0
         try:
             for found in self._term(Name(self.rule.result), node.outputs[0], _Found({}, {})):
+                self.steps += STEPS_TO_SETTLE
                 values = self._settle(found)
                 if values is not None:
                     return Match(found.tensors, values)
