@@ -15,7 +15,7 @@ import numpy as np
 
 from aoec import ops
 from aoec.base.errors import AoecError
-from aoec.frontend.rewrites.match import CHAINS, MOST_STEPS, Match, Matcher, defaults, needs, roots
+from aoec.frontend.rewrites.match import CHAINS, MOST_STEPS, Match, Matcher, defaults, words_of
 from aoec.frontend.rewrites.scene import Scene
 from aoec.frontend.rewrites.sizes_of import Misfit, Open, Values, evaluate, numbers_of
 from aoec.ir.graph.draft import Draft
@@ -63,12 +63,13 @@ def apply(rules: Sequence[Rule], draft: Draft, rewriting: Rewriting) -> None:
 
 
 def _may_occur(rule: Rule, words: Collection[str]) -> bool:
-    return needs(rule) <= words and not roots(rule).isdisjoint(words)  # type: ignore[operator]
+    known = words_of(rule)
+    return known.needs <= words and not known.ends.isdisjoint(words)  # type: ignore[operator]
 
 
 def _sweep(rule: Rule, scene: Scene, rewriting: Rewriting) -> None:
     """Nothing; one rule was applied at all its places."""
-    ends, matcher = roots(rule), Matcher(rule, scene)
+    ends, matcher = words_of(rule).ends, Matcher(rule, scene)
     tensors = [n.outputs[0] for n in scene.nodes() if n.op in ends and n.outputs]
     most = 16 * MOST_STEPS + STEPS_EACH * len(tensors)
     for tensor in tensors:

@@ -77,9 +77,30 @@ def attributes_of(op: str) -> Mapping[str, Any]:
     return {p.name: p.default for p in given.values() if p.kind is p.KEYWORD_ONLY}
 
 
-@lru_cache(maxsize=4096)
-def roots(rule: Rule) -> frozenset[str]:
-    """The words of nodes that a rule's pattern can end at."""
+@dataclass(frozen=True)
+class Words:
+    """Words of a rule: those of nodes that its pattern can end at, and those without which a graph has no place for it."""
+
+    rule: Rule
+    ends: frozenset[str]
+    needs: frozenset[str]
+
+
+_known: dict[int, Words] = {}  # of a rule by its identity: to hash all of it takes longer than most look-ups save
+MOST_KNOWN = 4096
+
+
+def words_of(rule: Rule) -> Words:
+    """The words of a rule, found once for each."""
+    known = _known.get(id(rule))
+    if known is None or known.rule is not rule:
+        if len(_known) >= MOST_KNOWN:
+            _known.clear()
+        known = _known[id(rule)] = Words(rule, _ends(rule), _needs(rule))
+    return known
+
+
+def _ends(rule: Rule) -> frozenset[str]:
     forms = {e.name: e.forms for e in rule.equations}
     out, rest = set[str](), list(rule.equations[0].forms)
     while rest:
@@ -94,9 +115,8 @@ def roots(rule: Rule) -> frozenset[str]:
     return frozenset(out)
 
 
-@lru_cache(maxsize=4096)
-def needs(rule: Rule) -> frozenset[str]:
-    """Words without which a graph has no place for a rule: those that each form of a line has."""
+def _needs(rule: Rule) -> frozenset[str]:
+    """The words that each form of a line has."""
     words = [[frozenset(t.op for t in terms(f) if isinstance(t, Apply)) for f in e.forms] for e in rule.equations]
     return frozenset[str]().union(*[frozenset.intersection(*forms) for forms in words])
 
