@@ -23,6 +23,8 @@ from aoec.ir.graph.graph import Attribute, OpNode
 from aoec.ir.graph.rule import Apply, Name, Number, Rule, Term, terms
 from aoec.ops.run import NUMPY, run_node
 
+# what a word says of arguments or attributes that are none for it, or NumPy does
+FAULTS = (AoecError, ValueError, TypeError, KeyError, IndexError, ArithmeticError, AssertionError)
 STEPS_EACH = 64  # of a rule at each node, on average of many: so the work is linear in nodes, whatever a rule says
 MOST_FOLDED = 1 << 24  # elements of a tensor of the replacement, where what it is made of is smaller
 
@@ -167,7 +169,11 @@ class Replacement:
     def _number(self, value: float, name: str) -> str:
         """A constant of one element in the result's dtype."""
         dtype = self.draft.tensors[self.root.outputs[0]].dtype
-        return self._constant(np.asarray(value, NUMPY[dtype]), dtype, name)
+        try:
+            with np.errstate(all="ignore"):
+                return self._constant(np.asarray(value).astype(NUMPY[dtype]), dtype, name)
+        except FAULTS as e:
+            raise _Undone(str(e)) from e
 
     def _attribute(self, value: Any) -> Attribute:
         values: Values = self.found.values
@@ -185,8 +191,10 @@ class Replacement:
                 raise _Undone(k)
         try:
             shape = ops.shape(op, [s for _, s in types], attributes)
-        except (AoecError, ValueError, TypeError, KeyError, IndexError) as e:
+        except FAULTS as e:
             raise _Undone(str(e)) from e
+        if any(type(n) is not int for n in shape) or op == "reshape" and prod(shape) != prod(types[0][1]):
+            raise _Undone(f"{op} of {types[0][1]}")
         dtype = result_dtype(op, [d for d, _ in types])
         if prod(shape) > max(MOST_FOLDED, 2 * sum(prod(s) for _, s in types)):
             raise _Undone(f"{prod(shape)} elements")
@@ -195,7 +203,12 @@ class Replacement:
             if known in self.scene.folded:
                 return self.scene.folded[known]
             arrays = [self.constants[i] if i in self.constants else self.draft.weights[i] for i in inputs]
-            value = run_node(OpNode("", op, tuple(inputs), ("",), tuple(attributes.items())), list(arrays))[0]
+            try:
+                value = run_node(OpNode("", op, tuple(inputs), ("",), tuple(attributes.items())), list(arrays))[0]
+            except FAULTS as e:
+                raise _Undone(str(e)) from e
+            if value.shape != shape:
+                raise _Undone(f"{op} of {types[0][1]}")
             made = self._constant(np.asarray(value, NUMPY[dtype], order="C"), dtype, name)
             self.shared[made] = known
             return made

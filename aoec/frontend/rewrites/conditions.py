@@ -26,7 +26,9 @@ def join(scene: Scene, a: str, b: str) -> bool:
     """Whether two constants are one when they are added: their sum is not much larger than both, and is a number where both are. The lowest
     number that a dtype has is a mask, and twice that would be none beside others. Of two single numbers none is lost: in 1 - x + 1e-8 the
     second keeps a logarithm finite where x is 1."""
-    first, second = scene.draft.weights[a], scene.draft.weights[b]
+    first, second = scene.draft.weights.get(a), scene.draft.weights.get(b)
+    if first is None or second is None:
+        return False
     try:
         size = prod(np.broadcast_shapes(first.shape, second.shape))
     except ValueError:

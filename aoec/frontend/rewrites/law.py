@@ -15,9 +15,9 @@ from typing import Any, Union
 import numpy as np
 
 from aoec import ops
-from aoec.base.errors import AoecError, CheckError, one_line
+from aoec.base.errors import CheckError, one_line
 from aoec.frontend.rewrites import library
-from aoec.frontend.rewrites.apply import Rewriting, apply, result_dtype
+from aoec.frontend.rewrites.apply import FAULTS, Rewriting, apply, result_dtype
 from aoec.frontend.rewrites.match import CHAINS, COMMUTATIVE, WHOLE, Matcher
 from aoec.frontend.rewrites.scene import Scene
 from aoec.frontend.rewrites.sizes_of import Misfit, Open, Values, evaluate, numbers_of
@@ -35,8 +35,6 @@ MOST_DRAWN = 200_000  # nodes of all graphs that are drawn for the rules of a fi
 SIZES = (1, 2, 3, 4, 5, 8, 16, 32)
 NUMBERS = (1e-5, 0.5, 1.0, 2.0, 3.0, 0.125, -1.0, -0.5, 0.0)
 ROUNDING = {"fp32": 2e-5, "fp16": 2e-2, "bf16": 1e-1}  # of the largest number
-# what a word says of arguments that are none for it, or NumPy does
-FAULTS = (AoecError, ValueError, TypeError, KeyError, IndexError, ArithmeticError)
 END = "end of the law"  # reads what the pattern makes, so that this is no result of the graph
 
 

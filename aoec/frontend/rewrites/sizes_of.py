@@ -36,16 +36,30 @@ def evaluate(e: Expr | str, values: Mapping[str, Given]) -> Given:
         return values[e.name]
     try:
         if isinstance(e, Binary):
-            return INT_OPS[e.op](evaluate(e.left, values), evaluate(e.right, values))  # type: ignore[no-any-return]
+            return INT_OPS[e.op](_number(e.left, values), _number(e.right, values))  # type: ignore[no-any-return]
         if isinstance(e, Call):
-            args = [evaluate(a, values) for a in e.args]
             if e.fn in OF_LISTS:
-                return (len if e.fn == "len" else prod)(args[0])  # type: ignore[arg-type]
+                return (len if e.fn == "len" else prod)(_list(evaluate(e.args[0], values)))
+            args = [_number(a, values) for a in e.args]
             calls: Mapping[str, Callable[..., Any]] = INT_CALLS if e.fn in INT_CALLS else REAL_CALLS
             return calls[e.fn](*args)  # type: ignore[no-any-return]
     except (ArithmeticError, TypeError, ValueError, KeyError, CheckError) as fault:
         raise Misfit(str(fault)) from fault
     raise Misfit(type(e).__name__)
+
+
+def _number(e: Expr, values: Mapping[str, Given]) -> int | float:
+    """The value of an expression that is a number: of a list nothing is calculated."""
+    value = evaluate(e, values)
+    if not isinstance(value, int | float):
+        raise Misfit("no number")
+    return value
+
+
+def _list(value: Given) -> tuple[Any, ...]:
+    if not isinstance(value, tuple):
+        raise Misfit("no list")
+    return value
 
 
 def numbers_of(items: List, values: Mapping[str, Given]) -> tuple[Any, ...]:
@@ -57,9 +71,7 @@ def numbers_of(items: List, values: Mapping[str, Given]) -> tuple[Any, ...]:
             continue
         if item.name not in values:
             raise Open(item.name)
-        of = values[item.name]
-        if not isinstance(of, tuple):
-            raise Misfit(item.name)
+        of = _list(values[item.name])
         out += {"": of, "zeros": (0,) * len(of), "ones": (1,) * len(of), "axes": tuple(range(len(of)))}[item.fill]
     return tuple(out)
 
@@ -92,7 +104,7 @@ def _linear(e: Expr | str, values: Values) -> tuple[str, int] | None:
 
 
 def _unify_list(items: List, given: tuple[Any, ...], values: Values) -> None:
-    lengths = [1 if not isinstance(i, Spread) else len(values[i.name]) if i.name in values else -1 for i in items]  # type: ignore[arg-type]
+    lengths = [1 if not isinstance(i, Spread) else len(_list(values[i.name])) if i.name in values else -1 for i in items]
     free = lengths.count(-1)
     rest = len(given) - sum(n for n in lengths if n >= 0)
     if free > 1:
