@@ -262,7 +262,9 @@ class _Drawing:
 
     def _single(self, value: float) -> str:
         """A constant of one element."""
-        return self.draft.constant("number", np.full((1,) * self.random.randint(0, 2), value, NUMPY[self.dtype]), self.dtype)
+        with np.errstate(all="ignore"):
+            array = np.full((1,) * self.random.randint(0, 2), value).astype(NUMPY[self.dtype])
+        return self.draft.constant("number", array, self.dtype)
 
     def _node(self, op: str, inputs: list[str], attributes: dict[str, Attribute], label: str) -> str:
         types = [self.draft.tensors[i] for i in inputs]
