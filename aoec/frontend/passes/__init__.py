@@ -40,8 +40,8 @@ PASSES = (drop_dead, drop_identities, find_quantised, drop_dead, fold_constants,
           drop_dead, sink_transposes, drop_identities, find_shuffles, drop_dead, fold_pads, drop_guards, drop_dead, fold_biases,
           fold_scales, find_row_norms, find_gelus, find_gates, drop_dead, work_as_images, join_constants, move_signs, write_on_halves,
           drop_dead, scale_last, drop_dead, find_attentions, share_keys, sink_transposes, drop_dead, fold_affine, turn_in_products,
-          scale_queries, join_siblings, drop_dead, join_dynamic, drop_dead, turn_images, join_neighbours, drop_identities, stack_rows,
-          drop_identities, drop_dead)
+          scale_queries, join_siblings, find_gates, drop_dead, join_dynamic, drop_dead, turn_images, join_neighbours, drop_identities,
+          stack_rows, drop_identities, drop_dead)
 
 __all__ = ["PASSES", "choose_precision", "clean", "drop_dead", "drop_expansions", "drop_guards", "drop_identities", "find_attentions",
            "find_dynamic", "find_gates", "find_gelus", "find_quantised", "find_row_norms", "find_shuffles", "fold_affine", "fold_biases",

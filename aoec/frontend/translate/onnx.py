@@ -40,8 +40,8 @@ def load(model: Union[str, Path, onnx.ModelProto], input_shapes: Shapes | None =
          definitions: Definitions = NO_DEFINITIONS,
          rewriting: Rewriting | None = None) -> tuple[Graph, dict[str, np.ndarray], list[str]]:
     """(graph, its constants, notices for the user) of an ONNX model, by path or as a proto. `definitions` are operators of
-    the user's own (ops/own.py), which nodes of any domain but ONNX's own may name. `rewriting`: rules of the user's own and places where rules
-    are declined; it notes where rules were applied.
+    the user's own (ops/own.py), which nodes of any domain but ONNX's own may name. `rewriting`: rules of the user's own, and places where
+    rules are declined; it notes where rules were applied.
 
     Inputs and results keep ONNX's names; reals become `precision` (passes/precision.py), biases stay fp32. Every failure is an AoecError.
     """
