@@ -63,6 +63,16 @@ MODELS = {
         <domain: "own", opset_import: ["": 17]> twice (x) => (y) { y = Add (x, x) }"""}
 FUNC = {"matmul": "matmul(m=64, k=64, n=64, fp16)", "softmax": "softmax(m=64, n=128, fp16)", "add": "add(m=64, n=64, fp16)"}
 OPERATORS = 'shifted(X[m, n]; by) -> Y[m, n] { Y[m, n] = X[m, n] * by + 1.0 }\ntotal(X[m, n]) -> Y[m] { Y[m] += X[m, n] }\n'
+RULES = """rule own_silu "x * sigmoid(x)" {
+  y = x * s
+  s = sigmoid(x)
+  x: real[*n, c]
+  alone s
+  if c > 0
+  rounds
+  => y = silu(x)
+}
+"""
 OPERATORS_CALL = "shifted(m=8, n=8, by=3, fp16)"
 SINGLE = [{"op": "MatMul", "name": "product", "input_desc": [{"format": "ND", "shape": [16, 32], "type": "float16"},
                                                            {"format": "ND", "shape": [32, 16], "type": "float16"}],
@@ -137,6 +147,7 @@ def _texts(folder: Path, found: list[Seed]) -> None:
         beside = path.with_name(path.name + ".npz")
         found.append(Seed(path.name, path.read_bytes(), commands, beside.read_bytes() if beside.exists() else b""))
     put("own.toml", machine.load("Ascend910B3").text, ("simulate", "{seeds}/matmul.prog", "--target", "{file}"), ("targets", "{file}"))
+    put("own.rules", RULES, ("rewrites", "--rewrites", "{file}"), ("import", "{seeds}/gemm.onnx", "--rewrites", "{file}"))
     put("own.op", OPERATORS, ("lower", OPERATORS_CALL, "--ops", "{file}"), ("lower", "total(m=8, n=64, fp16)", "--ops", "{file}"))
 
 

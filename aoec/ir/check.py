@@ -12,7 +12,9 @@ from aoec.base.errors import CheckError
 from aoec.ir.func.meaning import Meaning, Statement
 from aoec.ir.func.tir import ASSIGN, LAYOUTS, LOOP_KINDS, SCOPES, Block, Buffer, Constraint, Func, Loop, Node
 from aoec.ir.graph.check_graph import check_graph
+from aoec.ir.graph.check_rule import check_rule
 from aoec.ir.graph.graph import Graph
+from aoec.ir.graph.rule import Rule
 from aoec.ir.index import DTYPES, FUNCTIONS, Binary, Call, Cast, Expr, Float, Hole, Int, Read, Var, children
 from aoec.ir.program import CORE_KINDS, PIPES, Advance, CrossSet, CrossWait, For, Instr, Item, Program, Ref, SetFlag, Stream, WaitFlag
 from aoec.ir.schedule import Trace
@@ -38,6 +40,7 @@ def _check(noun: object, at: Places) -> None:
 
 
 _check.register(Graph)(check_graph)
+_check.register(Rule)(check_rule)
 
 
 # ---------------------------------------------------------------- expressions

@@ -46,8 +46,8 @@ def version_of(sources: dict[str, str]) -> str:
 
 @lru_cache(maxsize=1)
 def source_version() -> str:
-    """Return the first 16 hex digits of the hash over the sources and grammars of all that makes what is kept for later runs."""
-    return _hash_files(MAKING, (".py", ".lark"))
+    """Return the first 16 hex digits of the hash over the sources, grammars and rewrites of all that makes what is kept for later runs."""
+    return _hash_files(MAKING, (".py", ".lark", ".rules"))
 
 
 @lru_cache(maxsize=1)

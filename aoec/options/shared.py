@@ -35,7 +35,20 @@ class OwnOperators(Options):
 
 
 @options
-class ModelOptions(OwnOperators):
+class OwnRewrites(Options):
+    rewrites: Sequence[Place] = option(
+        "--rewrites", default=(), many=True, metavar="FILE.rules", file=File.READ,
+        help="rewrites of your own for the graph: patterns, and what stands in their place. Each is tried on random graphs first "
+             "(docs/rewrites.md)")
+
+    @property
+    def rewrite_files(self) -> list[str]:
+        """The files of the user's own rewrites."""
+        return [str(path) for path in self.rewrites]
+
+
+@options
+class ModelOptions(OwnOperators, OwnRewrites):
     """What an ONNX model is read as. `input_shape`: name of an input -> its dimensions."""
 
     title = "model"

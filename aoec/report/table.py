@@ -146,6 +146,7 @@ class Report:
     near: tuple[tuple[str, str], ...] = ()  # the same in words: classes, and how near
     held: Held | None = None  # of all groups whose schedule is another than the default, one after the other
     lowered: Mapping[str, int] = field(default_factory=dict)  # operator -> nodes of less precision than the model declares
+    rewrites: Mapping[str, int] = field(default_factory=dict)  # rewrite of the graph -> at how many places it was applied
     images: int = 0
     gear: str = ""  # of a model that is compiled for several shapes: which it is
     hint: str = ""  # what would make it faster, where nothing was searched and the bank does not know all of it
@@ -162,7 +163,7 @@ def as_dict(report: Report) -> dict[str, Any]:
     throughput = dict(zip(("default", "tuned"), report.throughput_per_s)) if report.throughput_per_s else None
     return {
         "times": "modelled", "model": report.model, "target": report.target, "precision": report.precision,
-        "lowered": dict(report.lowered), "state": report.state,
+        "lowered": dict(report.lowered), "rewrites": dict(report.rewrites), "state": report.state,
         "groups": [{"name": r.name, "what": r.what, "count": r.count, **_times(r.times), "bound_by": r.bound_by, "kind": r.kind,
                     "runs_on": PLACES[r.kind], "proof": r.proof, "held": _fields(r.held), "candidates": dict(r.candidates),
                     "spent": dict(r.spent), "within": _fields(r.within), "why": r.why}

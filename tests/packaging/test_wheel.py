@@ -73,7 +73,7 @@ def test_wheel_holds_everything(installed: Installed) -> None:
     names = set(zipfile.ZipFile(installed.wheel).namelist())
     for folder, package in (("aoec", "aoec"), ("kernels", "aoec/kernels"), ("grammars", "aoec/grammars")):
         for path in (ROOT / folder).rglob("*"):
-            if path.suffix in (".py", ".lark", ".toml", ".html", ".css", ".js", ".json") and "__pycache__" not in path.parts:
+            if path.suffix in (".py", ".lark", ".toml", ".rules", ".html", ".css", ".js", ".json") and "__pycache__" not in path.parts:
                 assert f"{package}/{path.relative_to(ROOT / folder)}" in names
     assert not [n for n in names if n.startswith(("tests", "bench"))]
 

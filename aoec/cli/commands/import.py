@@ -21,7 +21,8 @@ def run(options: ImportOptions) -> int:
     from aoec.ir.text.show import show
     from aoec.jobs.stages.stages import import_model, save_weights
     from aoec.ops.narrowed import table
-    graph, weights, notices = import_model(options.model, options.shapes, options.precision, options.operator_files)
+    graph, weights, notices = import_model(options.model, options.shapes, options.precision, options.operator_files,
+                                            options.rewrite_files)
     for line in notices:
         note(line)
     if options.lowered:

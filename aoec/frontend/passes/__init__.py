@@ -3,15 +3,13 @@ from __future__ import annotations
 
 from aoec.frontend.passes.affine import fold_affine
 from aoec.frontend.passes.attentions import find_attentions
-from aoec.frontend.passes.biases import fold_biases, fold_scales
+from aoec.frontend.passes.by_rules import ByRules
 from aoec.frontend.passes.common import share_equal
 from aoec.frontend.passes.dead import drop_dead
 from aoec.frontend.passes.expansions import drop_expansions
 from aoec.frontend.passes.find_dynamic import find_dynamic, join_dynamic
 from aoec.frontend.passes.find_quantised import find_quantised
 from aoec.frontend.passes.fold_constants import fold_constants
-from aoec.frontend.passes.gates import find_gates
-from aoec.frontend.passes.gelus import find_gelus
 from aoec.frontend.passes.guards import drop_guards
 from aoec.frontend.passes.identities import drop_identities
 from aoec.frontend.passes.joins import join_neighbours, join_slices
@@ -19,19 +17,20 @@ from aoec.frontend.passes.operand_turns import turn_in_products
 from aoec.frontend.passes.pads import fold_pads
 from aoec.frontend.passes.precision import choose_precision
 from aoec.frontend.passes.query_scales import scale_queries
-from aoec.frontend.passes.row_halves import write_on_halves
-from aoec.frontend.passes.row_norms import find_row_norms
 from aoec.frontend.passes.row_stacks import stack_rows
 from aoec.frontend.passes.scalars import use_scalars
 from aoec.frontend.passes.shared_keys import share_keys
 from aoec.frontend.passes.shuffles import find_shuffles
 from aoec.frontend.passes.siblings import join_siblings
 from aoec.frontend.passes.signs import move_signs
-from aoec.frontend.passes.sums import join_constants
 from aoec.frontend.passes.transposes import scale_last, sink_transposes
 from aoec.frontend.passes.unsqueezes import work_as_images, work_unsqueezed
-from aoec.frontend.passes.views import turn_images
+from aoec.frontend.rewrites.apply import Rewriting, apply
 from aoec.ir.graph.draft import Draft
+
+find_gates, find_gelus, find_row_norms = ByRules("gates"), ByRules("gelus"), ByRules("row_norms")
+fold_biases, fold_scales, join_constants = ByRules("biases"), ByRules("column_scales"), ByRules("sums")
+turn_images, write_on_halves = ByRules("image_turns"), ByRules("row_halves")
 
 # in order: quantised work while its weights are whole numbers; then constants, since all others look for them; equal work and transposes
 # that cancel (some once the views between them are one), so that patterns meet; what exporters spell out before its links are folded;
@@ -41,8 +40,8 @@ PASSES = (drop_dead, drop_identities, find_quantised, drop_dead, fold_constants,
           drop_dead, sink_transposes, drop_identities, find_shuffles, drop_dead, fold_pads, drop_guards, drop_dead, fold_biases,
           fold_scales, find_row_norms, find_gelus, find_gates, drop_dead, work_as_images, join_constants, move_signs, write_on_halves,
           drop_dead, scale_last, drop_dead, find_attentions, share_keys, sink_transposes, drop_dead, fold_affine, turn_in_products,
-          scale_queries, join_siblings, drop_dead, join_dynamic, drop_dead, turn_images, join_neighbours, drop_identities, stack_rows,
-          drop_identities, drop_dead)
+          scale_queries, join_siblings, find_gates, drop_dead, join_dynamic, drop_dead, turn_images, join_neighbours, drop_identities,
+          stack_rows, drop_identities, drop_dead)
 
 __all__ = ["PASSES", "choose_precision", "clean", "drop_dead", "drop_expansions", "drop_guards", "drop_identities", "find_attentions",
            "find_dynamic", "find_gates", "find_gelus", "find_quantised", "find_row_norms", "find_shuffles", "fold_affine", "fold_biases",
@@ -52,8 +51,18 @@ __all__ = ["PASSES", "choose_precision", "clean", "drop_dead", "drop_expansions"
            "work_unsqueezed", "write_on_halves"]
 
 
-def clean(draft: Draft, precision: str = "fp16") -> None:
-    """Nothing; every pass was run over the draft; where dtypes are chosen operator by operator, none that joins products and a softmax."""
+def clean(draft: Draft, precision: str = "fp16", rewriting: Rewriting | None = None) -> None:
+    """Nothing; every pass was run over the draft; where dtypes are chosen operator by operator, none that joins products and a softmax.
+    `rewriting`: which rules are not applied where, the user's own, and what was applied."""
+    rewriting = rewriting if rewriting is not None else Rewriting()
     for run in PASSES:
-        if run is not find_attentions or precision not in ("keep", "mixed"):
+        if isinstance(run, ByRules):
+            run(draft, rewriting)
+        elif run is drop_identities:
+            drop_identities(draft, rewriting)
+        elif run is not find_attentions or precision not in ("keep", "mixed"):
+            run(draft)
+    if rewriting.own:
+        apply(rewriting.own, draft, rewriting)
+        for run in (fold_constants, drop_identities, drop_dead):
             run(draft)

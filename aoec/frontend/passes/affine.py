@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from aoec.frontend.passes.sums import loses
+from aoec.frontend.rewrites.conditions import loses
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import OpNode
 from aoec.ops.run import REALS

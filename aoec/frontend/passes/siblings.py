@@ -12,7 +12,6 @@ from dataclasses import replace
 import numpy as np
 
 from aoec.frontend.passes.find import Finder
-from aoec.frontend.passes.gates import find_gates
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import Attribute, OpNode
 from aoec.ops.words.movement import MOVES
@@ -23,7 +22,8 @@ LEAST_ROW = 32  # elements of what elementwise work reads of each row
 
 
 def join_siblings(draft: Draft) -> None:
-    """Join products that read one tensor; the results of each are slices of the joined one. Gates beside their values become `swiglu`."""
+    """Join products that read one tensor; the results of each are slices of the joined one. Gates beside their values become `swiglu` in
+    the pass behind this."""
     find = Finder.of(draft)
     found: dict[tuple[str, ...], list[OpNode]] = {}
     for node in draft.nodes:
@@ -37,7 +37,6 @@ def join_siblings(draft: Draft) -> None:
     nodes, draft.nodes = draft.nodes, []
     for node in nodes:
         draft.nodes += _join(draft, first[node.name]) if node.name in first else [] if node.name in joined else [node]
-    find_gates(draft)
 
 
 def _is_plain(draft: Draft, node: OpNode) -> bool:

@@ -14,22 +14,6 @@ from aoec.ir.graph.graph import OpNode
 Perm = tuple[int, ...]
 
 
-def turn_images(draft: Draft) -> None:
-    """Nothing; images whose pixels are seen as a line and become rows are turned as images, which moves a convolution's channels by whole
-    blocks."""
-    producers = draft.producers()
-    nodes, draft.nodes = draft.nodes, []
-    for node in nodes:
-        view = producers.get(node.inputs[0]) if node.op == "transpose" and node.attribute("perm") == (0, 2, 1) else None
-        image = draft.tensors[view.inputs[0]] if view is not None and view.op == "reshape" else None
-        if image is not None and len(image.shape) == 4 and draft.tensors[node.inputs[0]].shape[:2] == image.shape[:2]:
-            n, c, h, w = image.shape
-            rows = draft.tensor(f"{node.outputs[0]}_image", image.dtype, (n, h, w, c))
-            draft.nodes.append(draft.node("transpose", [image.name], rows, {"perm": (0, 2, 3, 1)}, node.name))
-            node = OpNode(node.name, "reshape", (rows,), node.outputs, (("shape", draft.tensors[node.outputs[0]].shape),))
-        draft.nodes.append(node)
-
-
 def viewed_before(draft: Draft, view: OpNode, turn: OpNode) -> tuple[OpNode, OpNode] | None:
     """(a view of what `turn` transposes, the transpose that gives the result of `view`, which reads that); None where no view does."""
     source, turned, result = (draft.tensors[t] for t in (turn.inputs[0], view.inputs[0], view.outputs[0]))

@@ -12,6 +12,7 @@ import onnx
 
 from aoec.base.errors import CheckError, ParseError
 from aoec.base.precision import PRECISIONS, SPELLINGS
+from aoec.base.text import plural
 from aoec.frontend import passes
 from aoec.frontend.own.own import Words, is_own, result_types, translate
 from aoec.frontend.read.bounds import axis_fault, check_work
@@ -20,6 +21,7 @@ from aoec.frontend.read.shapes import SMALL, infer
 from aoec.frontend.read.values import REALS, Fixed, captured_names, shape_of, stated_element, tensor
 from aoec.frontend.read.versions import opset, opsets
 from aoec.frontend.read.weights import array_of
+from aoec.frontend.rewrites.apply import Rewriting
 from aoec.frontend.rules import ANY_DTYPE, RULES, TAKES_SMALL
 from aoec.frontend.translate.ceil_pools import SAID, as_run
 from aoec.frontend.translate.constants import Constants
@@ -35,36 +37,46 @@ from aoec.ops.typed import STORED, small
 
 
 def load(model: Union[str, Path, onnx.ModelProto], input_shapes: Shapes | None = None, precision: str = "fp16",
-         definitions: Definitions = NO_DEFINITIONS) -> tuple[Graph, dict[str, np.ndarray], list[str]]:
+         definitions: Definitions = NO_DEFINITIONS,
+         rewriting: Rewriting | None = None) -> tuple[Graph, dict[str, np.ndarray], list[str]]:
     """(graph, its constants, notices for the user) of an ONNX model, by path or as a proto. `definitions` are operators of
-    the user's own (ops/own.py), which nodes of any domain but ONNX's own may name.
+    the user's own (ops/own.py), which nodes of any domain but ONNX's own may name. `rewriting`: rules of the user's own, and places where
+    rules are declined; it notes where rules were applied.
 
     Inputs and results keep ONNX's names; reals become `precision` (passes/precision.py), biases stay fp32. Every failure is an AoecError.
     """
     precision = SPELLINGS.get(precision, precision)
     if precision not in PRECISIONS:
         raise CheckError(f"precision {precision} is not one of {', '.join(PRECISIONS)}")
-    graph, weights, notices = _load(model, input_shapes or {}, precision, definitions, 0)
-    return graph, weights, list(dict.fromkeys(notices)) + _host_notice(graph)
+    rewriting = rewriting if rewriting is not None else Rewriting()
+    graph, weights, notices = _load(model, input_shapes or {}, precision, definitions, 0, rewriting)
+    return graph, weights, list(dict.fromkeys(notices)) + _own_notices(rewriting) + _host_notice(graph)
 
 
 def _load(model: Union[str, Path, onnx.ModelProto], input_shapes: Shapes, precision: str, definitions: Definitions,
-          deep: int) -> tuple[Graph, dict[str, np.ndarray], list[str]]:
+          deep: int, rewriting: Rewriting) -> tuple[Graph, dict[str, np.ndarray], list[str]]:
     """Return (graph, its constants, notices) of a model, or of a body that lies in `deep` others."""
     notices: list[str] = []
     title = str(model) if isinstance(model, (str, Path)) else model.graph.name or "model"
 
     def load_body(body: onnx.ModelProto) -> tuple[Graph, dict[str, np.ndarray], list[str]]:
-        return _load(body, {}, precision, definitions, deep + 1)
+        return _load(body, {}, precision, definitions, deep + 1, rewriting)
 
     proto, arrays = read(model, dict(input_shapes), frozenset(RULES), notices, definitions)
     made = _Translation(title, proto, arrays, Words(definitions), load_body, deep)
     draft = made.draft
-    passes.clean(draft, precision)
+    passes.clean(draft, precision, rewriting)
     notices += [*made.notices, *passes.choose_precision(draft, precision, made.reals)]
     graph, weights = with_bodies(*draft.finish(), made.walked)
     check_work(title, graph)
     return graph, weights, notices
+
+
+def _own_notices(rewriting: Rewriting) -> list[str]:
+    """How often each of the user's own rules was applied."""
+    often = rewriting.counts()
+    return [f"rule {r.name}: applied at {plural(often[r.name], 'place')}" if r.name in often else
+            f"rule {r.name}: applied nowhere; aoec import shows the graph that it meets" for r in rewriting.own]
 
 
 def _host_notice(graph: Graph) -> list[str]:

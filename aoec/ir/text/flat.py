@@ -1,4 +1,4 @@
-"""Graphs, traces, programs and expressions as plain values and back, many times faster than through their texts: for what aoec keeps
+"""Graphs, rules, traces, programs and expressions as plain values and back, many times faster than through their texts: for what aoec keeps
 for itself (base/files/memo.py), never for what people or others read.
 
 A value is a list of rows, one for each different node, those below it first: [number of its class, fields...]. In the row of a
@@ -12,14 +12,15 @@ from typing import Any
 
 from aoec.ir import program, schedule
 from aoec.ir.func.tir import Constraint
-from aoec.ir.graph import graph
+from aoec.ir.graph import graph, rule
 from aoec.ir.index import Binary, Call, Cast, Float, Hole, Int, Read, Var
 
-LEAVES = (Int, Float, Hole, Var, graph.Tensor, graph.OpNode, graph.Group, graph.Body)
+LEAVES = (Int, Float, Hole, Var, graph.Tensor, graph.OpNode, graph.Group, graph.Body, rule.Name, rule.Number,
+          rule.Perhaps, rule.Spread, rule.Test)
 CLASSES: tuple[Any, ...] = (
     *LEAVES, graph.Graph, Binary, Call, Read, Cast, Constraint, schedule.Step, schedule.Trace, program.Tensor, program.Space, program.Ref,
     program.Instr, program.SetFlag, program.WaitFlag, program.CrossSet, program.CrossWait, program.Advance, program.For, program.Stream,
-    program.Program)
+    program.Program, rule.Apply, rule.Chain, rule.Equation, rule.Declaration, rule.Rule)
 NAMES = {kind: tuple(f.name for f in fields(kind)) for kind in CLASSES}
 NUMBERS = {kind: number for number, kind in enumerate(CLASSES)}
 

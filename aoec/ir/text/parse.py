@@ -14,10 +14,12 @@ from aoec.ir.check import check
 from aoec.ir.func.meaning import Meaning
 from aoec.ir.func.tir import Func
 from aoec.ir.graph.graph import Graph
+from aoec.ir.graph.rule import Rule
 from aoec.ir.index import Expr
 from aoec.ir.program import Program
 from aoec.ir.schedule import Trace
 from aoec.ir.text.build import GraphBuilder, IndexBuilder, ProgramBuilder, ScheduleBuilder, TirBuilder
+from aoec.ir.text.build_rules import RulesBuilder
 from aoec.ir.text.expected_words import expected_words
 from aoec.ir.text.places import Places
 
@@ -26,7 +28,7 @@ MAX_BYTES = 64 << 20
 GRAMMARS = {
     "expr": ("index", IndexBuilder), "meaning": ("index", IndexBuilder),
     "definitions": ("index", IndexBuilder), "graph": ("graph", GraphBuilder), "func": ("tir", TirBuilder),
-    "trace": ("schedule", ScheduleBuilder), "program": ("program", ProgramBuilder),
+    "trace": ("schedule", ScheduleBuilder), "program": ("program", ProgramBuilder), "rules": ("rewrite", RulesBuilder),
 }
 PARTS = ("expr", "meaning")  # said in an option, a field or a node, and in no file of their own
 
@@ -130,3 +132,13 @@ def parse_program(text: str, source: str = "") -> Program:
     """The program that `text` says, its names checked, its instructions not (target.check). ParseError or CheckError with the place."""
     return _parse("program", text, source, check)  # type: ignore[no-any-return]
 
+
+def parse_rules(text: str, source: str = "") -> tuple[Rule, ...]:
+    """The rewrites, each of another name, that `text` says; their words are checked by frontend.rewrites. ParseError or CheckError with
+    the place."""
+    def finish(rules: tuple[Rule, ...], at: Places) -> None:
+        at.unique([(r.name, r) for r in rules], "rule", "rules")
+        for r in rules:
+            check(r, at)
+
+    return _parse("rules", text, source, finish)  # type: ignore[no-any-return]

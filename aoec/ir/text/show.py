@@ -11,6 +11,7 @@ from aoec.ir.func.meaning import Argument, Dim, Meaning, Statement
 from aoec.ir.func.tir import Block, Buffer, Constraint, Func, Loop, Node
 from aoec.ir.graph.graph import Attribute, Graph, OpNode
 from aoec.ir.graph.graph import Tensor as GraphTensor
+from aoec.ir.graph.rule import Chain, Declaration, List, Name, Number, Perhaps, Rule, Spread, Term
 from aoec.ir.index import PRECEDENCE, Binary, Call, Cast, Expr, Float, Hole, Int, Read, Var
 from aoec.ir.program import Advance, CrossSet, CrossWait, For, Instr, Item, Program, Ref, SetFlag, Space, Stream, WaitFlag
 from aoec.ir.program import Tensor as ProgramTensor
@@ -22,6 +23,7 @@ TARGET_TAKEN = frozenset({"inf", "or", "and", "else", "init", "in"})  # "in" wou
 BLOCK_TAKEN = frozenset({"for", "local", "require", "init", "as", "else", "in", "depth", "align", "skew", "unit", "ahead", "or", "and"})
 NODE_TAKEN = frozenset({"input", "const", "tensor", "output", "operator", "group", "body", "as", "ND", "NZ", "ZZ", "ZN", "NN", "NC1HWC0",
                         "NC1HWC0_C04"})
+LINE_TAKEN = frozenset({"rule", "alone", "if", "when", "keeps", "rounds", "const", "or", "and", "inf"})
 INSTR_TAKEN = frozenset({"for", "set", "wait", "cross_set", "cross_wait", "advance"})
 
 
@@ -251,6 +253,51 @@ def _value(v: Value) -> str:
     if isinstance(v, str):
         return word(v, EXPR_TAKEN)
     return f"[{_names(v)}]" if isinstance(v, tuple) else expr(v)
+
+
+# ---------------------------------------------------------------- rules
+
+@_lines.register
+def _(r: Rule) -> Iterable[str]:
+    body = [f"{word(e.name, LINE_TAKEN)} = {' or '.join(map(_term, e.forms))}" for e in r.equations]
+    body += map(_declaration, r.declarations)
+    body += [f"alone {_names(r.sole)}"] if r.sole else []
+    body += [f"if {expr(c)}" for c in r.conditions] + [f"when {word(t.name)}({_names(t.names)})" for t in r.tests]
+    body += [f"keeps {word(r.keeps)}"] if r.keeps else []
+    body += ["rounds"] if r.rounds else []
+    made = [f"{word(name, LINE_TAKEN)} = {_term(term)}" for name, term in r.made]
+    return [f"rule {word(r.name)} {quote(r.about)} {{", *indent(body), f"  => {made[0]}", *indent(made[1:], 2), "}"]
+
+
+def _declaration(d: Declaration) -> str:
+    names = ", ".join(word(n, LINE_TAKEN) for n in d.names)
+    return f"{names}: {'const ' if d.constant else ''}{word(d.kind)}{'' if d.shape is None else _list(d.shape)}"
+
+
+def _term(t: Term) -> str:
+    if isinstance(t, Name):
+        return word(t.name, EXPR_TAKEN)
+    if isinstance(t, Number):
+        return f"{'~' if t.near else ''}{_float(Float(t.value))}"
+    if isinstance(t, Perhaps):
+        return f"?{word(t.name)}"
+    if isinstance(t, Chain):
+        apart = [isinstance(p, Chain) and (p.op == "+" or t.op == "*") for p in t.parts]
+        return f" {t.op} ".join(f"({_term(p)})" if alone else _term(p) for p, alone in zip(t.parts, apart))
+    attributes = "; " + ", ".join(f"{word(k)}={_rule_value(v)}" for k, v in t.attributes) if t.attributes else ""
+    return f"{word(t.op)}({', '.join(map(_term, t.args))}{attributes})"
+
+
+def _rule_value(v: Expr | List | str) -> str:
+    return quote(v) if isinstance(v, str) else _list(v) if isinstance(v, tuple) else expr(v)
+
+
+def _list(items: List) -> str:
+    return f"[{', '.join(_spread(i) if isinstance(i, Spread) else expr(i) for i in items)}]"
+
+
+def _spread(s: Spread) -> str:
+    return f"*{s.fill}({word(s.name)})" if s.fill else f"*{word(s.name)}{'~' + word(s.wide) if s.wide else ''}"
 
 
 # ---------------------------------------------------------------- program

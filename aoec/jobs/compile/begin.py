@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from aoec.base.errors import CheckError
 from aoec.base.files.files import check_writable, write_text
 from aoec.frontend.read.read import open_model
+from aoec.frontend.rewrites.law import read_own
+from aoec.frontend.rewrites.library import digest_rules
 from aoec.frontend.translate.gears import Asked, Gear, dimension_names, gears
 from aoec.jobs import kernels
 from aoec.jobs.compile.models import Pool, import_model, refers_elsewhere
@@ -69,6 +71,8 @@ def _enter(folder: Path, options: CompileOptions, voice: Voice, kind: Kind | Non
     """Runs the job from a stage of a dump on, for the dump's own machine unless --target names another."""
     if gears_asked(options):
         raise CheckError(f"{folder} is a dump, whose shapes are fixed: --dynamic-batch and --dynamic-dims are for an ONNX model")
+    if options.rewrite_files:
+        raise CheckError(f"{folder} is a dump, whose graph is rewritten already: --rewrites is for an ONNX model")
     if options.embed:
         raise CheckError(f"{folder} is a dump, which holds no ONNX model: --embed is for one")
     folders = manifest.folders(folder)
@@ -148,7 +152,7 @@ def _compile(model: str | ModelProto, name: str, machine: Machine, options: Comp
     """Imports the model, for each gear if there are some, says so, and does the rest."""
     read = _read(model, options, voice)
     if options.lowered:
-        write_text(options.lowered, table({gear.name: graph for gear, (graph, _, _) in zip(read.wanted, read.graphs)}, options.precision))
+        write_text(options.lowered, table({gear.name: made[0] for gear, made in zip(read.wanted, read.graphs)}, options.precision))
     voice.bank_at(options.bank_path)
     from aoec.jobs.compile.compile import finish
     from aoec.jobs.context import Context
@@ -157,30 +161,32 @@ def _compile(model: str | ModelProto, name: str, machine: Machine, options: Comp
 
 @dataclass(frozen=True)
 class _Read:
-    """What was imported, for each gear: (graph, constants, notices)."""
+    """What was imported, for each gear: (graph, constants, notices, how often each rewrite was applied)."""
 
     wanted: list[Gear]
     dims: dict[str, tuple[str, ...]]
-    graphs: list[tuple[Graph, Weights, list[str]]]
+    graphs: list[tuple[Graph, Weights, list[str], dict[str, int]]]
+    own_rules: str  # a hash of the user's own rewrites; "" where there are none
 
 
 def _read(model: str | ModelProto, options: CompileOptions, voice: Voice) -> _Read:
     wanted, dims = _gears_of(model, options)
     pool: Pool | None = {} if len(wanted) > 1 else None
-    own, read = read_files(options.operator_files), []
+    own, rules, read = read_files(options.operator_files), read_own(options.rewrite_files), []
     for gear in wanted:
-        read.append(import_model(model, dict(gear.shapes), options.precision, pool, own))
+        read.append(import_model(model, dict(gear.shapes), options.precision, pool, own, rules))
         voice.read(read[-1][0], options.precision, read[-1][2], gear.name)
-    return _Read(wanted, dims, read)
+    return _Read(wanted, dims, read, digest_rules(rules))
 
 
 def _stages(name: str, read: _Read, options: CompileOptions) -> list[Stage]:
     from aoec.jobs.compile.ports import ports
     from aoec.jobs.stages.stage import Stage
     out = []
-    for gear, (graph, weights, _) in zip(read.wanted, read.graphs):
+    for gear, (graph, weights, _, often) in zip(read.wanted, read.graphs):
         inputs, outputs = (ports(graph, listed, options.precision, read.dims) for listed in (graph.inputs, graph.outputs))
-        out.append(Stage("import", name, options.precision, graph, weights, inputs, outputs, gear=gear.name))
+        out.append(Stage("import", name, options.precision, graph, weights, inputs, outputs, gear=gear.name,
+                         rewrites=often, own_rules=read.own_rules))
     return out
 
 

@@ -3,7 +3,7 @@ a group, to write what is not written yet. A second compile of a model so hashes
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from typing import TYPE_CHECKING
@@ -13,8 +13,10 @@ import numpy as np
 from aoec.base.errors import BackendError
 from aoec.base.files.arrays import Lazy
 from aoec.base.files.files import open_plain
+from aoec.frontend.rewrites.apply import Rewriting
 from aoec.frontend.translate import onnx as frontend
 from aoec.ir.graph.graph import Graph, Tensor
+from aoec.ir.graph.rule import Rule
 from aoec.ir.text.flat import flat, noun
 from aoec.ir.text.show import show
 from aoec.jobs.known import recall
@@ -30,22 +32,25 @@ ELSEWHERE = b"\n\x08location"  # how an ONNX file says that data of a constant l
 
 
 def import_model(model: str | ModelProto, shapes: Mapping[str, tuple[int, ...]], precision: str,
-             pool: Pool | None = None, own: Definitions = NO_DEFINITIONS) -> tuple[Graph, Weights, list[str]]:
-    """(graph, constants, notices) of an ONNX model, by path or as a proto, and the user's `own` operators; what the frontend refuses is
-    refused."""
+             pool: Pool | None = None, own: Definitions = NO_DEFINITIONS,
+             rules: Sequence[Rule] = ()) -> tuple[Graph, Weights, list[str], dict[str, int]]:
+    """(graph, constants, notices, how often each rewrite was applied) of an ONNX model, by path or as a proto, the user's `own` operators
+    and his own rewrites; what the frontend refuses is refused."""
     @cache
-    def load() -> tuple[Graph, Weights, list[str]]:
-        graph, weights, notices = frontend.load(model, dict(shapes), precision, own)
-        return graph, _share_constants(graph, weights, pool), notices
+    def load() -> tuple[Graph, Weights, list[str], dict[str, int]]:
+        rewriting = Rewriting(rules)
+        graph, weights, notices = frontend.load(model, dict(shapes), precision, own, rewriting)
+        return graph, _share_constants(graph, weights, pool), notices, rewriting.counts()
 
     content = file_digest(model) if isinstance(model, str) else ""
     if not content:
-        graph, weights, notices = load()
-        return graph, weights, notices
-    at = ("import", content, repr(sorted(shapes.items())), precision, frontend.onnx.__version__, repr(sorted(own.items())))
-    graph, notices = recall(at, lambda: (load()[0], load()[2]), lambda made: None if refers_elsewhere(model) else [flat(made[0]), made[1]],
-                           lambda kept: (noun(kept[0]), kept[1]))
-    return graph, _constants(graph, lambda: load()[1], pool), notices
+        return load()
+    at = ("import", content, repr(sorted(shapes.items())), precision, frontend.onnx.__version__, repr(sorted(own.items())),
+          *map(show, rules))
+    graph, notices, counts = recall(
+        at, lambda: (load()[0], load()[2], load()[3]),
+        lambda made: None if refers_elsewhere(model) else [flat(made[0]), made[1], made[2]], lambda kept: (noun(kept[0]), kept[1], kept[2]))
+    return graph, _constants(graph, lambda: load()[1], pool), notices, counts
 
 
 def fuse_model(graph: Graph, weights: Weights, machine: Machine, pool: Pool | None = None,

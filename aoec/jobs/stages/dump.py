@@ -82,7 +82,7 @@ def write(folder: Path, stage: Stage, artifact: Artifact, choices: Sequence[Choi
             _text(folder / "programs" / f"{name}.prog", simplify(c.best.program))
             (folder / "reasons" / f"{name}.json").write_text(json.dumps(_reasons(c, machine), indent=1) + "\n", encoding="utf-8")
         (folder / "machine.toml").write_text(artifact.machine, encoding="utf-8")
-        (folder / "manifest.json").write_text(json.dumps(_manifest(artifact, choices), indent=1) + "\n")
+        (folder / "manifest.json").write_text(json.dumps(_manifest(stage, artifact, choices), indent=1) + "\n")
     except OSError as e:
         raise BackendError(f"{folder}: cannot write the dump: {reason(e)}") from None
 
@@ -104,7 +104,7 @@ def _reasons(choice: Choice, machine: Machine) -> dict[str, Any]:
     return {"times": "modelled", "state": choice.task.state_text, "best": describe(choice.best), "default": describe(choice.default)}
 
 
-def _manifest(artifact: Artifact, choices: Sequence[Choice]) -> dict[str, Any]:
+def _manifest(stage: Stage, artifact: Artifact, choices: Sequence[Choice]) -> dict[str, Any]:
     compiled = {g.group: g for g in artifact.groups}
     groups = {c.task.group.name: {
         "key": c.solved.best.key.digest, "default": c.solved.default.trace, "trace": show(c.best.trace),
@@ -112,7 +112,8 @@ def _manifest(artifact: Artifact, choices: Sequence[Choice]) -> dict[str, Any]:
         "bound_ticks": compiled[c.task.group.name].bound_ticks, "proof": c.solved.best.proof} for c in choices}
     return {"name": artifact.name, "target": artifact.target, "precision": artifact.precision, "times": "modelled",
             "inputs": [_port(p) for p in artifact.inputs], "outputs": [_port(p) for p in artifact.outputs], "groups": groups,
-            **({"gear": artifact.gear} if artifact.gear else {})}
+            **({"gear": artifact.gear} if artifact.gear else {}), **({"rewrites": dict(stage.rewrites)} if stage.rewrites else {}),
+            **({"own_rules": stage.own_rules} if stage.own_rules else {})}
 
 
 def _port(p: Port) -> dict[str, Any]:
@@ -128,7 +129,7 @@ def load(folder: Path, start: str, said: dict[str, Any], machine: Machine) -> St
     if start != "import" and not graph.groups:
         raise CheckError("this graph has no groups; enter at --from import", source=str(path))
     stage = Stage(start, said["name"], said["precision"], graph, load_weights(graph, f"{path}.npz"), _ports(said, "inputs"),
-                  _ports(said, "outputs"), found=said["groups"], gear=said["gear"])
+                  _ports(said, "outputs"), found=said["groups"], gear=said["gear"], rewrites=said["rewrites"], own_rules=said["own_rules"])
     groups = [g for g in graph.groups if g.kind in ("cube", "vector")]
     if STAGES.index(start) >= 2:
         indexed = Indexed(graph)

@@ -41,6 +41,9 @@ def read(folder: Path) -> dict[str, Any]:
         raise CheckError(f"this is no manifest of a dump, which has {', '.join(FIELDS)}", source=str(path))
     if not isinstance(said.setdefault("gear", ""), str):
         raise CheckError("the gear of a dump is a text, such as 8,448,448", source=str(path))
+    often, own = said.setdefault("rewrites", {}), said.setdefault("own_rules", "")
+    if not isinstance(own, str) or not isinstance(often, dict) or any(type(n) is not int or n < 0 for n in often.values()):
+        raise CheckError("the rewrites of a dump are counts by their names, and own_rules is a hash", source=str(path))
     return said
 
 

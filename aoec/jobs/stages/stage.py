@@ -39,6 +39,8 @@ class Stage:
     traces: dict[str, str] = field(default_factory=dict)  # group -> trace
     programs: dict[str, Program] = field(default_factory=dict)
     found: dict[str, Any] = field(default_factory=dict)  # group -> what the manifest says of it
+    rewrites: Mapping[str, int] = field(default_factory=dict)  # rewrite of the graph -> at how many places it was applied at import
+    own_rules: str = ""  # a hash of the user's own rewrites
     gear: str = ""  # which, where a model is compiled for several shapes
 
     def for_one_shape(self) -> Stage:

@@ -38,11 +38,14 @@ T = TypeVar("T", Func, Trace, Program)
 
 
 def import_model(path: str, input_shapes: Mapping[str, tuple[int, ...]], precision: str,
-                 ops: Sequence[str] = ()) -> tuple[Graph, Weights, list[str]]:
-    """The graph of an ONNX model, its constants by tensor name, and notices for the user; `ops` are files of definitions."""
+                 ops: Sequence[str] = (), rewrites: Sequence[str] = ()) -> tuple[Graph, Weights, list[str]]:
+    """The graph of an ONNX model, its constants by tensor name, and notices for the user; `ops` are files of definitions, `rewrites` of
+    rules."""
+    from aoec.frontend.rewrites.apply import Rewriting
+    from aoec.frontend.rewrites.law import read_own
     from aoec.frontend.translate.onnx import load
     from aoec.ops.own import read_files
-    graph, weights, notices = load(path, dict(input_shapes), precision, read_files(ops))
+    graph, weights, notices = load(path, dict(input_shapes), precision, read_files(ops), Rewriting(read_own(rewrites)))
     return graph, weights, list(notices)
 
 

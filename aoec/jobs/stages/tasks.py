@@ -10,6 +10,7 @@ from aoec.bank.bank import Bank
 from aoec.bank.record import Key, Record
 from aoec.base.files.files import note
 from aoec.base.text import plural
+from aoec.frontend.rewrites.law import read_own
 from aoec.ir.graph.graph import Graph
 from aoec.jobs.bank.embedded import below
 from aoec.jobs.choose import rounds
@@ -47,7 +48,8 @@ def list_tasks(options: TasksOptions) -> str:
 
 def plan_tasks(options: TasksOptions, machine: Machine) -> tuple[Graph, dict[str, str], list[Task]]:
     """(the fused graph of `options.model`, why groups of it cannot be the AI Core's, the tasks of the others in order)."""
-    graph, weights, _ = import_model(options.model, options.shapes, options.precision, None, read_files(options.operator_files))
+    graph, weights, _, _ = import_model(options.model, options.shapes, options.precision, None, read_files(options.operator_files),
+                                        read_own(options.rewrite_files))
     graph, _, _ = fuse_by_time(graph, weights, machine)
     found = place_groups(graph)
     return found.graph, found.reasons, tasks(found.graph, machine, funcs=found.funcs)

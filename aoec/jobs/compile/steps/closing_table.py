@@ -73,6 +73,7 @@ def closing_table(made: Made, machine: Machine, options: CompileOptions, seconds
         "cold inputs and weights" if options.metric == "latency" else "what an equal inference before it leaves",
         hint="" if options.tune or all(c.solved.held is not None for c in choices) else advice,
         **looked_at(spent.values()), seconds=seconds, found=found, tuned=options.tune, lowered=counts(model.graph),
+        rewrites=made.stage.rewrites,
         held=whole_trust(choices), images=images_of(model), gear=made.stage.gear, metric=options.metric)
 
 
