@@ -62,7 +62,7 @@ class ModelTuning(Options):
         "--jobs", default=None, metavar="N", read=readers.positive, help="processes (default: one for each core, fewer for little work)")
 
     @property
-    def plan(self) -> Slices:
+    def slicing(self) -> Slices:
         """Which groups are to run in slices."""
         return self.slices if isinstance(self.slices, Slices) else regions.parse_slices(self.slices)
 

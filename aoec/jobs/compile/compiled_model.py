@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from aoec.artifact.compiled import Artifact, Port
 from aoec.ir.graph.graph import Graph
-from aoec.jobs.choose.plan import Task
+from aoec.jobs.choose.model_tasks import Task
 from aoec.jobs.compile.models import Weights
 from aoec.jobs.stages.stage import Stage
 from aoec.jobs.tune.made import Schedule
@@ -43,7 +43,7 @@ class Ready:
 
     stage: Stage
     model: Model
-    plan: list[Task]
+    tasks: list[Task]
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from aoec.ir.graph.graph import Graph
 from aoec.ir.program import Program
 from aoec.ir.text.show import show
 from aoec.ir.text.simplify import simplify
-from aoec.jobs.choose.plan import Task
+from aoec.jobs.choose.model_tasks import Task
 from aoec.jobs.stages import manifest
 from aoec.jobs.tune.made import Schedule
 from aoec.jobs.tune.order import Order, Solved, keys

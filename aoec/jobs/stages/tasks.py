@@ -13,7 +13,7 @@ from aoec.base.text import plural
 from aoec.ir.graph.graph import Graph
 from aoec.jobs.bank.embedded import below
 from aoec.jobs.choose import rounds
-from aoec.jobs.choose.plan import Task, place_groups, tasks
+from aoec.jobs.choose.model_tasks import Task, place_groups, tasks
 from aoec.jobs.compile.fuse_by_time import fuse_by_time
 from aoec.jobs.compile.models import import_model
 from aoec.jobs.tune.order import Order, budget_trials, keys, suffices

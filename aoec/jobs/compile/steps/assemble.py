@@ -4,7 +4,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from aoec.artifact.compiled import Artifact, Compiled
-from aoec.jobs.choose.plan import Task
+from aoec.jobs.choose.model_tasks import Task
 from aoec.jobs.compile.compiled_model import Choice, Lines, Made, Model
 from aoec.jobs.compile.lines import model_lines
 from aoec.jobs.compile.steps.group_model import refuse_host
@@ -27,10 +27,10 @@ def assemble(found: Found, context: Context, before: Made | None = None) -> Made
     """
     ready, solved = found
     machine, options = context.machine, context.options
-    choices, model = choose_programs(ready.plan, solved, machine, ready.stage), ready.model
+    choices, model = choose_programs(ready.tasks, solved, machine, ready.stage), ready.model
     if unsound := faults_of(model, choices, machine, options):
         choices = [c for c in choices if c.task.group.name not in unsound]
-        _, model = move_to_host(ready.plan, {c.task.group.name: c.solved for c in choices}, model, unsound, context.voice)
+        _, model = move_to_host(ready.tasks, {c.task.group.name: c.solved for c in choices}, model, unsound, context.voice)
         if options.no_host:
             refuse_host(model.graph, unsound)
     lines = model_lines(model, choices, machine)
@@ -39,12 +39,12 @@ def assemble(found: Found, context: Context, before: Made | None = None) -> Made
     return Made(ready.stage, model, choices, lines, artifact, before)
 
 
-def choose_programs(plan: list[Task], solved: dict[str, Solved], machine: Machine, stage: Stage) -> list[Choice]:
+def choose_programs(listed: list[Task], solved: dict[str, Solved], machine: Machine, stage: Stage) -> list[Choice]:
     """Each task with the programs of its schedules. Equal tasks share them. Programs of a dump stand in for emitted ones."""
     made: dict[tuple[str, str, str], Schedule] = {}
     trusts: dict[tuple[str, str, int], Trust | None] = {}
     out = []
-    for task in plan:
+    for task in listed:
         records = solved[task.group.name]
         pair = []
         for record in (records.default, records.best):

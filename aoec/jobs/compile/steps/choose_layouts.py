@@ -32,8 +32,8 @@ def choose_layouts(found: Found, made: Made, job: Job) -> Made:
             if not options.tune and not formats.heard_of(graph, job.bank):
                 return None
             other = replace(group_model(replace(stage, graph=graph, weights=weights), trial), stage=stage)
-            embedded.hear(job.bank, other.plan, machine, how.robust)
-            if not options.tune and not formats.are_known(other.plan, machine, job.bank, tune):
+            embedded.hear(job.bank, other.tasks, machine, how.robust)
+            if not options.tune and not formats.are_known(other.tasks, machine, job.bank, tune):
                 return None
             return search_groups([other], job.another_run(how), trial)[0]
         except (BankError, UnsupportedError):  # nothing may be searched, or put on the host

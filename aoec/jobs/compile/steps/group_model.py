@@ -6,7 +6,7 @@ from aoec.base.text import plural
 from aoec.ir.func.tir import Func
 from aoec.ir.graph.graph import Graph
 from aoec.jobs.choose import halves, slices
-from aoec.jobs.choose.plan import place_groups, tasks
+from aoec.jobs.choose.model_tasks import place_groups, tasks
 from aoec.jobs.choose.wide_sums import wide
 from aoec.jobs.compile.compiled_model import Model, Ready
 from aoec.jobs.compile.fuse_by_time import fuse_by_time
@@ -19,10 +19,10 @@ NAMED = 8  # nodes in a sentence
 
 def group_model(stage: Stage, context: Context) -> Ready:
     """A stage with its model in groups, and these lowered. UnsupportedError for nodes on the host that --no-host forbids."""
-    plan = context.options.plan
-    if (plan.regions or plan.plan == "search") and (stage.funcs or stage.traces):
+    asked = context.options.slicing
+    if (asked.regions or asked.source == "search") and (stage.funcs or stage.traces):
         raise CheckError(f"--slices cuts a model, or the fused graph of a dump: enter it at --from fuse, not {stage.start}")
-    model, funcs = fuse_model(stage, context, plan.regions)
+    model, funcs = fuse_model(stage, context, asked.regions)
     if context.options.no_host:
         refuse_host(model.graph, {})
     return Ready(stage, model, tasks(model.graph, context.machine, context.options.metric == "throughput", funcs))
