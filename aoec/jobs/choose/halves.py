@@ -13,12 +13,16 @@ from aoec.jobs.context import Context
 from aoec.jobs.tune.order import Order, keys
 from aoec.jobs.voice import Voice
 from aoec.lowering.arrange.fuse import halve_groups
+from aoec.lowering.arrange.planned import refuse_launches
 
 
 def where(ready: Ready, failed: Mapping[Key, str], order: Order, context: Context) -> Ready:
-    """The model with those of its groups that have no schedule in halves; itself where there are none, or where funcs are a dump's."""
+    """The model with those of its groups that have no schedule in halves; itself where there are none, or where funcs are a dump's.
+    CheckError where a plan has such a group."""
     keyed = {t.group.name: keys(t, context.machine, order.robust)[1] for t in ready.tasks}
     reasons = {name: failed[key] for name, key in keyed.items() if key in failed}
+    if ready.stage.entered and ready.stage.entered.plan.groups:
+        refuse_launches(ready.stage.entered.plan, ready.stage.entered.at, reasons)
     graph = halve_groups(ready.model.graph, reasons)
     if graph == ready.model.graph or ready.stage.funcs:
         return ready

@@ -109,7 +109,7 @@ def write_model(whole: Sequence[Made], sliced: Sequence[Planned], job: Job, sour
         count = plural(len(made[0].choices), "group")
         job.voice.say(f"embedded the schedules of {count}{', and a plan of slices,' * bool(plans)} in {options.embed}")
     if options.dump:
-        dump.write_all(Path(options.dump), [(m.stage, m.artifact, m.choices) for m in made], job.machine)
+        dump.write_all(Path(options.dump), [(m.stage, m.artifact, m.choices, m.model.plan) for m in made], job.machine)
     if options.slicing.source == "search":
         keep(job.bank, (t for s in sliced for t in s.plans_to_keep))
 

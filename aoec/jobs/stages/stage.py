@@ -17,6 +17,7 @@ from aoec.ir.text.show import show
 from aoec.ir.text.simplify import simplify
 from aoec.jobs.choose.model_tasks import Task
 from aoec.jobs.stages import manifest
+from aoec.jobs.stages.entered import Entered
 from aoec.jobs.tune.made import Schedule
 from aoec.jobs.tune.order import Order, Solved, keys
 from aoec.jobs.tune.solve import attempt
@@ -39,6 +40,7 @@ class Stage:
     traces: dict[str, str] = field(default_factory=dict)  # group -> trace
     programs: dict[str, Program] = field(default_factory=dict)
     found: dict[str, Any] = field(default_factory=dict)  # group -> what the manifest says of it
+    entered: Entered | None = None  # the plan by which it is put together, where a user gives one
     gear: str = ""  # which, where a model is compiled for several shapes
 
     def for_one_shape(self) -> Stage:

@@ -48,7 +48,7 @@ def list_tasks(options: TasksOptions) -> str:
 def plan_tasks(options: TasksOptions, machine: Machine) -> tuple[Graph, dict[str, str], list[Task]]:
     """(the fused graph of `options.model`, why groups of it cannot be the AI Core's, the tasks of the others in order)."""
     graph, weights, _ = import_model(options.model, options.shapes, options.precision, None, read_files(options.operator_files))
-    graph, _, _ = fuse_by_time(graph, weights, machine)
+    graph, _, _, _ = fuse_by_time(graph, weights, machine)
     found = place_groups(graph)
     return found.graph, found.reasons, tasks(found.graph, machine, funcs=found.funcs)
 

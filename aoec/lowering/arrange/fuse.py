@@ -316,6 +316,11 @@ def _part_kind(nodes: Sequence[OpNode]) -> str:
     return "view" if family(main) == "view" else _kind(main)
 
 
+def kind_of(nodes: Sequence[OpNode]) -> str:
+    """Return the kind of a group of nodes, in order, that is no view."""
+    return _kind(main_node(nodes))
+
+
 def _only_reader(draft: Draft, name: str, users: Mapping[str, list[OpNode]]) -> OpNode | None:
     """The one node that reads a tensor, perhaps twice, as a square does; None where several do or where it is a result of the graph."""
     found = users.get(name, [])

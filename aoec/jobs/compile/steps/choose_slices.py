@@ -27,13 +27,15 @@ def choose_slices(made: Made, job: Job) -> Planned:
         try:
             graph = slices.cut_regions(made.model.graph, regions)
             ready = replace(group_model(replace(stage, graph=graph, weights=made.model.weights), trial), stage=stage)
+            if made.model.plan is not None:
+                ready = replace(ready, model=replace(ready.model, plan=replace(made.model.plan, slices=tuple(regions))))
             embedded.hear(job.bank, ready.tasks, job.machine, order.robust)
             found = search_groups([ready], job.another_run(order), job.trial())[0]
             return assemble(found, job, made.before or made)
         except (BankError, UnsupportedError) as e:  # nothing may be searched, or put on the host
             return str(e).splitlines()[0]
 
-    if not asked.source or stage.funcs or stage.traces:  # a dump says how its groups run
+    if not asked.source or stage.funcs or stage.traces or stage.entered:  # a dump or a plan says how groups run
         return Planned(made)
     name, deadline = f"slices {stage.gear}".strip(), job.clock.until(LOOKING)
     had = order.counts.get(name)
