@@ -14,8 +14,8 @@ from aoec.frontend.read.read import open_model
 from aoec.frontend.translate.gears import Asked, Gear, dimension_names, gears
 from aoec.jobs import kernels
 from aoec.jobs.compile.models import Pool, import_model, refers_elsewhere
+from aoec.jobs.plans.entered import Entered, read_plan
 from aoec.jobs.stages import manifest
-from aoec.jobs.stages.entered import Entered, read_plan
 from aoec.jobs.voice import Voice
 from aoec.ops.narrowed import table
 from aoec.ops.own import read_files

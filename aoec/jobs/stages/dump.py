@@ -37,8 +37,8 @@ from aoec.ir.schedule import Trace
 from aoec.ir.text.parse import parse_program, parse_trace
 from aoec.ir.text.show import show
 from aoec.ir.text.simplify import simplify
+from aoec.jobs.plans.entered import read_plan
 from aoec.jobs.stages import manifest
-from aoec.jobs.stages.entered import read_plan
 from aoec.jobs.stages.places import blamed_step, step_places, with_place
 from aoec.jobs.stages.stage import Stage
 from aoec.jobs.stages.stages import apply_shown, check_shown, graph_of, load_weights, save_weights

@@ -16,8 +16,8 @@ from aoec.ir.program import Program
 from aoec.ir.text.show import show
 from aoec.ir.text.simplify import simplify
 from aoec.jobs.choose.model_tasks import Task
+from aoec.jobs.plans.entered import Entered
 from aoec.jobs.stages import manifest
-from aoec.jobs.stages.entered import Entered
 from aoec.jobs.tune.made import Schedule
 from aoec.jobs.tune.order import Order, Solved, keys
 from aoec.jobs.tune.solve import attempt

@@ -43,6 +43,11 @@ class Asked(Collection[str]):
         return len(self.names)
 
 
+def plan_of(model: str, target: str, wide: Collection[str], tails: Collection[str], apart: Collection[str]) -> Plan:
+    """The plan of a model by what was decided before its groups were made."""
+    return Plan(model, target, (), tuple(sorted(wide)), tuple(sorted(tails)), tuple(sorted(apart)))
+
+
 def check_target(plan: Plan, at: Places, model: str, target: str) -> None:
     """Nothing, or CheckError where a plan is of another model or another machine."""
     at.refuse(plan.target != target, lambda: f"this plan is for {plan.target}, and {target} is the target: what is faster there need not "

@@ -17,7 +17,7 @@ from aoec.jobs.compile.compiled_model import Model, Ready
 from aoec.jobs.compile.fuse_by_time import fuse_by_time
 from aoec.jobs.compile.models import Weights
 from aoec.jobs.context import Context
-from aoec.jobs.stages.entered import Entered
+from aoec.jobs.plans.entered import Entered
 from aoec.jobs.stages.stage import Stage
 from aoec.lowering.arrange import planned
 
@@ -54,7 +54,7 @@ def enter_plan(stage: Stage, entered: Entered, context: Context) -> tuple[Model,
     def fuse(graph: Graph, apart: frozenset[str]) -> planned.Fused:
         return models.fuse_model(graph, stage.weights, machine, context.pool, apart)
 
-    planned.check_target(plan, at, stage.name, machine.name)
+    planned.check_target(plan, at, stage.graph.name, machine.name)
     graph, weights = planned.apply_plan(stage.graph, plan, at, fuse)
     whole = tuple(PlanGroup(g.name, g.kind, g.nodes) for g in graph.groups)
     graph = planned.cut_as(graph, plan, at)
@@ -75,8 +75,7 @@ def lay_out(stage: Stage, context: Context, widened: Widened | None = None) -> t
     graph, weights, apart, kept = fuse_by_time(stage.graph if widened else wide.graph, stage.weights, context.machine, context.pool)
     for said in kept:
         context.voice.say(said)
-    names = (tuple(sorted(names)) for names in (wide.wide, wide.tails, apart))
-    return graph, weights, Plan(stage.name, context.machine.name, (), *names)
+    return graph, weights, planned.plan_of(stage.graph.name, context.machine.name, wide.wide, wide.tails, apart)
 
 
 def refuse_host(graph: Graph, reasons: dict[str, str]) -> None:
