@@ -339,7 +339,7 @@ class _Plan(_Rules):
     def site(self, c: Parts) -> Any:
         return str(c[0]), unquote(c[1]), c[1]
 
-    def declined(self, c: Parts) -> Any:
+    def off(self, c: Parts) -> Any:
         return "rewrite", (unquote(c[0]), unquote(c[1])), c[0]
 
     def takes(self, c: Parts) -> Any:

@@ -13,7 +13,7 @@ from aoec.jobs.context import Context
 from aoec.jobs.tune.order import Order, keys
 from aoec.jobs.voice import Voice
 from aoec.lowering.arrange.fuse import halve_groups
-from aoec.lowering.arrange.planned import refuse_launches
+from aoec.lowering.arrange.planned.enter import refuse_launches
 
 
 def where(ready: Ready, failed: Mapping[Key, str], order: Order, context: Context) -> Ready:

@@ -99,7 +99,7 @@ def _enter(folder: Path, options: CompileOptions, voice: Voice, kind: Kind | Non
         raise CheckError(f"{options.plan} is a plan of one gear, and {folder} has {len(folders)}: enter one of its folders, "
                          f"such as {folders[0]}")
     stages = [dump.load(f, options.start, words, machine) for f, words in zip(folders, said)]
-    stages = [replace(s, entered=entered) for s in stages] if (entered := _entered(options)) else stages
+    stages = [replace(s, entered=entered) for s in stages] if (entered := _plan_entered(options)) else stages
     if len(stages) == 1:
         stages = [stages[0].for_one_shape()]
     for stage in stages:
@@ -193,14 +193,14 @@ def _read(model: str | ModelProto, options: CompileOptions, voice: Voice) -> _Re
 def _stages(name: str, read: _Read, options: CompileOptions) -> list[Stage]:
     from aoec.jobs.compile.ports import ports
     from aoec.jobs.stages.stage import Stage
-    out, entered = [], _entered(options)
+    out, entered = [], _plan_entered(options)
     for gear, (graph, weights, _) in zip(read.wanted, read.graphs):
         inputs, outputs = (ports(graph, listed, options.precision, read.dims) for listed in (graph.inputs, graph.outputs))
         out.append(Stage("import", name, options.precision, graph, weights, inputs, outputs, entered=entered, gear=gear.name))
     return out
 
 
-def _entered(options: CompileOptions) -> Entered | None:
+def _plan_entered(options: CompileOptions) -> Entered | None:
     """The plan that a user enters, if any."""
     return read_plan(str(options.plan)) if options.plan is not None else None
 

@@ -55,7 +55,7 @@ def fuse_model(graph: Graph, weights: Weights, machine: Machine, pool: Pool | No
     @cache
     def make() -> tuple[Graph, Weights, frozenset[str]]:
         from aoec.lowering.arrange.fuse import fuse
-        from aoec.lowering.arrange.planned import Asked
+        from aoec.lowering.arrange.planned.enter import Asked
         names = Asked(apart)
         made, stored = fuse(graph, weights, machine, names)
         return made, _share_constants(made, stored, pool), frozenset(names.asked)

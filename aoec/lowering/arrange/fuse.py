@@ -102,7 +102,6 @@ def regroup(graph: Graph, machine: Machine | None, kept: Collection[str] = ()) -
 
 def _group_flat(draft: Draft, machine: Machine | None, kept: Collection[str]) -> tuple[Graph, dict[str, np.ndarray]]:
     """Group a draft without bodies, in layouts and with packed weights."""
-    scales = machine is None or machine.has("fixpipe_nz_scale")
     folds = fold_moves(draft, kept)
     inside = {name for fold in folds.values() for name in fold.nodes}
     turn_moves(draft, machine, inside)
@@ -111,9 +110,15 @@ def _group_flat(draft: Draft, machine: Machine | None, kept: Collection[str]) ->
     views = find_views(draft, {*inside, *(name for names in together.values() for name in names)})
     join_in_parts(draft, views, most)
     fused, stored = draft.finish()
-    followers = IN_UB if machine is not None and machine.has("copy_l0c_ub") else FOLLOWERS
-    found = groups(draft, {**followers, "cube": SCALED} if scales else followers, views, most, together, folds)
+    found = groups(draft, followers_of(machine), views, most, together, folds)
     return replace(fused, groups=join_results(draft, found, most, kept)), stored
+
+
+def followers_of(machine: Machine | None) -> Mapping[str, tuple[str, ...]]:
+    """Return what may follow in a group on a machine, by the family or operator that it begins with."""
+    followers = IN_UB if machine is not None and machine.has("copy_l0c_ub") else FOLLOWERS
+    scales = machine is None or machine.has("fixpipe_nz_scale")
+    return {**followers, "cube": SCALED} if scales else followers
 
 
 def pairs_of_extremes(draft: Draft) -> dict[str, tuple[str, ...]]:
@@ -206,8 +211,8 @@ class _Grouping:
         if (fold := self.folds.get(first.name)) and fold.after:
             return chain, None
         while follower := self.follower(chain):
-            if not _follows(draft, chain[-1], follower, allowed) or cube and (
-                    not _alike(draft, first, follower) or follower.name in self.folds):
+            if not follows(draft, chain[-1], follower, allowed) or cube and (
+                    not lies_alike(draft, first, follower) or follower.name in self.folds):
                 break
             if cube and follower.op == "requantise" and follower.op not in allowed:
                 break
@@ -327,14 +332,14 @@ def _only_reader(draft: Draft, name: str, users: Mapping[str, list[OpNode]]) -> 
     return found[0] if found and name not in draft.outputs and all(n is found[0] for n in found) else None
 
 
-def _follows(draft: Draft, last: OpNode, follower: OpNode, allowed: tuple[str, ...]) -> bool:
+def follows(draft: Draft, last: OpNode, follower: OpNode, allowed: tuple[str, ...]) -> bool:
     """Whether a node may be in the group that ends with the one before it, as to its kind and what it makes."""
     a, b = draft.tensors[last.outputs[0]], draft.tensors[follower.outputs[0]]
     alike = a.layout == b.layout and (a.shape == b.shape or family(follower) == "reduce" and b.layout == "ND")
     return alike and (follower.op in allowed or family(follower) in allowed)
 
 
-def _alike(draft: Draft, first: OpNode, follower: OpNode) -> bool:
+def lies_alike(draft: Draft, first: OpNode, follower: OpNode) -> bool:
     """Whether all that a follower reads lies as its result does, and is nothing that the cube reads; of scales, whether they are constants,
     one for each column, in whole blocks; of rows, whether they are whole fractals wide, so that UB pads those of each dtype alike. Of
     a user's own operators those of one statement."""

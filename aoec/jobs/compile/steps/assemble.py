@@ -19,7 +19,7 @@ from aoec.jobs.tune.solve import total_ticks
 from aoec.jobs.tune.trust import Trust, of_programs
 from aoec.jobs.verify.sound import faults_of
 from aoec.jobs.version import model_version
-from aoec.lowering.arrange.planned import whole_groups
+from aoec.lowering.arrange.planned.enter import whole_groups
 from aoec.lowering.arrange.slices import PIECE
 from aoec.target.machine import Machine
 

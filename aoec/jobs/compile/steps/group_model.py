@@ -19,7 +19,7 @@ from aoec.jobs.compile.models import Weights
 from aoec.jobs.context import Context
 from aoec.jobs.plans.entered import Entered
 from aoec.jobs.stages.stage import Stage
-from aoec.lowering.arrange import planned
+from aoec.lowering.arrange.planned import enter
 
 NAMED = 8  # nodes in a sentence
 
@@ -51,16 +51,16 @@ def enter_plan(stage: Stage, entered: Entered, context: Context) -> tuple[Model,
     """The model as a plan puts it together, and its funcs by group. CheckError at the line of the plan that cannot be."""
     plan, at, machine = entered.plan, entered.at, context.machine
 
-    def fuse(graph: Graph, apart: frozenset[str]) -> planned.Fused:
+    def fuse(graph: Graph, apart: frozenset[str]) -> enter.Fused:
         return models.fuse_model(graph, stage.weights, machine, context.pool, apart)
 
-    planned.check_target(plan, at, stage.graph.name, machine.name)
-    graph, weights = planned.apply_plan(stage.graph, plan, at, fuse)
+    enter.check_target(plan, at, stage.graph.name, machine.name)
+    graph, weights = enter.apply_plan(stage.graph, plan, at, machine, fuse)
     whole = tuple(PlanGroup(g.name, g.kind, g.nodes) for g in graph.groups)
-    graph = planned.cut_as(graph, plan, at)
+    graph = enter.cut_as(graph, plan, at)
     if plan.groups:
         funcs, reasons = lower_groups(graph)
-        planned.refuse_launches(plan, at, reasons)
+        enter.refuse_launches(plan, at, reasons)
     else:
         graph, funcs = halves.place_halves(place_groups(graph), context.voice)
     return Model(stage.name, stage.precision, graph, weights, stage.inputs, stage.outputs, replace(plan, groups=whole)), funcs
@@ -75,7 +75,7 @@ def lay_out(stage: Stage, context: Context, widened: Widened | None = None) -> t
     graph, weights, apart, kept = fuse_by_time(stage.graph if widened else wide.graph, stage.weights, context.machine, context.pool)
     for said in kept:
         context.voice.say(said)
-    return graph, weights, planned.plan_of(stage.graph.name, context.machine.name, wide.wide, wide.tails, apart)
+    return graph, weights, enter.plan_of(stage.graph.name, context.machine.name, wide.wide, wide.tails, apart)
 
 
 def refuse_host(graph: Graph, reasons: dict[str, str]) -> None:

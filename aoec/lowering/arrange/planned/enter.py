@@ -17,9 +17,12 @@ from aoec.ir.graph.graph import Graph, Group, OpNode
 from aoec.ir.plan import Plan, PlanGroup
 from aoec.ir.text.places import Places
 from aoec.lowering.arrange.fuse import kind_of
+from aoec.lowering.arrange.layout import family
 from aoec.lowering.arrange.nz import in_nz, regions
+from aoec.lowering.arrange.planned.launch import Launches
 from aoec.lowering.arrange.slices import PIECE, Region, slice_graph
 from aoec.lowering.arrange.wide_sums import find_joined_tails, join_tails, may_be_wide, widen_sums
+from aoec.target.machine import Machine
 
 Weights = Mapping[str, np.ndarray]
 Fused = tuple[Graph, Weights, frozenset[str]]  # a graph in groups, its constants, and the names that fusion asked for
@@ -77,17 +80,18 @@ def _refuse_unknown(names: Sequence[str], known: Collection[str], word: str, at:
                   (word, name), name)
 
 
-def apply_plan(graph: Graph, plan: Plan, at: Places, fuse: Callable[[Graph, frozenset[str]], Fused]) -> tuple[Graph, Weights]:
+def apply_plan(graph: Graph, plan: Plan, at: Places, machine: Machine,
+               fuse: Callable[[Graph, frozenset[str]], Fused]) -> tuple[Graph, Weights]:
     """(the imported graph in layouts and in the plan's groups, its constants as stored). Slices are cut later. CheckError at the line that
     cannot be. `fuse`: of a graph and the names of exceptions."""
     fused, weights, asked = fuse(before_fusion(graph, plan, at), frozenset(plan.apart))
     _refuse_unknown(plan.apart, asked, "apart", at, "is nothing that fusion decides in this model")
-    return (regroup_as(fused, plan, at) if plan.groups else fused), weights
+    return (regroup_as(fused, plan, at, machine) if plan.groups else fused), weights
 
 
 # ---------------------------------------------------------------- groups
 
-def regroup_as(graph: Graph, plan: Plan, at: Places) -> Graph:
+def regroup_as(graph: Graph, plan: Plan, at: Places, machine: Machine) -> Graph:
     """The fused graph in the plan's groups. CheckError at a group that cannot be, or cannot run where it stands."""
     order = {n.name: i for i, n in enumerate(graph.nodes)}
     where = f"plan {plan.name}"
@@ -105,6 +109,8 @@ def regroup_as(graph: Graph, plan: Plan, at: Places) -> Graph:
     groups = tuple(_group(graph, g, order, at, where) for g in plan.groups)
     if groups != graph.groups:
         _check_order(graph, plan, named, at, where)
+        launches = Launches(graph, machine)
+        refuse_launches(plan, at, {g.name: launches.refusal(g) for g in groups if g.kind in ("cube", "vector")})
     return replace(graph, groups=groups)
 
 
@@ -119,8 +125,9 @@ def _group(graph: Graph, g: PlanGroup, order: Mapping[str, int], at: Places, whe
               "control flow; keep bodies apart", g, g.name)
     views = {name for h in graph.groups if h.kind == "view" for name in h.nodes}
     hosts = [n.name for n in nodes if n.op.startswith(HOST)]
-    fit = "host" if hosts else "view" if views.issuperset(g.nodes) else kind_of(nodes)
-    kinds = ("host", fit, "vector") if fit == "view" else ("host", fit)
+    renames = all(family(n) == "view" for n in nodes)
+    fit = "host" if hosts else "view" if renames or views.issuperset(g.nodes) else kind_of(nodes)
+    kinds = ("host", fit, "vector") if fit == "view" and not renames else ("host", fit)
     at.refuse(g.kind not in kinds, lambda: f"{where}: group {g.name} is of kind {g.kind}, and "
               f"{_why_kind(fit, hosts or [n.name for n in nodes])}: write {fit}", g, g.kind)
     return Group(g.name, g.kind, tuple(n.name for n in nodes))
