@@ -34,9 +34,13 @@ class Launches:
 
     def refusal(self, group: Group) -> str:
         """Why a cube or vector group cannot be one launch, as a clause; "" where the rules know nothing against it."""
-        if len(group.nodes) == 1 or self.fused[group.nodes[0]].nodes == group.nodes:
-            return ""
         own = [self.nodes[name] for name in group.nodes]
+        if self.fused[group.nodes[0]].nodes == group.nodes:
+            return ""
+        if group.kind == "vector" and (image := next((n for n in own if n.op == "requantise" and self._is_image(n)), None)):
+            return f"{image.name} makes planes of bytes of planes of sums, which have other sizes, and does so with its convolution alone"
+        if len(own) == 1:
+            return ""
         main = main_node(own)
         moves = {n.name for n in own if n.op in MOVES}
         there = self.fused[main.name]
@@ -50,6 +54,10 @@ class Launches:
         if group.kind == "cube":
             return self._cube(work, bool(moves and self._moves_after(main, own)))
         return self._vector(work)
+
+    def _is_image(self, n: OpNode) -> bool:
+        """Whether a node makes an image in planes of channels."""
+        return self.draft.tensors[n.outputs[0]].layout != "ND"
 
     def _moves_after(self, main: OpNode, own: Sequence[OpNode]) -> bool:
         """Whether moves of a group read what its product makes."""
