@@ -19,8 +19,8 @@ from aoec.ir.schedule import Step, Trace
 
 # names that a grammar could trip over: keywords, functions, dtypes, layouts, and names that only quotes can hold
 ODD = ("for", "in", "init", "inf", "input", "output", "set", "wait", "depth", "NZ", "ND", "min", "max", "fp16", "and", "or", "not", "else",
-       "as", "local", "takes", "us", "off", "slices", "nz", "apart", "require", "func", "group", "body", "const", "advance", "size", "at", "space", "stream", "input.1", "a b", 'q"\\',
-       "é", "1x", "tensor", "#", "/l/Conv_0", "\n")
+       "as", "local", "takes", "us", "off", "nz", "require", "func", "group", "body", "const", "advance", "size", "at", "space",
+       "stream", "input.1", "a b", 'q"\\', "é", "1x", "tensor", "#", "/l/Conv_0", "\n")
 HOLES = {"tm": (16, 32, 64), "tn": (1, 2, 3), "d": (2, 4)}
 REAL_FUNCTIONS = ("exp", "log", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "reciprocal", "floor", "ceil", "round")
 dtypes = st.sampled_from(sorted(DTYPES))
