@@ -16,6 +16,7 @@ from aoec.ir.text.parse import parse_plan
 from aoec.ir.text.show import show
 from tests.frontend.models import model, node, normal, run
 from tests.jobs.test_slices import SMALL, TEXT, seeded
+from tests.oracle.schemas import faults
 
 pytestmark = pytest.mark.usefixtures("few")
 
@@ -82,11 +83,18 @@ def test_a_plan_in_slices_leads_to_the_same_bytes(here: Path, monkeypatch: pytes
     assert plan.slices and not any("of" in g.name for g in plan.groups)
     with monkeypatch.context() as m:
         m.setattr("aoec.jobs.choose.slices.find_regions", None)  # nothing is looked for
-        entered(text, "--target", "small.toml", "--no-verify")
+        entered(text, "--target", "small.toml", "--no-verify", "--report", "page")
         assert Path("a.aoec").read_bytes() == Path("b.aoec").read_bytes()
         assert cli.main(["compile", "dump", "--from", "plan", *words, "-o", "c.aoec"]) == 0
     assert Path("a.aoec").read_bytes() == Path("c.aoec").read_bytes()
     (first, last, count), = plan.slices
+    said = json.loads(Path("page/report.json").read_text())
+    assert faults("report", said) == []
+    listed = {x["name"]: x for x in said["structure"]["launches"]}
+    assert [x.name for x in plan.groups if x.kind in ("cube", "vector")] == list(listed) and listed[first]["slices"] == count
+    for g in (g for g in plan.groups if g.takes_ns):
+        assert listed[g.name]["us"] == pytest.approx(g.takes_ns / 1000, abs=0.001)  # type: ignore[operator]
+    assert f"{first} in {count} slices" in Path("page/index.html").read_text()
     assert cli.main(["compile", "net.onnx", *words, "--slices", f"{first}..{last}/{count}", "--dump", "given", "-o", "d.aoec"]) == 0
     assert Path("given/model.plan").read_text() == text and Path("a.aoec").read_bytes() == Path("d.aoec").read_bytes()
     assert cli.main(["compile", "net.onnx", *words, "--slices", "none", "--dump", "whole", "-o", "w.aoec"]) == 0
@@ -185,7 +193,7 @@ def test_groups_that_cannot_run_or_be_one_launch_are_refused(here: Path, capsys:
     assert "group a cannot be one launch: " in said and "is a launch of its own" in said and "split it, or write host" in said
     entered(text(group("a", relu), group("b", softmax), *rest), "--verify")
     entered(text(f"group a host [{relu}]", group("b", softmax), *rest), "--verify", output="h.aoec")
-    assert aoec.Session("h.aoec").on_host == (relu,)
+    assert aoec.Session("h.aoec").on_host == ("relu",)
 
 
 def test_a_plan_is_of_one_gear_and_says_its_slices(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
