@@ -14,6 +14,7 @@ from aoec.frontend.zoo import mlp_softmax, tiny_resnet
 from aoec.ir.plan import Plan
 from aoec.ir.text.parse import parse_plan
 from aoec.ir.text.show import show
+from bench.networks.text import bert_base
 from tests.frontend.models import model, node, normal, run
 from tests.jobs.test_slices import SMALL, TEXT, seeded
 from tests.oracle.schemas import faults
@@ -71,6 +72,19 @@ def test_an_untouched_plan_leads_to_the_same_bytes(net: onnx.ModelProto, target:
     without = Plan(plan.name, plan.target, wide=plan.wide, tails=plan.tails, apart=plan.apart, nz=plan.nz)
     entered(show(without), "--target", target)  # groups are then those of fusion
     assert Path("a.aoec").read_bytes() == Path("b.aoec").read_bytes()
+
+
+@pytest.mark.slow
+def test_attention_that_is_apart_leads_to_the_same_bytes(here: Path) -> None:
+    """So few words that single operators are faster than one pass."""
+    plan = compiled(bert_base(layers=1, words=20, width=128).model)
+    assert any("." not in name for name in plan.apart)
+    entered(show(plan))
+    assert Path("a.aoec").read_bytes() == Path("b.aoec").read_bytes()
+    less = show(plan).replace("  apart ", "  # apart ")
+    without = "\n".join(x for x in less.splitlines() if not x.startswith("  group"))
+    entered(without, output="c.aoec")  # in one pass
+    assert Path("a.aoec").read_bytes() != Path("c.aoec").read_bytes()
 
 
 def test_a_plan_in_slices_leads_to_the_same_bytes(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
