@@ -69,8 +69,9 @@ def finish(stages: Sequence[Stage], context: Context, kind: Kind | None = None, 
 
 
 def other_layouts(context: Context) -> bool:
-    """Whether layouts other than the plain ones are tried: not where only a part of the model is asked for."""
-    return not context.options.only and not context.options.slicing.regions
+    """Whether layouts other than the plain ones are tried: not where only a part of the model is asked for, or a plan says them."""
+    options = context.options
+    return not options.only and not options.slicing.regions and options.plan is None and options.start != "plan"
 
 
 def begin(ready: Sequence[Ready], context: Context, source: Source | None, kind: Kind | None) -> Job:

@@ -93,8 +93,9 @@ def apply_plan(graph: Graph, plan: Plan, at: Places, machine: Machine,
 
 def regroup_as(graph: Graph, plan: Plan, at: Places, machine: Machine) -> Graph:
     """The fused graph in the plan's groups. CheckError at a group that cannot be, or cannot run where it stands."""
-    order = {n.name: i for i, n in enumerate(graph.nodes)}
     where = f"plan {plan.name}"
+    fused = _Fused(graph, at, where)
+    order = fused.order
     for g in plan.groups:
         for name in g.nodes:
             at.refuse(name not in order, lambda g=g, name=name:  # type: ignore[misc]
@@ -106,7 +107,7 @@ def regroup_as(graph: Graph, plan: Plan, at: Places, machine: Machine) -> Graph:
         kind = old.kind if old else "vector"
         raise at.error(f"{where}: node {missing.name} ({missing.op}) is in no group: once there are group lines each node is in one; add "
                        f"it to a group, or as one of its own: group g_{len(plan.groups)} {kind} [{missing.name}]", plan, plan.name)
-    groups = tuple(_group(graph, g, order, at, where) for g in plan.groups)
+    groups = tuple(map(fused.group, plan.groups))
     if groups != graph.groups:
         _check_order(graph, plan, named, at, where)
         launches = Launches(graph, machine)
@@ -114,23 +115,31 @@ def regroup_as(graph: Graph, plan: Plan, at: Places, machine: Machine) -> Graph:
     return replace(graph, groups=groups)
 
 
-def _group(graph: Graph, g: PlanGroup, order: Mapping[str, int], at: Places, where: str) -> Group:
-    """A group of a plan as the graph has it, its nodes in the order of the graph unless fusion has them in this one."""
-    old = {h.nodes: h for h in graph.groups}.get(g.nodes)
-    if old is not None and old.kind == g.kind:
-        return Group(g.name, g.kind, g.nodes)
-    nodes = [graph.nodes[i] for i in sorted(order[name] for name in g.nodes)]
-    home = homes(graph)
-    at.refuse(len({home.get(n.name, MAIN) for n in nodes}) > 1, lambda: f"{where}: the nodes of group {g.name} do not lie in one body of "
-              "control flow; keep bodies apart", g, g.name)
-    views = {name for h in graph.groups if h.kind == "view" for name in h.nodes}
-    hosts = [n.name for n in nodes if n.op.startswith(HOST)]
-    renames = all(family(n) == "view" for n in nodes)
-    fit = "host" if hosts else "view" if renames or views.issuperset(g.nodes) else kind_of(nodes)
-    kinds = ("host", fit, "vector") if fit == "view" and not renames else ("host", fit)
-    at.refuse(g.kind not in kinds, lambda: f"{where}: group {g.name} is of kind {g.kind}, and "
-              f"{_why_kind(fit, hosts or [n.name for n in nodes])}: write {fit}", g, g.kind)
-    return Group(g.name, g.kind, tuple(n.name for n in nodes))
+class _Fused:
+    """A fused graph, and what is asked of it for each group of a plan."""
+
+    def __init__(self, graph: Graph, at: Places, where: str) -> None:
+        self.graph, self.at, self.where = graph, at, where
+        self.order = {n.name: i for i, n in enumerate(graph.nodes)}
+        self.known = {g.nodes: g for g in graph.groups}
+        self.views = {name for g in graph.groups if g.kind == "view" for name in g.nodes}
+        self.home = homes(graph)
+
+    def group(self, g: PlanGroup) -> Group:
+        """A group of a plan as the graph has it, its nodes in the order of the graph unless fusion has them in this one."""
+        at, old = self.at, self.known.get(g.nodes)
+        if old is not None and old.kind == g.kind:
+            return Group(g.name, g.kind, g.nodes)
+        nodes = [self.graph.nodes[i] for i in sorted(self.order[name] for name in g.nodes)]
+        at.refuse(len({self.home.get(n.name, MAIN) for n in nodes}) > 1, lambda: f"{self.where}: the nodes of group {g.name} do not lie in "
+                  "one body of control flow; keep bodies apart", g, g.name)
+        hosts = [n.name for n in nodes if n.op.startswith(HOST)]
+        renames = all(family(n) == "view" for n in nodes)
+        fit = "host" if hosts else "view" if renames or self.views.issuperset(g.nodes) else kind_of(nodes)
+        kinds = ("host", fit, "vector") if fit == "view" and not renames else ("host", fit)
+        at.refuse(g.kind not in kinds, lambda: f"{self.where}: group {g.name} is of kind {g.kind}, and "
+                  f"{_why_kind(fit, hosts or [n.name for n in nodes])}: write {fit}", g, g.kind)
+        return Group(g.name, g.kind, tuple(n.name for n in nodes))
 
 
 def _why_kind(fit: str, nodes: Sequence[str]) -> str:
