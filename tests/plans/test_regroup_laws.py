@@ -31,7 +31,11 @@ MIXED = model([node("Relu", "x", "a"), node("Mul", "a w", "b"), node("Softmax", 
                node("ReduceSum", "d axis", "e", keepdims=1), node("Sub", "d e", "f"), node("Transpose", "f", "g", perm=[0, 2, 1]),
                node("Sigmoid", "g", "h"), node("Concat", "h h", "k", axis=0), node("Slice", "k s t", "y")],
               {"x": (4, 16, 32), "w": (4, 16, 1)}, ["y", "e"], {"axis": np.array([2]), "s": np.array([1]), "t": np.array([3])})
-NETS = {"mixed": MIXED, "net": net(), "mlp": mlp_softmax(), "resnet": tiny_resnet()}
+# a product that reads and writes through moves, beside work on its result
+HEADS = model([node("Reshape", "x s", "q"), node("Transpose", "q", "t", perm=[1, 0, 2]), node("MatMul", "t k", "m"),
+               node("Transpose", "m", "u", perm=[1, 0, 2]), node("Reshape", "u w", "v"), node("Add", "v z", "p"), node("Relu", "p", "y")],
+              {"x": (32, 128), "k": (2, 64, 48), "z": (32, 96)}, ["y"], {"s": np.array([32, 2, 64]), "w": np.array([32, 96])})
+NETS = {"mixed": MIXED, "heads": HEADS, "net": net(), "mlp": mlp_softmax(), "resnet": tiny_resnet()}
 
 
 @lru_cache(maxsize=8)
@@ -67,7 +71,7 @@ def edit(pick: random.Random, graph: Graph, groups: tuple[PlanGroup, ...]) -> tu
 
 
 @pytest.mark.parametrize("target", ["Ascend910B3", "Ascend310P3"])
-@pytest.mark.parametrize("name", ["mixed", "net", *(pytest.param(n, marks=pytest.mark.slow) for n in ("mlp", "resnet"))])
+@pytest.mark.parametrize("name", ["mixed", "net", "heads", *(pytest.param(n, marks=pytest.mark.slow) for n in ("mlp", "resnet"))])
 def test_groups_split_and_joined_are_right_or_refused(name: str, target: str) -> None:
     graph, weights, plan = fused(name, target)
     machine = load_machine(target)
