@@ -134,6 +134,14 @@ def made_by(plan: Plan, op: str) -> str:
     return line.rpartition("-> ")[2]
 
 
+def test_declined_rewrites_are_kept_and_said(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = compiled(PRODUCTS)
+    line = "rewrite gelu at erf_3 off"
+    entered(show(plan).replace("{", "{ " + line, 1), "--dump", "again")
+    assert "1 rewrite line kept; nothing applies these yet" in capsys.readouterr().err
+    assert line in Path("again/model.plan").read_text() and Path("a.aoec").read_bytes() == Path("b.aoec").read_bytes()
+
+
 def test_an_edited_plan_makes_another_model_with_the_same_values(here: Path) -> None:
     plan = compiled(mlp_softmax(), "--target", "Ascend910B3")
     at, g = next((i, g) for i, g in enumerate(plan.groups) if len(g.nodes) > 1 and g.kind == "cube")

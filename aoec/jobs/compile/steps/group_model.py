@@ -55,6 +55,8 @@ def enter_plan(stage: Stage, entered: Entered, context: Context) -> tuple[Model,
         return models.fuse_model(graph, stage.weights, machine, context.pool, apart)
 
     context.voice.say(f"put together as {at.source} says, and no layouts and slices are looked for")
+    if plan.declined:
+        context.voice.say(f"{at.source}: {plural(len(plan.declined), 'rewrite line')} kept; nothing applies these yet")
     enter.check_target(plan, at, stage.graph.name, machine.name)
     graph, weights = enter.apply_plan(stage.graph, plan, at, machine, fuse)
     whole = tuple(PlanGroup(g.name, g.kind, g.nodes) for g in graph.groups)
