@@ -34,7 +34,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from aoec.artifact.artifact import load as load_artifact
 from aoec.bank.bank import Bank
 from aoec.cli import main as aoec
-from aoec.jobs.choose.plan import Task, tasks
+from aoec.jobs.choose.model_tasks import Task, tasks
 from aoec.jobs.tune.order import keys
 from aoec.jobs.tune.tuning import problem
 from aoec.target.machine import load

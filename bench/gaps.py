@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from aoec.base.errors import AoecError
 from aoec.frontend.translate.onnx import load
-from aoec.jobs.choose.plan import tasks
+from aoec.jobs.choose.model_tasks import tasks
 from aoec.jobs.tune.tuning import Problem, problem, search, start
 from aoec.lowering.arrange.fuse import fuse
 from aoec.search.proof.bounds import Bound

@@ -11,7 +11,7 @@ from typing import Any
 from aoec.base.process.heap import give_back
 from aoec.frontend.translate.onnx import load
 from aoec.ir.graph.graph import Graph
-from aoec.jobs.choose.plan import tasks
+from aoec.jobs.choose.model_tasks import tasks
 from aoec.jobs.stages.stages import lower_operator
 from aoec.lowering.arrange.fuse import fuse
 from aoec.simulate.timing.state import State

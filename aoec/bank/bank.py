@@ -22,7 +22,7 @@ from aoec.bank.measurements import Measured, Measurements
 from aoec.bank.measurements import parse as parse_measured
 from aoec.bank.measurements import show as show_measured
 from aoec.bank.near import family
-from aoec.bank.plans import Plan, Plans
+from aoec.bank.plans import Plans, SlicePlan
 from aoec.bank.plans import parse as parse_plan
 from aoec.bank.plans import show as show_plan
 from aoec.bank.record import KEY_FIELDS, Key, Record, checksum, flat, join, parse_record, show_record, unflat
@@ -31,7 +31,7 @@ from aoec.base.files.files import open_plain, reason, write_text
 
 Note = Callable[[Connection, Record], None]
 Tell = Callable[[str], None]
-Kept = Record | Measured | Plan
+Kept = Record | Measured | SlicePlan
 
 IMPORT_LIMIT_BYTES = 1 << 30
 LINE_LIMIT_BYTES = 1 << 20
@@ -189,10 +189,10 @@ class Bank:
         return self._take(other.all())
 
     def _take(self, found: Iterable[Kept]) -> tuple[str, ...]:
-        kinds: dict[type, list[Any]] = {Record: [], Measured: [], Plan: []}
+        kinds: dict[type, list[Any]] = {Record: [], Measured: [], SlicePlan: []}
         for one in found:
             kinds[type(one)].append(one)
-        puts = (self.put_all, kinds[Record]), (self.measurements.put_all, kinds[Measured]), (self.plans.put_all, kinds[Plan])
+        puts = (self.put_all, kinds[Record]), (self.measurements.put_all, kinds[Measured]), (self.plans.put_all, kinds[SlicePlan])
         return tuple(status for put, given in puts if given for status in put(given))
 
     def export(self, path: str | Path, times: bool = True) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from aoec.bank.builtin import Shelf
-from aoec.bank.plans import Plan
+from aoec.bank.plans import SlicePlan
 from aoec.bank.record import Key, Record
 
 
@@ -13,7 +13,7 @@ class Claimed:
     """Records that are asked for by key or func, and plans of slices; whatever else is asked is asked of the shelf beneath. They are tried
     before use."""
 
-    def __init__(self, records: Iterable[Record], base: Shelf | None, path: Path, plans: tuple[Plan, ...] = ()) -> None:
+    def __init__(self, records: Iterable[Record], base: Shelf | None, path: Path, plans: tuple[SlicePlan, ...] = ()) -> None:
         self.base, self.path, self.records, self.plans = base, path, {r.key: r for r in records}, plans
 
     def all_of(self, wanted: Iterable[Key]) -> dict[Key, Record]:

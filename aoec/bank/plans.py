@@ -26,7 +26,7 @@ HASHES = {"graph_key": 64, "schedules": 16}  # hex digits
 
 
 @dataclass(frozen=True, order=True)
-class Plan:
+class SlicePlan:
     """`schedules`: a hash of those that the groups had whole when the plan was looked for; `metric`: by what a model with it was held
     against one without. `regions`: as `--slices` takes them, groups being g0, g1, ... in order; "" where nothing is faster in slices.
     `before_ns`, `after_ns`: modelled, of the subgraph in one inference, or of the time between two, by the metric, whole and with the
@@ -51,9 +51,9 @@ class Plan:
         return bool(self.regions)
 
 
-KEY = tuple(f.name for f in fields(Plan))[:6]
+KEY = tuple(f.name for f in fields(SlicePlan))[:6]
 table = Table("plans", metadata, *[
-    Column(f.name, Integer if f.name in INTEGERS else String, primary_key=f.name in KEY, nullable=False) for f in fields(Plan)])
+    Column(f.name, Integer if f.name in INTEGERS else String, primary_key=f.name in KEY, nullable=False) for f in fields(SlicePlan)])
 
 
 class Plans:
@@ -62,7 +62,7 @@ class Plans:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def put_all(self, found: Iterable[Plan]) -> tuple[str, ...]:
+    def put_all(self, found: Iterable[SlicePlan]) -> tuple[str, ...]:
         """"added", "updated" or "kept" for each, in one transaction: of two of one key the faster stays."""
         given, out = [check_fields(asdict(p)) for p in found], []
         with self._store.writing() as c:
@@ -76,7 +76,7 @@ class Plans:
                 out.append("added" if held is None else "updated" if news else "kept")
         return tuple(out)
 
-    def list(self, target: str | None = None, graph_key: str = "") -> tuple[Plan, ...]:
+    def list(self, target: str | None = None, graph_key: str = "") -> tuple[SlicePlan, ...]:
         """Plans, sorted; `target` selects by name, `graph_key` by how the key begins. A bank that an older aoec wrote has none."""
         query = select(table).where(table.c.graph_key.startswith(graph_key, autoescape=True))
         query = query.where(table.c.target == target) if target is not None else query
@@ -84,27 +84,27 @@ class Plans:
             found = c.execute(query).all() if inspect(c).has_table(table.name) else []
         return tuple(sorted(check_fields(dict(row._mapping)) for row in found))
 
-    def drop(self, plans: Iterable[Plan]) -> int:
+    def drop(self, plans: Iterable[SlicePlan]) -> int:
         """How many of these plans the bank had and now has not; one that was replaced meanwhile stays."""
         with self._store.writing() as c:
             return sum(c.execute(delete(table).where(*[table.c[n] == v for n, v in asdict(p).items()])).rowcount for p in plans)
 
 
-def _order(p: Plan) -> tuple[object, ...]:
+def _order(p: SlicePlan) -> tuple[object, ...]:
     """Which of two of one key stays, the lesser one: faster, then always the same."""
     return p.after_ns, p.regions, p.before_ns, p.label, p.tool, not p.created, p.created
 
 
-def check_fields(data: dict[str, Any]) -> Plan:
+def check_fields(data: dict[str, Any]) -> SlicePlan:
     """The plan of its fields; BankError where one is missing, unknown or impossible."""
-    names = [f.name for f in fields(Plan)]
+    names = [f.name for f in fields(SlicePlan)]
     if wrong := set(data) ^ set(names):
         listed = ", ".join(sorted(str(n)[:40] for n in wrong)[:5])
         raise BankError(f"a plan of slices has the fields {', '.join(names)}, no more and no less; wrong here: {listed}")
     for name, value in data.items():
         if not _good(name, value):
             raise BankError(f"field {name} of a plan of slices cannot be {str(value)[:60]!r}")
-    p = Plan(**data)
+    p = SlicePlan(**data)
     if p.after_ns > p.before_ns or p.regions and p.after_ns == p.before_ns:
         raise BankError(f"a plan of slices is faster than none: {p.before_ns}, {p.after_ns}")
     return p
@@ -129,12 +129,12 @@ def _regions(text: str) -> tuple[tuple[str, str, int], ...]:
         raise BankError(f"a plan of slices names its regions: {e.message}") from None
 
 
-def show(p: Plan, times: bool = True) -> str:
+def show(p: SlicePlan, times: bool = True) -> str:
     """One line of canonical JSON; without times it says nothing of when it was made."""
     return lines.show(asdict(p), "plan", VERSION, times)
 
 
-def parse(line: str) -> Plan | None:
+def parse(line: str) -> SlicePlan | None:
     """The plan of a line of an export; None of a line that is of something else."""
     data = lines.parse(line, "plan", VERSION, "a plan of slices")
     return None if data is None else check_fields(data)

@@ -12,14 +12,14 @@ Regions = tuple[tuple[str, str, int], ...]  # first group, last group, slices
 
 @dataclass(frozen=True)
 class Slices:
-    """Which regions are to run in slices: these, or by a `plan`: "bank", what a bank says is faster; "search", what is found to be, where
+    """Which regions are to run in slices: these, or by a `source`: "bank", what a bank says is faster; "search", what is found to be, where
     the bank says nothing; "" no others."""
 
     regions: Regions = ()
-    plan: str = ""
+    source: str = ""
 
 
-PLANS = {"none": "", "auto": "search", "bank": "bank"}  # by the words of users
+SOURCES = {"none": "", "auto": "search", "bank": "bank"}  # by the words of users
 
 
 def regions(text: str) -> Regions:
@@ -36,5 +36,5 @@ def show(found: Iterable[tuple[str, str, int]]) -> str:
 
 
 def parse_slices(text: str) -> Slices:
-    """Parse what a user asks for. ParseError where it is neither of PLANS, and names no regions."""
-    return Slices(plan=PLANS[text]) if text in PLANS else Slices(regions(text))
+    """Parse what a user asks for. ParseError where it is neither of SOURCES, and names no regions."""
+    return Slices(source=SOURCES[text]) if text in SOURCES else Slices(regions(text))

@@ -9,6 +9,7 @@ from functools import singledispatch
 from typing import Any
 
 from aoec.base.errors import CheckError
+from aoec.ir.check_plan import check_plan
 from aoec.ir.func.meaning import Meaning, Statement
 from aoec.ir.func.tir import ASSIGN, LAYOUTS, LOOP_KINDS, SCOPES, Block, Buffer, Constraint, Func, Loop, Node
 from aoec.ir.graph.check_graph import check_graph
@@ -16,6 +17,7 @@ from aoec.ir.graph.check_rule import check_rule
 from aoec.ir.graph.graph import Graph
 from aoec.ir.graph.rule import Rule
 from aoec.ir.index import DTYPES, FUNCTIONS, Binary, Call, Cast, Expr, Float, Hole, Int, Read, Var, children
+from aoec.ir.plan import Plan
 from aoec.ir.program import CORE_KINDS, PIPES, Advance, CrossSet, CrossWait, For, Instr, Item, Program, Ref, SetFlag, Stream, WaitFlag
 from aoec.ir.schedule import Trace
 from aoec.ir.text.places import Places
@@ -27,7 +29,7 @@ Ranks = dict[str, int]  # tensor or buffer -> number of indices
 
 
 def check(noun: object, places: Places | None = None) -> None:
-    """Returns if a meaning, graph, func, trace or program is well formed, else raises CheckError (at its place, where there is a text)."""
+    """Returns if a meaning, graph, plan, func, trace or program is well formed, or raises CheckError, at its place if there is a text."""
     try:
         _check(noun, places or Places())
     except RecursionError:
@@ -41,6 +43,7 @@ def _check(noun: object, at: Places) -> None:
 
 _check.register(Graph)(check_graph)
 _check.register(Rule)(check_rule)
+_check.register(Plan)(check_plan)
 
 
 # ---------------------------------------------------------------- expressions

@@ -27,7 +27,7 @@ from aoec.options.shared import (
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-STAGES = ("import", "fuse", "lower", "schedule", "emit")  # of a dump, in order
+STAGES = ("import", "plan", "fuse", "lower", "schedule", "emit")  # of a dump, in order
 QUICK, FULL = 200, 20_000  # trials of --effort
 FULL_GAP = 1.0  # per cent of the bound at which --effort full ends
 
@@ -62,7 +62,7 @@ class ModelTuning(Options):
         "--jobs", default=None, metavar="N", read=readers.positive, help="processes (default: one for each core, fewer for little work)")
 
     @property
-    def plan(self) -> Slices:
+    def slicing(self) -> Slices:
         """Which groups are to run in slices."""
         return self.slices if isinstance(self.slices, Slices) else regions.parse_slices(self.slices)
 
@@ -118,6 +118,9 @@ class CompileOptions(ModelOptions, GearOptions, TuningOptions, CheckOptions, Ban
     start: str = option(
         "--from", default="import", choices=STAGES, metavar="STAGE",
         help=f"where to enter a folder that --dump wrote: {', '.join(STAGES)} (default: import)")
+    plan: Place | None = option(
+        "--plan", default=None, metavar="FILE", file=File.READ,
+        help="put the model together as this plan says, and look for no layouts and slices. --dump writes one. An edited one is checked")
     embed: Place | None = option(
         "--embed", default=None, metavar="FILE.onnx", file=File.WRITTEN,
         help="write the model there with its schedules in its metadata. A compile of that file for the same machine takes them like those "
@@ -150,6 +153,11 @@ class CompileOptions(ModelOptions, GearOptions, TuningOptions, CheckOptions, Ban
         """Raises CheckError or BankError where what is asked for cannot be; nothing is read but names."""
         if self.json and self.events == "-":
             raise CheckError("--json and --events - would both write to standard output; give --events a file")
+        if self.plan is not None and self.slicing != Slices(source="bank"):
+            raise CheckError("--plan says which groups run in slices, and so does --slices: write them as slices lines of the plan")
+        if self.plan is not None and self.start != "import":
+            raise CheckError(f"--plan puts an imported model together, and --from {self.start} enters a folder behind that: leave one out; "
+                             "--from plan enters the folder's own model.plan")
         if self.counts:
             check_file(self.counts, "a file of counts", pipes=True)
         check_base(self.base)
@@ -174,7 +182,7 @@ class TuneOptions(CompileOptions):
 class DemoOptions(CompileOptions):
     """What `aoec demo` is asked for: a ResNet-50 that is built, and tuned without the bank that knows it."""
 
-    hidden = ("input_shape", "ops", "start", "dynamic_batch", "dynamic_dims", "embed")
+    hidden = ("input_shape", "ops", "start", "dynamic_batch", "dynamic_dims", "embed", "plan")
     model: Union[str, Path, ModelProto] = "resnet50"
     tune: bool = True
     base: str | None = redeclare(BankOptions, "base", default="none")

@@ -14,7 +14,8 @@ from hashlib import sha256
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from aoec.report.pictures import plots
+from aoec.report.pictures import launches, plots
+from aoec.report.pictures.launches import Launch, Structure
 from aoec.report.pictures.plots import Roofline, Strip
 from aoec.report.table import Report, as_dict
 
@@ -58,8 +59,9 @@ class About:
     clock_mhz: float
 
 
-def facts(report: Report, details: Mapping[str, Detail], about: About) -> dict[str, Any]:
-    """All figures of the page as plain values: those of the closing table, and of each of its groups what only the page shows."""
+def facts(report: Report, details: Mapping[str, Detail], about: About, structure: Structure | None = None) -> dict[str, Any]:
+    """All figures of the page as plain values: those of the closing table, of each of its groups what only the page shows, and how the
+    model is put together."""
     said = as_dict(report)
     whole = sum(r.count * (r.times.tuned_us or 0.0) for r in report.rows)
     groups = [{**g, "share": g["count"] * (g["tuned_us"] or 0.0) / whole if whole else 0.0,
@@ -67,8 +69,28 @@ def facts(report: Report, details: Mapping[str, Detail], about: About) -> dict[s
     ours = [g for g in groups if g["runs_on"] == "AI Core"]
     counts = {"groups": sum(g["count"] for g in ours), "distinct": len(ours), "proven": sum(bool(g["proof"]) for g in ours),
               "proven_share": sum(g["count"] * (g["tuned_us"] or 0.0) for g in ours if g["proof"]) / whole if whole else 0.0}
-    return {"format": FORMAT, **asdict(about), **said, "counts": counts,
+    put = {} if structure is None else {"structure": _structure(structure)}
+    return {"format": FORMAT, **asdict(about), **said, "counts": counts, **put,
             "groups": sorted(groups, key=lambda g: (-g["share"], g["runs_on"] == "view"))}
+
+
+def _structure(s: Structure) -> dict[str, Any]:
+    """The launches as plain values."""
+    listed = [{"name": x.name, "kind": x.kind, "us": x.us, "slices": x.slices, "reads": list(x.reads),
+               "imported": [list(pair) for pair in x.imported], "added": [list(pair) for pair in x.added]} for x in s.launches]
+    return {"launches": listed, "elsewhere": dict(s.elsewhere)}
+
+
+def _read_structure(said: Mapping[str, Any]) -> Structure:
+    """The launches of the facts."""
+    listed = [Launch(x["name"], x["kind"], _pairs(x["imported"]), _pairs(x["added"]), x["us"], x["slices"], tuple(x["reads"]))
+              for x in said["launches"]]
+    return Structure(tuple(listed), tuple(said["elsewhere"].items()))
+
+
+def _pairs(listed: Sequence[Sequence[str]]) -> tuple[tuple[str, str], ...]:
+    """Names and words of operators, out of lists."""
+    return tuple((name, word) for name, word in listed)
 
 
 def _detail(d: Detail | None) -> dict[str, Any]:
@@ -106,7 +128,8 @@ def pages(said: Mapping[str, Any], details: Mapping[str, Detail], gears: Mapping
             outside[f"group{place}.html"] = text
     most = max((g["share"] for g in said["groups"]), default=0.0) or 1.0
     rows = [g for g in said["groups"] if g["runs_on"] != "view"]  # views are last, move nothing and take no time
-    frame = {"facts": said, "most": most, "n": number, "gears": gears or {}, "rows": rows[:ROWS], "rows_of": len(rows),
+    drawn = launches.picture(_read_structure(said["structure"])) if "structure" in said else ""
+    frame = {"facts": said, "drawn": drawn, "most": most, "n": number, "gears": gears or {}, "rows": rows[:ROWS], "rows_of": len(rows),
              "views": sum(g["count"] for g in said["groups"] if g["runs_on"] == "view"),
              "places": {name.removesuffix(".html"): name for name in outside}}
     whole = environment.get_template("page.html")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from aoec.base.errors import AoecError, UnsupportedError
 from aoec.ir.graph.graph import Graph
 from aoec.ir.text.show import show
-from aoec.jobs.choose.plan import Task, Walk, tasks
+from aoec.jobs.choose.model_tasks import Task, Walk, tasks
 from aoec.jobs.tune.tuning import problem, search, start
 from aoec.simulate.timing.state import CLEARED, NAMED
 from aoec.simulate.timing.time import Measure, measure

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from aoec.jobs.choose.plan import Task
+from aoec.jobs.choose.model_tasks import Task
 from aoec.jobs.choose.regions import refit
 from aoec.jobs.tune.tuning import Outcome, Problem, problem, start
 from aoec.search.sketches.sketches import sketches

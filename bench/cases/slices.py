@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from aoec.ir.graph.graph import Graph
-from aoec.jobs.choose.plan import tasks
+from aoec.jobs.choose.model_tasks import tasks
 from aoec.jobs.choose.regions import Whole, regions
 from aoec.lowering.arrange.slices import slice_graph
 from aoec.target.machine import Machine

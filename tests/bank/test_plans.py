@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aoec.bank.bank import Bank
-from aoec.bank.plans import Plan, check_fields, parse, show
+from aoec.bank.plans import SlicePlan, check_fields, parse, show
 from aoec.base.errors import BankError
 from aoec.base.regions import regions
 from aoec.base.regions import show as show_regions
 from aoec.cli import main
 
-ONE = Plan("a" * 64, "toy", "h", "v", "0" * 16, "latency", "net", "g0..g2/3,g5/2", 900, 800)
+ONE = SlicePlan("a" * 64, "toy", "h", "v", "0" * 16, "latency", "net", "g0..g2/3,g5/2", 900, 800)
 parts = st.lists(st.tuples(st.sampled_from(["g0", "g1"]), st.sampled_from(["g1", "g7"]), st.integers(2, 12)), max_size=3)
 plans = st.builds(lambda r, a, b, **more: replace(ONE, regions=show_regions(r), before_ns=a + b * bool(r), after_ns=a, **more),
                   parts, st.integers(1, 4), st.integers(1, 3), graph_key=st.sampled_from(["a" * 64, "b" * 64]),
@@ -25,16 +25,16 @@ plans = st.builds(lambda r, a, b, **more: replace(ONE, regions=show_regions(r), 
 
 
 @given(plans)
-def test_a_line_is_read_as_it_was_written(p: Plan) -> None:
+def test_a_line_is_read_as_it_was_written(p: SlicePlan) -> None:
     assert parse(show(p)) == p and parse('{"a": 1}') is None and parse("no JSON") is None
     assert show_regions(regions(p.regions) if p.regions else ()) == p.regions
 
 
 @settings(max_examples=8)
 @given(st.lists(plans, max_size=5), st.lists(plans, max_size=5))
-def test_banks_are_merged_in_any_order(first: list[Plan], second: list[Plan]) -> None:
+def test_banks_are_merged_in_any_order(first: list[SlicePlan], second: list[SlicePlan]) -> None:
     with TemporaryDirectory() as folder:
-        def bank(name: str, *given: list[Plan]) -> Bank:
+        def bank(name: str, *given: list[SlicePlan]) -> Bank:
             made = Bank.open(Path(folder) / name)
             for some in given:
                 made.plans.put_all(some)

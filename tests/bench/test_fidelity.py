@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import aoec.report.fidelity as fidelity_module
-from aoec.jobs.choose.plan import tasks
+from aoec.jobs.choose.model_tasks import tasks
 from aoec.jobs.tune.tuning import problem, start
 from aoec.jobs.version import model_version
 from aoec.ops.meanings import macs

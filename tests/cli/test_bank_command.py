@@ -12,7 +12,7 @@ import pytest
 from aoec import cli
 from aoec.bank.bank import Bank
 from aoec.bank.measurements import Measured
-from aoec.bank.plans import Plan
+from aoec.bank.plans import SlicePlan
 from aoec.bank.record import DEFAULT, Key, Record, flat, show_record
 from aoec.target.machine import load
 from tests.bank.first_schema import bank_of_the_first_schema
@@ -21,7 +21,7 @@ KEY = Key("ab" * 32, "toy", "cd" * 32, "1", "cold")
 TRACE = "sched {\n  split(loop=m, factor=16, outer=mt, inner=mi)\n}"
 FIRST = Record(KEY, "matmul 64x64x64 fp16", TRACE, 4096, 2048, 1024, trials=7, searched=7)
 SECOND = replace(FIRST, key=replace(KEY, func_key="ef" * 32, target="Ascend910B3"), label="softmax 8x8")
-PLAN = Plan("cd" * 32, "toy", "1" * 16, "2" * 16, "3" * 16, "latency", "net", "g0..g2/4", 9000, 7000)
+PLAN = SlicePlan("cd" * 32, "toy", "1" * 16, "2" * 16, "3" * 16, "latency", "net", "g0..g2/4", 9000, 7000)
 
 
 @pytest.fixture

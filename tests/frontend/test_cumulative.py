@@ -7,7 +7,7 @@ from onnx import TensorProto
 
 from aoec import ops
 from aoec.frontend.translate.onnx import load
-from aoec.jobs.choose.plan import place_groups, tasks
+from aoec.jobs.choose.model_tasks import place_groups, tasks
 from aoec.jobs.tune.tuning import problem, start
 from aoec.lowering.arrange.fuse import fuse
 from aoec.target.machine import load as load_machine

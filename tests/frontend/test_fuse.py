@@ -15,7 +15,7 @@ from aoec.ir.graph.draft import digest
 from aoec.ir.graph.graph import Graph
 from aoec.ir.text.parse import parse_graph
 from aoec.ir.text.show import show
-from aoec.jobs.choose.plan import tasks
+from aoec.jobs.choose.model_tasks import tasks
 from aoec.lowering.arrange.fuse import MOST_NODES, fuse
 from aoec.lowering.arrange.joined.results import MOST_RESULTS
 from aoec.lowering.arrange.pack import blocks

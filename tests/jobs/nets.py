@@ -12,7 +12,7 @@ from aoec.artifact.compiled import Artifact, Compiled, Port
 from aoec.frontend.translate.onnx import load
 from aoec.ir.graph.graph import Graph
 from aoec.ir.program import Program
-from aoec.jobs.choose.plan import tasks
+from aoec.jobs.choose.model_tasks import tasks
 from aoec.jobs.tune.tuning import Problem, problem
 from aoec.lowering.arrange.fuse import fuse
 from aoec.target.machine import load as load_machine

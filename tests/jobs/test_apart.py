@@ -17,7 +17,7 @@ from aoec.ir.graph.graph import Graph, Group
 from aoec.ir.program import Program
 from aoec.ir.text.show import show
 from aoec.jobs import known
-from aoec.jobs.choose import plan
+from aoec.jobs.choose import model_tasks
 from aoec.jobs.choose.refusal import RAISE
 from aoec.jobs.compile import compile as compile_job
 from aoec.jobs.compile import untuned
@@ -179,6 +179,6 @@ def test_what_is_no_matter_of_a_group_is_no_reason(monkeypatch: pytest.MonkeyPat
     graph: Graph = fuse(*load(NET)[:2], load_machine())[0]
     monkeypatch.setattr(Indexed, "lower", full)
     with pytest.raises(MemoryError):
-        plan.place_groups(graph)
+        model_tasks.place_groups(graph)
     with pytest.raises(MemoryError):
         untuned.programs(graph, load_machine())

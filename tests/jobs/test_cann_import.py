@@ -19,7 +19,7 @@ from aoec.ir.text.keys import key
 from aoec.ir.text.parse import parse_trace
 from aoec.jobs.bank.cann_compare import Compared, compare_seeds, place, table
 from aoec.jobs.bank.cann_import import Taken, funcs, pack_right_operand, short_name, take
-from aoec.jobs.choose.plan import Task
+from aoec.jobs.choose.model_tasks import Task
 from aoec.jobs.stages.stages import lower_operator
 from aoec.jobs.tune.order import Order, keys
 from aoec.jobs.tune.starts import starts

@@ -15,7 +15,7 @@ from aoec.bank.record import Record
 from aoec.frontend.read.metadata import value, write
 from aoec.frontend.zoo import mlp_softmax
 from aoec.jobs.bank.embedded import KEY, below
-from aoec.jobs.choose.plan import Task, tasks
+from aoec.jobs.choose.model_tasks import Task, tasks
 from aoec.jobs.compile.models import fuse_model, import_model
 from aoec.jobs.tune.order import keys
 from aoec.target.machine import load

@@ -10,7 +10,7 @@ import pytest
 
 from aoec import cli
 from aoec.bank.record import Key
-from aoec.jobs.choose.plan import Task
+from aoec.jobs.choose.model_tasks import Task
 from aoec.jobs.compile.course import Course
 from aoec.jobs.compile.steps.check_values import Checks
 from aoec.jobs.events import Events

@@ -14,7 +14,7 @@ from aoec.artifact.artifact import load
 from aoec.ir.graph.graph import Graph
 from aoec.ir.text.parse import parse_graph
 from aoec.jobs.choose.host_groups import join_on_host
-from aoec.jobs.choose.plan import host_times
+from aoec.jobs.choose.model_tasks import host_times
 
 HEAD = """graph g {
   input a: fp32[8, 4]

@@ -25,7 +25,7 @@ from aoec.bank.record import parse_record
 from aoec.base.errors import BankError
 from aoec.ir.graph.graph import Group
 from aoec.ir.text.keys import key
-from aoec.jobs.choose.plan import Task
+from aoec.jobs.choose.model_tasks import Task
 from aoec.jobs.stages.stages import lower_operator
 from aoec.jobs.tune.answers import Answers, pack, unpack
 from aoec.jobs.tune.order import Order, Solved, keys

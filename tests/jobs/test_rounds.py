@@ -17,7 +17,7 @@ from aoec.frontend.translate import control
 from aoec.frontend.translate.onnx import load as translated
 from aoec.ir.graph.bodies import groups_by_place, place
 from aoec.ir.graph.graph import OpNode
-from aoec.jobs.choose.plan import host_times
+from aoec.jobs.choose.model_tasks import host_times
 from aoec.jobs.choose.rounds import describe_rounds, passes, rounds
 from aoec.lowering.arrange.fuse import fuse
 from aoec.simulate.timing.host import ROUNDS_OF_A_LOOP, SHARE_OF_A_BRANCH, walk_us

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from aoec import cli
 from aoec.artifact.artifact import load as load_artifact
 from aoec.bank.bank import Bank
-from aoec.bank.plans import Plan
+from aoec.bank.plans import SlicePlan
 from aoec.base.regions import show as show_regions
 from aoec.frontend.read.metadata import value
 from aoec.frontend.read.metadata import write as write_entry
 from aoec.ir.graph.graph import Graph, Group
 from aoec.ir.text.show import show
 from aoec.jobs.bank.embedded import KEY
-from aoec.jobs.choose import plan as planning
+from aoec.jobs.choose import model_tasks as planning
 from aoec.jobs.choose.subgraphs import Subgraph, place_regions, plan_regions, runs, subgraphs
 from aoec.jobs.compile.compiled_model import Lines
 from aoec.jobs.compile.steps import assemble as compiling
@@ -164,7 +164,7 @@ def test_a_plan_by_throughput_is_kept_by_the_time_between_two_inferences(folder:
     assert [1e6 * of[f"model_{name}_performance(ms)"] for name in ("baseline", "result")] == [plan.before_ns, plan.after_ns]
 
 
-def instead(plan: Plan, **wrong: object) -> None:
+def instead(plan: SlicePlan, **wrong: object) -> None:
     """The bank then holds this plan, with other fields."""
     plans = Bank.open("b.db").plans
     plans.drop(plans.list())
@@ -181,7 +181,7 @@ def test_a_plan_that_is_slower_is_left(folder: Path, capsys: pytest.CaptureFixtu
         made = load_artifact("whole.aoec")
         s, = subgraphs(made.graph, {g.group: show(g.trace) for g in made.groups if g.trace})
         for regions, said in claims:
-            instead(Plan(s.graph_key, machine.name, machine.hash, model_version(), s.schedules, metric, "x", regions, 900, 1))
+            instead(SlicePlan(s.graph_key, machine.name, machine.hash, model_version(), s.schedules, metric, "x", regions, 900, 1))
             capsys.readouterr()
             ran(*words, "-o", "cut.aoec")
             assert said in capsys.readouterr().err and Path("cut.aoec").read_bytes() == Path("whole.aoec").read_bytes()

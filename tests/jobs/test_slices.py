@@ -12,7 +12,7 @@ from aoec import cli
 from aoec.artifact.artifact import load as load_artifact
 from aoec.ir.graph.graph import Graph, Group, OpNode, Tensor
 from aoec.ir.text.show import show
-from aoec.jobs.choose.plan import tasks
+from aoec.jobs.choose.model_tasks import tasks
 from aoec.jobs.choose.regions import Whole, regions
 from aoec.jobs.run.run import random_feeds
 from aoec.jobs.tune.tuning import problem, start

@@ -14,7 +14,7 @@ from aoec.ir.graph.graph import Group
 from aoec.ir.text.keys import key
 from aoec.ir.text.parse import parse_func
 from aoec.ir.text.show import show
-from aoec.jobs.choose.plan import Task
+from aoec.jobs.choose.model_tasks import Task
 from aoec.jobs.tune.order import Order
 from aoec.jobs.tune.solve import attempt
 from aoec.jobs.tune.starts import candidates, starts

@@ -16,7 +16,7 @@ from aoec.frontend.translate.onnx import load
 from aoec.ir.graph.graph import Graph, OpNode, Tensor
 from aoec.ir.index import Expr, Int
 from aoec.ir.program import For, Instr, Item, Program, Ref
-from aoec.jobs.choose.plan import tasks
+from aoec.jobs.choose.model_tasks import tasks
 from aoec.jobs.run.execute import group_graph
 from aoec.jobs.tune.tuning import problem, start
 from aoec.jobs.verify.allowed import carried_rounding, tolerance

@@ -12,14 +12,15 @@ from aoec.ir.graph.check_graph import GRAPH_LAYOUTS
 from aoec.ir.graph.graph import OPAQUE, Body, Graph, Group, OpNode
 from aoec.ir.graph.graph import Tensor as GraphTensor
 from aoec.ir.index import DTYPES, Binary, Call, Cast, Expr, Float, Hole, Int, Read, Var
+from aoec.ir.plan import Plan, PlanGroup
 from aoec.ir.program import CORE_KINDS, PIPES, Advance, CrossSet, CrossWait, For, Instr, Program, Ref, SetFlag, Space, Stream, WaitFlag
 from aoec.ir.program import Tensor as ProgramTensor
 from aoec.ir.schedule import Step, Trace
 
 # names that a grammar could trip over: keywords, functions, dtypes, layouts, and names that only quotes can hold
 ODD = ("for", "in", "init", "inf", "input", "output", "set", "wait", "depth", "NZ", "ND", "min", "max", "fp16", "and", "or", "not", "else",
-       "as", "local", "require", "func", "group", "body", "const", "advance", "size", "at", "space", "stream", "input.1", "a b", 'q"\\',
-       "é", "1x", "tensor", "#", "/l/Conv_0", "\n")
+       "as", "local", "takes", "us", "off", "nz", "require", "func", "group", "body", "const", "advance", "size", "at", "space",
+       "stream", "input.1", "a b", 'q"\\', "é", "1x", "tensor", "#", "/l/Conv_0", "\n")
 HOLES = {"tm": (16, 32, 64), "tn": (1, 2, 3), "d": (2, 4)}
 REAL_FUNCTIONS = ("exp", "log", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "reciprocal", "floor", "ceil", "round")
 dtypes = st.sampled_from(sorted(DTYPES))
@@ -250,6 +251,21 @@ def _groups(draw: st.DrawFn, nodes: list[str]) -> tuple[Group, ...]:
     return tuple(Group(n, draw(kinds), p) for n, p in zip(draw(distinct(len(parts), len(parts))), parts))
 
 
+# ---------------------------------------------------------------- plan
+
+@st.composite
+def plans(draw: st.DrawFn) -> Plan:
+    """Plans with or without groups, whose slices do not meet."""
+    sites = st.lists(st.one_of(names, st.builds("{}.{}".format, plain, plain)), max_size=3, unique=True).map(tuple)
+    groups = draw(_groups(draw(distinct(0, 6))))
+    times = st.one_of(st.none(), st.integers(0, 10**15 - 1))
+    planned = tuple(PlanGroup(f"g{i}", g.kind, g.nodes, draw(times)) for i, g in enumerate(groups))
+    ends = draw(st.lists(st.integers(0, max(0, len(groups) - 1)), max_size=4, unique=True).map(sorted)) if groups else []
+    slices = tuple((f"g{a}", f"g{b}", draw(st.integers(2, 9999))) for a, b in zip(ends[::2], ends[1::2]))
+    declined = draw(st.lists(st.tuples(names, names), max_size=2, unique=True).map(tuple))
+    return Plan(draw(names), draw(names), declined, draw(sites), draw(sites), draw(sites), draw(sites), planned, slices)
+
+
 # ---------------------------------------------------------------- program
 
 @st.composite
@@ -293,4 +309,4 @@ def _items(draw: st.DrawFn, loops: list[str], above: tuple[str, ...], counter: s
     return tuple(out)
 
 
-NOUNS = {"meaning": meanings(), "graph": graphs(), "func": funcs(), "trace": traces(), "program": programs()}
+NOUNS = {"meaning": meanings(), "graph": graphs(), "plan": plans(), "func": funcs(), "trace": traces(), "program": programs()}

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aoec.frontend.translate.onnx import load as load_onnx
-from aoec.jobs.choose.plan import tasks
+from aoec.jobs.choose.model_tasks import tasks
 from aoec.jobs.stages.stages import lower_operator
 from aoec.jobs.tune.tuning import problem
 from aoec.lowering.arrange.fuse import fuse

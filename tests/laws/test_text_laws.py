@@ -15,8 +15,8 @@ from aoec.ir.text import parse
 from aoec.ir.text.show import show
 from tests.laws.strategies import NOUNS, element_exprs, integer_exprs
 
-PARSERS = {"meaning": parse.parse_meaning, "graph": parse.parse_graph, "func": parse.parse_func, "trace": parse.parse_trace,
-           "program": parse.parse_program}
+PARSERS = {"meaning": parse.parse_meaning, "graph": parse.parse_graph, "plan": parse.parse_plan, "func": parse.parse_func,
+           "trace": parse.parse_trace, "program": parse.parse_program}
 QUICK = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 EXPRS = st.one_of(integer_exprs(("m", "n", "inf", "min"), 3), element_exprs({"A": 2, "inf": 1, "s": 0}, ("m", "for"), 3, guards=True))
 

@@ -14,7 +14,7 @@ from aoec.ir.func.evaluate import evaluate_func
 from aoec.ir.graph.graph import Attribute, Graph, OpNode, Tensor
 from aoec.ir.text.parse import parse_func, parse_trace
 from aoec.ir.text.show import show
-from aoec.jobs.choose.plan import Task, tasks
+from aoec.jobs.choose.model_tasks import Task, tasks
 from aoec.jobs.tune.tuning import problem, start
 from aoec.lowering.arrange.fuse import fuse
 from aoec.lowering.emit.emit import emit

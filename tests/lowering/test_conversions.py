@@ -7,7 +7,7 @@ import pytest
 
 from aoec.ir.graph.graph import Graph, Group, OpNode, Tensor
 from aoec.ir.program import Program
-from aoec.jobs.choose.plan import Task, tasks
+from aoec.jobs.choose.model_tasks import Task, tasks
 from aoec.jobs.run.execute import run_program
 from aoec.jobs.tune.tuning import Problem, problem, start
 from aoec.ops.run import NUMPY

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from aoec import ops
 from aoec.ir.graph.graph import Attribute, Graph, OpNode, Tensor
 from aoec.ir.text.show import show
-from aoec.jobs.choose.plan import tasks
+from aoec.jobs.choose.model_tasks import tasks
 from aoec.jobs.run.execute import run_program
 from aoec.jobs.tune.made import emit_trace
 from aoec.jobs.tune.tuning import problem, start

@@ -8,7 +8,7 @@ import onnx
 import pytest
 
 from aoec.frontend.translate.onnx import load as load_model
-from aoec.jobs.choose.plan import tasks
+from aoec.jobs.choose.model_tasks import tasks
 from aoec.jobs.tune.tuning import problem, start
 from aoec.jobs.verify.verify import verify_group
 from aoec.lowering.arrange.fuse import fuse

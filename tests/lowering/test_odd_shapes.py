@@ -13,7 +13,7 @@ from onnx import TensorProto
 
 from aoec.frontend.translate.onnx import load as load_model
 from aoec.jobs.choose.attention import fuse_exceptions
-from aoec.jobs.choose.plan import place_groups, tasks
+from aoec.jobs.choose.model_tasks import place_groups, tasks
 from aoec.jobs.choose.wide_sums import wide
 from aoec.jobs.tune.tuning import problem, start
 from aoec.jobs.verify.verify import verify_group

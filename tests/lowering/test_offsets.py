@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from aoec import ops
 from aoec.ir.graph.graph import Graph, OpNode, Tensor
 from aoec.ir.text.show import show
-from aoec.jobs.choose.plan import tasks
+from aoec.jobs.choose.model_tasks import tasks
 from aoec.jobs.tune.tuning import problem, start
 from aoec.lowering.arrange.fuse import fuse
 from aoec.ops.run import NUMPY

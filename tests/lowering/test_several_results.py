@@ -21,8 +21,8 @@ from aoec.ir.graph.graph import Graph
 from aoec.ir.schedule import Trace
 from aoec.ir.text.parse import parse_func, parse_trace
 from aoec.ir.text.show import show
+from aoec.jobs.choose.model_tasks import Task, place_groups, tasks
 from aoec.jobs.choose.moves import JOINED, kept_results
-from aoec.jobs.choose.plan import Task, place_groups, tasks
 from aoec.jobs.stages.stages import lower_call
 from aoec.jobs.tune.made import realise
 from aoec.jobs.tune.order import Order

@@ -14,7 +14,7 @@ from aoec.frontend.translate.onnx import load
 from aoec.ir.graph.graph import Graph, Group, OpNode, Tensor
 from aoec.ir.text.parse import parse_graph
 from aoec.ir.text.show import show
-from aoec.jobs.choose.plan import size_bytes, tasks
+from aoec.jobs.choose.model_tasks import size_bytes, tasks
 from aoec.jobs.choose.slices import describe_slices
 from aoec.lowering.arrange.folds import OPERANDS, RESULT, exception
 from aoec.lowering.arrange.fuse import fuse

@@ -15,7 +15,7 @@ from aoec.ir.graph.graph import Graph, OpNode, Tensor
 from aoec.ir.index import Expr, Float, Read, Var, call
 from aoec.ir.program import Program
 from aoec.ir.text.show import show
-from aoec.jobs.choose.plan import tasks
+from aoec.jobs.choose.model_tasks import tasks
 from aoec.jobs.stages.stages import lower_operator
 from aoec.jobs.tune.tuning import Problem, problem, start
 from aoec.lowering.arrange.fuse import fuse

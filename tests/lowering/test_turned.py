@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from aoec.frontend.translate.onnx import load as load_model
-from aoec.jobs.choose.plan import place_groups, tasks
+from aoec.jobs.choose.model_tasks import place_groups, tasks
 from aoec.jobs.tune.tuning import problem, start
 from aoec.jobs.verify.verify import verify_group
 from aoec.lowering.arrange.fuse import fuse

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from aoec.frontend.translate.onnx import load as load_model
 from aoec.ir.graph.graph import Graph
-from aoec.jobs.choose.plan import place_groups, tasks
+from aoec.jobs.choose.model_tasks import place_groups, tasks
 from aoec.jobs.tune.tuning import problem, start
 from aoec.jobs.verify.verify import verify_group
 from aoec.lowering.arrange.fuse import fuse

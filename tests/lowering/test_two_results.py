@@ -14,7 +14,7 @@ from aoec.ir.graph.graph import Graph
 from aoec.ir.schedule import Trace
 from aoec.ir.text.parse import parse_func, parse_trace
 from aoec.ir.text.show import show
-from aoec.jobs.choose.plan import place_groups, tasks
+from aoec.jobs.choose.model_tasks import place_groups, tasks
 from aoec.jobs.tune.order import Order
 from aoec.jobs.tune.solve import attempt
 from aoec.lowering.arrange.fuse import fuse

@@ -15,7 +15,7 @@ from aoec.base.errors import UnsupportedError
 from aoec.frontend.translate.onnx import load
 from aoec.ir.graph.graph import Graph, Group, OpNode, Tensor
 from aoec.ir.index import evaluate
-from aoec.jobs.choose.plan import size_bytes
+from aoec.jobs.choose.model_tasks import size_bytes
 from aoec.jobs.run.execute import pad_array, run_nodes
 from aoec.lowering.arrange.fuse import fuse
 from aoec.lowering.arrange.views import places

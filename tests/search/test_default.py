@@ -6,7 +6,7 @@ from math import prod
 
 import pytest
 
-from aoec.jobs.choose.plan import tasks
+from aoec.jobs.choose.model_tasks import tasks
 from aoec.jobs.stages.operators import graph_of
 from aoec.jobs.stages.stages import lower_operator
 from aoec.jobs.tune.tuning import Outcome, Problem, problem, search, start

@@ -17,7 +17,7 @@ from aoec.frontend.translate.onnx import load as load_onnx
 from aoec.ir.func.tir import Func
 from aoec.ir.rewrite import fill, holes, normalise
 from aoec.ir.schedule import Trace
-from aoec.jobs.choose.plan import tasks
+from aoec.jobs.choose.model_tasks import tasks
 from aoec.jobs.compile.models import fuse_model
 from aoec.jobs.stages.stages import lower_operator
 from aoec.lowering.emit.emit import emit

@@ -11,8 +11,8 @@ from aoec.options.shared import HoleOptions, JsonOption, OneInput, OutputOption,
 
 @options
 class ExplainOptions(OneInput, HoleOptions, TargetOption, ProgramState, JsonOption, StepLimit, OutputOption):
-    input: str = redeclare(OneInput, "input", metavar="A.prog|A.tir|A.sched")
-    other: str | None = argument("B", default=None, file=File.READ, help="a second candidate, to compare")
+    input: str = redeclare(OneInput, "input", metavar="A.prog|A.tir|A.sched|A.plan")
+    other: str | None = argument("B", default=None, file=File.READ, help="a second candidate or plan, to compare")
     func: str | None = option("--func", default=None, metavar="G.tir", file=File.READ, help="the func of candidates that are schedules")
     op_summary: bool = switch(
         "--op-summary", help="A is msprof's op_summary_*.csv, B ours (a compiled model, or tuning_results_*/profiling/.../op_summary.csv). "
@@ -26,6 +26,8 @@ def run(options: ExplainOptions) -> int:
     from aoec.report import explain
     if options.op_summary:
         return compare_profiles(options)
+    if any(path and is_plan(path) for path in (options.input, options.other)):
+        return explain_plans(options)
     if options.input == options.other == "-":
         raise CheckError("the two candidates cannot both come from standard input")
     made = [(*candidate(path, options.func, options.target, dict(options.holes)), path) for path in (options.input, options.other) if path]
@@ -36,6 +38,31 @@ def run(options: ExplainOptions) -> int:
     else:
         both = explain.compare(*said)
         text = as_json(both) if options.json else explain.two(both)
+    write_text(options.output, text)
+    return 0
+
+
+def is_plan(path: str) -> bool:
+    """Whether a file holds a plan, by its name or its first word."""
+    from aoec.base.files.files import read_text
+    from aoec.jobs.stages.nouns import FIRST
+    if path == "-" or path.endswith((".plan", ".aoec", ".onnx")):
+        return path.endswith(".plan")
+    found = FIRST.match(read_text(path))
+    return found is not None and found[1] == "plan"
+
+
+def explain_plans(options: ExplainOptions) -> int:
+    """Writes what a plan is in short, or what two have otherwise."""
+    from aoec.jobs.plans.entered import read_plan
+    from aoec.report import plans
+    a, *others = [read_plan(path).plan for path in (options.input, options.other) if path]
+    if options.other is None:
+        said = plans.describe(a)
+        text = as_json(said) if options.json else plans.words(said, options.input)
+    else:
+        said = plans.compare(a, others[0])
+        text = as_json(said) if options.json else plans.compare_words(said, (options.input, options.other))
     write_text(options.output, text)
     return 0
 
@@ -54,5 +81,5 @@ def compare_profiles(options: ExplainOptions) -> int:
 
 
 COMMAND = Command(
-    "explain", "say where a candidate's time goes, or what changed between two. It can also join a device's profile with ours",
+    "explain", "say where a candidate's time goes, or what changed between two, or two plans. It also joins a device's profile with ours",
     ExplainOptions, run, "explain", 280, "aoec explain a.prog b.prog")

@@ -15,6 +15,7 @@ from aoec.ir.func.tir import Block, Buffer, Constraint, Func, Loop
 from aoec.ir.graph.graph import Body, Graph, Group, OpNode
 from aoec.ir.graph.graph import Tensor as GraphTensor
 from aoec.ir.index import DTYPES, FUNCTIONS, Binary, Call, Cast, Float, Hole, Int, Read, Var
+from aoec.ir.plan import LISTS, Plan, PlanGroup
 from aoec.ir.program import Advance, CrossSet, CrossWait, For, Instr, Program, Ref, SetFlag, Space, Stream, WaitFlag
 from aoec.ir.program import Tensor as ProgramTensor
 from aoec.ir.schedule import Step, Trace
@@ -332,6 +333,43 @@ class _Program(_Rules):
         return self.put(Program(unquote(name), unquote(target), *parts), name)
 
 
+class _Plan(_Rules):
+    """plan.lark. A line that is no node of its own is placed by what it says."""
+
+    def site(self, c: Parts) -> Any:
+        return str(c[0]), unquote(c[1]), c[1]
+
+    def off(self, c: Parts) -> Any:
+        return "rewrite", (unquote(c[0]), unquote(c[1])), c[0]
+
+    def takes(self, c: Parts) -> Any:
+        whole, _, part = str(c[0]).partition(".")
+        return int(whole) * 1000 + int(part.ljust(3, "0"))
+
+    def group(self, c: Parts) -> Any:
+        name, kind, *nodes, takes = c
+        return self.put(PlanGroup(unquote(name), unquote(kind), _names(nodes), takes), name)
+
+    def slices(self, c: Parts) -> Any:
+        first, last, count = c
+        if len(count) > MOST_DIGITS:
+            raise self.error("this is no count of slices", count)
+        return "slices", (unquote(first), unquote(last or first), int(count)), first
+
+    def plan(self, c: Parts) -> Any:
+        name, target, *lines = c
+        said: dict[str, list[Any]] = {word: [] for word in (*LISTS, "rewrite", "slices")}
+        counts: dict[tuple[str, Any], int] = {}
+        for word, value, token in (line for line in lines if isinstance(line, tuple)):
+            said[word].append(value)
+            again = counts[word, value] = counts.get((word, value), 0) + 1
+            self.places.mark((word, value, again) if again > 1 else (word, value), token)
+        p = Plan(unquote(name), unquote(target), tuple(said["rewrite"]), groups=_of(lines, PlanGroup), slices=tuple(said["slices"]),
+                 **{field: tuple(said[word]) for word, field in LISTS.items()})
+        self.places.mark(("target", p.target), target)
+        return self.put(p, name)
+
+
 class IndexBuilder(_Index):
     """Builds expressions and meanings."""
 
@@ -350,3 +388,7 @@ class ScheduleBuilder(_Schedule, _Index):
 
 class ProgramBuilder(_Program, _Index):
     """Builds programs."""
+
+
+class PlanBuilder(_Plan):
+    """Builds plans."""

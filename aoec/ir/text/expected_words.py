@@ -8,7 +8,8 @@ from lark.lexer import PatternStr, TerminalDef
 from aoec.base.text import list_words
 
 WORDS = {
-    "NAME": "a name", "HOLE": "a hole", "STRING": "a text in quotes", "INT": "a whole number", "FLOAT": "a real number", "INF": "'inf'",
+    "NAME": "a name", "SITE": "a name", "MICROSECONDS": "microseconds such as 6.81",
+    "HOLE": "a hole", "STRING": "a text in quotes", "INT": "a whole number", "FLOAT": "a real number", "INF": "'inf'",
     "SHAPE": "a shape such as [1, 3, 224, 224]", "HASH": "sha256:...", "LAYOUT": "a layout (NZ, ZN, ...)", "OPERATOR": "an operator",
     "ASSIGN": "'=', '+=', 'max=' or 'min='", "$END": "the end of the text", "COMPARE": "a comparison", "PRODUCT": "'*'", "MINUS": "'-'",
     "OR": "'or'", "AND": "'and'",

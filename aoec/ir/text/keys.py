@@ -15,6 +15,7 @@ from aoec.ir.func.tir import Block, Constraint, Func, Loop, Node, walk
 from aoec.ir.graph.graph import Body, Graph, Group, OpNode
 from aoec.ir.graph.graph import Tensor as GraphTensor
 from aoec.ir.index import Binary, Call, Cast, Expr, Read, Var
+from aoec.ir.plan import Plan, PlanGroup
 from aoec.ir.program import Advance, CrossSet, CrossWait, For, Instr, Item, Program, Ref, SetFlag, Space, Stream, WaitFlag
 from aoec.ir.program import Tensor as ProgramTensor
 from aoec.ir.schedule import Step, Trace, Value
@@ -98,6 +99,18 @@ def _(g: Graph) -> Graph:
         tuple([Group(f"g{i}", p.kind, tuple([nodes[name] for name in p.nodes])) for i, p in enumerate(g.groups)]),
         tuple([Body(nodes[b.node], b.kind, rename_all(b.inputs), rename_all(b.outputs), tuple([nodes[name] for name in b.nodes]))
                for b in g.bodies]))
+
+
+# ---------------------------------------------------------------- plan
+
+@canonical.register
+def _(p: Plan) -> Plan:
+    """Names of nodes mean something outside. What groups take is a claim, and the order of what is no group says nothing."""
+    names = _number([g.name for g in p.groups], "g")
+    slices = tuple(sorted((names.get(first, first), names.get(last, last), count) for first, last, count in p.slices))
+    groups = tuple([PlanGroup(names[g.name], g.kind, g.nodes) for g in p.groups])
+    declined, wide, tails, apart, nz = (tuple(sorted(x)) for x in (p.declined, p.wide, p.tails, p.apart, p.nz))
+    return Plan("p", p.target, declined, wide, tails, apart, nz, groups, slices)  # type: ignore[arg-type]
 
 
 # ---------------------------------------------------------------- trace

@@ -16,19 +16,22 @@ from aoec.ir.func.tir import Func
 from aoec.ir.graph.graph import Graph
 from aoec.ir.graph.rule import Rule
 from aoec.ir.index import Expr
+from aoec.ir.plan import Plan
 from aoec.ir.program import Program
 from aoec.ir.schedule import Trace
-from aoec.ir.text.build import GraphBuilder, IndexBuilder, ProgramBuilder, ScheduleBuilder, TirBuilder
+from aoec.ir.text.build import GraphBuilder, IndexBuilder, PlanBuilder, ProgramBuilder, ScheduleBuilder, TirBuilder
 from aoec.ir.text.build_rules import RulesBuilder
 from aoec.ir.text.expected_words import expected_words
 from aoec.ir.text.places import Places
 
 MAX_BYTES = 64 << 20
+MOST_OF_PLAN = 8 << 20  # characters: lists of the nodes of a graph, and nothing larger
 # start rule -> grammar file, builder
 GRAMMARS = {
     "expr": ("index", IndexBuilder), "meaning": ("index", IndexBuilder),
     "definitions": ("index", IndexBuilder), "graph": ("graph", GraphBuilder), "func": ("tir", TirBuilder),
     "trace": ("schedule", ScheduleBuilder), "program": ("program", ProgramBuilder), "rules": ("rewrite", RulesBuilder),
+    "plan": ("plan", PlanBuilder),
 }
 PARTS = ("expr", "meaning")  # said in an option, a field or a node, and in no file of their own
 
@@ -111,6 +114,24 @@ def parse_definitions(text: str, source: str = "") -> tuple[Meaning, ...]:
             check(m, at)
 
     return _parse("definitions", text, source, finish)  # type: ignore[no-any-return]
+
+
+def parse_plan(text: str, source: str = "") -> Plan:
+    """The checked plan that `text` says; what a model makes of it is asked later. ParseError or CheckError with the place."""
+    return place_plan(text, source)[0]
+
+
+def place_plan(text: str, source: str = "") -> tuple[Plan, Places]:
+    """(the plan that `text` says, the places of its lines), for what is refused of it later."""
+    kept: list[Places] = []
+
+    def finish(plan: Plan, at: Places) -> None:
+        check(plan, at)
+        kept.append(at)
+
+    if len(text) > MOST_OF_PLAN:
+        raise ParseError(f"{len(text):,} characters are too many for a plan; the limit is {MOST_OF_PLAN:,}", source=source)
+    return _parse("plan", text, source, finish), kept[0]
 
 
 def parse_graph(text: str, source: str = "") -> Graph:

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Protocol
 
 from aoec.base.errors import CheckError
@@ -23,14 +23,19 @@ class Places:
     def __init__(self, text: str = "", source: str = "") -> None:
         self.text, self.source = text, source
         self._at: dict[int, tuple[object, Place]] = {}  # holds the node too, so that its identity stays its own
+        self._marks: dict[object, Place] = {}  # what a line says that has no node -> the line
 
     def put(self, node: object, place: Place) -> None:
         self._at[id(node)] = (node, place)
 
+    def mark(self, said: Hashable, place: Place) -> None:
+        """Nothing; a line that is no node has a place, by what it says."""
+        self._marks[said] = place
+
     def of(self, node: object) -> Place | None:
         """The place of a node, None where it has none."""
         found = self._at.get(id(node))
-        return found and found[1]
+        return found[1] if found else self._marks.get(node) if isinstance(node, tuple) else None
 
     def error(self, message: str, node: object = None, name: str = "") -> CheckError:
         """The error at `node`, or at the first `name` from there on, so that the caret stands under the culprit."""

@@ -13,6 +13,7 @@ from aoec.ir.graph.graph import Attribute, Graph, OpNode
 from aoec.ir.graph.graph import Tensor as GraphTensor
 from aoec.ir.graph.rule import Chain, Declaration, List, Name, Number, Perhaps, Rule, Spread, Term
 from aoec.ir.index import PRECEDENCE, Binary, Call, Cast, Expr, Float, Hole, Int, Read, Var
+from aoec.ir.plan import LISTS, Plan
 from aoec.ir.program import Advance, CrossSet, CrossWait, For, Instr, Item, Program, Ref, SetFlag, Space, Stream, WaitFlag
 from aoec.ir.program import Tensor as ProgramTensor
 from aoec.ir.schedule import Step, Trace, Value
@@ -28,7 +29,7 @@ INSTR_TAKEN = frozenset({"for", "set", "wait", "cross_set", "cross_wait", "advan
 
 
 def show(x: object) -> str:
-    """The canonical text of an expression, meaning, graph, func, trace, program, or a part of one; no newline at the end."""
+    """The canonical text of an expression, meaning, graph, plan, func, trace, program, or a part of one; no newline at the end."""
     try:
         return "\n".join(_lines(x))
     except RecursionError:
@@ -171,6 +172,27 @@ def _attribute(v: Attribute) -> str:
     if isinstance(v, str):
         return quote(v)
     return _float(Float(v)) if isinstance(v, float) else str(int(v))
+
+
+# ---------------------------------------------------------------- plan
+
+@_lines.register
+def _(p: Plan) -> Iterable[str]:
+    body = [f"rewrite {_site(rule)} at {_site(site)} off" for rule, site in p.declined]
+    body += [f"{said} {_site(name)}" for said, field in LISTS.items() for name in getattr(p, field)]
+    body += [f"group {word(g.name)} {word(g.kind)} [{_names(g.nodes)}]{_takes(g.takes_ns)}" for g in p.groups]
+    body += [f"slices {word(first)}{f'..{word(last)}' * (last != first)}/{count}" for first, last, count in p.slices]
+    return _block(f"plan {word(p.name)} for {word(p.target)}", body)
+
+
+def _site(name: str) -> str:
+    """A place in a model: words with points between them as they are, anything else in quotes."""
+    return name if all(word(part) == part for part in name.split(".")) else quote(name)
+
+
+def _takes(ns: int | None) -> str:
+    """What a group takes, in µs of as many digits as it has."""
+    return "" if ns is None else " takes " + f"{ns // 1000}.{ns % 1000:03}".rstrip("0").rstrip(".") + " us"
 
 
 # ---------------------------------------------------------------- func

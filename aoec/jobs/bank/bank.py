@@ -10,7 +10,7 @@ from typing import Any
 from aoec.bank.bank import Bank, statuses
 from aoec.bank.builtin import built_in
 from aoec.bank.measurements import Measured
-from aoec.bank.plans import Plan
+from aoec.bank.plans import SlicePlan
 from aoec.bank.record import DEFAULT, IMPORTED, Record, flat
 from aoec.base.errors import BankError
 from aoec.base.ticks import TICKS_PER_CYCLE
@@ -33,12 +33,12 @@ def records_of(path: Path, target: str | None, key: str = "", builtin: bool = Fa
     return Bank.open(path, create=False, writable=False).list(target, key)
 
 
-def plans_of(path: Path, target: str | None, key: str = "", builtin: bool = False) -> tuple[Plan, ...]:
+def plans_of(path: Path, target: str | None, key: str = "", builtin: bool = False) -> tuple[SlicePlan, ...]:
     """The plans of slices of a bank, of subgraphs whose key begins so; none where there is no bank, and of the built-in ones."""
     return Bank.open(path, create=False, writable=False).plans.list(target, key) if path.exists() and not builtin else ()
 
 
-def list_plans(found: Sequence[Plan]) -> str:
+def list_plans(found: Sequence[SlicePlan]) -> str:
     """The plans of slices as a table; "" of none."""
     if not found:
         return ""
@@ -47,7 +47,7 @@ def list_plans(found: Sequence[Plan]) -> str:
                           f"{p.regions or 'nothing is faster in slices'}\n" for p in found)
 
 
-def list_records(found: tuple[Record, ...], as_json: bool, plans: Sequence[Plan] = ()) -> str:
+def list_records(found: tuple[Record, ...], as_json: bool, plans: Sequence[SlicePlan] = ()) -> str:
     """The records as a table, and plans of slices as another; or all as JSON."""
     if as_json:
         return json.dumps([flat(r) for r in found] + [asdict(p) for p in plans], indent=2) + "\n"
@@ -99,20 +99,20 @@ def of_one_func(found: tuple[Record, ...], key: str, measured: Times = NOTHING) 
     return tuple(sorted(found, key=lambda r: (*measured_first(r, measured), *_preference(r))))
 
 
-def of_one_subgraph(found: Sequence[Plan], key: str) -> Sequence[Plan]:
+def of_one_subgraph(found: Sequence[SlicePlan], key: str) -> Sequence[SlicePlan]:
     """The plans, fastest for what it was held against first; BankError where they are of several subgraphs or targets."""
     if len({(p.graph_key, p.target) for p in found}) > 1:
         raise BankError(f"{len(found)} plans of slices have a key that begins with {key}; give more of it, or --target")
     return sorted(found, key=lambda p: (not p.is_faster, p.after_ns / p.before_ns, p))
 
 
-def best_plan(found: Sequence[Plan], key: str, as_json: bool) -> str:
+def best_plan(found: Sequence[SlicePlan], key: str, as_json: bool) -> str:
     """The regions of the plan whose key begins so, of groups g0, g1, ... in order, or the whole plan as JSON."""
     plan = of_one_subgraph(found, key)[0]
     return json.dumps(asdict(plan), indent=2) + "\n" if as_json else (plan.regions or "nothing is faster in slices") + "\n"
 
 
-def show_plans(found: Sequence[Plan], key: str, as_json: bool) -> str:
+def show_plans(found: Sequence[SlicePlan], key: str, as_json: bool) -> str:
     """All that is kept of how a subgraph runs in slices; or that as JSON."""
     plans = of_one_subgraph(found, key)
     if as_json:

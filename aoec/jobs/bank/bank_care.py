@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from aoec.bank.bank import Bank
-from aoec.bank.plans import Plan
+from aoec.bank.plans import SlicePlan
 from aoec.bank.record import DEFAULT, IMPORTED, SCHEMA_VERSION, Record, flat
 from aoec.base.text import plural
 from aoec.jobs.bank.bank import SHOWN_DIGITS
@@ -31,7 +31,7 @@ def days_before(now: datetime, days: int) -> str:
     return (now - timedelta(days=days)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def stale_plans(bank: Bank, machines: Machines, target: str | None, keep_days: int, now: datetime) -> list[tuple[Plan, str]]:
+def stale_plans(bank: Bank, machines: Machines, target: str | None, keep_days: int, now: datetime) -> list[tuple[SlicePlan, str]]:
     """The plans of slices that no compile takes, as `dispensable` has records."""
     found = [(p, age_of(p, machines)) for p in bank.plans.list(target)]
     return [(p, why) for p, why in found if why.startswith("stale") and (not keep_days or p.created < days_before(now, keep_days))]

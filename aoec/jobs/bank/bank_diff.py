@@ -7,7 +7,7 @@ from typing import Any
 
 from aoec.bank import measurements, plans
 from aoec.bank.bank import Kept
-from aoec.bank.plans import Plan
+from aoec.bank.plans import SlicePlan
 from aoec.bank.record import Record, flat
 from aoec.base.ticks import TICKS_PER_CYCLE
 from aoec.jobs.bank.bank import SHOWN_DIGITS
@@ -53,8 +53,8 @@ def identity_of(k: Kept) -> tuple[Any, ...]:
     """What tells one from all others of a bank: its kind and its key."""
     if isinstance(k, Record):
         return 0, k.key
-    names = plans.KEY if isinstance(k, Plan) else measurements.KEY
-    return 2 if isinstance(k, Plan) else 1, *(getattr(k, n) for n in names)
+    names = plans.KEY if isinstance(k, SlicePlan) else measurements.KEY
+    return 2 if isinstance(k, SlicePlan) else 1, *(getattr(k, n) for n in names)
 
 
 def every(k: Kept) -> dict[str, Any]:
@@ -87,7 +87,7 @@ def show_key(k: Kept) -> tuple[str, str]:
     """The first digits of what it is kept under, and what it is of."""
     if isinstance(k, Record):
         return k.key.func_key[:SHOWN_DIGITS], f"{k.key.target}, {k.label}, {k.key.state}"
-    if isinstance(k, Plan):
+    if isinstance(k, SlicePlan):
         return k.graph_key[:SHOWN_DIGITS], f"{k.target}, {k.label}, plan of slices: {k.regions or 'none'}"
     return k.digest[:SHOWN_DIGITS], f"{k.target}, {k.work}, measured, {k.source}:{k.line}"
 
@@ -100,4 +100,4 @@ def times(c: Change) -> str:
 def time_of(k: Kept) -> str:
     if isinstance(k, Record):
         return f"{k.ticks / TICKS_PER_CYCLE:,.0f}"
-    return f"{(k.after_ns if isinstance(k, Plan) else k.time_ns) / 1e3:,.2f}"
+    return f"{(k.after_ns if isinstance(k, SlicePlan) else k.time_ns) / 1e3:,.2f}"

@@ -7,13 +7,13 @@ from typing import Any
 
 from aoec.bank.bank import Bank
 from aoec.bank.builtin import Shelf
-from aoec.bank.plans import METRICS, Plan
+from aoec.bank.plans import METRICS, SlicePlan
 from aoec.bank.record import Key
 from aoec.ir.text.show import show
 from aoec.jobs.bank.bank import SHOWN_DIGITS
 from aoec.jobs.bank.bank_which import Asked
 from aoec.jobs.bank.shelf import Machines, age_of, beneath
-from aoec.jobs.choose.plan import Task
+from aoec.jobs.choose.model_tasks import Task
 from aoec.jobs.choose.subgraphs import Subgraph, kept_plans, plan_of, subgraphs
 from aoec.jobs.tune.order import keys
 from aoec.lowering.arrange.slices import in_slices
@@ -28,13 +28,13 @@ class PlanSaid:
     """A plan with what a compile makes of it (`state`: tried, not used, unknown or stale) and why; `groups`: of the model that was asked
     about, the first and the last of its subgraph, if one was."""
 
-    plan: Plan
+    plan: SlicePlan
     state: str
     why: str
     groups: tuple[str, ...] = ()
 
 
-def check_plans(plans: Iterable[Plan], machines: Machines) -> list[PlanSaid]:
+def check_plans(plans: Iterable[SlicePlan], machines: Machines) -> list[PlanSaid]:
     """What is known of plans without their models: whether they are of the machine and the model version as these are."""
     return [PlanSaid(p, "stale" if old.startswith("stale") else "unknown", old or "only a compile of its model times it again")
             for p in plans for old in [age_of(p, machines)]]
@@ -53,19 +53,19 @@ def which(options: WhichOptions, machines: Machines, model: Asked | None) -> lis
     return [x for s in there for metric in METRICS for x in of_subgraph(s, [p for p in plans if p.metric == metric], machines)]
 
 
-def _of_key(p: Plan, machines: Machines) -> tuple[str, str]:
+def _of_key(p: SlicePlan, machines: Machines) -> tuple[str, str]:
     """(state, why) of a plan whose model is not known."""
     old = age_of(p, machines)
     return ("not used", old) if old else ("tried", TRIED) if p.is_faster else ("not used", "nothing is faster in slices")
 
 
-def of_subgraph(s: Subgraph, plans: Sequence[Plan], machines: Machines) -> list[PlanSaid]:
+def of_subgraph(s: Subgraph, plans: Sequence[SlicePlan], machines: Machines) -> list[PlanSaid]:
     """What a compile makes of the plans of one metric: that of the same schedules first, else what gained most."""
     mine = [p for p in plans if p.graph_key == s.graph_key]
     first = plan_of(s, [p for p in mine if not age_of(p, machines)])
     groups = (s.groups[0], s.groups[-1])
 
-    def describe(p: Plan) -> PlanSaid:
+    def describe(p: SlicePlan) -> PlanSaid:
         if p != first:
             other = "that of the same schedules, or of more gain, is tried" if first else "none is tried"
             return PlanSaid(p, "not used", age_of(p, machines) or other, groups)

@@ -16,7 +16,7 @@ from aoec.base.ticks import TICKS_PER_CYCLE
 from aoec.ir.graph.graph import Graph
 from aoec.jobs.bank.bank import SHOWN_DIGITS, Times, as_values, by_schedule, in_words, of_record, theirs
 from aoec.jobs.bank.shelf import Machines, age, beneath
-from aoec.jobs.choose.plan import Task
+from aoec.jobs.choose.model_tasks import Task
 from aoec.jobs.stages.tasks import plan_tasks
 from aoec.options.compile import TasksOptions
 from aoec.options.exchange import WhichOptions

@@ -18,12 +18,12 @@ from typing import Any
 from aoec.bank.bank import Bank
 from aoec.bank.builtin import Shelf
 from aoec.bank.claims import Claimed
-from aoec.bank.plans import Plan, check_fields
+from aoec.bank.plans import SlicePlan, check_fields
 from aoec.bank.record import Key, Record, flat, unflat
 from aoec.base.errors import BankError
 from aoec.frontend.read import metadata
 from aoec.jobs.bank.shelf import base
-from aoec.jobs.choose.plan import Task
+from aoec.jobs.choose.model_tasks import Task
 from aoec.jobs.compile.compiled_model import Made
 from aoec.jobs.tune.order import keys
 from aoec.jobs.tune.solve import holds
@@ -47,7 +47,7 @@ class Said:
     """What a model's file says for this machine, all of it untried."""
 
     records: tuple[Record, ...]
-    plans: tuple[Plan, ...]
+    plans: tuple[SlicePlan, ...]
 
 
 class Carried(Claimed):
@@ -78,7 +78,7 @@ def hear(bank: Bank, plan: Iterable[Task], machine: Machine, robust: bool) -> No
         bank.base.hear(plan, machine, robust)
 
 
-def write(path: str, source: metadata.Source, made: Iterable[Made], plans: Iterable[Plan], machine: Machine) -> None:
+def write(path: str, source: metadata.Source, made: Iterable[Made], plans: Iterable[SlicePlan], machine: Machine) -> None:
     """Nothing; a copy of the model carries the schedules of what was made of it, of all its gears, and the plans of slices in use."""
     choices = [c for last in made for m in steps(last) for c in m.choices]
     records: dict[Key, Record] = {r.key: r for c in choices for r in (c.solved.default, c.solved.best)}
@@ -151,7 +151,7 @@ def entries(listed: Any, most: int, what: str) -> list[Any]:
     return listed
 
 
-def plan_of(item: Any, machine: Machine) -> Plan:
+def plan_of(item: Any, machine: Machine) -> SlicePlan:
     """A plan of slices, to be timed before it is taken; BankError where it is none."""
     if not isinstance(item, Mapping) or set(item) != set(PLANNED):
         raise BankError(f"one of its plans of slices does not have the fields {', '.join(PLANNED)}")

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from aoec.ir.graph.graph import Graph, OpNode, Tensor
-from aoec.jobs.choose.plan import place_groups, tasks
+from aoec.jobs.choose.model_tasks import place_groups, tasks
 from aoec.jobs.known import recall
 from aoec.jobs.tune.made import realise
 from aoec.jobs.tune.order import Order

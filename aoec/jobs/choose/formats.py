@@ -9,7 +9,7 @@ from aoec.base.errors import UnsupportedError
 from aoec.base.text import plural
 from aoec.ir.graph.graph import Graph
 from aoec.ir.text.keys import key
-from aoec.jobs.choose.plan import Task
+from aoec.jobs.choose.model_tasks import Task
 from aoec.jobs.compile.compiled_model import Ready
 from aoec.jobs.tune.order import Solved, keys
 from aoec.lowering.arrange.nz import Region, in_nz, regions

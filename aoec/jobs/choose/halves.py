@@ -7,25 +7,29 @@ from dataclasses import replace
 from aoec.bank.record import Key
 from aoec.ir.func.tir import Func
 from aoec.ir.graph.graph import Graph
-from aoec.jobs.choose.plan import Placed, place_groups, taken_apart, tasks
+from aoec.jobs.choose.model_tasks import Placed, place_groups, taken_apart, tasks
 from aoec.jobs.compile.compiled_model import Ready
 from aoec.jobs.context import Context
 from aoec.jobs.tune.order import Order, keys
 from aoec.jobs.voice import Voice
 from aoec.lowering.arrange.fuse import halve_groups
+from aoec.lowering.arrange.planned.enter import refuse_launches
 
 
 def where(ready: Ready, failed: Mapping[Key, str], order: Order, context: Context) -> Ready:
-    """The model with those of its groups that have no schedule in halves; itself where there are none, or where funcs are a dump's."""
-    keyed = {t.group.name: keys(t, context.machine, order.robust)[1] for t in ready.plan}
+    """The model with those of its groups that have no schedule in halves; itself where there are none, or where funcs are a dump's.
+    CheckError where a plan has such a group."""
+    keyed = {t.group.name: keys(t, context.machine, order.robust)[1] for t in ready.tasks}
     reasons = {name: failed[key] for name, key in keyed.items() if key in failed}
+    if ready.stage.entered and ready.stage.entered.plan.groups:
+        refuse_launches(ready.stage.entered.plan, ready.stage.entered.at, reasons)
     graph = halve_groups(ready.model.graph, reasons)
     if graph == ready.model.graph or ready.stage.funcs:
         return ready
     context.voice.in_parts(taken_apart(ready.model.graph, reasons))
     graph, funcs = place_halves(place_groups(graph), context.voice)
-    plan = tasks(graph, context.machine, context.options.metric == "throughput", funcs)
-    return replace(ready, model=replace(ready.model, graph=graph), plan=plan)
+    listed = tasks(graph, context.machine, context.options.metric == "throughput", funcs)
+    return replace(ready, model=replace(ready.model, graph=graph), tasks=listed)
 
 
 def place_halves(found: Placed, voice: Voice) -> tuple[Graph, dict[str, Func]]:

@@ -14,7 +14,7 @@ from aoec.cann import op_types, tune_ops
 from aoec.ir.graph.graph import Graph, Group
 
 if TYPE_CHECKING:
-    from aoec.jobs.choose.plan import Task
+    from aoec.jobs.choose.model_tasks import Task
     from aoec.jobs.compile.compiled_model import Ready
     from aoec.jobs.voice import Voice
 
@@ -62,13 +62,13 @@ def pick(text: str) -> Pick:
 def pick_tasks(ready: Sequence[Ready], only: str | None, voice: Voice) -> tuple[list[Task], list[Task]]:
     """The tasks to be tuned, and those that keep what they have; what --only names and no model has is said."""
     if only is None:
-        return [t for r in ready for t in r.plan], []
+        return [t for r in ready for t in r.tasks], []
     asked = pick(only)
     chosen: list[Task] = []
     others: list[Task] = []
     for r in ready:
         types = {n.name: n.op for n in r.model.graph.nodes}
-        for task in r.plan:
+        for task in r.tasks:
             (chosen if asked.takes(task.group, types) else others).append(task)
         if unused := asked.unused_patterns(r.model.graph):
             voice.say(f"--only: no operator is named {', '.join(unused)}, or of that type")

@@ -19,7 +19,7 @@ from aoec.ir.program import Program
 from aoec.ir.text.keys import key
 from aoec.ir.text.parse import parse_trace
 from aoec.ir.text.show import show
-from aoec.jobs.choose.plan import size_bytes
+from aoec.jobs.choose.model_tasks import size_bytes
 from aoec.jobs.known import recall
 from aoec.jobs.tune.made import emit_trace
 from aoec.jobs.tune.starts import candidates

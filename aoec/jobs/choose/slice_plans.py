@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from aoec.bank.plans import Plan
+from aoec.bank.plans import SlicePlan
 from aoec.jobs.compile.compiled_model import Made
 from aoec.report.results.opat import Outcome
 
@@ -15,7 +15,7 @@ class Tuned:
     counts it."""
 
     groups: int
-    plan: Plan
+    plan: SlicePlan
     before_us: float
     outcome: Outcome
 

@@ -14,7 +14,7 @@ from itertools import groupby
 from aoec.bank.bank import Bank
 from aoec.bank.builtin import Shelf
 from aoec.bank.claims import Claimed
-from aoec.bank.plans import Plan
+from aoec.bank.plans import SlicePlan
 from aoec.base import regions as words
 from aoec.base.errors import BankError
 from aoec.base.keys import digest
@@ -45,10 +45,10 @@ class Subgraph:
 
 
 def plan_slices(made: Made, context: Job, cut: Cut, until: Until) -> Planned:
-    """The model with its plan of slices. With plan "bank" of the options nothing is looked for. BankError where something is to be, which
+    """The model with its plan of slices. With slices "bank" of the options nothing is looked for. BankError where something is to be, which
     --frozen forbids. `until`: when looking ends."""
     options, bank, say = context.options, context.bank, context.voice.say
-    search = options.plan.plan == "search"
+    search = options.slicing.source == "search"
     if made.model.graph.bodies:
         if search:
             say("slices: a model whose control flow is walked is not sliced")
@@ -75,14 +75,14 @@ def keep(bank: Bank, found: Iterable[Tuned]) -> None:
 class SubgraphJob:
     """The subgraphs of a compiled model, and what a bank has kept of them."""
 
-    def __init__(self, made: Made, kept: Sequence[Plan], machine: Machine, options: CompileOptions) -> None:
+    def __init__(self, made: Made, kept: Sequence[SlicePlan], machine: Machine, options: CompileOptions) -> None:
         self.made, self.machine, self.options = made, machine, options
         self.subgraphs = subgraphs(made.model.graph, {c.task.group.name: show(c.best.trace) for c in made.choices})
         self.whole_us = spans_us(made, options.metric)
         self.held = {s: plan_of(s, kept) for s in self.subgraphs}
         self.was: tuple[Made, dict[Subgraph, Asked]] | None = None  # the model by the bank's plan, and its regions
 
-    def exact(self, s: Subgraph) -> Plan | None:
+    def exact(self, s: Subgraph) -> SlicePlan | None:
         """What the bank has kept of a subgraph with these schedules."""
         found = self.held[s]
         return found if found is not None and found.schedules == s.schedules else None
@@ -142,7 +142,7 @@ class SubgraphJob:
             before_us, had_regions = spans_us(self.was[0], self.options.metric), self.was[1]
         for i, s in enumerate(self.subgraphs):
             text = words.show(place_regions(chosen.get(s, ()), s))
-            plan = Plan(s.graph_key, self.machine.name, self.machine.hash, model_version(), s.schedules, self.options.metric,
+            plan = SlicePlan(s.graph_key, self.machine.name, self.machine.hash, model_version(), s.schedules, self.options.metric,
                         self.made.model.name[:200], text, ns(self.whole_us[i]), ns(after_us[i] if text else self.whole_us[i]),
                         f"aoec {version('aoec')}", f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")
             better = s in missing and plan.after_ns < ns(before_us[i])
@@ -156,12 +156,12 @@ def ns(us: float) -> int:
     return max(1, round(1000 * us))
 
 
-def plans(bank: Bank, machine: Machine) -> list[Plan]:
+def plans(bank: Bank, machine: Machine) -> list[SlicePlan]:
     """What a bank, and then what lies beneath it, has kept of this machine and model."""
     return [p for p in kept_plans(bank, machine.name) if (p.machine_hash, p.model_version) == (machine.hash, model_version())]
 
 
-def kept_plans(shelf: Shelf | None, target: str | None) -> Iterator[Plan]:
+def kept_plans(shelf: Shelf | None, target: str | None) -> Iterator[SlicePlan]:
     """The plans of a shelf, and then of those beneath it."""
     if isinstance(shelf, Bank):
         yield from shelf.plans.list(target)
@@ -171,7 +171,7 @@ def kept_plans(shelf: Shelf | None, target: str | None) -> Iterator[Plan]:
         yield from kept_plans(shelf.base, target)
 
 
-def plan_of(s: Subgraph, kept: Iterable[Plan]) -> Plan | None:
+def plan_of(s: Subgraph, kept: Iterable[SlicePlan]) -> SlicePlan | None:
     """What is kept of a subgraph: by the same schedules first, then what gained most."""
     of = [p for p in kept if p.graph_key == s.graph_key]
     return min(of, key=lambda p: (p.schedules != s.schedules, not p.is_faster, p.after_ns / p.before_ns, p), default=None)

@@ -3,49 +3,63 @@ that costs: by default schedules, from cold inputs, what needs the whole sum in 
 factors as one launch, where that is faster."""
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from aoec.ir.graph.bodies import homes
-from aoec.ir.graph.graph import Graph, OpNode, Tensor
+from aoec.ir.graph.graph import Graph
 from aoec.ir.text.show import show
 from aoec.jobs.choose.alone import graph_of_nodes, recall_times, time_us
 from aoec.jobs.choose.refusal import refusal
 from aoec.lowering.arrange.fuse import fuse
-from aoec.lowering.arrange.shared_norms import NORMS
-from aoec.lowering.arrange.wide_sums import MEAN, ROUNDED, SUMS, find_tails, join_tails, widen_sums
+from aoec.lowering.arrange.wide_sums import SUMS, find_joined_tails, find_tails, join_tails, may_be_wide, widen_sums
 from aoec.lowering.lower.lower import lower
 from aoec.ops.run import NUMPY
 from aoec.search.sketches.sketches import sketches
 from aoec.target.machine import Machine
 
 Single = tuple[Graph, tuple[str, ...]]  # a graph of one node, perhaps with what is done to its result, and its inputs that are constants
-LEAST_ROW = 16384  # elements of a row whose norm may be shared: a core takes less time for a shorter one than three launches do
 
 
-def wide(graph: Graph, machine: Machine) -> Graph:
-    """The graph, not fused yet, with those sums widened that are faster so, but for those in bodies of control flow. Equal ones are timed
-    once."""
+@dataclass(frozen=True)
+class Widened:
+    """A graph, not fused yet, with the sums and norms `wide` in fp32, and the norms `tails` joined with their factors."""
+
+    graph: Graph
+    wide: frozenset[str]
+    tails: frozenset[str]
+
+
+def widen(graph: Graph, machine: Machine) -> Widened:
+    """The graph, not fused yet, with those sums widened that are faster so, but for those in bodies of control flow, and then factors of
+    channels and the like joined to the norms of groups before them, where that is faster. Equal ones are timed once."""
     inside = homes(graph)
     tensors = {t.name: t for t in graph.tensors}
     found: dict[Single, list[str]] = {}
     tails = find_tails(graph)
     for n in (n for n in graph.nodes if n.name not in inside):
-        if _may_be_shared(n, tensors):
+        if may_be_wide(n, tensors):
             nodes = tails.get(n.name, (n,))
             single = graph_of_nodes(tensors, *nodes)
             made = {o for m in nodes for o in m.outputs}
             own = dict(zip(single.inputs, dict.fromkeys(i for m in nodes for i in m.inputs if i and i not in made)))
             found.setdefault((single, tuple(i for i, name in own.items() if tensors[name].data)), []).append(n.name)
-    widened = widen_sums(graph, frozenset(name for single, names in found.items() if _faster(single, machine) for name in names))
-    return with_tails(widened, machine)
+    names = frozenset(name for single, names in found.items() if _faster(single, machine) for name in names)
+    widened = widen_sums(graph, names)
+    joined = _faster_tails(widened, machine)
+    return Widened(join_tails(widened, joined), names, joined)
 
 
-def with_tails(graph: Graph, machine: Machine) -> Graph:
-    """The graph, not fused yet, with factors of channels and the like joined to the norms of groups before them, where that is faster."""
-    inside = homes(graph)
+def wide(graph: Graph, machine: Machine) -> Graph:
+    """The graph as `widen` has it."""
+    return widen(graph, machine).graph
+
+
+def _faster_tails(graph: Graph, machine: Machine) -> frozenset[str]:
+    """The norms of a graph, not fused yet, that are faster as one launch with what is behind them."""
     tensors = {t.name: t for t in graph.tensors}
-    found = {name: graph_of_nodes(tensors, *nodes) for name, nodes in find_tails(graph).items()
-             if name not in inside and nodes[0].op == "layer_norm" and len(nodes[0].inputs) == 1}
+    found = {name: graph_of_nodes(tensors, *nodes) for name, nodes in find_joined_tails(graph).items()}
 
     def faster(single: Graph) -> bool:
         def make() -> list[float]:
@@ -53,16 +67,7 @@ def with_tails(graph: Graph, machine: Machine) -> Graph:
         apart_us, joined_us = recall_times(("norm and tail", show(single), machine.name, machine.hash), make)
         return joined_us < apart_us
     kept = {single: faster(single) for single in dict.fromkeys(found.values())}
-    return join_tails(graph, frozenset(name for name, single in found.items() if kept[single]))
-
-
-def _may_be_shared(node: OpNode, tensors: dict[str, Tensor]) -> bool:
-    """Whether a node may be faster with its sums in fp32: sums of 16 bits, means, and norms of long rows."""
-    result = tensors[node.outputs[0]]
-    if node.op in NORMS:
-        return result.shape[-1] >= LEAST_ROW
-    short = node.op in SUMS and result.dtype in ROUNDED
-    return result.layout == "ND" and (short or node.op == MEAN and result.dtype in (*ROUNDED, "fp32"))
+    return frozenset(name for name, single in found.items() if kept[single])
 
 
 def _faster(single: Single, machine: Machine) -> bool:

@@ -16,6 +16,7 @@ from aoec.frontend.rewrites.library import digest_rules
 from aoec.frontend.translate.gears import Asked, Gear, dimension_names, gears
 from aoec.jobs import kernels
 from aoec.jobs.compile.models import Pool, import_model, refers_elsewhere
+from aoec.jobs.plans.entered import Entered, read_plan
 from aoec.jobs.stages import manifest
 from aoec.jobs.voice import Voice
 from aoec.ops.narrowed import table
@@ -37,6 +38,7 @@ def compile_model(options: CompileOptions, voice: Voice | None = None, kind: Kin
     """Compiles `options.model` (an ONNX file, a folder that --dump wrote, or a model at hand) to `options.output`. Returns 0, or 1 where
     values are wrong. `kind`: the kind of tuning job, which has a result file."""
     voice = voice or voice_of(options)
+    _refuse_gears(options)
     if not isinstance(options.model, (str, Path)):
         machine = _begin(Path(options.name), options, voice)
         return _compile(options.model, options.name, machine, options, voice, kind)
@@ -52,6 +54,16 @@ def compile_model(options: CompileOptions, voice: Voice | None = None, kind: Kin
         _check_copy(str(options.embed), source)
     machine = _begin(source, options, voice)
     return _compile(str(source), source.stem, machine, options, voice, kind)
+
+
+def _refuse_gears(options: CompileOptions) -> None:
+    """Raises an error where a plan, or its text, can be of no model that is asked for: it is refused before anything else is read."""
+    if options.plan is None:
+        return
+    if gears_asked(options):
+        raise CheckError(f"{options.plan} is a plan of one gear, and several are asked for: compile each of them alone with --input-shape "
+                         "and a plan of its own")
+    read_plan(str(options.plan))
 
 
 def voice_of(options: CompileOptions) -> Voice:
@@ -87,7 +99,11 @@ def _enter(folder: Path, options: CompileOptions, voice: Voice, kind: Kind | Non
     from aoec.jobs.compile.compile import finish
     from aoec.jobs.context import Context
     from aoec.jobs.stages import dump
+    if options.plan is not None and len(folders) > 1:
+        raise CheckError(f"{options.plan} is a plan of one gear, and {folder} has {len(folders)}: enter one of its folders, "
+                         f"such as {folders[0]}")
     stages = [dump.load(f, options.start, words, machine) for f, words in zip(folders, said)]
+    stages = [replace(s, entered=entered) for s in stages] if (entered := _plan_entered(options)) else stages
     if len(stages) == 1:
         stages = [stages[0].for_one_shape()]
     for stage in stages:
@@ -182,12 +198,17 @@ def _read(model: str | ModelProto, options: CompileOptions, voice: Voice) -> _Re
 def _stages(name: str, read: _Read, options: CompileOptions) -> list[Stage]:
     from aoec.jobs.compile.ports import ports
     from aoec.jobs.stages.stage import Stage
-    out = []
+    out, entered = [], _plan_entered(options)
     for gear, (graph, weights, _, often) in zip(read.wanted, read.graphs):
         inputs, outputs = (ports(graph, listed, options.precision, read.dims) for listed in (graph.inputs, graph.outputs))
-        out.append(Stage("import", name, options.precision, graph, weights, inputs, outputs, gear=gear.name,
+        out.append(Stage("import", name, options.precision, graph, weights, inputs, outputs, entered=entered, gear=gear.name,
                          rewrites=often, own_rules=read.own_rules))
     return out
+
+
+def _plan_entered(options: CompileOptions) -> Entered | None:
+    """The plan that a user enters, if any."""
+    return read_plan(str(options.plan)) if options.plan is not None else None
 
 
 def read_stages(context: Context) -> list[Stage]:

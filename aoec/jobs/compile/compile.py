@@ -70,16 +70,17 @@ def finish(stages: Sequence[Stage], context: Context, kind: Kind | None = None, 
 
 
 def other_layouts(context: Context) -> bool:
-    """Whether layouts other than the plain ones are tried: not where only a part of the model is asked for."""
-    return not context.options.only and not context.options.plan.regions
+    """Whether layouts other than the plain ones are tried: not where only a part of the model is asked for, or a plan says them."""
+    options = context.options
+    return not options.only and not options.slicing.regions and options.plan is None and options.start != "plan"
 
 
 def begin(ready: Sequence[Ready], context: Context, source: Source | None, kind: Kind | None) -> Job:
     """The job with its bank, which lies over what the model's file carries, and with its result file."""
     options, voice = context.options, context.voice
-    plan = [t for r in ready for t in r.plan]
+    listed = [t for r in ready for t in r.tasks]
     wait_for_kernels(tuple(kernels.TIMES), voice)
-    below = embedded.below(source, plan, context.machine, options.robust and options.tune, options.base, voice.say)
+    below = embedded.below(source, listed, context.machine, options.robust and options.tune, options.base, voice.say)
     bank = Bank.open(options.bank_path).over(below)
     voice.bank(bank)
     job = Job.begin(context, bank, Order.of(options), ready[0].stage.name, other_layouts(context))
@@ -87,7 +88,7 @@ def begin(ready: Sequence[Ready], context: Context, source: Source | None, kind:
         kind = kinds.load("opat")
     if kind is not None:
         job = replace(job, results=kind.open_results(job))
-    job.events.say("job_started", **first_event(job.title, job.machine, job.order, len(distinct_tasks(plan, job.machine, job.order))))
+    job.events.say("job_started", **first_event(job.title, job.machine, job.order, len(distinct_tasks(listed, job.machine, job.order))))
     return job
 
 
@@ -110,8 +111,8 @@ def write_model(whole: Sequence[Made], sliced: Sequence[Planned], job: Job, sour
         count = plural(len(made[0].choices), "group")
         job.voice.say(f"embedded the schedules of {count}{', and a plan of slices,' * bool(plans)} in {options.embed}")
     if options.dump:
-        dump.write_all(Path(options.dump), [(m.stage, m.artifact, m.choices) for m in made], job.machine)
-    if options.plan.plan == "search":
+        dump.write_all(Path(options.dump), [(m.stage, m.artifact, m.choices, m.model.plan) for m in made], job.machine)
+    if options.slicing.source == "search":
         keep(job.bank, (t for s in sliced for t in s.plans_to_keep))
 
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from aoec.artifact.compiled import Artifact, Port
 from aoec.ir.graph.graph import Graph
-from aoec.jobs.choose.plan import Task
+from aoec.ir.plan import Plan
+from aoec.jobs.choose.model_tasks import Task
 from aoec.jobs.compile.models import Weights
 from aoec.jobs.stages.stage import Stage
 from aoec.jobs.tune.made import Schedule
@@ -16,7 +17,8 @@ from aoec.simulate.timing.time import Chain
 
 @dataclass(frozen=True)
 class Model:
-    """A fused graph with its packed constants and the ports that users see."""
+    """A fused graph with its packed constants and the ports that users see. `plan`: how it was put together; its groups are known once
+    each has a schedule. None where the graph was entered in groups."""
 
     name: str
     precision: str
@@ -24,6 +26,7 @@ class Model:
     weights: Weights
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
+    plan: Plan | None = None
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ class Ready:
 
     stage: Stage
     model: Model
-    plan: list[Task]
+    tasks: list[Task]
 
 
 @dataclass(frozen=True)

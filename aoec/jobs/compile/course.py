@@ -8,7 +8,7 @@ from typing import Any
 
 from aoec.bank.record import Key
 from aoec.base.text import plural
-from aoec.jobs.choose.plan import Task
+from aoec.jobs.choose.model_tasks import Task
 from aoec.jobs.events import Events
 from aoec.jobs.progress import Line
 from aoec.jobs.tune.budget import as_dict, words

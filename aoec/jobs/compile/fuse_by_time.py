@@ -8,13 +8,17 @@ from aoec.jobs.compile.images_by_time import keep_images, say_unchanged
 from aoec.jobs.compile.models import Pool, Weights, fuse_model
 from aoec.target.machine import Machine
 
+Fused = tuple[Graph, Weights, frozenset[str], list[str]]
 
-def fuse_by_time(graph: Graph, weights: Weights, machine: Machine, pool: Pool | None = None) -> tuple[Graph, Weights, list[str]]:
-    """Return the graph in groups, its constants as stored, and sentences on what stays as it is since it is faster so."""
+
+def fuse_by_time(graph: Graph, weights: Weights, machine: Machine, pool: Pool | None = None) -> Fused:
+    """Return the graph in groups, its constants as stored, the exceptions that decide something, and sentences on what stays as it is since
+    it is faster so."""
     unchanged = keep_images(graph, machine)
     apart = fuse_exceptions(graph, machine).union(u.exception for u in unchanged)
     made = fuse_model(graph, weights, machine, pool, apart)
     kept = [*kept_moves(made[0], machine), *kept_results(made[0], machine)]
     if kept:
-        made = fuse_model(graph, weights, machine, pool, apart.union(*(k.exceptions for k in kept)))
-    return *made, [*say_unchanged(unchanged), *sentences(kept)]
+        apart = apart.union(*(k.exceptions for k in kept))
+        made = fuse_model(graph, weights, machine, pool, apart)
+    return made[0], made[1], apart & made[2], [*say_unchanged(unchanged), *sentences(kept)]

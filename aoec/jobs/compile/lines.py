@@ -4,7 +4,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from aoec.ir.graph.bodies import MAIN, homes
-from aoec.jobs.choose.plan import host_times, tasks
+from aoec.jobs.choose.model_tasks import host_times, tasks
 from aoec.jobs.choose.rounds import passes, weighted_sum
 from aoec.jobs.compile.compiled_model import Choice, Lines, Model
 from aoec.jobs.tune.made import realise

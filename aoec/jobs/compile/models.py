@@ -54,16 +54,20 @@ def import_model(model: str | ModelProto, shapes: Mapping[str, tuple[int, ...]],
 
 
 def fuse_model(graph: Graph, weights: Weights, machine: Machine, pool: Pool | None = None,
-          apart: frozenset[str] = frozenset()) -> tuple[Graph, Weights]:
-    """The graph in layouts and groups for a machine, with its constants as stored; `apart`: attention nodes in single operators."""
+          apart: frozenset[str] = frozenset()) -> tuple[Graph, Weights, frozenset[str]]:
+    """(the graph in layouts and groups for a machine, its constants as stored, the names that fusion asked for). `apart`: the exceptions
+    of fusion."""
     @cache
-    def make() -> tuple[Graph, Weights]:
+    def make() -> tuple[Graph, Weights, frozenset[str]]:
         from aoec.lowering.arrange.fuse import fuse
-        made, stored = fuse(graph, weights, machine, apart)
-        return made, _share_constants(made, stored, pool)
+        from aoec.lowering.arrange.planned.enter import Asked
+        names = Asked(apart)
+        made, stored = fuse(graph, weights, machine, names)
+        return made, _share_constants(made, stored, pool), frozenset(names.asked)
 
-    out = recall(("fuse", show(graph), machine.name, machine.hash, *sorted(apart)), lambda: make()[0], flat, noun)
-    return out, _constants(out, lambda: make()[1], pool)
+    out, asked = recall(("fuse", show(graph), machine.name, machine.hash, *sorted(apart)), lambda: (make()[0], make()[2]),
+                       lambda made: [flat(made[0]), sorted(made[1])], lambda kept: (noun(kept[0]), frozenset(map(str, kept[1]))))
+    return out, _constants(out, lambda: make()[1], pool), asked
 
 
 def _constants(graph: Graph, make: Callable[[], Weights], pool: Pool | None) -> Weights:

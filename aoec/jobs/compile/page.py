@@ -11,6 +11,7 @@ from aoec.base.errors import BackendError
 from aoec.base.files.files import reason, write_text
 from aoec.ir.text.show import show
 from aoec.jobs.compile.compiled_model import Choice, Made
+from aoec.jobs.compile.structure import structure_of
 from aoec.jobs.stages import manifest
 from aoec.jobs.stages.roofline import roofline
 from aoec.jobs.stages.timeline import View, observe
@@ -53,7 +54,7 @@ def _write(folder: Path, made: Made, report: Report, machine: Machine, gears: di
         raise BackendError(f"cannot write the report to {folder}: {reason(e)}") from e
     about = About("aoec " + version("aoec"), model_version(), machine.hash, machine.clock_mhz)
     details = _details(folder, made, report, machine)
-    said = facts(report, details, about)
+    said = facts(report, details, about, structure_of(made, machine))
     write_text(folder / "report.json", as_json(said))
     for name, text in pages(said, details, gears).items():
         write_text(folder / name, text)

@@ -13,7 +13,7 @@ from aoec.ir.func.tir import Func
 from aoec.ir.graph.graph import Graph
 from aoec.ir.program import Program
 from aoec.ir.schedule import Trace
-from aoec.jobs.choose.plan import Task, on_host, place_groups, tasks
+from aoec.jobs.choose.model_tasks import Task, on_host, place_groups, tasks
 from aoec.jobs.choose.refusal import refusal
 from aoec.jobs.compile.ports import ports
 from aoec.jobs.tune.tuning import problem

@@ -23,7 +23,7 @@ from aoec.jobs.bank.bank_verify import func_of
 from aoec.jobs.bank.embedded import below
 from aoec.jobs.bank.shelf import age
 from aoec.jobs.choose import rounds, slices
-from aoec.jobs.choose.plan import Task, host_times, tasks
+from aoec.jobs.choose.model_tasks import Task, host_times, tasks
 from aoec.jobs.compile.begin import read_stages
 from aoec.jobs.compile.steps.group_model import group_model
 from aoec.jobs.compile.steps.search_groups import search_groups
@@ -128,11 +128,11 @@ def of_model(path: str, options: DeliverOptions, voice: Voice) -> Source:
     stages = read_stages(context)
     voice.bank_at(options.bank_path)
     ready = [group_model(s, context) for s in stages]
-    plan = [t for r in ready for t in r.plan]
-    bank = Bank.open(options.bank_path).over(below(path, plan, machine, False, options.base, voice.say))
+    listed = [t for r in ready for t in r.tasks]
+    bank = Bank.open(options.bank_path).over(below(path, listed, machine, False, options.base, voice.say))
     job = Job.begin(context, bank, Order(False), stages[0].name)
     found = search_groups(ready, job.runs[0], job)
-    models = [Model(r.stage.gear, r.model.graph, r.plan, solved_groups(solved), shapes(r.stage.inputs)) for r, solved in found]
+    models = [Model(r.stage.gear, r.model.graph, r.tasks, solved_groups(solved), shapes(r.stage.inputs)) for r, solved in found]
     return together(stages[0].name, machine, options.precision, models)
 
 
@@ -155,7 +155,7 @@ class Model:
 
     gear: str
     graph: Graph
-    plan: list[Task]
+    tasks: list[Task]
     known: Mapping[str, Found]
     inputs: tuple[tuple[str, tuple[int, ...]], ...]
 
@@ -167,7 +167,8 @@ def shapes(ports: Sequence[Port]) -> tuple[tuple[str, tuple[int, ...]], ...]:
 def together(name: str, machine: Machine, precision: str, models: Sequence[Model]) -> Source:
     """One source of a model, or of its gears."""
     cut = tuple(dict.fromkeys(said for m in models for said in slices.describe_slices(m.graph)))
-    parts = [replace(e, name=f"{m.gear}/{e.name}" if m.gear else e.name) for m in models for e in groups(m.graph, machine, m.plan, m.known)]
+    parts = [replace(e, name=f"{m.gear}/{e.name}" if m.gear else e.name)
+             for m in models for e in groups(m.graph, machine, m.tasks, m.known)]
     apart = tuple(dict.fromkeys(pair for m in models for pair in split_pairs(m.graph)))
     return Source(name, machine, merge_entries(parts), precision, models[0].inputs if len(models) == 1 else (), apart, cut)
 

@@ -9,7 +9,7 @@ from aoec.cann.op_types import type_of
 from aoec.ir.graph.graph import OPAQUE, OpNode, Tensor
 from aoec.ir.index import evaluate
 from aoec.ir.program import Program
-from aoec.jobs.choose.plan import host_times
+from aoec.jobs.choose.model_tasks import host_times
 from aoec.jobs.compile.compiled_model import Made
 from aoec.jobs.tune.made import Schedule
 from aoec.ops.words.layout import stored_shape

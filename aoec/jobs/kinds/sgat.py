@@ -18,11 +18,13 @@ SomeOptions = TypeVar("SomeOptions", bound="CompileOptions")
 
 def settle(options: SomeOptions) -> SomeOptions:
     """The options of a job that searches slices and no schedules."""
-    if options.plan.regions or not options.plan.plan:
+    if options.slicing.regions or not options.slicing.source:
         raise CheckError("--job sgat finds the groups that run in slices; --slices is for compile, and for --job opat")
+    if options.plan is not None:
+        raise CheckError("--job sgat finds the groups that run in slices, and --plan says them: --plan is for compile, and for --job opat")
     if options.effort not in (None, "none"):
         raise CheckError("--job sgat searches no schedules, so --effort says nothing: aoec tune --job opat does, with the plan")
-    return replace(options, slices=Slices(plan="search"), effort="none", advice="", verify=options.verify is not False)
+    return replace(options, slices=Slices(source="search"), effort="none", advice="", verify=options.verify is not False)
 
 
 def open_results(job: Job) -> ResultFile:

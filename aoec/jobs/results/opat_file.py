@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from aoec.bank.record import Key
     from aoec.ir.graph.graph import Graph
     from aoec.jobs.choose.formats import Change, Found
-    from aoec.jobs.choose.plan import Task
+    from aoec.jobs.choose.model_tasks import Task
     from aoec.jobs.compile.compiled_model import Choice, Made, Ready
     from aoec.jobs.tune.order import Solved
     from aoec.target.machine import Machine
@@ -133,8 +133,8 @@ def format_policy(change: Change, every: Found, machine: Machine) -> tuple[Polic
     """What became of a change of layouts that pays, with the first product that it touches: new, or made of what the bank had."""
     ready, solved = every
     types, us = {n.name: n.op for n in ready.model.graph.nodes}, machine.us_per_tick
-    task = next(t for t in ready.plan if t.group.name in change.groups and t.group.kind == "cube")
-    known = all(solved[t.group.name].found for t in ready.plan if t.group.name in change.groups)
+    task = next(t for t in ready.tasks if t.group.name in change.groups and t.group.kind == "cube")
+    known = all(solved[t.group.name].found for t in ready.tasks if t.group.name in change.groups)
     nodes = task.group.nodes
     return Policy(nodes[0], tuple(type_of(types[n]) for n in nodes), "Format", change.before_ticks * us, change.after_ticks * us,
                   Outcome.RESERVED if known else Outcome.ADD), task, solved[task.group.name]

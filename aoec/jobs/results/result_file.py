@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from aoec.ir.graph.graph import Graph
     from aoec.jobs.choose.formats import Change, Found
-    from aoec.jobs.choose.plan import Task
+    from aoec.jobs.choose.model_tasks import Task
     from aoec.jobs.choose.slice_plans import Planned
     from aoec.jobs.compile.compiled_model import Made, Ready
     from aoec.jobs.tune.order import Solved

@@ -3,6 +3,7 @@
 DIR/machine.toml           the machine, each number with its source
 DIR/manifest.json          names, ports and what the search found, by group
 DIR/import.graph, .npz     stage import: the graph after the frontend, its constants by hash beside it
+DIR/model.plan             stage plan: how the model is put together, where it was imported
 DIR/fused.graph, .npz      stage fuse: layouts, groups, packed constants
 DIR/funcs/g1.tir           stage lower
 DIR/schedules/g1.sched     stage schedule; DIR/scheduled/g1.tir is the func after it
@@ -28,6 +29,7 @@ from aoec.base.errors import AoecError, BackendError, CheckError
 from aoec.base.files.files import read_text, reason, write_text
 from aoec.ir.func.tir import Func
 from aoec.ir.graph.graph import Graph
+from aoec.ir.plan import Plan
 from aoec.ir.program import Program
 from aoec.ir.rewrite import holes as holes_of
 from aoec.ir.rewrite import normalise
@@ -35,6 +37,7 @@ from aoec.ir.schedule import Trace
 from aoec.ir.text.parse import parse_program, parse_trace
 from aoec.ir.text.show import show
 from aoec.ir.text.simplify import simplify
+from aoec.jobs.plans.entered import read_plan
 from aoec.jobs.stages import manifest
 from aoec.jobs.stages.places import blamed_step, step_places, with_place
 from aoec.jobs.stages.stage import Stage
@@ -50,29 +53,33 @@ from aoec.target.machine import Machine
 if TYPE_CHECKING:
     from aoec.jobs.compile.compiled_model import Choice
 
-STAGES = ("import", "fuse", "lower", "schedule", "emit")
+
+
+Dumped = tuple[Stage, Artifact, "Sequence[Choice]", "Plan | None"]
 
 
 # ---------------------------------------------------------------- writing
 
-def write_all(folder: Path, gears: Sequence[tuple[Stage, Artifact, Sequence[Choice]]], machine: Machine) -> None:
+def write_all(folder: Path, gears: Sequence[Dumped], machine: Machine) -> None:
     """`write` for a model, or for each gear of one in a folder of its own."""
     if len(gears) == 1:
         write(folder, *gears[0], machine)
         return
-    names = [f"gear_{stage.gear.replace(',', 'x')}" for stage, _, _ in gears]
+    names = [f"gear_{stage.gear.replace(',', 'x')}" for stage, *_ in gears]
     for name, gear in zip(names, gears):
         write(folder / name, *gear, machine)
     write_text(folder / manifest.GEARS, "".join(f"{name}\n" for name in names))
 
 
-def write(folder: Path, stage: Stage, artifact: Artifact, choices: Sequence[Choice], machine: Machine) -> None:
+def write(folder: Path, stage: Stage, artifact: Artifact, choices: Sequence[Choice], plan: Plan | None, machine: Machine) -> None:
     """The text of every stage, a file a group."""
     try:
         for name in ("funcs", "schedules", "scheduled", "programs", "reasons"):
             (folder / name).mkdir(parents=True, exist_ok=True)
         if not stage.graph.groups:
             _graph(folder / "import.graph", stage.graph, stage.weights)
+        if plan is not None:
+            _text(folder / "model.plan", plan)
         _graph(folder / "fused.graph", artifact.graph, dict(artifact.weights))
         for c in choices:
             name = c.task.group.name
@@ -92,7 +99,7 @@ def _graph(path: Path, graph: Graph, weights: Mapping[str, np.ndarray]) -> None:
     save_weights(graph, weights, f"{path}.npz")
 
 
-def _text(path: Path, noun: Graph | Func | Trace | Program) -> None:
+def _text(path: Path, noun: Graph | Plan | Func | Trace | Program) -> None:
     path.write_text(show(noun) + "\n", encoding="utf-8")
 
 
@@ -124,17 +131,19 @@ def _port(p: Port) -> dict[str, Any]:
 
 def load(folder: Path, start: str, said: dict[str, Any], machine: Machine) -> Stage:
     """The stage of a dump at which the job goes on; edited texts are checked like any other, and refused at their place."""
-    path = folder / ("import.graph" if start == "import" else "fused.graph")
+    path = folder / ("import.graph" if start in ("import", "plan") else "fused.graph")
     graph = graph_of(read_text(path), str(path))
-    if start != "import" and not graph.groups:
+    if path.stem == "fused" and not graph.groups:
         raise CheckError("this graph has no groups; enter at --from import", source=str(path))
     stage = Stage(start, said["name"], said["precision"], graph, load_weights(graph, f"{path}.npz"), _ports(said, "inputs"),
                   _ports(said, "outputs"), found=said["groups"], gear=said["gear"], rewrites=said["rewrites"], own_rules=said["own_rules"])
+    if start == "plan":
+        stage = replace(stage, entered=read_plan(str(folder / "model.plan")))
     groups = [g for g in graph.groups if g.kind in ("cube", "vector")]
-    if STAGES.index(start) >= 2:
+    if start in ("lower", "schedule", "emit"):
         indexed = Indexed(graph)
         stage = replace(stage, funcs={g.name: _func(folder / "funcs" / f"{g.name}.tir", indexed.lower(g)) for g in groups})
-    if STAGES.index(start) >= 3:
+    if start in ("schedule", "emit"):
         schedules = Schedules(machine)
         stage = replace(stage, traces={g.name: schedules.read(folder / "schedules" / f"{g.name}.sched", stage.funcs[g.name],
                                                               manifest.group(said["groups"], g.name)["trace"]) for g in groups})

@@ -5,9 +5,11 @@ import re
 
 from aoec.base.errors import CheckError
 
-FIRST = re.compile(r"(?:\s|#[^\n]*\n)*(graph|func|sched|program)\b")
-NAMES = {"graph": "a graph", "func": "a func", "sched": "a schedule", "program": "a program"}
-MADE = {"graph": "aoec import makes one of an ONNX model", "sched": "aoec search finds one for a func",
+FIRST = re.compile(r"(?:\s|#[^\n]*\n)*(graph|plan|func|sched|program)\b")
+NAMES = {"graph": "a graph", "plan": "a plan", "func": "a func", "sched": "a schedule", "program": "a program"}
+MADE = {"graph": "aoec import makes one of an ONNX model",
+        "plan": "aoec plan makes one of a graph, and aoec compile --dump writes model.plan",
+        "sched": "aoec search finds one for a func",
         "func": "aoec lower makes one of a group of a fused graph, or of an operator by name",
         "program": "aoec emit makes one of a scheduled func"}
 

@@ -15,7 +15,8 @@ from aoec.ir.graph.graph import Graph
 from aoec.ir.program import Program
 from aoec.ir.text.show import show
 from aoec.ir.text.simplify import simplify
-from aoec.jobs.choose.plan import Task
+from aoec.jobs.choose.model_tasks import Task
+from aoec.jobs.plans.entered import Entered
 from aoec.jobs.stages import manifest
 from aoec.jobs.tune.made import Schedule
 from aoec.jobs.tune.order import Order, Solved, keys
@@ -41,6 +42,7 @@ class Stage:
     found: dict[str, Any] = field(default_factory=dict)  # group -> what the manifest says of it
     rewrites: Mapping[str, int] = field(default_factory=dict)  # rewrite of the graph -> at how many places it was applied at import
     own_rules: str = ""  # a hash of the user's own rewrites
+    entered: Entered | None = None  # the plan by which it is put together, where a user gives one
     gear: str = ""  # which, where a model is compiled for several shapes
 
     def for_one_shape(self) -> Stage:

@@ -14,7 +14,7 @@ from aoec.frontend.rewrites.law import read_own
 from aoec.ir.graph.graph import Graph
 from aoec.jobs.bank.embedded import below
 from aoec.jobs.choose import rounds
-from aoec.jobs.choose.plan import Task, place_groups, tasks
+from aoec.jobs.choose.model_tasks import Task, place_groups, tasks
 from aoec.jobs.compile.fuse_by_time import fuse_by_time
 from aoec.jobs.compile.models import import_model
 from aoec.jobs.tune.order import Order, budget_trials, keys, suffices
@@ -50,7 +50,7 @@ def plan_tasks(options: TasksOptions, machine: Machine) -> tuple[Graph, dict[str
     """(the fused graph of `options.model`, why groups of it cannot be the AI Core's, the tasks of the others in order)."""
     graph, weights, _, _ = import_model(options.model, options.shapes, options.precision, None, read_files(options.operator_files),
                                         read_own(options.rewrite_files))
-    graph, _, _ = fuse_by_time(graph, weights, machine)
+    graph, _, _, _ = fuse_by_time(graph, weights, machine)
     found = place_groups(graph)
     return found.graph, found.reasons, tasks(found.graph, machine, funcs=found.funcs)
 

@@ -15,7 +15,7 @@ from aoec.bank.record import Record
 from aoec.base.errors import AoecError, ScheduleError, UnsupportedError
 from aoec.ir.graph.graph import Graph, OpNode
 from aoec.ir.text.show import show
-from aoec.jobs.choose.plan import Task, on_host, place_groups, tasks
+from aoec.jobs.choose.model_tasks import Task, on_host, place_groups, tasks
 from aoec.jobs.choose.refusal import refusal
 from aoec.jobs.choose.rounds import counts
 from aoec.jobs.compile.compiled_model import Choice, Model

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from aoec.bank.record import DEFAULT, ROBUST, Key, Record
-from aoec.jobs.choose.plan import Task
+from aoec.jobs.choose.model_tasks import Task
 from aoec.jobs.tune.budget import Budget, Spent, trials_of
 from aoec.jobs.tune.counts import Counts, read
 from aoec.jobs.tune.story import Story

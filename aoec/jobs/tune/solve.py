@@ -20,7 +20,7 @@ from aoec.base.process.processors import few_threads, keep_to, share_of
 from aoec.base.ticks import TICKS_PER_CYCLE
 from aoec.ir.text.show import show
 from aoec.jobs import interrupt
-from aoec.jobs.choose.plan import Task
+from aoec.jobs.choose.model_tasks import Task
 from aoec.jobs.choose.refusal import IllegalProgram, refusal
 from aoec.jobs.compile.course import Course
 from aoec.jobs.tune.budget import Budget, limits, seconds_of

@@ -15,7 +15,7 @@ from aoec.base.text import plural
 from aoec.ir.text.parse import parse_trace
 from aoec.ir.text.show import show
 from aoec.jobs.bank.shelf import stale
-from aoec.jobs.choose.plan import Task
+from aoec.jobs.choose.model_tasks import Task
 from aoec.jobs.tune.order import Order, keys, suffices
 from aoec.jobs.tune.tuning import Problem
 from aoec.search.space.grid import Candidate

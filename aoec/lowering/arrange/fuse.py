@@ -110,7 +110,6 @@ def regroup(graph: Graph, machine: Machine | None, kept: Collection[str] = ()) -
 
 def _group_flat(draft: Draft, machine: Machine | None, kept: Collection[str]) -> tuple[Graph, dict[str, np.ndarray]]:
     """Group a draft without bodies, in layouts and with packed weights."""
-    scales = machine is None or machine.has("fixpipe_nz_scale")
     folds = fold_moves(draft, kept)
     inside = {name for fold in folds.values() for name in fold.nodes}
     turn_moves(draft, machine, inside)
@@ -119,9 +118,15 @@ def _group_flat(draft: Draft, machine: Machine | None, kept: Collection[str]) ->
     views = find_views(draft, {*inside, *(name for names in together.values() for name in names)})
     join_in_parts(draft, views, most)
     fused, stored = draft.finish()
-    followers = IN_UB if machine is not None and machine.has("copy_l0c_ub") else FOLLOWERS
-    found = groups(draft, {**followers, "cube": SCALED} if scales else followers, views, most, together, folds)
+    found = groups(draft, followers_of(machine), views, most, together, folds)
     return replace(fused, groups=join_results(draft, found, most, kept)), stored
+
+
+def followers_of(machine: Machine | None) -> Mapping[str, tuple[str, ...]]:
+    """Return what may follow in a group on a machine, by the family or operator that it begins with."""
+    followers = IN_UB if machine is not None and machine.has("copy_l0c_ub") else FOLLOWERS
+    scales = machine is None or machine.has("fixpipe_nz_scale")
+    return {**followers, "cube": SCALED} if scales else followers
 
 
 def pairs_of_extremes(draft: Draft) -> dict[str, tuple[str, ...]]:
@@ -322,6 +327,11 @@ def _part_kind(nodes: Sequence[OpNode]) -> str:
     """Return the kind of a group: of its product, where it has one, or of a view."""
     main = main_node(nodes)
     return "view" if family(main) == "view" else _kind(main)
+
+
+def kind_of(nodes: Sequence[OpNode]) -> str:
+    """Return the kind of a group of nodes, in order, that is no view."""
+    return _kind(main_node(nodes))
 
 
 def _only_reader(draft: Draft, name: str, users: Mapping[str, list[OpNode]]) -> OpNode | None:

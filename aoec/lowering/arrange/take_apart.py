@@ -14,7 +14,7 @@ def take_apart(draft: Draft, machine: Machine | None, named: Collection[str]) ->
     """Nothing; the attention nodes that are named, or that the machine has no one pass for, became single operators."""
     nodes, draft.nodes = draft.nodes, []
     for node in nodes:
-        if node.op == "attention" and (node.name in named or not in_one_pass(draft, node, machine)):
+        if node.op == "attention" and (not in_one_pass(draft, node, machine) or node.name in named):
             draft.nodes += _single(draft, node)
         else:
             draft.nodes.append(node)

@@ -7,17 +7,19 @@ follows.
 """
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from math import prod
 
+from aoec.ir.graph.bodies import homes
 from aoec.ir.graph.draft import Draft
-from aoec.ir.graph.graph import Graph, OpNode
+from aoec.ir.graph.graph import Graph, OpNode, Tensor
 from aoec.lowering.arrange.shared_norms import NORMS, find_tail, join_views, norm_planes, split_norm
 
 SUMS = ("matmul", "reduce_sum")
 ROUNDED = ("fp16", "bf16")
 MEAN = "reduce_mean"
+LEAST_ROW = 16384  # elements of a row whose norm may be shared: a core takes less time for a shorter one than three launches do
 
 
 def widen_sums(graph: Graph, names: Collection[str]) -> Graph:
@@ -35,6 +37,22 @@ def widen_sums(graph: Graph, names: Collection[str]) -> Graph:
         join_views(draft, made)
     tensors = tuple(draft.tensors.values())
     return replace(graph, tensors=tensors, nodes=tuple(draft.nodes))
+
+
+def may_be_wide(node: OpNode, tensors: Mapping[str, Tensor]) -> bool:
+    """Whether a node may be faster with its sums in fp32: sums of 16 bits, means, and norms of long rows."""
+    result = tensors[node.outputs[0]]
+    if node.op in NORMS:
+        return result.shape[-1] >= LEAST_ROW
+    short = node.op in SUMS and result.dtype in ROUNDED
+    return result.layout == "ND" and (short or node.op == MEAN and result.dtype in (*ROUNDED, "fp32"))
+
+
+def find_joined_tails(graph: Graph) -> dict[str, tuple[OpNode, ...]]:
+    """Norm of groups of channels, in no body -> it with all nodes that could be done with it in one launch. The graph is not fused yet."""
+    inside = homes(graph)
+    return {name: nodes for name, nodes in find_tails(graph).items()
+            if name not in inside and nodes[0].op == "layer_norm" and len(nodes[0].inputs) == 1}
 
 
 def find_tails(graph: Graph) -> dict[str, tuple[OpNode, ...]]:

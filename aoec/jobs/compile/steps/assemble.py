@@ -4,7 +4,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from aoec.artifact.compiled import Artifact, Compiled
-from aoec.jobs.choose.plan import Task
+from aoec.ir.graph.graph import Graph, Group
+from aoec.ir.plan import Plan, PlanGroup
+from aoec.jobs.choose.model_tasks import Task, host_times
 from aoec.jobs.compile.compiled_model import Choice, Lines, Made, Model
 from aoec.jobs.compile.lines import model_lines
 from aoec.jobs.compile.steps.group_model import refuse_host
@@ -17,6 +19,8 @@ from aoec.jobs.tune.solve import total_ticks
 from aoec.jobs.tune.trust import Trust, of_programs
 from aoec.jobs.verify.sound import faults_of
 from aoec.jobs.version import model_version
+from aoec.lowering.arrange.planned.enter import whole_groups
+from aoec.lowering.arrange.slices import PIECE
 from aoec.target.machine import Machine
 
 
@@ -27,24 +31,39 @@ def assemble(found: Found, context: Context, before: Made | None = None) -> Made
     """
     ready, solved = found
     machine, options = context.machine, context.options
-    choices, model = choose_programs(ready.plan, solved, machine, ready.stage), ready.model
+    choices, model = choose_programs(ready.tasks, solved, machine, ready.stage), ready.model
     if unsound := faults_of(model, choices, machine, options):
         choices = [c for c in choices if c.task.group.name not in unsound]
-        _, model = move_to_host(ready.plan, {c.task.group.name: c.solved for c in choices}, model, unsound, context.voice)
+        _, model = move_to_host(ready.tasks, {c.task.group.name: c.solved for c in choices}, model, unsound, context.voice)
         if options.no_host:
             refuse_host(model.graph, unsound)
+    if model.plan is not None:
+        model = replace(model, plan=write_groups(model.plan, model.graph, choices, machine))
     lines = model_lines(model, choices, machine)
     artifact = replace(pack(model, choices, machine, lines), gear=ready.stage.gear)
     lines = lines if before is None else replace(lines, default=before.lines.default)
     return Made(ready.stage, model, choices, lines, artifact, before)
 
 
-def choose_programs(plan: list[Task], solved: dict[str, Solved], machine: Machine, stage: Stage) -> list[Choice]:
+def write_groups(plan: Plan, graph: Graph, choices: list[Choice], machine: Machine) -> Plan:
+    """The plan with the groups that its model got, as they are before they are cut in slices, and what each takes in its place."""
+    taken = {name: us * 1000 for name, us in host_times(graph).items()}
+    taken |= {c.task.group.name: total_ticks(c.best.measure, machine) * machine.us_per_tick * 1000 for c in choices}
+    of: dict[str, float] = {}
+    for name, ns in taken.items():
+        whole = m[1] if plan.slices and (m := PIECE.fullmatch(name)) else name
+        of[whole] = of.get(whole, 0.0) + ns
+    before = [Group(g.name, g.kind, g.nodes) for g in plan.groups]
+    groups = whole_groups(before, plan, graph) if plan.slices else graph.groups
+    return replace(plan, groups=tuple(PlanGroup(g.name, g.kind, g.nodes, round(of[g.name]) if g.name in of else None) for g in groups))
+
+
+def choose_programs(listed: list[Task], solved: dict[str, Solved], machine: Machine, stage: Stage) -> list[Choice]:
     """Each task with the programs of its schedules. Equal tasks share them. Programs of a dump stand in for emitted ones."""
     made: dict[tuple[str, str, str], Schedule] = {}
     trusts: dict[tuple[str, str, int], Trust | None] = {}
     out = []
-    for task in plan:
+    for task in listed:
         records = solved[task.group.name]
         pair = []
         for record in (records.default, records.best):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from aoec.jobs.choose import rounds
-from aoec.jobs.choose.plan import host_times
+from aoec.jobs.choose.model_tasks import host_times
 from aoec.jobs.compile.compiled_model import Choice, Made, Model
 from aoec.jobs.tune.budget import Spent, as_dict
 from aoec.jobs.tune.solve import total_ticks

@@ -1,28 +1,35 @@
-"""Grouping: a model in layouts and fused groups, in slices where that is asked for, and what of it is to be scheduled."""
+"""Grouping: a model in layouts and fused groups, in slices where that is asked for, by rules and times or by a plan, and what of it is to
+be scheduled."""
 from __future__ import annotations
+
+from dataclasses import replace
 
 from aoec.base.errors import CheckError, UnsupportedError
 from aoec.base.text import plural
 from aoec.ir.func.tir import Func
 from aoec.ir.graph.graph import Graph
+from aoec.ir.plan import Plan, PlanGroup
 from aoec.jobs.choose import halves, slices
-from aoec.jobs.choose.plan import place_groups, tasks
-from aoec.jobs.choose.wide_sums import wide
+from aoec.jobs.choose.model_tasks import lower_groups, place_groups, tasks
+from aoec.jobs.choose.wide_sums import Widened, widen
+from aoec.jobs.compile import models
 from aoec.jobs.compile.compiled_model import Model, Ready
 from aoec.jobs.compile.fuse_by_time import fuse_by_time
 from aoec.jobs.compile.models import Weights
 from aoec.jobs.context import Context
+from aoec.jobs.plans.entered import Entered
 from aoec.jobs.stages.stage import Stage
+from aoec.lowering.arrange.planned import enter
 
 NAMED = 8  # nodes in a sentence
 
 
 def group_model(stage: Stage, context: Context) -> Ready:
     """A stage with its model in groups, and these lowered. UnsupportedError for nodes on the host that --no-host forbids."""
-    plan = context.options.plan
-    if (plan.regions or plan.plan == "search") and (stage.funcs or stage.traces):
+    asked = context.options.slicing
+    if (asked.regions or asked.source == "search") and (stage.funcs or stage.traces):
         raise CheckError(f"--slices cuts a model, or the fused graph of a dump: enter it at --from fuse, not {stage.start}")
-    model, funcs = fuse_model(stage, context, plan.regions)
+    model, funcs = enter_plan(stage, stage.entered, context) if stage.entered else fuse_model(stage, context, asked.regions)
     if context.options.no_host:
         refuse_host(model.graph, {})
     return Ready(stage, model, tasks(model.graph, context.machine, context.options.metric == "throughput", funcs))
@@ -31,20 +38,47 @@ def group_model(stage: Stage, context: Context) -> Ready:
 def fuse_model(stage: Stage, context: Context, regions: slices.Asked = ()) -> tuple[Model, dict[str, Func]]:
     """The model in layouts and groups, `regions` of these in slices, and its funcs by group. Groups that cannot be lowered go to the host,
     which is said."""
-    graph, weights = lay_out(stage, context)
+    graph, weights, plan = lay_out(stage, context)
+    if plan is not None and regions:
+        plan = replace(plan, groups=tuple(PlanGroup(g.name, g.kind, g.nodes) for g in graph.groups), slices=tuple(regions))
     graph = slices.cut_regions(graph, regions)
     graph, funcs = halves.place_halves(place_groups(graph), context.voice)
-    return Model(stage.name, stage.precision, graph, weights, stage.inputs, stage.outputs), {**funcs, **stage.funcs}
+    model = Model(stage.name, stage.precision, graph, weights, stage.inputs, stage.outputs, plan)
+    return model, {**funcs, **stage.funcs}
 
 
-def lay_out(stage: Stage, context: Context) -> tuple[Graph, Weights]:
-    """The graph in layouts and groups, with its constants; a stage's own where it has groups."""
+def enter_plan(stage: Stage, entered: Entered, context: Context) -> tuple[Model, dict[str, Func]]:
+    """The model as a plan puts it together, and its funcs by group. CheckError at the line of the plan that cannot be."""
+    plan, at, machine = entered.plan, entered.at, context.machine
+
+    def fuse(graph: Graph, apart: frozenset[str]) -> enter.Fused:
+        return models.fuse_model(graph, stage.weights, machine, context.pool, apart)
+
+    context.voice.say(f"put together as {at.source} says, and no layouts and slices are looked for")
+    if plan.declined:
+        context.voice.say(f"{at.source}: {plural(len(plan.declined), 'rewrite line')} kept; nothing applies these yet")
+    enter.check_target(plan, at, stage.graph.name, machine.name)
+    graph, weights = enter.apply_plan(stage.graph, plan, at, machine, fuse)
+    whole = tuple(PlanGroup(g.name, g.kind, g.nodes) for g in graph.groups)
+    graph = enter.cut_as(graph, plan, at)
+    if plan.groups:
+        funcs, reasons = lower_groups(graph)
+        enter.refuse_launches(plan, at, reasons)
+    else:
+        graph, funcs = halves.place_halves(place_groups(graph), context.voice)
+    return Model(stage.name, stage.precision, graph, weights, stage.inputs, stage.outputs, replace(plan, groups=whole)), funcs
+
+
+def lay_out(stage: Stage, context: Context, widened: Widened | None = None) -> tuple[Graph, Weights, Plan | None]:
+    """(the graph in layouts and groups, its constants, what was decided); a stage's own where it has groups. `widened`: of which the
+    stage's graph is one with matrices in NZ."""
     if stage.graph.groups:
-        return stage.graph, stage.weights
-    graph, weights, kept = fuse_by_time(wide(stage.graph, context.machine), stage.weights, context.machine, context.pool)
+        return stage.graph, stage.weights, None
+    wide = widened or widen(stage.graph, context.machine)
+    graph, weights, apart, kept = fuse_by_time(stage.graph if widened else wide.graph, stage.weights, context.machine, context.pool)
     for said in kept:
         context.voice.say(said)
-    return graph, weights
+    return graph, weights, enter.plan_of(stage.graph.name, context.machine.name, wide.wide, wide.tails, apart)
 
 
 def refuse_host(graph: Graph, reasons: dict[str, str]) -> None:

@@ -7,8 +7,8 @@ from dataclasses import replace
 from aoec.bank.record import Key
 from aoec.jobs import kernels
 from aoec.jobs.choose import halves
+from aoec.jobs.choose.model_tasks import Task, on_host
 from aoec.jobs.choose.pick import pick_tasks
-from aoec.jobs.choose.plan import Task, on_host
 from aoec.jobs.compile.compiled_model import Model, Ready
 from aoec.jobs.compile.course import CHECK_S, Course
 from aoec.jobs.compile.steps.group_model import refuse_host
@@ -30,7 +30,7 @@ def search_groups(ready: Sequence[Ready], run: Unfinished, job: Job) -> list[Fou
     """
     machine, options = job.machine, job.options
     if ready[0].stage.traces:
-        return [(r, r.stage.records_of(r.plan, machine)) for r in ready]
+        return [(r, r.stage.records_of(r.tasks, machine)) for r in ready]
     only = None if options.only is None else str(options.only)
     order, chosen, others = run.order, *pick_tasks(ready, only, job.voice)
     if resumed := run.begin([keys(t, machine, order.robust)[1] for t in chosen]):
@@ -49,13 +49,13 @@ def search_groups(ready: Sequence[Ready], run: Unfinished, job: Job) -> list[Fou
         found, failed = found | more[0], failed | more[1]
     out = []
     for r in ready:
-        key = {t.group.name: keys(t, machine, order.robust)[1] for t in r.plan}
+        key = {t.group.name: keys(t, machine, order.robust)[1] for t in r.tasks}
         solved = {name: found[k] for name, k in key.items() if k not in failed}
         why = {name: failed[k] for name, k in key.items() if name not in solved}
-        plan, model = move_to_host(r.plan, solved, r.model, why, job.voice)
+        left, model = move_to_host(r.tasks, solved, r.model, why, job.voice)
         if options.no_host:
             refuse_host(model.graph, why)
-        out.append((Ready(r.stage, model, plan), solved))
+        out.append((Ready(r.stage, model, left), solved))
     return out
 
 
@@ -74,13 +74,13 @@ def find_schedules(ready: Sequence[Ready], chosen: Sequence[Task], others: Seque
         return found | tuned, reasons | more
 
 
-def distinct_tasks(plan: Sequence[Task], machine: Machine, order: Order) -> dict[Key, Task]:
+def distinct_tasks(listed: Sequence[Task], machine: Machine, order: Order) -> dict[Key, Task]:
     """The tasks that differ, by the key of their best: of equal ones the first."""
-    return {keys(t, machine, order.robust)[1]: t for t in reversed(plan)}
+    return {keys(t, machine, order.robust)[1]: t for t in reversed(listed)}
 
 
-def move_to_host(plan: list[Task], solved: dict[str, Solved], model: Model, reasons: dict[str, str],
+def move_to_host(listed: list[Task], solved: dict[str, Solved], model: Model, reasons: dict[str, str],
                  voice: Voice) -> tuple[list[Task], Model]:
-    """Plan and model with the groups that have no legal schedule on the host."""
+    """Tasks and model with the groups that have no legal schedule on the host."""
     voice.on_host(reasons)
-    return [t for t in plan if t.group.name in solved], replace(model, graph=on_host(model.graph, reasons))
+    return [t for t in listed if t.group.name in solved], replace(model, graph=on_host(model.graph, reasons))

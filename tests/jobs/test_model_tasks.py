@@ -7,7 +7,7 @@ import pytest
 from aoec.frontend.translate.onnx import load
 from aoec.frontend.zoo import tiny_resnet
 from aoec.ir.graph.graph import Graph, Group, OpNode, Tensor
-from aoec.jobs.choose.plan import content, lower_groups
+from aoec.jobs.choose.model_tasks import content, lower_groups
 from aoec.lowering.arrange.fuse import fuse
 from aoec.lowering.lower.lower import Indexed
 from aoec.target.machine import load as load_machine
