@@ -54,17 +54,22 @@ class ModelTuning(Options):
     resume: bool = switch(
         "--resume", help="go on where the same command was broken off by Ctrl-C, a kill or a full disk. The result is that of an "
                          "undisturbed run")
-    slices: Union[Slices, str] = option(
-        "--slices", default="bank", metavar="auto|none|G..G/N,..", read=regions.parse_slices,
+    slices: Union[Slices, str, None] = option(
+        "--slices", default=None, metavar="auto|none|bank|G..G/N,..", read=regions.parse_slices,
         help="run groups in parts, one after the other, so that what lies between them stays in L2. auto: find those that are faster so, "
-             "and keep them in the bank. g3..g12/4: from g3 to g12, in four parts. none: no slices (default: what the bank has kept)")
+             "and keep them in the bank. bank: those that the bank has kept. g3..g12/4: from g3 to g12, in four parts. none: no slices "
+             "(default: auto with aoec compile --tune, else bank)")
     jobs: int | None = option(
         "--jobs", default=None, metavar="N", read=readers.positive, help="processes (default: one for each core, fewer for little work)")
 
     @property
     def slicing(self) -> Slices:
         """Which groups are to run in slices."""
-        return self.slices if isinstance(self.slices, Slices) else regions.parse_slices(self.slices)
+        return self.slices if isinstance(self.slices, Slices) else regions.parse_slices(self.slices or self.default_slices())
+
+    def default_slices(self) -> str:
+        """What is done where --slices says nothing, in its words."""
+        return "bank"
 
 
 @options
@@ -144,6 +149,11 @@ class CompileOptions(ModelOptions, GearOptions, TuningOptions, CheckOptions, Ban
         """The path of the model, or the name of one at hand."""
         return str(self.model) if isinstance(self.model, (str, Path)) else self.model.graph.name or "model"
 
+    def default_slices(self) -> str:
+        """With --tune slices are looked for, wherever the whole model is to be decided: not in a part of it, a plan, or a dump's stage."""
+        whole = self.only is None and self.plan is None and self.start == "import"
+        return "auto" if self.tune and whole and not self.frozen else "bank"
+
     @property
     def path(self) -> str:
         """Where the compiled model is written."""
@@ -176,6 +186,10 @@ class TuneOptions(CompileOptions):
     results: Place | None = option(
         "--results", default="", metavar="DIR", file=File.ADDED,
         help="where aoe_result_opat_*.json or aoe_result_sgat_*.json goes (default: $ASCEND_WORK_PATH, or here)")
+
+    def default_slices(self) -> str:
+        """Those of the bank: operators and subgraphs are jobs of their own, as AOE has them."""
+        return "bank"
 
 
 @options

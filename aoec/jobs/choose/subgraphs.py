@@ -50,7 +50,7 @@ def plan_slices(made: Made, context: Job, cut: Cut, until: Until) -> Planned:
     options, bank, say = context.options, context.bank, context.voice.say
     search = options.slicing.source == "search"
     if made.model.graph.bodies:
-        if search:
+        if search and options.slices is not None:
             say("slices: a model whose control flow is walked is not sliced")
         return Planned(made)
     known = [p for p in plans(bank, context.machine) if p.metric == options.metric]
@@ -116,7 +116,7 @@ class SubgraphJob:
         elif refused:
             say(f"slices: there are regions of groups that may be faster in slices, and they are not taken: {refused}")
             return best, None
-        else:
+        elif self.options.slices is not None or not missing:
             say(f"slices: {'no region of groups is faster in slices' if missing else 'the bank has a plan that is no faster'} than whole")
         return best, chosen
 
