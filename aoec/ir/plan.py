@@ -25,7 +25,8 @@ class PlanGroup:
 class Plan:
     """How the model `name` is put together for the machine `target`.
 
-    `declined`: (rule, node) of rewrites that are not made. `wide`: sums and norms that are done in fp32 with what needs the whole sum in a
+    `rewrites`: (rule, tensor) of rewrites that were made when the model was imported, each with the tensor that it makes: claims, as times
+    are. `declined`: those that are not made. `wide`: sums and norms that are done in fp32 with what needs the whole sum in a
     launch behind. `tails`: norms of groups of channels that are one launch with their factors. `apart`: fusions that are not made, and
     scores in whole fractals, by the names that `fuse` asks for. `nz`: matrices between products that lie in NZ. `groups`: every group of
     the model, before it is cut in slices, in the order in which they run; none: those that fusion makes. `slices`: regions of groups.
@@ -33,6 +34,7 @@ class Plan:
 
     name: str
     target: str
+    rewrites: tuple[tuple[str, str], ...] = ()
     declined: tuple[tuple[str, str], ...] = ()
     wide: tuple[str, ...] = ()
     tails: tuple[str, ...] = ()

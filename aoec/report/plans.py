@@ -23,7 +23,7 @@ OPERAND = "the move in front of this operand is a launch of its own"
 SINGLE = "attention in single operators, or scores in whole fractals"
 WHY = "when a plan is found a fusion is not made where it takes longer by default schedules, modelled; an edited plan may say others"
 DECISIONS = {"wide": "sums in fp32", "tail": "norms joined with their factors", "apart": "fusions not made", "nz": "matrices in NZ",
-             "rewrite": "rewrites not made"}
+             "rewrite": "rewrites made at import", "off": "rewrites not made"}
 
 
 def describe(plan: Plan) -> Facts:
@@ -39,7 +39,8 @@ def describe(plan: Plan) -> Facts:
 def decisions(plan: Plan) -> dict[str, list[str]]:
     """Word of a line -> what its lines name."""
     named = {word: list(getattr(plan, field)) for word, field in LISTS.items()}
-    return {**named, "rewrite": [f"{rule} at {site}" for rule, site in plan.declined]}
+    sites = {"rewrite": plan.rewrites, "off": plan.declined}
+    return {**named, **{word: [f"{rule} at {site}" for rule, site in found] for word, found in sites.items()}}
 
 
 def total_us(groups: Iterable[PlanGroup]) -> float:

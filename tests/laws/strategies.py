@@ -262,8 +262,9 @@ def plans(draw: st.DrawFn) -> Plan:
     planned = tuple(PlanGroup(f"g{i}", g.kind, g.nodes, draw(times)) for i, g in enumerate(groups))
     ends = draw(st.lists(st.integers(0, max(0, len(groups) - 1)), max_size=4, unique=True).map(sorted)) if groups else []
     slices = tuple((f"g{a}", f"g{b}", draw(st.integers(2, 9999))) for a, b in zip(ends[::2], ends[1::2]))
-    declined = draw(st.lists(st.tuples(names, names), max_size=2, unique=True).map(tuple))
-    return Plan(draw(names), draw(names), declined, draw(sites), draw(sites), draw(sites), draw(sites), planned, slices)
+    rewrites = draw(st.lists(st.tuples(names, names), max_size=4, unique=True).map(tuple))
+    made, declined = rewrites[:2], rewrites[2:]
+    return Plan(draw(names), draw(names), made, declined, draw(sites), draw(sites), draw(sites), draw(sites), planned, slices)
 
 
 # ---------------------------------------------------------------- program

@@ -30,6 +30,11 @@ HEADS = model([node("Reshape", "x s", "q"), node("Transpose", "q", "t", perm=[1,
                node("Transpose", "m", "u", perm=[1, 0, 2]), node("Reshape", "u w", "y")], {"x": (32, 128), "k": (2, 64, 48)}, ["y"],
               {"s": np.array([32, 2, 64]), "w": np.array([32, 96])})
 
+# a GELU as exporters spell it out
+GELU = model([node("Mul", "x r", "a"), node("Erf", "a", "b"), node("Add", "b one", "c"), node("Mul", "x half", "d"),
+              node("Mul", "d c", "y")],
+             {"x": (32, 64)}, ["y"], {"r": np.float32(np.sqrt(0.5)), "one": np.float32(1), "half": np.float32(0.5)})
+
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -134,12 +139,22 @@ def made_by(plan: Plan, op: str) -> str:
     return line.rpartition("-> ")[2]
 
 
-def test_declined_rewrites_are_kept_and_said(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    plan = compiled(PRODUCTS)
-    line = "rewrite gelu at erf_3 off"
-    entered(show(plan).replace("{", "{ " + line, 1), "--dump", "again")
-    assert "1 rewrite line kept; nothing applies these yet" in capsys.readouterr().err
-    assert line in Path("again/model.plan").read_text() and Path("a.aoec").read_bytes() == Path("b.aoec").read_bytes()
+def test_a_rewrite_that_is_off_is_not_made(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = compiled(GELU, "--target", "Ascend910B3")
+    (line,) = [x.strip() for x in show(plan).splitlines() if "rewrite gelu" in x]
+    assert ": gelu(" in Path("dump/import.graph").read_text() and line.split()[2:3] == ["at"] and line.endswith(" y")
+    entered("plan test for Ascend910B3 { " + line + " off }", "--target", "Ascend910B3", "--dump", "again")
+    imported, again = Path("again/import.graph").read_text(), parse_plan(Path("again/model.plan").read_text())
+    assert ": gelu(" not in imported and ": erf(" in imported and again.declined == (("gelu_erf", "y"),) and again.rewrites == ()
+    feeds = {"x": normal(32, 64)}
+    for path in ("a.aoec", "b.aoec"):
+        np.testing.assert_allclose(aoec.Session(path).run(None, feeds)[0], run(GELU, feeds)[0], atol=4e-3)
+    capsys.readouterr()
+    Path("again/own.plan").write_text(show(again))
+    assert cli.main(["compile", "again", *COMMON, "--from", "plan", "-o", "c.aoec"]) == 0
+    assert "rewrites that are off change no graph that is imported already" in capsys.readouterr().err
+    said = refused("plan test for Ascend910B3 { rewrite gelu_erf at z off }", capsys, "--target", "Ascend910B3")
+    assert "rewrite gelu_erf at z: no such rewrite is made in this model" in said[0] and said[1].strip().startswith("plan test for")
 
 
 def test_an_edited_plan_makes_another_model_with_the_same_values(here: Path) -> None:

@@ -45,6 +45,7 @@ class Rewriting:
     own: Sequence[Rule] = ()
     declined: Collection[Site] = ()
     applied: list[Site] = field(default_factory=list)
+    met: set[Site] = field(default_factory=set)  # of the declined: where the rule's pattern is
 
     def counts(self) -> dict[str, int]:
         """Rule -> at how many places it was applied, those of names that come first in the alphabet first."""
@@ -76,12 +77,14 @@ def _sweep(rule: Rule, scene: Scene, rewriting: Rewriting) -> None:
     most = 16 * MOST_STEPS + STEPS_EACH * len(tensors)
     for tensor in tensors:
         node, site = scene.producers.get(tensor), Site(rule.name, tensor)
-        if node is None or node.op not in ends or site in rewriting.declined:
+        if node is None or node.op not in ends:
             continue
         if matcher.spent > most:
             break
         found = matcher.at(node)
-        if found is not None and Replacement(rule, scene, node, found).put():
+        if found is not None and site in rewriting.declined:
+            rewriting.met.add(site)
+        elif found is not None and Replacement(rule, scene, node, found).put():
             rewriting.applied.append(site)
 
 

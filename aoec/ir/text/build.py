@@ -339,8 +339,8 @@ class _Plan(_Rules):
     def site(self, c: Parts) -> Any:
         return str(c[0]), unquote(c[1]), c[1]
 
-    def off(self, c: Parts) -> Any:
-        return "rewrite", (unquote(c[0]), unquote(c[1])), c[0]
+    def rewrite(self, c: Parts) -> Any:
+        return "rewrite" if c[2] is None else "off", (unquote(c[0]), unquote(c[1])), c[0]
 
     def takes(self, c: Parts) -> Any:
         whole, _, part = str(c[0]).partition(".")
@@ -358,14 +358,15 @@ class _Plan(_Rules):
 
     def plan(self, c: Parts) -> Any:
         name, target, *lines = c
-        said: dict[str, list[Any]] = {word: [] for word in (*LISTS, "rewrite", "slices")}
+        said: dict[str, list[Any]] = {word: [] for word in (*LISTS, "rewrite", "off", "slices")}
         counts: dict[tuple[str, Any], int] = {}
         for word, value, token in (line for line in lines if isinstance(line, tuple)):
             said[word].append(value)
+            word = word if word != "off" else "rewrite"
             again = counts[word, value] = counts.get((word, value), 0) + 1
             self.places.mark((word, value, again) if again > 1 else (word, value), token)
-        p = Plan(unquote(name), unquote(target), tuple(said["rewrite"]), groups=_of(lines, PlanGroup), slices=tuple(said["slices"]),
-                 **{field: tuple(said[word]) for word, field in LISTS.items()})
+        p = Plan(unquote(name), unquote(target), tuple(said["rewrite"]), tuple(said["off"]), groups=_of(lines, PlanGroup),
+                 slices=tuple(said["slices"]), **{field: tuple(said[word]) for word, field in LISTS.items()})
         self.places.mark(("target", p.target), target)
         return self.put(p, name)
 

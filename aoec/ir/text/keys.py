@@ -105,12 +105,13 @@ def _(g: Graph) -> Graph:
 
 @canonical.register
 def _(p: Plan) -> Plan:
-    """Names of nodes mean something outside. What groups take is a claim, and the order of what is no group says nothing."""
+    """Names of nodes mean something outside. What groups take and which rewrites were made are claims. The order of what is no group says
+    nothing."""
     names = _number([g.name for g in p.groups], "g")
     slices = tuple(sorted((names.get(first, first), names.get(last, last), count) for first, last, count in p.slices))
     groups = tuple([PlanGroup(names[g.name], g.kind, g.nodes) for g in p.groups])
     declined, wide, tails, apart, nz = (tuple(sorted(x)) for x in (p.declined, p.wide, p.tails, p.apart, p.nz))
-    return Plan("p", p.target, declined, wide, tails, apart, nz, groups, slices)  # type: ignore[arg-type]
+    return Plan("p", p.target, (), declined, wide, tails, apart, nz, groups, slices)  # type: ignore[arg-type]
 
 
 # ---------------------------------------------------------------- trace

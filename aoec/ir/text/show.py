@@ -178,7 +178,8 @@ def _attribute(v: Attribute) -> str:
 
 @_lines.register
 def _(p: Plan) -> Iterable[str]:
-    body = [f"rewrite {_site(rule)} at {_site(site)} off" for rule, site in p.declined]
+    rewrites = [(site, "") for site in p.rewrites] + [(site, " off") for site in p.declined]
+    body = [f"rewrite {_site(rule)} at {_site(tensor)}{end}" for (rule, tensor), end in rewrites]
     body += [f"{said} {_site(name)}" for said, field in LISTS.items() for name in getattr(p, field)]
     body += [f"group {word(g.name)} {word(g.kind)} [{_names(g.nodes)}]{_takes(g.takes_ns)}" for g in p.groups]
     body += [f"slices {word(first)}{f'..{word(last)}' * (last != first)}/{count}" for first, last, count in p.slices]

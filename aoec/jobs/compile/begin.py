@@ -4,6 +4,7 @@ What the later steps need (the kernels' compiler above all) takes seconds to imp
 """
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
     from aoec.ir.graph.graph import Graph
-    from aoec.jobs.compile.models import Weights
+    from aoec.jobs.compile.models import Applied, Weights
     from aoec.jobs.context import Context
     from aoec.jobs.kind import Kind
     from aoec.jobs.stages.stage import Stage
@@ -103,7 +104,10 @@ def _enter(folder: Path, options: CompileOptions, voice: Voice, kind: Kind | Non
         raise CheckError(f"{options.plan} is a plan of one gear, and {folder} has {len(folders)}: enter one of its folders, "
                          f"such as {folders[0]}")
     stages = [dump.load(f, options.start, words, machine) for f, words in zip(folders, said)]
-    stages = [replace(s, entered=entered) for s in stages] if (entered := _plan_entered(options)) else stages
+    if options.plan is not None:
+        stages = [replace(s, entered=read_plan(str(options.plan))) for s in stages]
+    if off := [s.entered.at.source for s in stages if s.entered and s.entered.plan.declined]:
+        voice.say(f"{off[0]}: rewrites that are off change no graph that is imported already: compile the ONNX model with --plan")
     if len(stages) == 1:
         stages = [stages[0].for_one_shape()]
     for stage in stages:
@@ -177,11 +181,12 @@ def _compile(model: str | ModelProto, name: str, machine: Machine, options: Comp
 
 @dataclass(frozen=True)
 class _Read:
-    """What was imported, for each gear: (graph, constants, notices, how often each rewrite was applied)."""
+    """What was imported, for each gear: (graph, constants, notices, rewrites that were made and where)."""
 
     wanted: list[Gear]
     dims: dict[str, tuple[str, ...]]
-    graphs: list[tuple[Graph, Weights, list[str], dict[str, int]]]
+    graphs: list[tuple[Graph, Weights, list[str], Applied]]
+    entered: Entered | None  # the plan that a user enters
     own_rules: str  # a hash of the user's own rewrites; "" where there are none
 
 
@@ -189,26 +194,23 @@ def _read(model: str | ModelProto, options: CompileOptions, voice: Voice) -> _Re
     wanted, dims = _gears_of(model, options)
     pool: Pool | None = {} if len(wanted) > 1 else None
     own, rules, read = read_files(options.operator_files), read_own(options.rewrite_files), []
+    entered = read_plan(str(options.plan)) if options.plan is not None else None
     for gear in wanted:
-        read.append(import_model(model, dict(gear.shapes), options.precision, pool, own, rules))
+        read.append(import_model(model, dict(gear.shapes), options.precision, pool, own, rules, entered))
         voice.read(read[-1][0], options.precision, read[-1][2], gear.name)
-    return _Read(wanted, dims, read, digest_rules(rules))
+    return _Read(wanted, dims, read, entered, digest_rules(rules))
 
 
 def _stages(name: str, read: _Read, options: CompileOptions) -> list[Stage]:
     from aoec.jobs.compile.ports import ports
     from aoec.jobs.stages.stage import Stage
-    out, entered = [], _plan_entered(options)
-    for gear, (graph, weights, _, often) in zip(read.wanted, read.graphs):
+    out = []
+    for gear, (graph, weights, _, applied) in zip(read.wanted, read.graphs):
         inputs, outputs = (ports(graph, listed, options.precision, read.dims) for listed in (graph.inputs, graph.outputs))
-        out.append(Stage("import", name, options.precision, graph, weights, inputs, outputs, entered=entered, gear=gear.name,
-                         rewrites=often, own_rules=read.own_rules))
+        out.append(Stage("import", name, options.precision, graph, weights, inputs, outputs, entered=read.entered, gear=gear.name,
+                         rewrites=dict(sorted(Counter(rule for rule, _ in applied).items())), made=tuple(applied),
+                         own_rules=read.own_rules))
     return out
-
-
-def _plan_entered(options: CompileOptions) -> Entered | None:
-    """The plan that a user enters, if any."""
-    return read_plan(str(options.plan)) if options.plan is not None else None
 
 
 def read_stages(context: Context) -> list[Stage]:

@@ -6,20 +6,21 @@ import mmap
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from aoec.base.errors import BackendError
 from aoec.base.files.arrays import Lazy
 from aoec.base.files.files import open_plain
-from aoec.frontend.rewrites.apply import Rewriting
+from aoec.frontend.rewrites.apply import Rewriting, Site
 from aoec.frontend.translate import onnx as frontend
 from aoec.ir.graph.graph import Graph, Tensor
 from aoec.ir.graph.rule import Rule
 from aoec.ir.text.flat import flat, noun
 from aoec.ir.text.show import show
 from aoec.jobs.known import recall
+from aoec.jobs.plans.entered import Entered
 from aoec.ops.own import NO_DEFINITIONS, Definitions
 from aoec.target.machine import Machine
 
@@ -27,30 +28,39 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 Weights = Mapping[str, np.ndarray]
+Applied = list[tuple[str, str]]  # (rule, the tensor that its pattern makes), each once, in the order in which they were made
 Pool = dict[tuple[object, ...], np.ndarray]  # constants of several graphs by what they are, so that equal ones are held once
 ELSEWHERE = b"\n\x08location"  # how an ONNX file says that data of a constant lie in another file
 
 
 def import_model(model: str | ModelProto, shapes: Mapping[str, tuple[int, ...]], precision: str,
              pool: Pool | None = None, own: Definitions = NO_DEFINITIONS,
-             rules: Sequence[Rule] = ()) -> tuple[Graph, Weights, list[str], dict[str, int]]:
-    """(graph, constants, notices, how often each rewrite was applied) of an ONNX model, by path or as a proto, the user's `own` operators
-    and his own rewrites; what the frontend refuses is refused."""
+             rules: Sequence[Rule] = (), entered: Entered | None = None) -> tuple[Graph, Weights, list[str], Applied]:
+    """(graph, constants, notices, the rewrites that were made and where) of an ONNX model, by path or as a proto, the user's `own`
+    operators and his own rewrites; what the frontend refuses is refused. `entered`: a plan, whose declined rewrites are not made."""
+    declined = entered.plan.declined if entered else ()
+
     @cache
-    def load() -> tuple[Graph, Weights, list[str], dict[str, int]]:
-        rewriting = Rewriting(rules)
+    def load() -> tuple[Graph, Weights, list[str], Applied]:
+        rewriting = Rewriting(rules, frozenset(Site(*d) for d in declined))
         graph, weights, notices = frontend.load(model, dict(shapes), precision, own, rewriting)
-        return graph, _share_constants(graph, weights, pool), notices, rewriting.counts()
+        applied = list(dict.fromkeys((s.rule, s.tensor) for s in rewriting.applied))
+        if entered:
+            entered.refuse_unmet({(s.rule, s.tensor) for s in rewriting.met}, applied)
+        return graph, _share_constants(graph, weights, pool), notices, applied
 
     content = file_digest(model) if isinstance(model, str) else ""
     if not content:
         return load()
     at = ("import", content, repr(sorted(shapes.items())), precision, frontend.onnx.__version__, repr(sorted(own.items())),
-          *map(show, rules))
-    graph, notices, counts = recall(
+          *map(show, rules), *(f"{rule} at {tensor} off" for rule, tensor in sorted(declined)))
+    def read_again(kept: Any) -> tuple[Graph, list[str], Applied]:
+        return noun(kept[0]), kept[1], [(str(rule), str(tensor)) for rule, tensor in kept[2]]
+
+    graph, notices, applied = recall(
         at, lambda: (load()[0], load()[2], load()[3]),
-        lambda made: None if refers_elsewhere(model) else [flat(made[0]), made[1], made[2]], lambda kept: (noun(kept[0]), kept[1], kept[2]))
-    return graph, _constants(graph, lambda: load()[1], pool), notices, counts
+        lambda made: None if refers_elsewhere(model) else [flat(made[0]), made[1], made[2]], read_again)
+    return graph, _constants(graph, lambda: load()[1], pool), notices, applied
 
 
 def fuse_model(graph: Graph, weights: Weights, machine: Machine, pool: Pool | None = None,

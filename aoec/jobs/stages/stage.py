@@ -41,6 +41,7 @@ class Stage:
     programs: dict[str, Program] = field(default_factory=dict)
     found: dict[str, Any] = field(default_factory=dict)  # group -> what the manifest says of it
     rewrites: Mapping[str, int] = field(default_factory=dict)  # rewrite of the graph -> at how many places it was applied at import
+    made: tuple[tuple[str, str], ...] = ()  # (rewrite, the tensor that it makes) of each place
     own_rules: str = ""  # a hash of the user's own rewrites
     entered: Entered | None = None  # the plan by which it is put together, where a user gives one
     gear: str = ""  # which, where a model is compiled for several shapes

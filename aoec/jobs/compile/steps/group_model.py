@@ -55,8 +55,6 @@ def enter_plan(stage: Stage, entered: Entered, context: Context) -> tuple[Model,
         return models.fuse_model(graph, stage.weights, machine, context.pool, apart)
 
     context.voice.say(f"put together as {at.source} says, and no layouts and slices are looked for")
-    if plan.declined:
-        context.voice.say(f"{at.source}: {plural(len(plan.declined), 'rewrite line')} kept; nothing applies these yet")
     enter.check_target(plan, at, stage.graph.name, machine.name)
     graph, weights = enter.apply_plan(stage.graph, plan, at, machine, fuse)
     whole = tuple(PlanGroup(g.name, g.kind, g.nodes) for g in graph.groups)
@@ -66,7 +64,8 @@ def enter_plan(stage: Stage, entered: Entered, context: Context) -> tuple[Model,
         enter.refuse_launches(plan, at, reasons)
     else:
         graph, funcs = halves.place_halves(place_groups(graph), context.voice)
-    return Model(stage.name, stage.precision, graph, weights, stage.inputs, stage.outputs, replace(plan, groups=whole)), funcs
+    plan = replace(plan, groups=whole, rewrites=stage.made or plan.rewrites)
+    return Model(stage.name, stage.precision, graph, weights, stage.inputs, stage.outputs, plan), funcs
 
 
 def lay_out(stage: Stage, context: Context, widened: Widened | None = None) -> tuple[Graph, Weights, Plan | None]:
@@ -78,7 +77,8 @@ def lay_out(stage: Stage, context: Context, widened: Widened | None = None) -> t
     graph, weights, apart, kept = fuse_by_time(stage.graph if widened else wide.graph, stage.weights, context.machine, context.pool)
     for said in kept:
         context.voice.say(said)
-    return graph, weights, enter.plan_of(stage.graph.name, context.machine.name, wide.wide, wide.tails, apart)
+    plan = enter.plan_of(stage.graph.name, context.machine.name, wide.wide, wide.tails, apart)
+    return graph, weights, replace(plan, rewrites=stage.made)
 
 
 def refuse_host(graph: Graph, reasons: dict[str, str]) -> None:

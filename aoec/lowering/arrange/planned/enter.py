@@ -48,7 +48,7 @@ class Asked(Collection[str]):
 
 def plan_of(model: str, target: str, wide: Collection[str], tails: Collection[str], apart: Collection[str]) -> Plan:
     """The plan of a model by what was decided before its groups were made."""
-    return Plan(model, target, (), tuple(sorted(wide)), tuple(sorted(tails)), tuple(sorted(apart)))
+    return Plan(model, target, wide=tuple(sorted(wide)), tails=tuple(sorted(tails)), apart=tuple(sorted(apart)))
 
 
 def check_target(plan: Plan, at: Places, model: str, target: str) -> None:
