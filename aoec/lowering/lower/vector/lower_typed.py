@@ -1,7 +1,7 @@
 """Elementwise work in which dtypes matter, in single operations of the vector unit: comparisons, selections, whole numbers, casts.
 
 In UB a truth is 1 or 0 in fp16 or fp32, of the width of what was compared; in GM it is a byte. Whole numbers of eight and sixteen bits are
-worked on in int32, uint32 in int64, and keep their low bytes where they are stored. Functions that the unit lacks: lower_functions.
+worked on in int32, uint32 in int64, and are cut to their low bytes before they are stored. Functions that the unit lacks: lower_functions.
 """
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class _Statement:
             self.add(_number(value, dtype))
             return
         at = self.atom(value, kind)
-        if dtype in ("int8", "uint8") and kind not in REALS:  # casts to other whole numbers keep their low bytes as they are
+        if dtype in SHORT and (kind not in REALS or SHORT[dtype] == 16):  # casts to these limit what is larger
             at, kind = self.truncate(self.through(at, kind, "int32"), dtype), "int32"
         *between, last = self.down(kind, dtype)
         for step in between:
