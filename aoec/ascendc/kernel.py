@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from aoec.ascendc import casts, copies, cube, vector
-from aoec.ascendc.bursts import needed_side
 from aoec.ascendc.calls import DEFAULT_RELEASE, Release, check_call, product_of, refusal, release_of, table
 from aoec.ascendc.casts import LEAST_BYTES, MOST_BYTES, WORDS_BYTES
 from aoec.ascendc.copies import READS_ON, moves_bytes
@@ -25,6 +24,7 @@ from aoec.ir.program import Advance, CrossSet, CrossWait, For, Instr, Item, Prog
 from aoec.ir.rewrite import holes
 from aoec.ir.text.show import show
 from aoec.target.isa.instructions import BLOCK_BYTES, INSTRUCTIONS, REPEAT_BYTES, pixel_bytes
+from aoec.target.legality.bursts import needed_side
 from aoec.target.machine import Machine
 
 FUNCTIONS: dict[str, Writer] = {**copies.FUNCTIONS, **cube.FUNCTIONS, **vector.FUNCTIONS, **casts.FUNCTIONS}
