@@ -319,10 +319,6 @@ class _Writer:
             known = ", ".join(table().atomics[self.product])
             raise UnsupportedError(f"{item.op} (SetAtomicAdd) adds {known} on product {self.product}, and not "
                                    f"{site.dtypes[0]}; page {table().page(table().atomics_page)}")
-        if site.padded and not moves_bytes(self.product) and isinstance(item["length"], Expr) and multiple(item["length"]) % 32:
-            raise UnsupportedError(f"{item.op} (DataCopy) leaves no number behind a burst on product {self.product}, and length = "
-                                   f"{show(item['length'])} is not known to be of whole blocks; page "
-                                   f"{table().page(BLOCKS_PAGE)}")
         if site.is_ragged and site.atomic:
             raise UnsupportedError(f"{item.op} (DataCopy) moves whole blocks on product {self.product}, and what is added to GM is not "
                                    f"known to be of them; page {table().page(BLOCKS_PAGE)}")
