@@ -1285,6 +1285,10 @@ def vector_whole(op, mem, at, dt, f, scalar, x, y, xi, yi):
         else:
             round_reals(op, x, n)
         if ints and not compares and is_whole(dt[0]):
+            if op == VCONV and dt[1] == INT32 and (dt[0] == INT16 or dt[0] == UINT16):
+                low = np.int64(-32768) if dt[0] == INT16 else np.int64(0)
+                for i in range(n):
+                    xi[i] = min(max(xi[i], low), low + 65535)
             store_whole_lanes(mem, dt[0], to, f[2], n, xi)
             continue
         if ints and not compares:

@@ -26,6 +26,8 @@ def vconv(site: Site) -> str:
     if {dst, src} <= whole and DTYPES[dst] == DTYPES[src] and site.product == "2201":
         return write_repeats(site, "Copy({dst}, {src}, {mask}, {repeat}, params);", strides("CopyRepeatParams", site.operands, "uint16_t"),
                         "uint32_t", DTYPES[dst] // 4)
+    if (dst, src, site.product) == ("int32", "int64", "2201"):
+        return low_words(site)
     if site.takes_room and dst in ("int32", "fp32"):
         return of_words(site)
     if pair not in modes or dst == "bool":
@@ -33,6 +35,24 @@ def vconv(site: Site) -> str:
     scale = ["SetDeqScale(static_cast<half>(1.0f));"] if pair == "fp16 int32" else []
     return write_repeats(site, f"Cast({{dst}}, {{src}}, RoundMode::CAST_{modes[pair]}, {{mask}}, {{repeat}}, params);", unary_strides(site),
                          before=scale)
+
+
+def low_words(site: Site) -> str:
+    """The low words of int64, as GatherMask takes every second word: Cast would limit what is larger than an int32. What is kept lies one
+    behind the other, so that it takes a call a block where the target's blocks do not."""
+    def keep_words(to: str, at: str, words: str, count: str) -> str:
+        seen = ".ReinterpretCast<uint32_t>()"
+        return (f"GatherMask(dst[{to}]{seen}, src[{at}]{seen}, static_cast<uint8_t>(1), true, {u32(words)}, "
+                f"GatherMaskParams{{{u16('src_blk')}, {u16(count)}, {u16('src_rep')}, 0}}, kept);")
+    return function(site, [
+        "const int64_t done = lanes == 32 ? repeat : repeat - 1;  // whole repeats", "uint64_t kept = 0;", BARRIER,
+        "if (dst_blk == 1 && dst_rep == 4) {", "    if (done > 0) {", f"        {keep_words('0', '0', '64', 'done')}", "    }",
+        "    if (done >= 0 && done < repeat) {", f"        {BARRIER}",
+        f"        {keep_words('done * 32', 'done * src_rep * 4', '2 * lanes', '1')}", "    }", "    return;", "}",
+        "for (int64_t i = 0; i < repeat; ++i) {", "    const int64_t here = i < done ? 32 : lanes;",
+        "    for (int64_t b = 0; 8 * b < here; ++b) {", f"        {BARRIER}",
+        "        " + keep_words("(i * dst_rep + b * dst_blk) * 8", "(i * src_rep + 2 * b * src_blk) * 4",
+                          "2 * (here - 8 * b < 8 ? here - 8 * b : 8)", "1"), "    }", "}"])
 
 
 WORDS_BYTES = 384  # of a repeat of 32 elements of int64: low words, high words, and what is added to these

@@ -125,12 +125,19 @@ def copy_gm_ub(site: Site) -> str:
     if moves_bytes(site.product):
         return function(site, [f"DataCopyPad(dst, src, {_pad(site, 'bursts', 'length', 'src_gap', 'dst_gap')});"])
     block, size = site.block("src"), site.size("src")
+    behind = []
+    if site.padded:  # by the scalar unit, when MTE2 has come to it; what waits for MTE2 waits for it too
+        behind = ["if (length % 32 == 0) {", "    return;", "}", "SetFlag<HardEvent::MTE2_S>(0);", "WaitFlag<HardEvent::MTE2_S>(0);",
+                  f"const int64_t row = ((length + 31) / 32 + dst_gap) * {block}, end = (length + 31) / 32 * {block};",
+                  "for (int64_t b = 0; b < bursts; ++b) {", f"    for (int64_t e = length / {size}; e < end; ++e) {{",
+                  f"        dst.SetValue({u32('b * row + e')}, pad);", "    }", "}", "SetFlag<HardEvent::S_MTE2>(0);",
+                  "WaitFlag<HardEvent::S_MTE2>(0);"]
     return function(site, [
         "if (length % 32 == 0 && src_gap % 32 == 0 && src_gap / 32 <= 65535) {",
         f"    DataCopy(dst, src, {blocks('bursts', 'length / 32', 'src_gap / 32', 'dst_gap')});", "    return;", "}",
         "for (int64_t b = 0; b < bursts; ++b) {  // whole blocks, of which the last reads on behind the burst",
         f"    DataCopy(dst[b * ((length + 31) / 32 + dst_gap) * {block}], src[b * (length + src_gap) / {size}], "
-        f"{blocks('1', '(length + 31) / 32', '0', '0')});", "}"])
+        f"{blocks('1', '(length + 31) / 32', '0', '0')});", "}", *behind])
 
 
 def copy_ub_gm(site: Site) -> str:

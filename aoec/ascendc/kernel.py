@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from aoec.ascendc import casts, copies, cube, vector
-from aoec.ascendc.bursts import needed_side
 from aoec.ascendc.calls import DEFAULT_RELEASE, Release, check_call, product_of, refusal, release_of, table
 from aoec.ascendc.casts import LEAST_BYTES, MOST_BYTES, WORDS_BYTES
 from aoec.ascendc.copies import READS_ON, moves_bytes
@@ -25,6 +24,7 @@ from aoec.ir.program import Advance, CrossSet, CrossWait, For, Instr, Item, Prog
 from aoec.ir.rewrite import holes
 from aoec.ir.text.show import show
 from aoec.target.isa.instructions import BLOCK_BYTES, INSTRUCTIONS, REPEAT_BYTES, pixel_bytes
+from aoec.target.legality.bursts import needed_side
 from aoec.target.machine import Machine
 
 FUNCTIONS: dict[str, Writer] = {**copies.FUNCTIONS, **cube.FUNCTIONS, **vector.FUNCTIONS, **casts.FUNCTIONS}
@@ -319,10 +319,6 @@ class _Writer:
             known = ", ".join(table().atomics[self.product])
             raise UnsupportedError(f"{item.op} (SetAtomicAdd) adds {known} on product {self.product}, and not "
                                    f"{site.dtypes[0]}; page {table().page(table().atomics_page)}")
-        if site.padded and not moves_bytes(self.product) and isinstance(item["length"], Expr) and multiple(item["length"]) % 32:
-            raise UnsupportedError(f"{item.op} (DataCopy) leaves no number behind a burst on product {self.product}, and length = "
-                                   f"{show(item['length'])} is not known to be of whole blocks; page "
-                                   f"{table().page(BLOCKS_PAGE)}")
         if site.is_ragged and site.atomic:
             raise UnsupportedError(f"{item.op} (DataCopy) moves whole blocks on product {self.product}, and what is added to GM is not "
                                    f"known to be of them; page {table().page(BLOCKS_PAGE)}")

@@ -35,6 +35,7 @@ from aoec.target.legality.placement import placed_names
 from aoec.target.parts import MAX_QUEUE_DEPTH, QUEUE_DEPTH, CoreKind, Form, Number, Path, Scope, Timing, content_hash, spelt_out, unit_of
 
 DEFAULT = "Ascend910B3"
+PARTS = {"copy_ub_gm": ("parts",)}  # what `lacks` may say of an instruction besides its fields: parts=1, bursts that are no whole blocks
 MAX_CORES, MAX_SCOPE_BYTES = 4096, 1 << 30  # of one kind; of one core
 FORMULA_LIMIT = 8192  # characters, and words when terms stand in their places
 FRACTAL_PLACES = 256  # of a 16 x 16 result, each of which the cube adds kf products to in a cycle
@@ -377,7 +378,7 @@ class _Reader:
         self.only({op: None}, INSTRUCTIONS, "lacks")
         dtypes, numbers = [w for w in words if "=" not in w], dict(w.split("=", 1) for w in words if "=" in w)
         self.only(dict.fromkeys(dtypes), DTYPES, f"lacks: {op}")
-        self.only(numbers, [n.name for n in INSTRUCTIONS[op].numbers if not n.real], f"lacks: {op}")
+        self.only(numbers, [*(n.name for n in INSTRUCTIONS[op].numbers if not n.real), *PARTS.get(op, ())], f"lacks: {op}")
         if len(dtypes) > len(INSTRUCTIONS[op].operands) or not all(v.isdecimal() for v in numbers.values()):
             raise self.fail("lacks", f"{text}: an entry is an instruction, dtypes of its operands in order, and numbers as name=value")
         return Form(op, tuple(dtypes), tuple((n, int(v)) for n, v in numbers.items()))

@@ -28,7 +28,7 @@ from tests.lowering.groups import MODELS, cases
 
 FEW = ("matmul", "matmul_turned", "conv32", "conv_few", "chain", "scale_rows16", "softmax", "reduce_all", "max_pool", "concat_flat")
 RELEASES = {"Ascend910B3": "9.1", "Ascend310P3": "8.5", "Ascend910A": "8.1"}
-SHARES = {"Ascend910B3": 1.0, "Ascend310P3": 0.85, "Ascend910A": 0.85}  # of the groups, at least
+SHARES = {"Ascend910B3": 1.0, "Ascend310P3": 0.99, "Ascend910A": 0.99}  # of the groups, at least
 
 
 @cache
@@ -110,6 +110,13 @@ def assert_same(program: Program, kernel: Kernel, given: dict[str, np.ndarray]) 
 def test_values_on_the_stand_in(model: str) -> None:
     for program in groups(model, "Ascend910B3"):
         assert_same(program, write_kernel(program, load(), "9.1"), draw(program))
+
+
+@pytest.mark.parametrize("model, machine", [("conv", "Ascend910A"), ("max_pool", "Ascend310P3")])
+def test_numbers_behind_bursts_of_whole_blocks(model: str, machine: str) -> None:
+    """Images are padded in UB where copies move whole blocks and leave no number behind them."""
+    for program in groups(model, machine):
+        assert_same(program, write_kernel(program, load(machine), RELEASES[machine]), draw(program))
 
 
 @pytest.mark.slow

@@ -193,7 +193,7 @@ class Body:
             named = str(e).startswith("block ")
             raise UnsupportedError(str(e) if named else f"block {block.name}: {e}", at=block.name) from e
         alone = [{a.pipe for a in p.accesses} for p in pieces] == [{"V"}]
-        pieces = emit_exact.divide_instead(self.em, pieces) if alone else pieces
+        pieces = emit_exact.with_others(self.em, pieces) if alone else pieces
         own = [b.name for b in self.em.scratch[before:]]
         if alone:
             self.homes.update(dict.fromkeys(own, path))

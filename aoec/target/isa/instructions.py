@@ -165,7 +165,8 @@ _ALL = (
     _several("vaddrelu", 2), _several("vaddreluconv", 2),
     *[_unary(n, _SCALAR) for n in ("vadds", "vmuls", "vmaxs", "vmins")],
     *[_unary(n) for n in ("vexp", "vln", "vsqrt", "vrsqrt", "vrec", "vabs", "vrelu", "vcopy")],
-    # cast by the dtypes of the operands; lanes and repeats count the wider one's elements, strides are each side's own
+    # cast by the dtypes of the operands; lanes and repeats count the wider one's elements, strides are each side's own. Whole numbers that
+    # become narrower keep their low bytes, but int32 in 16 bits becomes the nearest that there is (Cast saturates)
     _unary("vconv"),
     Instruction("vdup", "V", (_out("UB"),), (*_SCALAR, _LANES, _REPEAT) + _strides("dst")),
     *[_reduce(n) for n in ("vcmax", "vcmin", "vcadd")],

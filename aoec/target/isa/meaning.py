@@ -36,7 +36,9 @@ def c0(x: Array) -> int:
 
 def cast(x: Array, dtype: np.dtype) -> Array:
     """x in another dtype: reals to nearest even, overflow to infinity, or as whole numbers cut off, saturated, NaN to 0; of whole numbers
-    as whole numbers the low bytes."""
+    as whole numbers the low bytes, but of int32 in 16 bits the nearest that there is."""
+    if x.dtype == np.int32 and dtype.kind in "iu" and dtype.itemsize == 2:
+        return np.clip(x, np.iinfo(dtype).min, np.iinfo(dtype).max).astype(dtype)
     if dtype.kind in "iu" and x.dtype.kind not in "iub":
         limits = np.iinfo(dtype)
         x = np.trunc(np.nan_to_num(x.astype(np.float64), nan=0, posinf=np.inf, neginf=-np.inf))

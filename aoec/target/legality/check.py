@@ -11,6 +11,7 @@ from aoec.ir.index import DTYPES, Expr, Float, Hole, Int, holes, variables
 from aoec.ir.program import Advance, CrossSet, CrossWait, For, Instr, Item, Program, Ref, SetFlag, Space, Stream, Tensor, WaitFlag
 from aoec.ir.text.show import show
 from aoec.target.isa.instructions import INSTRUCTIONS, Instruction, Operand, check_dtypes
+from aoec.target.legality.bursts import check_bursts
 from aoec.target.legality.hazard import check_order
 from aoec.target.legality.trace import line, value_of
 from aoec.target.machine import Machine
@@ -36,6 +37,8 @@ def check(program: Program, machine: Machine) -> None:
         if not value(c.condition, {}, f"a requirement of program {program.name}"):
             raise CapacityError(f"program {program.name} breaks its own requirement {show(c.condition)}: {c.reason}")
     check_order(program, machine)
+    if not machine.has("copy_ub_gm", parts=1):
+        check_bursts(program)
 
 
 def walk(body: tuple[Item, ...]) -> Iterator[Item]:

@@ -11,13 +11,17 @@ from aoec.ir.index import (
     Int,
     Read,
     Var,
+    both,
     call,
     ceildiv,
+    either,
     eq,
+    le,
     lt,
     maximum,
     minimum,
     normalise,
+    select,
     substitute,
     variables,
     walk,
@@ -36,6 +40,7 @@ from aoec.lowering.emit.tile import (
     largest,
     loop_strides,
     piece,
+    product,
     size_bytes,
     uses,
 )
@@ -64,6 +69,42 @@ def copy(em: Emitter, op: TileOp, src: Read) -> list[Piece]:
         items = [put_pad(i, float(value.args[2].value)) for i in items]  # type: ignore[attr-defined]
     out.append(piece(em, "MTE2" if into else "MTE3", items, dst_buffer.name, src.buffer))
     return out
+
+
+def owns_blocks(em: Emitter, op: TileOp, gm: Read, longest: Expr) -> Expr:
+    """Whether what each core writes lies in runs of a block or more, as the split of the axes over cores says, and is written in such runs:
+    what is less is written back with what lies beside it, which no other core may write then (target/legality/bursts.py). Where one core
+    has all of a dimension, its runs go on in the dimension before. `longest`: elements of what one instruction writes in one run."""
+    buffer = em.buffers[gm.buffer]
+    if buffer.layout != "ND":  # blocks of channels
+        return Int(1)
+    size = dtype_size(buffer)
+
+    def steps(index: Expr, loops: list[Loop]) -> list[Expr]:
+        return [normalise(substitute(index, {lp.var: Int(1)}) - substitute(index, {lp.var: Int(0)})) for lp in loops]
+
+    def owns(d: int, run_length: Expr, piece_length: Expr, is_cut: bool) -> Expr:
+        """Whether it is so of dimensions up to d, of which those behind are runs and pieces so long; `is_cut`: pieces end there."""
+        if d < 0:
+            return Int(1)
+        index, extent = gm.indices[d], buffer.shape[d]
+        found = [lp for lp in op.above if uses(index, frozenset((lp.var,)))]
+        cores, others = ([lp for lp in found if (lp.kind == "core") == own] for own in (True, False))
+        apart, least = steps(index, others), extent
+        if any(variables(s) for s in (*apart, *steps(index, cores))):
+            return Int(1)
+        part: Expr = extent
+        for s in apart:
+            part = minimum(part, s)
+        for s in steps(index, cores):
+            least = minimum(least, select(eq(extent % s, 0), s, minimum(s, extent % s)))
+        length = piece_length if is_cut else piece_length * minimum(part, least)
+        further = owns(d - 1, normalise(run_length * extent), normalise(length), is_cut or bool(apart))
+        if not cores:
+            return further
+        fits = both(both(le(32, least * run_length * size), le(32, length * size)), le(32, longest * size))
+        return either(fits, both(le(product([lp.extent for lp in cores]), 1), further))
+    return normalise(owns(len(buffer.shape) - 1, Int(1), Int(1), False))
 
 
 def put_pad(item: Item, number: float) -> Item:
@@ -145,6 +186,10 @@ def box_copy(em: Emitter, op: TileOp, gm: Read, ub: Read, box: list[tuple[str, E
         v_burst, _, bursts = rest.pop(found)
         gap_gm = (s_gm.get(v_burst, Int(0)) - length) * size
         gap_ub = (s_ub[v_burst] * size - ceildiv(length * size, 32) * 32) // 32
+    if not into and op.block.op == "=" and not em.machine.has("copy_ub_gm", parts=1):
+        longest = largest(length * bursts if normalise(gap_gm) == Int(0) else length, op.above)
+        said = f"block {op.block.name}: {em.machine.name} writes whole blocks of 32 bytes into GM, so that each core writes as much of "
+        em.require(owns_blocks(em, op, gm, longest), f"{said}{gm.buffer} in one run")
     chunk = em.fresh("burst")
     n = minimum(MAX_BURSTS, bursts - Var(chunk) * MAX_BURSTS)
     for v, _, _ in rest:

@@ -276,7 +276,10 @@ def _scale(em: Emitter, op: TileOp, r: Result, wide: Scaled) -> list[Item]:
     items.append(run(em, VectorOp("vconv", (r.source,)), (real, Int(0)), [(source.name, r.start)], whole))
     items += [each(VectorOp("vrelu", (scaled.source,)), real, real, whole)] if r.relu else []
     items += _by_column(em, op, scaled, "vmul", wide.scale, real)
-    items.append(each(VectorOp("vrint", (scaled.source,)), real, real, whole))
+    if em.machine.has("vrint"):
+        items.append(each(VectorOp("vrint", (scaled.source,)), real, real, whole))
+    else:  # the sum with the number has whole numbers alone; what is larger than a quarter of it int8 limits as it is
+        items += [each(VectorOp("vadds", (scaled.source,), sign * 1.5 * 2**23), real, real, whole) for sign in (1, -1)]
     items += _to_rows(em, op, scaled, em.buffers[rows])
     count = r.rows * c0(target)
     items += [each(VectorOp("vadds", (scaled.source,), wide.zero), rows, rows, count)] if wide.zero else []

@@ -1,7 +1,7 @@
 """Elementwise work in which dtypes matter, in single operations of the vector unit: comparisons, selections, whole numbers, casts.
 
 In UB a truth is 1 or 0 in fp16 or fp32, of the width of what was compared; in GM it is a byte. Whole numbers of eight and sixteen bits are
-worked on in int32, uint32 in int64, and keep their low bytes where they are stored. Functions that the unit lacks: lower_functions.
+worked on in int32, uint32 in int64, and are cut to their low bytes before they are stored. Functions that the unit lacks: lower_functions.
 """
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ WORKED = {"bf16": ("fp32",), "int8": ("fp16", "int32"), "uint8": ("fp16", "int32
 # (from, to) of dtypes that are worked in -> what lies between where the unit has no cast
 BETWEEN = {("fp16", "int64"): ("fp32",), ("fp16", "uint64"): ("fp32",), ("int32", "uint64"): ("int64",), ("int64", "fp16"): ("fp32",),
            ("uint64", "fp16"): ("fp32",), ("uint64", "int32"): ("int64",)}
-SHORT = {"int8": 24, "uint8": 24, "int16": 16, "uint16": 16}  # bits of int32 above those of the dtype
+SHORT = {"int8": 8, "uint8": 8, "int16": 16, "uint16": 16}  # bits of the dtype
 ROUNDINGS = ("floor", "ceil", "round", "trunc")
 TRUTHS = ("and", "or", "not")
 BITS = ("bitand", "bitor")
@@ -99,7 +99,7 @@ class _Statement:
             self.add(_number(value, dtype))
             return
         at = self.atom(value, kind)
-        if dtype in ("int8", "uint8") and kind not in REALS:  # casts to other whole numbers keep their low bytes as they are
+        if dtype in SHORT and (kind not in REALS or SHORT[dtype] == 16):  # casts to these limit what is larger
             at, kind = self.truncate(self.through(at, kind, "int32"), dtype), "int32"
         *between, last = self.down(kind, dtype)
         for step in between:
@@ -190,12 +190,18 @@ class _Statement:
         return (self.truncate(at, e.dtype) if e.dtype in SHORT and kind not in REALS else at), to
 
     def truncate(self, at: Read, dtype: str) -> Read:
-        """Return an int32 whose bits above those of a short dtype are right: all of its sign, or zeros."""
+        """Return an int32 whose bits above those of a short dtype are right: all of its sign, or zeros. The sign's bit is counted twice
+        too much, which takes no shift and no number that is more than an int32 holds."""
         bits = SHORT[dtype]
-        if dtype.startswith("u"):  # shifted to the right the sign goes on: what is left of whole multiples
-            above = self.atom(call("shr", at, Int(32 - bits)), "int32")
-            return self.atom(at - self.atom(call("shl", above, Int(32 - bits)), "int32"), "int32")
-        return self.atom(call("shr", self.atom(call("shl", at, Int(bits)), "int32"), Int(bits)), "int32")
+        low = self.atom(call("bitand", at, self.fill_number(2**bits - 1)), "int32")
+        if dtype.startswith("u"):
+            return low
+        sign = self.atom(call("bitand", at, self.fill_number(2**(bits - 1))), "int32")
+        return self.atom(self.atom(low - sign, "int32") - sign, "int32")
+
+    def fill_number(self, number: int) -> Read:
+        """A number all over, in int32."""
+        return hold(self.work, Int(number), self.axes[-1:], "int32")
 
     def alike(self, parts: tuple[Expr, ...]) -> tuple[list[Expr], str]:
         """(operands, numbers among them, all of one dtype; that dtype)."""

@@ -14,12 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from aoec.ir.index import DTYPES, Expr, evaluate, variables
+from aoec.base.errors import CheckError
+from aoec.ir.index import DTYPES, Expr, Int, evaluate, variables
 from aoec.ir.program import For, Instr, Item, Program, Ref, Stream
 from aoec.target.isa.instructions import BLOCK_BYTES
+from aoec.target.legality.trace import line
 
 MOST_COLUMNS = 1 << 22  # executions of an instruction that are gone through
 MOST_ELEMENTS = 1 << 27  # of what they write
+class TooManyError(ValueError):
+    """More bursts than are gone through: nothing is known of them."""
+
+
 SIDES = ("left", "right")  # what is written back with a short burst: the block that ends with it, or that begins with it
 
 
@@ -89,7 +95,7 @@ def needed_side(program: Program, stream: Stream, item: Instr, cores: int) -> st
     for site in mine:
         env = columns(stream, site, _names_of(item, names))
         if env is None:
-            raise ValueError("its bursts are too many to be looked at")
+            raise TooManyError("its bursts are too many to be looked at")
         short = short or bool(_is_short(*_values(item, names, env)).any())
     if not short:
         return ""
@@ -102,7 +108,7 @@ def needed_side(program: Program, stream: Stream, item: Instr, cores: int) -> st
     for site in mine:
         env = columns(stream, site, _all_names_of(site, stream))
         if env is None:
-            raise ValueError("its bursts are too many to be looked at")
+            raise TooManyError("its bursts are too many to be looked at")
         bursts, length, gap, offset = _values(item, (*names, "dst"), env)
         at = _is_short(bursts, length, gap)
         for start, size, core in _pieces(bursts[at], length[at], gap[at], offset[at], env["core"][at], DTYPES[tensor.dtype]):
@@ -115,6 +121,24 @@ def needed_side(program: Program, stream: Stream, item: Instr, cores: int) -> st
     if not side:
         raise ValueError("another core writes into the block that a burst shorter than a block lies in")
     return side
+
+
+def check_bursts(program: Program) -> None:
+    """Nothing, for a machine whose copies move whole blocks; CheckError where cores write parts of one block, as far as that is known."""
+    for stream in program.streams:
+        cores = prod(int(evaluate(extent, {})) for _, extent in stream.grid)
+        for item in dict.fromkeys(s.item for s in sites(stream.body)) if cores > 1 else ():
+            length, gap = item["length"], item["dst_gap"]
+            whole = all(isinstance(e, Int) and e.value % BLOCK_BYTES == 0 for e in (length, gap))
+            if whole or item["atomic"] != Int(0):
+                continue
+            try:
+                needed_side(program, stream, item, cores)
+            except TooManyError:
+                continue
+            except ValueError as e:
+                raise CheckError(f"{line(item)}: {program.target} writes whole blocks of {BLOCK_BYTES} bytes into GM, and {e}; give each "
+                                 "core whole blocks") from None
 
 
 def _all_names_of(site: Site, stream: Stream) -> frozenset[str]:
@@ -149,11 +173,11 @@ def _owners(stream: Stream, name: str, total: int, size: int) -> np.ndarray:
             continue
         env = columns(stream, site, _all_names_of(site, stream))
         if env is None:
-            raise ValueError("what the cores write is too much to be looked at")
+            raise TooManyError("what the cores write is too much to be looked at")
         bursts, length, gap, offset = _values(site.item, ("bursts", "length", "dst_gap", "dst"), env)
         written += int((bursts * length).sum())
         if written > MOST_ELEMENTS:
-            raise ValueError("what the cores write is too much to be looked at")
+            raise TooManyError("what the cores write is too much to be looked at")
         for b in range(int(bursts.max(initial=0))):
             there = (bursts > b) & (length > 0)
             count = length[there] // size
