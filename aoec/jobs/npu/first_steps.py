@@ -35,7 +35,7 @@ from aoec.base.npu_errors import (
     NpuError,
     UnsupportedProduct,
 )
-from aoec.base.text import plural
+from aoec.base.text import in_columns, plural
 from aoec.ir.text.simplify import simplify
 from aoec.jobs.npu.arena import ALIGN_BYTES
 from aoec.jobs.npu.open_board import builder, device_facts, test_device
@@ -67,13 +67,15 @@ SEND = "send the report back: this is where aoec and the board disagree"
 
 @dataclass
 class Step:
-    """One step: `status` is ok, failed, not here (what the product or release lacks) or not tried; `said`: what was found; `help`: what to
-    do."""
+    """One step: `status` is ok, failed, not here (what the product or release lacks) or not tried; `said`: what was found; `short`: its
+    first part, where the rest is a list of the places in `looked`; `help`: what to do."""
 
     name: str
     status: str = UNTRIED
     said: str = ""
     help: str = ""
+    short: str = ""
+    looked: tuple[str, ...] = ()
     facts: dict[str, Any] = field(default_factory=dict)
 
 
@@ -300,6 +302,8 @@ def _take(v: Visit, step: Step, do: Do) -> None:
     except AoecError as e:
         step.said, step.status = str(e), FAILED
         step.help = next((text for kind, text in HELP if isinstance(e, kind)), SEND)
+        if isinstance(e, CannNotFound):
+            step.short, step.looked = e.short, e.looked
         if isinstance(e, CompileError):
             step.facts |= {"argv": list(e.argv), "log": e.log}
         if v.device is not None:
@@ -343,9 +347,12 @@ def without_places(value: Any, places: list[tuple[str, str]]) -> Any:
     return [without_places(v, places) for v in value] if isinstance(value, (list, tuple)) else value
 
 
-def show_step(step: Step) -> str:
-    """A step in a line, and what to do in another."""
-    return f"{step.status:9} {step.name:20} {step.said}" + (f"\n          {'':20} {step.help}" if step.help else "")
+def show_step(step: Step, width: int) -> str:
+    """A step in lines of so many characters: what was found, each place that was looked at, and what to do."""
+    head = f"{step.status:9} {step.name:20} "
+    texts = [step.short or step.said, *[f"  {place}" for place in step.looked], *([step.help] if step.help else [])]
+    lines = [line for text in texts for line in in_columns(text, width - len(head)).split("\n")]
+    return "\n".join(f"{'' if i else head:{len(head)}}{line}" for i, line in enumerate(lines))
 
 
 def last_line(report: Mapping[str, Any], path: str | None) -> str:
