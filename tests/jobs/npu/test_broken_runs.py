@@ -142,7 +142,8 @@ def test_four_states_without_a_device(tmp_path: Path, capsys: pytest.CaptureFixt
     use_kit(monkeypatch, tmp_path, 91)
     bare = make_toolkit(tmp_path / "bare", 91, compiler=False)
     states = [({"ASCEND_HOME_PATH": str(bare), "PATH": "/nowhere"}, "has no bisheng"), ({"AOEC_STANDIN_DEVICES": "0"}, "no device"),
-              ({"AOEC_STANDIN_SOC": "Ascend310P3"}, "this is for Ascend910B3, product 2201 .*device 0 is Ascend310P3, product 2002"),
+              ({"AOEC_STANDIN_SOC": "Ascend310P3"},
+               "this is for Ascend910B3, product 2201 .*device 0 is Ascend310P3, product 2002 .*: compile for that with --target Ascend310P3"),
               ({"AOEC_STANDIN_SOC": "Ascend950PR"}, "the device is Ascend950PR, product 3510"), ({}, "CANN was not found")]
     for environ, said in states:
         with monkeypatch.context() as m:
