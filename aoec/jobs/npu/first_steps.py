@@ -67,7 +67,7 @@ SEND = "send the report back: this is where aoec and the board disagree"
 @dataclass
 class Step:
     """One step: `status` is ok, failed, not here (what the product or release lacks) or not tried; `said`: what was found; `short`: its
-    first part, where the rest is a list of the places in `looked`; `help`: what to do."""
+    first part, where the rest is a list of the places in `looked`, which an earlier step with the same list has; `help`: what to do."""
 
     name: str
     status: str = UNTRIED
@@ -277,6 +277,8 @@ def visit_npu(number: int, tell: Callable[[Step], None] = lambda step: None) -> 
                 step.said = f"needs {stopped}"
             else:
                 _take(v, step, do)
+                if any(step.looked == s.looked for s in steps[:-1]):
+                    step.looked = ()
                 stopped = name if needed and step.status != OK else ""
             tell(step)
         report = {"kind": "aoec doctor --npu", "measured": "times are measured on the device, by pairs of events", "aoec": _version(),
@@ -342,10 +344,10 @@ def without_places(value: Any, places: list[tuple[str, str]]) -> Any:
 
 
 def show_step(step: Step, width: int) -> str:
-    """A step in lines of so many characters: what was found, each place that was looked at, and what to do."""
+    """A step in lines of so many characters: what was found, each place that was looked at (whole, to be copied), and what to do."""
     head = f"{step.status:9} {step.name:20} "
-    texts = [step.short or step.said, *[f"  {place}" for place in step.looked], *([step.help] if step.help else [])]
-    lines = [line for text in texts for line in in_columns(text, width - len(head)).split("\n")]
+    said, helps = (in_columns(text, width - len(head)).split("\n") if text else [] for text in (step.short or step.said, step.help))
+    lines = [*said, *[f"  {place}" for place in step.looked], *helps]
     return "\n".join(f"{'' if i else head:{len(head)}}{line}" for i, line in enumerate(lines))
 
 
