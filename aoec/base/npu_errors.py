@@ -22,7 +22,13 @@ class NpuError(BackendError):
 
 
 class CannNotFound(NpuError):
-    """There is no toolkit, or a part of it that is needed (compiler, library) is not there."""
+    """There is no toolkit, or a part of it that is needed (compiler, library) is not there. `short`: the first part of the message;
+    `looked`: each place that was looked at, and what was found there."""
+
+    def __init__(self, message: str, *, short: str = "", looked: Sequence[str] = (), function: str = "", code: int = 0, vendor: str = "",
+                 device: int = -1, launch: int = -1) -> None:
+        super().__init__(message, function=function, code=code, vendor=vendor, device=device, launch=launch)
+        self.short, self.looked = one_line(short), tuple(one_line(place) for place in looked)
 
 
 class NoDriver(NpuError):

@@ -33,7 +33,7 @@ class Refusal:
     def sentence(self) -> str:
         """All of it in one line."""
         where = f" in {', '.join(self.loops)}" if self.loops else ""
-        return f"{self.instruction}{where}: {self.why}" if self.instruction else f"{self.why}{where}"
+        return f"{self.instruction or 'it'}{where}: {self.why}"
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,8 @@ def verify(text: str, wheel: Wheel, seconds: float = SECONDS) -> Verdict:
     found = [_refusal(lines, int(m[1]), int(m[2]), m[3]) for m in list(ERROR.finditer(ran.output))[:MOST_REFUSALS]]
     if ran.code == 0 and not lowered:
         raise BackendError(f"{wheel.name} wrote nothing")
+    if lowered and "func.func" not in lowered:
+        raise CheckError("the text has no function, so that nothing was verified")
     if ran.code and not found:
         why = f"it ended by a fault of its own (signal {-ran.code})" if ran.code < 0 else f"it ended with code {ran.code}"
         first = next((line for line in ran.output.splitlines() if line.strip()), "")

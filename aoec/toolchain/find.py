@@ -47,8 +47,9 @@ class Toolkit:
         """The path of `bisheng`, `ld.lld` or `llvm-objcopy`; CannNotFound says where it was looked for."""
         found = {"bisheng": self.compiler, "ld.lld": self.linker, "llvm-objcopy": self.objcopy}[name]
         if found is None:
-            raise CannNotFound(f"CANN at {self.root} (release {self.release or 'unknown'}) has no {name}; tried {', '.join(self.tried)}; "
-                               f"install the toolkit, not the runtime alone, or put {name} on PATH; {STILL}")
+            short = f"CANN at {self.root} (release {self.release or 'unknown'}) has no {name}"
+            raise CannNotFound(f"{short}; tried {', '.join(self.tried)}; install the toolkit, not the runtime alone, or put {name} on "
+                               f"PATH; {STILL}", short=short, looked=self.tried)
         return found
 
 
@@ -62,8 +63,9 @@ def find_toolkit(environ: Mapping[str, str] | None = None) -> Toolkit:
             return _toolkit(root, libraries, compiler, given)
         looked.append(f"{why} ({'holds neither library nor compiler' if root.is_dir() else 'no folder'})")
     said = ", ".join(f"{v} is {given[v]}" if given.get(v) else f"{v} is not set" for v in VARIABLES)
-    raise CannNotFound(f"CANN was not found: {said}; tried {', '.join(looked)}, for {', '.join(LIBRARIES[:2])} in {LIBRARY_FOLDERS[0]} and "
-                       f"bisheng in {', '.join(COMPILERS)}; {SET_UP}; {STILL}")
+    short = f"CANN was not found: {said}"
+    raise CannNotFound(f"{short}; tried {', '.join(looked)}, for {', '.join(LIBRARIES[:2])} in {LIBRARY_FOLDERS[0]} and bisheng in "
+                       f"{', '.join(COMPILERS)}; {SET_UP}; {STILL}", short=short, looked=looked)
 
 
 def spelling(toolkit: Toolkit) -> str:

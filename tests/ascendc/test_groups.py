@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
+from itertools import product
 from math import prod
 
 import numpy as np
@@ -57,8 +58,8 @@ def is_written(program: Program, machine: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("machine", SHARES)
-@pytest.mark.parametrize("model", FEW)
+@pytest.mark.parametrize("model, machine", [*[(m, "Ascend910B3") for m in FEW],
+                                            *product(("matmul", "softmax"), ("Ascend310P3", "Ascend910A"))])
 def test_a_group_is_written_or_refused(model: str, machine: str) -> None:
     for program in groups(model, machine):
         assert is_written(program, machine) or machine != "Ascend910B3"
@@ -137,7 +138,7 @@ def test_values_of_a_vector_instruction(op: str) -> None:
     ("Ascend310P3", "vconv"), ("Ascend310P3", "vcmax"), ("Ascend910A", "vconv"), ("Ascend910A", "vcmin"), ("Ascend910A", "vbrcb"),
     ("Ascend910A", "vnchwconv")])
 def test_values_of_what_takes_several_calls(op: str, machine: str) -> None:
-    check_instruction(op, 99, machine)
+    check_instruction(op, 2, machine)
 
 
 @pytest.mark.parametrize("machine", ["Ascend310P3", "Ascend910A"])

@@ -53,7 +53,7 @@ def assert_noticed(verdict: Verdict) -> None:
     assert verdict.by != NEITHER or verdict.same, f"{verdict.mutant.kind}: {verdict.mutant.what}"
 
 
-@pytest.mark.parametrize("name", ["cube", "vector", "mixed"])
+@pytest.mark.parametrize("name", ["cube", *[pytest.param(n, marks=pytest.mark.slow) for n in ("vector", "mixed")]])
 def test_some_mutants_are_noticed(name: str) -> None:
     found = [judge(name)(m) for m in some(name, judge(name).program, FEW)]
     for verdict in found:

@@ -112,6 +112,14 @@ def test_hostile_texts(capsys: pytest.CaptureFixture[str], tmp_path: Path, text:
     assert time.monotonic() - start < 30
 
 
+@pytest.mark.parametrize("text", ["", "// nothing\n", "module {}"])
+def test_a_text_without_a_function_is_not_verified(capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str) -> None:
+    python, bad = place(), tmp_path / "bad.mlir"
+    bad.write_text(text)
+    code, out, err = check(capsys, str(bad), "--check-python", python)
+    assert (code, out) == (2, "") and "the text has no function, so that nothing was verified" in err
+
+
 def test_a_routine_that_the_library_lacks_is_said(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """fixpipe has a word for fractals of four dimensions that the verifier takes and no routine stands behind."""
     python, bad = place(), tmp_path / "bad.mlir"
@@ -146,7 +154,7 @@ def stand_in(folder: Path, tool: str) -> Path:
     ("kill -SEGV $$", "ended by a fault of its own (signal 11)"),
     ("exit 7", "ended with code 7 and said nothing"),
     ("true", "wrote nothing"),
-    ("echo kernel.mlir:99999999:1: error: far; exit 1", "refuses far"),
+    ("echo kernel.mlir:99999999:1: error: far; exit 1", "refuses it: far"),
     ("yes | head -c 200000000; exit 1", "bishengir-opt of ascendnpu-ir 0.0"),
 ])
 def test_verifiers_that_fail(capsys: pytest.CaptureFixture[str], tmp_path: Path, tool: str, words: str) -> None:

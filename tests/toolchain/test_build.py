@@ -22,7 +22,7 @@ from aoec.standin.toolkit import BIN, make_toolkit
 from aoec.toolchain.build import Source, _kept_result, build, default_jobs, results_folder
 from aoec.toolchain.find import Toolkit, find_toolkit
 from aoec.toolchain.probe import ask_compiler, plan
-from tests.standin.need import needs_compiler
+from tests.standin.need import hear_interrupts, needs_compiler
 
 pytestmark = needs_compiler
 VECTOR = "KERNEL_TYPE_AIV_ONLY"
@@ -187,7 +187,7 @@ build([Source(f"k{i}", "", "KERNEL_TYPE_AIV_ONLY", 2201) for i in range(6)], kit
 def test_ctrl_c_ends_what_is_compiled(tmp_path: Path) -> None:
     kit = new_kit(tmp_path, 91)
     process = subprocess.Popen([sys.executable, "-c", INTERRUPTED, str(kit.root)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                               text=True, env={**os.environ, "AOEC_MARK": str(tmp_path)})
+                               text=True, env={**os.environ, "AOEC_MARK": str(tmp_path)}, preexec_fn=hear_interrupts)
     assert process.stdout is not None and process.stdout.readline() == "begun\n"
     time.sleep(1.0)
     running = started_with(f"AOEC_MARK={tmp_path}", process.pid)

@@ -1,8 +1,11 @@
 """`aoec doctor`: what aoec finds on this computer."""
 from __future__ import annotations
 
+from shutil import get_terminal_size
+
 from aoec.base.errors import CheckError
 from aoec.base.files.files import write_text
+from aoec.base.text import in_columns
 from aoec.cli.command import Command, as_json, write_line
 from aoec.cli.kernels import ready_kernels
 from aoec.options import readers
@@ -37,10 +40,11 @@ def run(options: DoctorOptions) -> int:
 def _visit(options: DoctorOptions) -> int:
     from aoec.jobs.npu.first_steps import last_line, show_step, visit_npu
     ready_kernels()
-    report = visit_npu(options.device, (lambda step: None) if options.json else lambda step: write_line("-", show_step(step)))
+    width = get_terminal_size().columns - 1
+    report = visit_npu(options.device, (lambda step: None) if options.json else lambda step: write_line("-", show_step(step, width)))
     if options.report:
         write_text(options.report, as_json(report))
-    write_text("-", as_json(report) if options.json else last_line(report, options.report) + "\n")
+    write_text("-", as_json(report) if options.json else in_columns(last_line(report, options.report), width) + "\n")
     return 0 if report["well"] else 2
 
 

@@ -9,8 +9,9 @@ import numpy as np
 
 from aoec.base.errors import BackendError, CheckError
 from aoec.jobs.npu.arena import ALIGN_BYTES, align
-from aoec.jobs.npu.memory_plan import ARENA, Plan
+from aoec.jobs.npu.memory_plan import ARENA, Constant, Plan
 from aoec.jobs.npu.sources import Sources, anonymous
+from aoec.target.isa.scales import scale_words
 
 if TYPE_CHECKING:
     from aoec.acl.device import Device
@@ -26,7 +27,7 @@ class Board:
     def __init__(self, device: Device, build: Build) -> None:
         self.device, self._build = device, build
         self._kernels: dict[str, int] = {}  # source -> number on the device
-        self._constants: dict[str, tuple[int, int]] = {}  # hash -> address, bytes
+        self._constants: dict[str, tuple[int, int]] = {}  # zone -> address, bytes
 
     def build(self, sources: Sources) -> dict[int, str]:
         """Why sources have no binary, by their number; all others are on the device then. BackendError where none of them has one."""
@@ -55,17 +56,18 @@ class Board:
     def place(self, plan: Plan, weights: Mapping[str, np.ndarray]) -> Mapping[str, int]:
         """Zone -> address, with the constants there; what is on the device already is not brought again. CheckError where it all does not
         fit."""
-        new = {d: (name, size) for d, (name, size) in plan.constants.items() if self._constants.get(d, (0, 0))[1] < size}
-        self.check_room(plan, sum(align(size) for _, size in new.values()))
-        at = self.reserve(sum(align(size) for _, size in new.values())) if new else 0
-        for digest, (name, size) in new.items():
-            data = np.ascontiguousarray(weights[name]).reshape(-1).view(np.uint8)
+        new = {zone: c for zone, c in plan.constants.items() if self._constants.get(zone, (0, 0))[1] < c.size}
+        whole = sum(align(c.size) for c in new.values())
+        self.check_room(plan, whole)
+        at = self.reserve(whole) if new else 0
+        for zone, c in new.items():
+            data = bytes_of(c, weights[c.tensor])
             self.device.write(at, data)
-            if size > data.nbytes:
-                self.device.fill(at + data.nbytes, 0, size - data.nbytes)
-            self._constants[digest] = at, size
-            at += align(size)
-        return {ARENA: self.reserve(plan.arena_bytes), **{d: self._constants[d][0] for d in plan.constants}}
+            if c.size > data.nbytes:
+                self.device.fill(at + data.nbytes, 0, c.size - data.nbytes)
+            self._constants[zone] = at, c.size
+            at += align(c.size)
+        return {ARENA: self.reserve(plan.arena_bytes), **{zone: self._constants[zone][0] for zone in plan.constants}}
 
     def reserve(self, size: int) -> int:
         """An address at which a tensor can begin, of so many bytes."""
@@ -78,3 +80,12 @@ class Board:
             raise CheckError(f"this model needs {need:,} bytes of device memory: {constants:,} of constants and {plan.arena_bytes:,} of "
                              f"tensors that come and go; the device has {free:,} free. A smaller batch, or ending other programs there, "
                              "would help")
+
+
+def bytes_of(constant: Constant, stored: np.ndarray) -> np.ndarray:
+    """The bytes of a constant as it lies on a device. What is behind scales has words too, of scales that are 0."""
+    flat = np.ascontiguousarray(stored).reshape(-1)
+    if constant.zero is not None:
+        more = constant.size // np.dtype(np.uint64).itemsize - flat.size
+        flat = scale_words(np.pad(flat.astype(np.float32), (0, max(more, 0))), constant.zero)
+    return flat.view(np.uint8)

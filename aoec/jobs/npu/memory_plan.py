@@ -2,13 +2,15 @@
 
 Constants lie in memory of their own, each once; all that comes and goes shares one arena by the time in which it is alive (arena.py). What
 is a view in the graph lies in the bytes of another tensor, so that a group of kind view does nothing. A tensor that a kernel adds to holds
-zeros when the run begins, and nothing else has its bytes before. Bodies of control flow have a part of the arena of their own.
+zeros when the run begins, and nothing else has its bytes before. Bodies of control flow have a part of the arena of their own. Scales that
+FIXPIPE reads are constants that lie there as its words of 64 bits, beside the same constant in fp32 where another kernel reads that.
 """
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import prod
+from typing import Any
 
 from aoec.artifact.compiled import Artifact, Compiled
 from aoec.base.errors import CheckError
@@ -19,6 +21,7 @@ from aoec.jobs.npu.arena import Life, align, place_lives
 from aoec.jobs.npu.sources import Sources, WrittenKernel
 from aoec.lowering.arrange.views import places
 from aoec.ops.words.layout import stored_shape
+from aoec.target.isa.scales import DTYPE as WORD
 
 ARENA = "arena"
 BEFORE = -1  # the step before the first
@@ -27,11 +30,20 @@ VIEW = "view"
 
 @dataclass(frozen=True)
 class Spot:
-    """Bytes of device memory: the zone (the arena, or a constant by its hash), where they begin in it, and how many they are."""
+    """Bytes of device memory: the zone (the arena, or a constant by its key), where they begin in it, and how many they are."""
 
     zone: str
     start: int
     size: int
+
+
+@dataclass(frozen=True)
+class Constant:
+    """What lies in a zone: the values of `tensor` in so many bytes. `zero`: as words of scales with this zero point; None: as stored."""
+
+    tensor: str
+    size: int
+    zero: int | None = None
 
 
 @dataclass(frozen=True)
@@ -70,16 +82,16 @@ class Part:
 
 @dataclass(frozen=True)
 class Plan:
-    """All parts. `constants`: by hash, a tensor of the graph with the values of each that the device has, and its bytes there."""
+    """All parts. `constants`: by zone, what the device has: equal values once, and once more as words."""
 
     parts: Mapping[Place, Part]
     arena_bytes: int
-    constants: Mapping[str, tuple[str, int]]
+    constants: Mapping[str, Constant]
 
     @property
     def constants_bytes(self) -> int:
         """Bytes of all constants, as they lie."""
-        return sum(align(size) for _, size in self.constants.values())
+        return sum(align(c.size) for c in self.constants.values())
 
     @property
     def calls(self) -> list[Call]:
@@ -124,7 +136,7 @@ class _Planner:
         self.groups = {g.name: g for g in graph.groups}
         self.places = places(graph)
         self.refusals: dict[str, str] = {}
-        self.constant_ends: dict[str, int] = {}  # hash -> bytes
+        self.constants: dict[str, Constant] = {}
         self.constant_of: dict[str, str] = {}
 
     def plan(self) -> Plan:
@@ -140,8 +152,7 @@ class _Planner:
             own = {name: Spot(ARENA, base + start, owners[at][name].end) for name, start in found.items()}
             parts[at] = self.part(groups, own, owners[at])
             base += size
-        named = {digest: name for name, digest in self.constant_of.items()}
-        return Plan(parts, base, {digest: (named[digest], size) for digest, size in self.constant_ends.items()})
+        return Plan(parts, base, self.constants)
 
     # ------------------------------------------------------------ who needs memory, and when
 
@@ -170,13 +181,12 @@ class _Planner:
         bound, room = dict(c.bindings), written.facts["reads_on_bytes"]
         for a in written.facts["arguments"]:
             name, start = self.home(bound[a["name"]]) if a["name"] in bound else (f"{c.group}/{a['name']}", 0)
-            size = max(a["bytes"], 1)
+            start, size = self.word_start(a, start), max(a["bytes"], 1)
             if start % a["alignment"]:
                 raise CheckError(f"{bound[a['name']]} begins at byte {start} of {name}, and group {c.group} needs a multiple of "
                                  f"{a['alignment']}; compile the model again")
             if name in self.tensors and self.tensors[name].data:
-                digest = self.constant_of.setdefault(name, self.tensors[name].data)
-                self.constant_ends[digest] = max(self.constant_ends.get(digest, 0), start + size + room)
+                self.keep_constant(name, a, start + size + room)
                 continue
             owner = owners.setdefault(name, _Owner())
             owner.use(at, start + size + room)
@@ -189,6 +199,22 @@ class _Planner:
                 if behind > 0 and a["role"] == "input":  # as the model machine pads it
                     owner.zeros.append((start + size - behind, behind))
                     owner.use(BEFORE, 0)
+
+    def keep_constant(self, name: str, argument: Mapping[str, Any], end: int) -> None:
+        """Notes that the device has a constant, as an argument needs it, up to that byte."""
+        zone, zero = self.constant_zone(name, argument), zero_of(argument)
+        self.constants[zone] = Constant(name, max(end, self.constants[zone].size if zone in self.constants else 0), zero)
+        if zero is None:
+            self.constant_of[name] = zone
+
+    def constant_zone(self, name: str, argument: Mapping[str, Any]) -> str:
+        """Where a constant lies for an argument: by its hash, words by their zero point too."""
+        digest, zero = self.tensors[name].data or "", zero_of(argument)
+        return digest if zero is None else f"{digest}/words{zero}"
+
+    def word_start(self, argument: Mapping[str, Any], start: int) -> int:
+        """The byte at which an argument begins, of the byte as stored: words are wider than the scales that they hold."""
+        return start if zero_of(argument) is None else start // DTYPES["fp32"] * DTYPES[WORD]
 
     def use_outside(self, owners: dict[str, _Owner], groups: list[Compiled], inputs: Iterable[str], outputs: Iterable[str]) -> None:
         """Notes when the host writes or reads what is on the device."""
@@ -216,11 +242,14 @@ class _Planner:
         return 0 if t.dtype == OPAQUE else prod(stored_shape(t)) * DTYPES[t.dtype]
 
     def refusal(self, c: Compiled, groups: list[Compiled]) -> str:
-        """Why a group is not launched though it has a kernel: zeros behind what is stored of an input, where something else lies."""
+        """Why a group is not launched though it has a kernel: scales that are no constants, for the words of FIXPIPE are made of them here;
+        or zeros behind what is stored of an input, where something else lies."""
         assert c.program is not None
         bound, facts = dict(c.bindings), self.sources.written[id(c.program)].facts
         for a in facts["arguments"]:
             name = bound.get(a["name"], "")
+            if zero_of(a) is not None and not (name and self.tensors[self.home(name)[0]].data):
+                return f"FIXPIPE reads the scales {name or a['name']} as words, which are made of constants only, and the model makes these"
             if a["role"] != "input" or not name or self.tensors[name].data or a["bytes"] <= self.stored_bytes(name):
                 continue
             longer = any(dict(other.bindings).get(b["name"]) == name and b["role"] == "output" and b["bytes"] > self.stored_bytes(name)
@@ -259,9 +288,19 @@ class _Planner:
             return HostStep(c, self.refusals.get(c.group) or self.sources.refused.get(id(c.program), ""))
         bound, arguments = dict(c.bindings), []
         for a in written.facts["arguments"]:
+            if zero_of(a) is not None:
+                name, start = self.home(bound[a["name"]])
+                arguments.append(Spot(self.constant_zone(name, a), self.word_start(a, start), a["bytes"]))
+                continue
             base = spots[bound[a["name"]]] if a["name"] in bound else own[f"{c.group}/{a['name']}"]
             arguments.append(Spot(base.zone, base.start, a["bytes"]))
         return Call(c, written, tuple(arguments))
+
+
+def zero_of(argument: Mapping[str, Any]) -> int | None:
+    """The zero point of an argument of a manifest that holds words of scales; None of all others."""
+    words = argument.get("scale_words")
+    return None if words is None else int(words["zero"])
 
 
 def join_spots(spots: Iterable[Spot]) -> list[Spot]:

@@ -23,6 +23,7 @@ from aoec.toolchain.probe import ask_compiler
 if TYPE_CHECKING:
     from aoec.ascendc.kernel import Kernel
 
+MACHINES = {2201: "Ascend910B3", 2002: "Ascend310P3", 1001: "Ascend910A"}  # where the SoC is none that aoec knows
 STAND_IN = "stand-in"  # in what the compiler of aoec.standin says of itself
 
 
@@ -52,13 +53,18 @@ def open_board(number: int, machine: Machine) -> Iterator[Opened]:
         yield Opened(Board(device, builder(toolkit)), spelling(toolkit), device_facts(number, device.facts, toolkit))
 
 
+def machine_of(facts: DeviceFacts) -> str:
+    """The machine that is a device: of its own name, else one of its product."""
+    return facts.soc if facts.soc in targets() else MACHINES[facts.product]
+
+
 def check_product(device: Device, machine: Machine, product: str) -> None:
     """Nothing, or UnsupportedProduct where the device is of another product than the machine."""
     there, names = str(device.facts.product), table().products
     if there != product:
         raise UnsupportedProduct(f"this is for {machine.name}, product {product} ({names[product]}), and device {device.number} is "
-                                 f"{device.facts.soc}, product {there} ({names[there]}): compile for that with --target",
-                                 device=device.number)
+                                 f"{device.facts.soc}, product {there} ({names[there]}): compile for that with --target "
+                                 f"{machine_of(device.facts)}", device=device.number)
 
 
 def test_device(device: Device, toolkit: Toolkit) -> None:

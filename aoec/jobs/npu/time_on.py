@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from aoec.simulate.timing.state import COLD, PREVIOUS_LAUNCH
 from aoec.simulate.timing.time import measure
 from aoec.simulate.values.values import execute
 from aoec.target.isa.meaning import NUMPY_DTYPES
+from aoec.target.isa.scales import scale_words, word_tensors
 from aoec.target.machine import Machine
 
 GUARD_BYTES, GUARD, POISON = 4096, 0xA5, 0xFF
@@ -89,10 +91,15 @@ def time_on_device(program: Program, machine: Machine, number: int, limit_s: flo
 
 
 def inputs_of(program: Program) -> dict[str, np.ndarray]:
-    """Seeded values of a program's inputs, flat: normal reals, small whole numbers."""
+    """Seeded values of a program's inputs, flat: normal reals, small whole numbers, and words of scales between 0.001 and 0.1."""
     found = [t for t in program.tensors if t.role == "input"]
     ports = [Port(t.name, t.name, t.dtype, tuple(int(evaluate(d, {})) for d in t.shape)) for t in found]
-    return {p.name: random_array(p, np.random.default_rng([SEED, i])).reshape(-1) for i, p in enumerate(ports)}
+    words, out = word_tensors(program), dict[str, np.ndarray]()
+    for i, p in enumerate(ports):
+        random = np.random.default_rng([SEED, i])
+        out[p.name] = (scale_words(random.uniform(0.001, 0.1, prod(p.shape)), words[p.name]) if p.name in words
+                       else random_array(p, random).reshape(-1))
+    return out
 
 
 def hold_tensors(device: Device, kernel: Kernel) -> dict[str, Held]:

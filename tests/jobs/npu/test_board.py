@@ -10,11 +10,12 @@ import pytest
 
 from aoec.acl.device import open_device
 from aoec.base.npu_errors import CannNotFound, DeviceBusy, NoDevice, NoDriver, UnsupportedProduct
-from aoec.jobs.npu.first_steps import MACHINES, visit_npu
+from aoec.jobs.npu.first_steps import visit_npu
+from aoec.jobs.npu.open_board import machine_of
 from aoec.jobs.npu.time_on import time_on_device
 from aoec.jobs.stages.stages import lower_operator
 from aoec.jobs.tune.tuning import problem, start
-from aoec.target.machine import load, targets
+from aoec.target.machine import load
 from aoec.toolchain.find import find_toolkit
 from bench import npu
 
@@ -27,8 +28,7 @@ def target_or_why() -> tuple[str, str]:
     """(the target of the first device, why there is none)."""
     try:
         with open_device(find_toolkit()) as device:
-            soc = device.facts.soc
-            return soc if soc in targets() else MACHINES[device.facts.product], ""
+            return machine_of(device.facts), ""
     except NONE as e:
         return "", str(e)
 

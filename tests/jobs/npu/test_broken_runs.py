@@ -22,7 +22,7 @@ from aoec.toolchain import probe
 from aoec.toolchain.find import find_toolkit
 from tests.jobs.npu.kit import LIMIT, use_kit, without_cann, write_untuned
 from tests.jobs.npu.nets import cnn
-from tests.standin.need import needs_compiler
+from tests.standin.need import hear_interrupts, needs_compiler
 
 pytestmark = needs_compiler
 SHORT = ["--limit", "0.5"]
@@ -95,7 +95,8 @@ def start_run(folder: Path, *words: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "aoec", "run", write_untuned(cnn(), folder), "--random", "--on", "npu", "-o", str(folder / "out.npz"),
                *LIMIT, *words]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                            env={**os.environ, "AOEC_STANDIN_FAULT": "launch=never@4"})
+                            env={**os.environ, "AOEC_STANDIN_FAULT": "launch=never@4"},
+                            preexec_fn=hear_interrupts)
 
 
 def wait_for_worker(folder: Path, seconds: float = 60) -> list[int]:
@@ -142,7 +143,8 @@ def test_four_states_without_a_device(tmp_path: Path, capsys: pytest.CaptureFixt
     use_kit(monkeypatch, tmp_path, 91)
     bare = make_toolkit(tmp_path / "bare", 91, compiler=False)
     states = [({"ASCEND_HOME_PATH": str(bare), "PATH": "/nowhere"}, "has no bisheng"), ({"AOEC_STANDIN_DEVICES": "0"}, "no device"),
-              ({"AOEC_STANDIN_SOC": "Ascend310P3"}, "this is for Ascend910B3, product 2201 .*device 0 is Ascend310P3, product 2002"),
+              ({"AOEC_STANDIN_SOC": "Ascend310P3"},
+               "this is for Ascend910B3, product 2201 .*device 0 is Ascend310P3, product 2002 .*: compile for that with --target Asc"),
               ({"AOEC_STANDIN_SOC": "Ascend950PR"}, "the device is Ascend950PR, product 3510"), ({}, "CANN was not found")]
     for environ, said in states:
         with monkeypatch.context() as m:

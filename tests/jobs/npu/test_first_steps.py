@@ -11,8 +11,12 @@ from typing import Any
 
 import pytest
 
+from aoec.ascendc.kernel import Kernel, write_kernel
+from aoec.base.errors import UnsupportedError
 from aoec.cli import main
-from aoec.jobs.npu.first_steps import STEPS, without_places
+from aoec.ir.program import Program
+from aoec.jobs.npu import first_steps
+from aoec.jobs.npu.first_steps import STEPS, Step, show_step, without_places
 from aoec.standin.toolkit import make_toolkit
 from tests.acl.kits import kit
 from tests.jobs.npu.kit import use_kit, without_cann
@@ -48,13 +52,22 @@ def test_all_steps_on_the_stand_in(release: int, tmp_path: Path, capsys: pytest.
 
 @pytest.mark.slow
 @pytest.mark.parametrize("soc", ["Ascend310P3", "Ascend910A"])
-def test_other_products_say_what_they_lack(soc: str, tmp_path: Path, capsys: pytest.CaptureFixture[str],
-                                           monkeypatch: pytest.MonkeyPatch) -> None:
+def test_products_with_one_kind_of_core(soc: str, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+                                        monkeypatch: pytest.MonkeyPatch) -> None:
+    """All steps are ok; what a kernel would need that the product lacks is no failure."""
     use_kit(monkeypatch, tmp_path, 91, AOEC_STANDIN_SOC=soc)
     steps = visit(tmp_path, capsys, 0)
-    absent = {name for name, s in steps.items() if s["status"] == "not here"}
-    assert absent == ({"16x16x16 product", "both kinds of core"} if soc == "Ascend910A" else set())
-    assert steps["copy with a tail"]["facts"]["operator"] == "relu(m=1, n=1040, fp16)"
+    assert {s["status"] for s in steps.values()} == {"ok"}
+    assert "no cores of two kinds" in steps["both kinds of core"]["help"]
+
+    def refuse(program: Program, *given: Any) -> Kernel:
+        if len(program.tensors) == 3:
+            raise UnsupportedError("mmad has no call on this product")
+        return write_kernel(program, *given)
+    monkeypatch.setattr(first_steps, "write_kernel", refuse)
+    steps = visit(tmp_path, capsys, 0)
+    absent = {name: s["said"] for name, s in steps.items() if s["status"] == "not here"}
+    assert "16x16x16 product" in absent and set(absent.values()) == {"mmad has no call on this product"}
 
 
 # environment, the step that fails, what is said, what to do, the first step that is not tried
@@ -89,8 +102,20 @@ def test_without_cann_one_step_fails_and_no_other_is_tried(tmp_path: Path, capsy
                                                           monkeypatch: pytest.MonkeyPatch) -> None:
     without_cann(monkeypatch, tmp_path)
     steps = visit(tmp_path, capsys, 2)
-    assert steps["toolkit"]["status"] == "failed" and "set_env.sh" in steps["toolkit"]["help"]
+    toolkit = steps["toolkit"]
+    assert toolkit["status"] == "failed" and "set_env.sh" in toolkit["help"]
+    assert "/usr/local/Ascend/latest (no folder)" in toolkit["looked"] and all(place in toolkit["said"] for place in toolkit["looked"])
     assert {steps[n]["status"] for n in NAMES[1:]} == {"not tried"}
+
+
+def test_places_that_were_looked_at_are_a_line_each() -> None:
+    step = Step("toolkit", "failed", "CANN was not found: no variable is set; tried /a/cann, /b/cann; install it", "install CANN",
+                "CANN was not found: no variable is set", ("/a/cann (no folder)", "/b/cann (no folder)"))
+    lines = show_step(step, 79).splitlines()
+    assert lines[0] == f"{'failed':9} {'toolkit':20} CANN was not found: no variable is set"
+    assert [line.strip() for line in lines[1:]] == ["/a/cann (no folder)", "/b/cann (no folder)", "install CANN"]
+    long = Step("device", "ok", "it is there and well " * 20)
+    assert max(map(len, show_step(long, 79).splitlines())) <= 79 and len(show_step(long, 79).splitlines()) > 5
 
 
 def test_words_stand_for_places() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+import onnx
 import pytest
 
 import aoec
@@ -17,11 +18,14 @@ from aoec.base.errors import BackendError, CheckError
 from aoec.jobs.npu.against import OF_GROUP, GroupWatch, differ, differ_outputs
 from aoec.jobs.npu.board import Board
 from aoec.jobs.npu.device_runner import DeviceRunner
-from aoec.jobs.npu.memory_plan import ARENA, Calls
+from aoec.jobs.npu.memory_plan import ARENA, Calls, plan_model
+from aoec.jobs.npu.sources import write_sources
 from aoec.jobs.run.execute import run_model
 from aoec.jobs.run.run import random_feeds
+from aoec.target.isa.scales import scale_words
 from aoec.target.machine import load as load_machine
 from tests.frontend.models import feeds_of, model, node, normal
+from tests.frontend.test_quantised import conv, gemm
 from tests.frontend.test_walked import WALKED, positive
 from tests.jobs import nets
 from tests.jobs.npu.kit import untuned
@@ -73,6 +77,29 @@ def test_views_lie_in_the_bytes_of_others(name: str) -> None:
     proto, _ = of(name)
     made = untuned(proto, "Ascend310P3")
     run_on_paper(made, feeds_of(proto))
+
+
+@pytest.mark.parametrize("proto, zero", [(conv("uint8"), -5), (gemm("Gemm"), -5), (conv("int8"), 3)], ids=["conv", "gemm", "int8"])
+def test_scales_lie_there_as_words(proto: onnx.ModelProto, zero: int) -> None:
+    """Of 64 bits a column with the zero point of the result, up to what the kernel reads; gemm has 40 columns."""
+    made = untuned(proto)
+    runner, device = run_on_paper(made, random_feeds(made, 1))
+    ((zone, words),) = [(z, c) for z, c in runner.plan.constants.items() if c.zero is not None]
+    assert words.zero == zero and not runner.plan.on_host
+    scales = runner.artifact.weights[words.tensor]
+    there = device.bytes_at(runner.bases[zone], words.size).view(np.uint64)
+    np.testing.assert_array_equal(there, scale_words(np.pad(scales.reshape(-1), (0, there.size - scales.size)), zero))
+
+
+def test_scales_that_a_model_makes_keep_their_group_on_the_host() -> None:
+    made = untuned(conv())
+    name = next(c.tensor for c in plan_model(made, write_sources([g.program for g in made.groups if g.program], load_machine(made.target),
+                                                                 "8.5")).constants.values() if c.zero is not None)
+    tensors = tuple(replace(t, data=None) if t.name == name else t for t in made.graph.tensors)
+    other = replace(made, graph=replace(made.graph, tensors=tensors, inputs=(*made.graph.inputs, name)))
+    plan = plan_model(other, write_sources([g.program for g in made.groups if g.program], load_machine(made.target), "8.5"))
+    (why,) = [s.why for s in plan.on_host]
+    assert f"FIXPIPE reads the scales {name} as words" in why and all(c.zero is None for c in plan.constants.values())
 
 
 def test_what_is_added_to_holds_zeros(tmp_path: Path) -> None:
