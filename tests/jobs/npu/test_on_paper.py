@@ -103,7 +103,7 @@ def test_scales_that_a_model_makes_keep_their_group_on_the_host() -> None:
 
 
 def test_what_is_added_to_holds_zeros(tmp_path: Path) -> None:
-    aoec.compile(LONG, tmp_path / "m.aoec", bank=tmp_path / "bank.db", verify=False)
+    aoec.compile(LONG, tmp_path / "m.aoec", bank=tmp_path / "bank.db", verify=False, tune=False)
     (made,) = load_gears(tmp_path / "m.aoec")
     runner, _ = run_on_paper(made, random_feeds(made, 1))
     assert any(part.zeros for part in runner.plan.parts.values())
@@ -124,7 +124,8 @@ def test_a_loop_runs_its_body_on_the_device() -> None:
 
 def test_gears_share_kernels_and_constants(tmp_path: Path) -> None:
     proto = model([node("MatMul", "x w", "a"), node("Relu", "a", "y")], {"x": ["n", 64]}, ["y"], {"w": normal(64, 64)})
-    aoec.compile(proto, tmp_path / "m.aoec", input_shape={"x": (-1, 64)}, dynamic_batch=[16, 32], bank=tmp_path / "bank.db", verify=False)
+    aoec.compile(proto, tmp_path / "m.aoec", input_shape={"x": (-1, 64)}, dynamic_batch=[16, 32], bank=tmp_path / "bank.db", verify=False,
+                 tune=False)
     gears = load_gears(tmp_path / "m.aoec")
     device = PaperDevice()
     board = board_of(device)
@@ -139,7 +140,7 @@ def test_slices_lie_in_the_whole(tmp_path: Path) -> None:
     """Parts of a region are groups of their own, and what they make are views of what is joined."""
     nodes = [node("Conv", "x w", "c", pads=[1] * 4), node("Relu", "c", "y")]
     proto = model(nodes, {"x": [6, 16, 8, 8]}, ["y"], {"w": normal(16, 16, 3, 3) / np.float32(12)})
-    aoec.compile(proto, tmp_path / "m.aoec", target="Ascend310P3", slices="g0..g1/3", bank=tmp_path / "bank.db", verify=False)
+    aoec.compile(proto, tmp_path / "m.aoec", target="Ascend310P3", slices="g0..g1/3", bank=tmp_path / "bank.db", verify=False, tune=False)
     (made,) = load_gears(tmp_path / "m.aoec")
     runner, device = run_on_paper(made, random_feeds(made, 1))
     assert {"g1_1of3", "g1_3of3"} <= {c.compiled.group for c in runner.plan.calls} and len(device.kernels) < len(runner.plan.calls)
