@@ -875,16 +875,17 @@ def fixpipe(gm, mem, d, s, dtype, f, nz, line):
 def fill_behind(mem, d, dtype, bursts, length, step, pad):
     """What is left of the last block of each burst becomes `pad`, or where that is NaN the burst's first element; bytes."""
     size, end = size_of(dtype), (length + BLOCK - 1) // BLOCK * BLOCK
+    begin = (length + size - 1) // size * size  # whole elements alone: a part of one stays what it is
     for b in range(bursts):
         first = d + b * step
-        if pad == pad and length < end:
+        if pad == pad and begin < end:
             if is_whole(dtype):
-                store_whole(mem, dtype, first + length, cut_off(dtype, pad))
+                store_whole(mem, dtype, first + begin, cut_off(dtype, pad))
             else:
-                store_one(mem, dtype, first + length, np.float32(pad))
-        for i in range(length + size if pad == pad else length, end, size):
+                store_one(mem, dtype, first + begin, np.float32(pad))
+        for i in range(begin + size if pad == pad else begin, end, size):
             for q in range(size):
-                mem[0][first + i + q] = mem[0][first + (length if pad == pad else 0) + q]
+                mem[0][first + i + q] = mem[0][first + (begin if pad == pad else 0) + q]
 
 
 @_jit

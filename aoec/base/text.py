@@ -42,7 +42,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     close = get_close_matches(name, words, n=1)
     if close:
         return f"; did you mean {close[0]}?"
-    return f"; known: {', '.join(words)}" if 0 < len(words) <= 30 else ""
+    return f"; known: {', '.join(words)}" if 0 < len(words) <= 40 else ""
 
 
 def quote_line(line: str) -> str:

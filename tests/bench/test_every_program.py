@@ -45,7 +45,7 @@ RUNS = {
                 (r"\| mlp_softmax \| Ascend910B3 \| 3 \| 3 \| 100% \| 3 \| - \|", r"3 of 3 groups \(100\.0%\) .*")),
     "kills": Run("--kills 1 --budget 1", (r"kills: 1", r"records: 4", r"faults: \[\]"), apart=True),
     "npu": Run("--network mlp_softmax --groups", (
-        rf"\| mlp_softmax \| Ascend910B3 \| 9\.1 \| 3 \| 0 \| 3 \| {NUMBER} \| {NUMBER} \| \S+e-\d+ \| \S+e-\d+ \|",)),
+        rf"\| mlp_softmax \| Ascend910B3 \| 9\.1 \| 3 \| 0 \| 3 \| {NUMBER} \| {NUMBER} \|( \S+e[-+]\d+ \|){{3}}",)),
     "measure": Run("--seeds 16 --of 8 --pick 2 --among launch mmad conv-3x3-stride",
                    (r" 1 conv-3x3-stride: .*", r" 2 launch-.*", rf"   hot {NUMBER} ± {NUMBER} %, cold .*; left {NUMBER} %, on other .*")),
     "memory": Run("--gib 0.01 --precision fp16", tuple(rf"{step:7}  fp16  constants 0\.06 GiB  peak .*" for step in ("compile", "run"))),

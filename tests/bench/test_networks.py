@@ -86,7 +86,7 @@ def test_tensors_of_eight_bits_are_held_against_those_before() -> None:
     assert len(names) == 3
     found = dict(zip(names, backend.prepare(watched(net.model)).run(net.feeds)[1:]))
     steps = held(net.model, net.feeds, found)
-    assert (steps.tensors, steps.elements) == (3, 3 * 40 * 32) and steps.most <= 1 and steps.different < 4
+    assert (steps.tensors, steps.elements) == (3, 3 * 40 * 32) and steps.most <= 1 and steps.different < 40  # ten bits of a scale
     first, second, last = names
     wrong = found[second].copy()
     wrong[5, 7] += 2 if wrong[5, 7] < 128 else -2

@@ -41,7 +41,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def plan(folder: Path) -> list[Task]:
     machine = load("Ascend910B3")
-    graph, weights, _ = import_model(str(folder / "net.onnx"), {}, "fp16")
+    graph, weights, _, _ = import_model(str(folder / "net.onnx"), {}, "fp16")
     return tasks(fuse_model(graph, weights, machine)[0], machine)
 
 

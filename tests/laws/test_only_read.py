@@ -147,4 +147,4 @@ def test_a_base_is_only_read(shape: str, there: Path, capsys: pytest.CaptureFixt
 
 
 def test_a_command_without_files_has_none() -> None:
-    assert {name: o.file for name, o in options_of(DoctorOptions).items() if o.file} == {"bank": File.BANK}
+    assert {name: o.file for name, o in options_of(DoctorOptions).items() if o.file} == {"bank": File.BANK, "report": File.WRITTEN}

@@ -75,7 +75,9 @@ def first_legal(func: Func, machine: Machine, schedules: Iterable[Fitted]) -> Sc
     """The first schedule that the machine takes."""
     for f in schedules:
         try:
-            return realise(func, show(f.trace), machine, ())
+            made = realise(func, show(f.trace), machine, ())
+            check(normalise(made.program), machine)
+            return made
         except AoecError:
             continue
     raise AssertionError(f"no stock schedule of {func.name} is legal on {machine.name}")

@@ -50,4 +50,4 @@ def test_values_are_those_of_the_reference(chip: str, width: int) -> None:
 @pytest.mark.parametrize("dtype, word", [("fp16", "vmul"), ("bf16", "vmul"), ("fp32", "vdiv")])
 def test_a_quotient_by_row_is_a_product_where_the_result_has_16_bits(dtype: str, word: str) -> None:
     text = show(default(masked(64, 256, dtype), "Ascend910B3"))
-    assert f"{word}(" in text and ("vrec(" in text) == (word == "vmul")
+    assert f"{word}(" in text and "vrec(" not in text  # which is an estimate: the reciprocal of a row is a quotient

@@ -63,7 +63,7 @@ def test_what_others_look_into_stays_as_it_is() -> None:
 
 @pytest.mark.usefixtures("small")
 def test_few_rows_are_not_made_whole() -> None:
-    assert fuse_exceptions(graph(17, batch=1), load("Ascend910A")) == frozenset()
+    assert fuse_exceptions(graph(17, batch=1), load("Ascend910B3")) == frozenset()
 
 
 @pytest.mark.slow

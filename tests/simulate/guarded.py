@@ -78,7 +78,7 @@ def dtypes_of(word: Instruction) -> Iterator[tuple[str, ...]]:
     """All dtypes of operands that a word takes, of those that share a source's dtype or are casts."""
     for dst in DTYPES:
         for src in DTYPES:
-            for last in {src, "int32", "int64", "fp32"}:
+            for last in {src, "int32", "int64", "uint64", "fp32"}:
                 given = (dst, *[src] * (len(word.operands) - 1))[:len(word.operands)]
                 given = (*given[:2], last) if len(given) == 3 else given
                 try:

@@ -27,5 +27,5 @@ def run(options: CheckOptions) -> int:
     return 0
 
 
-COMMAND = Command("check", "verify an HIVM text with the vendor's compiler front half", CheckOptions, run, "tutorial", 265,
+COMMAND = Command("check", "verify an HIVM text with the vendor's compiler front half", CheckOptions, run, "languages", 265,
                   "aoec emit g.prog --as hivm -o g.mlir && aoec check g.mlir --check-python .vendor")

@@ -66,9 +66,9 @@ def plan_slices(made: Made, context: Job, cut: Cut, until: Until) -> Planned:
     return Planned(out, tuned, job.was[0] if job.was else None, until.over)
 
 
-def keep(bank: Bank, found: Iterable[Tuned]) -> None:
-    """Nothing; the bank has the plans, where it can be written."""
-    if bank.writable and (kept := [t.plan for t in found]):
+def keep(bank: Bank, found: Iterable[Tuned], asked: bool) -> None:
+    """Nothing; the bank has the plans, where it can be written; where slices were not `asked` for, those that are faster alone."""
+    if bank.writable and (kept := [t.plan for t in found if asked or t.plan.is_faster]):
         bank.plans.put_all(kept)
 
 

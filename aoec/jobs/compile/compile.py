@@ -113,7 +113,7 @@ def write_model(whole: Sequence[Made], sliced: Sequence[Planned], job: Job, sour
     if options.dump:
         dump.write_all(Path(options.dump), [(m.stage, m.artifact, m.choices, m.model.plan) for m in made], job.machine)
     if options.slicing.source == "search":
-        keep(job.bank, (t for s in sliced for t in s.plans_to_keep))
+        keep(job.bank, (t for s in sliced for t in s.plans_to_keep), options.slices is not None)
 
 
 def searches_of(job: Job) -> dict[str, object]:

@@ -44,6 +44,9 @@ def read(folder: Path) -> dict[str, Any]:
     often, own = said.setdefault("rewrites", {}), said.setdefault("own_rules", "")
     if not isinstance(own, str) or not isinstance(often, dict) or any(type(n) is not int or n < 0 for n in often.values()):
         raise CheckError("the rewrites of a dump are counts by their names, and own_rules is a hash", source=str(path))
+    made = said.setdefault("rewrites_made", [])
+    if not isinstance(made, list) or not all(isinstance(x, list) and len(x) == 2 and all(isinstance(y, str) for y in x) for x in made):
+        raise CheckError("rewrites_made of a dump are pairs of a rewrite and a tensor", source=str(path))
     return said
 
 

@@ -27,6 +27,7 @@ from aoec.jobs.tune.made import Schedule, realise
 from aoec.jobs.tune.order import Order, Solved, keys
 from aoec.jobs.tune.solve import attempt
 from aoec.jobs.tune.tuning import bound_in, problem
+from aoec.jobs.verify.legal import legal
 from aoec.lowering.lower.access import main_node
 from aoec.ops.run import NUMPY
 from aoec.search.sketches.nests import find_product, output_nest
@@ -171,6 +172,7 @@ def pick_cube(task: Task, nodes: list[OpNode], machine: Machine, product: str) -
         text = show(f.trace)
         try:
             made = realise(task.func, text, machine, task.state)
+            legal(made.program, machine)
         except AoecError:
             continue
         return Picked(text, made, BLOCK if f.rule == FIXED_RULE else PROXY, f.rule, f.differs)
