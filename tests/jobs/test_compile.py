@@ -186,7 +186,8 @@ def lasting(said: dict[str, object]) -> dict[str, object]:
     """What a run says but how it came to it: time, what was searched, and values, which are compared in the run that verifies."""
     groups = [{k: v for k, v in g.items() if k not in ("candidates", "spent")} for g in said["groups"]]  # type: ignore[attr-defined]
     work = ("seconds", "trials", "found_in_bank", "notes", "searches", "beside", "bounded")
-    return {k: v for k, v in said.items() if k not in work} | {"groups": groups}
+    stock = {k: v for k, v in said["stock"].items() if k != "seconds"}  # type: ignore[attr-defined]
+    return {k: v for k, v in said.items() if k not in work} | {"groups": groups, "stock": stock}
 
 
 def test_a_second_run_imports_nothing_writes_nothing_and_is_the_same(run: Compile, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,10 +6,10 @@ name stays.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from math import isfinite, prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,8 +29,7 @@ STEPS_EACH = 64  # of a rule at each node, on average of many: so the work is li
 MOST_FOLDED = 1 << 24  # elements of a tensor of the replacement, where what it is made of is smaller
 
 
-@dataclass(frozen=True)
-class Site:
+class Site(NamedTuple):
     """A rule by its name, and a place by the tensor that the rule's pattern makes there."""
 
     rule: str
@@ -43,13 +42,18 @@ class Rewriting:
     `declined`: places where a rule is not applied; `applied`: the places where rules were, in order."""
 
     own: Sequence[Rule] = ()
-    declined: Collection[Site] = ()
+    declined: Collection[tuple[str, str]] = ()
     applied: list[Site] = field(default_factory=list)
     met: set[Site] = field(default_factory=set)  # of the declined: where the rule's pattern is
 
     def counts(self) -> dict[str, int]:
         """Rule -> at how many places it was applied, those of names that come first in the alphabet first."""
-        return dict(sorted(Counter(s.rule for s in self.applied).items()))
+        return count_rules(self.applied)
+
+
+def count_rules(sites: Iterable[tuple[str, str]]) -> dict[str, int]:
+    """Rule -> how many of the sites are its own, by name."""
+    return dict(sorted(Counter(rule for rule, _ in sites).items()))
 
 
 def apply(rules: Sequence[Rule], draft: Draft, rewriting: Rewriting) -> None:

@@ -4,7 +4,6 @@ What the later steps need (the kernels' compiler above all) takes seconds to imp
 """
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -208,8 +207,7 @@ def _stages(name: str, read: _Read, options: CompileOptions) -> list[Stage]:
     for gear, (graph, weights, _, applied) in zip(read.wanted, read.graphs):
         inputs, outputs = (ports(graph, listed, options.precision, read.dims) for listed in (graph.inputs, graph.outputs))
         out.append(Stage("import", name, options.precision, graph, weights, inputs, outputs, entered=read.entered, gear=gear.name,
-                         rewrites=dict(sorted(Counter(rule for rule, _ in applied).items())), made=tuple(applied),
-                         own_rules=read.own_rules))
+                         made=tuple(applied), own_rules=read.own_rules))
     return out
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from aoec.base.errors import BackendError
 from aoec.base.files.arrays import Lazy
 from aoec.base.files.files import open_plain
-from aoec.frontend.rewrites.apply import Rewriting, Site
+from aoec.frontend.rewrites.apply import Rewriting
 from aoec.frontend.translate import onnx as frontend
 from aoec.ir.graph.graph import Graph, Tensor
 from aoec.ir.graph.rule import Rule
@@ -42,11 +42,11 @@ def import_model(model: str | ModelProto, shapes: Mapping[str, tuple[int, ...]],
 
     @cache
     def load() -> tuple[Graph, Weights, list[str], Applied]:
-        rewriting = Rewriting(rules, frozenset(Site(*d) for d in declined))
+        rewriting = Rewriting(rules, declined)
         graph, weights, notices = frontend.load(model, dict(shapes), precision, own, rewriting)
-        applied = list(dict.fromkeys((s.rule, s.tensor) for s in rewriting.applied))
+        applied: Applied = list(dict.fromkeys(rewriting.applied))
         if entered:
-            entered.refuse_unmet({(s.rule, s.tensor) for s in rewriting.met}, applied)
+            entered.refuse_unmet(rewriting.met, applied)
         return graph, _share_constants(graph, weights, pool), notices, applied
 
     content = file_digest(model) if isinstance(model, str) else ""
@@ -54,6 +54,7 @@ def import_model(model: str | ModelProto, shapes: Mapping[str, tuple[int, ...]],
         return load()
     at = ("import", content, repr(sorted(shapes.items())), precision, frontend.onnx.__version__, repr(sorted(own.items())),
           *map(show, rules), *(f"{rule} at {tensor} off" for rule, tensor in sorted(declined)))
+
     def read_again(kept: Any) -> tuple[Graph, list[str], Applied]:
         return noun(kept[0]), kept[1], [(str(rule), str(tensor)) for rule, tensor in kept[2]]
 

@@ -119,7 +119,7 @@ def _manifest(stage: Stage, artifact: Artifact, choices: Sequence[Choice]) -> di
         "bound_ticks": compiled[c.task.group.name].bound_ticks, "proof": c.solved.best.proof} for c in choices}
     return {"name": artifact.name, "target": artifact.target, "precision": artifact.precision, "times": "modelled",
             "inputs": [_port(p) for p in artifact.inputs], "outputs": [_port(p) for p in artifact.outputs], "groups": groups,
-            **({"gear": artifact.gear} if artifact.gear else {}), **({"rewrites": dict(stage.rewrites)} if stage.rewrites else {}),
+            **({"gear": artifact.gear} if artifact.gear else {}), **({"rewrites": stage.rewrites} if stage.rewrites else {}),
             **({"rewrites_made": [list(site) for site in stage.made]} if stage.made else {}),
             **({"own_rules": stage.own_rules} if stage.own_rules else {})}
 
@@ -137,7 +137,7 @@ def load(folder: Path, start: str, said: dict[str, Any], machine: Machine) -> St
     if path.stem == "fused" and not graph.groups:
         raise CheckError("this graph has no groups; enter at --from import", source=str(path))
     stage = Stage(start, said["name"], said["precision"], graph, load_weights(graph, f"{path}.npz"), _ports(said, "inputs"),
-                  _ports(said, "outputs"), found=said["groups"], gear=said["gear"], rewrites=said["rewrites"],
+                  _ports(said, "outputs"), found=said["groups"], gear=said["gear"],
                   made=tuple((str(rule), str(tensor)) for rule, tensor in said["rewrites_made"]), own_rules=said["own_rules"])
     if start == "plan":
         stage = replace(stage, entered=read_plan(str(folder / "model.plan")))

@@ -10,6 +10,7 @@ import numpy as np
 from aoec.artifact.compiled import Port
 from aoec.bank.record import Record
 from aoec.base.errors import CheckError, UnsupportedError
+from aoec.frontend.rewrites.apply import count_rules
 from aoec.ir.func.tir import Func
 from aoec.ir.graph.graph import Graph
 from aoec.ir.program import Program
@@ -40,11 +41,15 @@ class Stage:
     traces: dict[str, str] = field(default_factory=dict)  # group -> trace
     programs: dict[str, Program] = field(default_factory=dict)
     found: dict[str, Any] = field(default_factory=dict)  # group -> what the manifest says of it
-    rewrites: Mapping[str, int] = field(default_factory=dict)  # rewrite of the graph -> at how many places it was applied at import
     made: tuple[tuple[str, str], ...] = ()  # (rewrite, the tensor that it makes) of each place
     own_rules: str = ""  # a hash of the user's own rewrites
     entered: Entered | None = None  # the plan by which it is put together, where a user gives one
     gear: str = ""  # which, where a model is compiled for several shapes
+
+    @property
+    def rewrites(self) -> dict[str, int]:
+        """Rewrite of the graph -> at how many places it was made at import."""
+        return count_rules(self.made)
 
     def for_one_shape(self) -> Stage:
         """The stage as that of a model for one shape of its inputs."""

@@ -30,6 +30,7 @@ from aoec.jobs.tune.tuning import bound_in, problem
 from aoec.jobs.verify.legal import legal
 from aoec.lowering.lower.access import main_node
 from aoec.ops.run import NUMPY
+from aoec.report.table import StockRow
 from aoec.search.sketches.nests import find_product, output_nest
 from aoec.search.sketches.sketches_vector import cores_of
 from aoec.search.stock.fit_cube import FIXED_RULE, Fitted, convolution_schedules, product_schedules
@@ -42,21 +43,6 @@ MOST_TRIED = 40  # schedules of a cube group, until one is legal
 
 
 @dataclass(frozen=True)
-class StockGroup:
-    """Equal groups as CANN has them: `name` of the first, `what` it is, how many; modelled microseconds of one, and its bound.
-    `cover`: one of COVERS; `rule`: which; `differs`: in what our schedule is not the rule's tiling."""
-
-    name: str
-    what: str
-    count: int
-    us: float
-    bound_us: float
-    cover: str
-    rule: str = ""
-    differs: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class StockModel:
     """A whole model as CANN would run it, all modelled: microseconds of one inference, between inferences, and of groups timed alone.
     `product`: the column of the table of fusions; `seconds`: what it took to find, 0 where it was looked up."""
@@ -65,7 +51,7 @@ class StockModel:
     latency_us: float
     throughput_us: float
     sum_us: float
-    groups: tuple[StockGroup, ...]
+    groups: tuple[StockRow, ...]
     seconds: float = 0.0
 
     @property
@@ -106,7 +92,7 @@ def stock_model(graph: Graph, machine: Machine, warm: bool = False,
 
 def read_back(kept: dict[str, Any]) -> StockModel:
     """The model from plain values."""
-    groups = tuple(StockGroup(**{**g, "differs": tuple(g["differs"])}) for g in kept["groups"])
+    groups = tuple(StockRow(**{**g, "differs": tuple(g["differs"])}) for g in kept["groups"])
     return StockModel(**{**kept, "groups": groups})
 
 
@@ -139,14 +125,14 @@ def choice(task: Task, p: Picked, machine: Machine) -> Choice:
     return Choice(task, Solved(record, record, True), p.schedule, p.schedule)
 
 
-def groups_of(graph: Graph, plan: Sequence[Task], picked: Mapping[tuple[str, str], Picked], machine: Machine) -> tuple[StockGroup, ...]:
+def groups_of(graph: Graph, plan: Sequence[Task], picked: Mapping[tuple[str, str], Picked], machine: Machine) -> tuple[StockRow, ...]:
     """Equal groups as one, in order."""
-    often, out = counts(graph), dict[tuple[str, str], StockGroup]()
+    often, out = counts(graph), dict[tuple[str, str], StockRow]()
     for t in plan:
         key = t.func_key, t.state_text
         if key not in out:
             p, floor = picked[key], bound_in(t.func, machine, t.state)
-            out[key] = StockGroup(t.group.name, t.label, 0, p.schedule.measure.time_us, floor.cycles / machine.clock_mhz, p.cover, p.rule,
+            out[key] = StockRow(t.group.name, t.label, 0, p.schedule.measure.time_us, floor.cycles / machine.clock_mhz, p.cover, p.rule,
                                   p.differs)
         out[key] = replace(out[key], count=out[key].count + often[t.group.name])
     return tuple(out.values())

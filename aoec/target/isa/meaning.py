@@ -68,7 +68,7 @@ def _fill_behind(dst: Array, bursts: int, length: int, step: int, pad: float | N
     for b in range(bursts):
         start, end, whole = (b * step + n for n in (0, length, up(length, 32)))
         first = dst[start // dst.itemsize] if pad is None else cast(np.array(pad, np.float64), dst.dtype)
-        dst[end // dst.itemsize:whole // dst.itemsize] = first
+        dst[-(-end // dst.itemsize):whole // dst.itemsize] = first
 
 
 def _copy_gm_l1(f: F, dst: Array, src: Array) -> None:

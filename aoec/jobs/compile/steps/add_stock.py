@@ -1,12 +1,12 @@
 """A third line beside default and tuned: the model as CANN would run it without tuning."""
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 from aoec.base.errors import AoecError
 from aoec.jobs.compile.compiled_model import Made
 from aoec.jobs.stock.stock_model import stock_model
-from aoec.report.table import Report, Stock, StockRow
+from aoec.report.table import Report, Stock
 from aoec.target.machine import Machine
 
 
@@ -22,6 +22,5 @@ def add_stock(report: Report, made: Made, machine: Machine, metric: str) -> Repo
         return replace(report, notes=(*report.notes, f"no stock time: {e}"))
     if found is None:
         return replace(report, notes=(*report.notes, f"no stock time: CANN's rules for {machine.name} are not public (docs/stock.md)"))
-    rows = tuple(StockRow(**asdict(g)) for g in found.groups)
     per_s = 1e6 / found.throughput_us if found.throughput_us else None
-    return replace(report, stock=Stock(found.product, found.latency_us, found.sum_us, per_s, found.shares, rows, found.seconds))
+    return replace(report, stock=Stock(found.product, found.latency_us, found.sum_us, per_s, found.shares, found.groups, found.seconds))

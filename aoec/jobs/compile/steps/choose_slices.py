@@ -41,6 +41,6 @@ def choose_slices(made: Made, job: Job) -> Planned:
     had = order.counts.get(name)
     until = Until(lambda: job.clock.seconds_left(deadline), had.asked if had else 0)
     found = plan_slices(made, job, cut_model, until)
-    if asked.source == "search":
+    if asked.source == "search" and until.asked:  # an answer that was looked up is no search
         job.runs[0].searched[name] = until.limits
     return found
