@@ -59,6 +59,10 @@ class ModelTuning(Options):
         help="run groups in parts, one after the other, so that what lies between them stays in L2. auto: find those that are faster so, "
              "and keep them in the bank. bank: those that the bank has kept. g3..g12/4: from g3 to g12, in four parts. none: no slices "
              "(default: auto with aoec compile --tune, else bank)")
+    plans: str | None = option(
+        "--plans", default=None, choices=("auto", "bank", "rules"),
+        help="how the model is put together. auto: look for a faster plan than that of the rules, and keep it in the bank. bank: take "
+             "what the bank has kept. rules: by the rules (default: auto with aoec compile --tune, else bank)")
     jobs: int | None = option(
         "--jobs", default=None, metavar="N", read=readers.positive, help="processes (default: one for each core, fewer for little work)")
 
@@ -67,8 +71,13 @@ class ModelTuning(Options):
         """Which groups are to run in slices."""
         return self.slices if isinstance(self.slices, Slices) else regions.parse_slices(self.slices or self.default_slices())
 
+    @property
+    def planning(self) -> str:
+        """Where the plan of a model comes from, in the words of --plans."""
+        return self.plans or self.default_slices()
+
     def default_slices(self) -> str:
-        """What is done where --slices says nothing, in its words."""
+        """What is done where --slices and --plans say nothing, in their words."""
         return "bank"
 
 

@@ -23,6 +23,7 @@ from aoec.jobs.compile.steps.add_within import add_within
 from aoec.jobs.compile.steps.assemble import assemble
 from aoec.jobs.compile.steps.check_values import check_programs, check_values
 from aoec.jobs.compile.steps.choose_layouts import choose_layouts
+from aoec.jobs.compile.steps.choose_plan import choose_plan
 from aoec.jobs.compile.steps.choose_slices import choose_slices
 from aoec.jobs.compile.steps.closing_table import add_fidelity, closing_table
 from aoec.jobs.compile.steps.group_model import group_model
@@ -56,6 +57,7 @@ def finish(stages: Sequence[Stage], context: Context, kind: Kind | None = None, 
         found = search_groups(ready, job.runs[1], job)
         plain = [assemble(f, job) for f in found]
         whole = [choose_layouts(f, m, job) for f, m in zip(found, plain)] if other_layouts(context) else plain
+        whole = [choose_plan(m, job) for m in whole] if options.planning != "rules" else whole
         sliced = [choose_slices(m, job) for m in whole]
         made = [s.made for s in sliced]
         was = [baseline(p, b, s.banked, job.machine, options.metric) for p, b, s in zip(plain, whole, sliced)]

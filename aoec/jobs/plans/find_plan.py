@@ -21,7 +21,13 @@ from aoec.target.machine import Machine
 
 MOST_ROUNDS = 4  # changes of changes
 LEAST_GAIN = 1e-6  # of the time, below which a plan is no faster
-Made = tuple[Graph, frozenset[str]]  # a graph in groups, and the names of exceptions that fusion asked for
+
+@dataclass(frozen=True)
+class PlannedGraph:
+    """The graph of a plan, in groups, and the names of exceptions that fusion `asked` for."""
+
+    graph: Graph
+    asked: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -54,28 +60,28 @@ class PlanFinder:
     """A model whose plan is looked for. `make`: the graph of a plan that has no groups; None where there is none. `ends`: whether to end,
     asked before launches are searched."""
 
-    def __init__(self, imported: Graph, machine: Machine, prices: PlanPrices, make: Callable[[Plan], Made | None],
+    def __init__(self, imported: Graph, machine: Machine, prices: PlanPrices, make: Callable[[Plan], PlannedGraph | None],
                  ends: Callable[[], bool], warm: bool) -> None:
         self.imported, self.machine, self.prices, self.make, self.ends, self.warm = imported, machine, prices, make, ends, warm
         self.known, self.timed = Known(), 0
         self.queue = Queue(machine.enqueue_us, machine.l2_usable_bytes)
 
-    def find(self, plan: Plan, first: Made) -> FoundPlan:
+    def find(self, plan: Plan, first: PlannedGraph) -> FoundPlan:
         """Return the fastest plan that was found, from a plan without groups and its graph."""
-        (graph, names), seen = first, {plan}
-        own = self._maker(graph).finish()
+        seen = {plan}
+        own = self._maker(first.graph).finish()
         held = self._left(own)
         before_us = find_cheapest(self._row_alone(own), self._known_price, self.queue, held).end_us
-        best = FoundPlan(plan, graph, before_us, before_us, 0.0, False, 1, 0)
+        best = FoundPlan(plan, first.graph, before_us, before_us, 0.0, False, 1, 0)
         for number in range(MOST_ROUNDS):
             is_last = number == MOST_ROUNDS - 1
-            variants = [] if is_last else self._variants(plan, graph, names)
-            whole, decision = self._decide(graph, variants, held)
+            variants = [] if is_last else self._variants(plan, first)
+            whole, decision = self._decide(first.graph, variants, held)
             chosen = sorted({whole.variants[n] for n in decision.row.edges} - {0})
             if not chosen:
-                groups = name_groups([whole.groups[n] for n in decision.row.edges], graph.groups)
+                groups = name_groups([whole.groups[n] for n in decision.row.edges], first.graph.groups)
                 planned = replace(plan, groups=tuple(PlanGroup(g.name, g.kind, g.nodes) for g in groups))
-                best = FoundPlan(planned, replace(graph, groups=groups), decision.row.end_us, before_us, decision.bound_us,
+                best = FoundPlan(planned, replace(first.graph, groups=groups), decision.row.end_us, before_us, decision.bound_us,
                                  decision.is_decided and not is_last, whole.lattice.count_paths(), self.timed)
                 break
             for n in chosen:
@@ -83,15 +89,16 @@ class PlanFinder:
             made = self.make(plan) if plan not in seen else None
             if made is None:
                 break
-            (graph, names), seen = made, {*seen, plan}
+            first, seen = made, {*seen, plan}
         return replace(best, timed=self.timed)
 
-    def _variants(self, plan: Plan, graph: Graph, names: frozenset[str]) -> list[Variant]:
+    def _variants(self, plan: Plan, now: PlannedGraph) -> list[Variant]:
         """Return what else a plan could decide, as stretches of groups."""
         def graph_of(other: Plan) -> Graph | None:
             made = self.make(other)
-            return made and made[0]
-        return find_variants(Grouped(graph, self.machine), plan, changes_of(plan, self.imported, names), self.imported, graph_of)
+            return made.graph if made else None
+        changes = changes_of(plan, self.imported, now.asked)
+        return find_variants(Grouped(now.graph, self.machine), plan, changes, self.imported, graph_of)
 
     def _maker(self, graph: Graph) -> LatticeMaker:
         """Return the lattice of a graph, which may get variants."""

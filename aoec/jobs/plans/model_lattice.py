@@ -15,7 +15,7 @@ from aoec.jobs.choose.refusal import refusal
 from aoec.lowering.arrange.fuse import kind_of
 from aoec.lowering.arrange.layout import family
 from aoec.lowering.arrange.planned.launch import Launches
-from aoec.search.plans.lattice import Edge, Launch, Lattice, Pieces
+from aoec.search.plans.lattice import Edge, Lattice, Launch, Pieces
 from aoec.target.machine import Machine
 
 LONGEST_JOINED = 3  # groups that are offered as one

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 from aoec.ir.graph.bodies import homes
 from aoec.ir.graph.graph import Graph
@@ -23,8 +24,8 @@ class Change:
 
     def apply(self, plan: Plan) -> Plan:
         """Return the plan with the change made."""
-        now = frozenset(getattr(plan, self.field))
-        return replace(plan, **{self.field: tuple(sorted(now ^ self.names))})
+        names: dict[str, Any] = {self.field: tuple(sorted(frozenset(getattr(plan, self.field)) ^ self.names))}
+        return replace(plan, **names)
 
     def within(self, nodes: Collection[str], tensors: Collection[str]) -> Change:
         """Return the part of the change that is of some nodes, and of some tensors."""
@@ -65,7 +66,8 @@ def _by_kind(kinds: dict[str, str], now: Collection[str]) -> Iterator[set[str]]:
         yield from (some for some in (of - there, of & there) if some)
 
 
-def find_variants(base: Grouped, plan: Plan, changes: Collection[Change], imported: Graph, make: Callable[[Plan], Graph | None]) -> list[Variant]:
+def find_variants(base: Grouped, plan: Plan, changes: Collection[Change], imported: Graph,
+                  make: Callable[[Plan], Graph | None]) -> list[Variant]:
     """Return the stretches that changes make of a plan's graph. `make`: the graph of a plan, None where there is none."""
     names = {t.name for t in imported.tensors}
     out = []

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 
-from aoec.search.plans.lattice import Launch, Lattice
+from aoec.search.plans.lattice import Lattice, Launch
 from aoec.search.plans.recency import Held, State, state_of, touch
 
 MOST_KEPT = 48  # rows with different contents of L2 that are kept at a place; beyond that the soonest are

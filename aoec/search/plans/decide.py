@@ -12,7 +12,7 @@ from math import inf
 from typing import Protocol
 
 from aoec.search.plans.cheapest import MOST_KEPT, Price, Queue, Row, find_cheapest
-from aoec.search.plans.lattice import Launch, Lattice
+from aoec.search.plans.lattice import Lattice, Launch
 from aoec.search.plans.recency import Held, State
 
 NEVER = Price(inf, inf)

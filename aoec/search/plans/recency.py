@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from aoec.search.plans.lattice import Edge, Launch, Lattice
+from aoec.search.plans.lattice import Edge, Lattice, Launch
 
 STAYS = -1  # a depth that is never too deep
 Held = tuple[tuple[str, int, int], ...]  # (part of memory, its bytes, its depth in bytes), the most recent first
