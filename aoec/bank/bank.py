@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from sqlalchemy import Column, Connection, delete, func, select
 from sqlalchemy.dialects.sqlite import insert
@@ -18,23 +18,23 @@ from sqlalchemy.dialects.sqlite import insert
 from aoec.bank import store
 from aoec.bank.builtin import Shelf
 from aoec.bank.journal import Journal
-from aoec.bank.measurements import Measured, Measurements
-from aoec.bank.measurements import parse as parse_measured
-from aoec.bank.measurements import show as show_measured
+from aoec.bank.measurements import MEASURED, Measured, Measurements
+from aoec.bank.model_plans import MODEL_PLANS, ModelPlan
 from aoec.bank.near import family
-from aoec.bank.plans import Plans, SlicePlan
-from aoec.bank.plans import parse as parse_plan
-from aoec.bank.plans import show as show_plan
+from aoec.bank.plans import SLICE_PLANS, Plans, SlicePlan
 from aoec.bank.record import KEY_FIELDS, Key, Record, checksum, flat, join, parse_record, show_record, unflat
+from aoec.bank.rows import Kind, Rows
 from aoec.base.errors import AoecError, BackendError, BankError
 from aoec.base.files.files import open_plain, reason, write_text
 
 Note = Callable[[Connection, Record], None]
 Tell = Callable[[str], None]
-Kept = Record | Measured | SlicePlan
+T = TypeVar("T")
+Kept = Record | Measured | SlicePlan | ModelPlan
+KINDS: tuple[Kind[Any], ...] = (MEASURED, SLICE_PLANS, MODEL_PLANS)  # of rows beside the records, in the order of an export
 
 IMPORT_LIMIT_BYTES = 1 << 30
-LINE_LIMIT_BYTES = 1 << 20
+LINE_LIMIT_BYTES = 4 << 20  # more than the longest plan of a model takes, each character of which may be two there
 ASKED = 500  # func keys in one question: SQLite takes no more than 999 values in older versions
 
 
@@ -75,17 +75,26 @@ class Bank:
     @property
     def measurements(self) -> Measurements:
         """Return what devices took, in the same file."""
-        return Measurements(self._store)
+        return Measurements(self._store, MEASURED)
 
     @property
-    def plans(self) -> Plans:
+    def plans(self) -> Plans[SlicePlan]:
         """Which groups run in slices, in the same file."""
-        return Plans(self._store)
+        return Plans(self._store, SLICE_PLANS)
+
+    @property
+    def model_plans(self) -> Plans[ModelPlan]:
+        """How whole models are put together, in the same file."""
+        return Plans(self._store, MODEL_PLANS)
+
+    def rows(self, kind: Kind[T]) -> Rows[T]:
+        """The rows of a kind, in the same file."""
+        return Rows(self._store, kind)
 
     def all(self) -> tuple[Kept, ...]:
         """All records but changed ones, measured times and plans, each kind sorted."""
         gone = {r.key for r in self.changed_records()}
-        return *(r for r in self.list() if r.key not in gone), *self.measurements.list(), *self.plans.list()
+        return *(r for r in self.list() if r.key not in gone), *(row for kind in KINDS for row in self.rows(kind).of(None))
 
     def best(self, key: Key) -> Record | None:
         """The record of `key`, or None."""
@@ -189,10 +198,11 @@ class Bank:
         return self._take(other.all())
 
     def _take(self, found: Iterable[Kept]) -> tuple[str, ...]:
-        kinds: dict[type, list[Any]] = {Record: [], Measured: [], SlicePlan: []}
+        of: dict[type, list[Any]] = {Record: [], **{kind.row: [] for kind in KINDS}}
         for one in found:
-            kinds[type(one)].append(one)
-        puts = (self.put_all, kinds[Record]), (self.measurements.put_all, kinds[Measured]), (self.plans.put_all, kinds[SlicePlan])
+            of[type(one)].append(one)
+        puts: list[tuple[Callable[[list[Any]], tuple[str, ...]], list[Any]]] = [(self.put_all, of[Record])]
+        puts += [(self.rows(kind).put_all, of[kind.row]) for kind in KINDS]
         return tuple(status for put, given in puts if given for status in put(given))
 
     def export(self, path: str | Path, times: bool = True) -> None:
@@ -203,8 +213,7 @@ class Bank:
     def lines(self, times: bool = True) -> Iterator[str]:
         """The records as lines of canonical JSON, sorted by key, then measured times and plans."""
         yield from (show_record(r, times) for r in self.list())
-        yield from (show_measured(m, times) for m in self.measurements.list())
-        yield from (show_plan(p, times) for p in self.plans.list())
+        yield from (kind.show(row, times) for kind in KINDS for row in self.rows(kind).of(None))
 
     def import_(self, path: str | Path) -> tuple[str, ...]:
         """`put` for every line of an export (`-`: standard input) or all of a bank, all or none; BankError names the first line that is
@@ -309,8 +318,9 @@ def _parse_line(raw: bytes) -> Kept:
     from aoec.ir.text.parse import parse_trace  # here: what lists records needs no grammar
 
     line = raw.decode("utf-8")
-    if other := parse_measured(line) or parse_plan(line):
-        return other
+    for kind in KINDS:
+        if (row := kind.parse(line)) is not None:
+            return row  # type: ignore[no-any-return]
     record = parse_record(line)
     if open_holes := holes_of(parse_trace(record.trace, "trace")):
         raise BankError(f"its trace leaves ?{', ?'.join(open_holes)} open")

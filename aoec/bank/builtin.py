@@ -1,7 +1,8 @@
 """The built-in bank: schedules of well-known networks that come with aoec, a file of text for each target; read, never written.
 
 The first line says which schema the file has and what most records have in common (machine, model version, seed, ...); each further line is
-a record, sorted by key, in what it differs by. So a change of the model version that changes no schedule is a change of one line.
+a record, sorted by key, in what it differs by. So a change of the model version that changes no schedule is a change of one line. Lines of
+plans of models follow, sorted by key, which say target, machine and model version where these are not those of the records.
 `bench/builtin.py` makes the files.
 """
 from __future__ import annotations
@@ -14,13 +15,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
+from aoec.bank.model_plans import MODEL_PLANS, ModelPlan
 from aoec.bank.near import family
 from aoec.bank.record import DEFAULT, SCHEMA_VERSION, Key, Record, flat, unflat
+from aoec.bank.rows import values
 from aoec.base.errors import BankError
 from aoec.base.files.files import read_bytes, write_text
 
 LIMIT_BYTES = 8 << 20
 LINE = re.compile(rb'^\{"func_key":"([0-9a-f]{64})".*$', re.MULTILINE)
+PLAN_LINE = re.compile(rb'^\{"graph_key":".*$', re.MULTILINE)
+SHARED = ("target", "machine_hash", "model_version")  # fields of a plan that the first line has
 OMITTED = {"tool": "", "created": ""}  # they would differ with nothing else
 
 
@@ -74,6 +79,13 @@ class BuiltIn:
         return tuple(r for r in found if target in (None, r.key.target) and kind in (None, r.key.kind))
 
     @cached_property
+    def model_plans(self) -> tuple[ModelPlan, ...]:
+        """All plans of models, sorted; BankError where a line is none."""
+        common = {n: self._common.get(n) for n in SHARED} | OMITTED
+        given = (_object(m[0], self.path) for m in PLAN_LINE.finditer(self._data))
+        return tuple(sorted(p for g in given if (p := MODEL_PLANS.read(common | g)) is not None))
+
+    @cached_property
     def _places(self) -> dict[str, tuple[int, int]]:
         """Func key -> where its lines begin and end; they lie together."""
         out: dict[str, tuple[int, int]] = {}
@@ -114,18 +126,25 @@ def _object(line: bytes, path: Path) -> dict[str, Any]:
     return found
 
 
-def write(target: str, records: Iterable[Record], folder: Path | None = None) -> Path:
-    """Where the built-in bank of a target now is, with these records: equal ones make equal bytes. A default's record does without its
-    func, which stands with the best of the same key; funcs with defaults alone, of layouts that were not taken, are left out."""
+def write(target: str, records: Iterable[Record], folder: Path | None = None, plans: Iterable[ModelPlan] = ()) -> Path:
+    """Where the built-in bank of a target now is, with these records, and of the plans of models those that are faster: equal ones make
+    equal bytes. A default's record does without its func, which stands with the best of the same key; funcs with defaults alone, of
+    layouts that were not taken, are left out."""
     records = sorted(records, key=lambda r: r.key)
     tuned = {r.key.func_key for r in records if not r.key.state.endswith(DEFAULT)}
     rows = [flat(r) | OMITTED | ({"func": ""} if r.key.state.endswith(DEFAULT) else {}) for r in records if r.key.func_key in tuned]
     usual = {n: Counter(row[n] for row in rows).most_common(1)[0] for n in rows[0] if n != "func_key"}
     common = {n: value for n, (value, count) in usual.items() if 2 * count >= len(rows)} | {"func": ""}
     lines = [{"schema": SCHEMA_VERSION, "common": common},
-             *({n: v for n, v in row.items() if n not in common or common[n] != v} for row in rows)]
+             *({n: v for n, v in row.items() if n not in common or common[n] != v} for row in rows),
+             *(_plan_line(p, common) for p in sorted(plans) if p.is_faster)]
     place = _place(target)
     assert place is not None  # the name of a shipped machine
     place = place if folder is None else folder / place.name
     write_text(place, "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
     return place
+
+
+def _plan_line(p: ModelPlan, common: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a plan's line: its word, and what differs from the first line."""
+    return {n: v for n, v in values(p).items() if n not in OMITTED and (n not in SHARED or common.get(n) != v)} | MODEL_PLANS.mark

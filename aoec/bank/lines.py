@@ -22,9 +22,14 @@ def parse(line: str, word: str, version: int, name: str) -> dict[str, Any] | Non
         data = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    found = data.pop(word, None) if isinstance(data, dict) else None
-    if found is None:
+    return strip(data, word, version, name) if isinstance(data, dict) else None
+
+
+def strip(data: Mapping[str, Any], word: str, version: int, name: str) -> dict[str, Any] | None:
+    """Values less this word, which has a version; None where they do not have it, or as a field. BankError where it is another version."""
+    found = data.get(word, "")
+    if isinstance(found, str):
         return None
     if found != version:
         raise BankError(f"{name} of version {str(found)[:20]} is beyond this aoec, which knows {version}")
-    return data  # type: ignore[no-any-return]
+    return {n: v for n, v in data.items() if n != word}

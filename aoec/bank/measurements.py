@@ -5,22 +5,12 @@ reading a file twice, or merging banks in any order, keeps each once.
 """
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
-from sqlalchemy import Column, Integer, String, Table, inspect, select
-from sqlalchemy.dialects.sqlite import insert
+from aoec.bank.record import TEXT_LIMIT
+from aoec.bank.rows import Kind, Rows, any_of, block, hex_digits
 
-from aoec.bank import lines
-from aoec.bank.record import CREATED, INTEGER_LIMIT, NAME_LIMIT, TEXT_LIMIT
-from aoec.bank.store import Store, metadata
-from aoec.base.errors import BankError
-
-VERSION = 1  # of a line of an export
 WHEN = ("", "before", "after")  # of what was delivered; "" of a profile alone
-INTEGERS = ("line", "time_ns", "least_ns", "most_ns", "calls", "cores")
 
 
 @dataclass(frozen=True, order=True)
@@ -53,35 +43,14 @@ class Measured:
 
 
 KEY = ("target", "digest", "line")
-table = Table("measured", metadata, *[
-    Column(f.name, Integer if f.name in INTEGERS else String, primary_key=f.name in KEY, nullable=False) for f in fields(Measured)])
 
 
-class Measurements:
+class Measurements(Rows[Measured]):
     """The measured times in a bank's file."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def put_all(self, found: Iterable[Measured]) -> tuple[str, ...]:
-        """"added" or "kept" for each, in one transaction. Of one that is known in another form the canonically greater is kept."""
-        given, out = [check_fields(asdict(m)) for m in found], []
-        with self._store.writing() as c:
-            for m in given:
-                row = c.execute(select(table).where(*[table.c[n] == getattr(m, n) for n in KEY])).first()
-                held = check_fields(dict(row._mapping)) if row is not None else None
-                if held is None or _order(held) < _order(m):
-                    c.execute(insert(table).prefix_with("OR REPLACE"), [asdict(m)])
-                out.append("kept" if held is not None and _order(held) >= _order(m) else "added" if held is None else "updated")
-        return tuple(out)
 
     def list(self, target: str | None = None, func_key: str = "") -> tuple[Measured, ...]:
         """Measured times, sorted; `target` selects by name, `func_key` by how the key begins. A bank that an older aoec wrote has none."""
-        query = select(table).where(table.c.func_key.startswith(func_key, autoescape=True))
-        query = query.where(table.c.target == target) if target is not None else query
-        with self._store.reading() as c:
-            found = c.execute(query).all() if inspect(c).has_table(table.name) else []
-        return tuple(sorted(check_fields(dict(row._mapping)) for row in found))
+        return self.of(target, func_key=func_key)
 
 
 def _order(m: Measured) -> tuple[object, ...]:
@@ -89,39 +58,16 @@ def _order(m: Measured) -> tuple[object, ...]:
     return bool(m.func_key), bool(m.trace), replace(m, created="")
 
 
-def check_fields(data: dict[str, Any]) -> Measured:
-    """The measured time of its fields; BankError where one is missing, unknown or impossible."""
-    names = [f.name for f in fields(Measured)]
-    if wrong := set(data) ^ set(names):
-        listed = ", ".join(sorted(str(n)[:40] for n in wrong)[:5])
-        raise BankError(f"a measured time has the fields {', '.join(names)}, no more and no less; wrong here: {listed}")
-    for name, value in data.items():
-        if not _good(name, value):
-            raise BankError(f"field {name} of a measured time cannot be {str(value)[:60]!r}")
-    m = Measured(**data)
-    if not 0 < m.least_ns <= m.time_ns <= m.most_ns or not m.calls:
-        raise BankError(f"a measured time lies between its least and its most: {m.least_ns}, {m.time_ns}, {m.most_ns}")
-    return m
+def _fault(m: Measured) -> str:
+    """Return why the times of one cannot be; "" where they can."""
+    good = 0 < m.least_ns <= m.time_ns <= m.most_ns and m.calls
+    return "" if good else f"lies between its least and its most: {m.least_ns}, {m.time_ns}, {m.most_ns}"
 
 
-def _good(name: str, value: object) -> bool:
-    if name in INTEGERS:
-        return type(value) is int and 0 <= value < INTEGER_LIMIT
-    if not isinstance(value, str):
-        return False
-    if name == "trace":
-        return len(value) <= TEXT_LIMIT and all(c.isprintable() or c == "\n" for c in value)
-    good = len(value) <= NAME_LIMIT and value.isprintable()
-    patterns = {"digest": re.compile(r"[0-9a-f]{16}"), "created": CREATED, "func_key": re.compile(r"([0-9a-f]{64})?")}
-    return good and (name != "when" or value in WHEN) and (name not in patterns or bool(patterns[name].fullmatch(value)))
+def _good_key(text: str) -> bool:
+    return not text or hex_digits(64)(text)
 
 
-def show(m: Measured, times: bool = True) -> str:
-    """One line of canonical JSON; without times it says nothing of when it was read."""
-    return lines.show(asdict(m), "measured", VERSION, times)
-
-
-def parse(line: str) -> Measured | None:
-    """The measured time of a line of an export; None of a line that is of something else."""
-    data = lines.parse(line, "measured", VERSION, "a measured time")
-    return None if data is None else check_fields(data)
+MEASURED = Kind(Measured, KEY, "measured", "measured", 1, "a measured time",
+                {"digest": hex_digits(16), "func_key": _good_key, "when": any_of(WHEN), "trace": block(TEXT_LIMIT)}, {}, _fault,
+                lambda a, b: max(a, b, key=_order))

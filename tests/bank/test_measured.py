@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aoec.bank.bank import Bank
-from aoec.bank.measurements import Measured, parse, show
+from aoec.bank.measurements import MEASURED, Measured
 from aoec.bank.record import ROBUST, Key, Record
 from aoec.base.errors import BankError
 from aoec.cli import main
 
+parse, show = MEASURED.parse, MEASURED.show
 ONE = Measured("toy", "0" * 16, 2, "a" * 64, "", "add 8x8->8x8 fp16", "Add", "add_1", "after", 2000, 1900, 2100, 3, 8, "p.csv")
 RECORD = Record(Key("a" * 64, "toy", "h", "v", "cold inputs"), "add", "sched {\n}", 900, 800, 700, func="func f")
 words = st.text("ab\n", max_size=3)

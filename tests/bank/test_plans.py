@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aoec.bank.bank import Bank
-from aoec.bank.plans import SlicePlan, check_fields, parse, show
+from aoec.bank.plans import SLICE_PLANS, SlicePlan
 from aoec.base.errors import BankError
 from aoec.base.regions import regions
 from aoec.base.regions import show as show_regions
 from aoec.cli import main
 
+check_fields, parse, show = SLICE_PLANS.check_fields, SLICE_PLANS.parse, SLICE_PLANS.show
 ONE = SlicePlan("a" * 64, "toy", "h", "v", "0" * 16, "latency", "net", "g0..g2/3,g5/2", 900, 800)
 parts = st.lists(st.tuples(st.sampled_from(["g0", "g1"]), st.sampled_from(["g1", "g7"]), st.integers(2, 12)), max_size=3)
 plans = st.builds(lambda r, a, b, **more: replace(ONE, regions=show_regions(r), before_ns=a + b * bool(r), after_ns=a, **more),

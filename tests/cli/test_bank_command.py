@@ -199,7 +199,7 @@ def test_diff_knows_plans_and_measured_times(bank: Path, capsys: pytest.CaptureF
     own.measurements.put_all([time])
     rows = said(capsys, "diff", "before.jsonl").splitlines()
     assert "5.00  toy, matmul 8x8x8, measured, op.csv:3" in rows[0] and "7.00  toy, net, plan of slices: g0..g2/4" in rows[1]
-    assert rows[2] == "2 added, 0 removed, 0 changed; cycles by kind; plans of slices and what was measured: us"
+    assert rows[2] == "2 added, 0 removed, 0 changed; cycles by kind; plans and what was measured: us"
     said(capsys, "export", "middle.jsonl")
     own.plans.put_all([replace(PLAN, after_ns=6000)])
     assert "7.00 -> 6.00" in said(capsys, "diff", "middle.jsonl")

@@ -1,19 +1,19 @@
-"""`aoec bank diff`: what changed between two banks: record by record, with plans of slices and what was measured."""
+"""`aoec bank diff`: what changed between two banks: record by record, with plans and what was measured."""
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from aoec.bank import measurements, plans
-from aoec.bank.bank import Kept
+from aoec.bank.bank import KINDS, Kept
+from aoec.bank.measurements import Measured
 from aoec.bank.plans import SlicePlan
 from aoec.bank.record import Record, flat
 from aoec.base.ticks import TICKS_PER_CYCLE
 from aoec.jobs.bank.bank import SHOWN_DIGITS
 
 UNSAID = ("created", "tool")  # what differs from run to run with nothing else
-KINDS = ("record", "measured", "plan")
+WORDS = ("record", *(kind.word for kind in KINDS))
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ def identity_of(k: Kept) -> tuple[Any, ...]:
     """What tells one from all others of a bank: its kind and its key."""
     if isinstance(k, Record):
         return 0, k.key
-    names = plans.KEY if isinstance(k, SlicePlan) else measurements.KEY
-    return 2 if isinstance(k, SlicePlan) else 1, *(getattr(k, n) for n in names)
+    nth, kind = next((i, kind) for i, kind in enumerate(KINDS, 1) if type(k) is kind.row)
+    return nth, *kind.identity(k)
 
 
 def every(k: Kept) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def target_of(k: Kept) -> str:
 
 def facts(found: Iterable[Change]) -> list[dict[str, Any]]:
     """The changes as a program reads them."""
-    return [{"change": c.what, "kind": KINDS[identity_of(c.row)[0]], "fields": c.fields, "before": c.before and every(c.before),
+    return [{"change": c.what, "kind": WORDS[identity_of(c.row)[0]], "fields": c.fields, "before": c.before and every(c.before),
              "after": c.after and every(c.after)} for c in found]
 
 
@@ -79,7 +79,7 @@ def describe_changes(found: list[Change]) -> str:
     rows = [f"{sign[c.what]} {key:{SHOWN_DIGITS}} {times(c):>24}  {words}" + f" ({', '.join(c.fields)})" * bool(c.fields)
             for c in found for key, words in [show_key(c.row)]]
     said = ", ".join(f"{sum(c.what == w for c in found):,} {w}" for w in sign)
-    units = "; cycles by kind" + "; plans of slices and what was measured: us" * any(not isinstance(c.row, Record) for c in found)
+    units = "; cycles by kind" + "; plans and what was measured: us" * any(not isinstance(c.row, Record) for c in found)
     return "\n".join([*rows, said + units]) + "\n"
 
 
@@ -89,7 +89,9 @@ def show_key(k: Kept) -> tuple[str, str]:
         return k.key.func_key[:SHOWN_DIGITS], f"{k.key.target}, {k.label}, {k.key.state}"
     if isinstance(k, SlicePlan):
         return k.graph_key[:SHOWN_DIGITS], f"{k.target}, {k.label}, plan of slices: {k.regions or 'none'}"
-    return k.digest[:SHOWN_DIGITS], f"{k.target}, {k.work}, measured, {k.source}:{k.line}"
+    if isinstance(k, Measured):
+        return k.digest[:SHOWN_DIGITS], f"{k.target}, {k.work}, measured, {k.source}:{k.line}"
+    return k.graph_key[:SHOWN_DIGITS], f"{k.target}, {k.label}, plan of the model by {k.metric}{': none' * (not k.plan)}"
 
 
 def times(c: Change) -> str:
@@ -100,4 +102,4 @@ def times(c: Change) -> str:
 def time_of(k: Kept) -> str:
     if isinstance(k, Record):
         return f"{k.ticks / TICKS_PER_CYCLE:,.0f}"
-    return f"{(k.after_ns if isinstance(k, SlicePlan) else k.time_ns) / 1e3:,.2f}"
+    return f"{(k.time_ns if isinstance(k, Measured) else k.after_ns) / 1e3:,.2f}"

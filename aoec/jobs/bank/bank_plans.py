@@ -7,6 +7,7 @@ from typing import Any
 
 from aoec.bank.bank import Bank
 from aoec.bank.builtin import Shelf
+from aoec.bank.claims import kept_plans
 from aoec.bank.plans import METRICS, SlicePlan
 from aoec.bank.record import Key
 from aoec.ir.text.show import show
@@ -14,7 +15,7 @@ from aoec.jobs.bank.bank import SHOWN_DIGITS
 from aoec.jobs.bank.bank_which import Asked
 from aoec.jobs.bank.shelf import Machines, age_of, beneath
 from aoec.jobs.choose.model_tasks import Task
-from aoec.jobs.choose.subgraphs import Subgraph, kept_plans, plan_of, subgraphs
+from aoec.jobs.choose.subgraphs import Subgraph, plan_of, subgraphs
 from aoec.jobs.tune.order import keys
 from aoec.lowering.arrange.slices import in_slices
 from aoec.options.exchange import WhichOptions

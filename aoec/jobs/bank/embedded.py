@@ -18,7 +18,7 @@ from typing import Any
 from aoec.bank.bank import Bank
 from aoec.bank.builtin import Shelf
 from aoec.bank.claims import Claimed
-from aoec.bank.plans import SlicePlan, check_fields
+from aoec.bank.plans import SLICE_PLANS, SlicePlan
 from aoec.bank.record import Key, Record, flat, unflat
 from aoec.base.errors import BankError
 from aoec.frontend.read import metadata
@@ -156,7 +156,7 @@ def plan_of(item: Any, machine: Machine) -> SlicePlan:
     if not isinstance(item, Mapping) or set(item) != set(PLANNED):
         raise BankError(f"one of its plans of slices does not have the fields {', '.join(PLANNED)}")
     here = {"target": machine.name, "machine_hash": machine.hash, "model_version": model_version()}
-    return check_fields({**item, **here, "tool": "", "created": ""})
+    return SLICE_PLANS.check_fields({**item, **here, "tool": "", "created": ""})
 
 
 def record(item: Any, machine: Machine) -> Record:

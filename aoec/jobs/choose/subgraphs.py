@@ -12,8 +12,7 @@ from importlib.metadata import version
 from itertools import groupby
 
 from aoec.bank.bank import Bank
-from aoec.bank.builtin import Shelf
-from aoec.bank.claims import Claimed
+from aoec.bank.claims import kept_plans
 from aoec.bank.plans import SlicePlan
 from aoec.base import regions as words
 from aoec.base.errors import BankError
@@ -159,16 +158,6 @@ def ns(us: float) -> int:
 def plans(bank: Bank, machine: Machine) -> list[SlicePlan]:
     """What a bank, and then what lies beneath it, has kept of this machine and model."""
     return [p for p in kept_plans(bank, machine.name) if (p.machine_hash, p.model_version) == (machine.hash, model_version())]
-
-
-def kept_plans(shelf: Shelf | None, target: str | None) -> Iterator[SlicePlan]:
-    """The plans of a shelf, and then of those beneath it."""
-    if isinstance(shelf, Bank):
-        yield from shelf.plans.list(target)
-    elif isinstance(shelf, Claimed):
-        yield from (p for p in shelf.plans if target in (None, p.target))
-    if isinstance(shelf, Bank | Claimed):
-        yield from kept_plans(shelf.base, target)
 
 
 def plan_of(s: Subgraph, kept: Iterable[SlicePlan]) -> SlicePlan | None:
