@@ -11,6 +11,7 @@ proof ends a search, chance has a say in what it finds: with `--keep`, a folder 
 timed again.
 
 `--retime` searches nothing: it times all schedules of the files again, and writes them for the present sources where all times are equal.
+Plans of models stay as they are: a compile times the model before it takes one.
 That is for changes of the sources that change no time. Exit code 1, and nothing is written, where one differs.
 
 `--changed` is for changes of the sources that change few times: of a folder of such files as they were, all records whose time is equal are
@@ -108,8 +109,9 @@ def make(target: str, networks: Sequence[str], budget: int, jobs: int, work: Pat
         before = cpu_s()
         new = tune(name, target, folder, budget, jobs)
         print(f"{name} on {target}: {cpu_s() - before:.0f} CPU s" if new else f"{name} on {target}: done before", flush=True)
-    records = Bank.open(folder / "bank.db").list(target)
-    path = write(target, better(records, keep / f"{target}.jsonl") if keep else records, output)
+    made = Bank.open(folder / "bank.db")
+    records = made.list(target)
+    path = write(target, better(records, keep / f"{target}.jsonl") if keep else records, output, made.model_plans.list(target))
     shutil.rmtree(folder)
     return path
 
@@ -123,7 +125,8 @@ def retime(target: str, output: Path | None) -> tuple[Path | None, list[str]]:
                  for r, _, ticks in timed_again(records, machine) if ticks != r.ticks]
     if different or not records:
         return None, different
-    return write(target, [of_present(r, machine) for r in records], output), []
+    plans = [replace(p, machine_hash=machine.hash, model_version=model_version()) for p in found.model_plans] if found else []
+    return write(target, [of_present(r, machine) for r in records], output, plans), []
 
 
 def retime_all(targets: Sequence[str], output: Path | None) -> int:
@@ -158,7 +161,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         for target in args.targets:
             path = make(target, args.networks, args.budget, args.jobs, args.work, args.output, args.keep, args.changed)
-            print(f"{path}: {path.stat().st_size:,} bytes, {len(path.read_text().splitlines()) - 1} records", flush=True)
+            print(f"{path}: {path.stat().st_size:,} bytes, {len(path.read_text().splitlines()) - 1} records and plans", flush=True)
     except KeyboardInterrupt:
         print(f"interrupted; what is finished is kept in {args.work}, and the same command goes on from there", file=sys.stderr)
         return 130

@@ -193,17 +193,24 @@ class Bank:
         with self._store.writing() as c:
             return sum(c.execute(delete(store.records).where(*[r[n] == v for n, v in flat(record).items()])).rowcount for record in records)
 
+    def drop_all(self, kept: Iterable[Kept]) -> int:
+        """`drop` of records, measured times and plans."""
+        return sum(drop(given) for _, drop, given in self._by_kind(kept) if given)
+
     def merge(self, other: Bank) -> tuple[str, ...]:
         """`put` for every record, measured time and plan of another bank, which stays as it is."""
         return self._take(other.all())
 
     def _take(self, found: Iterable[Kept]) -> tuple[str, ...]:
+        return tuple(status for put, _, given in self._by_kind(found) if given for status in put(given))
+
+    def _by_kind(self, found: Iterable[Kept]) -> list[tuple[Callable[[list[Any]], tuple[str, ...]], Callable[[list[Any]], int], list[Any]]]:
+        """(what puts, what drops, those of the kind) for records and each kind of row."""
         of: dict[type, list[Any]] = {Record: [], **{kind.row: [] for kind in KINDS}}
         for one in found:
             of[type(one)].append(one)
-        puts: list[tuple[Callable[[list[Any]], tuple[str, ...]], list[Any]]] = [(self.put_all, of[Record])]
-        puts += [(self.rows(kind).put_all, of[kind.row]) for kind in KINDS]
-        return tuple(status for put, given in puts if given for status in put(given))
+        rows = [(self.rows(kind), of[kind.row]) for kind in KINDS]
+        return [(self.put_all, self.drop, of[Record]), *((r.put_all, r.drop, given) for r, given in rows)]
 
     def export(self, path: str | Path, times: bool = True) -> None:
         """Writes all records as JSON lines, sorted by key, then measured times and plans, to a file or to `-`; equal banks without times

@@ -45,13 +45,13 @@ def kept_plans(shelf: Shelf | None, target: str | None) -> Iterator[SlicePlan]:
             yield from (p for p in one.plans if target in (None, p.target))
 
 
-def kept_model_plans(shelf: Shelf | None, target: str | None) -> Iterator[ModelPlan]:
-    """The plans of models of a shelf, and then of those beneath it."""
+def kept_model_plans(shelf: Shelf | None, target: str | None, graph_key: str = "") -> Iterator[ModelPlan]:
+    """The plans of models of a shelf, and then of those beneath it; `graph_key`: how their key begins."""
     for one in shelves(shelf):
         if isinstance(one, Bank):
-            yield from one.model_plans.list(target)
+            yield from one.model_plans.list(target, graph_key)
         elif isinstance(one, Claimed | BuiltIn):
-            yield from (p for p in one.model_plans if target in (None, p.target))
+            yield from (p for p in one.model_plans if target in (None, p.target) and p.graph_key.startswith(graph_key))
 
 
 def shelves(shelf: Shelf | None) -> Iterator[Shelf]:

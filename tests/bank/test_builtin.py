@@ -74,7 +74,8 @@ def test_what_comes_with_aoec_is_whole_and_true_or_said_to_be_stale(path: Path, 
     assert len({(r.key.machine_hash, r.key.model_version) for r in records}) == 1
     assert [r.key for r in records] == sorted(r.key for r in records)
     funcs = {r.key.func_key for r in records if r.func}
-    assert funcs == {r.key.func_key for r in records} and len(path.read_text().splitlines()) == len(records) + 1
+    plans = BuiltIn(path).model_plans
+    assert funcs == {r.key.func_key for r in records} and len(path.read_text().splitlines()) == len(records) + len(plans) + 1
     if why := stale(records[0].key.machine_hash, records[0].key.model_version, machine):
         assert shelf is None and said == [f"the built-in bank of {path.stem} is of another {why} and is not used"]
     else:

@@ -103,6 +103,8 @@ def exchanged(said: Said) -> None:
 
 PLAN = {"graph_key": "0" * 64, "schedules": "0" * 16, "metric": "latency", "label": "x", "regions": "g0..g1/2",
         "before_ns": 9, "after_ns": 8}
+WHOLE_PLAN = {"graph_key": "0" * 64, "metric": "latency", "label": "x", "plan": "plan x for y {\n}", "before_ns": 9, "after_ns": 8,
+              "searched": 0}
 HOLES = "sched {\n  split(loop=m, factor=?tm in [16, 32], outer=m_o, inner=m_i)\n}"
 WHOLE = [  # of all of them, in one line
     (lambda said: said.update(target="Ascend310P3"), "of another machine (Ascend310P3)"),
@@ -118,10 +120,18 @@ WHOLE = [  # of all of them, in one line
     (lambda said: said["records"][0].pop("seed"), "does not have the fields"),
     (lambda said: said.update(plans=7), "plans of slices are no list of at most 1,000"),
     (lambda said: said.update(plans=[PLAN] * 1_001), "plans of slices are no list of at most 1,000"),
-    (lambda said: said.update(plans=["g0..g1/2"]), "plans of slices does not have the fields"),
-    (lambda said: said.update(plans=[PLAN | {"target": "x"}]), "plans of slices does not have the fields"),
+    (lambda said: said.update(plans=["g0..g1/2"]), "a plan of slices in it does not have the fields"),
+    (lambda said: said.update(plans=[PLAN | {"target": "x"}]), "a plan of slices in it does not have the fields"),
     (lambda said: said.update(plans=[PLAN | {"regions": "\x1b[2J"}]), "field regions of a plan of slices cannot be"),
     (lambda said: said.update(plans=[PLAN | {"before_ns": 1}]), "a plan of slices is faster than none"),
+    (lambda said: said.update(model_plans={}), "plans of the model are no list of at most 100"),
+    (lambda said: said.update(model_plans=[WHOLE_PLAN] * 101), "plans of the model are no list of at most 100"),
+    (lambda said: said.update(model_plans=[PLAN]), "a plan of a model in it does not have the fields"),
+    (lambda said: said.update(model_plans=[WHOLE_PLAN | {"target": "x"}]), "a plan of a model in it does not have the fields"),
+    (lambda said: said.update(model_plans=[WHOLE_PLAN | {"plan": "\x1b[2J"}]), "field plan of a plan of a model cannot be"),
+    (lambda said: said.update(model_plans=[WHOLE_PLAN | {"plan": "x" * (1 + (1 << 20))}]), "field plan of a plan of a model cannot be"),
+    (lambda said: said.update(model_plans=[WHOLE_PLAN | {"searched": -1}]), "field searched of a plan of a model cannot be"),
+    (lambda said: said.update(model_plans=[WHOLE_PLAN | {"before_ns": 8}]), "a plan of a model is faster than that of the rules"),
     (each(extra=1), "does not have the fields"), (each(ticks=-1), "field ticks cannot be"), (each(ticks=1 << 80), "field ticks cannot be"),
     (each(trace=""), "field trace cannot be"), (each(trace="x" * (1 << 20)), "field trace cannot be"),
     (each(label=7), "field label cannot be"), (each(ticks=10**15), "must not fall in this order")]

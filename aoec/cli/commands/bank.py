@@ -104,7 +104,7 @@ def run_list(options: ListOptions) -> int:
 
 
 def run_best(options: KeyOptions) -> int:
-    """Writes the best schedule of a func, or the plan of a subgraph."""
+    """Writes the best schedule of a func, or the plan of a subgraph or a model."""
     from aoec.jobs.bank import bank
     asked = options.bank_path, options.target, options.key, options.builtin
     found = bank.records_of(*asked)
@@ -116,7 +116,7 @@ def run_best(options: KeyOptions) -> int:
 
 
 def run_show(options: KeyOptions) -> int:
-    """Writes all that is kept of a func, or of a subgraph."""
+    """Writes all that is kept of a func, or of a plan."""
     from aoec.jobs.bank import bank
     asked = options.bank_path, options.target, options.key, options.builtin
     found = bank.records_of(*asked)
@@ -227,7 +227,7 @@ def run_verify(options: ListOptions) -> int:
     plans = bank_plans.check_plans(plans_of(path, options.target, "", options.builtin), own)
     write_text(options.output, as_json(facts(found) + bank_plans.facts(plans)) if options.json else bank_plans.describe_plans(plans)
                + describe_verified(found, bank.count_unmarked() if bank else 0))
-    return int(any(v.wrong for v in found))
+    return int(any(v.wrong for v in found) or any(x.state == "illegal" for x in plans))
 
 
 def run_stats(options: BankAction) -> int:
@@ -241,9 +241,9 @@ def run_stats(options: BankAction) -> int:
 
 
 COMMAND = CommandGroup("bank", "look into a knowledge bank, check and clean it, exchange records", (
-    Command("list", "list the records, and plans of slices, a line each", ListOptions, run_list),
-    Command("best", "print the best schedule of a func, or the plan of slices of a subgraph", KeyOptions, run_best),
-    Command("show", "print all that is kept of a func: its text, and each record with its schedule", KeyOptions, run_show),
+    Command("list", "list the records, and plans of slices and of models, a line each", ListOptions, run_list),
+    Command("best", "print the best schedule of a func, or the plan of a subgraph (slices) or of a model", KeyOptions, run_best),
+    Command("show", "print all that is kept of a func: its text, and each record with its schedule; or of a plan", KeyOptions, run_show),
     Command("which", "say which record or plan a compile takes, and why not the others", WhichOptions, run_which),
     Command("diff", "say what a second bank, or an export of one, has added, removed and changed", DiffOptions, run_diff),
     Command("merge", "take over what is better in another bank", MergeOptions, run_take),
@@ -251,6 +251,6 @@ COMMAND = CommandGroup("bank", "look into a knowledge bank, check and clean it, 
     Command("import-cann", "take CANN's own run-time banks as starting points of searches", ImportCannOptions, run_import_cann),
     Command("export", "write all records as JSON lines, sorted, for git", ExportOptions, run_export),
     Command("prune", "list stale records and plans, which no compile takes any more; remove them with --yes", PruneOptions, run_prune),
-    Command("verify", "time each record again; exit code 1 if one differs. Plans of slices need their models for that", ListOptions,
+    Command("verify", "time each record again; exit code 1 if one differs. Plans need their models for that", ListOptions,
             run_verify),
     Command("stats", "count the records by target", BankAction, run_stats)), "deploy", 320, "aoec bank list")

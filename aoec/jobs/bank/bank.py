@@ -9,16 +9,21 @@ from typing import Any
 
 from aoec.bank.bank import Bank, statuses
 from aoec.bank.builtin import built_in
+from aoec.bank.claims import kept_model_plans
 from aoec.bank.measurements import Measured
+from aoec.bank.model_plans import ModelPlan
 from aoec.bank.plans import SlicePlan
 from aoec.bank.record import DEFAULT, IMPORTED, Record, flat
 from aoec.base.errors import BankError
 from aoec.base.ticks import TICKS_PER_CYCLE
 from aoec.target.inherit import shipped_clock_mhz
 
+Plan = SlicePlan | ModelPlan
 Times = Mapping[tuple[str, str, str], Sequence[Measured]]
 NOTHING: Times = {}
 SHOWN_DIGITS = 16  # of a func key: enough to name a record
+COLUMNS = 80
+NO_PLAN = "no plan was found that is faster than that of the rules"
 
 
 def measured_of(path: Path, target: str | None, key: str = "") -> tuple[Measured, ...]:
@@ -33,22 +38,42 @@ def records_of(path: Path, target: str | None, key: str = "", builtin: bool = Fa
     return Bank.open(path, create=False, writable=False).list(target, key)
 
 
-def plans_of(path: Path, target: str | None, key: str = "", builtin: bool = False) -> tuple[SlicePlan, ...]:
-    """The plans of slices of a bank, of subgraphs whose key begins so; none where there is no bank, and of the built-in ones."""
-    return Bank.open(path, create=False, writable=False).plans.list(target, key) if path.exists() and not builtin else ()
+def plans_of(path: Path, target: str | None, key: str = "", builtin: bool = False) -> tuple[Plan, ...]:
+    """The plans of slices of a bank, of subgraphs whose key begins so, and its plans of models; of the built-in ones, which have none of
+    slices, those of models. None where there is no bank."""
+    if builtin:
+        return tuple(p for shelf in built_in() for p in kept_model_plans(shelf, target, key))
+    bank = Bank.open(path, create=False, writable=False) if path.exists() else None
+    return (*bank.plans.list(target, key), *bank.model_plans.list(target, key)) if bank else ()
 
 
-def list_plans(found: Sequence[SlicePlan]) -> str:
-    """The plans of slices as a table; "" of none."""
+def list_plans(found: Sequence[Plan]) -> str:
+    """The plans of slices as a table, and those of models as another; "" of none."""
+    cut, whole = ([p for p in found if isinstance(p, kind)] for kind in (SlicePlan, ModelPlan))
+    head = f"{'key':{SHOWN_DIGITS}}  {'whole':>12} {'in slices':>12}  plans of slices: target, label: groups (us of a subgraph, modelled)\n"
+    slices = head + "".join(f"{p.graph_key[:SHOWN_DIGITS]}  {p.before_ns / 1e3:12,.1f} {p.after_ns / 1e3:12,.1f}  {p.target}, {p.label}: "
+                            f"{p.regions or 'nothing is faster in slices'}\n" for p in cut if isinstance(p, SlicePlan))
+    return "\n".join(filter(None, (slices * bool(cut), table_of_models([p for p in whole if isinstance(p, ModelPlan)]))))
+
+
+def table_of_models(found: Sequence[ModelPlan]) -> str:
+    """The plans of models as a table of 80 columns, "" of none; a long label is cut off there."""
     if not found:
         return ""
-    head = f"{'key':{SHOWN_DIGITS}}  {'whole':>12} {'in slices':>12}  plans of slices: target, label: groups (us of a subgraph, modelled)\n"
-    return head + "".join(f"{p.graph_key[:SHOWN_DIGITS]}  {p.before_ns / 1e3:12,.1f} {p.after_ns / 1e3:12,.1f}  {p.target}, {p.label}: "
-                          f"{p.regions or 'nothing is faster in slices'}\n" for p in found)
+    rows = [(p.graph_key[:SHOWN_DIGITS], f"{p.before_ns / 1e3:,.1f}", f"{p.after_ns / 1e3:,.1f}" if p.plan else "none", p.metric,
+             f"{p.target}, {p.label}") for p in found]
+    head = ("key", "rules", "plan", "by", "plans of models (us, modelled)")
+    return "".join(f"{key:{SHOWN_DIGITS}} {before:>10} {after:>10}  {metric:10} {cut_off(what, COLUMNS - SHOWN_DIGITS - 35)}\n"
+                   for key, before, after, metric, what in (head, *rows))
 
 
-def list_records(found: tuple[Record, ...], as_json: bool, plans: Sequence[SlicePlan] = ()) -> str:
-    """The records as a table, and plans of slices as another; or all as JSON."""
+def cut_off(text: str, width: int) -> str:
+    """A text in so many columns."""
+    return text if len(text) <= width else text[:width - 3] + "..."
+
+
+def list_records(found: tuple[Record, ...], as_json: bool, plans: Sequence[Plan] = ()) -> str:
+    """The records as a table, and plans as others; or all as JSON."""
     if as_json:
         return json.dumps([flat(r) for r in found] + [asdict(p) for p in plans], indent=2) + "\n"
     return "\n".join(filter(None, (table_of(found), list_plans(plans))))
@@ -99,25 +124,47 @@ def of_one_func(found: tuple[Record, ...], key: str, measured: Times = NOTHING) 
     return tuple(sorted(found, key=lambda r: (*measured_first(r, measured), *_preference(r))))
 
 
-def of_one_subgraph(found: Sequence[SlicePlan], key: str) -> Sequence[SlicePlan]:
-    """The plans, fastest for what it was held against first; BankError where they are of several subgraphs or targets."""
+def of_one_graph(found: Sequence[Plan], key: str) -> Sequence[Plan]:
+    """The plans, fastest for what it was held against first; BankError where they are of several subgraphs, models or targets."""
     if len({(p.graph_key, p.target) for p in found}) > 1:
-        raise BankError(f"{len(found)} plans of slices have a key that begins with {key}; give more of it, or --target")
-    return sorted(found, key=lambda p: (not p.is_faster, p.after_ns / p.before_ns, p))
+        kinds = " and ".join(name for kind, name in ((SlicePlan, "of slices"), (ModelPlan, "of models"))
+                             if any(isinstance(p, kind) for p in found))
+        raise BankError(f"{len(found)} plans {kinds} have a key that begins with {key}; give more of it, or --target")
+    return sorted(found, key=lambda p: (not p.is_faster, p.after_ns / p.before_ns, str(p)))
 
 
-def best_plan(found: Sequence[SlicePlan], key: str, as_json: bool) -> str:
-    """The regions of the plan whose key begins so, of groups g0, g1, ... in order, or the whole plan as JSON."""
-    plan = of_one_subgraph(found, key)[0]
-    return json.dumps(asdict(plan), indent=2) + "\n" if as_json else (plan.regions or "nothing is faster in slices") + "\n"
+def best_plan(found: Sequence[Plan], key: str, as_json: bool) -> str:
+    """What the plan whose key begins so says: regions of groups g0, g1, ... in order, or the text of a model's; or all of it as JSON."""
+    plan = of_one_graph(found, key)[0]
+    if as_json:
+        return json.dumps(asdict(plan), indent=2) + "\n"
+    if isinstance(plan, SlicePlan):
+        return (plan.regions or "nothing is faster in slices") + "\n"
+    return (plan.plan or NO_PLAN) + "\n"
 
 
-def show_plans(found: Sequence[SlicePlan], key: str, as_json: bool) -> str:
-    """All that is kept of how a subgraph runs in slices; or that as JSON."""
-    plans = of_one_subgraph(found, key)
+def show_plans(found: Sequence[Plan], key: str, as_json: bool) -> str:
+    """All that is kept of how a subgraph runs in slices, or of how a model is put together; or that as JSON."""
+    plans = of_one_graph(found, key)
     if as_json:
         return json.dumps([asdict(p) for p in plans], indent=2) + "\n"
-    return "\n".join("\n".join([f"plan of slices {p.graph_key}", *map(_field, asdict(p).items())]) + "\n" for p in plans)
+    return "\n".join("\n".join(filter(None, (f"{title_of(p)} {p.graph_key}", *map(_field, fields_of(p).items()), text_of(p)))) + "\n"
+                     for p in plans)
+
+
+def title_of(p: Plan) -> str:
+    """What kind of plan it is."""
+    return "plan of slices" if isinstance(p, SlicePlan) else "plan of the model"
+
+
+def fields_of(p: Plan) -> dict[str, Any]:
+    """The fields of a plan that are shown a line each: not the text of a model's."""
+    return {n: v for n, v in asdict(p).items() if n != "plan"}
+
+
+def text_of(p: Plan) -> str:
+    """The text of a plan that is shown below its fields."""
+    return "" if isinstance(p, SlicePlan) else p.plan or NO_PLAN
 
 
 def _field(item: tuple[str, Any]) -> str:

@@ -7,10 +7,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from aoec.bank.bank import Bank
-from aoec.bank.plans import SlicePlan
 from aoec.bank.record import DEFAULT, IMPORTED, SCHEMA_VERSION, Record, flat
 from aoec.base.text import plural
-from aoec.jobs.bank.bank import SHOWN_DIGITS
+from aoec.jobs.bank.bank import SHOWN_DIGITS, Plan, title_of
 from aoec.jobs.bank.shelf import Machines, age, age_of
 
 
@@ -31,9 +30,10 @@ def days_before(now: datetime, days: int) -> str:
     return (now - timedelta(days=days)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def stale_plans(bank: Bank, machines: Machines, target: str | None, keep_days: int, now: datetime) -> list[tuple[SlicePlan, str]]:
-    """The plans of slices that no compile takes, as `dispensable` has records."""
-    found = [(p, age_of(p, machines)) for p in bank.plans.list(target)]
+def stale_plans(bank: Bank, machines: Machines, target: str | None, keep_days: int, now: datetime) -> list[tuple[Plan, str]]:
+    """The plans of slices, and then of models, that no compile takes, as `dispensable` has records."""
+    kept: list[Plan] = [*bank.plans.list(target), *bank.model_plans.list(target)]
+    found = [(p, age_of(p, machines)) for p in kept]
     return [(p, why) for p, why in found if why.startswith("stale") and (not keep_days or p.created < days_before(now, keep_days))]
 
 
@@ -44,9 +44,9 @@ def prune(bank: Bank, machines: Machines, target: str | None, keep_days: int, ye
     other = {r for r, _ in changed}
     found = changed + dispensable([r for r in bank.list(target) if r not in other], machines, keep_days, now)
     plans = stale_plans(bank, machines, target, keep_days, now)
-    gone = bank.drop([r for r, _ in found]) + bank.plans.drop([p for p, _ in plans]) if yes and (found or plans) else 0
+    gone = bank.drop_all([*(r for r, _ in found), *(p for p, _ in plans)]) if yes and (found or plans) else 0
     rows = [f"{r.key.func_key[:SHOWN_DIGITS]}  {r.key.target}, {r.label}, {r.key.state}: {why}" for r, why in found]
-    rows += [f"{p.graph_key[:SHOWN_DIGITS]}  {p.target}, {p.label}, plan of slices: {why}" for p, why in plans]
+    rows += [f"{p.graph_key[:SHOWN_DIGITS]}  {p.target}, {p.label}, {title_of(p)}: {why}" for p, why in plans]
     hint = f"; --yes removes {'it' if len(rows) == 1 else 'them'}" * bool(rows)
     said = f"{plural(gone, 'record')} removed" if yes else f"{plural(len(rows), 'record')} would go{hint}"
     return "\n".join([*rows, said]) + "\n", [{"why": why, "removed": yes, **values}
@@ -55,12 +55,16 @@ def prune(bank: Bank, machines: Machines, target: str | None, keep_days: int, ye
 
 # ---------------------------------------------------------------- what there is
 
+PLANS = {"plans": "slices", "model_plans": "models"}  # count -> what the plans are of
+
+
 def stats(bank: Bank, machines: Machines, target: str | None) -> dict[str, Any]:
     """Counts of a bank's records by target and kind, as plain values."""
     by: dict[tuple[str, str], list[Record]] = {}
     for r in bank.list(target):
         by.setdefault((r.key.target, r.key.kind), []).append(r)
     return {"path": str(bank.path), "bytes": bank.path.stat().st_size, "schema": SCHEMA_VERSION, "plans": len(bank.plans.list(target)),
+            "model_plans": len(bank.model_plans.list(target)),
             "targets": [{"target": target, "kind": kind, **count_records(records, machines)}
                         for (target, kind), records in sorted(by.items())]}
 
@@ -77,7 +81,7 @@ def count_records(records: list[Record], machines: Machines) -> dict[str, int]:
 
 def stats_told(facts: dict[str, Any]) -> str:
     """The counts as a table."""
-    plans = f", {plural(facts['plans'], 'plan')} of slices" * bool(facts["plans"])
+    plans = "".join(f", {plural(facts[name], 'plan')} of {what}" * bool(facts[name]) for name, what in PLANS.items())
     head = f"bank {facts['path']}, {facts['bytes']:,} bytes, schema {facts['schema']}{plans}"
     rows = facts["targets"]
     if not rows:

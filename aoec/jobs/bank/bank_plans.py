@@ -1,63 +1,92 @@
-"""Plans of slices as `aoec bank which` and `verify` have them: which a compile tries, and what can be said of one without its model."""
+"""Plans of slices and of models as `aoec bank which` and `verify` have them: which a compile tries, and what can be said of one without
+its model."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from textwrap import fill
 from typing import Any
 
 from aoec.bank.bank import Bank
 from aoec.bank.builtin import Shelf
-from aoec.bank.claims import kept_plans
+from aoec.bank.claims import kept_model_plans, kept_plans
+from aoec.bank.model_plans import ModelPlan
 from aoec.bank.plans import METRICS, SlicePlan
 from aoec.bank.record import Key
+from aoec.base.text import plural
 from aoec.ir.text.show import show
-from aoec.jobs.bank.bank import SHOWN_DIGITS
+from aoec.jobs.bank.bank import COLUMNS, NO_PLAN, SHOWN_DIGITS, Plan, title_of
 from aoec.jobs.bank.bank_which import Asked
+from aoec.jobs.bank.plan_claims import fault_of, model_key
 from aoec.jobs.bank.shelf import Machines, age_of, beneath
 from aoec.jobs.choose.model_tasks import Task
 from aoec.jobs.choose.subgraphs import Subgraph, plan_of, subgraphs
 from aoec.jobs.tune.order import keys
 from aoec.lowering.arrange.slices import in_slices
 from aoec.options.exchange import WhichOptions
-from aoec.target.machine import Machine, load
+from aoec.target.machine import Machine, load, targets
 
 TRIED = "tried: a compile times the model with it, and takes it where that is faster"
 
 
 @dataclass(frozen=True)
 class PlanSaid:
-    """A plan with what a compile makes of it (`state`: tried, not used, unknown or stale) and why; `groups`: of the model that was asked
-    about, the first and the last of its subgraph, if one was."""
+    """A plan with what a compile makes of it (`state`: tried, not used, unknown, illegal or stale) and why; `groups`: of the model that was
+    asked about, the first and the last of its subgraph, if one was."""
 
-    plan: SlicePlan
+    plan: Plan
     state: str
     why: str
     groups: tuple[str, ...] = ()
 
 
-def check_plans(plans: Iterable[SlicePlan], machines: Machines) -> list[PlanSaid]:
-    """What is known of plans without their models: whether they are of the machine and the model version as these are."""
-    return [PlanSaid(p, "stale" if old.startswith("stale") else "unknown", old or "only a compile of its model times it again")
-            for p in plans for old in [age_of(p, machines)]]
+def check_plans(plans: Iterable[Plan], machines: Machines) -> list[PlanSaid]:
+    """What is known of plans without their models: whether they are of the machine and the model version as these are, and whether the
+    text of a model's is one."""
+    return [PlanSaid(p, *_without_model(p, machines)) for p in plans]
+
+
+def _without_model(p: Plan, machines: Machines) -> tuple[str, str]:
+    """(state, why) of a plan."""
+    old = age_of(p, machines)
+    if isinstance(p, ModelPlan) and (wrong := fault_of(p)):
+        return "illegal", f"{old}; {wrong}" if old else wrong
+    return "stale" if old.startswith("stale") else "unknown", old or "only a compile of its model times it again"
 
 
 def which(options: WhichOptions, machines: Machines, model: Asked | None) -> list[PlanSaid]:
-    """The plans that are kept of a key (its beginning), or of the subgraphs of the model that was asked about: what a compile makes of
-    each."""
+    """The plans that are kept of a key (its beginning), or of the subgraphs of the model that was asked about and of all of it: what a
+    compile makes of each."""
     own = Bank.open(options.bank_path, create=False, writable=False) if options.bank_path.exists() else None
     if model is None:
-        found = own.plans.list(options.target, options.subject) if own else ()
+        names = [options.target] if options.target else targets()
+        kept = [p for shelf in (own, *(beneath(options.base, n) for n in names))
+                for p in kept_model_plans(shelf, options.target, options.subject)]
+        found: list[Plan] = [*(own.plans.list(options.target, options.subject) if own else ()), *dict.fromkeys(kept)]
         return [PlanSaid(p, *_of_key(p, machines)) for p in found]
     lower = beneath(options.base, model.target)
+    whole = [PlanSaid(p, *_of_key(p, machines)) for p in plans_of_model(model, own, lower)]
     plans = [*kept_plans(own, model.target), *kept_plans(lower, model.target)]
     there = in_model(model, machines, own, lower) if plans else []
-    return [x for s in there for metric in METRICS for x in of_subgraph(s, [p for p in plans if p.metric == metric], machines)]
+    cut = [x for s in there for metric in METRICS for x in of_subgraph(s, [p for p in plans if p.metric == metric], machines)]
+    return [*cut, *whole]
 
 
-def _of_key(p: SlicePlan, machines: Machines) -> tuple[str, str]:
-    """(state, why) of a plan whose model is not known."""
-    old = age_of(p, machines)
-    return ("not used", old) if old else ("tried", TRIED) if p.is_faster else ("not used", "nothing is faster in slices")
+def plans_of_model(model: Asked, own: Bank | None, lower: Shelf | None) -> list[ModelPlan]:
+    """The plans that are kept of an ONNX model; of a compiled one it is not known how it was imported."""
+    if model.imported is None:
+        return []
+    key = model_key(model.imported)
+    return list(dict.fromkeys(p for shelf in (own, lower) for p in kept_model_plans(shelf, model.target, key)))
+
+
+def _of_key(p: Plan, machines: Machines) -> tuple[str, str]:
+    """(state, why) of a plan that is asked of by its key."""
+    if old := age_of(p, machines):
+        return "not used", old
+    if p.is_faster:
+        return "tried", TRIED
+    return "not used", "nothing is faster in slices" if isinstance(p, SlicePlan) else f"{NO_PLAN} in {plural(p.searched, 'trial')} a group"
 
 
 def of_subgraph(s: Subgraph, plans: Sequence[SlicePlan], machines: Machines) -> list[PlanSaid]:
@@ -105,6 +134,10 @@ def describe_plans(found: Iterable[PlanSaid]) -> str:
 
 
 def _line(x: PlanSaid) -> str:
+    """What is said of a plan; of one of a model in lines of 80 columns."""
     p, of = x.plan, f" of {x.groups[0]}..{x.groups[-1]}" if x.groups else ""
-    return (f"{p.graph_key[:SHOWN_DIGITS]}  {x.state:8} {p.before_ns / 1e3:,.1f} -> {p.after_ns / 1e3:,.1f} us modelled  {p.target}, "
-            f"{p.label}, plan of slices {p.regions or 'none'} by {p.metric}{of} ({x.why})\n")
+    times = f"{p.graph_key[:SHOWN_DIGITS]}  {x.state:8} {p.before_ns / 1e3:,.1f} -> {p.after_ns / 1e3:,.1f} us modelled"
+    if isinstance(p, SlicePlan):
+        return f"{times}  {p.target}, {p.label}, {title_of(p)} {p.regions or 'none'} by {p.metric}{of} ({x.why})\n"
+    said = f"{times}  {p.target}, {p.label}, {title_of(p)} by {p.metric} ({x.why})"
+    return fill(said, COLUMNS, subsequent_indent=" " * (SHOWN_DIGITS + 2)) + "\n"

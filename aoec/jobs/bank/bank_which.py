@@ -59,9 +59,11 @@ def choices(own: Iterable[Record], base: Iterable[Record], machines: Machines) -
 
 @dataclass(frozen=True)
 class Asked:
-    """A model that is asked about: an ONNX model fused for the machine, with its tasks in order, or the gears of a compiled one."""
+    """A model that is asked about: an ONNX model as imported and as fused for the machine, with its tasks in order, or the gears of a
+    compiled one."""
 
     target: str
+    imported: Graph | None = None
     graph: Graph | None = None
     tasks: tuple[Task, ...] = ()
     gears: tuple[Artifact, ...] = ()
@@ -76,8 +78,8 @@ def read_subject(options: WhichOptions, machines: Machines) -> Asked | None:
         gears = tuple(load_gears(path))
         return Asked(gears[0].target, gears=gears)
     machine = next(iter(machines.values()), None) or load()
-    graph, _, tasks = plan_tasks(options.into(TasksOptions, model=path), machine)
-    return Asked(machine.name, graph, tuple(tasks))
+    planned = plan_tasks(options.into(TasksOptions, model=path), machine)
+    return Asked(machine.name, planned.imported, planned.graph, tuple(planned.tasks))
 
 
 def which(options: WhichOptions, machines: Machines, model: Asked | None) -> list[Choice]:

@@ -3,8 +3,9 @@ it takes those of a bank.
 
 They are claims of a file from outside. Machine, model version and schedule language must be what they were made for; a schedule must fit
 its group and take the time that it says, which is tried before it is believed; its values are verified again, what was proved of it is
-forgotten, and its bound is worked out here. A plan of slices is timed in the model like one of a bank. The file has the schedules of the
-model whole and in slices, in all layouts that were tried: which groups there are is known step by step, and so are they tried.
+forgotten, and its bound is worked out here. A plan of slices, or of the model, is timed in the model like one of a bank. The file has the
+schedules of the model by the rules and by its plan, whole and in slices, in all layouts that were tried: which groups there are is known
+step by step, and so are they tried.
 """
 from __future__ import annotations
 
@@ -13,13 +14,15 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from aoec.bank.bank import Bank
 from aoec.bank.builtin import Shelf
 from aoec.bank.claims import Claimed
+from aoec.bank.model_plans import MODEL_PLANS, ModelPlan
 from aoec.bank.plans import SLICE_PLANS, SlicePlan
 from aoec.bank.record import Key, Record, flat, unflat
+from aoec.bank.rows import Kind
 from aoec.base.errors import BankError
 from aoec.frontend.read import metadata
 from aoec.jobs.bank.shelf import base
@@ -31,15 +34,18 @@ from aoec.jobs.tune.tuning import bound_in
 from aoec.jobs.version import language_version, model_version
 from aoec.target.machine import Machine
 
+P = TypeVar("P")
 KEY = "aoec.schedules"  # of the entry in metadata_props
 FORMAT = 1
 MOST_RECORDS = 20_000
 MOST_PLANS = 1_000
+MOST_MODEL_PLANS = 100  # a gear and a metric each
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,40}")  # of what a file says and a terminal may show
 KEPT = ("func_key", "state", "label", "trace", "default_ticks", "ticks", "trials", "searched", "seed", "search")  # of a record
 FORGOTTEN = {"bound_ticks": 0, "proof": "", "verified": False, "tool": "", "created": "", "func": "", "kind": "modelled"}
 
 PLANNED = ("graph_key", "schedules", "metric", "label", "regions", "before_ns", "after_ns")  # of a plan of slices
+MODEL_PLANNED = ("graph_key", "metric", "label", "plan", "before_ns", "after_ns", "searched")  # of one of the model
 
 
 @dataclass(frozen=True)
@@ -48,6 +54,7 @@ class Said:
 
     records: tuple[Record, ...]
     plans: tuple[SlicePlan, ...]
+    model_plans: tuple[ModelPlan, ...]
 
 
 class Carried(Claimed):
@@ -55,7 +62,7 @@ class Carried(Claimed):
     knows at all is said before."""
 
     def __init__(self, said: Said, base: Shelf | None) -> None:
-        super().__init__((), base, base.path if base else Path(KEY), said.plans)
+        super().__init__((), base, base.path if base else Path(KEY), said.plans, said.model_plans)
         self.untried = {r.key: r for r in said.records}
 
     def hear(self, plan: Iterable[Task], machine: Machine, robust: bool) -> tuple[int, int, int]:
@@ -78,13 +85,21 @@ def hear(bank: Bank, plan: Iterable[Task], machine: Machine, robust: bool) -> No
         bank.base.hear(plan, machine, robust)
 
 
-def write(path: str, source: metadata.Source, made: Iterable[Made], plans: Iterable[SlicePlan], machine: Machine) -> None:
-    """Nothing; a copy of the model carries the schedules of what was made of it, of all its gears, and the plans of slices in use."""
+def write(path: str, source: metadata.Source, made: Iterable[Made], plans: Iterable[SlicePlan], model_plans: Iterable[ModelPlan],
+          machine: Machine) -> None:
+    """Nothing; a copy of the model carries the schedules of what was made of it, of all its gears, and the plans in use."""
     choices = [c for last in made for m in steps(last) for c in m.choices]
     records: dict[Key, Record] = {r.key: r for c in choices for r in (c.solved.default, c.solved.best)}
     listed = [{name: flat(r)[name] for name in KEPT} for _, r in sorted(records.items())]
     cut = [{name: asdict(p)[name] for name in PLANNED} for p in sorted(set(plans))]
-    metadata.write(path, source, KEY, json.dumps({**made_for(machine), "records": listed, "plans": cut}, separators=(",", ":")))
+    whole = [{name: asdict(p)[name] for name in MODEL_PLANNED} for p in sorted(set(model_plans))]
+    entry = {**made_for(machine), "records": listed, "plans": cut, "model_plans": whole}
+    metadata.write(path, source, KEY, json.dumps(entry, separators=(",", ":")))
+
+
+def name_plans(slices: bool, model: bool) -> str:
+    """The plans that a file carries, in words; "" of none."""
+    return "plans of the model and of slices" if slices and model else "a plan of the model" * model or "a plan of slices" * slices
 
 
 def steps(made: Made) -> Iterator[Made]:
@@ -110,8 +125,8 @@ def below(source: metadata.Source | None, plan: Sequence[Task], machine: Machine
     shelf = Carried(said, under)
     distinct, good, bad = shelf.hear(plan, machine, robust)
     wrong = f"; those of {bad} do not take the time that they say, and are not used" if bad else ""
-    cut = ", and a plan of slices" if any(p.is_faster for p in said.plans) else ""
-    say(f"the model's file has schedules for {good} of {distinct} different groups{cut}{wrong}")
+    plans = name_plans(any(p.is_faster for p in said.plans), any(p.is_faster for p in said.model_plans))
+    say(f"the model's file has schedules for {good} of {distinct} different groups{f', and {plans}' * bool(plans)}{wrong}")
     return shelf
 
 
@@ -141,7 +156,10 @@ def parse_entry(text: str, machine: Machine) -> Said:
         if said[name] != wanted[name]:
             raise BankError(f"they are of another {words}{f' ({said[name]})' if NAME.fullmatch(str(said[name])) else ''}")
     return Said(tuple(record(item, machine) for item in entries(said["records"], MOST_RECORDS, "they")),
-                tuple(plan_of(item, machine) for item in entries(said.get("plans", []), MOST_PLANS, "its plans of slices")))
+                tuple(plan_of(item, PLANNED, SLICE_PLANS, machine)
+                      for item in entries(said.get("plans", []), MOST_PLANS, "its plans of slices")),
+                tuple(plan_of(item, MODEL_PLANNED, MODEL_PLANS, machine)
+                      for item in entries(said.get("model_plans", []), MOST_MODEL_PLANS, "its plans of the model")))
 
 
 def entries(listed: Any, most: int, what: str) -> list[Any]:
@@ -151,12 +169,12 @@ def entries(listed: Any, most: int, what: str) -> list[Any]:
     return listed
 
 
-def plan_of(item: Any, machine: Machine) -> SlicePlan:
-    """A plan of slices, to be timed before it is taken; BankError where it is none."""
-    if not isinstance(item, Mapping) or set(item) != set(PLANNED):
-        raise BankError(f"one of its plans of slices does not have the fields {', '.join(PLANNED)}")
+def plan_of(item: Any, names: Sequence[str], kind: Kind[P], machine: Machine) -> P:
+    """A plan with fields of these names, to be timed before it is taken; BankError where it is none."""
+    if not isinstance(item, Mapping) or set(item) != set(names):
+        raise BankError(f"{kind.name} in it does not have the fields {', '.join(names)}")
     here = {"target": machine.name, "machine_hash": machine.hash, "model_version": model_version()}
-    return SLICE_PLANS.check_fields({**item, **here, "tool": "", "created": ""})
+    return kind.check_fields({**item, **here, "tool": "", "created": ""})
 
 
 def record(item: Any, machine: Machine) -> Record:

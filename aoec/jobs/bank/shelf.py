@@ -7,6 +7,7 @@ from functools import lru_cache
 from aoec.bank.bank import Bank
 from aoec.bank.builtin import BuiltIn, Shelf
 from aoec.bank.claims import Claimed
+from aoec.bank.model_plans import ModelPlan
 from aoec.bank.plans import SlicePlan
 from aoec.bank.record import Key, Record
 from aoec.base.errors import BankError
@@ -72,7 +73,7 @@ def age(record: Record, machines: Machines) -> str:
     return age_of(record.key, machines)
 
 
-def age_of(key: Key | SlicePlan, machines: Machines) -> str:
+def age_of(key: Key | SlicePlan | ModelPlan, machines: Machines) -> str:
     """The same of a record's key, or of a plan."""
     machine = machine_of(key.target, machines)
     if machine is None:

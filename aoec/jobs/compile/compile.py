@@ -12,6 +12,7 @@ from aoec.base.text import plural
 from aoec.frontend.read.metadata import Source
 from aoec.jobs import kernels, kinds
 from aoec.jobs.bank import embedded
+from aoec.jobs.bank.plan_claims import claim_plan
 from aoec.jobs.choose import slices
 from aoec.jobs.choose.slice_plans import Planned
 from aoec.jobs.choose.subgraphs import keep
@@ -57,7 +58,8 @@ def finish(stages: Sequence[Stage], context: Context, kind: Kind | None = None, 
         found = search_groups(ready, job.runs[1], job)
         plain = [assemble(f, job) for f in found]
         whole = [choose_layouts(f, m, job) for f, m in zip(found, plain)] if other_layouts(context) else plain
-        whole = [choose_plan(m, job) for m in whole] if options.planning != "rules" else whole
+        ruled = whole
+        whole = [choose_plan(m, job) for m in ruled] if options.planning != "rules" else ruled
         sliced = [choose_slices(m, job) for m in whole]
         made = [s.made for s in sliced]
         was = [baseline(p, b, s.banked, job.machine, options.metric) for p, b, s in zip(plain, whole, sliced)]
@@ -65,7 +67,7 @@ def finish(stages: Sequence[Stage], context: Context, kind: Kind | None = None, 
         if faults:
             events.end("wrong values", reason=faults[0])
             return job.voice.wrong(faults, options.path)
-        write_model(whole, sliced, job, source)
+        write_model(ruled, whole, sliced, job, source)
         ended = Ended(ready, whole, sliced, was, options.metric, time.monotonic() - started, searches_of(job))
         report(ended, notes, job)
     return 0
@@ -103,15 +105,17 @@ def check(made: Sequence[Made], job: Job) -> tuple[Notes, list[str]]:
     return check_values(made, job)
 
 
-def write_model(whole: Sequence[Made], sliced: Sequence[Planned], job: Job, source: Source | None) -> None:
-    """Writes the compiled model, a copy of the ONNX model with its schedules, a dump, and plans into the bank, as far as asked for."""
+def write_model(ruled: Sequence[Made], whole: Sequence[Made], sliced: Sequence[Planned], job: Job, source: Source | None) -> None:
+    """Writes the compiled model, a copy of the ONNX model with its schedules, a dump, and plans into the bank, as far as asked for.
+    `ruled`: by the rules' plan; `whole`: by the one that was chosen."""
     options, made = job.options, [s.made for s in sliced]
     write(options.path, *[m.artifact for m in made])
     if options.embed and source is not None:
         plans = [t.plan for s in sliced for t in s.tuned if t.plan.is_faster]
-        embedded.write(str(options.embed), source, [*whole, *made], plans, job.machine)
-        count = plural(len(made[0].choices), "group")
-        job.voice.say(f"embedded the schedules of {count}{', and a plan of slices,' * bool(plans)} in {options.embed}")
+        claims = [p for r, m in zip(ruled, whole) if (p := claim_plan(r, m, job.machine, options.metric, job.bank))]
+        embedded.write(str(options.embed), source, [*ruled, *whole, *made], plans, claims, job.machine)
+        count, names = plural(len(made[0].choices), "group"), embedded.name_plans(bool(plans), bool(claims))
+        job.voice.say(f"embedded the schedules of {count}{f', and {names},' * bool(names)} in {options.embed}")
     if options.dump:
         dump.write_all(Path(options.dump), [(m.stage, m.artifact, m.choices, m.model.plan) for m in made], job.machine)
     if options.slicing.source == "search":

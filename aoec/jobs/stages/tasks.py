@@ -4,6 +4,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from aoec.bank.bank import Bank
@@ -34,7 +35,8 @@ LEGEND = ("bound µs  modelled; no schedule can beat it",
 def list_tasks(options: TasksOptions) -> str:
     """The table, or JSON."""
     machine = load(options.target) if options.target else load()
-    graph, reasons, plan = plan_tasks(options, machine)
+    planned = plan_tasks(options, machine)
+    graph, reasons, plan = planned.graph, planned.reasons, planned.tasks
     bank = Bank.open(options.bank_path, create=False, writable=False) if options.bank_path.exists() else None
     def say(text: str) -> None:
         note(text)
@@ -46,13 +48,23 @@ def list_tasks(options: TasksOptions) -> str:
     return json.dumps(facts, indent=2) + "\n" if options.json else show(facts)
 
 
-def plan_tasks(options: TasksOptions, machine: Machine) -> tuple[Graph, dict[str, str], list[Task]]:
-    """(the fused graph of `options.model`, why groups of it cannot be the AI Core's, the tasks of the others in order)."""
-    graph, weights, _, _ = import_model(options.model, options.shapes, options.precision, None, read_files(options.operator_files),
+@dataclass(frozen=True)
+class PlannedTasks:
+    """A model as imported, its fused graph, why groups of it cannot be the AI Core's, and the tasks of the others in order."""
+
+    imported: Graph
+    graph: Graph
+    reasons: dict[str, str]
+    tasks: list[Task]
+
+
+def plan_tasks(options: TasksOptions, machine: Machine) -> PlannedTasks:
+    """`options.model` imported and fused by the rules, with its tasks."""
+    imported, weights, _, _ = import_model(options.model, options.shapes, options.precision, None, read_files(options.operator_files),
                                         read_own(options.rewrite_files))
-    graph, _, _, _ = fuse_by_time(graph, weights, machine)
+    graph, _, _, _ = fuse_by_time(imported, weights, machine)
     found = place_groups(graph)
-    return found.graph, found.reasons, tasks(found.graph, machine, funcs=found.funcs)
+    return PlannedTasks(imported, found.graph, found.reasons, tasks(found.graph, machine, funcs=found.funcs))
 
 
 def rows(plan: list[Task], machine: Machine, claims: Callable[[Iterable[Key]], dict[Key, Record]], order: Order,

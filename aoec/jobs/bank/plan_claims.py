@@ -1,0 +1,47 @@
+"""Plans of models as claims: by which key a model is known, what is said of a model that was compiled, and what can be said without it."""
+from __future__ import annotations
+
+from dataclasses import replace
+
+from aoec.bank.builtin import Shelf
+from aoec.bank.claims import kept_model_plans
+from aoec.bank.model_plans import MODEL_PLANS, ModelPlan
+from aoec.base.errors import AoecError
+from aoec.base.keys import digest
+from aoec.ir.graph.graph import Graph
+from aoec.ir.text.parse import place_plan
+from aoec.ir.text.show import show
+from aoec.jobs.choose.slices import asked_us
+from aoec.jobs.compile.compiled_model import Made
+from aoec.jobs.version import model_version
+from aoec.target.machine import Machine
+
+
+def model_key(imported: Graph) -> str:
+    """By which key a bank knows a model: a hash of its imported graph's text with names, without the values of constants."""
+    tensors = tuple([replace(t, data="constant" if t.data else "") for t in imported.tensors])
+    return digest(show(replace(imported, tensors=tensors)))
+
+
+def claim_plan(ruled: Made, made: Made, machine: Machine, metric: str, kept: Shelf) -> ModelPlan | None:
+    """What is claimed of a model's plan beside that of the rules; None where it has none that is faster by the metric. `kept`: what knows
+    how much was searched."""
+    before_ns, after_ns = (max(1, round(1000 * asked_us(m.lines.tuned, metric))) for m in (ruled, made))
+    if made is ruled or made.model.plan is None or after_ns >= before_ns:
+        return None
+    text = show(replace(made.model.plan, slices=(), rewrites=()))
+    found = ModelPlan(model_key(made.stage.graph), machine.name, machine.hash, model_version(), metric, made.model.name[:200], text,
+                      before_ns, after_ns, 0)
+    same = (p for p in kept_model_plans(kept, machine.name, found.graph_key) if MODEL_PLANS.identity(p) == MODEL_PLANS.identity(found))
+    return replace(found, searched=max((p.searched for p in same), default=0))
+
+
+def fault_of(p: ModelPlan) -> str:
+    """Return why a plan's text cannot be one of its target; "" where it can. What it takes is not known without the model."""
+    if not p.plan:
+        return ""
+    try:
+        plan, _ = place_plan(p.plan)
+    except AoecError as e:
+        return str(e).splitlines()[0]
+    return "" if plan.target == p.target else f"its text is of a plan for {plan.target}"
