@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from aoec.bank import builtin
+from aoec.bank.bank import Bank
 from aoec.bank.builtin import BuiltIn, write
+from aoec.bank.claims import Claimed, kept_model_plans, kept_plans
+from aoec.bank.model_plans import ModelPlan
 from aoec.bank.near import family
 from aoec.bank.record import DEFAULT, Key, Record
 from aoec.base.errors import BankError
@@ -86,3 +89,45 @@ def test_what_comes_with_aoec_is_whole_and_true_or_said_to_be_stale(path: Path, 
 def test_which_targets_have_one() -> None:
     """Each file is JSON lines of a shipped machine; at least one came with aoec."""
     assert SHIPPED and all(json.loads(line) for p in SHIPPED for line in p.read_text().splitlines())
+
+
+# ---------------------------------------------------------------- plans of models
+
+PLAN = ModelPlan("ef" * 32, "toy", "cd" * 32, "m1", "latency", "net", "plan net for toy {\n}", 900, 800, 16)
+
+
+def test_plans_of_models_stand_behind_the_records(tmp_path: Path) -> None:
+    vain = replace(PLAN, graph_key="00" * 32, plan="", after_ns=900)
+    other = replace(PLAN, graph_key="11" * 32, model_version="m2")
+    dated = replace(PLAN, tool="aoec 9", created="2026-01-01T00:00:00Z")
+    shelf = BuiltIn(write("toy", ALL, tmp_path, [dated, vain, other]))
+    assert shelf.model_plans == (other, PLAN) and shelf.list() == ALL
+    *_, last = shelf.path.read_text().splitlines()
+    assert "m1" not in last and "toy\"" not in last  # the first line says the machine and the model version
+    assert list(kept_model_plans(shelf, "toy")) == [other, PLAN] and list(kept_model_plans(shelf, None, "ef")) == [PLAN]
+    assert list(kept_model_plans(shelf, "else")) == []
+    before = shelf.path.read_text().splitlines()
+    later = write("toy", [replace(r, key=replace(r.key, model_version="m3")) for r in ALL], tmp_path, [replace(PLAN, model_version="m3")])
+    assert set(later.read_text().splitlines()) - set(before) == {later.read_text().splitlines()[0]}
+
+
+def test_the_plans_of_a_bank_come_before_those_beneath_it(tmp_path: Path) -> None:
+    shelf = BuiltIn(write("toy", ALL, tmp_path, [PLAN]))
+    faster, claim = replace(PLAN, after_ns=1), replace(PLAN, after_ns=2)
+    bank = Bank.open(tmp_path / "b.db")
+    bank.model_plans.put_all([faster])
+    claimed = Claimed((), shelf, tmp_path, model_plans=(claim,))
+    assert list(kept_model_plans(bank.over(claimed), "toy")) == [faster, claim, PLAN] and list(kept_plans(bank.over(claimed), None)) == []
+
+
+@pytest.mark.parametrize("old, new, words", [('"after_ns":800', '"after_ns":0', "field after_ns of a plan of a model"),
+                                             ('"model plan":1', '"model plan":2', "version 2 is beyond this aoec"),
+                                             ('"after_ns":800,', '"after_ns":800,,', "damaged")])
+def test_a_damaged_plan_is_one_sentence(old: str, new: str, words: str, tmp_path: Path) -> None:
+    shelf = BuiltIn(write("toy", ALL, tmp_path, [PLAN]))
+    text = shelf.path.read_text()
+    assert old in text
+    shelf.path.write_text(text.replace(old, new))
+    with pytest.raises(BankError, match=words) as e:
+        BuiltIn(shelf.path).model_plans  # noqa: B018
+    assert "\n" not in str(e.value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,21 @@ from aoec import cli
 from aoec.artifact.artifact import load as load_artifact
 from aoec.bank import builtin
 from aoec.bank.bank import Bank
+from aoec.bank.model_plans import ModelPlan
+from aoec.bank.plans import SlicePlan
 from aoec.bank.record import DEFAULT, Record
 from aoec.frontend.zoo import mlp_softmax
+from aoec.ir.text.parse import place_plan
 from aoec.ir.text.show import show
+from aoec.jobs.bank.bank import NO_PLAN
+from aoec.jobs.version import model_version
+from aoec.target.machine import load
 
 pytestmark = pytest.mark.usefixtures("poor")
 
 TARGET = "Ascend910B3"
+PLAN = ModelPlan("ab" * 32, TARGET, "h", "old", "latency", "another net", f"plan net for {TARGET} {{\n  wide sum\n}}", 9_876_543, 8_765_432,
+                 16)
 Say = Callable[..., str]
 
 
@@ -55,8 +63,8 @@ def say(capsys: pytest.CaptureFixture[str]) -> Say:
 
 
 def gained(bank: Bank) -> Record:
-    """A record of the bank that is faster than its default."""
-    return next(r for r in bank.list() if r.is_faster)
+    """A record of the bank that is faster than its default, and no proved best."""
+    return next(r for r in bank.list() if r.bound_ticks < r.ticks < r.default_ticks)
 
 
 def of(said: str, record: Record) -> list[dict[str, Any]]:
@@ -88,7 +96,12 @@ def test_which_says_what_a_compile_takes_and_why(bank: Bank, tuned: Path, tmp_pa
 
 @pytest.mark.parametrize("name", ["net.onnx", "net.aoec"])
 def test_which_of_a_model_is_what_its_compile_took(name: str, bank: Bank, tuned: Path, say: Say) -> None:
+    bank.model_plans.put_all([PLAN])  # of another model
+    kept, = [p for p in bank.model_plans.list() if p != PLAN]
     said = json.loads(say("which", str(tuned / name), "--json"))
+    plans = [c for c in said if "plan" in c]
+    assert [c["graph_key"] for c in plans] == [kept.graph_key] * name.endswith(".onnx")  # a compiled one does not say its graph
+    said = [c for c in said if "plan" not in c]
     taken = {c["group"]: c["records"][0]["trace"] for c in said}
     made = {g.group: show(g.trace) for g in load_artifact(tuned / "net.aoec").groups if g.trace is not None}
     assert taken == made and all(c["records"][0]["wins"] for c in said)
@@ -96,13 +109,14 @@ def test_which_of_a_model_is_what_its_compile_took(name: str, bank: Bank, tuned:
 
 def test_verify_times_each_record_again(bank: Bank, say: Say) -> None:
     first, best = say("verify"), gained(bank)
-    assert first == f"{len(bank.list())} equal; cycles, modelled\n"
+    assert first.endswith(f"{len(bank.list())} equal; cycles, modelled\n") and "plan of the" in first
     false = replace(best, ticks=best.bound_ticks)
     other = replace(best, key=replace(best.key, model_version="old"), ticks=best.ticks + 1)
     illegal = replace(best, key=replace(best.key, state="previous launch"), trace="sched {\n  bind(loop=nothing)\n}")
     alien = replace(best, key=replace(best.key, target="NoSuchChip"))
     bank.put_all([false, other, illegal, alien])
-    states = {(r["target"], r["model_version"], r["state"]): r["result"] for r in json.loads(say("verify", "--json", code=1))}
+    states = {(r["target"], r["model_version"], r["state"]): r["result"]
+              for r in json.loads(say("verify", "--json", code=1)) if "func_key" in r}
     assert states[TARGET, best.key.model_version, best.key.state] == "differs" and states[TARGET, "old", best.key.state] == "stale"
     assert states[TARGET, best.key.model_version, "previous launch"] == "illegal"
     assert states["NoSuchChip", best.key.model_version, best.key.state] == "unknown"
@@ -170,11 +184,12 @@ def test_a_record_that_another_program_changed_is_noticed_and_not_taken(column: 
 
 
 def test_a_compile_says_which_records_it_does_not_take(bank: Bank, tuned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    best = gained(bank)
+    used = {g.func_key for g in load_artifact(tuned / "net.aoec").groups}
+    best = next(r for r in bank.list() if r.is_faster and r.key.func_key in used)
     bank.drop([best])
     bank.put(replace(best, trace="split(loop=nowhere, factor=2)"))  # no schedule of this func
     with sqlite3.connect(bank.path) as c:
-        first = next(r for r in bank.list() if r.key.func_key != best.key.func_key)
+        first = next(r for r in bank.list() if r.key.func_key in used - {best.key.func_key})
         c.execute("UPDATE records SET trials = trials + 1 WHERE func_key = ? AND state = ?", (first.key.func_key, first.key.state))
     c.close()
     capsys.readouterr()
@@ -202,3 +217,71 @@ def test_banks_of_an_older_aoec_without_checksums_are_taken_and_marked(bank: Ban
         c.execute(f"INSERT OR REPLACE INTO records ({columns}) SELECT {columns} FROM records")
     c.close()
     assert own.count_unmarked() == len(before) and not own.changed_records()
+
+
+# ---------------------------------------------------------------- plans of models
+
+def test_a_plan_of_a_model_is_listed_shown_and_written_to_be_entered(bank: Bank, say: Say) -> None:
+    fresh = bank.model_plans.list()[0]
+    bank.model_plans.drop([fresh])
+    none = replace(PLAN, graph_key="cd" * 32, plan="", after_ns=PLAN.before_ns, metric="throughput", label="a network with a long name")
+    bank.model_plans.put_all([PLAN, none])
+    *_, head, first, second = say("list").splitlines()
+    assert head == "key                   rules       plan  by         plans of models (modelled us)"
+    assert first == "abababababababab    9,876.5    8,765.4  latency    Ascend910B3, another net"
+    assert second == "cdcdcdcdcdcdcdcd    9,876.5       none  throughput Ascend910B3, a network wit..." and len(second) <= 80
+    assert say("best", "abab") == PLAN.plan + "\n" and place_plan(say("best", "abab"))[0].wide == ("sum",)
+    assert say("best", "cdcd") == "no plan was found that is faster than that of the rules\n"
+    shown = say("show", "abab")
+    assert shown.startswith("plan of the model " + "ab" * 32 + "\n") and shown.endswith(f"\n{PLAN.plan}\n")
+    assert "  before ns      9,876,543\n" in shown and "  searched       16\n" in shown and max(map(len, shown.splitlines())) <= 82
+    assert json.loads(say("show", "abab", "--json")) == [asdict(PLAN)] and json.loads(say("best", "abab", "--json")) == asdict(PLAN)
+    assert [p for p in json.loads(say("list", "--json")) if "plan" in p] == [asdict(PLAN), asdict(none)]
+    assert ", 2 plans of models\n" in say("stats") and json.loads(say("stats", "--json"))["model_plans"] == 2
+
+
+def test_which_plan_of_a_model_is_tried_and_why_not(bank: Bank, say: Say) -> None:
+    machine = load(TARGET)
+    fresh = replace(PLAN, machine_hash=machine.hash, model_version=model_version())
+    none = replace(fresh, plan="", after_ns=PLAN.before_ns, metric="throughput")
+    bank.model_plans.put_all([PLAN, fresh, none])
+    said = {(p["model_version"], p["metric"]): (p["result"], p["why"]) for p in json.loads(say("which", "abab", "--json"))}
+    assert said == {("old", "latency"): ("not used", "stale: of another machine file"),
+                    (model_version(), "latency"): ("tried", "tried: a compile times the model with it, and takes it where that is faster"),
+                    (model_version(), "throughput"): ("not used", f"{NO_PLAN} in 16 trials a group")}
+    told = say("which", "abab").splitlines()
+    assert max(map(len, told)) <= 80 and "abababababababab  tried    9,876.5 -> 8,765.4 us modelled  Ascend910B3, another" in told
+
+
+def test_verify_reads_the_text_of_a_plan_and_prune_drops_a_stale_one(bank: Bank, say: Say) -> None:
+    machine = load(TARGET)
+    fresh = replace(PLAN, machine_hash=machine.hash, model_version=model_version())
+    alien = replace(fresh, graph_key="cd" * 32, plan=PLAN.plan.replace(TARGET, "toy"))
+    nonsense = replace(fresh, graph_key="ef" * 32, plan="nonsense")
+    bank.model_plans.put_all([PLAN, fresh])
+    kept = {(p["graph_key"][:2], p["model_version"]): p["result"] for p in json.loads(say("verify", "--json")) if "plan" in p}
+    assert (kept["ab", "old"], kept["ab", model_version()]) == ("stale", "unknown")
+    bank.model_plans.put_all([alien, nonsense])
+    told = {p["graph_key"][:2]: p for p in json.loads(say("verify", "--json", code=1)) if p["result"] == "illegal"}
+    assert told.keys() == {"cd", "ef"} and told["cd"]["why"] == "its text is of a plan for toy" and "nonsense" in told["ef"]["why"]
+    assert "1 record would go" in say("prune") and "another net, plan of the model: stale: of another machine file" in say("prune")
+    assert "1 record removed" in say("prune", "--yes") and PLAN not in bank.model_plans.list() and fresh in bank.model_plans.list()
+
+
+def test_a_change_of_a_plan_of_a_model_is_said(bank: Bank, tmp_path: Path, say: Say) -> None:
+    say("export", str(tmp_path / "before.jsonl"))
+    bank.model_plans.put_all([PLAN])
+    first, last = say("diff", str(tmp_path / "before.jsonl")).splitlines()
+    assert first.split("  ")[-1] == "Ascend910B3, another net, plan of the model by latency" and first.startswith("+ abababababababab ")
+    assert last == "1 added, 0 removed, 0 changed; cycles by kind; plans and what was measured: us"
+    say("export", str(tmp_path / "middle.jsonl"))
+    bank.model_plans.put_all([replace(PLAN, after_ns=1_000_000)])
+    found, = json.loads(say("diff", str(tmp_path / "middle.jsonl"), "--json"))
+    assert (found["change"], found["kind"], found["fields"]) == ("changed", "model plan", ["after_ns"])
+
+
+def test_a_key_of_several_plans_is_not_guessed(bank: Bank, capsys: pytest.CaptureFixture[str]) -> None:
+    bank.model_plans.put_all([PLAN])
+    bank.plans.put_all([SlicePlan("ab" + "00" * 31, TARGET, "h", "v", "0" * 16, "latency", "net", "g0/2", 9, 8)])
+    assert cli.main(["bank", "best", "ab"]) == 2
+    assert "2 plans of slices and of models have a key that begins with ab; give more of it" in capsys.readouterr().err

@@ -62,7 +62,7 @@ def table_of_models(found: Sequence[ModelPlan]) -> str:
         return ""
     rows = [(p.graph_key[:SHOWN_DIGITS], f"{p.before_ns / 1e3:,.1f}", f"{p.after_ns / 1e3:,.1f}" if p.plan else "none", p.metric,
              f"{p.target}, {p.label}") for p in found]
-    head = ("key", "rules", "plan", "by", "plans of models (us, modelled)")
+    head = ("key", "rules", "plan", "by", "plans of models (modelled us)")
     return "".join(f"{key:{SHOWN_DIGITS}} {before:>10} {after:>10}  {metric:10} {cut_off(what, COLUMNS - SHOWN_DIGITS - 35)}\n"
                    for key, before, after, metric, what in (head, *rows))
 
