@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,16 @@ import onnx
 import pytest
 
 from aoec import cli
-from aoec.bank.claims import Claimed
+from aoec.bank.claims import Claimed, kept_model_plans
 from aoec.bank.record import Record
 from aoec.frontend.read.metadata import value, write
 from aoec.frontend.zoo import mlp_softmax
+from aoec.ir.text.parse import place_plan
 from aoec.jobs.bank.embedded import KEY, below
+from aoec.jobs.bank.plan_claims import model_key
 from aoec.jobs.choose.model_tasks import Task, tasks
+from aoec.jobs.compile import compile as compiling
+from aoec.jobs.compile.compiled_model import Made
 from aoec.jobs.compile.models import fuse_model, import_model
 from aoec.jobs.tune.order import keys
 from aoec.target.machine import load
@@ -66,6 +71,37 @@ def test_they_are_hits_where_the_bank_has_none(folder: Path, tmp_path: Path, cap
 def test_tasks_know_of_them(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["tasks", str(folder / "tuned" / "net.onnx"), "--json", "--budget", "16", "--bank", str(tmp_path / "none.db")]) == 0
     assert {t["to_do_s"] for t in json.loads(capsys.readouterr().out)["tasks"]} == {0.0}
+
+
+def test_the_plan_of_the_model_is_carried_and_timed_before_it_is_taken(
+        folder: Path, plan: list[Task], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plan of the rules is said to take half of its time: it is a claim that does not hold, and changes nothing."""
+    def choose_half(made: Made, _: object) -> Made:
+        tuned = made.lines.tuned
+        return replace(made, lines=replace(made.lines, tuned=replace(tuned, latency_us=tuned.latency_us / 2)))
+
+    def compiled(model: Path, *words: str) -> bytes:
+        out = tmp_path / "out.aoec"
+        bank = str(tmp_path / f"{len(list(tmp_path.iterdir()))}.db")
+        assert cli.main(["compile", str(model), "--bank", bank, "--base", "none", "--jobs", "1", "-o", str(out), *words]) == 0
+        return out.read_bytes()
+
+    ruled, copy = compiled(folder / "net.onnx"), tmp_path / "net.onnx"
+    with monkeypatch.context() as m:
+        m.setattr(compiling, "choose_plan", choose_half)
+        compiled(folder / "net.onnx", "--embed", str(copy))
+    assert f"and a plan of the model, in {copy}" in capsys.readouterr().err
+    said = json.loads(value(str(copy), KEY))
+    claim, = said["model_plans"]
+    assert faults("embedded", said) == [] and claim["before_ns"] == pytest.approx(2 * claim["after_ns"], abs=1)
+    assert len(place_plan(claim["plan"])[0].groups) == len(plan) and claim["searched"] == 0
+    lines, machine = list[str](), load("Ascend910B3")
+    shelf = below(str(copy), plan, machine, False, "none", lines.append)
+    graph = import_model(str(folder / "net.onnx"), {}, "fp16")[0]
+    kept, = kept_model_plans(shelf, machine.name, model_key(graph))
+    assert {n: getattr(kept, n) for n in claim} == claim and kept.machine_hash == machine.hash
+    assert lines == ["the model's file has schedules for 3 of 3 different groups, and a plan of the model"]
+    assert compiled(copy) == ruled
 
 
 def test_damaged_ones_change_nothing(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

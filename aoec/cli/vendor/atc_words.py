@@ -28,7 +28,7 @@ _REPLACED = {
 _NOTED = {
     "aoe_mode": "no release of ATC has it, tutorials do; models are compiled from the bank, and aoec aoe --job_type=2 tunes",
     "auto_tune_mode": "removed; aoec aoe --job_type=2 tunes",
-    "mdl_bank_path": "plans of slices, which are aoec's of subgraphs, are in its one bank, --op_bank_path",
+    "mdl_bank_path": "plans of models and of slices, which are aoec's of subgraphs, are in its one bank, --op_bank_path",
     "buffer_optimize": "a plan of slices that the bank has is taken where it is faster; aoec compile --slices none takes none",
     "log": "aoec says on standard error what it does; aoec --traceback shows faults",
     "enable_scope_fusion_passes": "it is for TensorFlow's graphs",
