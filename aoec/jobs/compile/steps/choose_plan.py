@@ -8,7 +8,8 @@ from hashlib import sha256
 from importlib.metadata import version
 from types import MappingProxyType
 
-from aoec.bank.model_plans import ModelPlan, kept_model_plans
+from aoec.bank.claims import kept_model_plans
+from aoec.bank.model_plans import ModelPlan
 from aoec.bank.record import Key
 from aoec.base.errors import AoecError
 from aoec.base.text import plural
