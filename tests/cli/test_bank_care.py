@@ -116,7 +116,7 @@ def test_verify_times_each_record_again(bank: Bank, say: Say) -> None:
     alien = replace(best, key=replace(best.key, target="NoSuchChip"))
     bank.put_all([false, other, illegal, alien])
     states = {(r["target"], r["model_version"], r["state"]): r["result"]
-              for r in json.loads(say("verify", "--json", code=1)) if "func_key" in r}
+              for r in json.loads(say("verify", "--json", code=1)) if r.get("func_key") == best.key.func_key}
     assert states[TARGET, best.key.model_version, best.key.state] == "differs" and states[TARGET, "old", best.key.state] == "stale"
     assert states[TARGET, best.key.model_version, "previous launch"] == "illegal"
     assert states["NoSuchChip", best.key.model_version, best.key.state] == "unknown"
