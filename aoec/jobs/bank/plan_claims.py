@@ -18,9 +18,9 @@ from aoec.target.machine import Machine
 
 
 def model_key(imported: Graph) -> str:
-    """By which key a bank knows a model: a hash of its imported graph's text with names, without the values of constants."""
+    """By which key a bank knows a model: a hash of its imported graph's text with names, without its own and the values of constants."""
     tensors = tuple([replace(t, data="constant" if t.data else "") for t in imported.tensors])
-    return digest(show(replace(imported, tensors=tensors)))
+    return digest(show(replace(imported, name="model", tensors=tensors)))
 
 
 def claim_plan(ruled: Made, made: Made, machine: Machine, metric: str, kept: Shelf) -> ModelPlan | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from hashlib import sha256
 from importlib.metadata import version
 from types import MappingProxyType
 
@@ -18,6 +17,8 @@ from aoec.ir.plan import Plan
 from aoec.ir.text.parse import place_plan
 from aoec.ir.text.places import Places
 from aoec.ir.text.show import show
+from aoec.jobs.bank import embedded
+from aoec.jobs.bank.plan_claims import model_key
 from aoec.jobs.choose.model_tasks import Task, place_groups, tasks
 from aoec.jobs.choose.slices import asked_us, faster
 from aoec.jobs.compile import models
@@ -98,6 +99,7 @@ def put_together(plan: Plan, made: Made, job: Job, at: Places | None = None,
     try:
         model, funcs = enter_plan(stage, Entered(replace(plan, slices=()), at or Places()), trial)
         ready = Ready(stage, model, tasks(model.graph, job.machine, job.options.metric == "throughput", funcs))
+        embedded.hear(job.bank, ready.tasks, job.machine, job.runs[0].order.robust)
         known = {c.solved.best.key: c.solved for c in made.choices} | dict(known)
         ready, solved = search_groups([ready], job.another_run(job.runs[0].order), trial)[0]
         return assemble((ready, {name: known.get(s.best.key, s) for name, s in solved.items()}), job, made.before or made)
@@ -172,16 +174,9 @@ class Planning:
 
 # ---------------------------------------------------------------- the bank
 
-def graph_key(made: Made) -> str:
-    """Return how a bank knows the imported graph of a model: by its text without the values of constants."""
-    graph = made.stage.graph
-    tensors = tuple(replace(t, data="constant" if t.data else "") for t in graph.tensors)
-    return sha256(show(replace(graph, tensors=tensors)).encode()).hexdigest()
-
-
 def find_kept(made: Made, job: Job) -> list[ModelPlan]:
     """Return the plans that the bank, and what lies beneath it, has kept of a model."""
-    wanted = graph_key(made), job.machine.hash, model_version(), job.options.metric
+    wanted = model_key(made.stage.graph), job.machine.hash, model_version(), job.options.metric
     return [p for p in kept_model_plans(job.bank, job.machine.name) if (p.graph_key, p.machine_hash, p.model_version, p.metric) == wanted]
 
 
@@ -207,6 +202,6 @@ def keep_plan(made: Made, best: Made, job: Job) -> None:
     plan = best.model.plan if is_faster else None
     text = show(replace(plan, slices=(), rewrites=())) if plan else ""
     job.bank.model_plans.put_all([ModelPlan(
-        graph_key(made), job.machine.name, job.machine.hash, model_version(), job.options.metric, made.model.name[:200], text, before_ns,
-        after_ns if is_faster else before_ns, budget_trials(job.runs[0].order), f"aoec {version('aoec')}",
+        model_key(made.stage.graph), job.machine.name, job.machine.hash, model_version(), job.options.metric, made.model.name[:200], text,
+        before_ns, after_ns if is_faster else before_ns, budget_trials(job.runs[0].order), f"aoec {version('aoec')}",
         f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")])
