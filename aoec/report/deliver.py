@@ -9,6 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from aoec.report import shares
+from aoec.report.shares import Shares
+
 LABEL = "written for CANN, not yet run on a device by us"
 HEADS = ("group", "what", "×", "all µs", "share", "gain", "record", "key", "tune", "kernel words")
 WIDEST = 44  # characters of a name in the table
@@ -61,10 +64,19 @@ class Line:
 
 
 @dataclass(frozen=True)
+class Gain:
+    """What of a gear's gain is whose, of one inference and from one to the next."""
+
+    gear: str
+    latency: Shares
+    throughput: Shares
+
+
+@dataclass(frozen=True)
 class Delivery:
     """A whole delivery. `keys`: the file that keys come from, "" where they are predicted; `keys_kind`: of its times; `keys_us`: their sum,
     and of that what records are of, None where it says no times. `files`: what each file of the folder is. `alone`: operators of that file
-    that none of the groups does, longest first. `notes`: what else is to be said."""
+    that none of the groups does, longest first. `notes`: what else is to be said. `gains`: of a compiled model, by gear."""
 
     name: str
     target: str
@@ -78,6 +90,7 @@ class Delivery:
     files: Mapping[str, str] = field(default_factory=dict)
     alone: tuple[tuple[str, str, float | None], ...] = ()
     notes: tuple[str, ...] = ()
+    gains: tuple[Gain, ...] = ()
 
     @property
     def total_us(self) -> float:
@@ -112,6 +125,7 @@ def facts(d: Delivery) -> dict[str, Any]:
     return {
         "status": LABEL, "times": "modelled", "model": d.name, "target": d.target, "soc": d.soc, "cores": d.cores, "precision": d.precision,
         "keys": {"source": d.keys, "times": d.keys_kind} if d.keys else None, "total_us": d.total_us,
+        "gains": [{"gear": g.gear, "latency": shares.as_dict(g.latency), "throughput": shares.as_dict(g.throughput)} for g in d.gains],
         "deliverable": {"share": d.share(sure), "share_with_doubtful": d.share(d.recorded_lines), "share_of_keys": d.keys_share,
                         "of_records": d.of_records},
         "groups": [_line(d, x) for x in d.lines],
@@ -181,7 +195,8 @@ def totals(d: Delivery) -> list[str]:
     exact = sum(x.key == "exact" for x in d.recorded_lines)
     where = f"{d.keys} ({exact} exact)" if d.keys else "predicted; CANN may not hit them, because its own fusions and layouts may differ"
     theirs = [f"of the {d.keys_us[0]:,.1f} µs in that file ({d.keys_kind}) they are {d.keys_share:.1%}"] if d.keys_us else []
-    return [*out, f"keys: {where}", *theirs, *d.notes]
+    gains = [f"gear {g.gear}: " * bool(g.gear) + said for g in d.gains if (said := shares.words(g.latency))]
+    return [*out, *gains, f"keys: {where}", *theirs, *d.notes]
 
 
 def _of_records(us: Mapping[str, float | None]) -> str:
