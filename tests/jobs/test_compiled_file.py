@@ -229,7 +229,7 @@ def _die_after(tasks: int) -> None:
         if len(done) == tasks:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    Unfinished.keep = last  # type: ignore[method-assign]
+    Unfinished.keep = last  # type: ignore[method-assign, assignment]
 
 
 def test_shares_are_of_figures_that_are_there() -> None:

@@ -65,10 +65,10 @@ class OpatFile(ResultFile):
         self._put(file_of(at, found.name), operator_text(operator(task, solved, found, self._machine)))
 
     def _keep_to(self, made: Sequence[Made], searched: Searched) -> None:
-        """Nothing; rows are of operators that the compiled model has, in its order, and then of layouts. What this run searched is said as
-        its search had it: a later look finds it in the bank."""
+        """Nothing; rows are of operators that the compiled model has, of those that were to be tuned, in its order, and then of layouts.
+        What this run searched is said as its search had it: a later look finds it in the bank."""
         types, rows = {n.name: n.op for m in made for n in m.model.graph.nodes}, []
-        for key, c in first_of_each(made).items():
+        for key, c in ((key, c) for key, c in first_of_each(made).items() if key in searched.asked):
             solved = searched.tasks[key][1] if key in searched.tasks else c.solved
             rows.append((policy(c.task, solved, types, self._machine), c.task, solved))
         rows += [(named_in(made, p), task, solved) for p, task, solved in self._rows if p.kind == "Format"]

@@ -115,8 +115,9 @@ Heard = dict["Key", tuple["Task", "Solved"]]
 @dataclass
 class Searched:
     """The tasks that a run has searched, in the model or in one that was only tried, by the key of their best; of a key the first: later
-    ones find it in the bank. `types`: the operators of its nodes, by name."""
+    ones find it in the bank. `types`: the operators of their nodes, by name. `asked`: all that were to be tuned, found in the bank too."""
 
+    asked: set[Key] = field(default_factory=set)
     tasks: Heard = field(default_factory=dict)
     types: dict[str, str] = field(default_factory=dict)
 
@@ -124,6 +125,7 @@ class Searched:
         """What is called for each distinct task that is done, and passes that on to `done`."""
         def hear(task: Task, solved: Solved) -> None:
             done(task, solved)
+            self.asked.add(solved.best.key)
             if solved.candidates and solved.best.key not in self.tasks:
                 self.tasks[solved.best.key] = task, solved
                 self.types |= {n.name: n.op for g in graphs for n in g.nodes if n.name in task.group.nodes}

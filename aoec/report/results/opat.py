@@ -113,11 +113,11 @@ def document(t: Tuning) -> list[dict[str, Any]]:
     return [{"basic": basic}, {"OPAT": {
         **model(t.baseline_ms, t.result_ms), **whose(t.shares), **({"gears": list(t.gears)} if t.gears else {}),
         "opat_tuning_result": status(t),
-        "repo_modified_operators": modified(t.policies), **({"operators_not_in_model": left} if (left := modified(t.left)) else {}),
+        "repo_modified_operators": bank_entries(t.policies), **({"operators_not_in_model": left} if (left := bank_entries(t.left)) else {}),
         "repo_summary": summary(t.policies), **({"tuning_failed_operators": list(t.failed)} if t.failed else {}), "times": "modelled"}}]
 
 
-def modified(policies: Sequence[Policy]) -> list[dict[str, Any]]:
+def bank_entries(policies: Sequence[Policy]) -> list[dict[str, Any]]:
     """Return entries for those that a bank took up."""
     return [policy_entry(p) for p in policies if p.outcome in (Outcome.ADD, Outcome.UPDATE)]
 

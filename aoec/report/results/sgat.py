@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from aoec.report.results.opat import Outcome, Policy, improvement, model, modified, plain, summary, whose
+from aoec.report.results.opat import Outcome, Policy, bank_entries, improvement, model, plain, summary, whose
 from aoec.report.shares import Shares
 
 
@@ -56,7 +56,7 @@ def document(t: Tuning) -> list[dict[str, Any]]:
     return [{"basic": basic}, {"SGAT": {
         **model(t.baseline_ms, t.result_ms), **whose(t.shares), **({"gears": list(t.gears)} if t.gears else {}),
         "repo_modified_subgraphs": {name: found for name, found in kinds.items() if found},
-        **({"repo_modified_layouts": layouts} if (layouts := modified(t.layouts)) else {}),
+        **({"repo_modified_layouts": layouts} if (layouts := bank_entries(t.layouts)) else {}),
         "repo_summary": summary(t.subgraphs), "times": "modelled"}}]
 
 
