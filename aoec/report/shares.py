@@ -1,16 +1,13 @@
 """What of a model's gain is whose: operator tuning's (OPAT) and subgraph tuning's (SGAT).
 
 OPAT's gain leads from default schedules to tuned ones, both in the default plan: the groups and layouts that a model gets by rules. SGAT's
-gain is the rest: what another plan brings, with the tuned schedules of its own groups. So the two add up to the whole. All is modelled, and
-made of figures that the compiled model carries.
+gain is the rest: what another plan brings, with the tuned schedules of its own groups. So the two add up to the whole. All is modelled.
 """
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-METRICS = {"latency": "latency", "throughput": "throughput_period"}  # what a model is tuned for -> the stem of its figures
 WHAT = {"latency": "one inference", "throughput": "from one inference to the next"}
 
 
@@ -33,18 +30,6 @@ class Shares:
         """OPAT's and SGAT's part of the gain, which make 1; None where nothing is gained or lost."""
         opat, sgat = self.gains_ns
         return (opat / (opat + sgat), sgat / (opat + sgat)) if opat + sgat else None
-
-
-def figures_of(latency_us: tuple[float, float, float], period_us: tuple[float, float, float]) -> tuple[tuple[str, int], ...]:
-    """The figures that shares are made of: microseconds by default, after OPAT, and compiled, of one inference and between two."""
-    return tuple((f"{stem}{side}_ns", round(1000 * us)) for stem, times in zip(METRICS.values(), (latency_us, period_us))
-                 for side, us in zip(("_default", "_opat", ""), times))
-
-
-def shares_of(figures: Mapping[str, int], metric: str = "latency") -> Shares | None:
-    """The shares of a compiled model by its figures; None of one that an older aoec compiled."""
-    found = [figures[name] for side in ("_default", "_opat", "") if (name := f"{METRICS[metric]}{side}_ns") in figures]
-    return Shares(found[0], found[1], found[2], metric) if len(found) == 3 else None
 
 
 def as_dict(s: Shares) -> dict[str, Any]:

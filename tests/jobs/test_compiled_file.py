@@ -16,7 +16,7 @@ from aoec.artifact.artifact import load, load_gears
 from aoec.artifact.compiled import Artifact
 from aoec.jobs.choose.model_tasks import host_times
 from aoec.jobs.choose.rounds import passes_of_groups
-from aoec.report.shares import METRICS, Shares, as_dict, figures_of, shares_of, words
+from aoec.report.shares import Shares, as_dict, words
 from aoec.target.machine import load as load_machine
 from tests.frontend.test_walked import WALKED
 from tests.frontend.written import seeded
@@ -74,11 +74,13 @@ def exact(us: float) -> Decimal:
 
 
 def is_the_artifact(gear: dict[str, Any], artifact: Artifact, metric: str = "latency") -> None:
-    """Figures are the artifact's, gains add up without a rest, and every launch of the artifact is there once with its time."""
+    """Figures are the artifact's, gains add up without a rest, and every launch of the artifact is there once with its time. A model in
+    the default plan has its default figure too."""
     figures, shares, us = dict(artifact.figures), gear["shares"], load_machine_of(artifact).us_per_tick
     assert gear["figures"] == figures
-    for side, name in (("_default", "default_us"), ("_opat", "after_opat_us"), ("", "after_sgat_us")):
-        assert 1000 * exact(shares[name]) == figures[f"{METRICS[metric]}{side}_ns"]
+    assert 1000 * exact(shares["after_sgat_us"]) == figures["throughput_period_ns" if metric == "throughput" else "latency_ns"]
+    if metric == "latency" and not shares["sgat_gain_us"]:
+        assert 1000 * exact(shares["default_us"]) == figures["latency_default_ns"]
     assert exact(shares["opat_gain_us"]) == exact(shares["default_us"]) - exact(shares["after_opat_us"])
     assert exact(shares["opat_gain_us"]) + exact(shares["sgat_gain_us"]) == exact(shares["gain_us"])
     assert exact(shares["default_us"]) - exact(shares["gain_us"]) == exact(shares["after_sgat_us"])
@@ -110,7 +112,7 @@ def is_told_alike(to: Path, gear: dict[str, Any]) -> None:
         assert launches[o["name"]]["us"] == pytest.approx(sum(x["us"] for x in o["launches"]))
     assert cli.main(["deliver", "out.aoec", "--to", str(to / "delivery"), "--soc", "Ascend310P3"]) == 0
     delivery = json.loads((to / "delivery/deliver.json").read_text())
-    assert faults("deliver", delivery) == [] and delivery["gains"][0][gear["shares"]["metric"]] == gear["shares"]
+    assert faults("deliver", delivery) == [] and delivery["figures"] == [{"gear": "", **gear["figures"]}]
     assert delivery["total_us"] == pytest.approx(gear["figures"]["isolated_ns"] / 1000, abs=1e-3)
     nodes = {n.name for n in load("out.aoec").graph.nodes}
     assert {o["name"] for o in said_by(to, "summary.json")["operators"]} <= nodes
@@ -232,8 +234,6 @@ def _die_after(tasks: int) -> None:
     Unfinished.keep = last  # type: ignore[method-assign, assignment]
 
 
-def test_shares_are_of_figures_that_are_there() -> None:
-    figures = dict(figures_of((3.0, 2.0, 1.5), (2.0, 2.0, 2.0)))
-    assert shares_of(figures) == Shares(3000, 2000, 1500) and shares_of(figures, "throughput") == Shares(2000, 2000, 2000, "throughput")
+def test_shares_of_nothing_are_none() -> None:
     assert as_dict(Shares(3000, 2000, 1500))["opat_share"] == pytest.approx(2 / 3) and words(Shares(7, 7, 7)) == ""
-    assert shares_of({name: ns for name, ns in figures.items() if "opat" not in name}) is None  # of an older aoec
+    assert as_dict(Shares(7, 7, 7))["sgat_share"] is None

@@ -20,8 +20,7 @@ from aoec.jobs.deliver.deliver_search import search_schedules
 from aoec.jobs.voice import Voice
 from aoec.options.exchange import DeliverOptions
 from aoec.report import apply
-from aoec.report.deliver import Delivery, Gain, Line, as_json, kernels_csv, kernels_json, text
-from aoec.report.shares import shares_of
+from aoec.report.deliver import Delivery, Line, as_json, kernels_csv, kernels_json, text
 from aoec.target.machine import Machine
 
 WORTH = 0.01  # of the modelled time that a group could give back at most, for CANN's own tuning to be worth its while
@@ -73,15 +72,9 @@ def delivery(found: Source, known: Keys, soc: str, every: bool, trials: int) -> 
     named |= {name: what for name, what in WHAT.items() if name in texts or not name.startswith(("tune_ops", "fusion"))}
     shared = known.share(e.name for e, r in made if r.key == records.EXACT)
     d = Delivery(found.name, machine.name, soc, cores, found.precision, lines, known.source, known.kind, shared, named,
-                 list_unmatched(known.alone), tuple(notes(found, passes, listed)), gains_of(found))
+                 list_unmatched(known.alone), tuple(notes(found, passes, listed)), found.figures)
     return d, {**texts, "deliver.txt": text(d), "deliver.json": as_json(d), "kernels.csv": kernels_csv(d), "kernels.json": kernels_json(d),
                "APPLY.md": apply.text(d, found.inputs)}
-
-
-def gains_of(found: Source) -> tuple[Gain, ...]:
-    """What of each gear's gain is whose; none of a model that is not compiled, or that an older aoec compiled."""
-    out = [(gear, shares_of(figures, "latency"), shares_of(figures, "throughput")) for gear, figures in found.gains]
-    return tuple(Gain(gear, one, between) for gear, one, between in out if one and between)
 
 
 def line(e: Entry, r: Record, machine: Machine, seen: Sequence[Seen], tune: bool) -> Line:

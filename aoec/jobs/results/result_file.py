@@ -13,7 +13,7 @@ from aoec.base.files.files import check_folder
 from aoec.jobs.choose.slices import asked_us
 from aoec.report.results.folder import FOLDER
 from aoec.report.results.opat import model_of_gear
-from aoec.report.shares import Shares, shares_of
+from aoec.report.shares import Shares
 
 if TYPE_CHECKING:
     from aoec.bank.record import Key
@@ -91,7 +91,7 @@ class Ended:
     def times(self, span: Span, us: Callable[[Made], float]) -> list[GearTimes]:
         """What each gear takes before and after a part of the job, by some time of a model in microseconds."""
         return [GearTimes(m.stage.gear, us(forms[span[0]]) / 1e3, us(forms[span[1]]) / 1e3,
-                          shares_of(dict(m.artifact.figures), self.metric)) for m, forms in zip(self.models, self.forms)]
+                          m.shares(self.metric)) for m, forms in zip(self.models, self.forms)]
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class GearTimes:
     gear: str
     before_ms: float
     after_ms: float
-    shares: Shares | None
+    shares: Shares
 
     @property
     def fields(self) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from aoec.jobs.tune.solve import total_ticks
 from aoec.lowering.arrange.slices import pieces
 from aoec.report.results.compiled import GearModel, Launch, Operator, text
 from aoec.report.results.folder import COMPILED
-from aoec.report.shares import shares_of
 
 if TYPE_CHECKING:
     from aoec.ir.graph.graph import Graph
@@ -92,6 +91,6 @@ def gear_model(made: Made, machine: Machine, metric: str) -> GearModel:
     nodes = {g.name: g.nodes for g in graph.groups}
     operators = {x.name: x for x in structure_of(made, machine).launches}
     figures = dict(made.artifact.figures)
-    return GearModel(made.stage.gear, figures, shares_of(figures, metric), tuple(
+    return GearModel(made.stage.gear, figures, made.shares(metric), tuple(
         Operator(name, launches[0].kind, operators[name].imported, operators[name].added,
                  tuple(type_of(words[n]) for n in nodes[launches[0].name]), tuple(launches)) for name, launches in listed.items()))

@@ -49,7 +49,7 @@ class GearModel:
 
     gear: str
     figures: Mapping[str, int]
-    shares: Shares | None
+    shares: Shares
     operators: tuple[Operator, ...]
 
 
@@ -61,7 +61,7 @@ def document(model: str, target: str, gears: Sequence[GearModel], left: Sequence
 
 def of_gear(g: GearModel) -> dict[str, Any]:
     """A gear as plain values."""
-    return {"gear": g.gear, "figures": dict(g.figures), "shares": as_dict(g.shares) if g.shares else None,
+    return {"gear": g.gear, "figures": dict(g.figures), "shares": as_dict(g.shares),
             "operators": [of_operator(o) for o in g.operators]}
 
 

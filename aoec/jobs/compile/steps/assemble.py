@@ -21,8 +21,6 @@ from aoec.jobs.verify.sound import faults_of
 from aoec.jobs.version import model_version
 from aoec.lowering.arrange.planned.enter import whole_groups
 from aoec.lowering.arrange.slices import PIECE
-from aoec.report.shares import figures_of
-from aoec.simulate.timing.time import Chain
 from aoec.target.machine import Machine
 
 
@@ -42,9 +40,8 @@ def assemble(found: Found, context: Context, before: Made | None = None) -> Made
     if model.plan is not None:
         model = replace(model, plan=write_groups(model.plan, model.graph, choices, machine))
     lines = model_lines(model, choices, machine)
-    first = lines if before is None else before.lines
-    artifact = replace(pack(model, choices, machine, lines.tuned, first), gear=ready.stage.gear)
-    lines = replace(lines, default=first.default)
+    artifact = replace(pack(model, choices, machine, lines), gear=ready.stage.gear)
+    lines = lines if before is None else replace(lines, default=before.lines.default)
     return Made(ready.stage, model, choices, lines, artifact, before)
 
 
@@ -94,8 +91,8 @@ def trust_in(task: Task, records: Solved, default: Schedule, best: Schedule, mac
     return trust_of(task.func, default, best, machine, task.state, found)
 
 
-def pack(model: Model, choices: list[Choice], machine: Machine, tuned: Chain, first: Lines) -> Artifact:
-    """The artifact: the fused graph, and for each group what runs it. `first`: what the model takes in the default plan."""
+def pack(model: Model, choices: list[Choice], machine: Machine, lines: Lines) -> Artifact:
+    """The artifact: the fused graph, and for each group what runs it. It follows from these alone, however the model came to be so."""
     by_group = {c.task.group.name: c for c in choices}
     groups = []
     for g in model.graph.groups:
@@ -103,7 +100,7 @@ def pack(model: Model, choices: list[Choice], machine: Machine, tuned: Chain, fi
         groups.append(Compiled(g.name) if c is None else Compiled(
             g.name, c.task.label, c.task.func_key, c.best.trace, c.best.program, c.task.bindings, c.solved.default.ticks,
             total_ticks(c.best.measure, machine), min(c.solved.best.bound_ticks, total_ticks(c.best.measure, machine))))
-    latency_us, period_us = zip(*((c.latency_us, c.throughput_us) for c in (first.default, first.tuned, tuned)))
-    figures = (*figures_of(latency_us, period_us), ("isolated_ns", round(tuned.sum_us * 1000)))
+    figures = (("latency_ns", round(lines.tuned.latency_us * 1000)), ("latency_default_ns", round(lines.default.latency_us * 1000)),
+               ("throughput_period_ns", round(lines.tuned.throughput_us * 1000)), ("isolated_ns", round(lines.tuned.sum_us * 1000)))
     return Artifact(model.name, machine.name, machine.hash, model_version(), model.precision, model.graph, model.inputs, model.outputs,
                     tuple(groups), model.weights, figures, machine.text)

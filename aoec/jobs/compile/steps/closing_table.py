@@ -19,7 +19,6 @@ from aoec.ops.narrowed import counts, kept_words
 from aoec.options.compile import CompileOptions
 from aoec.report.fidelity import as_dict as fidelity_of
 from aoec.report.fidelity import near, operator_class
-from aoec.report.shares import shares_of
 from aoec.report.table import WIDE_GAP, Held, Report, Row, Times
 from aoec.search.proof.bounds import Bound
 from aoec.search.space.trials import Phase
@@ -76,7 +75,7 @@ def closing_table(made: Made, machine: Machine, options: CompileOptions, seconds
         **looked_at(spent.values()), seconds=seconds, found=found, tuned=options.tune, lowered=counts(model.graph),
         rewrites=made.stage.rewrites,
         held=whole_trust(choices), images=images_of(model), gear=made.stage.gear, metric=options.metric,
-        shares=shares_of(dict(made.artifact.figures), options.metric))
+        shares=made.shares(options.metric))
 
 
 def reason_of(c: Choice, machine: Machine) -> str:
