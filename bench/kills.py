@@ -111,11 +111,12 @@ def told(folder: Path) -> int:
 
 
 def end_of(folder: Path) -> tuple[list[str], Any]:
-    """The records of a bank and the newest result file, without times of day."""
+    """The records of a bank, and of the newest run the result file and what is in the compiled model, without times of day."""
     newest = max((folder / "results").glob("aoe_result_opat_*.json"), key=lambda p: p.stat().st_mtime_ns)
     said = json.loads(newest.read_text())
     said[0]["basic"].pop("tuning_time(s)")
-    return list(Bank.open(folder / "bank.db").lines(times=False)), said
+    compiled = newest.with_name(newest.stem.replace("aoe_result_opat", "tuning_results")) / "compiled_model.json"
+    return list(Bank.open(folder / "bank.db").lines(times=False)), [said, json.loads(compiled.read_text())]
 
 
 def chain(folder: Path, options: argparse.Namespace, draw: random.Random, whole_s: float, left: int, faults: list[str]) -> tuple[int, int]:

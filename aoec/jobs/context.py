@@ -14,7 +14,7 @@ from aoec.target.machine import Machine
 
 if TYPE_CHECKING:
     from aoec.bank.bank import Bank
-    from aoec.jobs.results.result_file import ResultFile
+    from aoec.jobs.results.run_files import RunFiles, Trials
     from aoec.options.compile import CompileOptions
 
 
@@ -38,7 +38,7 @@ class Job(Context):
     order: Order = Order(False)
     clock: JobTime = field(default_factory=lambda: JobTime(None))
     runs: list[Unfinished] = field(default_factory=list)
-    results: ResultFile | None = None
+    results: RunFiles | Trials | None = None
 
     @classmethod
     def begin(cls, context: Context, bank: Bank, order: Order, title: str, share: bool = False) -> Job:
@@ -59,8 +59,10 @@ class Job(Context):
         return self.runs[-1]
 
     def trial(self, **changes: Any) -> Job:
-        """The same job for a model that is only tried: nothing is said of it, and no result file hears of it. `changes`: of its options."""
-        return replace(self, voice=Quiet(self.voice.as_json, self.voice.bar), results=None, options=replace(self.options, **changes))
+        """The same job for a model that is only tried: nothing is said of it, and result files hear no more of it than what was searched.
+        `changes`: of its options."""
+        results = self.results.aside() if self.results else None
+        return replace(self, voice=Quiet(self.voice.as_json, self.voice.bar), results=results, options=replace(self.options, **changes))
 
     def end(self) -> None:
         """Takes note that the job has ended."""

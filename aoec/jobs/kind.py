@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from aoec.jobs.context import Job
-    from aoec.jobs.results.result_file import ResultFile
+    from aoec.jobs.results.result_file import ResultFile, RunPlace, Span
     from aoec.options.compile import CompileOptions
 
 SomeOptions = TypeVar("SomeOptions", bound="CompileOptions")
@@ -21,11 +21,11 @@ def keep_options(options: SomeOptions) -> SomeOptions:
 @dataclass(frozen=True)
 class Kind:
     """A kind of tuning job. `number` and `title`: AOE's own. `about`: what it does, in words. `settle`: options as the job has them, or
-    CheckError where one says nothing to it. `open_results`: its result file. `left_behind`: what a Ctrl-C leaves, where that is no bank."""
+    CheckError where one says nothing to it. `open_result`: its result file. `left_behind`: what a Ctrl-C leaves, where that is no bank."""
 
     number: str
     title: str
     about: str
-    open_results: Callable[[Job], ResultFile]
+    open_result: Callable[[Job, RunPlace, Span], ResultFile]
     settle: Callable[[Any], Any] = keep_options
     left_behind: str = ""

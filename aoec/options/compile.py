@@ -119,7 +119,7 @@ class WrittenOptions(WithinOption, JsonOption):
 class CompileOptions(ModelOptions, GearOptions, TuningOptions, CheckOptions, BankOptions, WrittenOptions):
     """What `aoec compile` and `aoec.compile` are asked for.
 
-    `model`: a file, a folder that a dump was written to, or a model at hand. `results`: a folder for AOE's result files of operator tuning.
+    `model`: a file, a folder that a dump was written to, or a model at hand. `results`: a folder for AOE's result files.
     `advice`: what is said of a model that nothing tuned, in place of what aoec's own command line says.
     """
 
@@ -139,7 +139,9 @@ class CompileOptions(ModelOptions, GearOptions, TuningOptions, CheckOptions, Ban
         "--embed", default=None, metavar="FILE.onnx", file=File.WRITTEN,
         help="write the model there with its schedules in its metadata. A compile of that file for the same machine takes them like those "
              "of a bank")
-    results: Place | None = None
+    results: Place | None = option(
+        "--results", default=None, metavar="DIR", file=File.ADDED,
+        help="write AOE's result files into this folder, and what is in the compiled model")
     advice: str | None = None
 
     def __post_init__(self) -> None:
@@ -192,9 +194,10 @@ class TuneOptions(CompileOptions):
     """What `aoec tune` is asked for. `job`: the name of one of `aoec/jobs/kinds/`."""
 
     tune: bool = True
-    results: Place | None = option(
-        "--results", default="", metavar="DIR", file=File.ADDED,
-        help="where aoe_result_opat_*.json or aoe_result_sgat_*.json goes (default: $ASCEND_WORK_PATH, or here)")
+    results: Place | None = redeclare(
+        CompileOptions, "results", default="",
+        help="where aoe_result_opat_*.json or aoe_result_sgat_*.json goes, and what is in the compiled model (default: $ASCEND_WORK_PATH, "
+             "or here)")
 
     def default_slices(self) -> str:
         """Those of the bank: operators and subgraphs are jobs of their own, as AOE has them."""

@@ -11,6 +11,7 @@ from typing import Any
 
 LABEL = "written for CANN, not yet run on a device by us"
 HEADS = ("group", "what", "×", "all µs", "share", "gain", "record", "key", "tune", "kernel words")
+WHOLE = ("latency_ns", "latency_default_ns", "isolated_ns")  # figures of a compiled model
 WIDEST = 44  # characters of a name in the table
 LEGEND = (
     "all µs        modelled time of all equal groups, with the schedule in use",
@@ -64,7 +65,8 @@ class Line:
 class Delivery:
     """A whole delivery. `keys`: the file that keys come from, "" where they are predicted; `keys_kind`: of its times; `keys_us`: their sum,
     and of that what records are of, None where it says no times. `files`: what each file of the folder is. `alone`: operators of that file
-    that none of the groups does, longest first. `notes`: what else is to be said."""
+    that none of the groups does, longest first. `notes`: what else is to be said. `figures`: those of a
+    compiled model, by gear."""
 
     name: str
     target: str
@@ -78,6 +80,7 @@ class Delivery:
     files: Mapping[str, str] = field(default_factory=dict)
     alone: tuple[tuple[str, str, float | None], ...] = ()
     notes: tuple[str, ...] = ()
+    figures: tuple[tuple[str, Mapping[str, int]], ...] = ()
 
     @property
     def total_us(self) -> float:
@@ -112,6 +115,7 @@ def facts(d: Delivery) -> dict[str, Any]:
     return {
         "status": LABEL, "times": "modelled", "model": d.name, "target": d.target, "soc": d.soc, "cores": d.cores, "precision": d.precision,
         "keys": {"source": d.keys, "times": d.keys_kind} if d.keys else None, "total_us": d.total_us,
+        "figures": [{"gear": gear, **figures} for gear, figures in d.figures],
         "deliverable": {"share": d.share(sure), "share_with_doubtful": d.share(d.recorded_lines), "share_of_keys": d.keys_share,
                         "of_records": d.of_records},
         "groups": [_line(d, x) for x in d.lines],
@@ -181,7 +185,14 @@ def totals(d: Delivery) -> list[str]:
     exact = sum(x.key == "exact" for x in d.recorded_lines)
     where = f"{d.keys} ({exact} exact)" if d.keys else "predicted; CANN may not hit them, because its own fusions and layouts may differ"
     theirs = [f"of the {d.keys_us[0]:,.1f} µs in that file ({d.keys_kind}) they are {d.keys_share:.1%}"] if d.keys_us else []
-    return [*out, f"keys: {where}", *theirs, *d.notes]
+    whole = [f"gear {gear}: " * bool(gear) + _model_times(ns) for gear, ns in d.figures if all(name in ns for name in WHOLE)]
+    return [*out, *whole, f"keys: {where}", *theirs, *d.notes]
+
+
+def _model_times(ns: Mapping[str, int]) -> str:
+    """What a compiled model takes, in words."""
+    latency, default, alone = (f"{ns[name] / 1000:,.2f}" for name in WHOLE)
+    return f"one inference: {latency} µs, {default} by default schedules of the same groups; groups alone: {alone}"
 
 
 def _of_records(us: Mapping[str, float | None]) -> str:

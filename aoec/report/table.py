@@ -18,7 +18,8 @@ from rich.table import Table
 from rich.text import Text
 
 from aoec.base.text import plural
-from aoec.report import spread
+from aoec.report import shares, spread
+from aoec.report.shares import Shares
 from aoec.report.spread import Within
 
 PLAIN_WIDTH = 80  # columns where neither a terminal nor $COLUMNS tells
@@ -156,6 +157,7 @@ class Report:
     metric: str = "latency"  # what was tuned for, or throughput
     stock: Stock | None = None  # where it was asked for, and the product has public rules
     within: Mapping[str, Within] = field(default_factory=dict)  # "latency" and "isolated" -> how far `tuned` may be off, where asked for
+    shares: Shares | None = None  # what of the gain is whose
 
 
 def as_dict(report: Report) -> dict[str, Any]:
@@ -168,7 +170,7 @@ def as_dict(report: Report) -> dict[str, Any]:
                     "runs_on": PLACES[r.kind], "proof": r.proof, "held": _fields(r.held), "candidates": dict(r.candidates),
                     "spent": dict(r.spent), "within": _fields(r.within), "why": r.why}
                    for r in report.rows],
-        "metric": report.metric, "stock": stock_as_dict(report.stock),
+        "metric": report.metric, "stock": stock_as_dict(report.stock), "shares": shares.as_dict(report.shares) if report.shares else None,
         "latency": _times(report.latency), "isolated": _times(report.isolated), "throughput_per_s": throughput, "images": report.images,
         "trials": report.trials, "beside": dict(report.beside), "bounded": report.bounded, "searches": dict(report.searches),
         "seconds": report.seconds, "found_in_bank": report.found, "tuned": report.tuned,
@@ -441,7 +443,8 @@ def _work(report: Report) -> list[str]:
     work += [f"{report.found:,} found in the bank"] if report.found else []
     work += [plural(report.trials, "trial"), *_beside(report)] if report.tuned else [report.hint] if report.hint else []
     work += [f"{report.seconds:,.1f} s"] if report.seconds is not None else []
-    return [", ".join(work) + "."]
+    gain = shares.words(report.shares) if report.shares else ""
+    return [", ".join(work) + ".", *([gain + "."] if gain else [])]
 
 
 def _beside(report: Report) -> list[str]:

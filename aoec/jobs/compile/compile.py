@@ -4,6 +4,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 from aoec.artifact.artifact import write
@@ -32,7 +33,8 @@ from aoec.jobs.compile.steps.search_groups import distinct_tasks, search_groups
 from aoec.jobs.context import Context, Job
 from aoec.jobs.events import stream
 from aoec.jobs.kind import Kind
-from aoec.jobs.results.result_file import Ended
+from aoec.jobs.results.result_file import OPAT_OF_BOTH, SGAT_OF_BOTH, WHOLE, Ended, RunPlace, Span, results_folder
+from aoec.jobs.results.run_files import RunFiles
 from aoec.jobs.stages import dump
 from aoec.jobs.stages.stage import Stage
 from aoec.jobs.tune import counts
@@ -68,7 +70,7 @@ def finish(stages: Sequence[Stage], context: Context, kind: Kind | None = None, 
             events.end("wrong values", reason=faults[0])
             return job.voice.wrong(faults, options.path)
         write_model(ruled, whole, sliced, job, source)
-        ended = Ended(ready, whole, sliced, was, options.metric, time.monotonic() - started, searches_of(job))
+        ended = Ended(ready, plain, sliced, was, options.metric, time.monotonic() - started, searches_of(job))
         report(ended, notes, job)
     return 0
 
@@ -88,12 +90,19 @@ def begin(ready: Sequence[Ready], context: Context, source: Source | None, kind:
     bank = Bank.open(options.bank_path).over(below)
     voice.bank(bank)
     job = Job.begin(context, bank, Order.of(options), ready[0].stage.name, other_layouts(context))
-    if kind is None and options.results is not None:
-        kind = kinds.load("opat")
-    if kind is not None:
-        job = replace(job, results=kind.open_results(job))
+    if kind is not None or options.results is not None:
+        job = replace(job, results=open_results(job, kind))
     job.events.say("job_started", **first_event(job.title, job.machine, job.order, len(distinct_tasks(listed, job.machine, job.order))))
     return job
+
+
+def open_results(job: Job, kind: Kind | None) -> RunFiles:
+    """The result files of a job of some kind; of a compile, which tunes operators and looks for slices, those of both, each of its part."""
+    place = RunPlace.begin(results_folder(job.options.results), datetime.now())
+    asked: list[tuple[Kind, Span]] = [(kind, WHOLE)] if kind else [(kinds.load("opat"), WHOLE)]
+    if kind is None and job.options.slicing.source == "search":
+        asked = [(kinds.load("opat"), OPAT_OF_BOTH), (kinds.load("sgat"), SGAT_OF_BOTH)]
+    return RunFiles(place, job.title, job.machine, tuple(k.open_result(job, place, span) for k, span in asked))
 
 
 def check(made: Sequence[Made], job: Job) -> tuple[Notes, list[str]]:
@@ -130,15 +139,16 @@ def searches_of(job: Job) -> dict[str, object]:
 def report(ended: Ended, notes: Notes, job: Job) -> None:
     """Closes the result file, and says what became of the job: events, the page, the table."""
     made, options, machine = ended.models, job.options, job.machine
-    new = ""
-    if job.results:
+    new: tuple[str, ...] = ()
+    if isinstance(job.results, RunFiles):
         new = job.results.close(ended)
-        job.voice.say(f"results {job.results.path}")
+        for member in job.results.members:
+            job.voice.say(f"results {member.path}")
     job.end()
     lines = made[0].lines
     job.events.end("done", output=options.path, latency_us={"default": lines.default.latency_us, "tuned": lines.tuned.latency_us})
     reports = [add_fidelity(replace(closing_table(m, machine, options, ended.seconds), searches=ended.searches,
-                                    notes=(*slices.describe_slices(m.model.graph), *n, *filter(None, [new]))), m.model, machine)
+                                    notes=(*slices.describe_slices(m.model.graph), *n, *new)), m.model, machine)
                for m, n in zip(made, notes)]
     if options.stock or options.stock is None and options.tune:
         reports = [add_stock(r, m, machine, options.metric) for r, m in zip(reports, made)]

@@ -12,6 +12,7 @@ from aoec.jobs.stages.stage import Stage
 from aoec.jobs.tune.made import Schedule
 from aoec.jobs.tune.order import Solved
 from aoec.jobs.tune.trust import Trust
+from aoec.report.shares import Shares
 from aoec.simulate.timing.time import Chain
 
 
@@ -58,7 +59,15 @@ class Made:
     choices: list[Choice]
     lines: Lines
     artifact: Artifact
-    before: Made | None = None  # what it was in other layouts, if it was
+    before: Made | None = None  # what it was in the default plan, if it was
+
+    def shares(self, metric: str) -> Shares:
+        """What of the gain is whose, by what the model was tuned for."""
+        plain = (self.before or self).lines
+        lines = (plain.default, plain.tuned, self.lines.tuned)
+        times = [line.throughput_us if metric == "throughput" else line.latency_us for line in lines]
+        default_ns, opat_ns, compiled_ns = (round(1000 * us) for us in times)
+        return Shares(default_ns, opat_ns, compiled_ns, metric)
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,7 @@ def delivery(found: Source, known: Keys, soc: str, every: bool, trials: int) -> 
     named |= {name: what for name, what in WHAT.items() if name in texts or not name.startswith(("tune_ops", "fusion"))}
     shared = known.share(e.name for e, r in made if r.key == records.EXACT)
     d = Delivery(found.name, machine.name, soc, cores, found.precision, lines, known.source, known.kind, shared, named,
-                 list_unmatched(known.alone), tuple(notes(found, passes, listed)))
+                 list_unmatched(known.alone), tuple(notes(found, passes, listed)), found.figures)
     return d, {**texts, "deliver.txt": text(d), "deliver.json": as_json(d), "kernels.csv": kernels_csv(d), "kernels.json": kernels_json(d),
                "APPLY.md": apply.text(d, found.inputs)}
 

@@ -87,7 +87,7 @@ class Entry:
 class Source:
     """All that is to be delivered, of one machine. `precision` and `inputs`, which a bank has not: what a model runs in, and the shapes of
     its inputs where there is one of each. `apart`: (operator or family, the next one's) where a result's only reader is another group.
-    `cut`: what of it runs in slices, in words."""
+    `cut`: what of it runs in slices, in words. `figures`: of each gear of a compiled model."""
 
     name: str
     machine: Machine
@@ -96,6 +96,7 @@ class Source:
     inputs: tuple[tuple[str, tuple[int, ...]], ...] = ()
     apart: tuple[tuple[str, str], ...] = ()
     cut: tuple[str, ...] = ()
+    figures: tuple[tuple[str, Mapping[str, int]], ...] = ()
 
 
 def source(path: str, options: DeliverOptions, voice: Voice) -> Source:
@@ -146,7 +147,8 @@ def of_artifact(path: str, options: DeliverOptions) -> Source:
     for a in gears:
         known = {g.group: Found(show(g.trace), "", g.default_ticks, g.ticks, g.bound_ticks, g.func_key) for g in a.groups if g.trace}
         models.append(Model(a.gear, a.graph, tasks(a.graph, machine), known, shapes(a.inputs)))
-    return together(gears[0].name, machine, gears[0].precision, models)
+    found = together(gears[0].name, machine, gears[0].precision, models)
+    return replace(found, figures=tuple((a.gear, dict(a.figures)) for a in gears))
 
 
 @dataclass(frozen=True)

@@ -7,16 +7,13 @@ from aoec.jobs.kind import Kind
 
 if TYPE_CHECKING:
     from aoec.jobs.context import Job
-    from aoec.jobs.results.result_file import ResultFile
+    from aoec.jobs.results.result_file import ResultFile, RunPlace, Span
 
 
-def open_results(job: Job) -> ResultFile:
+def open_result(job: Job, place: RunPlace, span: Span) -> ResultFile:
     """The result file of a job, there from its begin."""
-    from datetime import datetime
-
     from aoec.jobs.results.opat_file import OpatFile
-    from aoec.jobs.results.result_file import results_folder
-    return OpatFile(results_folder(job.options.results), job.title, job.machine, datetime.now())
+    return OpatFile(place, job.title, job.machine, span)
 
 
-KIND = Kind("2", "operator tuning", "tune the tiles and structure of each operator", open_results)
+KIND = Kind("2", "operator tuning", "tune the tiles and structure of each operator", open_result)

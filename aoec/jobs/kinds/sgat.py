@@ -10,7 +10,7 @@ from aoec.jobs.kind import Kind
 
 if TYPE_CHECKING:
     from aoec.jobs.context import Job
-    from aoec.jobs.results.result_file import ResultFile
+    from aoec.jobs.results.result_file import ResultFile, RunPlace, Span
     from aoec.options.compile import CompileOptions
 
 SomeOptions = TypeVar("SomeOptions", bound="CompileOptions")
@@ -27,15 +27,12 @@ def settle(options: SomeOptions) -> SomeOptions:
     return replace(options, slices=Slices(source="search"), plans=options.plans or "auto", effort="none", advice="", verify=options.verify is not False)
 
 
-def open_results(job: Job) -> ResultFile:
+def open_result(job: Job, place: RunPlace, span: Span) -> ResultFile:
     """The result file of a job, there from its begin."""
-    from datetime import datetime
-
-    from aoec.jobs.results.result_file import results_folder
     from aoec.jobs.results.sgat_file import SgatFile
-    return SgatFile(results_folder(job.options.results), job.title, datetime.now())
+    return SgatFile(place, job.title, job.machine, span)
 
 
 KIND = Kind(
     "1", "subgraph tuning", "find groups that run faster in slices that stay in L2, with the schedules of the bank and the defaults",
-    open_results, settle, "what was timed so far is kept in the cache folder; the same command goes on from there")
+    open_result, settle, "what was timed so far is kept in the cache folder; the same command goes on from there")

@@ -1,22 +1,20 @@
 """Operator tuning as a job: what `compile --tune` does, with AOE's result file written as the work goes on."""
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aoec.base.files.files import check_folder, write_text
+from aoec.base.files.files import write_text
 from aoec.cann.op_summary import csv_text
 from aoec.cann.op_types import type_of
 from aoec.ir.text.parse import parse_trace
 from aoec.jobs.deliver.profile import launches, split
-from aoec.jobs.results.result_file import Done, Ended, ResultFile
+from aoec.jobs.results.result_file import WHOLE, Done, Ended, ResultFile, RunPlace, Searched, Span
 from aoec.jobs.tune.budget import as_dict
-from aoec.report.results.folder import AFTER, BEFORE, FOLDER, Operator, file_of, operator_text, profile_of, summary_text
-from aoec.report.results.opat import Outcome, Policy, Tuning, found_new, model, text
+from aoec.lowering.arrange.slices import PIECE
+from aoec.report.results.folder import AFTER, BEFORE, Operator, file_of, operator_text, profile_of, summary_text
+from aoec.report.results.opat import Outcome, Policy, Tuning, found_new, text
 from aoec.search.space.name import structure
 
 if TYPE_CHECKING:
@@ -31,16 +29,13 @@ if TYPE_CHECKING:
 
 class OpatFile(ResultFile):
     """The result file of one run, and the folder of its time that says the same as tutorials do. They are written after every operator,
-    each file whole: after a kill they say how far the job came."""
+    each file whole: after a kill they say how far the job came. At the end they say what the compiled model has."""
 
-    def __init__(self, where: Path, name: str, machine: Machine, now: datetime) -> None:
-        check_folder(where)
-        where.mkdir(parents=True, exist_ok=True)
-        run = f"{now:%Y%m%d%H%M%S}{now.microsecond // 1000:03d}_pid{os.getpid()}"
-        self.path = where / f"aoe_result_opat_{run}.json"
-        self.folder = where / f"{FOLDER}{run}"  # what looks for aoe_result_opat_* expects no folders
+    def __init__(self, place: RunPlace, name: str, machine: Machine, span: Span = WHOLE) -> None:
+        super().__init__(place, "opat", span)
+        self.folder = place.folder
         self._tuning, self._machine, self._profiles = Tuning(name), machine, list[str]()
-        self._rows: list[tuple[Key | None, Policy, Task, Solved]] = []  # key of the best; None of a row that is of layouts
+        self._rows: list[tuple[Policy, Task, Solved]] = []
         self._write()
 
     def hear_tasks(self, graphs: Sequence[Graph], done: Done) -> Done:
@@ -53,59 +48,76 @@ class OpatFile(ResultFile):
         return hear
 
     def hear_layouts(self, found: Sequence[Change], every: Found) -> None:
-        """Adds a row for each change, under the first product that it touches, as `every` has it."""
-        for change in found:
+        """Adds a row for each change, under the first product that it touches, as `every` has it. In a job of subgraphs too they are in
+        that file, with what they bring."""
+        for change in found if self.span == WHOLE else ():
             self._add(*format_policy(change, every, self._machine))
 
     def _add(self, found: Policy, task: Task, solved: Solved) -> None:
-        self._rows.append((solved.best.key if found.kind != "Format" else None, found, task, solved))
+        self._rows.append((found, task, solved))
         self._put_row(len(self._rows) - 1)
         self._tuning = replace(self._tuning, policies=(*self._tuning.policies, found))
         self._write()
 
     def _put_row(self, at: int) -> None:
         """Nothing; the file of a row says what became of its operator."""
-        _, found, task, solved = self._rows[at]
+        found, task, solved = self._rows[at]
         self._put(file_of(at, found.name), operator_text(operator(task, solved, found, self._machine)))
 
-    def _keep_to(self, before: Sequence[Made], made: Sequence[Made]) -> None:
-        """Nothing; rows are of operators that the model has now: where some run in slices, of the slices. `before`: each gear whole."""
-        whole, now = map(first_of_each, (before, made))
-        rows = [row for row in self._rows if row[0] is None or row[0] not in whole or row[0] in now]
-        types = {n.name: n.op for m in made for n in m.model.graph.nodes}
-        rows += [(key, policy(c.task, c.solved, types, self._machine), c.task, c.solved) for key, c in now.items() if key not in whole]
+    def _keep_to(self, made: Sequence[Made], searched: Searched) -> None:
+        """Nothing; rows are of operators that the compiled model has, of those that were to be tuned, in its order, and then of layouts.
+        What this run searched is said as its search had it: a later look finds it in the bank."""
+        types, rows = {n.name: n.op for m in made for n in m.model.graph.nodes}, []
+        for key, c in ((key, c) for key, c in first_of_each(made).items() if key in searched.asked):
+            solved = searched.tasks[key][1] if key in searched.tasks else c.solved
+            rows.append((policy(c.task, solved, types, self._machine), c.task, solved))
+        rows += [(named_in(made, p), task, solved) for p, task, solved in self._rows if p.kind == "Format"]
         if rows != self._rows:
             for at, row in enumerate(self._rows):
-                (self.folder / file_of(at, row[1].name)).unlink(missing_ok=True)
+                (self.folder / file_of(at, row[0].name)).unlink(missing_ok=True)
             self._rows = rows
             for at in range(len(rows)):
                 self._put_row(at)
-            self._tuning = replace(self._tuning, policies=tuple(row[1] for row in rows))
+            self._tuning = replace(self._tuning, policies=tuple(row[0] for row in rows))
 
-    def close(self, ended: Ended) -> str:
+    def close(self, ended: Ended, searched: Searched) -> str:
         made = ended.models
-        self._keep_to(ended.whole, made)
-        times_ms = [(m.stage.gear, w.lines.tuned.latency_us / 1e3, m.lines.tuned.latency_us / 1e3) for w, m in zip(ended.was, made)]
-        gears = tuple({"gear": gear, **model(before, after)} for gear, before, after in times_ms if gear)
-        _, before, after = times_ms[0]
+        self._keep_to(made, searched)
+        first, *_ = times = ended.times(self.span, lambda m: m.lines.tuned.latency_us)
+        whole, *_ = ended.times(WHOLE, lambda m: m.lines.tuned.latency_us)
         for (when, m) in ((when, m) for pair in zip(ended.was, made) for when, m in zip((BEFORE, AFTER), pair)):
             self._profiles.append(profile_of(when, m.stage.gear))
             listed = launches(m, self._machine, True)
             self._put(self._profiles[-1], csv_text(m.model.name, listed, self._machine.clock_mhz, split(self._machine)))
-        self._tuning = replace(self._tuning, failed=failed_nodes(ended.ready, made), seconds=ended.seconds, gears=gears, baseline_ms=before,
-                               result_ms=after, searches=ended.searches)
-        self._write()
-        return found_new(self._tuning.policies, "operator", before, after)
+        self._tuning = replace(self._tuning, failed=failed_nodes(ended.ready, made), seconds=ended.seconds,
+                               gears=tuple(t.fields for t in times if t.gear), baseline_ms=first.before_ms, result_ms=first.after_ms,
+                               searches=ended.searches, shares=first.shares,
+                               left=tuple(p for p, _ in left_out(made, searched, self._machine)))
+        self._write(replace(self._tuning, baseline_ms=whole.before_ms, result_ms=whole.after_ms))
+        return found_new(self._tuning.policies, "operator", first.before_ms, first.after_ms)
 
-    def _write(self) -> None:
+    def _write(self, whole: Tuning | None = None) -> None:
+        """`whole`: with the figures of the whole job, where the file is of a part of it."""
         write_text(self.path, text(self._tuning))
-        self._put("summary.json", summary_text(self._tuning, self._machine.name, self.path.name, tuple(self._profiles)))
+        self._put("summary.json", summary_text(whole or self._tuning, self._machine.name, self.path.name, tuple(self._profiles)))
 
     def _put(self, name: str, said: str) -> None:
         """Nothing; a file of the folder says this."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, said)
+
+
+def named_in(made: Sequence[Made], p: Policy) -> Policy:
+    """A policy by a node that compiled models have: of one that runs in slices the first slice of it."""
+    names = [n.name for m in made for n in m.model.graph.nodes]
+    return p if p.name in names else replace(p, name=next((n for n in names if (m := PIECE.fullmatch(n)) and m[1] == p.name), p.name))
+
+
+def left_out(made: Sequence[Made], searched: Searched, machine: Machine) -> list[tuple[Policy, Task]]:
+    """What a run searched that is not in the compiled model, in the order in which it was."""
+    there = first_of_each(made)
+    return [(policy(task, solved, searched.types, machine), task) for key, (task, solved) in searched.tasks.items() if key not in there]
 
 
 def first_of_each(made: Iterable[Made]) -> dict[Key, Choice]:

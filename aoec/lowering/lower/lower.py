@@ -12,7 +12,9 @@ from aoec.lowering.lower.lower_cube import lower_cube
 from aoec.lowering.lower.movement.lower_convert import lower_conversion
 from aoec.lowering.lower.vector.lower_nz import lower_nz
 from aoec.lowering.lower.vector.lower_vector import lower_vector
+from aoec.ops.words.layout import PIXEL, c0_of, pixel_channels
 
+BLOCKS = (*PIXEL, "NZ")  # layouts in which an element's place follows from how many fill a block
 PRODUCTS = ("matmul", "interpolate", "attention")  # words whose funcs have a buffer for each argument
 
 
@@ -52,6 +54,8 @@ class Indexed:
             return lower_conversion(group.name, nodes[0], tensors)
         if group.kind == "cube":
             return lower_cube(group.name, nodes, tensors)
+        if why := other_blocks(nodes, tensors):
+            raise UnsupportedError(f"group {group.name}: {why}")
         if any(tensors[t].layout == "NZ" for n in nodes for t in (*n.inputs, *n.outputs) if t):
             return lower_nz(group.name, nodes, tensors, self.escaping(group))
         return lower_vector(group.name, nodes, tensors, self.escaping(group))
@@ -71,6 +75,19 @@ class Indexed:
     def _in_order(self, group: Group) -> list[OpNode]:
         """The nodes of a group as the graph has them."""
         return [n for _, n in sorted((self.nodes[name] for name in group.nodes), key=lambda place: place[0])]
+
+
+def other_blocks(nodes: list[OpNode], tensors: dict[str, Tensor]) -> str:
+    """Why vector work cannot go from block to block, as a clause; "" where it can: images, or matrices in NZ, of another number of bytes an
+    element lie in blocks of another number of elements, and planes of them do not begin at the same places."""
+    found: dict[int, str] = {}
+    for t in (tensors[t] for n in nodes for t in (*n.inputs, *n.outputs) if t):
+        if t.layout in BLOCKS:
+            found.setdefault(pixel_channels(t) if t.layout in PIXEL else c0_of(t.dtype), t.name)
+    if len(found) < 2:
+        return ""
+    (one, a), (other, b), *_ = found.items()
+    return f"{a} lies in blocks of {one} elements and {b} in blocks of {other}, which a product makes of each other on its way out alone"
 
 
 def group_inputs(nodes: list[OpNode]) -> list[str]:

@@ -18,6 +18,7 @@ from aoec.base.files.files import read_json
 from aoec.report.results.opat import Policy, Tuning, improvement, plain, status, summary
 
 BEFORE, AFTER = "before_tuning", "after_tuning"
+COMPILED = "compiled_model.json"
 FOLDER = "tuning_results_"  # and when it began: their names sort by time
 OPERATORS = "op_tuning"
 MOST_OPERATORS = 20_000

@@ -15,6 +15,7 @@ from enum import Enum
 from typing import Any, Protocol
 
 from aoec.base.text import plural
+from aoec.report.shares import Shares, as_dict
 
 KINDS = ("Schedule", "Impl", "Format")  # tiles; another structure, such as another operand that stays; layouts
 
@@ -64,6 +65,8 @@ class Tuning:
     result_ms: float | None = None
     gears: tuple[dict[str, Any], ...] = field(default=())  # of a model for several shapes: the same three figures for each
     searches: Mapping[str, Any] = field(default_factory=dict)  # what repeats the searches of the job (jobs/tune/counts.py)
+    shares: Shares | None = None  # what of the compiled model's gain is whose
+    left: tuple[Policy, ...] = ()  # what was tuned on the way, and is not in the compiled model
 
 
 def improvement(before: float, after: float) -> str:
@@ -108,9 +111,25 @@ def document(t: Tuning) -> list[dict[str, Any]]:
     if not t.policies and not t.failed:
         return [{"basic": basic}]
     return [{"basic": basic}, {"OPAT": {
-        **model(t.baseline_ms, t.result_ms), **({"gears": list(t.gears)} if t.gears else {}), "opat_tuning_result": status(t),
-        "repo_modified_operators": [policy_entry(p) for p in t.policies if p.outcome in (Outcome.ADD, Outcome.UPDATE)],
+        **model(t.baseline_ms, t.result_ms), **whose(t.shares), **({"gears": list(t.gears)} if t.gears else {}),
+        "opat_tuning_result": status(t),
+        "repo_modified_operators": bank_entries(t.policies), **({"operators_not_in_model": left} if (left := bank_entries(t.left)) else {}),
         "repo_summary": summary(t.policies), **({"tuning_failed_operators": list(t.failed)} if t.failed else {}), "times": "modelled"}}]
+
+
+def bank_entries(policies: Sequence[Policy]) -> list[dict[str, Any]]:
+    """Return entries for those that a bank took up."""
+    return [policy_entry(p) for p in policies if p.outcome in (Outcome.ADD, Outcome.UPDATE)]
+
+
+def whose(shares: Shares | None) -> dict[str, Any]:
+    """What of a model's gain is whose; nothing where a job has not come to it."""
+    return {"shares": as_dict(shares)} if shares else {}
+
+
+def model_of_gear(gear: str, before_ms: float, after_ms: float, shares: Shares | None) -> dict[str, Any]:
+    """The figures of one gear."""
+    return {"gear": gear, **model(before_ms, after_ms), **whose(shares)}
 
 
 def status(t: Tuning) -> str:

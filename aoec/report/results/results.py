@@ -23,6 +23,7 @@ MOST_FILES = 100  # of a folder
 NAME_LIMIT = 200  # characters of what a file calls something
 JOBS = {"OPAT": "operators", "SGAT": "subgraphs"}
 COUNTERS = {**{name: f"repo_{name}_num" for name in ("add", "update", "reserved", "unsatisfied", "hit")}, "total": "total_num"}
+SHARES = ("default_us", "after_opat_us", "after_sgat_us", "opat_gain_us", "sgat_gain_us", "gain_us", "opat_share", "sgat_share")
 UNIT_US = {"us": 1.0, "ms": 1e3}
 HEADS = ("operator", "kind", "before, µs", "after, µs", "times as fast", "bank")
 Fields = Mapping[str, Any]
@@ -58,6 +59,7 @@ class Job:
     entries: tuple[Entry, ...] = ()
     counters: Mapping[str, int] = field(default_factory=dict)
     failed: tuple[str, ...] = ()
+    shares: Mapping[str, Any] = field(default_factory=dict)  # of aoec's own files: what of the compiled model's gain is whose
 
 
 # ---------------------------------------------------------------- reading
@@ -116,7 +118,12 @@ def job(report: Sequence[Fields], source: str) -> Job:
                word(of.get("times", "")), number(said["basic"].get("tuning_time(s)")), number(of.get("model_baseline_performance(ms)")),
                number(of.get("model_result_performance(ms)")), tuple(entries(of.get(f"repo_modified_{JOBS[kind]}", ()))) if kind else (),
                {name: int(counted[at]) for name, at in COUNTERS.items() if at in counted},
-               tuple(map(word, either(of, "tuning_failed_operators", "tune_failed_operators", ()))))
+               tuple(map(word, either(of, "tuning_failed_operators", "tune_failed_operators", ()))), shares(of.get("shares", {})))
+
+
+def shares(said: Fields) -> dict[str, Any]:
+    """What a file says of shares, as far as all of it is there."""
+    return {"metric": word(said["metric"]), **{name: number(said[name]) for name in SHARES}} if said else {}
 
 
 def entries(modified: Any) -> Iterator[Entry]:
@@ -181,6 +188,9 @@ def one(j: Job) -> str:
     lines = [f"{j.name} ({j.job or 'nothing to tune'}; {j.source})", f"  {outcome(j)}"]
     if j.counters:
         lines.append("  " + ", ".join(f"{name} {n}" for name, n in j.counters.items()))
+    if j.shares.get("opat_share") is not None:
+        lines.append("  {metric} of the compiled model: {default_us:,.3f} -> {after_opat_us:,.3f} µs by operators (opat, {opat_share:.1%} "
+                     "of the gain) -> {after_sgat_us:,.3f} by layouts and slices (sgat, {sgat_share:.1%})".format(**j.shares))
     if j.failed:
         lines.append(f"  failed: {', '.join(j.failed)}")
     rows = [(e.name, e.kind or "-", us(e.before_us), us(e.after_us), times(e.before_us, e.after_us), e.mode) for e in j.entries]

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from aoec.report.results.opat import Outcome, improvement, model, plain, summary
+from aoec.report.results.opat import Outcome, Policy, bank_entries, improvement, model, plain, summary, whose
+from aoec.report.shares import Shares
 
 
 @dataclass(frozen=True)
@@ -42,17 +43,20 @@ class Tuning:
     baseline_ms: float | None = None
     result_ms: float | None = None
     gears: tuple[dict[str, Any], ...] = field(default=())  # of a model for several shapes: the same three figures for each
+    shares: Shares | None = None  # what of the compiled model's gain is whose
+    layouts: tuple[Policy, ...] = ()  # changes of layouts, of a job that tunes operators too: a job of operators alone has them there
 
 
 def document(t: Tuning) -> list[dict[str, Any]]:
     """What the file says. Before the job has ended, and where there is no subgraph, that is its name alone."""
     basic: dict[str, Any] = {"tuning_name": t.name} | ({} if t.seconds is None else {"tuning_time(s)": round(t.seconds, 3)})
-    if not t.subgraphs:
+    if not t.subgraphs and not t.layouts:
         return [{"basic": basic}]
     kinds = {f"{o.value}_repo_subgraphs": subgraph_entries(t.subgraphs, o) for o in (Outcome.ADD, Outcome.UPDATE)}
     return [{"basic": basic}, {"SGAT": {
-        **model(t.baseline_ms, t.result_ms), **({"gears": list(t.gears)} if t.gears else {}),
+        **model(t.baseline_ms, t.result_ms), **whose(t.shares), **({"gears": list(t.gears)} if t.gears else {}),
         "repo_modified_subgraphs": {name: found for name, found in kinds.items() if found},
+        **({"repo_modified_layouts": layouts} if (layouts := bank_entries(t.layouts)) else {}),
         "repo_summary": summary(t.subgraphs), "times": "modelled"}}]
 
 

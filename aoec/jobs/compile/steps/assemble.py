@@ -27,7 +27,7 @@ from aoec.target.machine import Machine
 def assemble(found: Found, context: Context, before: Made | None = None) -> Made:
     """The compiled model of a model and its schedules. Groups of the user's own operators whose programs are wrong go to the host.
 
-    `before`: the model in other layouts, whose default schedules are what this one is measured against.
+    `before`: the model in the default plan, whose default schedules are what this one is measured against.
     """
     ready, solved = found
     machine, options = context.machine, context.options
@@ -92,7 +92,7 @@ def trust_in(task: Task, records: Solved, default: Schedule, best: Schedule, mac
 
 
 def pack(model: Model, choices: list[Choice], machine: Machine, lines: Lines) -> Artifact:
-    """The artifact: the fused graph, and for each group what runs it."""
+    """The artifact: the fused graph, and for each group what runs it. It follows from these alone, however the model came to be so."""
     by_group = {c.task.group.name: c for c in choices}
     groups = []
     for g in model.graph.groups:

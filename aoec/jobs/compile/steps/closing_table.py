@@ -74,7 +74,8 @@ def closing_table(made: Made, machine: Machine, options: CompileOptions, seconds
         hint="" if options.tune or all(c.solved.held is not None for c in choices) else advice,
         **looked_at(spent.values()), seconds=seconds, found=found, tuned=options.tune, lowered=counts(model.graph),
         rewrites=made.stage.rewrites,
-        held=whole_trust(choices), images=images_of(model), gear=made.stage.gear, metric=options.metric)
+        held=whole_trust(choices), images=images_of(model), gear=made.stage.gear, metric=options.metric,
+        shares=made.shares(options.metric))
 
 
 def reason_of(c: Choice, machine: Machine) -> str:

@@ -16,6 +16,7 @@ from aoec.lowering.arrange.joined.results import FAMILIES, LEAST_ROWS, LONGEST_R
 from aoec.lowering.arrange.layout import family
 from aoec.lowering.arrange.parts import FLAG_IDS, flags_of
 from aoec.lowering.lower.access import main_node
+from aoec.lowering.lower.lower import other_blocks
 from aoec.ops.words.movement import MOVES
 from aoec.target.machine import Machine
 
@@ -37,8 +38,8 @@ class Launches:
         own = [self.nodes[name] for name in group.nodes]
         if self.fused[group.nodes[0]].nodes == group.nodes:
             return ""
-        if group.kind == "vector" and (image := next((n for n in own if n.op == "requantise" and self._is_image(n)), None)):
-            return f"{image.name} makes planes of bytes of planes of sums, which have other sizes, and does so with its convolution alone"
+        if group.kind == "vector" and (why := other_blocks(own, self.draft.tensors)):
+            return why
         if len(own) == 1:
             return ""
         main = main_node(own)
@@ -54,10 +55,6 @@ class Launches:
         if group.kind == "cube":
             return self._cube(work, bool(moves and self._moves_after(main, own)))
         return self._vector(work)
-
-    def _is_image(self, n: OpNode) -> bool:
-        """Whether a node makes an image in planes of channels."""
-        return self.draft.tensors[n.outputs[0]].layout != "ND"
 
     def _moves_after(self, main: OpNode, own: Sequence[OpNode]) -> bool:
         """Whether moves of a group read what its product makes."""
@@ -77,10 +74,13 @@ class Launches:
         if moved and rest:
             return f"moves behind {first.name} are its last work"
         allowed = self.followers.get(first.op.removesuffix("_packed"), self.followers.get(family(first), ()))
-        last = first
+        last, before = first, set[str]()
         for n in rest:
             if last.outputs[0] not in n.inputs:
                 return f"{n.name} does not read what {last.name} makes"
+            if again := sorted(before.intersection(n.inputs)):
+                return f"{n.name} reads {again[0]}, which an operator before it in the group has read: a product's result is read once"
+            before.update(last.outputs)
             if not can_follow(self.draft, last, n, allowed):
                 return f"{n.name} ({n.op}) may not follow {first.op} in a group on {self.machine.name}, or has another shape or layout"
             if not self._lies_alike(first, n):

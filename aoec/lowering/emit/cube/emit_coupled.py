@@ -209,7 +209,7 @@ def epilogue(em: Emitter, op: TileOp) -> Piece:
         return piece(em, "V", _with_bias_and_relu(em, op, r, dst), dst.name, *[x.buffer for x in reads(op.block.value)])
     if r.gap:
         items = [*_behind(em, op, r, dst), *_columns_to_rows(em, op, r, dst)]
-        items += [run(em, VectorOp("vrelu", (r.source,)), (dst.name, Int(0)), [(dst.name, Int(0))], r.rows * pitches(dst)[-2])] * r.relu
+        items += [run(em, relu_of(r.source, dst), (dst.name, Int(0)), [(dst.name, Int(0))], r.rows * pitches(dst)[-2])] * r.relu
         return piece(em, "V", items, dst.name, *[x.buffer for x in reads(op.block.value)])
     once = bool(r.bias) and dst.layout == "NZ" and source.dtype == dst.dtype  # goes there as it is added to
     items = _add_bias(em, op, r, dst.name if once else r.source.buffer) if r.bias else []
@@ -224,8 +224,13 @@ def epilogue(em: Emitter, op: TileOp) -> Piece:
         items += _to_rows(em, op, r, dst)
         touched = r.rows * pitches(dst)[-2]
     if r.relu:
-        items.append(run(em, VectorOp("vrelu", (r.source,)), (dst.name, Int(0)), [(dst.name, Int(0))], touched))
+        items.append(run(em, relu_of(r.source, dst), (dst.name, Int(0)), [(dst.name, Int(0))], touched))
     return piece(em, "V", items, dst.name, *[x.buffer for x in reads(op.block.value)])
+
+
+def relu_of(source: Read, dst: Buffer) -> VectorOp:
+    """Return relu in a buffer: of whole numbers, which vrelu does not take, the greater of them and 0."""
+    return VectorOp("vmaxs", (source,), 0.0) if dst.dtype == "int32" else VectorOp("vrelu", (source,))
 
 
 def _behind(em: Emitter, op: TileOp, r: Result, dst: Buffer) -> list[Item]:
