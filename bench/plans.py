@@ -23,6 +23,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from itertools import product
+from math import exp, fsum, log
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -111,17 +112,23 @@ class Total:
         return sum(r.plan_us for r in self.made)
 
     @property
+    def mean(self) -> float:
+        """The geometric mean of what plans take of what rules take: each row counts alike, however long it is."""
+        return exp(fsum(log(r.plan_us / r.rules_us) for r in self.made) / len(self.made)) if self.made else 1.0
+
+    @property
     def figures(self) -> tuple[str, ...]:
-        """Target, batch, models, both sums, the change, how many are faster and slower."""
+        """Target, batch, models, both sums, the change of the sum and of the mean row, how many are faster and slower."""
         faster, slower = (sum(sign * (r.rules_us - r.plan_us) > 0 for r in self.made) for sign in (1, -1))
         return (self.target, self.batch, str(len(self.made)), f"{self.rules_us:,.0f}", f"{self.plan_us:,.0f}",
-                change(self.rules_us, self.plan_us), str(faster), str(slower))
+                change(self.rules_us, self.plan_us), change(1.0, self.mean), str(faster), str(slower))
 
     def line(self) -> str:
-        return "{:18} {:>5} {:>6} {:>12} {:>12} {:>8} {:>6} {:>6}".format(*self.figures)
+        return SUMS.format(*self.figures)
 
 
-TOTALS = ("target", "batch", "models", "rules us", "plan us", "change", "faster", "slower")
+TOTALS = ("target", "batch", "models", "rules us", "plan us", "change", "mean", "faster", "slower")
+SUMS = "{:11} {:>5} {:>6} {:>11} {:>11} {:>8} {:>8} {:>6} {:>6}"
 
 
 def change(before: float, after: float) -> str:
@@ -225,7 +232,8 @@ def page(rows: Sequence[Row]) -> str:
         "Each network of the zoo (`bench/networks`), batch 1 and 16, as fixed rules put it together and as its plan does. Every time is "
         "modelled: one inference in fp16, from cold inputs and weights, by aoec's model of the AI Core. Nothing ran on an NPU.", "",
         f"*Rules*: groups and layouts by fixed rules, and no slices. *Plan*: {found}. Both have schedules of equal searches: {by}. "
-        f"*Regions*: groups that run in slices. Made by `python bench/plans.py --trials {first.trials} --write docs/plans.md`; "
+        "*Regions*: groups that run in slices. *Mean*: of rows, geometric. "
+        f"Made by `python bench/plans.py --trials {first.trials} --write docs/plans.md`; "
         f"{first.tool}, model version {first.model_version}.", "",
         f"| {' | '.join(TOTALS)} |", "|---" * len(TOTALS) + "|",
         *[f"| {' | '.join(t.figures)} |" for t in totals(rows)], "",
@@ -254,8 +262,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(row.line(), flush=True)
     rows = [found[c] for c in cases]
     sums = totals(rows)
-    print("\n" + "\n".join(["{:18} {:>5} {:>6} {:>12} {:>12} {:>8} {:>6} {:>6}".format(*TOTALS), *[t.line() for t in sums]]))
-    print("modelled: one inference in fp16, from cold inputs and weights")
+    print("\n" + "\n".join([SUMS.format(*TOTALS), *[t.line() for t in sums]]))
+    print("modelled: one inference in fp16, from cold inputs and weights; mean: of rows, geometric")
     if args.json:
         write_text(args.json, json.dumps({"times": "modelled", "rows": [asdict(r) for r in rows],
                                           "sums": [dict(zip(TOTALS, t.figures)) for t in sums]}, indent=1))
