@@ -39,7 +39,7 @@ COUNTS = 4  # counts of slices that are tried, the most promising ones
 WIDER = 8  # times as many slices as a group needs for its tensors to fit L2 are tried at most
 LONGEST = 64  # groups in a region
 STEP = 1.5  # between sizes of what comes by while a result is written
-SHARED = (("gb", "gh"), ("gb", "gw"), ("gb", "gn"), ("g0", "g1"))  # holes that share out a batch, which a slice has less of
+SHARED = (("gb", "gh"), ("gb", "gw"), ("gb", "gn"), ("g0", "g1"), ("gm", "gn"))  # holes that share out a batch, which a slice has less of
 
 
 @dataclass(frozen=True)
@@ -293,5 +293,5 @@ def fit(p: Problem, trace: str) -> tuple[int, tuple[int, ...]] | None:
 
 
 def refit(p: Problem, found: Found) -> Found:
-    """A candidate that served another batch, settled: first how it shares the batch out."""
-    return settle(p.space, [settle(p.space, [found], p.cost, SHARED)], p.cost)
+    """A candidate that served another batch, settled: as it is, and after how it shares the batch out."""
+    return settle(p.space, [settle(p.space, [found], p.cost, SHARED), found], p.cost)
