@@ -51,6 +51,8 @@ RUNS = {
     "memory": Run("--gib 0.01 --precision fp16", tuple(rf"{step:7}  fp16  constants 0\.06 GiB  peak .*" for step in ("compile", "run"))),
     "operators": Run("-n 3", (r"3 cases of \d operators: .* 0 wrong, 0 fault",)),
     "pages": Run("", (r"# The primitives", r"# The instructions.*")),
+    "plans": Run("--models mlp_softmax --batches 16 --targets Ascend310P3 --trials 0",
+                 (rf"mlp_softmax +16 Ascend310P3 +{NUMBER} +{NUMBER} +\+0\.0 % +0", rf"all +1 +{NUMBER} +{NUMBER}( +\+0\.0 %){{2}} +0 +0")),
     "quality": Run("--models gpt2 --targets Ascend310P3 --trials 1", (rf"\| gpt2 \| Ascend310P3 \|( {NUMBER} \|)+.*",), slow=True),
     "rates": Run("--set add(m=64,n=256) --rows 20", (rf"add\(m=64,n=256\).* {NUMBER} legal: .*/s.*", r"Geometric means of 1 groups.*")),
     "scale": Run("--only rows --first 1", (r"rows: legal candidates .*", rf" +1,000 +{NUMBER} CPU s .* legal 1,000")),

@@ -13,8 +13,9 @@ from aoec.artifact.artifact import load as load_artifact
 from aoec.ir.graph.graph import Graph, Group, OpNode, Tensor
 from aoec.ir.text.show import show
 from aoec.jobs.choose.model_tasks import tasks
-from aoec.jobs.choose.regions import Whole, regions
+from aoec.jobs.choose.regions import Whole, fit, regions
 from aoec.jobs.run.run import random_feeds
+from aoec.jobs.stages.stages import lower_operator
 from aoec.jobs.tune.tuning import problem, start
 from aoec.jobs.verify.verify import verify_model
 from aoec.simulate.timing.time import measure
@@ -131,3 +132,13 @@ def test_what_gains_nothing_is_not_cut(images: int, length: int, wanted: list[tu
     assert [(r.first, r.last) for r in found] == wanted
     assert all((images % r.slices == 0) == (images == 12) and images > r.slices >= 3 for r in found)
     assert length == 1 or regions(graph, machine, {"g0": whole["g0"]}) == []  # what has no schedule runs on the host
+
+
+def test_the_tiles_of_half_a_product_are_shared_out_anew() -> None:
+    """Among eight cores by columns too, where the rows of the whole product are enough for all."""
+    machine, text = load("Ascend310P3"), "matmul(m={}, k=768, n=50257)"
+    p, half = (problem(lower_operator(text.format(rows)), machine) for rows in (2048, 1024))
+    found = fit(half, show(p.trace(start(p).default)))
+    assert found is not None
+    (ticks,) = half.cost([found])
+    assert ticks is not None and ticks <= 1.01 * start(half).default_ticks

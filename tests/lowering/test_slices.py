@@ -43,6 +43,13 @@ rows (float[4,32,64] x, float[64,64] w1, float[64,64] w2, float[64,64] w3, float
   o1 = Transpose<perm=[0,2,1,3]>(o) o2 = Reshape(o1, t) u = MatMul(o2, w4) y = Add(u, x)
 }"""
 
+TOGETHER = """<ir_version: 8, opset_import: ["": 17]>
+together (float[4,32,64] x, float[64,192] w1, int64[5] h, int64 i0, int64 i1, int64 i2, int64[3] t, float[64,64] w2) => (float[4,32,64] y) {
+  a = MatMul(x, w1) b = Reshape(a, h) c = Transpose<perm=[2,0,3,1,4]>(b)
+  q = Gather<axis=0>(c, i0) k0 = Gather<axis=0>(c, i1) v = Gather<axis=0>(c, i2) k = Transpose<perm=[0,1,3,2]>(k0)
+  p = MatMul(q, k) e = Softmax(p) o = MatMul(e, v) o1 = Transpose<perm=[0,2,1,3]>(o) o2 = Reshape(o1, t) u = MatMul(o2, w2)
+  y = Add(u, x)
+}"""  # queries, keys and values of all texts lie one behind the other
 VIEWED = """<ir_version: 8, opset_import: ["": 17]>
 viewed (float[4,32,64] x, float[64,64] w1, int64[3] v, float[32,16] w5) => (float[4,64,16] y) {
   a = MatMul(x, w1) b = Reshape(a, v) y = MatMul(b, w5)
@@ -52,7 +59,8 @@ viewed (float[4,32,64] x, float[64,64] w1, int64[3] v, float[32,16] w5) => (floa
 @cache
 def net(text: str, unfolded: str = "") -> Net:
     """A model, fused for coupled cores: weights are small whole numbers. `unfolded`: an attention's result, whose moves stay nodes."""
-    random, shapes = np.random.default_rng(1), {"s": [4, 32, 4, 16], "t": [4, 32, 64], "v": [4, 64, 32]}
+    random, shapes = np.random.default_rng(1), {"s": [4, 32, 4, 16], "t": [4, 32, 64], "v": [4, 64, 32],
+                                                 "h": [4, 32, 3, 4, 16], "i0": 0, "i1": 1, "i2": 2}
 
     def constant(name: str, shape: list[int]) -> np.ndarray | None:
         if name in ("x", "m"):
@@ -74,7 +82,7 @@ def expected(text: str) -> dict[str, np.ndarray]:
     return evaluate(net(text)[0], feeds(net(text)[0]), net(text)[1])
 
 
-@given(st.sampled_from([IMAGES, ROWS]), st.data())
+@given(st.sampled_from([IMAGES, ROWS, TOGETHER]), st.data())
 def test_a_graph_in_slices_means_what_it_meant(text: str, data: st.DataObject) -> None:
     graph, weights = net(text)
     ends = sorted(data.draw(st.lists(st.integers(0, len(graph.groups) - 1), min_size=2, max_size=2)))
@@ -92,7 +100,8 @@ def test_a_graph_in_slices_means_what_it_meant(text: str, data: st.DataObject) -
     assert [t.group.kind for t in tasks(cut, COUPLED)].count("cube") > 0
 
 
-@pytest.mark.parametrize("text, count", [(IMAGES, 2), (IMAGES, 3), (IMAGES, 4), (IMAGES, 5), (IMAGES, 6), (ROWS, 2), (ROWS, 3), (ROWS, 4)])
+@pytest.mark.parametrize("text, count", [(IMAGES, 2), (IMAGES, 3), (IMAGES, 4), (IMAGES, 5), (IMAGES, 6), (ROWS, 2), (ROWS, 3), (ROWS, 4),
+                                         (TOGETHER, 2), (TOGETHER, 3), (TOGETHER, 4)])
 def test_all_of_a_model_runs_in_slices_of_its_batch(text: str, count: int) -> None:
     """And the second region is found by its names when the first has been cut."""
     graph, weights = net(text)

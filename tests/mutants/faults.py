@@ -1502,9 +1502,19 @@ FAULTS = (
           "at * each + min(at, more)",
           "at * each",
           ("tests/lowering/test_slices.py::test_all_of_a_model_runs_in_slices_of_its_batch",)),
+<<<<<<< HEAD
     Fault("a-slower-plan-takes-the-place-of-a-faster", "faster_slices",
           "min(a, b, key=_order)",
           "b",
+=======
+    Fault("images-lie-along-the-first-axis", "Shares.share",
+          "self.axes.get(name, 0)",
+          "0",
+          ("tests/lowering/test_slices.py::test_all_of_a_model_runs_in_slices_of_its_batch",)),
+    Fault("a-slower-plan-takes-the-place-of-a-faster", "Plans.put_all",
+          "held is None or _order(p) < _order(held)",
+          "True",
+>>>>>>> help-zoo
           ("tests/bank/test_plans.py::test_banks_are_merged_in_any_order",)),
     Fault("a-slice-reads-what-others-make", "Cut.input",
           "box != self.share(name, at)",

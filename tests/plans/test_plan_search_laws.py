@@ -28,7 +28,6 @@ from aoec.jobs.tune.solve import attempt
 from aoec.lowering.arrange.fuse import fuse
 from aoec.lowering.arrange.planned import enter
 from aoec.simulate.timing.time import chain
-from aoec.target.machine import Machine
 from aoec.target.machine import load as load_machine
 from tests.frontend.models import model, node
 from tests.plans.test_regroup_laws import HEADS, MIXED

@@ -60,7 +60,7 @@ def walk(lattice: Lattice, row: Sequence[int], usable: int) -> list[tuple[Launch
                 for name in edge.launch.readers[piece]:
                     state[name] = size + state.pop(name, 0)
             out.append((edge.launch, tuple(state.items())))
-        l2.touch(edge.touched)
+        l2.touch(edge.touches)
     return out
 
 
@@ -101,13 +101,13 @@ class Counted:
     without: frozenset[str] = frozenset()  # works that have no schedule
     there: dict[Asked, Price] = field(default_factory=dict)
 
-    def known(self, launch: Launch, state: State) -> Price | None:
+    def known_price(self, launch: Launch, state: State) -> Price | None:
         return self.there.get((launch, state))
 
-    def least(self, launch: Launch, state: State) -> Price:
+    def least_price(self, launch: Launch, state: State) -> Price:
         return self.there.get((launch, state), bound_of(launch)) if launch.work in self.proved else bound_of(launch)
 
-    def floor(self, launch: Launch) -> Price:
+    def floor_price(self, launch: Launch) -> Price:
         return bound_of(launch)
 
     def settle(self, asked: Sequence[Asked]) -> None:

@@ -24,10 +24,10 @@ from aoec.jobs.known import recall
 from aoec.jobs.tune.made import emit_trace
 from aoec.jobs.tune.starts import candidates
 from aoec.jobs.tune.tuning import Problem, problem, start
-from aoec.lowering.arrange.slices import Region, batch, sliceable
+from aoec.lowering.arrange.slices import Region, Shares, sliceable
 from aoec.lowering.arrange.views import places
 from aoec.lowering.lower.lower import Indexed
-from aoec.ops.slices import Box, nth, part_of, sizes, uneven
+from aoec.ops.slices import Box, part_of, sizes, uneven
 from aoec.search.default.default import Found, settle
 from aoec.search.sketches.sketches import sketches
 from aoec.search.space.nearest import match_structure
@@ -39,7 +39,7 @@ COUNTS = 4  # counts of slices that are tried, the most promising ones
 WIDER = 8  # times as many slices as a group needs for its tensors to fit L2 are tried at most
 LONGEST = 64  # groups in a region
 STEP = 1.5  # between sizes of what comes by while a result is written
-SHARED = (("gb", "gh"), ("gb", "gw"), ("gb", "gn"), ("g0", "g1"))  # holes that share out a batch, which a slice has less of
+SHARED = (("gb", "gh"), ("gb", "gw"), ("gb", "gn"), ("g0", "g1"), ("gm", "gn"))  # holes that share out a batch, which a slice has less of
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Search:
     def __init__(self, graph: Graph, machine: Machine, whole: Mapping[str, Whole]) -> None:
         self.graph, self.machine, self.whole, self.indexed = graph, machine, whole, Indexed(graph)
         self.tensors, self.nodes = {t.name: t for t in graph.tensors}, {n.name: n for n in graph.nodes}
-        self.places, self.usable, self.units = places(graph), machine.l2_usable_bytes, batch(graph)
+        self.places, self.usable, self.shares = places(graph), machine.l2_usable_bytes, Shares(graph)
         self.pieces: dict[tuple[int, int], Piece | None] = {}
         self.programs: dict[str, Program | None] = {}
         self.times: dict[tuple[str, State], float] = {}
@@ -117,7 +117,7 @@ class Search:
         result, least = self.tensors[self.nodes[self.graph.groups[at].nodes[-1]].outputs[0]], self.least(at)
         lead = prod(result.shape[:2] if len(result.shape) > 2 and result.layout == "ND" else result.shape[:1])
         equal = [n for n in range(least, min(lead, WIDER * least) + 1) if lead % n == 0][:2] if least > 1 else []
-        return [least, *equal][:2] if least > 1 and uneven(least, self.units) else equal
+        return [least, *equal][:2] if least > 1 and uneven(least, self.shares.units) else equal
 
     def least(self, at: int) -> int:
         """In how many slices what a group reads and makes of its own fits L2."""
@@ -165,7 +165,7 @@ class Search:
 
     def share(self, name: str, slices: int, at: int = -1) -> Box | None:
         """A slice's part of a tensor, by default the last one's."""
-        return nth(self.tensors[name].shape, at % slices, slices, self.units)
+        return self.shares.share(name, at % slices, slices)
 
     def cost(self, pieces: Sequence[Piece], made: set[str], results: Sequence[str], slices: int, most: float) -> float:
         """What a region takes in slices, in µs: the first from cold, the others as the second; inf where a piece has no schedule, or more
@@ -211,7 +211,7 @@ class Search:
     def last_piece(self, group: Group, slices: int) -> Piece | None:
         """The last piece of a group, which lies worst; where parts are uneven with the work of the first, the largest."""
         last = self.make_piece(group, slices, -1)
-        if last is None or not uneven(slices, self.units):
+        if last is None or not uneven(slices, self.shares.units):
             return last
         first = self.make_piece(group, slices, 0)
         return first and replace(first, boxes=last.boxes)
@@ -293,5 +293,5 @@ def fit(p: Problem, trace: str) -> tuple[int, tuple[int, ...]] | None:
 
 
 def refit(p: Problem, found: Found) -> Found:
-    """A candidate that served another batch, settled: first how it shares the batch out."""
-    return settle(p.space, [settle(p.space, [found], p.cost, SHARED)], p.cost)
+    """A candidate that served another batch, settled: as it is, and after how it shares the batch out."""
+    return settle(p.space, [settle(p.space, [found], p.cost, SHARED), found], p.cost)

@@ -24,7 +24,8 @@ def settle(options: SomeOptions) -> SomeOptions:
         raise CheckError("--job sgat finds the groups that run in slices, and --plan says them: --plan is for compile, and for --job opat")
     if options.effort not in (None, "none"):
         raise CheckError("--job sgat searches no schedules, so --effort says nothing: aoec tune --job opat does, with the plan")
-    return replace(options, slices=Slices(source="search"), plans=options.plans or "auto", effort="none", advice="", verify=options.verify is not False)
+    return replace(options, slices=Slices(source="search"), plans=options.plans or "auto", effort="none", advice="",
+                   verify=options.verify is not False)
 
 
 def open_result(job: Job, place: RunPlace, span: Span) -> ResultFile:

@@ -16,7 +16,7 @@ from aoec.jobs.plans.variants import Variant, changes_of, find_variants
 from aoec.search.plans.cheapest import Price, Queue, find_cheapest
 from aoec.search.plans.decide import NEVER, Decision, decide_row
 from aoec.search.plans.lattice import Lattice, Launch
-from aoec.search.plans.recency import Held, State, left_by
+from aoec.search.plans.recency import Held, State, held_after
 from aoec.target.machine import Machine
 
 MOST_ROUNDS = 4  # changes of changes
@@ -70,7 +70,7 @@ class PlanFinder:
         """Return the fastest plan that was found, from a plan without groups and its graph."""
         seen = {plan}
         own = self._maker(first.graph).finish()
-        held = self._left(own)
+        held = self._find_held(own)
         before_us = find_cheapest(self._row_alone(own), self._known_price, self.queue, held).end_us
         best = FoundPlan(plan, first.graph, before_us, before_us, 0.0, False, 1, 0)
         for number in range(MOST_ROUNDS):
@@ -117,16 +117,16 @@ class PlanFinder:
 
     def _known_price(self, launch: Launch, state: State) -> Price:
         """Return what a launch takes that has a schedule."""
-        return self.prices.known(launch, state) or NEVER
+        return self.prices.known_price(launch, state) or NEVER
 
     def _row_alone(self, whole: ModelLattice) -> Lattice:
         """Return the lattice of the first graph's own groups alone."""
         return Lattice(whole.lattice.places, tuple(whole.lattice.edges[n] for n in whole.base))
 
-    def _left(self, whole: ModelLattice) -> Held:
+    def _find_held(self, whole: ModelLattice) -> Held:
         """Return what L2 holds at first: nothing, or what an equal inference before left."""
         lattice = whole.lattice
-        return left_by(lattice, whole.base, self.machine.l2_usable_bytes, lattice.read_later[0]) if self.warm else ()
+        return held_after(lattice, whole.base, self.machine.l2_usable_bytes, lattice.read_later[0]) if self.warm else ()
 
 
 def name_groups(row: Sequence[Group], before: Sequence[Group]) -> tuple[Group, ...]:

@@ -88,7 +88,7 @@ class Grouped:
         part = Group(f"{group.name}_{i}_{j}", kind_of(own), group.nodes[i:j])
         return part if part.kind in ON_CORE and not self.rules.refusal(part) else None
 
-    def joined(self, groups: Sequence[Group]) -> list[tuple[int, int, Group]]:
+    def join_neighbours(self, groups: Sequence[Group]) -> list[tuple[int, int, Group]]:
         """Return (first group, the one behind the last, group) of neighbours that may be one launch."""
         out = []
         for at, first in enumerate(groups):
@@ -151,7 +151,7 @@ class LatticeMaker:
             cuts = [places[at], *((*places[at], -1, number, i) for i in range(1, len(group.nodes))), places[at + 1]]
             for i, j, part in graph.parts(group):
                 self._add_edge(graph, number, part, cuts[i], cuts[j], own=number == 0 and part is group)
-        for at, end, whole in graph.joined(groups):
+        for at, end, whole in graph.join_neighbours(groups):
             self._add_edge(graph, number, whole, places[at], places[end])
 
     def _add_edge(self, graph: Grouped, number: int, group: Group, start: Place, end: Place, own: bool = False) -> None:

@@ -30,17 +30,17 @@ class PlanPrices:
         self._known: dict[At, Price] = {}
         self._least: dict[At, Price] = {}
 
-    def known(self, launch: Launch, state: State) -> Price | None:
+    def known_price(self, launch: Launch, state: State) -> Price | None:
         """Return what a launch takes by its schedule; None where none was searched, NEVER where there is none."""
         return self._known.get((launch.work, state_text(state)))
 
-    def least(self, launch: Launch, state: State) -> Price:
+    def least_price(self, launch: Launch, state: State) -> Price:
         """Return what no schedule of a launch beats, or what its best takes where that is proved."""
         at = launch.work, state_text(state)
         found = self.solved.get(at)
         return self._known[at] if at in self._known and (found is None or found.best.proof) else self._bound(launch.work, state)
 
-    def floor(self, launch: Launch) -> Price:
+    def floor_price(self, launch: Launch) -> Price:
         """Return what no schedule of a launch beats, whatever L2 holds."""
         func = self.tasks[launch.work].func
         return self._bound(launch.work, tuple((b.name, size_bytes(b)) for b in func.inputs))

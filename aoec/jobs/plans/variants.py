@@ -27,7 +27,7 @@ class Change:
         names: dict[str, Any] = {self.field: tuple(sorted(frozenset(getattr(plan, self.field)) ^ self.names))}
         return replace(plan, **names)
 
-    def within(self, nodes: Collection[str], tensors: Collection[str]) -> Change:
+    def restrict_to(self, nodes: Collection[str], tensors: Collection[str]) -> Change:
         """Return the part of the change that is of some nodes, and of some tensors."""
         own = tensors if self.field == "nz" else nodes
         return replace(self, names=frozenset(n for n in self.names if n in own or n.rpartition(".")[0] in own))
@@ -80,7 +80,7 @@ def find_variants(base: Grouped, plan: Plan, changes: Collection[Change], import
             groups = (*base.graph.groups[stretch.first:stretch.last], *stretch.groups)
             nodes = {name for g in groups for name in g.nodes}
             known = {**base.nodes, **other.nodes}
-            own = change.within(nodes, {t for name in nodes for t in (*known[name].inputs, *known[name].outputs)})
+            own = change.restrict_to(nodes, {t for name in nodes for t in (*known[name].inputs, *known[name].outputs)})
             if own.names:
                 out.append(Variant(own, other, stretch))
     return out

@@ -3,7 +3,8 @@
 A region's nodes stand in the graph once for each slice, in groups named after it (`g3_1of4`). What it reads of tensors from before it are
 views (`slice`), and what is read of it later is joined by views too (`concat`): a slice of a result is written where it belongs. Parts are
 equal, or as even as whole images (or texts) allow, and each that is a view lies in one run in GM. Which part of its arguments a node needs
-follows from its meaning (`ops/slices.py`).
+follows from its meaning (`ops/slices.py`), and so does the axis along which the images of a tensor lie: queries, keys and values that one
+product makes lie one behind the other, and each has the images of its own.
 """
 from __future__ import annotations
 
@@ -33,8 +34,9 @@ class Region:
 
 def slice_graph(graph: Graph, regions: Sequence[Region]) -> Graph:
     """Slice these regions of the fused graph. UnsupportedError, with the reason, where one cannot run in slices."""
+    shares = Shares(graph)
     for region in regions:
-        graph = _slice_region(graph, *_ends(graph, region), region.slices)
+        graph = _slice_region(graph, *_ends(graph, region), region.slices, shares)
     return graph
 
 
@@ -42,6 +44,40 @@ def batch(graph: Graph) -> int:
     """How many images (or texts, ...) a model takes at once, as far as its inputs tell: what their first axes have in common."""
     shapes = [t.shape for t in graph.tensors if t.name in graph.inputs and t.shape]
     return gcd(*(s[0] for s in shapes)) or 1
+
+
+class Shares:
+    """Which part of each tensor a slice makes: its images along the axis on which they lie, within it the elements in row-major order."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.units, self.shapes = batch(graph), {t.name: t.shape for t in graph.tensors}
+        self.axes: dict[str, int] = {}  # of tensors whose images are known to lie so
+        if self.units > 1 and not graph.bodies:
+            self.axes = {name: 0 for name in graph.inputs if self.shapes[name]}
+            for n in graph.nodes:
+                if any(i in self.axes for i in n.inputs):
+                    self.axes |= {o: axis for o in n.outputs if (axis := self._image_axis(n)) is not None}
+
+    def share(self, name: str, at: int, of: int) -> Box | None:
+        """The part number `at`, from 0, of `of`; None where it is no box."""
+        return self._share_along(name, self.axes.get(name, 0), at, of)
+
+    def _share_along(self, name: str, axis: int, at: int, of: int) -> Box | None:
+        shape = self.shapes[name]
+        inner = nth(shape[axis:], at, of, self.units)
+        return None if inner is None else (*whole_box(shape[:axis]), *inner)
+
+    def _image_axis(self, node: OpNode) -> int | None:
+        """The first axis of a node's result along which an image of it needs the same image of each argument that has some."""
+        if len(node.outputs) != 1:
+            return None
+        result, last = self.shapes[node.outputs[0]], self.units - 1
+        for axis, n in enumerate(result):
+            box = self._share_along(node.outputs[0], axis, last, self.units) if n > 1 else None
+            part = box and part_of(node, [self.shapes[i] if i else None for i in node.inputs], result, box)
+            if part and all(b == self.share(i, last, self.units) for i, b in zip(node.inputs, part.boxes) if i in self.axes):
+                return axis
+        return None
 
 
 def in_slices(graph: Graph) -> bool:
@@ -73,8 +109,8 @@ def _ends(graph: Graph, region: Region) -> tuple[int, int]:
     return at[region.first], at[region.last]
 
 
-def _slice_region(graph: Graph, first: int, last: int, slices: int) -> Graph:
-    cut = Cut(graph, first, last, slices)
+def _slice_region(graph: Graph, first: int, last: int, slices: int, shares: Shares) -> Graph:
+    cut = Cut(graph, first, last, slices, shares)
     parts = [part for at in range(slices) for part in cut.slice(at)]
     views, joins = [*cut.views], [n for name in cut.results for n in cut.join_parts(name)]
     groups = [*graph.groups[:first]]
@@ -92,8 +128,8 @@ def _slice_region(graph: Graph, first: int, last: int, slices: int) -> Graph:
 class Cut:
     """A region while it is cut. UnsupportedError, wherever it is noticed, where it cannot be."""
 
-    def __init__(self, graph: Graph, first: int, last: int, slices: int) -> None:
-        self.draft, self.slices, self.groups, self.units = Draft.of(graph, {}), slices, graph.groups[first:last + 1], batch(graph)
+    def __init__(self, graph: Graph, first: int, last: int, slices: int, shares: Shares) -> None:
+        self.draft, self.slices, self.groups, self.shares = Draft.of(graph, {}), slices, graph.groups[first:last + 1], shares
         self.draft.reserve([g.name for g in graph.groups], "group")
         nodes = {n.name: n for n in graph.nodes}
         self.nodes = {g.name: [nodes[name] for name in g.nodes] for g in self.groups}
@@ -109,9 +145,9 @@ class Cut:
 
     def share(self, name: str, at: int) -> Box:
         """The part of a tensor that a slice makes."""
-        box = nth(self.draft.tensors[name].shape, at, self.slices, self.units)
+        box = self.shares.share(name, at, self.slices)
         if box is None:
-            how = f"{self.slices} parts of whole images" if uneven(self.slices, self.units) else f"{self.slices} equal parts"
+            how = f"{self.slices} parts of whole images" if uneven(self.slices, self.shares.units) else f"{self.slices} equal parts"
             raise UnsupportedError(f"slices: {name} of shape {list(self.draft.tensors[name].shape)} has no {how} that lie in one run each")
         return box
 
@@ -177,7 +213,7 @@ class Cut:
         """Return the nodes, all views, that join the parts of a result."""
         t = self.draft.tensors[name]
         parts = [self.of[name, at] for at in range(self.slices)]
-        if uneven(self.slices, self.units):
+        if uneven(self.slices, self.shares.units):
             return [self.draft.node("concat", parts, name, {"axis": self.cut_axis(name)}, f"{name}_joined")]
         axis = max(axis for axis, (_, n) in enumerate(self.share(name, 0)) if n != t.shape[axis])
         out: list[OpNode] = []

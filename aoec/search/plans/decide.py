@@ -22,13 +22,13 @@ Asked = tuple[Launch, State]
 class Prices(Protocol):
     """What is known of launches."""
 
-    def known(self, launch: Launch, state: State) -> Price | None:
+    def known_price(self, launch: Launch, state: State) -> Price | None:
         """Return what a launch takes by its schedule; None where none was searched."""
 
-    def least(self, launch: Launch, state: State) -> Price:
+    def least_price(self, launch: Launch, state: State) -> Price:
         """Return what no schedule of a launch beats, or what its best takes where that is proved."""
 
-    def floor(self, launch: Launch) -> Price:
+    def floor_price(self, launch: Launch) -> Price:
         """Return what no schedule of a launch beats, whatever L2 holds."""
 
 
@@ -57,17 +57,17 @@ def decide_row(lattice: Lattice, prices: Prices, settle: Callable[[Sequence[Aske
     rounds = timed = 0
     is_open = False
     while True:
-        row = find_cheapest(lattice, lambda a, s: prices.known(a, s) or prices.least(a, s), queue, held, most)
-        unknown = list(dict.fromkeys(a for a in row.asked if prices.known(*a) is None))
+        row = find_cheapest(lattice, lambda a, s: prices.known_price(a, s) or prices.least_price(a, s), queue, held, most)
+        unknown = list(dict.fromkeys(a for a in row.asked if prices.known_price(*a) is None))
         if not unknown:
             break
         if ends():
             is_open = True
-            row = find_cheapest(lattice, lambda a, s: prices.known(a, s) or NEVER, queue, held, most)
+            row = find_cheapest(lattice, lambda a, s: prices.known_price(a, s) or NEVER, queue, held, most)
             break
         settle(unknown)
         rounds, timed = rounds + 1, timed + len(unknown)
-    bound = find_cheapest(lattice, prices.least, queue, held, most)
+    bound = find_cheapest(lattice, prices.least_price, queue, held, most)
     if not bound.is_exact:
-        bound = find_cheapest(lattice, lambda launch, _: prices.floor(launch), replace(queue, usable_bytes=0))
+        bound = find_cheapest(lattice, lambda launch, _: prices.floor_price(launch), replace(queue, usable_bytes=0))
     return Decision(row, min(bound.end_us, row.end_us), row.is_exact and not is_open, rounds, timed)

@@ -18,7 +18,7 @@ class Launch:
     makes: tuple[tuple[str, Pieces], ...]
 
     @cached_property
-    def touched(self) -> dict[str, int]:
+    def touches(self) -> dict[str, int]:
         """What the launch reads and makes, in the order in which it becomes the most recent in L2."""
         return {piece: size for _, pieces in (*self.reads, *self.makes) for piece, size in pieces}
 
@@ -43,9 +43,9 @@ class Edge:
     leaves: Pieces = ()
 
     @cached_property
-    def touched(self) -> dict[str, int]:
+    def touches(self) -> dict[str, int]:
         """What the step touches of memory, in order."""
-        return self.launch.touched if self.launch else dict(self.leaves)
+        return self.launch.touches if self.launch else dict(self.leaves)
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Lattice:
         for place in range(self.places):
             for number in self.outgoing[place]:
                 e = self.edges[number]
-                most[e.end] = max(most[e.end], most[place] + sum(e.touched.values()))
+                most[e.end] = max(most[e.end], most[place] + sum(e.touches.values()))
         return most
 
     @cached_property

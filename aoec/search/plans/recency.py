@@ -27,13 +27,13 @@ def state_of(held: Held, launch: Launch, usable: int) -> State:
 
 def touch(held: Held, edge: Edge, lattice: Lattice, usable: int) -> Held:
     """Return what L2 holds after a step."""
-    sizes = edge.touched
+    sizes = edge.touches
     later, before, last = lattice.read_later[edge.end], lattice.touched_before[edge.end], lattice.last_read
     out: list[tuple[str, int, int]] = []
     depth = 0
     for piece, size in reversed(sizes.items()):
         if piece in later:
-            out.append(_kept(piece, size, depth, before, last, usable))
+            out.append(_piece_at(piece, size, depth, before, last, usable))
         depth += size
     above = 0  # bytes of touched pieces that were more recent than the one at hand already
     for piece, size, was in held:
@@ -42,20 +42,20 @@ def touch(held: Held, edge: Edge, lattice: Lattice, usable: int) -> Held:
         elif piece in later:
             now = STAYS if was == STAYS else was + depth - above
             if now < usable:
-                out.append((piece, size, STAYS) if now == STAYS else _kept(piece, size, now, before, last, usable))
+                out.append((piece, size, STAYS) if now == STAYS else _piece_at(piece, size, now, before, last, usable))
     return tuple(out)
 
 
-def _kept(piece: str, size: int, depth: int, before: int, last: Mapping[str, int], usable: int) -> tuple[str, int, int]:
+def _piece_at(piece: str, size: int, depth: int, before: int, last: Mapping[str, int], usable: int) -> tuple[str, int, int]:
     """Return a part of memory with its depth, or without one where no path pushes it out before its last read."""
     return piece, size, STAYS if depth + size + last[piece] - before <= usable else depth
 
 
-def left_by(lattice: Lattice, row: Sequence[int], usable: int, wanted: Collection[str]) -> Held:
+def held_after(lattice: Lattice, row: Sequence[int], usable: int, wanted: Collection[str]) -> Held:
     """Return what a row of edges leaves in L2 of the `wanted` parts of memory."""
     recent: dict[str, int] = {}
     for n in row:
-        for piece, size in lattice.edges[n].touched.items():
+        for piece, size in lattice.edges[n].touches.items():
             recent.pop(piece, None)
             recent[piece] = size
     out, depth = [], 0

@@ -97,7 +97,8 @@ def owns_blocks(em: Emitter, op: TileOp, gm: Read, longest: Expr) -> Expr:
         for s in apart:
             part = minimum(part, s)
         for s in steps(index, cores):
-            least = minimum(least, select(eq(extent % s, 0), s, minimum(s, extent % s)))
+            rest = extent % maximum(s, 1)  # a step is 0 where a quotient of the core's number is the index: some cores write the same
+            least = minimum(least, select(eq(rest, 0), s, minimum(s, rest)))
         length = piece_length if is_cut else piece_length * minimum(part, least)
         further = owns(d - 1, normalise(run_length * extent), normalise(length), is_cut or bool(apart))
         if not cores:
