@@ -23,7 +23,6 @@ from aoec.lowering.lower.lower import lower, operands
 from aoec.ops.run import NUMPY, evaluate
 from aoec.ops.words.movement import MOVES
 from aoec.target.machine import load
-from tests.jobs.small import poor_defaults, small_searches
 
 MACHINES = "Ascend910B3", "Ascend310P3"
 
@@ -135,13 +134,11 @@ def test_folded_moves_keep_the_values(graph: Graph, seed: int) -> None:
 @settings(deadline=None, max_examples=4)
 @given(nets(16))
 def test_no_fold_is_left_without_a_schedule(target: str, graph: Graph) -> None:
-    """Whichever moves are kept, and however fast: so the default of a group is looked for among few candidates."""
     machine = load(target)
     fused = fuse(graph, {}, machine)[0]
-    with small_searches(), poor_defaults():
-        kept = [name for k in kept_moves(fused, machine) for name in k.exceptions]
-        made = fuse(graph, {}, machine, kept)[0]
-        assert time_groups(made, machine) < float("inf")
+    kept = [name for k in kept_moves(fused, machine) for name in k.exceptions]
+    made = fuse(graph, {}, machine, kept)[0]
+    assert time_groups(made, machine) < float("inf")
 
 
 @settings(deadline=None, max_examples=50)
