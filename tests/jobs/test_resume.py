@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from aoec.bank.bank import Bank
 from aoec.bank.journal import Batch, Journal
-from aoec.bank.record import parse_record
+from aoec.bank.record import Key, parse_record
 from aoec.base.errors import BankError
 from aoec.ir.graph.graph import Group
 from aoec.ir.text.keys import key
@@ -45,7 +45,11 @@ def task(name: str, text: str) -> Task:
 
 
 TASKS = [task("g1", "matmul(m=80, k=96, n=48, fp16)"), task("g2", "matmul(m=48, k=32, n=80, fp16)")]
-KEYS = [keys(t, MACHINE)[1] for t in TASKS]
+
+
+@cache
+def task_keys() -> list[Key]:
+    return [keys(t, MACHINE)[1] for t in TASKS]
 
 
 class Killed(BaseException):
@@ -56,7 +60,7 @@ def run(path: Path, order: Order = ORDER, ended: Callable[[], None] = lambda: No
     """(what is said of an earlier run, what became of each task, the bank's records without times)"""
     bank, became = Bank.open(path), []
     job = Unfinished(bank, order)
-    said = job.begin(KEYS)
+    said = job.begin(task_keys())
 
     def done(t: Task, s: Solved) -> None:
         became.append((t.group.name, s.outcome, s.trials, s.trust, s.candidates))
@@ -217,7 +221,7 @@ def test_a_journal_that_lies_is_found_out(folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "b.db"
     with pytest.raises(Killed), broken(50, kill):
         run(path)
-    journal, name = Bank.open(path).journal, search_name(KEYS[0], ORDER)
+    journal, name = Bank.open(path).journal, search_name(task_keys()[0], ORDER)
     told = list(journal.batches(name))
     first = next(i for i, b in enumerate(told) if b.timed)
     lies = unpack(told[first].answer, (2, told[first].timed))
@@ -229,7 +233,7 @@ def test_a_journal_that_lies_is_found_out(folder: Path, tmp_path: Path) -> None:
 
 def test_a_task_without_a_schedule_leaves_nothing(tmp_path: Path) -> None:
     path = tmp_path / "b.db"
-    note(Bank.open(path).journal, search_name(KEYS[0], ORDER), {0: Batch("asked", 1, 0.5, b"")})
+    note(Bank.open(path).journal, search_name(task_keys()[0], ORDER), {0: Batch("asked", 1, 0.5, b"")})
     with mock.patch("aoec.jobs.tune.solve.attempt", lambda *words: "it has none"):
         said, outcomes, lines = run(path, again())
     assert "1 under way" in said and not outcomes and not lines and left(path) == [0, 0, 0]

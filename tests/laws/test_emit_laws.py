@@ -42,11 +42,12 @@ def scheduled(model: str) -> Iterator[tuple[Case, Problem]]:
         yield c, tuning(model, i)
 
 
-# `make test` asks the laws of every second sketch of a group that has more than three, of one model the even ones, of the next the odd
-# ones, so that each structure is met with several operators; all of them where questions are new ones (make test-all)
-TURN = 1 if settings.get_current_profile_name() == "random" else 2
-# a scheduled func is evaluated point by point, which takes longer than all its programs, and these are made of it: a third of the groups
-SLOWLY = 1 if TURN == 1 else 3
+# `make test` asks the laws of every third sketch of a group that has more than three, of one model those from the first, of the next those
+# from the second, so that each structure is met with several operators; mutants of every second, and make test-all, which asks new
+# questions, of all
+TURN = {"random": 1, "same": 3}.get(settings.get_current_profile_name(), 2)
+# a scheduled func is evaluated point by point, which takes longer than all its programs, and these are made of it: a sixth of the groups
+SLOWLY = {1: 1, 2: 3, 3: 6}[TURN]
 
 
 def in_turn(model: str) -> Iterator[tuple[int, Case, Problem, range]]:

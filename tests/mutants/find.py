@@ -6,7 +6,9 @@ changes is looked for in all sources: a function that was renamed is found so.
 from __future__ import annotations
 
 import ast
+import re
 import textwrap
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -15,6 +17,7 @@ from pathlib import Path
 from tests.mutants.faults import Fault
 
 ROOTS = ("aoec", "kernels", "bench", "tests")
+WORD = re.compile(r"[^\W\d]\w*")
 NOT_ALONE = (ast.Slice, ast.Starred)  # expressions that stand within others only
 
 
@@ -40,9 +43,12 @@ class Function:
     node: ast.stmt
 
     @cached_property
-    def pieces(self) -> list[tuple[str, list[ast.AST]]]:
-        """The syntax tree and place of each expression and statement that can be replaced."""
-        return [(_tree([n]), [n]) for n in (self.node, *_replaceable(self.node))]
+    def pieces(self) -> dict[type[ast.AST], list[ast.AST]]:
+        """The expressions and statements that can be replaced, by kind."""
+        out = defaultdict[type[ast.AST], list[ast.AST]](list)
+        for node in (self.node, *_replaceable(self.node)):
+            out[type(node)].append(node)
+        return out
 
 
 class Sources:
@@ -50,6 +56,7 @@ class Sources:
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         self.texts = texts
+        self._functions: dict[str, list[Function]] = {}
 
     @classmethod
     def of(cls, root: Path) -> Sources:
@@ -57,21 +64,28 @@ class Sources:
         files = sorted(p for name in ROOTS for p in (root / name).rglob("*.py"))
         return cls({str(p.relative_to(root)): p.read_text("utf-8") for p in files})
 
-    @cached_property
-    def functions(self) -> list[Function]:
-        return [f for path, text in self.texts.items() for f in _functions(path, text)]
+    def functions(self, path: str) -> list[Function]:
+        """Return what a file defines; it is parsed when it is first asked for."""
+        if path not in self._functions:
+            self._functions[path] = list(_functions(path, self.texts[path]))
+        return self._functions[path]
 
     @cached_property
-    def by_name(self) -> dict[str, list[Function]]:
-        out: dict[str, list[Function]] = {}
-        for f in self.functions:
-            out.setdefault(f.name, []).append(f)
+    def holders(self) -> dict[str, set[str]]:
+        """The files in which a word stands."""
+        out = defaultdict[str, set[str]](set)
+        for path, text in self.texts.items():
+            for word in set(WORD.findall(text)):
+                out[word].add(path)
         return out
 
     def change(self, fault: Fault) -> Change:
         """Return the file that a fault changes, before and after. MisfitError where what it changes is not there exactly once."""
         wanted = _parsed(fault)
-        found = list(_places(self.by_name.get(fault.where, []), wanted)) or list(_places(self.functions, wanted))
+        holding = set(self.texts).intersection(*(self.holders.get(name, ()) for name in _names(wanted)))
+        named = holding.intersection(self.holders.get(fault.where.rpartition(".")[2], ()))
+        called = [f for path in sorted(named) for f in self.functions(path) if f.name == fault.where]
+        found = list(_places(called, wanted)) or list(_places((f for path in sorted(holding) for f in self.functions(path)), wanted))
         if len(found) != 1:
             raise MisfitError(f"{fault.where} holds `{fault.old}` {len(found)} times")
         function, nodes = found[0]
@@ -98,6 +112,12 @@ def _name_of(node: ast.stmt) -> list[str]:
 
 # ---------------------------------------------------------------- where
 
+def _names(nodes: Iterable[ast.AST]) -> set[str]:
+    """Return the names in syntax trees: a text without one of them does not hold the trees."""
+    inner = [n for node in nodes for n in ast.walk(node)]
+    return {n.id for n in inner if isinstance(n, ast.Name)} | {n.attr for n in inner if isinstance(n, ast.Attribute)}
+
+
 def _parsed(fault: Fault) -> list[ast.AST]:
     """Return what a fault looks for: an expression where there is one after it too, else statements."""
     old, new = ast.parse(fault.old).body, ast.parse(fault.new).body
@@ -111,7 +131,7 @@ def _places(functions: Iterable[Function], wanted: list[ast.AST]) -> Iterator[tu
     tree = _tree(wanted)
     for f in functions:
         if len(wanted) == 1:
-            yield from ((f, nodes) for text, nodes in f.pieces if text == tree)
+            yield from ((f, [node]) for node in f.pieces[type(wanted[0])] if _tree([node]) == tree)
         else:
             yield from ((f, nodes) for nodes in _runs(f.node, len(wanted)) if _tree(nodes) == tree)
 
