@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import permutations, product
-from math import prod
+from math import inf, prod
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ import numpy as np
 from aoec.search.fused.chain import Access, Chain, Machine
 from aoec.search.fused.leaf import Stand, pareto
 from aoec.search.fused.places import Costs, Loops, Nest, Place, Shared
-from aoec.search.fused.spans import Spans, cut, divisors, fresh, touches
+from aoec.search.fused.spans import Spans, cover, cut, divisors, fresh, touches
 
 ROUNDING = 1e-12  # of times that are sums of the same parts
 
@@ -30,12 +30,17 @@ Table = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True)
 class Boundary:
-    """What two operators share: loops over dimensions of the tensor between them, as its producer visits them, and bits of its tile.
-    `fused` False: the tensor goes through GM."""
+    """What two operators share: loops over dimensions of the tensor between them, as its producer visits them, bits of its tile, and bits
+    that stay from trip to trip. `fused` False: the tensor goes through GM."""
 
     fused: bool
     loops: tuple[tuple[int, Spans], ...] = ()
     bits: int = 0
+    halo: int = 0
+
+    def shared(self, depth: int) -> Shared | None:
+        """What is shared, under so many loops of an operator."""
+        return Shared(depth, self.bits, self.halo) if self.fused else None
 
 
 GM = Boundary(False)
@@ -80,12 +85,13 @@ def through(link: Access, loops: Loops, shape: tuple[int, ...], whole: dict[str,
     if None in dims or len(set(dims)) < len(dims):
         return
     where = {**whole, **dict(loops)}
-    images = [touches(dim, where, extent) for dim, extent in zip(link.dims, shape, strict=True)]
+    images = [cover(touches(dim, where, extent), extent) for dim, extent in zip(link.dims, shape, strict=True)]
     tile = prod(s.box for s in images) * bits
     shared = tuple((d, images[d]) for d in dims if d is not None)
     yield Boundary(True, shared, tile)
     if shared and shared[-1][1].overlap:
-        yield Boundary(True, (*shared[:-1], (shared[-1][0], fresh(shared[-1][1]))), tile)
+        last, of = shared[-1]
+        yield Boundary(True, (*shared[:-1], (last, fresh(of))), tile, tile // of.box * of.overlap)
 
 
 def orders(link: Access, sizes: dict[str, int], used: frozenset[str], most: int) -> Iterator[Loops]:
@@ -106,14 +112,23 @@ class Search:
         self.chain, self.machine = chain, machine
         last = len(chain.operators) - 1
         self.nests = [Nest(chain, i, machine) for i in range(last + 1)]
-        self.floors = [nest.floor(i == 0, i == last) for i, nest in enumerate(self.nests)]
+        self.rest = self.rests()
         self.rows = 0
+
+    def rests(self) -> list[tuple[float, float]]:
+        """Seconds that the operators before each one take at least, where what it reads of them goes through GM, and where it stays."""
+        out = [(0.0, inf)]
+        for i, nest in enumerate(self.nests):
+            gm, stays = out[-1]
+            through_gm, kept = (min(gm + nest.floor(False, after), stays + nest.floor(True, after)) for after in (False, True))
+            out.append((through_gm, kept))
+        return out
 
     def moves(self, i: int, after: Boundary, most: int) -> Iterator[tuple[Boundary, Loops, Shared | None, Shared | None]]:
         """(boundary before, fused loops, what is shared before, what is shared after) of an operator with a boundary after it."""
         op, link = self.chain.operators[i], self.chain.link(i)
         outer = tuple((op.output.dims[d].terms[0][0], s) for d, s in after.loops)
-        shared = Shared(len(outer), after.bits) if after.fused else None
+        shared = after.shared(len(outer))
         yield GM, outer, None, shared
         if link is None:
             return
@@ -121,12 +136,12 @@ class Search:
         whole = self.nests[i].whole
         for depth in range(len(outer) + 1):
             for before in through(link, outer[:depth], tensor.shape, whole, tensor.bits):
-                yield before, outer, Shared(depth, before.bits), shared
+                yield before, outer, before.shared(depth), shared
         if all(link.dim_of(v) is not None for v, _ in outer):
             for more in orders(link, op.sizes, frozenset(v for v, _ in outer), most - len(outer)):
                 loops = outer + more
                 for before in through(link, loops, tensor.shape, whole, tensor.bits):
-                    yield before, loops, Shared(len(loops), before.bits), shared
+                    yield before, loops, before.shared(len(loops)), shared
 
     def join(self, rows: Table, after: int, before: int, costs: Costs) -> tuple[Table, Table, Table]:
         """Rows of every partial mapping with every choice of the next operator: those that fit, and of each its row and its choice."""
@@ -153,11 +168,15 @@ class Search:
         """The fastest mapping with at most so many loops shared at a boundary; None where none takes less than the limit, in seconds."""
         layers: list[dict[Boundary, tuple[Table, list[tuple[Origin, int, int]]]]] = [{GM: (np.zeros((1, 1)), [])}]
         for i in range(len(self.nests) - 1, -1, -1):
-            rest = sum(self.floors[:i])
+            nest = self.nests[i]
             buckets: dict[Boundary, list[tuple[Origin, Table, Table, Table]]] = {}
             for after, (rows, _) in layers[-1].items():
+                fastest = float(rows[:, 0].min())
                 for before, loops, left, right in self.moves(i, after, most):
-                    costs = self.nests[i].costs(loops, left, right)
+                    rest = self.rest[i][before.fused]
+                    if fastest + rest + nest.floor(left is not None, right is not None, nest.steps(loops)) >= limit:
+                        continue
+                    costs = nest.costs(loops, left is not None, right is not None).beside(left, right)
                     made, of_row, of_choice = self.join(rows, len(after.loops), len(before.loops), costs)
                     good = made[:, 0] + rest < limit
                     if good.any():
@@ -189,7 +208,7 @@ def narrowed(some: list[tuple[Origin, Table, Table, Table]]) -> tuple[Table, lis
 def fuse(chain: Chain, machine: Machine) -> Found:
     """The fastest mapping of a chain. ValueError where not even single elements fit the buffer."""
     search = Search(chain, machine)
-    floor, best, limit = sum(search.floors), None, float("inf")
+    floor, best, limit = search.rest[-1][0], None, float("inf")
     deepest = max((len(link.loops()) for i in range(len(chain.operators)) if (link := chain.link(i))), default=0)
     for most in range(deepest + 1):
         better = search.decide(most, limit)

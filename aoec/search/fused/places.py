@@ -7,7 +7,7 @@ The time of an operator is that of the slowest of GM, the buffer and the computa
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 from typing import Any
@@ -31,6 +31,16 @@ class Place:
     slide: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """A tensor that stays in the buffer between two operators, under the first `depth` loops of one: bits of its tile, and bits of it that
+    stay from trip to trip of the last of these loops."""
+
+    depth: int
+    bits: int
+    halo: int = 0
+
+
 @dataclass(frozen=True)
 class Costs:
     """Choices of which none is better than another: seconds, bits held under 0, 1, ... fused loops, and where tensors stand."""
@@ -39,13 +49,15 @@ class Costs:
     held: Table
     places: tuple[tuple[tuple[Place, ...], tuple[Stand, ...]], ...]
 
-
-@dataclass(frozen=True, slots=True)
-class Shared:
-    """A tensor that stays in the buffer between two operators, under the first `depth` loops of one: bits of its tile."""
-
-    depth: int
-    bits: int
+    def beside(self, before: Shared | None, after: Shared | None) -> Costs:
+        """The same with what is shared with other operators. What stays from trip to trip is held once, while the loop runs."""
+        more = np.zeros(self.held.shape[1])
+        for tile in (before, after):
+            if tile:
+                more[tile.depth] += tile.bits - tile.halo
+        if before and before.halo:
+            more[before.depth - 1] += before.halo
+        return replace(self, held=self.held + more)
 
 
 class Nest:
@@ -59,30 +71,36 @@ class Nest:
         self.kept = {a.tensor: Kept(a, chain.tensors[a.tensor].shape, chain.tensors[a.tensor].bits, a is self.op.output)
                      for a in (*self.op.inputs, self.op.output)}
         self.fronts: dict[Any, Front] = {}
-        self.moves: dict[Any, tuple[float, int]] = {}
+        self.moves: dict[Any, tuple[float, int, int]] = {}
+        self.known: dict[Any, Costs] = {}
+        self.floors: dict[tuple[bool, bool, int], float] = {}
+        self.sizes = {name: k.bits * prod(touches(d, self.whole, n).total for d, n in zip(k.access.dims, k.shape, strict=True))
+                      for name, k in self.kept.items()}
 
     def under(self, loops: Loops, depth: int) -> dict[str, Spans]:
         """Where each loop of the operator stands under so many of the fused loops."""
         return {**self.whole, **dict(loops[:depth])}
 
-    def bring(self, kept: Kept, loops: Loops, depth: int, slide: bool) -> tuple[float, int]:
-        """(bits moved, bits held) of a tensor kept under so many loops, which may slide along the last of them."""
+    def bring(self, kept: Kept, loops: Loops, depth: int, slide: bool) -> tuple[float, int, int]:
+        """(bits moved, bits held, those of them that stay from trip to trip) of a tensor kept under so many loops, which may slide along the
+        last of them."""
         key = kept.access.tensor, loops[:depth], slide
         found = self.moves.get(key)
         if found is None:
             found = self.moves[key] = self._bring(kept, loops, depth, slide)
         return found
 
-    def _bring(self, kept: Kept, loops: Loops, depth: int, slide: bool) -> tuple[float, int]:
+    def _bring(self, kept: Kept, loops: Loops, depth: int, slide: bool) -> tuple[float, int, int]:
         where, names = self.under(loops, depth), kept.access.loops()
         last = loops[depth - 1][0] if slide else ""
         volume = float(prod(s.trips for v, s in loops[:depth] if v not in names))
-        held = kept.bits
+        held = halo = kept.bits
         for dim, extent in zip(kept.access.dims, kept.shape, strict=True):
             of = touches(dim, where, extent)
-            held *= of.box
-            volume *= (fresh(of) if any(v == last for v, _ in dim.terms) else of).total
-        return float(kept.moved(volume, self.first(loops))), held
+            slides_here = any(v == last for v, _ in dim.terms)
+            held, halo = held * of.box, halo * (of.overlap if slides_here else of.box)
+            volume *= (fresh(of) if slides_here else of).total
+        return float(kept.moved(volume, self.first(loops))), held, halo if slide else 0
 
     def first(self, loops: Loops) -> int:
         """Elements that the operator writes for the first time."""
@@ -105,6 +123,12 @@ class Nest:
     def leaf(self, loops: Loops, tensors: Sequence[Kept]) -> Front:
         """The choices below all fused loops."""
         where = self.under(loops, len(loops))
+        if len(tensors) == 1 and not slides(tensors[0].access):  # each element moves once in each trip of the other loops
+            kept, names = tensors[0], tensors[0].access.loops()
+            volume = float(prod(s.total if v in names else s.trips for v, s in where.items()))
+            tiles = tuple((v, 1 if v in names else s.box) for v, s in where.items())
+            moved = kept.moved(volume, self.first(loops))
+            return Front(np.array([moved]), np.array([float(kept.bits)]), ((Stand(kept.access.tensor, tiles),),))
         key = tuple(k.access.tensor for k in tensors), tuple(where.values())
         found = self.fronts.get(key)
         if found is None:
@@ -116,52 +140,60 @@ class Nest:
         m = self.machine
         return np.maximum(np.maximum(gm / m.gm_rate, buffer / m.buffer_rate), steps / m.step_rate)
 
-    def costs(self, loops: Loops, before: Shared | None, after: Shared | None) -> Costs:
-        """The choices under fused loops, with what the operator shares with the one before it and with the one after it."""
+    def costs(self, loops: Loops, before: bool, after: bool) -> Costs:
+        """The choices under fused loops for what lies in GM, where what comes from the operator before, or goes to the one after, stays in
+        the buffer or not. What is shared there holds bits that are not counted here."""
+        key = loops, before, after
+        found = self.known.get(key)
+        if found is None:
+            found = self.known[key] = self._costs(loops, before, after)
+        return found
+
+    def _costs(self, loops: Loops, before: bool, after: bool) -> Costs:
         steps, first = self.steps(loops), self.first(loops)
-        shared = np.zeros(len(loops) + 1)
-        for tile in (before, after):
-            if tile:
-                shared[tile.depth] += tile.bits
-        free = [k for k in self.kept.values() if not (before and k.access.tensor == self.link) and not (after and k.written)]
-        always = sum(k.bits * (2 * steps - first if k.written else steps) for k in self.kept.values() if k not in free)
-        seconds, held, places = [], [], []
+        touched = {name: k.bits * (2 * steps - first if k.written else steps) for name, k in self.kept.items()}
+        free = [k for name, k in self.kept.items() if not (before and name == self.link) and not (after and k.written)]
+        always = sum(touched.values())
+        in_gm, in_buffer, held, places = [], [], [], list[tuple[tuple[Place, ...], tuple[Stand, ...]]]()
         for choice in product(*(tuple(self.ways(k, loops)) + (None,) for k in free)):
-            gm, buffer, row = 0.0, float(always), shared.copy()
-            for k, place in zip(free, choice, strict=True):
-                touched = k.bits * (2 * steps - first if k.written else steps)
-                if place is not None and place.depth is None:
-                    gm += touched
-                    continue
-                buffer += touched
-                if place is not None and place.depth is not None:
-                    moved, bits = self.bring(k, loops, place.depth, place.slide)
-                    gm, buffer = gm + moved, buffer + moved
-                    row[place.depth] += bits
             below = self.leaf(loops, [k for k, place in zip(free, choice, strict=True) if place is None])
-            seconds.append(self.seconds(gm + below.moved, buffer + below.moved, steps))
-            some = np.repeat(row[None], len(below.held), 0)
-            some[:, -1] += below.held
-            held.append(some)
+            moved, direct, row = below.moved, 0.0, np.zeros((len(below.held), len(loops) + 1))
+            row[:, -1] = below.held
+            for k, place in zip(free, choice, strict=True):
+                if place is not None and place.depth is None:
+                    direct += touched[k.access.tensor]
+                elif place is not None and place.depth is not None:
+                    more, bits, halo = self.bring(k, loops, place.depth, place.slide)
+                    moved = moved + more
+                    row[:, place.depth] += bits - halo
+                    row[:, place.depth - 1] += halo  # 0 where there is no loop
+            in_gm.append(moved + direct)
+            in_buffer.append(moved + (always - direct))
+            held.append(row)
             fixed = tuple(p for p in choice if p is not None)
             places += [(fixed, s) for s in below.stands]
-        time, rows = np.concatenate(seconds), np.concatenate(held)
+        time, rows = self.seconds(np.concatenate(in_gm), np.concatenate(in_buffer), steps), np.concatenate(held)
         best = pareto(np.column_stack((time, rows)))
+        best = best[rows[best].sum(1) <= self.machine.buffer_bits]
         return Costs(time[best], rows[best], tuple(places[i] for i in best))
 
-    def floor(self, first_of_chain: bool, last_of_chain: bool) -> float:
-        """Seconds that no choice of any mapping is below: each tensor moves once, or stays in GM or in the buffer."""
-        steps = self.op.steps
-        size = {name: k.bits * prod(touches(d, self.whole, n).total for d, n in zip(k.access.dims, k.shape, strict=True))
-                for name, k in self.kept.items()}
+    def floor(self, before: bool, after: bool, steps: int = 0) -> float:
+        """Seconds that no choice of any mapping is below: each tensor moves once, or is not kept, or is shared where that is told. `steps`:
+        points of the nest, those computed again too."""
+        steps = steps or self.op.steps
+        found = self.floors.get((before, after, steps))
+        if found is None:
+            found = self.floors[before, after, steps] = self._floor(before, after, steps)
+        return found
+
+    def _floor(self, before: bool, after: bool, steps: int) -> float:
         best = float("inf")
-        ways = [("gm", "kept") + (("shared",) if (name == self.link and not first_of_chain) or (k.written and not last_of_chain) else ())
-                for name, k in self.kept.items()]
+        ways = [("shared",) if (before and name == self.link) or (after and k.written) else ("gm", "kept") for name, k in self.kept.items()]
         for choice in product(*ways):
             gm = buffer = 0.0
             for (name, k), way in zip(self.kept.items(), choice, strict=True):
-                touched = 2 * k.bits * steps - size[name] if k.written else k.bits * steps
-                moved = size[name] if way == "kept" else 0
+                touched = 2 * k.bits * steps - self.sizes[name] * steps // self.op.steps if k.written else k.bits * steps
+                moved = self.sizes[name] if way == "kept" else 0
                 gm += touched if way == "gm" else moved
                 buffer += 0 if way == "gm" else touched + moved
             best = min(best, float(self.seconds(gm, buffer, steps)))

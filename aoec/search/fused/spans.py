@@ -13,14 +13,17 @@ Array = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class Spans:
-    """Half-open intervals in the order of their visits. Two of one content are one object, so that they compare by identity."""
+    """Half-open intervals in the order of their visits. Two of one content are one object, so that they compare by identity.
+
+    `box`: the longest. `overlap`: the most that one has in common with those before it.
+    """
 
     __slots__ = ("lo", "hi", "trips", "total", "box", "overlap")
 
     def __init__(self, lo: Array, hi: Array) -> None:
         self.lo, self.hi = lo, hi
         self.trips, self.total, self.box = len(lo), int((hi - lo).sum()), int((hi - lo).max())
-        self.overlap = bool((lo[1:] < np.maximum.accumulate(hi)[:-1]).any())
+        self.overlap = int(max(0, (np.minimum(np.maximum.accumulate(hi)[:-1], hi[1:]) - lo[1:]).max(initial=0)))
 
     def pairs(self) -> list[tuple[int, int]]:
         """The intervals as (start, stop)."""
@@ -44,7 +47,7 @@ def spans(lo: Array, hi: Array) -> Spans:
 
 def _forget() -> None:
     _ALL.clear()
-    for cached in (cut, split, image, fresh):
+    for cached in (cut, split, image, fresh, cover):
         cached.cache_clear()
 
 
@@ -83,6 +86,16 @@ def fresh(of: Spans) -> Spans:
     """What of each interval no interval before it held."""
     seen = np.concatenate((of.lo[:1], np.maximum.accumulate(of.hi)[:-1]))
     return spans(np.maximum(of.lo, seen), of.hi)
+
+
+@lru_cache(maxsize=1 << 16)
+def cover(of: Spans, extent: int) -> Spans:
+    """The intervals with what lies between two of them, or after the last, added to the one before; from 0 to the extent."""
+    reach = np.maximum.accumulate(of.hi)
+    until = np.append(of.lo[1:], extent)
+    lo = of.lo.copy()
+    lo[0] = 0
+    return spans(lo, np.where(until > reach, until, of.hi))
 
 
 @lru_cache(maxsize=1 << 12)
