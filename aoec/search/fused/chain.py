@@ -1,4 +1,4 @@
-"""A chain of operators in index notation, on a machine of two memories and one rate of computation: what fused mappings are searched for."""
+"""A chain of operators in index notation, and a machine of two memories and one rate of computation."""
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ class Access:
 
 @dataclass(frozen=True)
 class Operator:
-    """A nest of loops that writes one tensor, with one step of computation for each point. The indices of what it writes are loops alone."""
+    """A nest of loops that writes one tensor, a step of computation for each point. The indices of what it writes are loops alone."""
 
     name: str
     extents: tuple[tuple[str, int], ...]
@@ -109,6 +109,11 @@ class Machine:
     buffer_rate: float
     step_rate: float
     buffer_bits: int
+
+    def __post_init__(self) -> None:
+        """Checks the numbers; ValueError where one is not positive."""
+        if min(self.gm_rate, self.buffer_rate, self.step_rate, self.buffer_bits) <= 0:
+            raise ValueError("the rates and the buffer of a machine must be positive")
 
 
 def chain_of(meaning: Meaning, bits: int | Mapping[str, int]) -> Chain:

@@ -60,11 +60,9 @@ class Step:
 
 @dataclass(frozen=True)
 class Found:
-    """The fastest mapping. `floor_s`: no mapping of the space takes less; equal to `seconds` when the search came to its end.
-    `rows`: partial mappings whose cost was worked out."""
+    """The fastest mapping: no mapping of the space takes less. `rows`: partial mappings whose cost was worked out."""
 
     seconds: float
-    floor_s: float
     steps: tuple[Step, ...]
     rows: int
 
@@ -79,8 +77,8 @@ class Origin:
 
 
 def through(link: Access, loops: Loops, shape: tuple[int, ...], whole: dict[str, Spans], bits: int) -> Iterator[Boundary]:
-    """The boundaries at a tensor that is read under fused loops: halo computed again, or kept along the last of them. None where a loop does
-    not index the tensor, or two index one dimension of it."""
+    """The boundaries at a tensor that is read under fused loops: halo computed again, or kept along the last of them. None come where a
+    loop does not index the tensor, or two index one dimension of it."""
     dims = [link.dim_of(v) for v, _ in loops]
     if None in dims or len(set(dims)) < len(dims):
         return
@@ -105,6 +103,9 @@ def orders(link: Access, sizes: dict[str, int], used: frozenset[str], most: int)
                     yield tuple((v, cut(sizes[v], t)) for v, t in zip(names, tiles, strict=True))
 
 
+Decision = tuple[float, tuple[Step, ...]]
+
+
 class Search:
     """The decisions of one chain on one machine."""
 
@@ -118,7 +119,7 @@ class Search:
     def rests(self) -> list[tuple[float, float]]:
         """Seconds that the operators before each one take at least, where what it reads of them goes through GM, and where it stays."""
         out = [(0.0, inf)]
-        for i, nest in enumerate(self.nests):
+        for nest in self.nests:
             gm, stays = out[-1]
             through_gm, kept = (min(gm + nest.floor(False, after), stays + nest.floor(True, after)) for after in (False, True))
             out.append((through_gm, kept))
@@ -164,7 +165,7 @@ class Search:
         fits = peak <= self.machine.buffer_bits
         return out[fits], of_row[fits], of_choice[fits]
 
-    def decide(self, most: int, limit: float) -> tuple[float, tuple[Step, ...]] | None:
+    def decide(self, most: int, limit: float) -> Decision | None:
         """The fastest mapping with at most so many loops shared at a boundary; None where none takes less than the limit, in seconds."""
         layers: list[dict[Boundary, tuple[Table, list[tuple[Origin, int, int]]]]] = [{GM: (np.zeros((1, 1)), [])}]
         for i in range(len(self.nests) - 1, -1, -1):
@@ -206,16 +207,13 @@ def narrowed(some: list[tuple[Origin, Table, Table, Table]]) -> tuple[Table, lis
 
 
 def fuse(chain: Chain, machine: Machine) -> Found:
-    """The fastest mapping of a chain. ValueError where not even single elements fit the buffer."""
+    """The fastest mapping of a chain; there is one, for every tensor may stay in GM."""
     search = Search(chain, machine)
-    floor, best, limit = search.rest[-1][0], None, float("inf")
+    floor = search.rest[-1][0]
+    best: Decision = inf, ()
     deepest = max((len(link.loops()) for i in range(len(chain.operators)) if (link := chain.link(i))), default=0)
     for most in range(deepest + 1):
-        better = search.decide(most, limit)
-        best = better or best
-        limit = best[0] if best else limit
-        if limit <= floor * (1 + ROUNDING):
+        best = search.decide(most, best[0]) or best
+        if best[0] <= floor * (1 + ROUNDING):
             break
-    if best is None:
-        raise ValueError("no mapping fits the buffer")
-    return Found(best[0], best[0], best[1], search.rows)
+    return Found(*best, search.rows)

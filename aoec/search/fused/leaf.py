@@ -39,7 +39,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """Where a tensor stands below the fused loops: tile of each loop above it, and the loop along which it slides ("" where it does not)."""
+    """Where a tensor stands below the fused loops: tile of each loop above it, and the loop along which it slides, or ""."""
 
     tensor: str
     tiles: tuple[tuple[str, int], ...]
@@ -68,7 +68,7 @@ def pareto(rows: Table) -> Table:
     for begin in range(0, len(order), step):
         some = order[begin:begin + step]
         if len(best):
-            some = some[~(best[None] <= rows[some][:, None]).all(2).any(1)]
+            some = some[~np.any(np.all(best[None] <= rows[some][:, None], axis=2), axis=1)]
         own: list[int] = []
         for i in some:
             if not own or not (rows[own] <= rows[i]).all(1).any():

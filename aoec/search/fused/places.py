@@ -1,7 +1,7 @@
 """What an operator costs under given fused loops, for each place of its tensors: time, and bits held under each number of loops.
 
-Every point of the nest reads each input and a sum, and writes the sum, from where they lie: the buffer, or GM for a tensor that is not kept.
-The first value of a sum is not read. What the buffer brings in is read in GM and written in the buffer; sums go the other way too.
+Every point of the nest reads each input and a sum, and writes the sum, where they lie: the buffer, or GM for a tensor that is not kept. The
+first value of a sum is not read. What the buffer brings in is read in GM and written in the buffer; sums go the other way too.
 The time of an operator is that of the slowest of GM, the buffer and the computation.
 """
 from __future__ import annotations
@@ -82,8 +82,8 @@ class Nest:
         return {**self.whole, **dict(loops[:depth])}
 
     def bring(self, kept: Kept, loops: Loops, depth: int, slide: bool) -> tuple[float, int, int]:
-        """(bits moved, bits held, those of them that stay from trip to trip) of a tensor kept under so many loops, which may slide along the
-        last of them."""
+        """(bits moved, bits held, those of them that stay from trip to trip) of a tensor kept under so many loops, which may slide along
+        the last of them."""
         key = kept.access.tensor, loops[:depth], slide
         found = self.moves.get(key)
         if found is None:
@@ -201,8 +201,8 @@ class Nest:
 
 
 def may_slide(access: Access, loops: Loops, depth: int) -> bool:
-    """Whether a tensor may keep from trip to trip of a fused loop what both touch: a loop of one of its windows, whose other loops are whole."""
+    """Whether a tensor may keep from trip to trip of a fused loop what both touch: a loop of a window whose other loops are whole."""
     name = loops[depth - 1][0]
     above = {v for v, _ in loops[:depth - 1]}
     return any(v == name and not above & {o for o, _ in access.dims[d].terms} for d, v in slides(access)) or (
-        name in access.loops() and loops[depth - 1][1].overlap and len(access.dims[access.dim_of(name) or 0].terms) == 1)
+        name in access.loops() and loops[depth - 1][1].overlap > 0 and len(access.dims[access.dim_of(name) or 0].terms) == 1)

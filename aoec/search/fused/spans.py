@@ -18,7 +18,7 @@ class Spans:
     `box`: the longest. `overlap`: the most that one has in common with those before it.
     """
 
-    __slots__ = ("lo", "hi", "trips", "total", "box", "overlap")
+    __slots__ = ("box", "hi", "lo", "overlap", "total", "trips")
 
     def __init__(self, lo: Array, hi: Array) -> None:
         self.lo, self.hi = lo, hi
