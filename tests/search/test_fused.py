@@ -17,7 +17,7 @@ from aoec.search.fused.fused import Step, fuse
 from aoec.search.fused.leaf import Chains, Kept, Stand, Tables, slides
 from aoec.search.fused.mappings import rows_below
 from aoec.search.fused.places import Place, Shared
-from aoec.search.fused.spans import Spans, cut, divisors, spans
+from aoec.search.fused.spans import Spans, divisors, spans, tile_loop
 from tests.oracle.fused_walk import Walk, Walked
 
 KINDS = ("product", "window", "elementwise")
@@ -94,7 +94,7 @@ def test_what_is_no_chain_is_refused() -> None:
 def test_the_size_of_the_space_is_its_number_of_rows(chain: Chain, data: st.DataObject) -> None:
     """Chains of tiles are counted as they are made, below every loop of an operator cut into a tile or not."""
     op = chain.operators[0]
-    where = {v: cut(n, data.draw(st.sampled_from(divisors(n)))) for v, n in op.extents}
+    where = {v: tile_loop(n, data.draw(st.sampled_from(divisors(n)))) for v, n in op.extents}
     kept = [Kept(a, chain.tensors[a.tensor].shape, 8, a is op.output) for a in (*op.inputs, op.output)]
     some = data.draw(st.lists(st.sampled_from(kept), min_size=1, unique_by=lambda k: k.access.tensor))
     assert rows_below(where, some) == sum(len(Chains(Tables(where), order).moved) for order in permutations(some))
@@ -131,7 +131,7 @@ def boundaries(chain: Chain, i: int, outer: Nest) -> Iterator[tuple[Nest, Shared
     for n in range(1, len(free) + 1):
         for names in permutations(free, n):
             for tiles in product(*([t for t in range(1, sizes[v]) if sizes[v] % t == 0] for v in names)):
-                nests.append(outer + [(v, cut(sizes[v], t)) for v, t in zip(names, tiles, strict=True)])
+                nests.append(outer + [(v, tile_loop(sizes[v], t)) for v, t in zip(names, tiles, strict=True)])
     for loops in nests:
         for depth in range(len(outer) + 1) if loops is outer else [len(loops)]:
             mine = loops[:depth]

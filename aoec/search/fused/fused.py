@@ -21,7 +21,7 @@ import numpy as np
 from aoec.search.fused.chain import Access, Chain, Machine
 from aoec.search.fused.leaf import Stand, pareto
 from aoec.search.fused.places import Costs, Loops, Nest, Place, Shared
-from aoec.search.fused.spans import Spans, cover, cut, divisors, fresh, touches
+from aoec.search.fused.spans import Spans, cover, divisors, fresh, tile_loop, touches
 
 ROUNDING = 1e-12  # of times that are sums of the same parts
 
@@ -38,7 +38,7 @@ class Boundary:
     bits: int = 0
     halo: int = 0
 
-    def shared(self, depth: int) -> Shared | None:
+    def share(self, depth: int) -> Shared | None:
         """What is shared, under so many loops of an operator."""
         return Shared(depth, self.bits, self.halo) if self.fused else None
 
@@ -100,7 +100,7 @@ def orders(link: Access, sizes: dict[str, int], used: frozenset[str], most: int)
         for names in permutations(free, n):
             if len({link.dim_of(v) for v in names}) == n:
                 for tiles in product(*(divisors(sizes[v])[1:] for v in names)):
-                    yield tuple((v, cut(sizes[v], t)) for v, t in zip(names, tiles, strict=True))
+                    yield tuple((v, tile_loop(sizes[v], t)) for v, t in zip(names, tiles, strict=True))
 
 
 Decision = tuple[float, tuple[Step, ...]]
@@ -129,7 +129,7 @@ class Search:
         """(boundary before, fused loops, what is shared before, what is shared after) of an operator with a boundary after it."""
         op, link = self.chain.operators[i], self.chain.link(i)
         outer = tuple((op.output.dims[d].terms[0][0], s) for d, s in after.loops)
-        shared = after.shared(len(outer))
+        shared = after.share(len(outer))
         yield GM, outer, None, shared
         if link is None:
             return
@@ -137,12 +137,12 @@ class Search:
         whole = self.nests[i].whole
         for depth in range(len(outer) + 1):
             for before in through(link, outer[:depth], tensor.shape, whole, tensor.bits):
-                yield before, outer, before.shared(depth), shared
+                yield before, outer, before.share(depth), shared
         if all(link.dim_of(v) is not None for v, _ in outer):
             for more in orders(link, op.sizes, frozenset(v for v, _ in outer), most - len(outer)):
                 loops = outer + more
                 for before in through(link, loops, tensor.shape, whole, tensor.bits):
-                    yield before, loops, before.shared(len(loops)), shared
+                    yield before, loops, before.share(len(loops)), shared
 
     def join(self, rows: Table, after: int, before: int, costs: Costs) -> tuple[Table, Table, Table]:
         """Rows of every partial mapping with every choice of the next operator: those that fit, and of each its row and its choice."""
@@ -183,7 +183,7 @@ class Search:
                     if good.any():
                         origin = Origin(after, Step(self.chain.operators[i].name, loops, left, right, (), ()), costs)
                         buckets.setdefault(before, []).append((origin, made[good], of_row[good], of_choice[good]))
-            layers.append({key: narrowed(some) for key, some in buckets.items()})
+            layers.append({key: narrow(some) for key, some in buckets.items()})
         end = layers[-1].get(GM)
         return (float(end[0][0, 0]), self.way_back(layers)) if end else None
 
@@ -198,7 +198,7 @@ class Search:
         return tuple(steps)
 
 
-def narrowed(some: list[tuple[Origin, Table, Table, Table]]) -> tuple[Table, list[tuple[Origin, int, int]]]:
+def narrow(some: list[tuple[Origin, Table, Table, Table]]) -> tuple[Table, list[tuple[Origin, int, int]]]:
     """The partial mappings of one boundary of which none is better, and where each comes from: what, row, choice."""
     every = np.concatenate([rows for _, rows, _, _ in some])
     back = [(origin, r, c) for origin, _, of_row, of_choice in some for r, c in zip(of_row.tolist(), of_choice.tolist(), strict=True)]

@@ -31,7 +31,7 @@ class Kept:
     bits: int
     written: bool
 
-    def moved(self, volume: Any, first: Any) -> Any:
+    def traffic(self, volume: Any, first: Any) -> Any:
         """Bits between the memories where `volume` elements are brought in, `first` of them for the first time. Sums go both ways; a first
         element of a sum is not fetched."""
         return self.bits * (2 * volume - first if self.written else volume)
@@ -107,7 +107,7 @@ class Tables:
         return total, box
 
 
-def nested(parents: Table, column: int, tiles: Sequence[int]) -> Table:
+def tile_pairs(parents: Table, column: int, tiles: Sequence[int]) -> Table:
     """Pairs (row, number of a tile) where the tile divides the one that the row has in a column."""
     divides = np.array([[b % a == 0 for a in tiles] for b in tiles])
     return np.column_stack(np.nonzero(divides[parents[:, column]]))
@@ -135,7 +135,7 @@ class Chains:
                     at = at.copy()
                     at[:, column] = len(tiles) - 1
                     continue
-                pairs = nested(at, column, tiles)
+                pairs = tile_pairs(at, column, tiles)
                 rows, at = rows[pairs[:, 0]], at[pairs[:, 0]]
                 at[:, column] = pairs[:, 1]
         return rows, at
@@ -146,7 +146,7 @@ class Chains:
         above = self.at[rows]
         volumes, box = self.volumes(kept, above, at)
         first = prod(self.tables.window(kept, d)[0].max() for d in range(len(kept.access.dims))) if kept.written else 0
-        out = [(rows[ok], at[ok], np.full(int(ok.sum()), i), kept.moved(volume[ok], first), box[ok] * kept.bits)
+        out = [(rows[ok], at[ok], np.full(int(ok.sum()), i), kept.traffic(volume[ok], first), box[ok] * kept.bits)
                for i, (ok, volume) in enumerate(volumes)]
         rows, self.at, slides, moved, held = (np.concatenate(x) for x in zip(*out, strict=True))
         self.moved, self.held = self.moved[rows] + moved, self.held[rows] + held

@@ -16,7 +16,7 @@ import numpy as np
 
 from aoec.search.fused.chain import Access, Chain, Machine
 from aoec.search.fused.leaf import Front, Kept, Stand, front, pareto, slides
-from aoec.search.fused.spans import Spans, cut, fresh, touches
+from aoec.search.fused.spans import Spans, fresh, tile_loop, touches
 
 Table = np.ndarray[Any, np.dtype[Any]]
 Loops = tuple[tuple[str, Spans], ...]
@@ -65,7 +65,7 @@ class Nest:
 
     def __init__(self, chain: Chain, i: int, machine: Machine) -> None:
         self.op, self.machine = chain.operators[i], machine
-        self.whole = {v: cut(n, n) for v, n in self.op.extents}
+        self.whole = {v: tile_loop(n, n) for v, n in self.op.extents}
         link = chain.link(i)
         self.link = link.tensor if link else ""
         self.kept = {a.tensor: Kept(a, chain.tensors[a.tensor].shape, chain.tensors[a.tensor].bits, a is self.op.output)
@@ -100,7 +100,7 @@ class Nest:
             slides_here = any(v == last for v, _ in dim.terms)
             held, halo = held * of.box, halo * (of.overlap if slides_here else of.box)
             volume *= (fresh(of) if slides_here else of).total
-        return float(kept.moved(volume, self.first(loops))), held, halo if slide else 0
+        return float(kept.traffic(volume, self.first(loops))), held, halo if slide else 0
 
     def first(self, loops: Loops) -> int:
         """Elements that the operator writes for the first time."""
@@ -127,7 +127,7 @@ class Nest:
             kept, names = tensors[0], tensors[0].access.loops()
             volume = float(prod(s.total if v in names else s.trips for v, s in where.items()))
             tiles = tuple((v, 1 if v in names else s.box) for v, s in where.items())
-            moved = kept.moved(volume, self.first(loops))
+            moved = kept.traffic(volume, self.first(loops))
             return Front(np.array([moved]), np.array([float(kept.bits)]), ((Stand(kept.access.tensor, tiles),),))
         key = tuple(k.access.tensor for k in tensors), tuple(where.values())
         found = self.fronts.get(key)

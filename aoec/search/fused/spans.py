@@ -47,12 +47,12 @@ def spans(lo: Array, hi: Array) -> Spans:
 
 def _forget() -> None:
     _ALL.clear()
-    for cached in (cut, split, image, fresh, cover):
+    for cached in (tile_loop, split, image, fresh, cover):
         cached.cache_clear()
 
 
 @lru_cache(maxsize=1 << 16)
-def cut(extent: int, tile: int) -> Spans:
+def tile_loop(extent: int, tile: int) -> Spans:
     """A loop cut into tiles; the last one may be shorter."""
     lo = np.arange(0, extent, tile, dtype=np.int64)
     return spans(lo, np.minimum(lo + tile, extent))
