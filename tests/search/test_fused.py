@@ -300,7 +300,7 @@ TINY = [tiny("product", rows=4, columns=2), tiny("window", rows=3, columns=1), t
 
 
 @pytest.mark.parametrize("chain", TINY, ids=lambda c: "-".join(str(op.extents) for op in c.operators))
-@pytest.mark.parametrize("bits", [24, 40, 56, 72, 104, 400])
+@pytest.mark.parametrize("bits", [24, 56, 72, 400])
 @pytest.mark.parametrize("rates", [(1.0, 5.0, 1000.0), (1.0, 1000.0, 1000.0)])
 def test_brute_force_finds_the_same(chain: Chain, bits: int, rates: tuple[float, float, float]) -> None:
     machine = Machine(*rates, bits)
