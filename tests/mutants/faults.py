@@ -1414,7 +1414,7 @@ FAULTS = (
           "name == key",
           "not key",
           ("tests/frontend/test_metadata.py",)),
-    Fault("the-host-takes-no-time-in-a-profile", "Timeline.walk",
+    Fault("the-host-takes-no-time-in-a-profile", "TaskLine.walk",
           "off_us += ended_us - start_us", "off_us += 0.0",
           ("tests/jobs/test_opat.py::test_what_the_host_does_has_its_place_in_the_profile",)),
     Fault("moves-on-the-host-go-before-what-they-read", "join_on_host",
