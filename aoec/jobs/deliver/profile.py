@@ -33,7 +33,7 @@ class Place:
     stop_us: float
 
 
-class Timeline:
+class TaskLine:
     """A model's tasks in the order in which they run, as tuned or by default schedules: nothing runs beside the host, so what it does, and
     the bodies that it walks, put off all that follows."""
 
@@ -71,7 +71,7 @@ class Timeline:
 
 def launches(made: Made, machine: Machine, tuned: bool) -> list[Launch]:
     """Every task of one inference, as tuned or by default schedules. The last ends at the latency."""
-    line, graph = Timeline(made, machine, tuned), made.model.graph
+    line, graph = TaskLine(made, machine, tuned), made.model.graph
     nodes, tensors = {n.name: n for n in graph.nodes}, {t.name: t for t in graph.tensors}
     ended_us, out = 0.0, []
     for p in line.places:

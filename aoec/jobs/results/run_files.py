@@ -9,7 +9,7 @@ from aoec.base.files.files import write_text
 from aoec.cann.op_types import type_of
 from aoec.jobs.choose.model_tasks import host_times
 from aoec.jobs.compile.structure import structure_of
-from aoec.jobs.deliver.profile import Timeline
+from aoec.jobs.deliver.profile import TaskLine
 from aoec.jobs.results.opat_file import left_out
 from aoec.jobs.results.result_file import Done, Ended, ResultFile, RunPlace, Searched
 from aoec.jobs.tune.solve import total_ticks
@@ -82,7 +82,7 @@ def gear_model(made: Made, machine: Machine, metric: str) -> GearModel:
     graph, us, host_us, of = made.model.graph, machine.us_per_tick, host_times(made.model.graph), pieces(made.model.graph)
     choices = {c.task.group.name: c for c in made.choices}
     listed: dict[str, list[Launch]] = {}
-    for p in Timeline(made, machine, True).places:
+    for p in TaskLine(made, machine, True).places:
         name, c = p.group.name, choices.get(p.group.name)
         both = (c.solved.default.ticks * us, total_ticks(c.best.measure, machine) * us) if c else (host_us[name], host_us[name])
         launch = Launch(name, p.group.kind, p.passes, *both, p.start_us, p.stop_us)
