@@ -185,7 +185,7 @@ def test_a_record_that_does_not_hold_is_replaced(tamper: tuple[str], tuned: Comp
 def lasting(said: dict[str, object]) -> dict[str, object]:
     """What a run says but how it came to it: time, what was searched, and values, which are compared in the run that verifies."""
     groups = [{k: v for k, v in g.items() if k not in ("candidates", "spent")} for g in said["groups"]]  # type: ignore[attr-defined]
-    work = ("seconds", "trials", "found_in_bank", "notes", "searches", "beside", "bounded")
+    work = ("seconds", "seconds_by_part", "trials", "found_in_bank", "notes", "searches", "beside", "bounded")
     stock = {k: v for k, v in said["stock"].items() if k != "seconds"}  # type: ignore[attr-defined]
     return {k: v for k, v in said.items() if k not in work} | {"groups": groups, "stock": stock}
 
