@@ -35,6 +35,7 @@ from aoec.jobs.stages.stage import Stage
 from aoec.jobs.tune import counts
 from aoec.jobs.tune.baseline import baseline
 from aoec.jobs.tune.order import Order
+from aoec.jobs.tune.solve import keep_workers
 from aoec.jobs.voice import Voice
 from aoec.report.table import seconds_by_part
 
@@ -53,14 +54,15 @@ def finish(stages: Sequence[Stage], context: Context, kind: Kind | None = None, 
         watch.begin("grouping")
         ready = [group_model(s, context) for s in stages]
         job = begin(ready, context, source, kind)
-        watch.begin("searching")
-        found = search_groups(ready, job.runs[1], job)
-        watch.begin("programs")
-        plain = [assemble(f, job) for f in found]
-        watch.begin("layouts")
-        whole = [choose_layouts(f, m, job) for f, m in zip(found, plain)] if other_layouts(context) else plain
-        watch.begin("slices")
-        sliced = [choose_slices(m, job) for m in whole]
+        with keep_workers():
+            watch.begin("searching")
+            found = search_groups(ready, job.runs[1], job)
+            watch.begin("programs")
+            plain = [assemble(f, job) for f in found]
+            watch.begin("layouts")
+            whole = [choose_layouts(f, m, job) for f, m in zip(found, plain)] if other_layouts(context) else plain
+            watch.begin("slices")
+            sliced = [choose_slices(m, job) for m in whole]
         made = [s.made for s in sliced]
         watch.begin("checks")
         was = [baseline(p, b, s.banked, job.machine, options.metric) for p, b, s in zip(plain, whole, sliced)]

@@ -3,9 +3,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -15,6 +17,7 @@ from multiprocessing.queues import SimpleQueue
 from aoec.bank.bank import Bank
 from aoec.bank.record import Key, Record, join
 from aoec.base.errors import AoecError, BackendError, BankError
+from aoec.base.process.garbage import seldom_collected
 from aoec.base.process.heap import give_back
 from aoec.base.process.processors import few_threads, keep_to, share_of
 from aoec.base.ticks import TICKS_PER_CYCLE
@@ -24,7 +27,7 @@ from aoec.jobs.choose.model_tasks import Task
 from aoec.jobs.choose.refusal import IllegalProgram, refusal
 from aoec.jobs.compile.course import Course
 from aoec.jobs.tune.budget import Budget, limits, seconds_of
-from aoec.jobs.tune.made import measure_trace
+from aoec.jobs.tune.made import measure_trace, realise
 from aoec.jobs.tune.order import Order, SoFar, Solved, budget_trials, keys, search_of, suffices
 from aoec.jobs.tune.resume import Search, Unfinished
 from aoec.jobs.tune.shares import NO_TIME, Share, shares
@@ -221,19 +224,54 @@ def processes(order: Order, tasks: int) -> int:
     return min(order.jobs or os.cpu_count() or 1, worth)
 
 
+class Workers:
+    """So many worker processes, each with its `share` of processors."""
+
+    def __init__(self, jobs: int) -> None:
+        context = get_context("spawn")
+        self.jobs, self.share = jobs, share_of(jobs)
+        self._words: SimpleQueue[tuple[Key, SoFar | None]] = context.SimpleQueue()
+        self.pool = ProcessPoolExecutor(jobs, context, begin_worker, (self._words, self.share))
+
+    def said(self) -> Iterator[tuple[Key, SoFar | None]]:
+        """What they have said by now."""
+        while not self._words.empty():
+            yield self._words.get()
+
+    def end(self) -> None:
+        """Nothing; they are gone, and so is the pool's thread, which else may be woken on a closed pipe when Python ends."""
+        self.pool.shutdown(wait=True, cancel_futures=True)
+
+
+_kept: ContextVar[list[Workers] | None] = ContextVar("kept", default=None)  # idle workers, at most one lot, for the next search
+
+
+@contextmanager
+def keep_workers() -> Iterator[None]:
+    """Nothing; the worker processes of a search within it stay for the next one, and are gone at its end."""
+    idle: list[Workers] = []
+    token = _kept.set(idle)
+    try:
+        yield
+    finally:
+        _kept.reset(token)
+        for workers in idle:
+            workers.end()
+
+
 def in_processes(jobs: int, todo: Sequence[Todo], target: str, order: Order, hear: Hear) -> Iterable[tuple[Task, Solved | str]]:
-    context = get_context("spawn")
-    words: SimpleQueue[tuple[Key, SoFar | None]] = context.SimpleQueue()
-    share = share_of(jobs)
-    pool = ProcessPoolExecutor(jobs, context, begin_worker, (words, share))
+    kept = _kept.get()
+    if kept and kept[0].jobs < jobs:
+        kept.pop().end()
+    workers = kept.pop() if kept else Workers(jobs)
     running: dict[Future[Solved | str | None], Task] = {}
     try:
-        with interrupt.defer_interrupts(), few_threads(share):
-            running |= {pool.submit(attempt_on, one, target, order): one.task for one in todo}
+        with interrupt.defer_interrupts(), few_threads(workers.share):
+            running |= {workers.pool.submit(attempt_on, one, target, order): one.task for one in todo}
         while running:
             ended = wait(running, POLL_S, FIRST_COMPLETED).done
-            while not words.empty():
-                hear(*words.get())
+            for words in workers.said():
+                hear(*words)
             for future in ended:
                 task, solved = running.pop(future), future.result()
                 if solved is not None:
@@ -246,7 +284,12 @@ def in_processes(jobs: int, todo: Sequence[Todo], target: str, order: Order, hea
     finally:
         if running:
             interrupt.end_workers()
-        pool.shutdown(wait=True, cancel_futures=True)  # its thread is gone before Python ends, which else may wake it on a closed pipe
+        if running or kept is None:
+            workers.end()
+        else:
+            for _ in workers.said():  # nobody asks for it any more
+                pass
+            kept.append(workers)
 
 
 def begin_worker(words: SimpleQueue[tuple[Key, SoFar | None]], share: int) -> None:
@@ -268,6 +311,7 @@ def say(key: Key, so_far: SoFar | None) -> None:
         _words.put((key, so_far))
 
 
+@seldom_collected()
 def attempt(task: Task, machine: Machine, order: Order, noted: Search | None = None, hear: Hear = unheard,
             budget: Budget | Share | None = None) -> Solved | str:
     """Default and best of one task by this machine's model, or why there is no schedule. `noted`: its search in the bank's journal;
@@ -299,6 +343,8 @@ def attempt(task: Task, machine: Machine, order: Order, noted: Search | None = N
     best = Record(key=best_key, trace=best_trace, ticks=found.ticks, trials=found.trials, searched=max(found.trials, effort),
                   seed=order.seed, search=order.strategy if was_searched else "default", proof=found.proof, **common)  # type: ignore[arg-type]
     story = keep_story(story_of(p, found), best) if was_searched else None
+    for record in (default, best):  # a compile asks for both, and looks up what a worker process has made
+        realise(task.func, record.trace, machine, task.state)
     ended = {status.value: n for status, n in p.ledger.counts().items()}
     spent = replace(found.spent, candidates={phase.value: n for phase, n in p.ledger.by_phase().items()})
     return Solved(default, best, False, spent, found.trust, ended, story=story, stopped=stopped and order.tune)
