@@ -30,6 +30,7 @@ from aoec.jobs import known
 from aoec.jobs.compile import models
 from aoec.jobs.compile.steps import assemble as job
 from aoec.jobs.tune import made, solve
+from aoec.jobs.tune.order import Order
 from aoec.jobs.verify import legal, verify
 from aoec.target.legality.check import check
 from aoec.target.machine import load as load_target
@@ -437,10 +438,12 @@ def test_workers_end_with_a_job_that_is_killed(tuning: Callable[..., subprocess.
 
 def test_a_worker_keeps_to_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(solve.interrupt, "note_in_worker", lambda: None)
+    monkeypatch.setattr(solve.atexit, "register", lambda *_: None)
     monkeypatch.setattr(solve, "_words", None)
     try:
-        solve.begin_worker(get_context("spawn").SimpleQueue(), 3)
-        assert threads() == 3
+        solve.begin_worker(get_context("spawn").SimpleQueue())
+        monkeypatch.setattr(solve.interrupt, "is_asked", lambda: True)
+        assert solve.attempt_on(None, "toy", Order(False), 3) is None and threads() == 3  # type: ignore[arg-type]
     finally:
         keep_to(0)
 

@@ -51,10 +51,10 @@ def finish(stages: Sequence[Stage], context: Context, kind: Kind | None = None, 
     options, watch = context.options, context.voice.watch
     with stream(options.events) as events:
         context = replace(context, events=events, pool={} if len(stages) > 1 else None)
-        watch.begin("grouping")
-        ready = [group_model(s, context) for s in stages]
-        job = begin(ready, context, source, kind)
-        with keep_workers():
+        with keep_workers(options.jobs if options.tune else 1):
+            watch.begin("grouping")
+            ready = [group_model(s, context) for s in stages]
+            job = begin(ready, context, source, kind)
             watch.begin("searching")
             found = search_groups(ready, job.runs[1], job)
             watch.begin("programs")

@@ -1,6 +1,7 @@
 """Schedules for tasks: from the bank, else the default, else a search; equal tasks once, each result kept as soon as it is there."""
 from __future__ import annotations
 
+import atexit
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -41,6 +42,7 @@ from aoec.simulate.timing.time import Measure
 from aoec.target.machine import Machine, load
 
 NAMED = 5  # groups in a sentence
+STARTED = 4  # worker processes, at most, that start before there is work for them
 POLL_S = 0.5  # how soon Ctrl-C is seen while others work
 Hear = Callable[[Key, SoFar | None], None]  # a task was begun, or is so far
 _words: SimpleQueue[tuple[Key, SoFar | None]] | None = None  # of a worker process: what it says to the one that began it
@@ -189,6 +191,8 @@ def work(missing: dict[Key, Task], weights: Mapping[Key, float], machine: Machin
     """
     jobs = processes(order, len(missing))
     todo = [Todo(task, job.search(key), budget_of(order, key)) for key, task in missing.items()]
+    if jobs > 1 and order.tune:  # so that no long one is left alone at the end
+        todo.sort(key=lambda one: (one.task.group.kind != "cube", -bound_in(one.task.func, machine, one.task.state).ticks))
     if order.deadline is not None and order.tune:
         heavy = sorted(missing, key=lambda key: -weights[key])
         todo = [Todo(missing[key], job.search(key), share) for key, share in
@@ -225,16 +229,24 @@ def processes(order: Order, tasks: int) -> int:
 
 
 class Workers:
-    """So many worker processes, each with its `share` of processors."""
+    """So many worker processes at most, each of which starts when there is work that no other is free for."""
 
     def __init__(self, jobs: int) -> None:
         context = get_context("spawn")
-        self.jobs, self.share = jobs, share_of(jobs)
+        self.jobs, self._are_started = jobs, False
         self._words: SimpleQueue[tuple[Key, SoFar | None]] = context.SimpleQueue()
-        self.pool = ProcessPoolExecutor(jobs, context, begin_worker, (self._words, self.share))
+        self.pool = ProcessPoolExecutor(jobs, context, begin_worker, (self._words,))
 
-    def said(self) -> Iterator[tuple[Key, SoFar | None]]:
-        """What they have said by now."""
+    def start(self) -> None:
+        """Nothing; the first few start."""
+        if not self._are_started:
+            self._are_started = True
+            with interrupt.defer_interrupts(), few_threads(share_of(self.jobs)):
+                for _ in range(min(self.jobs, STARTED)):
+                    self.pool.submit(note_start)
+
+    def take_words(self) -> Iterator[tuple[Key, SoFar | None]]:
+        """What they have said by now, once."""
         while not self._words.empty():
             yield self._words.get()
 
@@ -243,34 +255,42 @@ class Workers:
         self.pool.shutdown(wait=True, cancel_futures=True)
 
 
-_kept: ContextVar[list[Workers] | None] = ContextVar("kept", default=None)  # idle workers, at most one lot, for the next search
+_kept: ContextVar[Workers | None] = ContextVar("kept", default=None)  # of all searches of a job
 
 
 @contextmanager
-def keep_workers() -> Iterator[None]:
-    """Nothing; the worker processes of a search within it stay for the next one, and are gone at its end."""
-    idle: list[Workers] = []
-    token = _kept.set(idle)
+def keep_workers(jobs: int | None) -> Iterator[None]:
+    """Nothing; all searches within it have the same worker processes, `jobs` at most (None: one for each core), gone at its end."""
+    workers = Workers(jobs or os.cpu_count() or 1)
+    token = _kept.set(workers)
     try:
         yield
     finally:
         _kept.reset(token)
-        for workers in idle:
-            workers.end()
+        workers.end()
+
+
+def start_workers() -> None:
+    """Nothing; worker processes that are kept start, beside what this process does before its searches."""
+    workers = _kept.get()
+    if workers is not None and workers.jobs > 1:
+        workers.start()
+
+
+def note_start() -> None:
+    """Nothing: the first work of a worker, which has imported all that it needs."""
 
 
 def in_processes(jobs: int, todo: Sequence[Todo], target: str, order: Order, hear: Hear) -> Iterable[tuple[Task, Solved | str]]:
-    kept = _kept.get()
-    if kept and kept[0].jobs < jobs:
-        kept.pop().end()
-    workers = kept.pop() if kept else Workers(jobs)
+    kept = _kept.get() if order.tune else None
+    workers, share = kept or Workers(jobs), share_of(jobs)
     running: dict[Future[Solved | str | None], Task] = {}
     try:
-        with interrupt.defer_interrupts(), few_threads(workers.share):
-            running |= {workers.pool.submit(attempt_on, one, target, order): one.task for one in todo}
+        with interrupt.defer_interrupts(), few_threads(share):
+            running |= {workers.pool.submit(attempt_on, one, target, order, share): one.task for one in todo}
         while running:
             ended = wait(running, POLL_S, FIRST_COMPLETED).done
-            for words in workers.said():
+            for words in workers.take_words():
                 hear(*words)
             for future in ended:
                 task, solved = running.pop(future), future.result()
@@ -284,24 +304,23 @@ def in_processes(jobs: int, todo: Sequence[Todo], target: str, order: Order, hea
     finally:
         if running:
             interrupt.end_workers()
-        if running or kept is None:
+        for _ in workers.take_words():  # nobody asks for it any more
+            pass
+        if kept is None:
             workers.end()
-        else:
-            for _ in workers.said():  # nobody asks for it any more
-                pass
-            kept.append(workers)
 
 
-def begin_worker(words: SimpleQueue[tuple[Key, SoFar | None]], share: int) -> None:
-    """Nothing; this worker process takes Ctrl-C as the others do, says how far its searches are, and keeps to its share of processors."""
+def begin_worker(words: SimpleQueue[tuple[Key, SoFar | None]]) -> None:
+    """Nothing; this worker process takes Ctrl-C as the others do, and says how far its searches are."""
     global _words
     _words = words
-    keep_to(share)
+    atexit.register(os._exit, 0)  # what it has in memory would else be freed piece by piece, which takes half a second
     interrupt.note_in_worker()
 
 
-def attempt_on(one: Todo, target: str, order: Order) -> Solved | str | None:
-    """`attempt` in a worker process; None where the user has asked to stop before it began."""
+def attempt_on(one: Todo, target: str, order: Order, share: int) -> Solved | str | None:
+    """`attempt` in a worker process with its share of processors; None where the user has asked to stop before it began."""
+    keep_to(share)
     return None if interrupt.is_asked() else attempt(one.task, load(target), order, one.noted, say, one.budget)
 
 
