@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from aoec.base.files.memo import Memo, cache_folder
+from aoec.base.process.garbage import seldom_collected
 from aoec.base.source_meaning import hash_sources
 
 # packages that decide a modelled time: what is emitted, and how it is timed
@@ -39,6 +40,7 @@ def model_sources() -> dict[str, str]:
     return {name: path.read_text("utf-8") for name, path in _modules((*TIMING, *BELOW))}
 
 
+@seldom_collected()
 def version_of(sources: dict[str, str]) -> str:
     """Return the model version that sources have, of which some may not decide a time."""
     return hash_sources(sources, [name for name in sources if name.startswith(TIMING)])

@@ -11,6 +11,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from aoec.base.files.files import note
+from aoec.base.stopwatch import Stopwatch
 from aoec.base.text import clip_name, plural
 from aoec.ir.graph.graph import Graph
 from aoec.jobs.progress import Line, show_progress, unseen
@@ -24,10 +25,11 @@ if TYPE_CHECKING:
 
 class Voice:
     """Lines for people go to standard error; the result, as table or JSON, to standard output, unless that is `taken` already. `bar`:
-    progress is drawn on a terminal."""
+    progress is drawn on a terminal. `watch`: how long each part of the work takes."""
 
     def __init__(self, as_json: bool, bar: bool = True, taken: bool = False) -> None:
         self.as_json, self.bar, self.taken = as_json, bar, taken
+        self.watch = Stopwatch()
 
     def say(self, text: str) -> None:
         note(text)

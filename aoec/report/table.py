@@ -27,6 +27,7 @@ WIDTHS = (80, 200)  # the narrowest that numbers fit, the widest that is used
 SHORTEST = 14  # characters of what a group is
 FIRST_LEFT_OUT = ("holds", "runs on", "bound by", "gain", "gap", "within")  # columns, in this order, where a terminal is too narrow for all
 MOST_ROWS, MOST_SAVING = 14, 5  # rows that are shown where not all are asked for; of them those with the largest gains
+SHORTEST_S = 0.1  # of a part of the work that is named by itself
 WIDE_GAP = 1.0  # above which a gap has its reason beside it
 COVERS = {"rule": "rules", "proxy": "proxies", "no stock rule": "no rule"}  # in the first sentence
 PLACES = {"cube": "AI Core", "vector": "AI Core", "host": "host", "view": "view"}
@@ -139,7 +140,7 @@ class Report:
     throughput_per_s: tuple[float, float] | None = None
     state: str = ""
     trials: int = 0  # candidates that strategies had timed, which a budget counts
-    seconds: float | None = None
+    seconds: Mapping[str, float] = field(default_factory=dict)  # part of the work -> what it took by this computer's clock
     found: int = 0  # distinct groups whose schedule was in the bank
     tuned: bool = True
     notes: tuple[str, ...] = ()
@@ -173,11 +174,22 @@ def as_dict(report: Report) -> dict[str, Any]:
         "metric": report.metric, "stock": stock_as_dict(report.stock), "shares": shares.as_dict(report.shares) if report.shares else None,
         "latency": _times(report.latency), "isolated": _times(report.isolated), "throughput_per_s": throughput, "images": report.images,
         "trials": report.trials, "beside": dict(report.beside), "bounded": report.bounded, "searches": dict(report.searches),
-        "seconds": report.seconds, "found_in_bank": report.found, "tuned": report.tuned,
+        "seconds": _total_seconds(report), "seconds_by_part": seconds_by_part(report.seconds), "found_in_bank": report.found,
+        "tuned": report.tuned,
         "notes": [*report.notes, *(f"times of {classes}: {words}" for classes, words in report.near)],
         "within": {name: _fields(w) for name, w in report.within.items()},
         "held": _fields(report.held), "fidelity": report.fidelity, **({"gear": report.gear} if report.gear else {}),
     }
+
+
+def seconds_by_part(took: Mapping[str, float]) -> dict[str, float]:
+    """Return part of the work -> seconds, to the millisecond."""
+    return {part: round(seconds, 3) for part, seconds in took.items()}
+
+
+def _total_seconds(report: Report) -> float | None:
+    """Return the seconds that all parts of the work took together; None where nobody measured them."""
+    return sum(report.seconds.values()) if report.seconds else None
 
 
 def stock_as_dict(stock: Stock | None) -> dict[str, Any] | None:
@@ -240,7 +252,8 @@ def sentence(report: Report) -> str:
         said = f"{_number(ours)} → {_number(after)} {unit} ({_change(ours, after)}) against our default"
     else:
         said = f"{_number(after)} {unit}, {of_ours}"
-    took = [f"{report.seconds:,.0f} s" if report.seconds >= 9.5 else f"{report.seconds:,.1f} s"] if report.seconds is not None else []
+    seconds = _total_seconds(report)
+    took = [f"{seconds:,.0f} s" if seconds >= 9.5 else f"{seconds:,.1f} s"] if seconds is not None else []
     return f"{report.model}{gear} on {report.target}, {report.precision}: {'; '.join([said, 'modelled', *took])}"
 
 
@@ -442,9 +455,18 @@ def _work(report: Report) -> list[str]:
     work = [f"{plural(sum(r.count for r in ours), 'group')} on the AI Core, {len(ours):,} distinct"]
     work += [f"{report.found:,} found in the bank"] if report.found else []
     work += [plural(report.trials, "trial"), *_beside(report)] if report.tuned else [report.hint] if report.hint else []
-    work += [f"{report.seconds:,.1f} s"] if report.seconds is not None else []
+    seconds = _total_seconds(report)
+    work += [f"{seconds:,.1f} s"] if seconds is not None else []
     gain = shares.words(report.shares) if report.shares else ""
-    return [", ".join(work) + ".", *([gain + "."] if gain else [])]
+    return [", ".join(work) + ".", *([gain + "."] if gain else []), *([_took(report.seconds)] if len(report.seconds) > 1 else [])]
+
+
+def _took(seconds: Mapping[str, float]) -> str:
+    """What each part of the work took; short parts are one, so that what is said adds up to the whole."""
+    long = {part: s for part, s in seconds.items() if s >= SHORTEST_S}
+    rest = sum(seconds.values()) - sum(long.values())
+    parts = [f"{part} {s:,.1f}" for part, s in (*long.items(), *([("rest", rest)] if rest >= SHORTEST_S / 2 else []))]
+    return f"Seconds by this computer's clock: {', '.join(parts)}."
 
 
 def _beside(report: Report) -> list[str]:

@@ -30,6 +30,7 @@ from aoec.jobs import known
 from aoec.jobs.compile import models
 from aoec.jobs.compile.steps import assemble as job
 from aoec.jobs.tune import made, solve
+from aoec.jobs.tune.order import Order
 from aoec.jobs.verify import legal, verify
 from aoec.target.legality.check import check
 from aoec.target.machine import load as load_target
@@ -185,7 +186,7 @@ def test_a_record_that_does_not_hold_is_replaced(tamper: tuple[str], tuned: Comp
 def lasting(said: dict[str, object]) -> dict[str, object]:
     """What a run says but how it came to it: time, what was searched, and values, which are compared in the run that verifies."""
     groups = [{k: v for k, v in g.items() if k not in ("candidates", "spent")} for g in said["groups"]]  # type: ignore[attr-defined]
-    work = ("seconds", "trials", "found_in_bank", "notes", "searches", "beside", "bounded")
+    work = ("seconds", "seconds_by_part", "trials", "found_in_bank", "notes", "searches", "beside", "bounded")
     stock = {k: v for k, v in said["stock"].items() if k != "seconds"}  # type: ignore[attr-defined]
     return {k: v for k, v in said.items() if k not in work} | {"groups": groups, "stock": stock}
 
@@ -437,10 +438,12 @@ def test_workers_end_with_a_job_that_is_killed(tuning: Callable[..., subprocess.
 
 def test_a_worker_keeps_to_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(solve.interrupt, "note_in_worker", lambda: None)
+    monkeypatch.setattr(solve.atexit, "register", lambda *_: None)
     monkeypatch.setattr(solve, "_words", None)
     try:
-        solve.begin_worker(get_context("spawn").SimpleQueue(), 3)
-        assert threads() == 3
+        solve.begin_worker(get_context("spawn").SimpleQueue())
+        monkeypatch.setattr(solve.interrupt, "is_asked", lambda: True)
+        assert solve.attempt_on(None, "toy", Order(False), 3) is None and threads() == 3  # type: ignore[arg-type]
     finally:
         keep_to(0)
 

@@ -57,6 +57,9 @@ def test_a_job_from_begin_to_end_and_again_and_changed(tmp_path: Path, capsys: p
     assert [e["task"] for e in kinds(events, "task_started")] == [e["task"] for e in finished]
     assert {e["task"] for e in kinds(events, "task_progress")} <= {e["task"] for e in finished}
     assert events[-1]["outcome"] == "done" and events[-1]["output"].endswith("net.aoec")
+    parts = events[-1]["seconds_by_part"]
+    assert {"start", "reading", "grouping", "searching", "layouts", "slices", "writing", "table"} <= parts.keys()
+    assert parts["searching"] >= max(e["seconds"] for e in finished) - events[0]["seconds"] - 0.002
     tuned = sum(e["tuned_us"] for e in finished)
 
     code, events = job.run(layers(32, 48, 64), "--budget", "20")  # again: no search

@@ -1541,7 +1541,7 @@ FAULTS = (
           "embedded.hear(job.bank, ready.tasks, job.machine, order.robust)",
           "pass",
           ("tests/jobs/test_sgat.py::test_a_model_carries_its_plan",)),
-    Fault("a-worker-takes-all-processors", "begin_worker",
+    Fault("a-worker-takes-all-processors", "attempt_on",
           "keep_to(share)",
           "pass",
           ("tests/jobs/test_compile.py::test_a_worker_keeps_to_its_share",)),

@@ -7,6 +7,8 @@ import re
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from aoec.jobs.compile.steps.closing_table import UNTUNED
 from aoec.report.table import Held, Report, Row, Stock, StockRow, Times, as_dict, choose_rows, print_table, sentence, show_table
@@ -19,7 +21,7 @@ ROWS = (
     Row("g5", "host.NonZero", Times(), 2, "", "host"),
 )
 REPORT = Report("resnet50", "Ascend910B3", "fp16", ROWS, Times(812.4, 609.3, 507.75), Times(900.0, 720.0, 512.0), (1000.0, 1250.0),
-                "inputs in HBM", 38000, 41.26, 4)
+                "inputs in HBM", 38000, {"searching": 41.26}, 4)
 GOLDEN = """\
 resnet50 on Ascend910B3, fp16: 812.4 → 609.3 µs (-25 %) against our default; modelled; 41 s
 
@@ -186,9 +188,9 @@ def test_the_sentence_says_what_was_asked_for():
     stock = replace(REPORT, stock=STOCK, metric="throughput", images=16)
     assert "17,600 → 20,000 images/s (+14 %) against CANN's stock tiling" in sentence(stock)
     assert "+25 % against our default" in sentence(stock)
-    same = replace(REPORT, latency=Times(609.3, 609.3, 500.0), seconds=None)
+    same = replace(REPORT, latency=Times(609.3, 609.3, 500.0), seconds={})
     assert sentence(same) == "resnet50 on Ascend910B3, fp16: 609.3 µs, our default schedules; modelled"
-    slower = replace(REPORT, stock=replace(STOCK, latency_us=600.0), seconds=1.23)
+    slower = replace(REPORT, stock=replace(STOCK, latency_us=600.0), seconds={"searching": 1.23})
     assert "600.0 → 609.3 µs (+1.5 %) against CANN's stock" in sentence(slower) and sentence(slower).endswith("; 1.2 s")
     assert sentence(replace(REPORT, gear="8")).startswith("resnet50, gear 8, on Ascend910B3, fp16:")
 
@@ -204,3 +206,20 @@ def test_of_many_rows_the_heaviest_and_those_with_a_gain_are_shown():
     assert sum(x.startswith(" g") for x in lines) == 15 and len(as_dict(replace(REPORT, rows=rows))["groups"]) == 40  # and the heads
     assert sum(x.startswith(" g") for x in show_table(replace(REPORT, rows=rows), every=True).splitlines()) == 41
     assert choose_rows(rows[:15]) == list(rows[:15])
+
+
+@given(st.dictionaries(st.sampled_from(("start", "reading", "grouping", "searching", "layouts", "slices", "writing", "stock")),
+                       st.floats(0, 1e4), min_size=2))
+def test_each_part_of_the_work_is_printed_and_they_add_up_to_the_whole(took):
+    report = replace(REPORT, seconds=took)
+    lines = show_table(report, 80).splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("Seconds by this computer's clock: "))
+    words = " ".join(lines[at:at + 4]).partition(": ")[2].partition(".  ")[0]
+    said = {part: float(number.replace(",", "")) for part, number in re.findall(r"(\w+) ([\d,]+\.\d)", words)}
+    whole = float(re.search(r"([\d,]+\.\d) s\.", " ".join(lines[:at])).group(1).replace(",", ""))
+    assert said.keys() - {"rest"} == {part for part, seconds in took.items() if seconds >= 0.1}
+    assert abs(sum(said.values()) - whole) <= 0.05 * (len(said) + 1) + 0.05 + 1e-6
+    assert max(map(len, lines)) <= 80
+    facts = as_dict(report)
+    assert abs(sum(facts["seconds_by_part"].values()) - facts["seconds"]) <= 0.0005 * len(took) + 1e-6
+    assert facts["seconds_by_part"].keys() == took.keys()

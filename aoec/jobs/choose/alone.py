@@ -11,7 +11,7 @@ from aoec.jobs.choose.model_tasks import place_groups, tasks
 from aoec.jobs.known import recall
 from aoec.jobs.tune.made import realise
 from aoec.jobs.tune.order import Order
-from aoec.jobs.tune.solve import attempt
+from aoec.jobs.tune.solve import attempt, start_workers
 from aoec.lowering.arrange.fuse import fuse
 from aoec.simulate.timing.time import chain
 from aoec.target.machine import Machine
@@ -36,8 +36,12 @@ def graph_of_nodes(tensors: Mapping[str, Tensor], *nodes: OpNode) -> Graph:
 
 
 def recall_times(at: tuple[str, ...], make: Callable[[], list[float]]) -> list[float]:
-    """Return modelled µs of the ways of doing something, made once. `at`: what they follow from."""
-    return recall(at, make, lambda made: made, lambda kept: [float(x) for x in kept])
+    """Return modelled µs of the ways of doing something, made once. `at`: what they follow from. Where they are made, the model is most
+    likely a new one, whose groups are searched next: workers start."""
+    def start_and_make() -> list[float]:
+        start_workers()
+        return make()
+    return recall(at, start_and_make, lambda made: made, lambda kept: [float(x) for x in kept])
 
 
 def time_us(graph: Graph, machine: Machine, apart: Collection[str] = (), weights: Mapping[str, np.ndarray] = NO_WEIGHTS) -> float:

@@ -102,6 +102,7 @@ def _enter(folder: Path, options: CompileOptions, voice: Voice, kind: Kind | Non
     if options.plan is not None and len(folders) > 1:
         raise CheckError(f"{options.plan} is a plan of one gear, and {folder} has {len(folders)}: enter one of its folders, "
                          f"such as {folders[0]}")
+    voice.watch.begin("reading")
     stages = [dump.load(f, options.start, words, machine) for f, words in zip(folders, said)]
     if options.plan is not None:
         stages = [replace(s, entered=read_plan(str(options.plan))) for s in stages]
@@ -169,10 +170,12 @@ def _gears_of(model: str | ModelProto, options: CompileOptions) -> tuple[list[Ge
 
 def _compile(model: str | ModelProto, name: str, machine: Machine, options: CompileOptions, voice: Voice, kind: Kind | None) -> int:
     """Imports the model, for each gear if there are some, says so, and does the rest."""
+    voice.watch.begin("reading")
     read = _read(model, options, voice)
     if options.lowered:
         write_text(options.lowered, table({gear.name: made[0] for gear, made in zip(read.wanted, read.graphs)}, options.precision))
     voice.bank_at(options.bank_path)
+    voice.watch.begin("start")
     from aoec.jobs.compile.compile import finish
     from aoec.jobs.context import Context
     return finish(_stages(name, read, options), Context(machine, options, voice), kind, model)

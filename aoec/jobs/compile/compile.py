@@ -1,7 +1,6 @@
 """The main job: a graph becomes a compiled model, tuned or not. `finish` is the list of its steps; each is a file of `steps/`."""
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -40,7 +39,9 @@ from aoec.jobs.stages.stage import Stage
 from aoec.jobs.tune import counts
 from aoec.jobs.tune.baseline import baseline
 from aoec.jobs.tune.order import Order
+from aoec.jobs.tune.solve import keep_workers
 from aoec.jobs.voice import Voice
+from aoec.report.table import seconds_by_part
 
 Notes = list[tuple[str, ...]]  # of each gear
 
@@ -51,26 +52,34 @@ def finish(stages: Sequence[Stage], context: Context, kind: Kind | None = None, 
     Of several gears each is a stage, and what they have in common is done once. `source`: the ONNX model, which may carry schedules.
     `kind`: the kind of tuning job, which has a result file.
     """
-    started = time.monotonic()
-    options = context.options
+    options, watch = context.options, context.voice.watch
     with stream(options.events) as events:
         context = replace(context, events=events, pool={} if len(stages) > 1 else None)
-        ready = [group_model(s, context) for s in stages]
-        job = begin(ready, context, source, kind)
-        found = search_groups(ready, job.runs[1], job)
-        plain = [assemble(f, job) for f in found]
-        whole = [choose_layouts(f, m, job) for f, m in zip(found, plain)] if other_layouts(context) else plain
-        ruled = whole
-        whole = [choose_plan(m, job) for m in ruled] if options.planning != "rules" else ruled
-        sliced = [choose_slices(m, job) for m in whole]
+        with keep_workers(options.jobs if options.tune else 1):
+            watch.begin("grouping")
+            ready = [group_model(s, context) for s in stages]
+            job = begin(ready, context, source, kind)
+            watch.begin("searching")
+            found = search_groups(ready, job.runs[1], job)
+            watch.begin("programs")
+            plain = [assemble(f, job) for f in found]
+            watch.begin("layouts")
+            whole = [choose_layouts(f, m, job) for f, m in zip(found, plain)] if other_layouts(context) else plain
+            watch.begin("plan")
+            ruled = whole
+            whole = [choose_plan(m, job) for m in ruled] if options.planning != "rules" else ruled
+            watch.begin("slices")
+            sliced = [choose_slices(m, job) for m in whole]
         made = [s.made for s in sliced]
+        watch.begin("checks")
         was = [baseline(p, b, s.banked, job.machine, options.metric) for p, b, s in zip(plain, whole, sliced)]
         notes, faults = check(made, job)
         if faults:
             events.end("wrong values", reason=faults[0])
             return job.voice.wrong(faults, options.path)
+        watch.begin("writing")
         write_model(ruled, whole, sliced, job, source)
-        ended = Ended(ready, plain, sliced, was, options.metric, time.monotonic() - started, searches_of(job))
+        ended = Ended(ready, plain, sliced, was, options.metric, sum(watch.read().values()), searches_of(job))
         report(ended, notes, job)
     return 0
 
@@ -138,30 +147,35 @@ def searches_of(job: Job) -> dict[str, object]:
 
 def report(ended: Ended, notes: Notes, job: Job) -> None:
     """Closes the result file, and says what became of the job: events, the page, the table."""
-    made, options, machine = ended.models, job.options, job.machine
+    made, options, machine, watch = ended.models, job.options, job.machine, job.voice.watch
     new: tuple[str, ...] = ()
     if isinstance(job.results, RunFiles):
         new = job.results.close(ended)
         for member in job.results.members:
             job.voice.say(f"results {member.path}")
     job.end()
-    lines = made[0].lines
-    job.events.end("done", output=options.path, latency_us={"default": lines.default.latency_us, "tuned": lines.tuned.latency_us})
-    reports = [add_fidelity(replace(closing_table(m, machine, options, ended.seconds), searches=ended.searches,
+    watch.begin("table")
+    reports = [add_fidelity(replace(closing_table(m, machine, options), searches=ended.searches,
                                     notes=(*slices.describe_slices(m.model.graph), *n, *new)), m.model, machine)
                for m, n in zip(made, notes)]
     if options.stock or options.stock is None and options.tune:
+        watch.begin("stock")
         reports = [add_stock(r, m, machine, options.metric) for r, m in zip(reports, made)]
+    watch.begin("table")
     if options.within:
         reports = [add_within(r, m, machine) for r, m in zip(reports, made)]
     if options.report:
-        page.write_report(Path(options.report), made, reports, machine)
+        watch.begin("page")
+        page.write_report(Path(options.report), made, [replace(r, seconds=watch.read()) for r in reports], machine)
         job.voice.say(f"report {Path(options.report) / 'index.html'}")
-    job.voice.close(reports, options.path, options.every)
+    took, lines = watch.read(), made[0].lines
+    job.events.end("done", output=options.path, latency_us={"default": lines.default.latency_us, "tuned": lines.tuned.latency_us},
+                   seconds_by_part=seconds_by_part(took))
+    job.voice.close([replace(r, seconds=took) for r in reports], options.path, options.every)
 
 
 def wait_for_kernels(parts: Sequence[str], voice: Voice) -> None:
     """Waits for those parts of the kernels that are being compiled, and shows how far they are."""
     if waiting := kernels.pending(parts):
-        with voice.progress("compiling kernels, once", waiting) as line:
+        with voice.watch.during("kernels"), voice.progress("compiling kernels, once", waiting) as line:
             kernels.wait(parts, line)

@@ -1,11 +1,14 @@
 """Schedules for tasks: from the bank, else the default, else a search; equal tasks once, each result kept as soon as it is there."""
 from __future__ import annotations
 
+import atexit
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -15,6 +18,7 @@ from multiprocessing.queues import SimpleQueue
 from aoec.bank.bank import Bank
 from aoec.bank.record import Key, Record, join
 from aoec.base.errors import AoecError, BackendError, BankError
+from aoec.base.process.garbage import seldom_collected
 from aoec.base.process.heap import give_back
 from aoec.base.process.processors import few_threads, keep_to, share_of
 from aoec.base.ticks import TICKS_PER_CYCLE
@@ -24,7 +28,7 @@ from aoec.jobs.choose.model_tasks import Task
 from aoec.jobs.choose.refusal import IllegalProgram, refusal
 from aoec.jobs.compile.course import Course
 from aoec.jobs.tune.budget import Budget, limits, seconds_of
-from aoec.jobs.tune.made import measure_trace
+from aoec.jobs.tune.made import measure_trace, realise
 from aoec.jobs.tune.order import Order, SoFar, Solved, budget_trials, keys, search_of, suffices
 from aoec.jobs.tune.resume import Search, Unfinished
 from aoec.jobs.tune.shares import NO_TIME, Share, shares
@@ -38,6 +42,7 @@ from aoec.simulate.timing.time import Measure
 from aoec.target.machine import Machine, load
 
 NAMED = 5  # groups in a sentence
+STARTED = 4  # worker processes, at most, that start before there is work for them
 POLL_S = 0.5  # how soon Ctrl-C is seen while others work
 Hear = Callable[[Key, SoFar | None], None]  # a task was begun, or is so far
 _words: SimpleQueue[tuple[Key, SoFar | None]] | None = None  # of a worker process: what it says to the one that began it
@@ -186,6 +191,8 @@ def work(missing: dict[Key, Task], weights: Mapping[Key, float], machine: Machin
     """
     jobs = processes(order, len(missing))
     todo = [Todo(task, job.search(key), budget_of(order, key)) for key, task in missing.items()]
+    if jobs > 1 and order.tune:  # so that no long one is left alone at the end
+        todo.sort(key=lambda one: (one.task.group.kind != "cube", -bound_in(one.task.func, machine, one.task.state).ticks))
     if order.deadline is not None and order.tune:
         heavy = sorted(missing, key=lambda key: -weights[key])
         todo = [Todo(missing[key], job.search(key), share) for key, share in
@@ -221,19 +228,70 @@ def processes(order: Order, tasks: int) -> int:
     return min(order.jobs or os.cpu_count() or 1, worth)
 
 
+class Workers:
+    """So many worker processes at most, each of which starts when there is work that no other is free for."""
+
+    def __init__(self, jobs: int) -> None:
+        context = get_context("spawn")
+        self.jobs, self._are_started = jobs, False
+        self._words: SimpleQueue[tuple[Key, SoFar | None]] = context.SimpleQueue()
+        self.pool = ProcessPoolExecutor(jobs, context, begin_worker, (self._words,))
+
+    def start(self) -> None:
+        """Nothing; the first few start."""
+        if not self._are_started:
+            self._are_started = True
+            with interrupt.defer_interrupts(), few_threads(share_of(self.jobs)):
+                for _ in range(min(self.jobs, STARTED)):
+                    self.pool.submit(note_start)
+
+    def take_words(self) -> Iterator[tuple[Key, SoFar | None]]:
+        """What they have said by now, once."""
+        while not self._words.empty():
+            yield self._words.get()
+
+    def end(self) -> None:
+        """Nothing; they are gone, and so is the pool's thread, which else may be woken on a closed pipe when Python ends."""
+        self.pool.shutdown(wait=True, cancel_futures=True)
+
+
+_kept: ContextVar[Workers | None] = ContextVar("kept", default=None)  # of all searches of a job
+
+
+@contextmanager
+def keep_workers(jobs: int | None) -> Iterator[None]:
+    """Nothing; all searches within it have the same worker processes, `jobs` at most (None: one for each core), gone at its end."""
+    workers = Workers(jobs or os.cpu_count() or 1)
+    token = _kept.set(workers)
+    try:
+        yield
+    finally:
+        _kept.reset(token)
+        workers.end()
+
+
+def start_workers() -> None:
+    """Nothing; worker processes that are kept start, beside what this process does before its searches."""
+    workers = _kept.get()
+    if workers is not None and workers.jobs > 1:
+        workers.start()
+
+
+def note_start() -> None:
+    """Nothing: the first work of a worker, which has imported all that it needs."""
+
+
 def in_processes(jobs: int, todo: Sequence[Todo], target: str, order: Order, hear: Hear) -> Iterable[tuple[Task, Solved | str]]:
-    context = get_context("spawn")
-    words: SimpleQueue[tuple[Key, SoFar | None]] = context.SimpleQueue()
-    share = share_of(jobs)
-    pool = ProcessPoolExecutor(jobs, context, begin_worker, (words, share))
+    kept = _kept.get() if order.tune else None
+    workers, share = kept or Workers(jobs), share_of(jobs)
     running: dict[Future[Solved | str | None], Task] = {}
     try:
         with interrupt.defer_interrupts(), few_threads(share):
-            running |= {pool.submit(attempt_on, one, target, order): one.task for one in todo}
+            running |= {workers.pool.submit(attempt_on, one, target, order, share): one.task for one in todo}
         while running:
             ended = wait(running, POLL_S, FIRST_COMPLETED).done
-            while not words.empty():
-                hear(*words.get())
+            for words in workers.take_words():
+                hear(*words)
             for future in ended:
                 task, solved = running.pop(future), future.result()
                 if solved is not None:
@@ -246,19 +304,23 @@ def in_processes(jobs: int, todo: Sequence[Todo], target: str, order: Order, hea
     finally:
         if running:
             interrupt.end_workers()
-        pool.shutdown(wait=True, cancel_futures=True)  # its thread is gone before Python ends, which else may wake it on a closed pipe
+        for _ in workers.take_words():  # nobody asks for it any more
+            pass
+        if kept is None:
+            workers.end()
 
 
-def begin_worker(words: SimpleQueue[tuple[Key, SoFar | None]], share: int) -> None:
-    """Nothing; this worker process takes Ctrl-C as the others do, says how far its searches are, and keeps to its share of processors."""
+def begin_worker(words: SimpleQueue[tuple[Key, SoFar | None]]) -> None:
+    """Nothing; this worker process takes Ctrl-C as the others do, and says how far its searches are."""
     global _words
     _words = words
-    keep_to(share)
+    atexit.register(os._exit, 0)  # what it has in memory would else be freed piece by piece, which takes half a second
     interrupt.note_in_worker()
 
 
-def attempt_on(one: Todo, target: str, order: Order) -> Solved | str | None:
-    """`attempt` in a worker process; None where the user has asked to stop before it began."""
+def attempt_on(one: Todo, target: str, order: Order, share: int) -> Solved | str | None:
+    """`attempt` in a worker process with its share of processors; None where the user has asked to stop before it began."""
+    keep_to(share)
     return None if interrupt.is_asked() else attempt(one.task, load(target), order, one.noted, say, one.budget)
 
 
@@ -268,6 +330,7 @@ def say(key: Key, so_far: SoFar | None) -> None:
         _words.put((key, so_far))
 
 
+@seldom_collected()
 def attempt(task: Task, machine: Machine, order: Order, noted: Search | None = None, hear: Hear = unheard,
             budget: Budget | Share | None = None) -> Solved | str:
     """Default and best of one task by this machine's model, or why there is no schedule. `noted`: its search in the bank's journal;
@@ -299,6 +362,8 @@ def attempt(task: Task, machine: Machine, order: Order, noted: Search | None = N
     best = Record(key=best_key, trace=best_trace, ticks=found.ticks, trials=found.trials, searched=max(found.trials, effort),
                   seed=order.seed, search=order.strategy if was_searched else "default", proof=found.proof, **common)  # type: ignore[arg-type]
     story = keep_story(story_of(p, found), best) if was_searched else None
+    for record in (default, best):  # a compile asks for both, and looks up what a worker process has made
+        realise(task.func, record.trace, machine, task.state)
     ended = {status.value: n for status, n in p.ledger.counts().items()}
     spent = replace(found.spent, candidates={phase.value: n for phase, n in p.ledger.by_phase().items()})
     return Solved(default, best, False, spent, found.trust, ended, story=story, stopped=stopped and order.tune)

@@ -39,7 +39,7 @@ def add_fidelity(report: Report, model: Model, machine: Machine) -> Report:
     return replace(report, notes=notes, near=told, fidelity=fidelity_of(machine.name, classes, model_version()))
 
 
-def closing_table(made: Made, machine: Machine, options: CompileOptions, seconds: float) -> Report:
+def closing_table(made: Made, machine: Machine, options: CompileOptions) -> Report:
     """The closing table: equal groups in one row."""
     model, choices, lines = made.model, made.choices, made.lines
     us, advice = machine.us_per_tick, UNTUNED if options.advice is None else options.advice
@@ -72,7 +72,7 @@ def closing_table(made: Made, machine: Machine, options: CompileOptions, seconds
         (1e6 / lines.default.throughput_us, 1e6 / lines.tuned.throughput_us) if lines.tuned.throughput_us else None,
         "cold inputs and weights" if options.metric == "latency" else "what an equal inference before it leaves",
         hint="" if options.tune or all(c.solved.held is not None for c in choices) else advice,
-        **looked_at(spent.values()), seconds=seconds, found=found, tuned=options.tune, lowered=counts(model.graph),
+        **looked_at(spent.values()), found=found, tuned=options.tune, lowered=counts(model.graph),
         rewrites=made.stage.rewrites,
         held=whole_trust(choices), images=images_of(model), gear=made.stage.gear, metric=options.metric,
         shares=made.shares(options.metric))
