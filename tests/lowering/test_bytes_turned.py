@@ -51,11 +51,11 @@ def test_programs_turn_them(shape: tuple[int, ...], perm: tuple[int, ...], dtype
         assert verify_group(graph, task.group, program, task.bindings, weights) == []
 
 
-@pytest.mark.parametrize("proto, target, most_us", [  # of rows of 2 and 3 bytes the 310P leaves a block of GM to one core
-    (transpose((1024, 768), (1, 0)), "Ascend310P3", 12), (transpose((1, 64, 56, 56), (0, 2, 3, 1)), "Ascend310P3", 6),
-    (transpose((3, 224, 224), (1, 2, 0)), "Ascend310P3", 500), (transpose((224, 224, 3), (2, 0, 1)), "Ascend310P3", 130),
-    (transpose((1024, 512, 2), (1, 0, 2)), "Ascend310P3", 3900), (transpose((1024, 768), (1, 0)), "Ascend910B3", 6),
-    (repeat((1, 128, 40, 40), [1, 1, 2, 2]), "Ascend310P3", 130), (repeat((1, 128, 40, 40), [1, 1, 2, 2]), "Ascend910B3", 40)])
+@pytest.mark.parametrize("proto, target, most_us", [  # bursts: 493, 128, 169, 97, 3,832; a gather of single bytes 2,941, 375
+    (transpose((1024, 768), (1, 0)), "Ascend310P3", 10), (transpose((1, 64, 56, 56), (0, 2, 3, 1)), "Ascend310P3", 6),
+    (transpose((3, 224, 224), (1, 2, 0)), "Ascend310P3", 4), (transpose((224, 224, 3), (2, 0, 1)), "Ascend310P3", 4),
+    (transpose((1024, 512, 2), (1, 0, 2)), "Ascend310P3", 24), (transpose((1024, 768), (1, 0)), "Ascend910B3", 6),
+    (repeat((1, 128, 40, 40), [1, 1, 2, 2]), "Ascend310P3", 80), (repeat((1, 128, 40, 40), [1, 1, 2, 2]), "Ascend910B3", 40)])
 def test_they_are_faster(proto: onnx.ModelProto, target: str, most_us: float) -> None:
     assert total_us(of(proto, UINT8), target) < most_us
 

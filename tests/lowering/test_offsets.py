@@ -45,7 +45,7 @@ def graph_of(rows: int, width: int, taken: int, dtype: str = "fp16") -> Graph:
     return Graph("taken", ("x", "i"), ("y",), tensors, (OpNode("n", "gather_elements", ("x", "i"), ("y",), (("axis", 1),)),))
 
 
-@pytest.mark.parametrize("target, most", [("Ascend910B3", 2.6), ("Ascend310P3", 4)])
+@pytest.mark.parametrize("target, most", [("Ascend910B3", 2.6), ("Ascend310P3", 3.8)])
 def test_their_time_is_near_the_bound(target: str, most: float) -> None:
     """DeBERTa's attention at 128 tokens, an element after the other: 39 and 70 times the bound. At 512 tokens these factors are 77 and 62,
     and now less than two. On 310P3 casts of int64 are several calls."""

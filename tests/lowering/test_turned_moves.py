@@ -90,7 +90,7 @@ def test_their_programs_are_right(target: str, precision: str) -> None:
 
 @pytest.mark.parametrize("proto, target, most_us", [  # before: 330, 2,266; 128, 18.5; 145, 25.5
     (transpose((1024, 512, 2), (1, 0, 2)), "Ascend310P3", 25), (transpose((1024, 512, 2), (1, 0, 2)), "Ascend310B1", 170),
-    (pad((1, 64, 56, 56), [0, 0, 1, 1, 0, 0, 1, 1]), "Ascend310P3", 24), (pad((1, 64, 56, 56), [0, 0, 1, 1, 0, 0, 1, 1]), "Ascend910B3", 9),
+    (pad((1, 64, 56, 56), [0, 0, 1, 1, 0, 0, 1, 1]), "Ascend310P3", 17), (pad((1, 64, 56, 56), [0, 0, 1, 1, 0, 0, 1, 1]), "Ascend910B3", 9),
     (repeat((1, 128, 40, 40), [1, 1, 2, 2]), "Ascend310P3", 19), (repeat((1, 128, 40, 40), [1, 1, 2, 2]), "Ascend910B3", 11)])
 def test_they_are_faster(proto: onnx.ModelProto, target: str, most_us: float) -> None:
     machine = load(target)

@@ -32,7 +32,7 @@ from aoec.lowering.lower.access import main_node
 from aoec.ops.run import NUMPY
 from aoec.report.table import StockRow
 from aoec.search.sketches.nests import find_product, output_nest
-from aoec.search.sketches.sketches_vector import cores_of
+from aoec.search.sketches.rows import cores_of
 from aoec.search.stock.fit_cube import FIXED_RULE, Fitted, convolution_schedules, product_schedules
 from aoec.search.stock.fit_vector import nearest
 from aoec.search.stock.fusions import fusions_of, product_of

@@ -33,8 +33,9 @@ from aoec.lowering.emit.emit_flags import Flags
 from aoec.lowering.emit.emit_place import place, share
 from aoec.lowering.emit.emit_runs import when
 from aoec.lowering.emit.emit_streams import Meeting, Part, meetings, parts
+from aoec.lowering.emit.narrow import emit_ends, emit_narrow, emit_pack, emit_unpack
 from aoec.lowering.emit.tile import Access, Emitter, Home, Piece, TileOp, c0, product
-from aoec.lowering.emit.vector import emit_exact, emit_laid, emit_narrow, emit_offsets, emit_pack, emit_transpose, emit_vector
+from aoec.lowering.emit.vector import emit_exact, emit_laid, emit_offsets, emit_transpose, emit_vector
 from aoec.target.machine import Machine
 
 
@@ -66,8 +67,12 @@ def emit_part(part: Part, machine: Machine, meet: dict[str, Meeting]) -> tuple[S
         emit_pixels.whole_pixels(em, op)
         if emit_offsets.is_indexed(em, op):
             emit_offsets.whole_offsets(em, op)
+        elif emit_unpack.is_unpacking(em, op):
+            emit_unpack.whole_shares(em, op)
         elif emit_narrow.is_narrow(em, op):
             emit_narrow.whole_groups(em, op)
+        elif emit_ends.is_end(em, op):
+            emit_ends.whole_rows_of_ends(em, op)
         elif emit_transpose.is_transpose(em, op):
             em.halves[op.block.name] = emit_transpose.whole_transposes(em, op)
         elif emit_pack.is_packing(em, op):

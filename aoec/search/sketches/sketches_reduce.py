@@ -13,7 +13,8 @@ from aoec.ir.func.tir import Func
 from aoec.ir.index import Int, reads, variables
 from aoec.ir.schedule import Step, Trace
 from aoec.search.sketches.nests import Nest, dtype_bytes, gm_reads, hole, ladder, nests, output_nest, parts, step
-from aoec.search.sketches.sketches_vector import MOST_ELEMENTS, SLOTS, cores_of, lanes_cut, reduced_axes, rows_read, ruling_axes
+from aoec.search.sketches.rows import cores_of, rows_read
+from aoec.search.sketches.sketches_vector import MOST_ELEMENTS, SLOTS, lanes_cut, reduced_axes, ruling_axes
 from aoec.target.machine import Machine
 
 LEAST_PART = 1024  # elements of a long row, or rows of 16 lanes: smaller parts are no choice

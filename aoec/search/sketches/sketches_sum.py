@@ -12,7 +12,8 @@ from aoec.ir.func.tir import Func
 from aoec.ir.index import Read, reads, variables
 from aoec.ir.schedule import Step, Trace
 from aoec.search.sketches.nests import Nest, hole, ladder, nests, output_nest, parts, step, tiles_over_cores
-from aoec.search.sketches.sketches_vector import MOST_ELEMENTS, SLOTS, cores_of, inputs
+from aoec.search.sketches.rows import cores_of
+from aoec.search.sketches.sketches_vector import MOST_ELEMENTS, SLOTS, inputs
 from aoec.target.machine import Machine
 
 REPEAT = 64  # elements of fp32

@@ -6,15 +6,15 @@ filled and loaded ahead), p0 (what the result's place is a multiple of).
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from math import prod
 from types import MappingProxyType
 
-from aoec.base.errors import UnsupportedError
-from aoec.ir.func.narrow import GROUP, MOST, copied_whole, run_of, takes_every_nth
+from aoec.base.errors import ScheduleError, UnsupportedError
+from aoec.ir.func.narrow import GROUP, MOST, takes_every_nth
 from aoec.ir.func.pixels import GROUP_ROWS, pixels_of
 from aoec.ir.func.tir import Func
-from aoec.ir.index import DTYPES, Call, Expr, Int, Read, Var, affine, normalise, reads, substitute, variables
+from aoec.ir.index import Call, Expr, Int, Read, Var, affine, normalise, reads, substitute, variables
 from aoec.ir.schedule import Step, Trace
+from aoec.primitives import apply
 from aoec.search.sketches.nests import (
     AHEAD,
     SKEW,
@@ -31,12 +31,21 @@ from aoec.search.sketches.nests import (
     tiles_over_cores,
 )
 from aoec.search.sketches.padding import own_name, padded_far
-from aoec.target.isa.words import is_selection
+from aoec.search.sketches.rows import (
+    ENDS,
+    PACK,
+    comes_as_run,
+    copies_only,
+    cores_of,
+    from_gm,
+    narrow_runs,
+    rows_read,
+    turns,
+    ways_out,
+)
 from aoec.target.machine import Machine
 
 SLOTS = (1, 2)
-PACKED = (16, 8192)  # bytes of rows between which packing pays: an instruction a repeat, beside 2 bytes a cycle of at most 512 (2201)
-MASKED = 1024  # bytes of rows up to which it pays whatever else is done to them, where each repeat of them has a mask
 MOST_ELEMENTS = 65536
 RUN_ELEMENTS = 16384  # of tensors of one axis that are moved a part at a time, all together: in two slots, 128 KB of fp32
 ROW_OF_PIXELS = 256  # longer ones are cut where they are turned: UB holds a row for each of sixteen channels, twice
@@ -54,14 +63,14 @@ WHOLE = ("store_i", "store_j", "store_c_i", "store_c0_i", "store_near", "store_f
 def vector_sketches(func: Func, machine: Machine) -> list[Trace]:
     """One sketch a choice of tiled axes: the outermost alone, or the outer two."""
     if not func.locals and len(nests(func)) > 1 and len(func.outputs) == 1:
-        return [movement_sketch(func, machine)]
+        return movement_sketches(func, machine)
     out = output_nest(func)
     axes = [lp.var for lp in out.loops if any(lp.var in variables(i) for i in out.block.target.indices)]
     if not axes:
         raise UnsupportedError(f"block {out.block.name} writes one element alone, and loops of its indices are what is tiled")
     if len(axes) == 1:
-        return [vector_sketch(func, machine, out, axes, False)]
-    whole = whole_axes(func, out)
+        return [vector_sketch(func, machine, out, axes, way) for way in ways_out(func, machine, out, axes)]
+    whole = whole_axes(func, machine, out)
     free = [v for v in (axes if rows_read(out) else axes[:-1]) if v not in whole]
     longest = ROW_OF_PIXELS if turns(func) else RUN_ELEMENTS if copies_only(func) else ROW_ELEMENTS if elementwise(func) else None
     if longest is not None and axes[-1] not in whole and out.extent(axes[-1]) > longest:
@@ -73,37 +82,15 @@ def vector_sketches(func: Func, machine: Machine) -> list[Trace]:
     if serial := ruling_axes(out):
         last = max(axes.index(v) for v in serial)
         free = [v for v in free if axes.index(v) > last] or axes[-1:]
-    if narrow_runs(func):
+    if narrow_runs(func, machine):
         free = [v for v in axes if v not in whole]
     tiled = [v for v in free if out.extent(v) > 1] or free[:1]
     choices = [tiled[i:j] for i in range(len(tiled)) for j in range(i + 1, min(i + 3, len(tiled) + 1))]
     far = padded_far(func, out) - whole - summed
     choices = [c for c in choices if far.isdisjoint(axes[:axes.index(c[0])])] or choices
     apart = len(func.inputs) <= machine.flag_ids and any(finds_numbers(func, n) for n in nests(func))
-    return [vector_sketch(func, machine, out, c, packed, hold) for c in choices for packed in packings(func, machine, out, c)
+    return [vector_sketch(func, machine, out, c, way, hold) for c in choices for way in ways_out(func, machine, out, c)
             for hold in ([True, False] if apart else [True])]
-
-
-def turns(func: Func) -> bool:
-    """True where a block in UB only turns what lies there: its rows run over other elements than those that it reads."""
-    held = {b.name for b in func.locals}
-    moves = [(n.block.target, n.block.value) for n in nests(func) if n.block.op == "=" and n.block.target.buffer in held]
-    return any(isinstance(v, Read) and v.buffer in held and v.indices[-1] != to.indices[-1] and to.indices[-1] != Int(0)
-               and not reads(v.indices[-1]) for to, v in moves)
-
-
-def narrow_runs(func: Func) -> frozenset[str]:
-    """The buffers of narrow rows that blocks turn; none where there is none. Of two or four bytes, as the unit turns; and what copies
-    between them and GM takes whole runs, since one row begins where no block does."""
-    held, there = {b.name for b in func.locals}, {b.name: b.shape for b in (*func.inputs, *func.outputs)}
-    if not turns(func) or (size := DTYPES[func.outputs[-1].dtype]) not in (2, 4):
-        return frozenset()
-    found = [(n, {lp.var: lp.extent.value for lp in n.loops if isinstance(lp.extent, Int)}) for n in nests(func)]
-    runs = frozenset(b for n, extents in found if (b := run_of(n.block, extents, size)) in held)
-    copies = [(n.block, extents, run, names) for n, extents in found for run in runs
-              if run in (names := {n.block.target.buffer, *(r.buffer for r in reads(n.block.value))})]
-    apart = any(not copied_whole(b, run, extents, there[name], size) for b, extents, run, names in copies for name in names & set(there))
-    return frozenset() if apart else runs
 
 
 def padded_rows(func: Func) -> frozenset[str]:
@@ -139,15 +126,10 @@ def lanes_cut(func: Func, out: Nest) -> bool:
     return bool(found) and apart and out.extent(out.loops[-1].var) > LEAST_LANES
 
 
-def copies_only(func: Func) -> bool:
-    """True for a copy, or one through a local that is filled by another."""
-    found = nests(func)
-    return len(found) <= 2 and all(_from_gm(func, n) or isinstance(n.block.value, Read) for n in found)
-
-
-def whole_axes(func: Func, out: Nest) -> set[str]:
+def whole_axes(func: Func, machine: Machine, out: Nest) -> set[str]:
     """Loops that belong to one vector operation whole: the sixteen channels of a transposition, cut at the last, and narrow rows."""
-    rows = {lp.var for lp in out.loops[-2:] if isinstance(lp.extent, Int) and lp.extent.value < MOST} if narrow_runs(func) else set()
+    turned = out.loops[-2:] if narrow_runs(func, machine) else ()
+    rows = {lp.var for lp in turned if isinstance(lp.extent, Int) and lp.extent.value < MOST}
     backwards = {own_name(n, v) for n in nests(func) for v in backward_loops(n)}
     return rows | {lp.var for lp in out.loops
                    if not isinstance(lp.extent, Int) or lp.var in WHOLE or own_name(out, lp.var) in backwards}
@@ -175,21 +157,12 @@ def ruling_axes(out: Nest) -> set[str]:
     return {v for lp in out.loops for v in variables(lp.extent)}
 
 
-def rows_read(out: Nest) -> bool:
-    """True where an output is a copy of one element a row, each in a block of its own: no row of the output lies in UB."""
-    return isinstance(out.block.value, Read) and bool(out.block.value.indices) and out.block.value.indices[-1] == Int(0)
-
-
-def cores_of(machine: Machine) -> int:
-    return machine.core("core" if "core" in machine.cores else "aiv").count
-
-
-def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str], packed: bool, hold: bool = True) -> Trace:
+def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str], way: str, hold: bool = True) -> Trace:
     """All blocks at one tile of the output block's axes `tiled`; the other outer axes stay whole. `hold`: what no tile moves in stays in
     UB, else it is brought and made for each tile, and takes room while it is used."""
     steps: list[Step] = []
     cores, size = cores_of(machine), dtype_bytes(func, func.outputs[-1].name)
-    narrow = narrow_runs(func)
+    narrow = narrow_runs(func, machine)
     turned = 0 if not turns(func) else GROUP if narrow or any(takes_every_nth(n.block) for n in nests(func)) else max(16, 32 // size)
     for i, v in enumerate(tiled):
         unit, extent = tile_unit(out, v, size, turned), out.extent(v)
@@ -198,7 +171,7 @@ def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str], pac
     kept = {lp.var for lp in out.loops if any(lp.var in variables(i) for i in out.block.target.indices)}
     names = [lp.var for lp in out.loops]
     summed = reduced_axes(func, out)
-    together = whole_axes(func, out) | summed
+    together = whole_axes(func, machine, out) | summed
     leading = [v for v in names[:names.index(tiled[0])] if v in kept and v not in together]
     inner = [v for v in names if v not in leading and v not in tiled]
     reduced = [v for v in inner if (v not in kept or v in summed) and names.index(v) < names.index(tiled[0])]
@@ -218,14 +191,21 @@ def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str], pac
     for buffer in dict.fromkeys(n.block.target.buffer for n in order if not is_beside(func, n)):
         more: dict[str, str | int] = {"layout": "RUN"} if buffer in narrow else {"pad": ROW_PAD} if buffer in apart else {}
         steps.append(step("set_scope", buffer=buffer, scope="UB", **more))
-    steps += inputs(func, order + [out], at, dict.fromkeys(once, grid[-1]), once)
-    steps += store(func, out, (*reduced, *own)[0], at, packed)
+    axes = ({own_name(out, v) for v in leading}, {own_name(out, v) for v in tiled})
+    runs = {b for b in {r.buffer for n in (*order, out) for r in reads(n.block.value)} - once - narrow
+            if all(comes_as_run(func, machine, n, r, *axes) for n in (*order, out) for r in reads(n.block.value) if r.buffer == b)}
+    steps += inputs(func, order + [out], at, dict.fromkeys(once, grid[-1]), once, runs)
+    steps += store(func, out, (*reduced, *own)[0], at, way)
     for n in order:
         if is_beside(func, n):
             steps += store(func, n, n.loops[0].var, at)
-        elif _from_gm(func, n):
+        elif from_gm(func, n):
             steps.append(step("tensorize", loop=n.loops[0].var, instr="copy"))
-            slots = step("double_buffer", buffer=n.block.target.buffer, depth=hole("di", SLOTS))
+            to = n.block.target.buffer
+            if isinstance(n.block.value, Read) and n.block.value.buffer in runs and to not in narrow:
+                steps.append(step("unpack", block=n.block.name))
+                to = f"{to}_run"
+            slots = step("double_buffer", buffer=to, depth=hole("di", SLOTS))
             steps += [slots] if slots not in steps else []
             if isinstance(n.block.value, Call):  # pipe V fills the tile for it, and would do so behind the work on the one before
                 steps.append(step("preload", buffer=n.block.target.buffer, ahead=hole("pl", AHEAD)))
@@ -265,17 +245,6 @@ def sources(n: Nest) -> tuple[str, str]:
     return (found[0], found[1]) if len(found) == 2 else ("", "")
 
 
-def _from_gm(func: Func, n: Nest) -> bool:
-    """True where a block only moves a part of a GM tensor, perhaps with padding; elements of a run that go one to a row go through UB."""
-    if n.block.op != "=" or n.block.target.indices[-1] == Int(0):
-        return False
-    if pixels_of(n.block):
-        return False
-    value: Expr = n.block.value
-    source = value.args[1] if isinstance(value, Call) and value.fn == "select" and not is_selection(value) else value
-    return isinstance(source, Read) and source.buffer in {b.name for b in func.inputs}
-
-
 def standing(func: Func, order: list[Nest], out: Nest, moving: set[str]) -> set[str]:
     """Buffers that no index of a tile moves in, such as a scale for each column and what is made of it alone: once for each core."""
     moves = {out.block.name: moving}
@@ -299,13 +268,13 @@ def standing(func: Func, order: list[Nest], out: Nest, moving: set[str]) -> set[
 
 
 def inputs(func: Func, order: list[Nest], at: str, elsewhere: Mapping[str, str] = MappingProxyType({}),
-           once: Collection[str] = ()) -> list[Step]:
+           once: Collection[str] = (), runs: Collection[str] = ()) -> list[Step]:
     """Copies into UB of what blocks read from GM, but for blocks that are such copies; in loop `at`, or where `elsewhere` says. What comes
-    `once` has one slot."""
+    `once` has one slot; rows of `runs` come as runs."""
     out: list[Step] = []
     readers: dict[str, dict[tuple[Expr, ...], list[str]]] = {}
     for n in order:
-        copies = _from_gm(func, n) and n.block.target.buffer not in {b.name for b in func.outputs}
+        copies = from_gm(func, n) and n.block.target.buffer not in {b.name for b in func.outputs}
         for b in indices_read(n) if copies else gm_reads(func, n.block):
             readers.setdefault(b, {}).setdefault(starts(n, b), []).append(n.block.name)
     for buffer, places in readers.items():
@@ -313,8 +282,10 @@ def inputs(func: Func, order: list[Nest], at: str, elsewhere: Mapping[str, str] 
             local = f"{buffer}_UB{number or ''}"
             out.append(step("cache_read", block=tuple(names), buffer=buffer, scope="UB", at=elsewhere.get(buffer, at),
                             **{"name": local} if number else {}))
+            if buffer in runs:
+                out.append(step("unpack", block=local))
             if buffer not in once:
-                out.append(step("double_buffer", buffer=local, depth=hole("di", SLOTS)))
+                out.append(step("double_buffer", buffer=f"{local}_run" if buffer in runs else local, depth=hole("di", SLOTS)))
     return out
 
 
@@ -330,71 +301,52 @@ def starts(n: Nest, buffer: str) -> tuple[Expr, ...]:
     return next(tuple(normalise(substitute(i, zero)) for i in r.indices) for r in reads(n.block.value) if r.buffer == buffer)
 
 
-def store(func: Func, out: Nest, first: str, at: str, packed: bool = False) -> list[Step]:
-    """The output through UB, its rows packed perhaps; a block that only copies a local out needs no buffer of its own."""
+def store(func: Func, out: Nest, first: str, at: str, way: str = "") -> list[Step]:
+    """The output through UB, in one of WAYS perhaps; a block that only copies a local out needs no buffer of its own."""
     target = out.block.target.buffer
     source = out.block.value if out.block.op == "=" and not pixels_of(out.block) else None
     if not isinstance(source, Read):
         steps = [step("cache_write", block=out.block.name, buffer=target, scope="UB", at=at), step("tensorize", loop=first, instr="vector")]
-        return steps + leave(f"{target}_out", f"{target}_UB", packed)
+        return steps + leave(f"{target}_out", f"{target}_UB", way)
     steps = [step("tensorize", loop=first, instr="copy")]
     if source.buffer in {b.name for b in func.locals}:
-        return steps + leave(out.block.name, source.buffer, packed)
-    return steps + (leave(out.block.name, f"{source.buffer}_UB", packed) if packed else [])
+        return steps + leave(out.block.name, source.buffer, way)
+    return steps + (leave(out.block.name, f"{source.buffer}_UB", way, False) if way else [])
 
 
-def leave(block: str, buffer: str, packed: bool) -> list[Step]:
-    """Slots of what a copy takes out of UB, after its rows were packed perhaps."""
-    made = [step("pack", block=block)] if packed else []
-    return [*made, step("double_buffer", buffer=f"{buffer}_packed" if packed else buffer, depth=hole("do", SLOTS))]
+def leave(block: str, buffer: str, way: str, apart: bool = True) -> list[Step]:
+    """Slots of what a copy takes out of UB, after its rows were packed, or their ends made; `apart`: the rows have slots of their own."""
+    made = [step(way, block=block)] if way else []
+    left = {PACK: [f"{buffer}_packed"], ENDS: [*([buffer] if apart else []), f"{buffer}_ends"]}.get(way, [buffer])
+    return [*made, *[step("double_buffer", buffer=b, depth=hole("do", SLOTS)) for b in left]]
 
 
-def packings(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> list[bool]:
-    """Whether rows of the output are packed in UB, or both where that is another sketch: long rows take some time of the vector unit, which
-    may have enough to do, where each of their repeats has a mask."""
-    if not packs(func, machine, out, tiled, narrow_runs(func)):
-        return [False]
-    long = out.extent(out.loops[-1].var) * dtype_bytes(func, func.outputs[-1].name) > MASKED and "packed_row_bytes" in machine.constants
-    return [True, False] if long and not copies_only(func) else [True]
+def movement_sketches(func: Func, machine: Machine) -> list[Trace]:
+    """Concat, upsample: the shared axes over cores, a part of every input through UB in each tile of the last of them. Where parts of rows
+    are no whole blocks, and the machine writes no others, also rows that are joined in UB."""
+    first = None if machine.has("copy_ub_gm", parts=1) else join_of(func)
+    if first is None:
+        return [movement_sketch(func, machine)]
+    made = apply(func, Trace((first,)))
+    out = output_nest(made)
+    rows = [out.loops[0].var]
+    joined = [vector_sketch(made, machine, out, rows, way) for way in ways_out(made, machine, out, rows)]
+    return [*[Trace((first, *t.steps)) for t in joined], movement_sketch(func, machine)]
 
 
-def packs(func: Func, machine: Machine, out: Nest, tiled: list[str], narrow: frozenset[str]) -> bool:
-    """Whether rows of the output are packed in UB: more of them than two a core, whole ones of tiles of one axis, so that they lie one
-    behind the other in GM, that are no whole blocks; neither so short that an instruction a row costs as much nor so long that it does
-    not matter."""
-    size, column = dtype_bytes(func, func.outputs[-1].name), out.loops[-1].var
-    *lead, last = func.outputs[-1].shape
-    if not machine.has("vreducev2") or out.block.op != "=" or pixels_of(out.block):
-        return False
-    if size not in (2, 4) and (size != 1 or out.extent(column) % 2):
-        return False
-    if len(tiled) > 1 or column in tiled or narrow & {r.buffer for r in reads(out.block.value)}:
-        return False
-    if not lead or not row_after_row(out) or last != Int(out.extent(column)) or rows_read(out):
-        return False
-    row, rows = out.extent(column) * size, prod(e.value for e in lead if isinstance(e, Int))
-    return row % 32 != 0 and PACKED[0] < row <= PACKED[1] and rows > 2 * cores_of(machine)
-
-
-def row_after_row(out: Nest) -> bool:
-    """True where a block's loops walk its target in order, without a gap: each index is one of them, or counts some, such as blocks of
-    channels and the channels in each."""
-    loops = list(out.loops)
-    for index in out.block.target.indices:
-        parts = affine(index, frozenset(lp.var for lp in out.loops))
-        if parts is None or parts[1] != Int(0):
-            return False
-        own, loops = loops[:len(parts[0])], loops[len(parts[0]):]
-        step = 1
-        for lp in reversed(own):
-            if parts[0].get(lp.var) != Int(step) or not isinstance(lp.extent, Int):
-                return False
-            step *= lp.extent.value
-    return not loops
+def join_of(func: Func) -> Step | None:
+    """The step that joins rows of which blocks copy parts that are no whole blocks; None where there are none."""
+    found, size = nests(func), dtype_bytes(func, func.outputs[-1].name)
+    first = step("join_rows", block=tuple(n.block.name for n in found))
+    ragged = any(n.extent(n.loops[-1].var) * size % 32 for n in found)
+    try:
+        return first if ragged and apply(func, Trace((first,))) else None
+    except ScheduleError:
+        return None
 
 
 def movement_sketch(func: Func, machine: Machine) -> Trace:
-    """Concat, upsample: the shared axes over cores, a part of every input through UB in each tile of the last of them."""
+    """The shared axes over cores, a part of every input through UB in each tile of the last of them."""
     steps: list[Step] = []
     found = nests(func)
     shared = [lp.var for lp in found[0].loops if all(lp.var in [x.var for x in n.loops] for n in found)]

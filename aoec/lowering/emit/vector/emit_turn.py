@@ -2,10 +2,11 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from dataclasses import replace
 
 from aoec.base.errors import UnsupportedError
-from aoec.ir.func.tir import blocks
+from aoec.ir.func.tir import Block, blocks
 from aoec.ir.index import Expr, Int, Read, Var, ceildiv, maximum, minimum, normalise, round_up, substitute
 from aoec.ir.program import Item
 from aoec.lowering.emit.emit_runs import MAX_REPEAT, nest, product_sum
@@ -63,9 +64,17 @@ def behind(n: Expr, half: int) -> Expr:
 
 def check_behind(em: Emitter, op: TileOp) -> None:
     """UnsupportedError where rows behind those that a turn makes are there before it: it writes whole blocks of rows."""
-    for b, _ in blocks(em.func.body):
+    first = row_of(op.block, {v: Int(0) for v in op.names})
+    for b, around in blocks(em.func.body):
         if b.name == op.block.name:
             return
         if b.target.buffer == op.block.target.buffer:
-            raise UnsupportedError(f"block {op.block.name}: it writes whole blocks of rows of {b.target.buffer}, also behind its own; what "
-                                   f"{b.name} writes there comes after it")
+            last = row_of(b, {lp.var: lp.extent - 1 for lp in around})
+            if not isinstance(first, Int) or not isinstance(last, Int) or last.value >= first.value:
+                raise UnsupportedError(f"block {op.block.name}: it writes whole blocks of rows of {b.target.buffer}, also behind its own; "
+                                       f"what {b.name} writes there comes after it")
+
+
+def row_of(block: Block, values: Mapping[str, Expr]) -> Expr:
+    """The row of its target that a block writes with these values of its loops."""
+    return normalise(substitute(block.target.indices[-2], values)) if len(block.target.indices) > 1 else Int(0)

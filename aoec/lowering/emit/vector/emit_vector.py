@@ -6,12 +6,14 @@ from aoec.ir.func.pixels import pixels_of
 from aoec.ir.index import Int, normalise, reads, round_up
 from aoec.lowering.emit.copy.emit_pixels import make_pixels
 from aoec.lowering.emit.emit_runs import run, words
+from aoec.lowering.emit.narrow.emit_ends import ends, is_end
+from aoec.lowering.emit.narrow.emit_narrow import is_narrow, narrow
+from aoec.lowering.emit.narrow.emit_pack import is_packing, pack
+from aoec.lowering.emit.narrow.emit_unpack import is_unpacking, unpack
 from aoec.lowering.emit.tile import FRACTAL_ROWS, Emitter, Piece, TileOp, piece, split_index
 from aoec.lowering.emit.vector.emit_laid import more_rows
 from aoec.lowering.emit.vector.emit_lanes import elementwise
-from aoec.lowering.emit.vector.emit_narrow import is_narrow, narrow
 from aoec.lowering.emit.vector.emit_offsets import gather, is_indexed
-from aoec.lowering.emit.vector.emit_pack import is_packing, pack
 from aoec.lowering.emit.vector.emit_reduce import reduce
 from aoec.lowering.emit.vector.emit_spread import is_spread, spread
 from aoec.lowering.emit.vector.emit_transpose import is_transpose, transpose
@@ -27,8 +29,12 @@ def vector(em: Emitter, op: TileOp, home: frozenset[str]) -> Piece:
         return gather(em, op)
     if is_packing(em, op):
         return pack(em, op)
+    if is_unpacking(em, op):
+        return unpack(em, op)
     if is_narrow(em, op):
         return narrow(em, op)
+    if is_end(em, op):
+        return ends(em, op)
     if is_transpose(em, op):
         return transpose(em, op, em.halves[op.block.name])
     if dst.layout == "NZ":

@@ -38,17 +38,20 @@ def is_narrow(t: Tensor, rows: int, width: int) -> bool:
 def join_narrow(name: str, ins: Sequence[Tensor], order: Sequence[int], out: Tensor, axis: int) -> Func:
     """The func of a concat of narrow rows, of the tensors by their numbers in `order`."""
     many, width = prod(out.shape[:axis]), prod(out.shape[axis:])
-    body: list[Node] = []
+    parts: list[list[Node]] = []
     local, first = [], 0
     for at, number in enumerate(order):
         own = prod(ins[number].shape[axis:])
         lead, point = ([("n", many)], (Var("n"),)) if own == 1 else ([("n", many), ("w", own)], (Var("n"), Var("w")))
         there = Read(f"rows{at}", point)
         local.append(Buffer(there.buffer, out.dtype, tuple(Int(n) for _, n in lead)))
-        body += [stage(f"load{at}", lead, there, Read(f"X{number}", point)),
-                 stage(f"turn{at}", [*lead[1:], ("n", many)],
-                       Read("columns", (normalise(Var("w") + first) if own > 1 else Int(first), Var("n"))), there)]
+        parts.append([stage(f"load{at}", lead, there, Read(f"X{number}", point)),
+                      stage(f"turn{at}", [*lead[1:], ("n", many)],
+                            Read("columns", (normalise(Var("w") + first) if own > 1 else Int(first), Var("n"))), there)])
         first += own
+    if any(prod(ins[number].shape[axis:]) * DTYPES[out.dtype] % BLOCK_BYTES == 0 for number in order):
+        parts.reverse()  # whole blocks are turned with what lies behind them, and a sketch has the last of these first
+    body = [n for part in parts for n in part]
     whole, rows = [("n", many), ("w", width)], Read("joined", (Var("n"), Var("w")))
     body += [stage("back", whole, rows, COLUMNS), stage("store", whole, Read("Y", rows.indices), rows)]
     local += [Buffer("columns", out.dtype, (Int(width), Int(many))), Buffer("joined", out.dtype, (Int(many), Int(width)))]

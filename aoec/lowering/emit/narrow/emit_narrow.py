@@ -13,20 +13,21 @@ from aoec.ir.func.narrow import GROUP, MOST, takes_every_nth
 from aoec.ir.func.tir import Buffer, Loop
 from aoec.ir.index import Expr, Int, Read, Var, ceildiv, lt, minimum, normalise, round_up, substitute
 from aoec.ir.program import Item
-from aoec.lowering.emit.emit_runs import MAX_REPEAT, nest, product_sum
-from aoec.lowering.emit.tile import Emitter, Piece, TileOp, base_offset, c0, dtype_size, instr, largest, loop_strides, piece
+from aoec.lowering.emit.emit_runs import MAX_REPEAT, nest, product_sum, run
+from aoec.lowering.emit.tile import Emitter, Piece, TileOp, base_offset, c0, dtype_size, instr, largest, loop_strides, piece, product
+from aoec.target.isa.words import VectorOp
 
 ROWS = 16  # that one vnchwconv turns
 
 
 def is_narrow(em: Emitter, op: TileOp) -> bool:
-    """True where a side is a run of narrow rows of two or four bytes, and the other has their columns."""
+    """True where a side is a run of narrow rows of at most four bytes an element, and the other has their columns."""
     value = op.block.value
     if op.block.op != "=" or not isinstance(value, Read) or not op.loops:
         return False
     dst, src = em.buffers[op.block.target.buffer], em.buffers[value.buffer]
     runs = "RUN" in (dst.layout, src.layout) or takes_every_nth(op.block)
-    return runs and dst.scope == src.scope == "UB" and dst.dtype == src.dtype and dtype_size(src) in (2, 4)
+    return runs and dst.scope == src.scope == "UB" and dst.dtype == src.dtype and dtype_size(src) in (1, 2, 4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +83,43 @@ def whole_groups(em: Emitter, op: TileOp) -> None:
 
 
 def narrow(em: Emitter, op: TileOp) -> Piece:
-    """Two turns for each element of a row: between the run and the places of all its elements, and between these and the columns."""
+    """The turns of what a block turns; bytes are numbers of 16 bits meanwhile, which hold each of them."""
     s = sides(em, op)
+    value = op.block.value
+    assert isinstance(value, Read)
+    items = in_two_bytes(em, op, s) if dtype_size(s.run) == 1 else two_turns(em, op, s, elements_of(s))
+    return piece(em, "V", nest(s.outer, items), op.block.target.buffer, value.buffer)
+
+
+def in_two_bytes(em: Emitter, op: TileOp, s: Sides) -> list[Item]:
+    """Bytes are cast, turned and cast back."""
+    row, many = s.rows
+    places = normalise(round_up(largest(many, op.above), GROUP))
+    elements = elements_of(s)
+    run_wide = em.add_scratch("fp16", normalise(places * s.width))
+    columns_wide = em.add_scratch("fp16", normalise(places * product([n for _, n in s.taken])))
+    steps, step = dict[str, Expr](), places
+    for v, n in reversed(s.taken):
+        steps[v], step = step, step * n
+    wide = replace(s, run=em.buffers[run_wide], columns=em.buffers[columns_wide], in_columns={**steps, row: Int(1)},
+                   starts=(Int(0), Int(0)))
+    cast, names = VectorOp("vconv", ()), [v for v, _ in s.taken]
+    runs = (s.run.name, s.starts[0]), (run_wide, Int(0))
+    own = (s.columns.name, s.starts[1] + product_sum(s.in_columns, names)), (columns_wide, product_sum(steps, names))
+    if s.back:
+        before, after = nest(s.taken, [run(em, cast, own[1], [own[0]], many)]), [run(em, cast, runs[0], [runs[1]], elements)]
+    else:
+        before, after = [run(em, cast, runs[1], [runs[0]], elements)], nest(s.taken, [run(em, cast, own[0], [own[1]], many)])
+    return [*before, *two_turns(em, op, wide, elements), *after]
+
+
+def elements_of(s: Sides) -> Expr:
+    """Elements of the run, up to the last that is taken of the last row."""
+    return s.rows[1] * s.width if s.run.layout == "RUN" or s.back else (s.rows[1] - 1) * s.width + 1
+
+
+def two_turns(em: Emitter, op: TileOp, s: Sides, elements: Expr) -> list[Item]:
+    """Two turns for each element of a row: between the run and the places of all its elements, and between these and the columns."""
     unit, width = c0(s.run), s.width
     halves = ROWS // unit  # blocks that sixteen elements take
     pitch = halves * width  # blocks from one sixteen rows' place of an element to that of the next row's, and of sixteen rows in the run
@@ -95,7 +131,7 @@ def narrow(em: Emitter, op: TileOp) -> Piece:
 
     def turn(to: tuple[str, Expr], at: tuple[str, Expr], **fields: int) -> Item:
         return instr("vnchwconv", dst=em.ref(*to), src=em.ref(*at), repeat=repeat, **fields)
-    run = s.run.name, s.starts[0] + first * width
+    rows_at = s.run.name, s.starts[0] + first * width
     lane = product_sum(dict.fromkeys([v for v, _ in s.taken], Int(1)), [v for v, _ in s.taken])
     columns = s.columns.name, s.starts[1] + product_sum(s.in_columns, [v for v, _ in s.taken]) + first
     places: Expr = first * width
@@ -104,23 +140,20 @@ def narrow(em: Emitter, op: TileOp) -> Piece:
     if s.back:  # a half of the columns' rows after the other; sixteen elements of a row at a time
         gather = turn((turned, places + (Var(half) * (unit * width) + lane) * ROWS), (columns[0], columns[1] + Var(half) * unit),
                       dst_stride=pitch, dst_half=halves - 1, src_stride=halves, dst_rep=ROWS * pitch, src_rep=ROWS * halves)
-        lay = turn((run[0], run[1] + Var(half) * (unit * ROWS * width) + Var(block) * ROWS),
+        lay = turn((rows_at[0], rows_at[1] + Var(half) * (unit * ROWS * width) + Var(block) * ROWS),
                    (turned, places + Var(block) * GROUP + Var(half) * unit),
                    dst_stride=pitch, dst_half=halves - 1, src_stride=halves, dst_rep=ROWS * pitch, src_rep=ROWS * pitch)
         there = minimum(halves, ceildiv(s.rows[1], unit))
         parts = [*nest([*s.taken, (half, there), batches], [gather]),
                  *nest([(block, Int(width)), (half, Int(halves)), batches], [lay])]
     else:
-        take = turn((turned, places + Var(block) * (unit * ROWS)), (run[0], run[1] + Var(block) * unit),
+        take = turn((turned, places + Var(block) * (unit * ROWS)), (rows_at[0], rows_at[1] + Var(block) * unit),
                     dst_stride=halves, dst_half=halves - 1, src_stride=pitch, dst_rep=ROWS * pitch, src_rep=ROWS * pitch)
         lay = turn((columns[0], columns[1] + Var(half) * (unit * ROWS)), (turned, places + lane * ROWS + Var(half) * unit),
                    dst_stride=halves, dst_half=halves - 1, src_stride=pitch, dst_rep=ROWS * halves, src_rep=ROWS * pitch)
-        elements = s.rows[1] * width if s.run.layout == "RUN" else (s.rows[1] - 1) * width + 1
         there = minimum(pitch, ceildiv(elements, unit))  # of fewer than sixteen rows nothing lies in the last blocks
         parts = [*nest([(block, there), batches], [take]), *nest([*s.taken, (half, Int(halves)), batches], [lay])]
-    value = op.block.value
-    assert isinstance(value, Read)
-    return piece(em, "V", nest(s.outer, parts), op.block.target.buffer, value.buffer)
+    return parts
 
 
 def smallest(extent: Expr, loops: tuple[Loop, ...]) -> Expr:
