@@ -114,6 +114,7 @@ class Planning:
         self.made, self.job, self.stage, self.machine = made, job, made.stage, job.machine
         self.solved: dict[Key, Solved] = {}
         self.over = False  # whether time ended the search
+        self.deadline = job.clock.until(LOOKING)
         self.hosts = sum(g.kind == "host" for g in made.model.graph.groups)
 
     def find(self) -> FoundPlan:
@@ -122,9 +123,9 @@ class Planning:
         prices = PlanPrices(self.machine, self.solve)
         for c in made.choices:
             prices.learn(c.task, c.solved)
-        name, deadline = f"plan {self.stage.gear}".strip(), job.clock.until(LOOKING)
+        name = f"plan {self.stage.gear}".strip()
         had = job.runs[0].order.counts.get(name)
-        until = Until(lambda: job.clock.seconds_left(deadline), had.asked if had else 0)
+        until = Until(lambda: job.clock.seconds_left(self.deadline), had.asked if had else 0)
         finder = PlanFinder(self.stage.graph, self.machine, prices, self.make, until.ends, job.options.metric == "throughput")
         assert made.model.plan is not None
         plan = replace(made.model.plan, groups=(), slices=())
@@ -152,10 +153,15 @@ class Planning:
         hosts = sum(g.kind == "host" for g in placed.graph.groups)
         return PlannedGraph(placed.graph, asked) if hosts <= self.hosts else None
 
+    def share_of_time(self) -> float | None:
+        """Return when the searches of a round are to end: half of the time that is left goes to the rounds that follow."""
+        left = self.job.clock.seconds_left(self.deadline)
+        return None if self.deadline is None or left is None else self.deadline - left / 2
+
     def solve(self, asked: Sequence[Task]) -> Mapping[At, Solved | str]:
         """Return the schedules of launches, of which the bank keeps what it does not have."""
         job, machine = self.job, self.machine
-        order = job.runs[0].order
+        order = job.runs[0].order.by(self.share_of_time())
         run = job.another_run(order if len(asked) > FEW else replace(order, jobs=1))
         of = {keys(t, machine, order.robust)[1]: t for t in asked}
         run.begin(list(of))

@@ -1,0 +1,135 @@
+"""The search of a plan in a compile: what is said, what the bank keeps and how it is taken, resume after a kill, refusals of claims."""
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from unittest import mock
+
+import onnx
+import pytest
+
+from aoec import cli
+from aoec.artifact.artifact import load as load_artifact
+from aoec.bank.bank import Bank
+from aoec.jobs.compile.steps.choose_plan import Planning
+from tests.jobs.small import small_searches
+from tests.models.bert import small_bert
+
+TARGET = "Ascend910B3"
+
+
+@pytest.fixture(autouse=True)
+def few() -> Iterator[None]:
+    with small_searches():
+        yield
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a layer of a small BERT."""
+    onnx.save(small_bert(1), tmp_path / "bert.onnx")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def compiled(*words: str, bank: str = "b.db", tune: bool = True, budget: Sequence[str] = ("--budget", "20")) -> int:
+    how = ["--tune", *budget] if tune else []
+    return cli.main(["compile", "bert.onnx", *how, "--target", TARGET, "--bank", bank, "--base", "none", "--jobs", "1", "--no-verify",
+                     "--no-stock", "--slices", "none", *words])
+
+
+def latency_us(path: str) -> float:
+    return dict(load_artifact(path).figures)["latency_ns"] / 1000
+
+
+def test_the_plan_is_kept_and_taken_without_a_search(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert compiled("--plans", "rules", "-o", "rules.aoec") == 0
+    assert "plan:" not in capsys.readouterr().err
+    assert compiled("-o", "first.aoec") == 0
+    said = capsys.readouterr().err
+    (line,) = [x for x in said.splitlines() if x.startswith("plan:")]
+    kept, = Bank.open(folder / "b.db").model_plans.list()
+    assert latency_us("first.aoec") <= latency_us("rules.aoec")
+    assert kept.is_faster == (latency_us("first.aoec") < latency_us("rules.aoec")) and kept.searched == 20
+    if kept.is_faster:
+        assert "modelled" in line and abs(kept.after_ns / 1000 - latency_us("first.aoec")) < 0.01
+    with mock.patch.object(Planning, "find", side_effect=AssertionError("nothing is searched")):
+        assert compiled("-o", "again.aoec") == 0
+        assert compiled("-o", "untuned.aoec", tune=False) == 0
+    assert Path("again.aoec").read_bytes() == Path("first.aoec").read_bytes() == Path("untuned.aoec").read_bytes()
+
+
+def test_equal_searches_lead_to_equal_bytes(folder: Path) -> None:
+    assert compiled("-o", "a.aoec", bank="a.db") == compiled("-o", "b.aoec", bank="c.db") == 0
+    assert Path("a.aoec").read_bytes() == Path("b.aoec").read_bytes()
+    a, b = (Bank.open(folder / name).model_plans.list()[0] for name in ("a.db", "c.db"))
+    assert replace(a, created="") == replace(b, created="")
+
+
+@pytest.mark.parametrize("at", [1, 2])
+def test_a_search_that_is_killed_goes_on_to_the_same_plan(folder: Path, at: int) -> None:
+    class Killed(BaseException):
+        """What no code expects, as a kill."""
+
+    assert compiled("-o", "whole.aoec", bank="whole.db") == 0
+    solve, calls = Planning.solve, iter(range(1, 100))
+
+    def kill(self: Planning, asked: object) -> object:
+        if next(calls) == at:
+            solve(self, asked[:1])  # type: ignore[index]
+            raise Killed
+        return solve(self, asked)  # type: ignore[arg-type]
+
+    with mock.patch.object(Planning, "solve", kill), pytest.raises(Killed):
+        compiled("-o", "broken.aoec")
+    assert not Path("broken.aoec").exists()
+    assert compiled("-o", "resumed.aoec", "--resume") == 0
+    assert Path("resumed.aoec").read_bytes() == Path("whole.aoec").read_bytes()
+    lines = [list(Bank.open(folder / name).lines(times=False)) for name in ("b.db", "whole.db")]
+    assert lines[0] == lines[1]
+
+
+@pytest.mark.parametrize(("text", "why"), [
+    ("plan bert for Ascend910B3 {\n  group g0 vector [nothing]\n}", "has no node nothing"),
+    ("plan bert for Ascend310P3 {\n}", "Ascend310P3"),
+    ("plan bert for Ascend910B3 {\n  wide nothing\n}", "is no sum that can be wide"),
+    ("no plan at all", "cannot be used")])
+def test_a_claim_that_is_no_plan_of_the_model_is_refused(folder: Path, capsys: pytest.CaptureFixture[str], text: str, why: str) -> None:
+    assert compiled("-o", "a.aoec") == 0
+    bank = Bank.open(folder / "b.db")
+    kept, = bank.model_plans.list()
+    bank.model_plans.drop([kept])
+    bank.model_plans.put_all([replace(kept, plan=text, after_ns=1, before_ns=max(2, kept.before_ns))])
+    capsys.readouterr()
+    assert compiled("-o", "b.aoec", tune=False) == 0
+    said = capsys.readouterr().err
+    assert "the bank's plan of bert cannot be used" in said and why in said
+    assert compiled("--plans", "rules", "-o", "rules.aoec", tune=False) == 0
+    assert Path("b.aoec").read_bytes() == Path("rules.aoec").read_bytes()
+
+
+def test_a_claim_that_is_slower_is_timed_and_not_taken(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert compiled("--plans", "rules", "-o", "rules.aoec", "--dump", "d") == 0
+    assert compiled("-o", "a.aoec") == 0
+    bank = Bank.open(folder / "b.db")
+    kept, = bank.model_plans.list()
+    plan = (folder / "d/model.plan").read_text()
+    split = next(x for x in plan.splitlines() if "group" in x and " vector [" in x and x.count(",") == 1)
+    name, nodes = split.split()[1], split[split.index("[") + 1:split.index("]")].split(", ")
+    plan = plan.replace(split, "\n".join(f"  group {name}_{i} vector [{n}]" for i, n in enumerate(nodes)))
+    bank.model_plans.drop([kept])
+    bank.model_plans.put_all([replace(kept, plan=plan, after_ns=1, before_ns=max(2, kept.before_ns))])
+    capsys.readouterr()
+    assert compiled("-o", "b.aoec", tune=False) == 0
+    assert "cannot be used" not in capsys.readouterr().err
+    assert Path("b.aoec").read_bytes() == Path("rules.aoec").read_bytes()
+
+
+def test_a_search_by_time_is_repeated_by_its_counts(folder: Path) -> None:
+    assert compiled("-o", "a.aoec", "--time", "4s", "--report", "r", budget=()) == 0
+    counts = json.loads((folder / "r/report.json").read_text())["searches"]["limits"]
+    assert any(name.startswith("plan") for name in counts)
+    assert compiled("-o", "b.aoec", "--counts", "r/report.json", bank="c.db", budget=()) == 0
+    assert Path("b.aoec").read_bytes() == Path("a.aoec").read_bytes()
