@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from aoec.search.plans.cheapest import Price, Queue, end_after, find_cheapest
@@ -72,6 +72,7 @@ def end_of(asked: Sequence[Asked], queue: Queue) -> float:
     return end_us
 
 
+@settings(max_examples=400, deadline=None)
 @given(lattices(), st.integers(1, 40), st.sampled_from((0.0, 6.0, 12.0)))
 def test_the_cheapest_row_is_the_cheapest_of_all_rows(lattice: Lattice, usable: int, enqueue_us: float) -> None:
     queue = Queue(enqueue_us, usable)

@@ -126,7 +126,7 @@ class PlanFinder:
     def _find_held(self, whole: ModelLattice) -> Held:
         """Return what L2 holds at first: nothing, or what an equal inference before left."""
         lattice = whole.lattice
-        return held_after(lattice, whole.base, self.machine.l2_usable_bytes, lattice.read_later[0]) if self.warm else ()
+        return held_after(lattice, whole.base, self.machine.l2_usable_bytes, lattice.touched_later[0]) if self.warm else ()
 
 
 def name_groups(row: Sequence[Group], before: Sequence[Group]) -> tuple[Group, ...]:

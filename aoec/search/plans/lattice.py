@@ -79,21 +79,20 @@ class Lattice:
         return most
 
     @cached_property
-    def last_read(self) -> dict[str, int]:
-        """Part of memory -> the most bytes that a path touches before a launch reads it for the last time."""
+    def last_touch(self) -> dict[str, int]:
+        """Part of memory -> the most bytes that a path touches before a step touches it for the last time."""
         out: dict[str, int] = {}
         for e in self.edges:
-            for piece in e.launch.readers if e.launch else ():
+            for piece in e.touches:
                 out[piece] = max(out.get(piece, 0), self.touched_before[e.start])
         return out
 
     @cached_property
-    def read_later(self) -> list[frozenset[str]]:
-        """Place -> what a launch on some path from it may read."""
+    def touched_later(self) -> list[frozenset[str]]:
+        """Place -> what a step on some path from it touches."""
         out: list[frozenset[str]] = [frozenset()] * self.places
         for place in range(self.places - 1, -1, -1):
-            found = [out[self.edges[n].end].union(self.edges[n].launch.readers if self.edges[n].launch else ())  # type: ignore[union-attr]
-                     for n in self.outgoing[place]]
+            found = [out[self.edges[n].end].union(self.edges[n].touches) for n in self.outgoing[place]]
             out[place] = frozenset().union(*found) if len(found) != 1 else found[0]
         return out
 

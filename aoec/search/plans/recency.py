@@ -1,8 +1,8 @@
-"""What L2 holds between launches, as far as later launches may read it.
+"""What L2 holds between launches, as far as it matters to later ones.
 
 L2 keeps what was touched last. A part of memory lies as deep as the bytes that were touched since. It is there as far as it lies within the
-usable size. What no later launch reads is left out, and what surely stays until its last read has no depth: rows of launches that lead to
-equal contents so have equal ones here.
+usable size. What no later step touches is left out, and what surely stays until it is touched for the last time has no depth. So rows of
+launches that lead to equal contents have equal ones here.
 """
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def state_of(held: Held, launch: Launch, usable: int) -> State:
 def touch(held: Held, edge: Edge, lattice: Lattice, usable: int) -> Held:
     """Return what L2 holds after a step."""
     sizes = edge.touches
-    later, before, last = lattice.read_later[edge.end], lattice.touched_before[edge.end], lattice.last_read
+    later, before, last = lattice.touched_later[edge.end], lattice.touched_before[edge.end], lattice.last_touch
     out: list[tuple[str, int, int]] = []
     depth = 0
     for piece, size in reversed(sizes.items()):
@@ -47,7 +47,7 @@ def touch(held: Held, edge: Edge, lattice: Lattice, usable: int) -> Held:
 
 
 def _piece_at(piece: str, size: int, depth: int, before: int, last: Mapping[str, int], usable: int) -> tuple[str, int, int]:
-    """Return a part of memory with its depth, or without one where no path pushes it out before its last read."""
+    """Return a part of memory with its depth, or without one where no path pushes it out before it is touched for the last time."""
     return piece, size, STAYS if depth + size + last[piece] - before <= usable else depth
 
 
