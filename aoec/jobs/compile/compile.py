@@ -67,7 +67,8 @@ def finish(stages: Sequence[Stage], context: Context, kind: Kind | None = None, 
             whole = [choose_layouts(f, m, job) for f, m in zip(found, plain)] if other_layouts(context) else plain
             watch.begin("plan")
             ruled = whole
-            whole = [choose_plan(m, job) for m in ruled] if options.planning != "rules" else ruled
+            planned = [choose_plan(m, job) if options.planning != "rules" else (m, ()) for m in ruled]
+            whole = [m for m, _ in planned]
             watch.begin("slices")
             sliced = [choose_slices(m, job) for m in whole]
         made = [s.made for s in sliced]
@@ -80,7 +81,7 @@ def finish(stages: Sequence[Stage], context: Context, kind: Kind | None = None, 
         watch.begin("writing")
         write_model(ruled, whole, sliced, job, source)
         ended = Ended(ready, plain, sliced, was, options.metric, sum(watch.read().values()), searches_of(job))
-        report(ended, notes, job)
+        report(ended, [(*said, *n) for (_, said), n in zip(planned, notes)], job)
     return 0
 
 

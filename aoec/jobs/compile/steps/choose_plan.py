@@ -38,37 +38,39 @@ from aoec.jobs.tune.solve import solve
 from aoec.jobs.version import model_version
 from aoec.lowering.arrange.planned import enter
 
+Chosen = tuple[Made, tuple[str, ...]]  # a model, and what is said of its plan
 FEW = 8  # launches that are scheduled in this process: to begin another takes longer
 
 
-def choose_plan(made: Made, job: Job) -> Made:
+def choose_plan(made: Made, job: Job) -> Chosen:
     """Return the model by the plan with which it is faster, itself where there is none: as the bank has one, or as a search finds it. The
     bank then keeps it, or that none was found."""
     stage, options = made.stage, job.options
     if made.model.plan is None or stage.entered or stage.funcs or stage.traces or stage.graph.groups or stage.graph.bodies:
-        return made
+        return made, ()
     kept = find_kept(made, job)
     best, why = made, ""
     for plan in kept if not options.repeat else ():
         found = try_kept(plan, made, job) if plan.is_faster else None
         if found is not None and faster(best.lines.tuned, found.lines.tuned, options.metric):
             best, why = found, "by the bank's plan"
-    order = job.runs[0].order
-    if options.planning == "auto" and (options.repeat or all(p.searched < budget_trials(order) for p in kept)):
+    said: tuple[str, ...] = ()
+    if options.planning == "auto" and (options.repeat or all(p.searched < budget_trials(job.runs[0].order) for p in kept)):
         planning = Planning(made, job)
         found_plan = planning.find()
-        if found_plan.is_faster:
-            planned = put_together(found_plan.plan, made, job, known=planning.solved)
-            if not isinstance(planned, str) and faster(best.lines.tuned, planned.lines.tuned, options.metric):
-                best, why = planned, describe_proof(found_plan)
+        planned = put_together(found_plan.plan, made, job, known=planning.solved) if found_plan.is_faster else ""
+        if not isinstance(planned, str) and faster(best.lines.tuned, planned.lines.tuned, options.metric):
+            best, why = planned, describe_proof(found_plan)
         elif best is made:
-            job.voice.say(f"plan: {plural(len(made.model.graph.groups), 'group')} as they are, {describe_proof(found_plan)}")
+            said = (f"plan: {plural(len(made.model.graph.groups), 'group')} as they are, {describe_proof(found_plan)}",)
         if not planning.over:
             keep_plan(made, best, job)
     if best is not made:
         old, new = (asked_us(m.lines.tuned, options.metric) for m in (made, best))
-        job.voice.say(f"plan: {old:,.1f} -> {new:,.1f} us modelled, {describe_changes(made.model.plan, best)}, {why}")
-    return best
+        said = (f"plan: {old:,.1f} -> {new:,.1f} us modelled, {describe_changes(made.model.plan, best)}, {why}",)
+    for line in said:
+        job.voice.say(line)
+    return best, said
 
 
 def describe_changes(before: Plan, made: Made) -> str:
