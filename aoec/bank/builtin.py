@@ -127,7 +127,7 @@ def _object(line: bytes, path: Path) -> dict[str, Any]:
 
 
 def write(target: str, records: Iterable[Record], folder: Path | None = None, plans: Iterable[ModelPlan] = ()) -> Path:
-    """Where the built-in bank of a target now is, with these records, and of the plans of models those that are faster: equal ones make
+    """Where the built-in bank of a target now is, with these records and plans of models: equal ones make
     equal bytes. A default's record does without its func, which stands with the best of the same key; funcs with defaults alone, of
     layouts that were not taken, are left out."""
     records = sorted(records, key=lambda r: r.key)
@@ -137,7 +137,7 @@ def write(target: str, records: Iterable[Record], folder: Path | None = None, pl
     common = {n: value for n, (value, count) in usual.items() if 2 * count >= len(rows)} | {"func": ""}
     lines = [{"schema": SCHEMA_VERSION, "common": common},
              *({n: v for n, v in row.items() if n not in common or common[n] != v} for row in rows),
-             *(_plan_line(p, common) for p in sorted(plans) if p.is_faster)]
+             *(_plan_line(p, common) for p in sorted(plans))]
     place = _place(target)
     assert place is not None  # the name of a shipped machine
     place = place if folder is None else folder / place.name

@@ -101,10 +101,10 @@ def test_plans_of_models_stand_behind_the_records(tmp_path: Path) -> None:
     other = replace(PLAN, graph_key="11" * 32, model_version="m2")
     dated = replace(PLAN, tool="aoec 9", created="2026-01-01T00:00:00Z")
     shelf = BuiltIn(write("toy", ALL, tmp_path, [dated, vain, other]))
-    assert shelf.model_plans == (other, PLAN) and shelf.list() == ALL
+    assert shelf.model_plans == (vain, other, PLAN) and shelf.list() == ALL
     *_, last = shelf.path.read_text().splitlines()
     assert "m1" not in last and "toy\"" not in last  # the first line says the machine and the model version
-    assert list(kept_model_plans(shelf, "toy")) == [other, PLAN] and list(kept_model_plans(shelf, None, "ef")) == [PLAN]
+    assert list(kept_model_plans(shelf, "toy")) == [vain, other, PLAN] and list(kept_model_plans(shelf, None, "ef")) == [PLAN]
     assert list(kept_model_plans(shelf, "else")) == []
     before = shelf.path.read_text().splitlines()
     later = write("toy", [replace(r, key=replace(r.key, model_version="m3")) for r in ALL], tmp_path, [replace(PLAN, model_version="m3")])

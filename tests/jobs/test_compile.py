@@ -38,7 +38,7 @@ from tests.jobs.nets import compiled
 
 pytestmark = pytest.mark.usefixtures("few")
 
-TUNE = ("--tune", "--budget", "16", "--jobs", "1")
+TUNE = ("--tune", "--budget", "16", "--jobs", "1", "--plans", "rules")
 
 
 @pytest.fixture
@@ -139,7 +139,7 @@ def test_a_larger_budget_searches_again_and_is_never_slower(tuned: Compile, sear
     known = {r["func_key"]: r["ticks"] for r in rows("bank.db")}
     open_groups = [g["name"] for g in first["groups"] if not g["proof"]]  # type: ignore[attr-defined]
     searches.clear()
-    second = run("--tune", "--budget", "24", "--search", "random", "--seed", "7", "--jobs", "1", output="second.aoec")
+    second = run("--tune", "--budget", "24", "--search", "random", "--seed", "7", "--jobs", "1", "--plans", "rules", output="second.aoec")
     assert searches == open_groups and open_groups
     assert all(b["tuned_us"] <= a["tuned_us"] for a, b in zip(first["groups"], second["groups"], strict=True))  # type: ignore[arg-type]
     assert all(r["ticks"] <= known[r["func_key"]] or "; default" in r["state"] for r in rows("bank.db"))

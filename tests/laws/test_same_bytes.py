@@ -71,7 +71,7 @@ def test_two_processes_write_the_same_bytes(tmp_path: Path) -> None:
         one, two = ((f / name).read_bytes() for f in folders)
         assert one == two and len(one) > 100, name
     one, two = (list(Bank.open(f / "bank.db").lines(times=False)) for f in folders)
-    assert one == two and len(one) == 6
+    assert one == two and len(one) > 6  # of groups, and of launches that the search of the plan timed
 
 
 # ---------------------------------------------------------------- ties
