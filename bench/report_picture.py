@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import onnx
 
 from aoec import cli
+from aoec.base.text import clip_name
 from aoec.report.pictures.panel import text
 from bench.networks import NETWORKS
 from bench.networks import text as texts
@@ -36,7 +37,7 @@ MARGIN, WIDTH = 16, 846  # of the picture, in its own units; a README shows it a
 LABELS, BAR = 92, 560  # where bars and lanes begin; the length of the longest bar
 LANES = WIDTH - LABELS - MARGIN  # the length of a lane
 LANE, HEIGHT = 16, 12  # from a lane to the next; of a lane
-LETTERS = 88  # of a line of words
+LETTERS, SMALL = 88, 112  # of a line of words, in bold and in small letters
 SIDES = ("stock", "default", "tuned", "bound")
 KEY = (("work w4", "works"), ("wait", "waits for a flag"), ("issue", "issues"), ("stall", "stalls"))
 # names of colours, in light and in dark mode: those of the report page
@@ -142,7 +143,8 @@ def draw_launches(facts: Mapping[str, Any], page: str, y: float) -> tuple[float,
     if not found:
         raise SystemExit("index.html has no drawing of launches")
     scale = min(1.0, WIDTH / int(found[1]))
-    out = [text(MARGIN, y, count_words(facts), "l"), *draw_key((("cube", "cube"), ("vector", "vector")), y, 480),
+    out = [text(MARGIN, y, count_words(facts), "l"), *draw_key((("cube", "cube"), ("vector", "vector")), y, 430),
+           text(WIDTH - MARGIN, y, "an arc: a later launch reads it", "s", "end"),
            f'<g transform="translate(0 {y + 6:.1f}) scale({scale:.3f})">{found[3]}</g>']
     return y + 6 + scale * int(found[2]), out
 
@@ -161,9 +163,12 @@ def draw_kernel(facts: Mapping[str, Any], page: str, y: float) -> tuple[float, l
     part = page.partition(' id="d0"')[2].partition("</details>")[0]
     side = part.partition('<i class="tuned">')[2]
     measure = group["detail"]["measures"]["tuned"]
-    out = [text(MARGIN, y, f"The launch that takes the most: {group['name']}, {group['what']}, {measure['time_us']:,.2f} µs", "l"),
-           text(MARGIN, y + 18, measure["verdict"], "s"), *draw_key(KEY, y + 38, LABELS)]
-    y += 46
+    title = f"The launch that takes the most: {group['name']}, {group['what']}"
+    said = wrap(f"{measure['time_us']:,.2f} µs, {measure['launch_us']:,.2f} of it launch; {measure['verdict']}", SMALL)
+    out = [text(MARGIN, y, clip_name(title, LETTERS), "l"), *[text(MARGIN, y + 18 + 17 * i, line, "s") for i, line in enumerate(said)]]
+    y += 38 + 17 * (len(said) - 1)
+    out += draw_key(KEY, y, LABELS)
+    y += 8
     for core, lanes in re.findall(r'<div class="core" role="img" aria-label="timeline of core ([^,"]+), tuned">(.*?)</div>', side, re.S):
         out.append(text(LABELS, y + 12, f"core {unescape(core)}", "s"))
         y += 18
