@@ -58,6 +58,8 @@ RUNS = {
                  (rf"mlp_softmax +16 Ascend310P3 +{NUMBER} +{NUMBER} +\+0\.0 % +0", rf"all +1 +{NUMBER} +{NUMBER}( +\+0\.0 %){{2}} +0 +0")),
     "quality": Run("--models gpt2 --targets Ascend310P3 --trials 1", (rf"\| gpt2 \| Ascend310P3 \|( {NUMBER} \|)+.*",), slow=True),
     "rates": Run("--set add(m=64,n=256) --rows 20", (rf"add\(m=64,n=256\).* {NUMBER} legal: .*/s.*", r"Geometric means of 1 groups.*")),
+    "report_picture": Run("--network mlp_softmax --target Ascend310P3 --budget 1 --svg made.svg",
+                          (r"mlp_softmax on Ascend310P3, fp16: .*; modelled", rf"4 operators .* become 3 launches; {NUMBER} characters")),
     "scale": Run("--only rows --first 1", (r"rows: legal candidates .*", rf" +1,000 +{NUMBER} CPU s .* legal 1,000")),
     "structures": Run("--network mlp_softmax --target Ascend310P3 --budget 1",
                       (rf"\| mlp_softmax \| Ascend310P3 \| {NUMBER} \| {NUMBER} \| 1 \| {NUMBER} \| 3 \| 0 \| 0\.0 \| 0 \| – \| \w+ \|",)),

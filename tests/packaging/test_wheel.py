@@ -89,7 +89,7 @@ def test_wheel_says_what_it_is(installed: Installed) -> None:
     assert metadata["Description-Content-Type"] == "text/markdown" and "Typing :: Typed" in metadata.get_all("Classifier", [])
     assert {"verify", "completion", "dev"} <= set(metadata.get_all("Provides-Extra", []))
     page = str(metadata.get_payload())
-    assert page.startswith("# aoec\n") and "## Deploy in two minutes" in page
+    assert page.startswith("# aoec\n") and "## How accurate is it?" in page
     assert [link for link in re.findall(r"\]\(([^)]*)\)", page) if "://" not in link] == []
 
 
