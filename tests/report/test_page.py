@@ -35,7 +35,8 @@ ROWS = (
     Row("g11", "NonZero", Times(20.5, 20.5, 20.5), 1, "", "host"),
     Row("g12", "reshape", Times(), 1, "", "view"))
 REPORT = Report(HOSTILE, "Ascend910B3", "fp16", ROWS, Times(210.0, 160.0, 120.0), Times(230.0, 180.0, 140.0), (5000.0, 6500.0),
-                "cold inputs and weights", 600, {"reading": 1.0, "searching": 40.26}, 1, notes=("values: fine",), held=Held(32, 31, 0.97, True))
+                "cold inputs and weights", 600, {"reading": 1.0, "searching": 40.26}, 1,
+                notes=("values: fine",), held=Held(32, 31, 0.97, True))
 ABOUT = About("aoec 0.1.0", "abc", "0123456789abcdef", 1800.0)
 DETAILS = {"g0": DETAIL, "g2": replace(DETAIL, roofline=None, search=None, nodes=("add",)), "g10": replace(DETAIL, trials=0)}
 
