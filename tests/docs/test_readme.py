@@ -17,6 +17,7 @@ from aoec import cli
 from aoec.cli.commands import bank
 from aoec.cli.parser import parser
 from aoec.frontend import zoo
+from bench.networks import NETWORKS
 from tests.docs.told import missing
 
 ROOT = Path(__file__).parents[2]
@@ -127,6 +128,18 @@ def test_the_demo_prints_what_is_shown(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "aoec", "demo", "--budget", "40", "--bank", "bank.db"]
     said = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=1200)
     assert shown("demo") and not (lacking := missing(shown("demo"), said.stdout)), f"{lacking} is not in\n{said.stdout}{said.stderr}"
+
+
+@pytest.mark.slow
+def test_subgraph_tuning_prints_what_is_shown(tmp_path: Path) -> None:
+    """Of ResNet-50, batch 32, with an empty bank."""
+    block = README.partition("<!-- sgat -->")[2].partition("```console\n$ aoec ")[2].partition("```")[0]
+    command, _, wanted = block.partition("\n")
+    onnx.save(NETWORKS["resnet50"](32, 0).model, tmp_path / "resnet50-b32.onnx")
+    words = [sys.executable, "-m", "aoec", *shlex.split(command), "--bank", "bank.db", "--base", "none"]
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"} | {"PYTHONPATH": str(ROOT)}
+    said = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=1800, env=environment)
+    assert wanted and not (lacking := missing(wanted, said.stdout)), f"{lacking} is not in\n{said.stdout}{said.stderr}"
 
 
 def test_the_chinese_page_is_in_step() -> None:
