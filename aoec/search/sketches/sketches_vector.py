@@ -5,7 +5,8 @@ filled and loaded ahead), p0 (what the result's place is a multiple of).
 """
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from itertools import pairwise
 from types import MappingProxyType
 
 from aoec.base.errors import ScheduleError, UnsupportedError
@@ -26,6 +27,7 @@ from aoec.search.sketches.nests import (
     ladder,
     nests,
     output_nest,
+    parts,
     skewed_buffers,
     step,
     tiles_over_cores,
@@ -79,15 +81,16 @@ def vector_sketches(func: Func, machine: Machine) -> list[Trace]:
         free.append(axes[-1])
     if summed := reduced_axes(func, out):
         free = [v for v in free if v not in summed] or axes[-1:]
-    if serial := ruling_axes(out):
-        last = max(axes.index(v) for v in serial)
-        free = [v for v in free if axes.index(v) > last] or axes[-1:]
+    ruled = ruled_axes(out)
+    if ruled:
+        free = [v for v in free if v not in ruled] or axes[-1:]
     if narrow_runs(func, machine):
         free = [v for v in axes if v not in whole]
     tiled = [v for v in free if out.extent(v) > 1] or free[:1]
     choices = [tiled[i:j] for i in range(len(tiled)) for j in range(i + 1, min(i + 3, len(tiled) + 1))]
     far = padded_far(func, out) - whole - summed
     choices = [c for c in choices if far.isdisjoint(axes[:axes.index(c[0])])] or choices
+    choices += shared_in_front(out, ruled, tiled, whole | summed)
     apart = len(func.inputs) <= machine.flag_ids and any(finds_numbers(func, n) for n in nests(func))
     return [vector_sketch(func, machine, out, c, way, hold) for c in choices for way in ways_out(func, machine, out, c)
             for hold in ([True, False] if apart else [True])]
@@ -157,15 +160,37 @@ def ruling_axes(out: Nest) -> set[str]:
     return {v for lp in out.loops for v in variables(lp.extent)}
 
 
+def ruled_axes(out: Nest) -> list[str]:
+    """The loops up to the last that the extents of others depend on: all of them stay serial, and those in front hold others that do."""
+    names = [lp.var for lp in out.loops]
+    return names[:max((names.index(v) + 1 for v in ruling_axes(out)), default=0)]
+
+
+def shared_in_front(out: Nest, ruled: Sequence[str], tiled: Sequence[str], together: Collection[str]) -> list[list[str]]:
+    """Choices of axes that cores share one iteration at a time, such as images and blocks of channels of which the last is not full: each
+    of them alone, two in a row, and each with the first axis that is tiled behind them. None where a tile needs one of them whole."""
+    kept = {lp.var for lp in out.loops if any(lp.var in variables(i) for i in out.block.target.indices)}
+    if not kept.issuperset(ruled) or not set(ruled).isdisjoint(together) or not set(ruled).isdisjoint(tiled):
+        return []
+    many = [v for v in ruled if out.extent(v) > 1]
+    rest = [v for v in tiled if out.extent(v) > 1][:1]
+    return [*[[v] for v in many], *[[a, b] for a, b in pairwise(many)], *[[v, *rest] for v in many if rest]]
+
+
 def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str], way: str, hold: bool = True) -> Trace:
-    """All blocks at one tile of the output block's axes `tiled`; the other outer axes stay whole. `hold`: what no tile moves in stays in
+    """All blocks at one tile of the output block's axes `tiled`; the other outer axes stay whole. Those of them up to the last that rules
+    the extents of others have tiles of one iteration, and what lies between them is serial. `hold`: what no tile moves in stays in
     UB, else it is brought and made for each tile, and takes room while it is used."""
     steps: list[Step] = []
     cores, size = cores_of(machine), dtype_bytes(func, func.outputs[-1].name)
     narrow = narrow_runs(func, machine)
     turned = 0 if not turns(func) else GROUP if narrow or any(takes_every_nth(n.block) for n in nests(func)) else max(16, 32 // size)
+    ruled = ruled_axes(out)
     for i, v in enumerate(tiled):
         unit, extent = tile_unit(out, v, size, turned), out.extent(v)
+        if v in ruled:
+            steps.append(step("split", loop=v, parts=hole(f"g{i}", parts(extent, cores)), outer=f"{v}_c", inner=f"{v}_s"))
+            continue
         sizes = ladder(extent, unit, MOST_ELEMENTS, min(extent // (cores * MOST_TILES), LEAST_ELEMENTS))
         steps += tiles_over_cores(v, i, sizes, -(-extent // unit), cores)
     kept = {lp.var for lp in out.loops if any(lp.var in variables(i) for i in out.block.target.indices)}
@@ -173,16 +198,17 @@ def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str], way
     summed = reduced_axes(func, out)
     together = whole_axes(func, machine, out) | summed
     leading = [v for v in names[:names.index(tiled[0])] if v in kept and v not in together]
-    inner = [v for v in names if v not in leading and v not in tiled]
+    between = [v for v in ruled if v not in leading and v not in tiled]
+    inner = [v for v in names if v not in (*leading, *between, *tiled)]
     reduced = [v for v in inner if (v not in kept or v in summed) and names.index(v) < names.index(tiled[0])]
     inner = [v for v in inner if v not in reduced]
-    grid, serial = [f"{v}_c" for v in tiled], [f"{v}_s" for v in tiled]
+    grid, serial = [f"{v}_c" for v in tiled], [v if v in between else f"{v}_s" for v in names if v in between or v in tiled]
     lanes = [f"{v}_i" for v in tiled if v == names[-1]]
-    own = [*[f"{v}_i" for v in tiled if v != names[-1]], *inner, *lanes]
+    own = [*[f"{v}_i" for v in tiled if v != names[-1] and v not in ruled], *inner, *lanes]
     steps.append(step("reorder", loops=(*grid, *leading, *serial, *reduced, *own)))
     at = serial[-1]
     order = [n for n in nests(func) if n.block.name != out.block.name]
-    once = standing(func, order, out, {*tiled, *(v for v in leading if out.extent(v) > 1)}) if hold else set[str]()
+    once = standing(func, order, out, {*tiled, *(v for v in (*leading, *between) if out.extent(v) > 1)}) if hold else set[str]()
     for n in [n for n in order if is_beside(func, n)]:
         steps.append(step("compute_at", block=n.block.name, loop=at))
     for n in [n for n in reversed(order) if not is_beside(func, n)]:
@@ -191,7 +217,7 @@ def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str], way
     for buffer in dict.fromkeys(n.block.target.buffer for n in order if not is_beside(func, n)):
         more: dict[str, str | int] = {"layout": "RUN"} if buffer in narrow else {"pad": ROW_PAD} if buffer in apart else {}
         steps.append(step("set_scope", buffer=buffer, scope="UB", **more))
-    axes = ({own_name(out, v) for v in leading}, {own_name(out, v) for v in tiled})
+    axes = ({own_name(out, v) for v in (*leading, *between)}, {own_name(out, v) for v in tiled})
     runs = {b for b in {r.buffer for n in (*order, out) for r in reads(n.block.value)} - once - narrow
             if all(comes_as_run(func, machine, n, r, *axes) for n in (*order, out) for r in reads(n.block.value) if r.buffer == b)}
     steps += inputs(func, order + [out], at, dict.fromkeys(once, grid[-1]), once, runs)
