@@ -5,12 +5,13 @@ is no whole blocks is a call. There short rows are packed in UB, and taken apart
 """
 from __future__ import annotations
 
+from collections.abc import Collection
 from math import gcd, prod
 
 from aoec.ir.func.narrow import copied_whole, run_of
 from aoec.ir.func.pixels import pixels_of
 from aoec.ir.func.tir import Func
-from aoec.ir.index import DTYPES, Call, Expr, Int, Read, Var, affine, reads
+from aoec.ir.index import DTYPES, Call, Expr, Int, Read, Var, affine, reads, variables
 from aoec.search.sketches.nests import Nest, dtype_bytes, nests
 from aoec.search.sketches.padding import own_name
 from aoec.target.isa.words import is_selection
@@ -72,20 +73,31 @@ def narrow_runs(func: Func, machine: Machine) -> frozenset[str]:
     return frozenset() if apart else runs
 
 
-def row_after_row(out: Nest) -> bool:
-    """True where a block's loops walk its target in order, without a gap: each index is one of them, or counts some, such as blocks of
-    channels and the channels in each."""
-    loops = list(out.loops)
+def ruled_axes(out: Nest) -> list[str]:
+    """The loops up to the last that the extents of others depend on: they stay serial, since the loops of one instruction have no corners
+    cut."""
+    names, ruling = [lp.var for lp in out.loops], {v for lp in out.loops for v in variables(lp.extent)}
+    return names[:max((names.index(v) + 1 for v in ruling), default=0)]
+
+
+def row_after_row(out: Nest, around: Collection[str] = ()) -> bool:
+    """True where a block's loops, but for those `around` an instruction, walk its target in order, without a gap: each index is one of
+    them, or counts some, such as blocks of channels and the channels in each. Only the outermost may be cut short."""
+    loops = [lp for lp in out.loops if lp.var not in around and lp.extent != Int(1)]
+    first = loops[:1]
     for index in out.block.target.indices:
         parts = affine(index, frozenset(lp.var for lp in out.loops))
         if parts is None or parts[1] != Int(0):
             return False
-        own, loops = loops[:len(parts[0])], loops[len(parts[0]):]
+        count = sum(lp.var in parts[0] for lp in loops)
+        if loops[:1] != first and not parts[0].keys().isdisjoint(around):
+            return False
+        own, loops = loops[:count], loops[count:]
         step = 1
         for lp in reversed(own):
-            if parts[0].get(lp.var) != Int(step) or not isinstance(lp.extent, Int):
+            if parts[0].get(lp.var) != Int(step) or not isinstance(lp.extent, Int) and [lp] != first:
                 return False
-            step *= lp.extent.value
+            step *= lp.extent.value if isinstance(lp.extent, Int) else 1
     return not loops
 
 
@@ -102,9 +114,10 @@ def packs(func: Func, machine: Machine, out: Nest, tiled: list[str], narrow: fro
         return False
     if rows_read(out) and not apart:  # of one element each
         return len(tiled) == 1 and row_after_row(out) and prod(out.extent(lp.var) for lp in out.loops) > 2 * cores_of(machine)
-    if len(tiled) > 1 or column in tiled or narrow & {r.buffer for r in reads(out.block.value)}:
+    ruled = ruled_axes(out)
+    if len(tiled) > 1 and not set(tiled) <= set(ruled) or column in tiled or narrow & {r.buffer for r in reads(out.block.value)}:
         return False
-    if not lead or not row_after_row(out) or last != Int(out.extent(column)) or rows_read(out):
+    if not lead or not row_after_row(out, ruled) or last != Int(out.extent(column)) or rows_read(out):
         return False
     row, rows = out.extent(column) * size, prod(e.value for e in lead if isinstance(e, Int))
     return row % 32 != 0 and (PACKED[0] if apart else 0) < row <= PACKED[1] and rows > 2 * cores_of(machine)

@@ -42,6 +42,7 @@ from aoec.search.sketches.rows import (
     from_gm,
     narrow_runs,
     rows_read,
+    ruled_axes,
     turns,
     ways_out,
 )
@@ -153,17 +154,6 @@ def reduced_axes(func: Func, out: Nest) -> set[str]:
     found = {own_name(n, lp.var) for n in nests(func) if n.block.op != "=" for lp in n.loops
              if not any(lp.var in variables(i) for i in n.block.target.indices)}
     return {lp.var for lp in out.loops if own_name(out, lp.var) in found}
-
-
-def ruling_axes(out: Nest) -> set[str]:
-    """Loops that the extents of others depend on: they stay serial, since the loops of one instruction have no corners cut."""
-    return {v for lp in out.loops for v in variables(lp.extent)}
-
-
-def ruled_axes(out: Nest) -> list[str]:
-    """The loops up to the last that the extents of others depend on: all of them stay serial, and those in front hold others that do."""
-    names = [lp.var for lp in out.loops]
-    return names[:max((names.index(v) + 1 for v in ruling_axes(out)), default=0)]
 
 
 def shared_in_front(out: Nest, ruled: Sequence[str], tiled: Sequence[str], together: Collection[str]) -> list[list[str]]:
@@ -415,6 +405,6 @@ def readers_of(found: list[Nest]) -> dict[str, tuple[str, list[str]]]:
         place = tuple(normalise(substitute(i, own)) for i in read.indices), tuple(lp.extent for lp in n.loops)
         places.setdefault(read.buffer, {}).setdefault(place, []).append(n.block.name)
     out: dict[str, tuple[str, list[str]]] = {}
-    for source, parts in places.items():
-        out |= {source if len(parts) == 1 else f"{source}_{names[0]}": (source, names) for names in parts.values()}
+    for source, apart in places.items():
+        out |= {source if len(apart) == 1 else f"{source}_{names[0]}": (source, names) for names in apart.values()}
     return out
