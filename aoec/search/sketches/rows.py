@@ -163,7 +163,9 @@ def comes_as_run(func: Func, machine: Machine, n: Nest, read: Read, leading: set
         return False
     if DTYPES[buffer.dtype] not in (1, 2) or len(shape) < 2 or len(set(names)) < len(buffer.shape) or len(shape) < len(buffer.shape):
         return False
-    if [n.extent(v) for v in names] != shape or shape[-1] * DTYPES[buffer.dtype] % 32 == 0 or own_name(n, names[-1]) in leading | tiled:
+    if [lp.extent for v in names for lp in n.loops if lp.var == v] != list(buffer.shape):
+        return False
+    if shape[-1] * DTYPES[buffer.dtype] % 32 == 0 or own_name(n, names[-1]) in leading | tiled:
         return False
     kinds = ["leading" if a in leading else "tiled" if a in tiled else "whole" for a in (own_name(n, v) for v in names)]
     if "tiled" not in kinds or kinds != sorted(kinds, key=["leading", "tiled", "whole"].index):

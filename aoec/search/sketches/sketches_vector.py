@@ -91,7 +91,7 @@ def vector_sketches(func: Func, machine: Machine) -> list[Trace]:
     choices = [tiled[i:j] for i in range(len(tiled)) for j in range(i + 1, min(i + 3, len(tiled) + 1))]
     far = padded_far(func, out) - whole - summed
     choices = [c for c in choices if far.isdisjoint(axes[:axes.index(c[0])])] or choices
-    choices += shared_in_front(out, ruled, tiled, whole | summed)
+    choices += shared_in_front(out, ruled, tiled, whole | summed, cores_of(machine))
     apart = len(func.inputs) <= machine.flag_ids and any(finds_numbers(func, n) for n in nests(func))
     return [vector_sketch(func, machine, out, c, way, hold) for c in choices for way in ways_out(func, machine, out, c)
             for hold in ([True, False] if apart else [True])]
@@ -156,13 +156,16 @@ def reduced_axes(func: Func, out: Nest) -> set[str]:
     return {lp.var for lp in out.loops if own_name(out, lp.var) in found}
 
 
-def shared_in_front(out: Nest, ruled: Sequence[str], tiled: Sequence[str], together: Collection[str]) -> list[list[str]]:
+def shared_in_front(out: Nest, ruled: Sequence[str], tiled: Sequence[str], together: Collection[str], cores: int) -> list[list[str]]:
     """Choices of axes that cores share one iteration at a time, such as images and blocks of channels of which the last is not full: each
-    of them alone, two in a row, and each with the first axis that is tiled behind them. None where a tile needs one of them whole."""
+    of them alone, two in a row, and each with the first axis that is tiled behind them; of one core the innermost alone, with all behind
+    it whole. None where a tile needs one of them whole."""
     kept = {lp.var for lp in out.loops if any(lp.var in variables(i) for i in out.block.target.indices)}
-    if not kept.issuperset(ruled) or not set(ruled).isdisjoint(together) or not set(ruled).isdisjoint(tiled):
+    if not kept.issuperset(ruled) or not set(ruled).isdisjoint({*together, *tiled}):
         return []
     many = [v for v in ruled if out.extent(v) > 1]
+    if cores == 1:
+        return [[v] for v in many[-1:]]
     rest = [v for v in tiled if out.extent(v) > 1][:1]
     return [*[[v] for v in many], *[[a, b] for a, b in pairwise(many)], *[[v, *rest] for v in many if rest]]
 
