@@ -49,6 +49,7 @@ from aoec.search.sketches.rows import (
 from aoec.target.machine import Machine
 
 SLOTS = (1, 2)
+DEEP = (1, 2, 3, 4)  # of tiles of one iteration, which are small: loads are longer under way than one of them is worked on
 MOST_ELEMENTS = 65536
 RUN_ELEMENTS = 16384  # of tensors of one axis that are moved a part at a time, all together: in two slots, 128 KB of fp32
 ROW_OF_PIXELS = 256  # longer ones are cut where they are turned: UB holds a row for each of sixteen channels, twice
@@ -179,6 +180,7 @@ def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str], way
     narrow = narrow_runs(func, machine)
     turned = 0 if not turns(func) else GROUP if narrow or any(takes_every_nth(n.block) for n in nests(func)) else max(16, 32 // size)
     ruled = ruled_axes(out)
+    slots = SLOTS if set(ruled).isdisjoint(tiled) else DEEP
     for i, v in enumerate(tiled):
         unit, extent = tile_unit(out, v, size, turned), out.extent(v)
         if v in ruled:
@@ -213,19 +215,19 @@ def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str], way
     axes = ({own_name(out, v) for v in (*leading, *between)}, {own_name(out, v) for v in tiled})
     runs = {b for b in {r.buffer for n in (*order, out) for r in reads(n.block.value)} - once - narrow
             if all(comes_as_run(func, machine, n, r, *axes) for n in (*order, out) for r in reads(n.block.value) if r.buffer == b)}
-    steps += inputs(func, order + [out], at, dict.fromkeys(once, grid[-1]), once, runs)
-    steps += store(func, out, (*reduced, *own)[0], at, way)
+    steps += inputs(func, order + [out], at, dict.fromkeys(once, grid[-1]), once, runs, slots)
+    steps += store(func, out, (*reduced, *own)[0], at, way, slots)
     for n in order:
         if is_beside(func, n):
-            steps += store(func, n, n.loops[0].var, at)
+            steps += store(func, n, n.loops[0].var, at, slots=slots)
         elif from_gm(func, n):
             steps.append(step("tensorize", loop=n.loops[0].var, instr="copy"))
             to = n.block.target.buffer
             if isinstance(n.block.value, Read) and n.block.value.buffer in runs and to not in narrow:
                 steps.append(step("unpack", block=n.block.name))
                 to = f"{to}_run"
-            slots = step("double_buffer", buffer=to, depth=hole("di", SLOTS))
-            steps += [slots] if slots not in steps else []
+            held = step("double_buffer", buffer=to, depth=hole("di", slots))
+            steps += [held] if held not in steps else []
             if isinstance(n.block.value, Call):  # pipe V fills the tile for it, and would do so behind the work on the one before
                 steps.append(step("preload", buffer=n.block.target.buffer, ahead=hole("pl", AHEAD)))
         else:
@@ -287,7 +289,7 @@ def standing(func: Func, order: list[Nest], out: Nest, moving: set[str]) -> set[
 
 
 def inputs(func: Func, order: list[Nest], at: str, elsewhere: Mapping[str, str] = MappingProxyType({}),
-           once: Collection[str] = (), runs: Collection[str] = ()) -> list[Step]:
+           once: Collection[str] = (), runs: Collection[str] = (), slots: tuple[int, ...] = SLOTS) -> list[Step]:
     """Copies into UB of what blocks read from GM, but for blocks that are such copies; in loop `at`, or where `elsewhere` says. What comes
     `once` has one slot; rows of `runs` come as runs."""
     out: list[Step] = []
@@ -304,7 +306,7 @@ def inputs(func: Func, order: list[Nest], at: str, elsewhere: Mapping[str, str] 
             if buffer in runs:
                 out.append(step("unpack", block=local))
             if buffer not in once:
-                out.append(step("double_buffer", buffer=f"{local}_run" if buffer in runs else local, depth=hole("di", SLOTS)))
+                out.append(step("double_buffer", buffer=f"{local}_run" if buffer in runs else local, depth=hole("di", slots)))
     return out
 
 
@@ -320,24 +322,24 @@ def starts(n: Nest, buffer: str) -> tuple[Expr, ...]:
     return next(tuple(normalise(substitute(i, zero)) for i in r.indices) for r in reads(n.block.value) if r.buffer == buffer)
 
 
-def store(func: Func, out: Nest, first: str, at: str, way: str = "") -> list[Step]:
+def store(func: Func, out: Nest, first: str, at: str, way: str = "", slots: tuple[int, ...] = SLOTS) -> list[Step]:
     """The output through UB, in one of WAYS perhaps; a block that only copies a local out needs no buffer of its own."""
     target = out.block.target.buffer
     source = out.block.value if out.block.op == "=" and not pixels_of(out.block) else None
     if not isinstance(source, Read):
         steps = [step("cache_write", block=out.block.name, buffer=target, scope="UB", at=at), step("tensorize", loop=first, instr="vector")]
-        return steps + leave(f"{target}_out", f"{target}_UB", way)
+        return steps + leave(f"{target}_out", f"{target}_UB", way, slots)
     steps = [step("tensorize", loop=first, instr="copy")]
     if source.buffer in {b.name for b in func.locals}:
-        return steps + leave(out.block.name, source.buffer, way)
-    return steps + (leave(out.block.name, f"{source.buffer}_UB", way, False) if way else [])
+        return steps + leave(out.block.name, source.buffer, way, slots)
+    return steps + (leave(out.block.name, f"{source.buffer}_UB", way, slots, False) if way else [])
 
 
-def leave(block: str, buffer: str, way: str, apart: bool = True) -> list[Step]:
+def leave(block: str, buffer: str, way: str, slots: tuple[int, ...], apart: bool = True) -> list[Step]:
     """Slots of what a copy takes out of UB, after its rows were packed, or their ends made; `apart`: the rows have slots of their own."""
     made = [step(way, block=block)] if way else []
     left = {PACK: [f"{buffer}_packed"], ENDS: [*([buffer] if apart else []), f"{buffer}_ends"]}.get(way, [buffer])
-    return [*made, *[step("double_buffer", buffer=b, depth=hole("do", SLOTS)) for b in left]]
+    return [*made, *[step("double_buffer", buffer=b, depth=hole("do", slots)) for b in left]]
 
 
 def movement_sketches(func: Func, machine: Machine) -> list[Trace]:
