@@ -79,3 +79,18 @@ def test_ragged_blocks_of_channels_become_rows_of_pixels(target, shape):
     program = program_of(problem(task.func, load(target), task.state))
     got = run_program(program, task.bindings, {"x": x, "y": y}, {"x": to_physical(values, x)})["y"]
     np.testing.assert_array_equal(got.reshape(y.shape), values.transpose(0, 2, 3, 1))
+
+
+@pytest.mark.parametrize("target", ("Ascend310P3", "Ascend910A"))
+@pytest.mark.parametrize("shape, dtype", [
+    ((16, 2, 116, 196), "fp16"), ((16, 2, 232, 49), "fp16"), ((2, 3, 20, 75), "fp32"), ((2, 3, 20, 75), "int8")])
+def test_channels_are_shuffled_in_rows_that_fill_no_block(target, shape, dtype):
+    """The ends of rows are turned sixteen at a time: of few rows of a group, those of the other loop."""
+    n, groups, each, size = shape
+    x, y = Tensor("x", dtype, shape), Tensor("y", dtype, (n, each, groups, size))
+    node = OpNode("n", "transpose", ("x",), ("y",), (("perm", (0, 2, 1, 3)),))
+    (task,) = tasks(Graph("shuffled", ("x",), ("y",), (x, y), (node,), (Group("g0", "vector", ("n",)),)), load(target))
+    values = np.random.default_rng(0).integers(-90, 100, shape).astype(NUMPY[dtype])
+    program = program_of(problem(task.func, load(target), task.state))
+    got = run_program(program, task.bindings, {"x": x, "y": y}, {"x": values})["y"]
+    np.testing.assert_array_equal(got.reshape(y.shape), values.transpose(0, 2, 1, 3))
