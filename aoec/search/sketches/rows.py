@@ -124,7 +124,8 @@ def packs(func: Func, machine: Machine, out: Nest, tiled: list[str], narrow: fro
 
 
 def has_ends(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> bool:
-    """Whether rows of the output, whole ones of a tile, are longer than a block, and no whole blocks."""
+    """Whether rows of the output, whole ones of a tile, are longer than a block, and no whole blocks; and UB holds as many as are turned
+    together."""
     column, size = out.loops[-1].var, dtype_bytes(func, func.outputs[-1].name)
     if size > 4 or out.block.op != "=" or pixels_of(out.block) or column in tiled or rows_read(out):
         return False
@@ -133,8 +134,8 @@ def has_ends(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> bool:
     value = out.block.value
     if isinstance(value, Read) and value.buffer in narrow_runs(func, machine) or not isinstance(out.loops[-1].extent, Int):
         return False
-    width = out.extent(column)
-    return width > max(16, 32 // size) and width * size % 32 != 0
+    width, together = out.extent(column), max(16, 32 // size)
+    return width > together and width * size % 32 != 0 and width * size * together <= machine.scope("UB").size_bytes
 
 
 def ways_out(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> list[str]:
