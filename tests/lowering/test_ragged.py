@@ -94,3 +94,15 @@ def test_channels_are_shuffled_in_rows_that_fill_no_block(target, shape, dtype):
     program = program_of(problem(task.func, load(target), task.state))
     got = run_program(program, task.bindings, {"x": x, "y": y}, {"x": values})["y"]
     np.testing.assert_array_equal(got.reshape(y.shape), values.transpose(0, 2, 1, 3))
+
+
+def test_rows_so_long_that_no_sixteen_fit_are_split():
+    """Half of 464 channels of 7 x 7 pixels is 22,736 bytes, and no whole blocks."""
+    x, y = Tensor("x", "fp16", (16, 22736)), Tensor("y", "fp16", (16, 11368))
+    node = OpNode("n", "slice", ("x",), ("y",), (("starts", (0, 11368)), ("sizes", (16, 11368)), ("steps", (1, 1))))
+    machine = load("Ascend310P3")
+    (task,) = tasks(Graph("half", ("x",), ("y",), (x, y), (node,), (Group("g0", "vector", ("n",)),)), machine)
+    values = np.random.default_rng(0).integers(-90, 100, x.shape).astype(np.float16)
+    program = program_of(problem(task.func, machine, task.state))
+    got = run_program(program, task.bindings, {"x": x, "y": y}, {"x": values})["y"]
+    np.testing.assert_array_equal(got.reshape(y.shape), values[:, 11368:])
