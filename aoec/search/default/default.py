@@ -32,7 +32,7 @@ MORE = (("gm", "gn"), ("gh", "gn"), ("gw", "gn"), ("gb", "gn"), ("gb", "gh"), ("
 # at last, of the best alone: L0 tiles of k that come out even in the chunk in L1, which hang together (a chunk of a plane of 3 x 3 is
 # 144, two of 64 and one of 16); a tile that has the room of second slots, where the vector unit is what takes long; and slots, which the
 # list has by twos: where an operand stays in L1 one slot of it leaves room for four of the other, and larger tiles fit beside one of L0C
-LAST = (("tk", "sk"), ("t0", "di", "do"), ("da", "db"), *TILES, ("tk", "sk"), ("da", "db"), ("d0a", "d0b"), ("du", "do"),
+LAST = (("tk", "sk"), ("t0", "di", "do"), ("di", "do"), ("da", "db"), *TILES, ("tk", "sk"), ("da", "db"), ("d0a", "d0b"), ("du", "do"),
         ("tk", "sk"))
 DRAWN = 256  # of a sketch, where no list has one
 LISTED = 2  # sketches whose lists are timed before any others: most of what a default takes is to begin on a sketch, not its rows

@@ -5,12 +5,13 @@ is no whole blocks is a call. There short rows are packed in UB, and taken apart
 """
 from __future__ import annotations
 
+from collections.abc import Collection
 from math import gcd, prod
 
 from aoec.ir.func.narrow import copied_whole, run_of
 from aoec.ir.func.pixels import pixels_of
 from aoec.ir.func.tir import Func
-from aoec.ir.index import DTYPES, Call, Expr, Int, Read, Var, affine, reads
+from aoec.ir.index import DTYPES, Call, Expr, Int, Read, Var, affine, reads, variables
 from aoec.search.sketches.nests import Nest, dtype_bytes, nests
 from aoec.search.sketches.padding import own_name
 from aoec.target.isa.words import is_selection
@@ -72,20 +73,31 @@ def narrow_runs(func: Func, machine: Machine) -> frozenset[str]:
     return frozenset() if apart else runs
 
 
-def row_after_row(out: Nest) -> bool:
-    """True where a block's loops walk its target in order, without a gap: each index is one of them, or counts some, such as blocks of
-    channels and the channels in each."""
-    loops = list(out.loops)
+def ruled_axes(out: Nest) -> list[str]:
+    """The loops up to the last that the extents of others depend on: they stay serial, since the loops of one instruction have no corners
+    cut."""
+    names, ruling = [lp.var for lp in out.loops], {v for lp in out.loops for v in variables(lp.extent)}
+    return names[:max((names.index(v) + 1 for v in ruling), default=0)]
+
+
+def row_after_row(out: Nest, around: Collection[str] = ()) -> bool:
+    """True where a block's loops, but for those `around` an instruction, walk its target in order, without a gap: each index is one of
+    them, or counts some, such as blocks of channels and the channels in each. Only the outermost may be cut short."""
+    loops = [lp for lp in out.loops if lp.var not in around and lp.extent != Int(1)]
+    first = loops[:1]
     for index in out.block.target.indices:
         parts = affine(index, frozenset(lp.var for lp in out.loops))
         if parts is None or parts[1] != Int(0):
             return False
-        own, loops = loops[:len(parts[0])], loops[len(parts[0]):]
+        count = sum(lp.var in parts[0] for lp in loops)
+        if loops[:1] != first and not parts[0].keys().isdisjoint(around):
+            return False
+        own, loops = loops[:count], loops[count:]
         step = 1
         for lp in reversed(own):
-            if parts[0].get(lp.var) != Int(step) or not isinstance(lp.extent, Int):
+            if parts[0].get(lp.var) != Int(step) or not isinstance(lp.extent, Int) and [lp] != first:
                 return False
-            step *= lp.extent.value
+            step *= lp.extent.value if isinstance(lp.extent, Int) else 1
     return not loops
 
 
@@ -102,16 +114,18 @@ def packs(func: Func, machine: Machine, out: Nest, tiled: list[str], narrow: fro
         return False
     if rows_read(out) and not apart:  # of one element each
         return len(tiled) == 1 and row_after_row(out) and prod(out.extent(lp.var) for lp in out.loops) > 2 * cores_of(machine)
-    if len(tiled) > 1 or column in tiled or narrow & {r.buffer for r in reads(out.block.value)}:
+    ruled = ruled_axes(out)
+    if len(tiled) > 1 and not set(tiled) <= set(ruled) or column in tiled or narrow & {r.buffer for r in reads(out.block.value)}:
         return False
-    if not lead or not row_after_row(out) or last != Int(out.extent(column)) or rows_read(out):
+    if not lead or not row_after_row(out, ruled) or last != Int(out.extent(column)) or rows_read(out):
         return False
     row, rows = out.extent(column) * size, prod(e.value for e in lead if isinstance(e, Int))
     return row % 32 != 0 and (PACKED[0] if apart else 0) < row <= PACKED[1] and rows > 2 * cores_of(machine)
 
 
 def has_ends(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> bool:
-    """Whether rows of the output, whole ones of a tile, are longer than a block, and no whole blocks."""
+    """Whether rows of the output, whole ones of a tile, are longer than a block, and no whole blocks; and UB holds as many as are turned
+    together."""
     column, size = out.loops[-1].var, dtype_bytes(func, func.outputs[-1].name)
     if size > 4 or out.block.op != "=" or pixels_of(out.block) or column in tiled or rows_read(out):
         return False
@@ -120,8 +134,8 @@ def has_ends(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> bool:
     value = out.block.value
     if isinstance(value, Read) and value.buffer in narrow_runs(func, machine) or not isinstance(out.loops[-1].extent, Int):
         return False
-    width = out.extent(column)
-    return width > max(16, 32 // size) and width * size % 32 != 0
+    width, together = out.extent(column), max(16, 32 // size)
+    return width > together and width * size % 32 != 0 and width * size * together <= machine.scope("UB").size_bytes
 
 
 def ways_out(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> list[str]:
@@ -150,7 +164,9 @@ def comes_as_run(func: Func, machine: Machine, n: Nest, read: Read, leading: set
         return False
     if DTYPES[buffer.dtype] not in (1, 2) or len(shape) < 2 or len(set(names)) < len(buffer.shape) or len(shape) < len(buffer.shape):
         return False
-    if [n.extent(v) for v in names] != shape or shape[-1] * DTYPES[buffer.dtype] % 32 == 0 or own_name(n, names[-1]) in leading | tiled:
+    if [lp.extent for v in names for lp in n.loops if lp.var == v] != list(buffer.shape):
+        return False
+    if shape[-1] * DTYPES[buffer.dtype] % 32 == 0 or own_name(n, names[-1]) in leading | tiled:
         return False
     kinds = ["leading" if a in leading else "tiled" if a in tiled else "whole" for a in (own_name(n, v) for v in names)]
     if "tiled" not in kinds or kinds != sorted(kinds, key=["leading", "tiled", "whole"].index):

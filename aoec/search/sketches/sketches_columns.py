@@ -9,13 +9,12 @@ from aoec.ir.func.tir import Func
 from aoec.ir.index import Int, reads, variables
 from aoec.ir.schedule import Step, Trace
 from aoec.search.sketches.nests import Nest, dtype_bytes, gm_reads, ladder, nests, output_nest, step, tiles_over_cores
-from aoec.search.sketches.rows import cores_of, rows_read
+from aoec.search.sketches.rows import cores_of, rows_read, ruled_axes
 from aoec.search.sketches.sketches_vector import (
     LEAST_ELEMENTS,
     MOST_ELEMENTS,
     inputs,
     placement,
-    ruling_axes,
     store,
     whole_axes,
 )
@@ -26,7 +25,7 @@ def columns_sketches(func: Func, machine: Machine) -> list[Trace]:
     """One sketch where all work is elementwise on two axes and some input has the columns alone; none elsewhere."""
     out, order = output_nest(func), nests(func)
     elementwise = all(n.block.op == "=" for n in order) and len(out.loops) == 2 == len(out.block.target.indices)
-    if not elementwise or not func.locals and len(order) > 1 or whole_axes(func, machine, out) or ruling_axes(out) or rows_read(out):
+    if not elementwise or not func.locals and len(order) > 1 or whole_axes(func, machine, out) or ruled_axes(out) or rows_read(out):
         return []
     once = shared_inputs(func, order)
     return [columns_sketch(func, machine, out, once)] if once else []

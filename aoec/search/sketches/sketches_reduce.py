@@ -13,8 +13,8 @@ from aoec.ir.func.tir import Func
 from aoec.ir.index import Int, reads, variables
 from aoec.ir.schedule import Step, Trace
 from aoec.search.sketches.nests import Nest, dtype_bytes, gm_reads, hole, ladder, nests, output_nest, parts, step
-from aoec.search.sketches.rows import cores_of, rows_read
-from aoec.search.sketches.sketches_vector import MOST_ELEMENTS, SLOTS, lanes_cut, reduced_axes, ruling_axes
+from aoec.search.sketches.rows import cores_of, rows_read, ruled_axes
+from aoec.search.sketches.sketches_vector import MOST_ELEMENTS, SLOTS, lanes_cut, reduced_axes
 from aoec.target.machine import Machine
 
 LEAST_PART = 1024  # elements of a long row, or rows of 16 lanes: smaller parts are no choice
@@ -37,7 +37,7 @@ def chunked_sketches(func: Func, machine: Machine) -> list[Trace]:
     kept = [lp.var for lp in out.loops if any(lp.var in variables(i) for i in out.block.target.indices)]
     axis = found[-1].axis if found else ""
     tiled = [v for v in kept if v != axis]
-    if len(found) < 2 or not tiled or ruling_axes(out) or windows_of_results(func, found):
+    if len(found) < 2 or not tiled or ruled_axes(out) or windows_of_results(func, found):
         return []
     if len({p.last.extent(p.axis) for p in found if p.axis}) > 1:  # such as rows, and parts of a range that was found before
         return []

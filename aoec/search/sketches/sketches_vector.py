@@ -5,7 +5,8 @@ filled and loaded ahead), p0 (what the result's place is a multiple of).
 """
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from itertools import pairwise
 from types import MappingProxyType
 
 from aoec.base.errors import ScheduleError, UnsupportedError
@@ -26,6 +27,7 @@ from aoec.search.sketches.nests import (
     ladder,
     nests,
     output_nest,
+    parts,
     skewed_buffers,
     step,
     tiles_over_cores,
@@ -40,12 +42,14 @@ from aoec.search.sketches.rows import (
     from_gm,
     narrow_runs,
     rows_read,
+    ruled_axes,
     turns,
     ways_out,
 )
 from aoec.target.machine import Machine
 
 SLOTS = (1, 2)
+DEEP = (1, 2, 3, 4)  # of tiles of one iteration, which are small: loads are longer under way than one of them is worked on
 MOST_ELEMENTS = 65536
 RUN_ELEMENTS = 16384  # of tensors of one axis that are moved a part at a time, all together: in two slots, 128 KB of fp32
 ROW_OF_PIXELS = 256  # longer ones are cut where they are turned: UB holds a row for each of sixteen channels, twice
@@ -79,15 +83,16 @@ def vector_sketches(func: Func, machine: Machine) -> list[Trace]:
         free.append(axes[-1])
     if summed := reduced_axes(func, out):
         free = [v for v in free if v not in summed] or axes[-1:]
-    if serial := ruling_axes(out):
-        last = max(axes.index(v) for v in serial)
-        free = [v for v in free if axes.index(v) > last] or axes[-1:]
+    ruled = ruled_axes(out)
+    if ruled:
+        free = [v for v in free if v not in ruled] or axes[-1:]
     if narrow_runs(func, machine):
         free = [v for v in axes if v not in whole]
     tiled = [v for v in free if out.extent(v) > 1] or free[:1]
     choices = [tiled[i:j] for i in range(len(tiled)) for j in range(i + 1, min(i + 3, len(tiled) + 1))]
     far = padded_far(func, out) - whole - summed
     choices = [c for c in choices if far.isdisjoint(axes[:axes.index(c[0])])] or choices
+    choices += shared_in_front(out, ruled, tiled, whole | summed, cores_of(machine))
     apart = len(func.inputs) <= machine.flag_ids and any(finds_numbers(func, n) for n in nests(func))
     return [vector_sketch(func, machine, out, c, way, hold) for c in choices for way in ways_out(func, machine, out, c)
             for hold in ([True, False] if apart else [True])]
@@ -152,20 +157,35 @@ def reduced_axes(func: Func, out: Nest) -> set[str]:
     return {lp.var for lp in out.loops if own_name(out, lp.var) in found}
 
 
-def ruling_axes(out: Nest) -> set[str]:
-    """Loops that the extents of others depend on: they stay serial, since the loops of one instruction have no corners cut."""
-    return {v for lp in out.loops for v in variables(lp.extent)}
+def shared_in_front(out: Nest, ruled: Sequence[str], tiled: Sequence[str], together: Collection[str], cores: int) -> list[list[str]]:
+    """Choices of axes that cores share one iteration at a time, such as images and blocks of channels of which the last is not full: each
+    of them alone, two in a row, and each with the first axis that is tiled behind them; of one core the innermost alone, with all behind
+    it whole. None where a tile needs one of them whole."""
+    kept = {lp.var for lp in out.loops if any(lp.var in variables(i) for i in out.block.target.indices)}
+    if not kept.issuperset(ruled) or not set(ruled).isdisjoint({*together, *tiled}):
+        return []
+    many = [v for v in ruled if out.extent(v) > 1]
+    if cores == 1:
+        return [[v] for v in many[-1:]]
+    rest = [v for v in tiled if out.extent(v) > 1][:1]
+    return [*[[v] for v in many], *[[a, b] for a, b in pairwise(many)], *[[v, *rest] for v in many if rest]]
 
 
 def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str], way: str, hold: bool = True) -> Trace:
-    """All blocks at one tile of the output block's axes `tiled`; the other outer axes stay whole. `hold`: what no tile moves in stays in
+    """All blocks at one tile of the output block's axes `tiled`; the other outer axes stay whole. Those of them up to the last that rules
+    the extents of others have tiles of one iteration, and what lies between them is serial. `hold`: what no tile moves in stays in
     UB, else it is brought and made for each tile, and takes room while it is used."""
     steps: list[Step] = []
     cores, size = cores_of(machine), dtype_bytes(func, func.outputs[-1].name)
     narrow = narrow_runs(func, machine)
     turned = 0 if not turns(func) else GROUP if narrow or any(takes_every_nth(n.block) for n in nests(func)) else max(16, 32 // size)
+    ruled = ruled_axes(out)
+    slots = SLOTS if set(ruled).isdisjoint(tiled) else DEEP
     for i, v in enumerate(tiled):
         unit, extent = tile_unit(out, v, size, turned), out.extent(v)
+        if v in ruled:
+            steps.append(step("split", loop=v, parts=hole(f"g{i}", parts(extent, cores)), outer=f"{v}_c", inner=f"{v}_s"))
+            continue
         sizes = ladder(extent, unit, MOST_ELEMENTS, min(extent // (cores * MOST_TILES), LEAST_ELEMENTS))
         steps += tiles_over_cores(v, i, sizes, -(-extent // unit), cores)
     kept = {lp.var for lp in out.loops if any(lp.var in variables(i) for i in out.block.target.indices)}
@@ -173,16 +193,17 @@ def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str], way
     summed = reduced_axes(func, out)
     together = whole_axes(func, machine, out) | summed
     leading = [v for v in names[:names.index(tiled[0])] if v in kept and v not in together]
-    inner = [v for v in names if v not in leading and v not in tiled]
+    between = [v for v in ruled if v not in leading and v not in tiled]
+    inner = [v for v in names if v not in (*leading, *between, *tiled)]
     reduced = [v for v in inner if (v not in kept or v in summed) and names.index(v) < names.index(tiled[0])]
     inner = [v for v in inner if v not in reduced]
-    grid, serial = [f"{v}_c" for v in tiled], [f"{v}_s" for v in tiled]
+    grid, serial = [f"{v}_c" for v in tiled], [v if v in between else f"{v}_s" for v in names if v in between or v in tiled]
     lanes = [f"{v}_i" for v in tiled if v == names[-1]]
-    own = [*[f"{v}_i" for v in tiled if v != names[-1]], *inner, *lanes]
+    own = [*[f"{v}_i" for v in tiled if v != names[-1] and v not in ruled], *inner, *lanes]
     steps.append(step("reorder", loops=(*grid, *leading, *serial, *reduced, *own)))
     at = serial[-1]
     order = [n for n in nests(func) if n.block.name != out.block.name]
-    once = standing(func, order, out, {*tiled, *(v for v in leading if out.extent(v) > 1)}) if hold else set[str]()
+    once = standing(func, order, out, {*tiled, *(v for v in (*leading, *between) if out.extent(v) > 1)}) if hold else set[str]()
     for n in [n for n in order if is_beside(func, n)]:
         steps.append(step("compute_at", block=n.block.name, loop=at))
     for n in [n for n in reversed(order) if not is_beside(func, n)]:
@@ -191,22 +212,22 @@ def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str], way
     for buffer in dict.fromkeys(n.block.target.buffer for n in order if not is_beside(func, n)):
         more: dict[str, str | int] = {"layout": "RUN"} if buffer in narrow else {"pad": ROW_PAD} if buffer in apart else {}
         steps.append(step("set_scope", buffer=buffer, scope="UB", **more))
-    axes = ({own_name(out, v) for v in leading}, {own_name(out, v) for v in tiled})
+    axes = ({own_name(out, v) for v in (*leading, *between)}, {own_name(out, v) for v in tiled})
     runs = {b for b in {r.buffer for n in (*order, out) for r in reads(n.block.value)} - once - narrow
             if all(comes_as_run(func, machine, n, r, *axes) for n in (*order, out) for r in reads(n.block.value) if r.buffer == b)}
-    steps += inputs(func, order + [out], at, dict.fromkeys(once, grid[-1]), once, runs)
-    steps += store(func, out, (*reduced, *own)[0], at, way)
+    steps += inputs(func, order + [out], at, dict.fromkeys(once, grid[-1]), once, runs, slots)
+    steps += store(func, out, (*reduced, *own)[0], at, way, slots)
     for n in order:
         if is_beside(func, n):
-            steps += store(func, n, n.loops[0].var, at)
+            steps += store(func, n, n.loops[0].var, at, slots=slots)
         elif from_gm(func, n):
             steps.append(step("tensorize", loop=n.loops[0].var, instr="copy"))
             to = n.block.target.buffer
             if isinstance(n.block.value, Read) and n.block.value.buffer in runs and to not in narrow:
                 steps.append(step("unpack", block=n.block.name))
                 to = f"{to}_run"
-            slots = step("double_buffer", buffer=to, depth=hole("di", SLOTS))
-            steps += [slots] if slots not in steps else []
+            held = step("double_buffer", buffer=to, depth=hole("di", slots))
+            steps += [held] if held not in steps else []
             if isinstance(n.block.value, Call):  # pipe V fills the tile for it, and would do so behind the work on the one before
                 steps.append(step("preload", buffer=n.block.target.buffer, ahead=hole("pl", AHEAD)))
         else:
@@ -268,7 +289,7 @@ def standing(func: Func, order: list[Nest], out: Nest, moving: set[str]) -> set[
 
 
 def inputs(func: Func, order: list[Nest], at: str, elsewhere: Mapping[str, str] = MappingProxyType({}),
-           once: Collection[str] = (), runs: Collection[str] = ()) -> list[Step]:
+           once: Collection[str] = (), runs: Collection[str] = (), slots: tuple[int, ...] = SLOTS) -> list[Step]:
     """Copies into UB of what blocks read from GM, but for blocks that are such copies; in loop `at`, or where `elsewhere` says. What comes
     `once` has one slot; rows of `runs` come as runs."""
     out: list[Step] = []
@@ -285,7 +306,7 @@ def inputs(func: Func, order: list[Nest], at: str, elsewhere: Mapping[str, str] 
             if buffer in runs:
                 out.append(step("unpack", block=local))
             if buffer not in once:
-                out.append(step("double_buffer", buffer=f"{local}_run" if buffer in runs else local, depth=hole("di", SLOTS)))
+                out.append(step("double_buffer", buffer=f"{local}_run" if buffer in runs else local, depth=hole("di", slots)))
     return out
 
 
@@ -301,24 +322,24 @@ def starts(n: Nest, buffer: str) -> tuple[Expr, ...]:
     return next(tuple(normalise(substitute(i, zero)) for i in r.indices) for r in reads(n.block.value) if r.buffer == buffer)
 
 
-def store(func: Func, out: Nest, first: str, at: str, way: str = "") -> list[Step]:
+def store(func: Func, out: Nest, first: str, at: str, way: str = "", slots: tuple[int, ...] = SLOTS) -> list[Step]:
     """The output through UB, in one of WAYS perhaps; a block that only copies a local out needs no buffer of its own."""
     target = out.block.target.buffer
     source = out.block.value if out.block.op == "=" and not pixels_of(out.block) else None
     if not isinstance(source, Read):
         steps = [step("cache_write", block=out.block.name, buffer=target, scope="UB", at=at), step("tensorize", loop=first, instr="vector")]
-        return steps + leave(f"{target}_out", f"{target}_UB", way)
+        return steps + leave(f"{target}_out", f"{target}_UB", way, slots)
     steps = [step("tensorize", loop=first, instr="copy")]
     if source.buffer in {b.name for b in func.locals}:
-        return steps + leave(out.block.name, source.buffer, way)
-    return steps + (leave(out.block.name, f"{source.buffer}_UB", way, False) if way else [])
+        return steps + leave(out.block.name, source.buffer, way, slots)
+    return steps + (leave(out.block.name, f"{source.buffer}_UB", way, slots, False) if way else [])
 
 
-def leave(block: str, buffer: str, way: str, apart: bool = True) -> list[Step]:
+def leave(block: str, buffer: str, way: str, slots: tuple[int, ...], apart: bool = True) -> list[Step]:
     """Slots of what a copy takes out of UB, after its rows were packed, or their ends made; `apart`: the rows have slots of their own."""
     made = [step(way, block=block)] if way else []
     left = {PACK: [f"{buffer}_packed"], ENDS: [*([buffer] if apart else []), f"{buffer}_ends"]}.get(way, [buffer])
-    return [*made, *[step("double_buffer", buffer=b, depth=hole("do", SLOTS)) for b in left]]
+    return [*made, *[step("double_buffer", buffer=b, depth=hole("do", slots)) for b in left]]
 
 
 def movement_sketches(func: Func, machine: Machine) -> list[Trace]:
@@ -389,6 +410,6 @@ def readers_of(found: list[Nest]) -> dict[str, tuple[str, list[str]]]:
         place = tuple(normalise(substitute(i, own)) for i in read.indices), tuple(lp.extent for lp in n.loops)
         places.setdefault(read.buffer, {}).setdefault(place, []).append(n.block.name)
     out: dict[str, tuple[str, list[str]]] = {}
-    for source, parts in places.items():
-        out |= {source if len(parts) == 1 else f"{source}_{names[0]}": (source, names) for names in parts.values()}
+    for source, apart in places.items():
+        out |= {source if len(apart) == 1 else f"{source}_{names[0]}": (source, names) for names in apart.values()}
     return out

@@ -140,7 +140,7 @@ def _vector_footprints(name: str, f: F, sizes: list[int]) -> list[list[Box]]:
         return [_repeats(f, sizes[0], sizes[0], 1, f.dst_rep), box(f.reach if f.repeat else 0), box(elements * sizes[2])]
     if name == "vnchwconv":
         if sizes[0] == 1:  # half a block a row
-            return [[b._replace(start=b.start + high * 16, length=16) for b in _blocks(16, stride, rep, f.repeat)]
+            return [[b for row in range(16) for b in box(16, rep * 32, f.repeat, row * stride * 32 + high * 16)]
                     for stride, rep, high in ((f.dst_stride, f.dst_rep, f.dst_high), (f.src_stride, f.src_rep, f.src_high))]
         rows = 32 // sizes[0]
         halves = (0, f.dst_half) if sizes[0] == 4 else (0,)

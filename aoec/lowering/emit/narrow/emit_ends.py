@@ -48,10 +48,28 @@ def is_end(em: Emitter, op: TileOp) -> bool:
 def whole_rows_of_ends(em: Emitter, op: TileOp) -> None:
     """Nothing; both buffers have room for as many rows as are turned at once."""
     assert isinstance(op.block.value, Read)
-    for r in (op.block.target, op.block.value):
+    _, (_, count), pitch = rows_beside(em, op)
+    for r, each in zip((op.block.target, op.block.value), pitch):
         b = em.buffers[r.buffer]
-        rows = product(list(b.shape[:-1]))
-        em.behind[b.name] = normalise((round_up(rows, max(ROWS, c0(b))) - rows) * pitches(b)[-2])
+        rows, unit = product(list(b.shape[:-1])), max(ROWS, c0(b))
+        whole = normalise((round_up(rows, unit) - rows) * pitches(b)[-2])
+        if isinstance(each, Int) and isinstance(count, Int):
+            whole = maximum(whole, normalise((round_up(count, unit) - count) * each))
+        em.behind[b.name] = normalise(maximum(em.behind.get(b.name, Int(0)), whole))
+
+
+def rows_beside(em: Emitter, op: TileOp) -> tuple[list[tuple[str, Expr]], tuple[str, Expr], list[Expr]]:
+    """Return (loops around, the loop of the rows that are turned together, its pitches in the target and in the source): of rows that lie
+    one behind the other in either the innermost loop, but that of more rows where the source has others between its."""
+    assert isinstance(op.block.value, Read)
+    to, at = (loop_strides(em.buffers[r.buffer], r.indices, op) for r in (op.block.target, op.block.value))
+    loops = side_by_side([to, at], [(lp.var, lp.extent) for lp in op.loops[:-1]]) or [(em.fresh("row"), Int(1))]
+    row = loops[-1]
+    for other in loops[-2:-1]:
+        more = isinstance(row[1], Int) and isinstance(other[1], Int) and other[1].value > row[1].value
+        near, far = at.get(other[0], Int(0)), at.get(row[0], Int(0))
+        row = other if more and isinstance(near, Int) and isinstance(far, Int) and 0 < near.value < far.value else row
+    return [lp for lp in loops if lp is not row], row, [s.get(row[0], Int(0)) for s in (to, at)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +88,7 @@ def ends(em: Emitter, op: TileOp) -> Piece:
     dst, src = em.buffers[target.buffer], em.buffers[value.buffer]
     lane = op.loops[-1]
     to, at = (loop_strides(b, r.indices, op) for b, r in ((dst, target), (src, value)))
-    *around, (row, rows) = side_by_side([to, at], [(lp.var, lp.extent) for lp in op.loops[:-1]]) or [(em.fresh("row"), Int(1))]
-    pitch = [s.get(row, Int(0)) for s in (to, at)]
+    around, (_, rows), pitch = rows_beside(em, op)
     if not all(isinstance(p, Int) and p.value % c0(src) == 0 for p in pitch) or lane.extent != Int(max(ROWS, c0(src))):
         raise UnsupportedError(f"block {op.block.name}: the ends of rows of {src.name} are {max(ROWS, c0(src))} elements, and rows lie "
                                "whole blocks apart")

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from aoec.base.errors import UnsupportedError
-from aoec.ir.index import Expr, Int, Read, affine, le, normalise, round_up
+from aoec.ir.index import Expr, Int, Read, affine, le, maximum, normalise, round_up
 from aoec.ir.program import Item
 from aoec.lowering.emit.emit_runs import MAX_REPEAT, run
 from aoec.lowering.emit.narrow.emit_regroup import ROWS, share_rows, unpack_by_turns
@@ -32,7 +32,7 @@ def whole_shares(em: Emitter, op: TileOp) -> None:
     dst, src, width = em.buffers[op.block.target.buffer], em.buffers[op.block.value.buffer], row_length(op)
     rows = product(list(dst.shape[:-1]))
     whole = round_up(rows, ROWS * share_rows(width))
-    em.behind[dst.name] = normalise((whole - rows) * pitches(dst)[-2])
+    em.behind[dst.name] = normalise(maximum(em.behind.get(dst.name, Int(0)), (whole - rows) * pitches(dst)[-2]))
     em.buffers[src.name] = replace(src, shape=(normalise(whole * width),))
 
 
