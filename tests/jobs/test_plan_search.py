@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from unittest import mock
 
@@ -13,7 +13,15 @@ import pytest
 from aoec import cli
 from aoec.artifact.artifact import load as load_artifact
 from aoec.bank.bank import Bank
+from aoec.bank.record import Key, Record
+from aoec.ir.schedule import Trace
+from aoec.jobs.compile.compiled_model import Choice
+from aoec.jobs.compile.steps.assemble import choose_for_queue
 from aoec.jobs.compile.steps.choose_plan import Planning
+from aoec.jobs.tune.made import Schedule
+from aoec.jobs.tune.order import Solved
+from aoec.simulate.timing.time import Measure
+from aoec.target.machine import load as load_machine
 from tests.jobs.small import small_searches
 from tests.models.bert import small_bert
 
@@ -133,3 +141,16 @@ def test_a_search_by_time_is_repeated_by_its_counts(folder: Path) -> None:
     assert any(name.startswith("plan") for name in counts)
     assert compiled("-o", "b.aoec", "--counts", "r/report.json", bank="c.db", budget=()) == 0
     assert Path("b.aoec").read_bytes() == Path("a.aoec").read_bytes()
+
+
+def test_a_schedule_that_is_best_alone_gives_way_where_it_waits() -> None:
+    measure = Measure(**{f.name: 0 for f in fields(Measure)})  # type: ignore[arg-type]
+    default, alone = (Schedule(Trace(()), None, replace(measure, launch_us=launch, time_us=launch + run))  # type: ignore[arg-type]
+                      for launch, run in ((3.0, 2.0), (2.0, 2.5)))  # 5.0 and 4.5 us alone, behind another launch 0.5 less
+    machine = load_machine(TARGET)
+    assert machine.queue_gap_us < 2.0
+    key = Key("f", TARGET, "h", "m", "cold inputs")
+    records = Solved(Record(key, "f", "default", 5, 5, 1), Record(key, "f", "alone", 4, 5, 1), False)
+    gives_way, stays = Choice(None, records, default, alone), Choice(None, records, alone, default)  # type: ignore[arg-type]
+    one, other = choose_for_queue([gives_way, stays], machine)
+    assert one.best is default and one.solved.best.trace == "default" and other is stays
