@@ -76,9 +76,9 @@ def test_tasks_know_of_them(folder: Path, tmp_path: Path, capsys: pytest.Capture
 def test_the_plan_of_the_model_is_carried_and_timed_before_it_is_taken(
         folder: Path, plan: list[Task], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """The plan of the rules is said to take half of its time: it is a claim that does not hold, and changes nothing."""
-    def choose_half(made: Made, _: object) -> Made:
+    def choose_half(made: Made, _: object) -> tuple[Made, tuple[str, ...]]:
         tuned = made.lines.tuned
-        return replace(made, lines=replace(made.lines, tuned=replace(tuned, latency_us=tuned.latency_us / 2)))
+        return replace(made, lines=replace(made.lines, tuned=replace(tuned, latency_us=tuned.latency_us / 2))), ()
 
     def compiled(model: Path, *words: str) -> bytes:
         out = tmp_path / "out.aoec"

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
@@ -13,17 +13,9 @@ import pytest
 from aoec import cli
 from aoec.artifact.artifact import load as load_artifact
 from aoec.bank.bank import Bank
-from aoec.bank.record import Key, Record
-from aoec.ir.schedule import Trace
-from aoec.jobs.compile.compiled_model import Choice
-from aoec.jobs.compile.steps.assemble import choose_for_queue
 from aoec.jobs.compile.steps.choose_plan import Planning
-from aoec.jobs.tune.made import Schedule
-from aoec.jobs.tune.order import Solved
-from aoec.simulate.timing.time import Measure
-from aoec.target.machine import load as load_machine
 from tests.jobs.small import small_searches
-from tests.models.bert import small_bert
+from tests.plans.test_regroup_laws import HEADS
 
 TARGET = "Ascend910B3"
 
@@ -36,15 +28,15 @@ def few() -> Iterator[None]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a layer of a small BERT."""
-    onnx.save(small_bert(1), tmp_path / "bert.onnx")
+    """A folder with a product that reads through moves, and work on its result."""
+    onnx.save(HEADS, tmp_path / "heads.onnx")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 def compiled(*words: str, bank: str = "b.db", tune: bool = True, budget: Sequence[str] = ("--budget", "20")) -> int:
     how = ["--tune", *budget] if tune else []
-    return cli.main(["compile", "bert.onnx", *how, "--target", TARGET, "--bank", bank, "--base", "none", "--jobs", "1", "--no-verify",
+    return cli.main(["compile", "heads.onnx", *how, "--target", TARGET, "--bank", bank, "--base", "none", "--jobs", "1", "--no-verify",
                      "--no-stock", "--slices", "none", *words])
 
 
@@ -100,9 +92,9 @@ def test_a_search_that_is_killed_goes_on_to_the_same_plan(folder: Path, at: int)
 
 
 @pytest.mark.parametrize(("text", "why"), [
-    ("plan bert for Ascend910B3 {\n  group g0 vector [nothing]\n}", "has no node nothing"),
-    ("plan bert for Ascend310P3 {\n}", "Ascend310P3"),
-    ("plan bert for Ascend910B3 {\n  wide nothing\n}", "is no sum that can be wide"),
+    ("plan heads for Ascend910B3 {\n  group g0 vector [nothing]\n}", "has no node nothing"),
+    ("plan heads for Ascend310P3 {\n}", "Ascend310P3"),
+    ("plan heads for Ascend910B3 {\n  wide nothing\n}", "is no sum that can be wide"),
     ("no plan at all", "cannot be used")])
 def test_a_claim_that_is_no_plan_of_the_model_is_refused(folder: Path, capsys: pytest.CaptureFixture[str], text: str, why: str) -> None:
     assert compiled("-o", "a.aoec") == 0
@@ -113,7 +105,7 @@ def test_a_claim_that_is_no_plan_of_the_model_is_refused(folder: Path, capsys: p
     capsys.readouterr()
     assert compiled("-o", "b.aoec", tune=False) == 0
     said = capsys.readouterr().err
-    assert "the bank's plan of bert cannot be used" in said and why in said
+    assert "the bank's plan of heads cannot be used" in said and why in said
     assert compiled("--plans", "rules", "-o", "rules.aoec", tune=False) == 0
     assert Path("b.aoec").read_bytes() == Path("rules.aoec").read_bytes()
 
@@ -141,16 +133,3 @@ def test_a_search_by_time_is_repeated_by_its_counts(folder: Path) -> None:
     assert any(name.startswith("plan") for name in counts)
     assert compiled("-o", "b.aoec", "--counts", "r/report.json", bank="c.db", budget=()) == 0
     assert Path("b.aoec").read_bytes() == Path("a.aoec").read_bytes()
-
-
-def test_a_schedule_that_is_best_alone_gives_way_where_it_waits() -> None:
-    measure = Measure(**{f.name: 0 for f in fields(Measure)})  # type: ignore[arg-type]
-    default, alone = (Schedule(Trace(()), None, replace(measure, launch_us=launch, time_us=launch + run))  # type: ignore[arg-type]
-                      for launch, run in ((3.0, 2.0), (2.0, 2.5)))  # 5.0 and 4.5 us alone, behind another launch 0.5 less
-    machine = load_machine(TARGET)
-    assert machine.queue_gap_us < 2.0
-    key = Key("f", TARGET, "h", "m", "cold inputs")
-    records = Solved(Record(key, "f", "default", 5, 5, 1), Record(key, "f", "alone", 4, 5, 1), False)
-    gives_way, stays = Choice(None, records, default, alone), Choice(None, records, alone, default)  # type: ignore[arg-type]
-    one, other = choose_for_queue([gives_way, stays], machine)
-    assert one.best is default and one.solved.best.trace == "default" and other is stays

@@ -1,14 +1,12 @@
 """Assembling: the compiled model that the schedules of its groups make."""
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from aoec.artifact.compiled import Artifact, Compiled
 from aoec.ir.graph.graph import Graph, Group
 from aoec.ir.plan import Plan, PlanGroup
 from aoec.jobs.choose.model_tasks import Task, host_times
-from aoec.jobs.choose.slices import asked_us
 from aoec.jobs.compile.compiled_model import Choice, Lines, Made, Model
 from aoec.jobs.compile.lines import model_lines
 from aoec.jobs.compile.steps.group_model import refuse_host
@@ -23,7 +21,6 @@ from aoec.jobs.verify.sound import faults_of
 from aoec.jobs.version import model_version
 from aoec.lowering.arrange.planned.enter import whole_groups
 from aoec.lowering.arrange.slices import PIECE
-from aoec.simulate.timing.time import Measure
 from aoec.target.machine import Machine
 
 
@@ -41,9 +38,6 @@ def assemble(found: Found, context: Context, before: Made | None = None) -> Made
         if options.no_host:
             refuse_host(model.graph, unsound)
     lines = model_lines(model, choices, machine)
-    if asked_us(lines.tuned, options.metric) > asked_us(lines.default, options.metric):
-        choices = choose_for_queue(choices, machine)
-        lines = model_lines(model, choices, machine)
     if model.plan is not None:
         model = replace(model, plan=write_groups(model.plan, model.graph, choices, machine))
     artifact = replace(pack(model, choices, machine, lines), gear=ready.stage.gear)
@@ -85,15 +79,6 @@ def choose_programs(listed: list[Task], solved: dict[str, Solved], machine: Mach
             trusts[same] = trust_in(task, records, pair[0], best, machine, best is pair[1])
         out.append(Choice(task, records, pair[0], best, trusts[same]))
     return out
-
-
-def choose_for_queue(choices: Sequence[Choice], machine: Machine) -> list[Choice]:
-    """Return the choices with the default schedule where it takes less behind another launch. A schedule is the best for a launch that
-    finds the device free, and a launch that waits pays the gap of the queue alone (simulate.time.chain)."""
-    def queued_us(m: Measure) -> float:
-        return min(machine.queue_gap_us, m.launch_us) + m.run_us
-    return [c if queued_us(c.best.measure) <= queued_us(c.default.measure) else replace(
-        c, solved=replace(c.solved, best=replace(c.solved.default, key=c.solved.best.key)), best=c.default, trust=None) for c in choices]
 
 
 def trust_in(task: Task, records: Solved, default: Schedule, best: Schedule, machine: Machine, emitted: bool) -> Trust | None:
