@@ -2,7 +2,7 @@
 
     python bench/proofs.py resnet50 --beside accelforge [--beside-python /path/to/a/venv/bin/python]
 
-It runs in a process of its own, perhaps of another interpreter, for its dependencies are not ours. It is asked twice: of one *core*, the
+It runs in a process of its own (bench/peer.py). It is asked twice: of one *core*, the
 scopes, the paths and the fractal of our machine file, each at the rate of what hits L2; and of the *chip*, the same with HBM, L2 and all
 cube cores, which is what a proof of ours decides. Each product is told by its extents in whole fractals. It models no flags, queues, heads,
 epilogues or images (a convolution is the product that img2col makes of it), and sums each level's traffic: so a candidate of it costs less
@@ -10,22 +10,19 @@ than one of ours. Its spaces hold every order of the loops at each level, of whi
 """
 from __future__ import annotations
 
-import contextlib
-import json
-import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from bench.peer import answer, ask, map_workload
 
 if TYPE_CHECKING:
     from aoec.ir.func.tir import Func
     from aoec.target.machine import Machine
 
-SECONDS = 1800.0  # after which the peer is stopped
-MISSING = 3  # exit code of a process that finds no package
 FRACTAL = 16
 
 
@@ -67,19 +64,10 @@ def question(machine: Machine, layers: Sequence[tuple[int, int, int]]) -> dict[s
 def run(machine: Machine, layers: Sequence[tuple[int, int, int]], python: str = sys.executable) -> dict[str, Any] | None:
     """What the peer says of the products: its version, and for `core` and `chip` a row for each with the size of its space, how many
     mappings it evaluated, CPU seconds and the least cycles. None where the interpreter does not have it; RuntimeError where it fails."""
-    try:
-        done = subprocess.run([python, str(Path(__file__).resolve())], input=json.dumps(question(machine, layers)), text=True,
-                              capture_output=True, timeout=SECONDS)
-    except (OSError, subprocess.TimeoutExpired) as e:
-        raise RuntimeError(f"{python}: {e}") from e
-    if done.returncode == MISSING:
-        return None
-    if done.returncode:
-        raise RuntimeError(f"{python}: {(done.stderr.strip().splitlines() or ['no message'])[-1]}")
-    return dict(json.loads(done.stdout))
+    return ask(Path(__file__), question(machine, layers), python)
 
 
-# ---------------------------------------------------------------- its side: no import of ours from here on
+# ---------------------------------------------------------------- its side: nothing of aoec is imported here
 
 def memory(name: str, size: str, tensors: str, rate: float, filled: float = 0.0) -> str:
     """A level of the hierarchy, read at a rate and filled at that or another. The peer wants an energy of every action; any will do, for it
@@ -125,36 +113,16 @@ def workload(m: int, k: int, n: int) -> str:
 
 def mapped(package: Any, folder: Path, told: dict[str, Any], layer: Sequence[int], whole: bool) -> dict[str, Any]:
     """The peer's row of one product."""
-    from accelforge.mapper.FFM.main import join_pmappings, make_pmappings  # type: ignore[import-not-found]
-    started = time.process_time()
     (folder / "arch.yaml").write_text(architecture(told, whole), "utf-8")
     (folder / "workload.yaml").write_text(workload(*layer), "utf-8")
-    spec = package.Spec.from_yaml(folder / "arch.yaml", folder / "workload.yaml")
-    spec.mapper.metrics = package.mapper.Metrics.LATENCY
-    made = make_pmappings(spec, print_progress=False)
-    best = join_pmappings(made, metrics=package.mapper.Metrics.LATENCY, print_progress=False)
-    seconds = float(best.data["Total<SEP>latency"].astype(float).min())
-    return {"layer": list(layer), "space": float(made.n_total_pmappings()), "evaluated": float(made.n_evaluated_pmappings()),
-            "cpu_s": time.process_time() - started, "cycles": seconds * told["clock_hz"]}
+    found = map_workload(package, folder / "arch.yaml", folder / "workload.yaml")
+    return {"layer": list(layer), **found, "cycles": found["seconds"] * told["clock_hz"]}
 
 
-def main() -> int:
-    """Answers one question on stdin with JSON on stdout."""
-    sys.path = [p for p in sys.path if Path(p or ".").resolve() != Path(__file__).resolve().parent]
-    started = time.process_time()
-    try:
-        import accelforge as package
-    except ImportError:
-        return MISSING
-    imported = time.process_time() - started
-    told = json.load(sys.stdin)
-    package.set_n_parallel_jobs(1)
-    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
-        rows = {name: [mapped(package, Path(folder), told, layer, name == "chip") for layer in told["layers"]] for name in ("core", "chip")}
-    from importlib.metadata import version
-    print(json.dumps({"version": version("accelforge"), "import_s": imported, **rows}))
-    return 0
+def rows(package: Any, folder: Path, told: dict[str, Any]) -> dict[str, Any]:
+    """The peer's rows of all products, for a core and for the chip."""
+    return {name: [mapped(package, folder, told, layer, name == "chip") for layer in told["layers"]] for name in ("core", "chip")}
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(answer(rows))

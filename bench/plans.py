@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import resource
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,6 +35,7 @@ from aoec.base.errors import AoecError
 from aoec.base.files.files import read_json, write_text
 from aoec.jobs.version import model_version
 from bench.networks import NETWORKS
+from bench.quality import change, cpu_seconds
 
 TARGETS = ("Ascend910B3", "Ascend310P3", "Ascend310B1")
 BATCHES = (1, 16)
@@ -131,11 +131,6 @@ TOTALS = ("target", "batch", "models", "rules us", "plan us", "change", "mean", 
 SUMS = "{:11} {:>5} {:>6} {:>11} {:>11} {:>8} {:>8} {:>6} {:>6}"
 
 
-def change(before: float, after: float) -> str:
-    """By how many per cent a time is another: -25.0 % is a quarter less."""
-    return f"{100 * (after / before - 1):+.1f} %" if before else "–"
-
-
 def compared(case: Case, trials: int, bank: Path) -> Row:
     """The row of a case, by rules and by plan, in this process."""
     row = Row(case.network, case.batch, case.target, f"aoec {version('aoec')}", model_version(), trials)
@@ -163,11 +158,6 @@ def times(model: Any, target: str, trials: int, bank: Path) -> tuple[float, dict
         return plan["latency"]["default_us"], plan
     rules = report(tune=True, budget=trials, slices="none")["latency"]["tuned_us"]
     return rules, report(tune=True, budget=trials)
-
-
-def cpu_seconds() -> float:
-    """Of this process and those that it has waited for."""
-    return sum(os.times()[:4])
 
 
 class Shelf:

@@ -80,8 +80,8 @@ class Row:
 
 
 def change(before: float, after: float) -> str:
-    """By how many per cent a time is another: -25.0 % is a quarter less."""
-    return f"{100 * (after / before - 1):+.1f} %"
+    """By how many per cent a time is another: -25.0 % is a quarter less; "–" where there was none."""
+    return f"{100 * (after / before - 1):+.1f} %" if before else "–"
 
 
 def proven(groups: Sequence[dict[str, Any]]) -> float:
