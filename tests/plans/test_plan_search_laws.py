@@ -56,17 +56,24 @@ class Model:
 
     def make(self, plan: Plan) -> PlannedGraph | None:
         """The graph of a plan without groups."""
-        names = enter.Asked(plan.apart)
+        asked = frozenset[str]()
 
         def fuse_asked(graph: Graph, apart: frozenset[str]) -> enter.Fused:
-            return *fuse(graph, self.weights, self.machine, names), frozenset((*names.asked, *apart))
+            nonlocal asked
+            made, weights, asked = self.fuse(graph, apart)
+            return made, weights, asked | apart
 
         try:
             graph, _ = enter.apply_plan(self.graph, plan, Places(), self.machine, fuse_asked)
         except AoecError:
             return None
         placed = place_groups(graph)
-        return None if placed.reasons else PlannedGraph(placed.graph, frozenset(names.asked))
+        return None if placed.reasons else PlannedGraph(placed.graph, asked)
+
+    def fuse(self, graph: Graph, apart: frozenset[str]) -> enter.Fused:
+        """A graph in groups, its constants, and the exceptions that fusion asked for."""
+        names = enter.Asked(apart)
+        return *fuse(graph, self.weights, self.machine, names), frozenset(names.asked)
 
     def latency_us(self, graph: Graph) -> float:
         """What a graph in groups takes by default schedules, as a compile times it; inf where a group has none."""
@@ -131,8 +138,7 @@ def check(given: onnx.ModelProto, target: str) -> FoundPlan | None:
     assert found.before_us == pytest.approx(subject.latency_us(first.graph), rel=1e-9)
     assert found.end_us == pytest.approx(subject.latency_us(found.graph), rel=1e-9)
     assert found.bound_us <= found.end_us <= found.before_us
-    made = enter.apply_plan(subject.graph, found.plan, Places(), subject.machine,
-                            lambda g, apart: (*fuse(g, subject.weights, subject.machine, apart), apart))[0]
+    made = enter.apply_plan(subject.graph, found.plan, Places(), subject.machine, subject.fuse)[0]
     assert made.groups == found.graph.groups and subject.latency_us(made) == pytest.approx(found.end_us, rel=1e-9)
     now = subject.make(replace(found.plan, groups=()))
     assert now is not None

@@ -68,15 +68,15 @@ class PlanFinder:
 
     def find(self, plan: Plan, first: PlannedGraph) -> FoundPlan:
         """Return the fastest plan that was found, from a plan without groups and its graph."""
-        seen = {plan}
-        own = self._maker(first.graph).finish()
+        seen, grouped = {plan}, Grouped(first.graph, self.machine)
+        own = LatticeMaker(grouped, self.known).finish()
         held = self._find_held(own)
         before_us = find_cheapest(self._row_alone(own), self._known_price, self.queue, held).end_us
         best = FoundPlan(plan, first.graph, before_us, before_us, 0.0, False, 1, 0)
         for number in range(MOST_ROUNDS):
             is_last = number == MOST_ROUNDS - 1
-            variants = [] if is_last else self._variants(plan, first)
-            whole, decision = self._decide(first.graph, variants, held)
+            variants = [] if is_last else self._variants(plan, grouped, first.asked)
+            whole, decision = self._decide(grouped, variants, held)
             chosen = sorted({whole.variants[n] for n in decision.row.edges} - {0})
             if not chosen:
                 groups = name_groups([whole.groups[n] for n in decision.row.edges], first.graph.groups)
@@ -89,24 +89,20 @@ class PlanFinder:
             made = self.make(plan) if plan not in seen else None
             if made is None:
                 break
-            first, seen = made, {*seen, plan}
+            plan = replace(plan, apart=tuple(n for n in plan.apart if n in made.asked))  # the others decide nothing any more
+            first, seen, grouped = made, {*seen, plan}, Grouped(made.graph, self.machine)
         return replace(best, timed=self.timed)
 
-    def _variants(self, plan: Plan, now: PlannedGraph) -> list[Variant]:
+    def _variants(self, plan: Plan, grouped: Grouped, asked: frozenset[str]) -> list[Variant]:
         """Return what else a plan could decide, as stretches of groups."""
         def graph_of(other: Plan) -> Graph | None:
             made = self.make(other)
             return made.graph if made else None
-        changes = changes_of(plan, self.imported, now.asked)
-        return find_variants(Grouped(now.graph, self.machine), plan, changes, self.imported, graph_of)
+        return find_variants(grouped, plan, changes_of(plan, self.imported, asked), self.imported, graph_of)
 
-    def _maker(self, graph: Graph) -> LatticeMaker:
-        """Return the lattice of a graph, which may get variants."""
-        return LatticeMaker(Grouped(graph, self.machine), self.known)
-
-    def _decide(self, graph: Graph, variants: Sequence[Variant], held: Held) -> tuple[ModelLattice, Decision]:
+    def _decide(self, grouped: Grouped, variants: Sequence[Variant], held: Held) -> tuple[ModelLattice, Decision]:
         """Return the lattice of a graph and of variants of it, and which row of it is the fastest."""
-        maker = self._maker(graph)
+        maker = LatticeMaker(grouped, self.known)
         for number, v in enumerate(variants, 1):
             maker.add_variant(number, v.graph, v.stretch)
         whole = maker.finish()

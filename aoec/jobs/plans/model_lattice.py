@@ -20,6 +20,7 @@ from aoec.target.machine import Machine
 
 LONGEST_JOINED = 3  # groups that are offered as one
 ON_CORE = ("cube", "vector")
+Signature = tuple[Content, tuple[str, ...]]  # of a group: what it is, and which tensors of the imported graph it reads and makes
 Place = tuple[int, ...]  # of the base the number of the group behind it; more numbers for places within a group or a variant
 
 
@@ -120,7 +121,7 @@ class Grouped:
         """Return the parts of memory where a tensor lies."""
         return () if t.dtype == OPAQUE else tuple(self.walk.lies(t).items())
 
-    def signatures(self, imported: Collection[str]) -> list[object]:
+    def signatures(self, imported: Collection[str]) -> list[Signature]:
         """Return what each group is, and which `imported` tensors, which keep their names, it reads and makes."""
         indexed = self.walk.indexed
         return [(content(indexed, g), tuple(t.name for some in indexed.operands(g) for t in some if t.name in imported))
@@ -177,9 +178,10 @@ class LatticeMaker:
         return ModelLattice(Lattice(len(names), edges), tuple(self.groups), tuple(self.variants), self.tasks, tuple(self.own))
 
 
-def find_stretches(base: Grouped, other: Grouped, imported: Collection[str]) -> list[Stretch]:
-    """Return where another graph of a model has other groups. `imported`: names of tensors that all graphs of the model share."""
-    matcher = SequenceMatcher(None, base.signatures(imported), other.signatures(imported), autojunk=False)
+def find_stretches(before: Sequence[Signature], other: Grouped, imported: Collection[str]) -> list[Stretch]:
+    """Return where another graph of a model has other groups than the first. `before`: the first's signatures; `imported`: names of tensors
+    that all graphs of the model share."""
+    matcher = SequenceMatcher(None, before, other.signatures(imported), autojunk=False)
     out = []
     for tag, i1, i2, j1, j2 in matcher.get_opcodes():
         if tag == "equal":

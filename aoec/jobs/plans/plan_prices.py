@@ -61,7 +61,7 @@ class PlanPrices:
             return
         m = measure_trace(task.func, solved.best.trace, self.machine, task.state)
         self.solved[at] = solved
-        self._known[at] = Price(m.launch_us + m.run_us, min(self.machine.queue_gap_us, m.launch_us) + m.run_us)
+        self._known[at] = Price(m.time_us, min(self.machine.queue_gap_us, m.launch_us) + m.run_us)
 
     def settle(self, asked: Sequence[Asked]) -> None:
         """Search schedules of launches, each from a state of L2."""

@@ -12,8 +12,6 @@ from aoec.ir.plan import Plan
 from aoec.jobs.plans.model_lattice import Grouped, Stretch, find_stretches
 from aoec.lowering.arrange.wide_sums import find_joined_tails, may_be_wide, widen_sums
 
-DECIDED = ("apart", "wide", "tails", "nz")  # fields of a plan that hold what is decided by name
-
 
 @dataclass(frozen=True)
 class Change:
@@ -70,13 +68,13 @@ def find_variants(base: Grouped, plan: Plan, changes: Collection[Change], import
                   make: Callable[[Plan], Graph | None]) -> list[Variant]:
     """Return the stretches that changes make of a plan's graph. `make`: the graph of a plan, None where there is none."""
     names = {t.name for t in imported.tensors}
-    out = []
+    before, out = base.signatures(names), []
     for change in changes:
         made = make(change.apply(plan))
         if made is None:
             continue
         other = Grouped(made, base.rules.machine)
-        for stretch in find_stretches(base, other, names):
+        for stretch in find_stretches(before, other, names):
             groups = (*base.graph.groups[stretch.first:stretch.last], *stretch.groups)
             nodes = {name for g in groups for name in g.nodes}
             known = {**base.nodes, **other.nodes}

@@ -1,7 +1,6 @@
 """A lattice: the ways to run a model as a row of launches. Each path from its first to its last place is one way."""
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -110,8 +109,3 @@ class Lattice:
         if place == self.places - 1:
             return [()]
         return [(n, *rest) for n in self.outgoing[place] for rest in self.rows(self.edges[n].end)]
-
-
-def launches_of(lattice: Lattice, row: Sequence[int]) -> list[Launch]:
-    """Return the launches of a row of edges."""
-    return [launch for n in row if (launch := lattice.edges[n].launch) is not None]

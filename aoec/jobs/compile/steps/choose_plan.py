@@ -7,18 +7,16 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from types import MappingProxyType
 
-from aoec.bank.claims import kept_model_plans
 from aoec.bank.model_plans import ModelPlan
 from aoec.bank.record import Key
 from aoec.base.errors import AoecError
 from aoec.base.text import plural
 from aoec.ir.graph.graph import Graph
-from aoec.ir.plan import Plan
+from aoec.ir.plan import LISTS, Plan
 from aoec.ir.text.parse import place_plan
 from aoec.ir.text.places import Places
-from aoec.ir.text.show import show
 from aoec.jobs.bank import embedded
-from aoec.jobs.bank.plan_claims import model_key
+from aoec.jobs.bank.plan_claims import plan_row, same_plans
 from aoec.jobs.choose.model_tasks import Task, place_groups, tasks
 from aoec.jobs.choose.slices import asked_us, faster
 from aoec.jobs.compile import models
@@ -35,7 +33,6 @@ from aoec.jobs.tune.budget import Until
 from aoec.jobs.tune.order import Solved, budget_trials, keys
 from aoec.jobs.tune.shares import LOOKING
 from aoec.jobs.tune.solve import solve
-from aoec.jobs.version import model_version
 from aoec.lowering.arrange.planned import enter
 
 Chosen = tuple[Made, tuple[str, ...]]  # a model, and what is said of its plan
@@ -48,7 +45,7 @@ def choose_plan(made: Made, job: Job) -> Chosen:
     stage, options = made.stage, job.options
     if made.model.plan is None or stage.entered or stage.funcs or stage.traces or stage.graph.groups or stage.graph.bodies:
         return made, ()
-    kept = find_kept(made, job)
+    kept = same_plans(plan_row(made, made, job.machine, options.metric), job.bank)
     best, why = made, ""
     for plan in kept if not options.repeat else ():
         found = try_kept(plan, made, job) if plan.is_faster else None
@@ -62,7 +59,9 @@ def choose_plan(made: Made, job: Job) -> Chosen:
         if not isinstance(planned, str) and faster(best.lines.tuned, planned.lines.tuned, options.metric):
             best, why = planned, describe_proof(found_plan)
         elif best is made:
-            said = (f"plan: {plural(len(made.model.graph.groups), 'group')} as they are, {describe_proof(found_plan)}",)
+            why_not = planned if isinstance(planned, str) else "it is no faster as a model"
+            proof = f"the plan that was found is not taken: {why_not}" if found_plan.is_faster else describe_proof(found_plan)
+            said = (f"plan: {plural(len(made.model.graph.groups), 'group')} as they are, {proof}",)
         if not planning.over:
             keep_plan(made, best, job)
     if best is not made:
@@ -77,7 +76,7 @@ def describe_changes(before: Plan, made: Made) -> str:
     """Return what a plan has otherwise than another, in words."""
     plan = made.model.plan
     assert plan is not None
-    changed = sum(len(set(getattr(before, f)) ^ set(getattr(plan, f))) for f in ("apart", "wide", "tails", "nz"))
+    changed = sum(len(set(getattr(before, f)) ^ set(getattr(plan, f))) for f in LISTS.values())
     launches = [sum(g.kind != "view" for g in groups) for groups in (before.groups, plan.groups)]
     words = f"{launches[0]} -> {launches[1]} launches" if launches[0] != launches[1] else f"{launches[1]} launches"
     return f"{plural(changed, 'decision')} of fusion otherwise, {words}" if changed else words
@@ -182,12 +181,6 @@ class Planning:
 
 # ---------------------------------------------------------------- the bank
 
-def find_kept(made: Made, job: Job) -> list[ModelPlan]:
-    """Return the plans that the bank, and what lies beneath it, has kept of a model."""
-    wanted = model_key(made.stage.graph), job.machine.hash, model_version(), job.options.metric
-    return [p for p in kept_model_plans(job.bank, job.machine.name) if (p.graph_key, p.machine_hash, p.model_version, p.metric) == wanted]
-
-
 def try_kept(kept: ModelPlan, made: Made, job: Job) -> Made | None:
     """Return the model by a plan of a bank, which is a claim; None where it cannot be had, which is said."""
     try:
@@ -203,13 +196,6 @@ def try_kept(kept: ModelPlan, made: Made, job: Job) -> Made | None:
 
 def keep_plan(made: Made, best: Made, job: Job) -> None:
     """Nothing; the bank has the plan, or that none was found, where it can be written."""
-    if not job.bank.writable or made.model.plan is None:
-        return
-    before_ns, after_ns = (max(1, round(1000 * asked_us(m.lines.tuned, job.options.metric))) for m in (made, best))
-    is_faster = best is not made and after_ns < before_ns
-    plan = best.model.plan if is_faster else None
-    text = show(replace(plan, slices=(), rewrites=())) if plan else ""
-    job.bank.model_plans.put_all([ModelPlan(
-        model_key(made.stage.graph), job.machine.name, job.machine.hash, model_version(), job.options.metric, made.model.name[:200], text,
-        before_ns, after_ns if is_faster else before_ns, budget_trials(job.runs[0].order), f"aoec {version('aoec')}",
-        f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")])
+    if job.bank.writable:
+        row = plan_row(made, best, job.machine, job.options.metric, budget_trials(job.runs[0].order))
+        job.bank.model_plans.put_all([replace(row, tool=f"aoec {version('aoec')}", created=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")])
