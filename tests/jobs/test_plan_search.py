@@ -13,7 +13,10 @@ import pytest
 from aoec import cli
 from aoec.artifact.artifact import load as load_artifact
 from aoec.bank.bank import Bank
-from aoec.jobs.compile.steps.choose_plan import Planning
+from aoec.ir.graph.graph import Graph
+from aoec.ir.plan import Plan
+from aoec.jobs.compile.steps.choose_plan import Planning, describe_proof
+from aoec.jobs.plans.find_plan import FoundPlan
 from tests.jobs.small import small_searches
 from tests.plans.test_regroup_laws import HEADS
 
@@ -133,3 +136,11 @@ def test_a_search_by_time_is_repeated_by_its_counts(folder: Path) -> None:
     assert any(name.startswith("plan") for name in counts)
     assert compiled("-o", "b.aoec", "--counts", "r/report.json", bank="c.db", budget=()) == 0
     assert Path("b.aoec").read_bytes() == Path("a.aoec").read_bytes()
+
+
+def test_more_plans_than_any_float_are_counted_in_words() -> None:
+    """An unrolled GRU has lattices of so many."""
+    plan = Plan("any", TARGET)
+    found = FoundPlan(plan, Graph("any", (), (), (), ()), 1.0, 1.0, 1.0, True, 3 * 10**400, 5)
+    assert describe_proof(found) == "and no other of 3.0e+400 plans is faster (proved)"
+    assert describe_proof(replace(found, paths=999_999)) == "and no other of 999,999 plans is faster (proved)"

@@ -15,7 +15,7 @@ import numpy as np
 
 from aoec.base.ticks import TICKS_PER_CYCLE
 from aoec.ir.func.tir import Block, Buffer, Func, Loop, blocks
-from aoec.ir.index import DTYPES, Binary, Call, Expr, Int, Read, Var, evaluate, reads, variables
+from aoec.ir.index import DTYPES, Binary, Call, Expr, Int, Read, Var, evaluate, reads, variables, walk
 from aoec.search.sketches.nests import Nest
 from aoec.search.sketches.plan import by_fixpipe
 from aoec.search.sketches.sketches_matmul import parts_of_k_pay
@@ -222,7 +222,7 @@ def cube_bound(func: Func, b: Block, above: tuple[Loop, ...], machine: Machine, 
         "cube": m * n * k / (256 * machine.tables["kf"][dtype]) / cores,
         "MTE1": (mc * a_cost * a_unit + nc * b_cost * b_unit) / FRACTAL_BYTES,
         "MTE2": cold / max(path.bytes_per_cycle, 1e-9) + (per_core - cold) / fast,
-        **way_out(func, machine, mc * nc, fixed),
+        **way_out(func, b.target.buffer, machine, mc * nc, fixed),
         "HBM": np.full(len(cores), traffic.cold / machine.hbm_bytes_per_cycle),
         "HBM and L2": chip_cycles(machine, traffic.cold_inputs, cores * per_core),
     }
@@ -231,16 +231,23 @@ def cube_bound(func: Func, b: Block, above: tuple[Loop, ...], machine: Machine, 
     return least(machine, launch_cycles(machine, cores), fill, parts, cores)
 
 
-def way_out(func: Func, machine: Machine, elements: np.ndarray, fixed: bool) -> dict[str, np.ndarray]:
-    """Cycles of the pipes that take `elements` results of a core to GM: FIXPIPE (`fixed`), or the vector unit and then MTE3."""
+def way_out(func: Func, sums: str, machine: Machine, elements: np.ndarray, fixed: bool) -> dict[str, np.ndarray]:
+    """Cycles of the pipes that take `elements` results of a core from `sums` to GM: FIXPIPE (`fixed`), which writes the type of the result,
+    or the vector unit and then MTE3."""
     if fixed:
         one = {"m": 16, "n": 16, "src_rows": 16, "dst_stride": 512, "relu": 0}
-        return {"FIXP": elements * marginal(machine, "fixpipe_nz", "fp32", one, {**one, "m": 32}) / 256}
+        return {"FIXP": elements * marginal(machine, "fixpipe_nz", narrowest_result(func, sums), one, {**one, "m": 32}) / 256}
     one = {"bursts": 1, "length": 1, "src_gap": 0, "dst_gap": 0, "relu": 0}
     store = machine.paths["ub_gm"]
     size = DTYPES[func.outputs[0].dtype]
     return {"vector": elements * marginal(machine, "copy_l0c_ub", "fp32", one, {**one, "bursts": 2}) / 256,
             "MTE3": elements * size / max(store.bytes_per_cycle, store.l2_bytes_per_cycle)}
+
+
+def narrowest_result(func: Func, sums: str) -> str:
+    """The dtype of fewest bytes that a result made of the sums has."""
+    made = {b.target.buffer for b, _ in blocks(func.body) if any(isinstance(e, Read) and e.buffer == sums for e in walk(b.value))}
+    return min((o.dtype for o in func.outputs if o.name in made), key=DTYPES.__getitem__)
 
 
 def _loops_of(b: Block) -> set[str]:

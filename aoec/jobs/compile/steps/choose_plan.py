@@ -4,6 +4,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from decimal import Decimal
 from importlib.metadata import version
 from types import MappingProxyType
 
@@ -84,7 +85,7 @@ def describe_changes(before: Plan, made: Made) -> str:
 
 def describe_proof(found: FoundPlan) -> str:
     """Return how far the deciding of a plan went, as a clause."""
-    of = f"{found.paths:,}" if found.paths < 1_000_000 else f"{found.paths:.1e}"
+    of = f"{found.paths:,}" if found.paths < 1_000_000 else f"{Decimal(found.paths):.1e}"  # may be larger than any float
     if found.is_proved:
         return f"and no other of {of} plans is faster (proved)"
     if found.is_decided:
