@@ -80,7 +80,8 @@ REQUANTISED = """func f(X: int8[1, 1, 1, 784, 32], W: int8[32, 64] ZN, bias: int
     for out_ho in 1 {
       for out_wo in 784 {
         for out_co in 64 {
-          out: Y[out_n, out_co // 32, out_ho, out_wo, out_co % 32] = int8(round(fp32(C[out_n, out_ho, out_wo, out_co]) * S[out_co]) + -128.0)
+          out: Y[out_n, out_co // 32, out_ho, out_wo, out_co % 32] =
+            int8(round(fp32(C[out_n, out_ho, out_wo, out_co]) * S[out_co]) + -128.0)
         }
       }
     }
