@@ -206,9 +206,10 @@ def undominated(rows: np.ndarray, bound: np.ndarray, most: int) -> tuple[np.ndar
         front = _front_by_value(rows, values)
     else:
         order = np.lexsort((*rows.T[::-1], rows.sum(1), bound))
-        left, out = rows[order], []
+        left = rows[order]
+        out: list[int] = []
         while len(order) and len(out) < most:  # none beats the first row of this order
-            out.append(order[0])
+            out.append(int(order[0]))
             better = ~(left >= left[0]).all(1)
             order, left = order[better], left[better]
         return np.array(sorted(out)), float(bound[order[0]]) if len(order) else np.inf
