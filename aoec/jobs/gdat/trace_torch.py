@@ -103,19 +103,19 @@ def _one(marks: Marks, begin: float, end: float,
     """(dimensions and bytes of each gradient, times) of one step; None where it has no backward pass."""
     first, last = bisect_left(marks.gradients, (begin,)), bisect_right(marks.gradients, (end, (1 << 62,)))
     gradients = marks.gradients[first:last]
-    engine = _within(marks.engine, begin, end)
+    engine = _marks_between(marks.engine, begin, end)
     if not gradients or not engine:
         return None
     backward, stop = on_device(engine[0][0]), on_device(max(e for _, e in engine))
     ready = np.maximum.accumulate([max(0.0, on_device(at) - backward) for at, _, _ in gradients])
-    updates = _within(marks.optimiser, begin, end)
+    updates = _marks_between(marks.optimiser, begin, end)
     start = begin if begin > 0 else None
     forward = max(0.0, backward - on_device(start)) if start is not None else None
     update = sum(max(0.0, on_device(e) - max(on_device(b), stop)) for b, e in updates) if updates else None
     return tuple((dims, size) for _, dims, size in gradients), Iteration(ready, forward, max(stop - backward, float(ready[-1])), update)
 
 
-def _within(marks: Sequence[Mark], begin: float, end: float) -> Sequence[Mark]:
+def _marks_between(marks: Sequence[Mark], begin: float, end: float) -> Sequence[Mark]:
     return marks[bisect_left(marks, (begin,)):bisect_right(marks, (end, math.inf))]
 
 
