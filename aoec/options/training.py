@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aoec.base.errors import ParseError
-from aoec.options.option import Options, option
+from aoec.options.option import Options, option, options
 
 OPTIMISERS = ("sgd", "adam", "none")
 GRADIENT_TYPES = ("fp32", "fp16", "bf16")

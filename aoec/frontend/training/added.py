@@ -14,8 +14,12 @@ class Added:
     """Makes nodes that belong to `label`, which their names begin with. They are appended to `nodes`, those of the draft unless given."""
 
     def __init__(self, draft: Draft, label: str, nodes: list[OpNode] | None = None) -> None:
-        self.draft, self.label = draft, label
-        self.nodes = draft.nodes if nodes is None else nodes
+        self.draft, self.label, self._own = draft, label, nodes
+
+    @property
+    def nodes(self) -> list[OpNode]:
+        """Where nodes are added."""
+        return self.draft.nodes if self._own is None else self._own
 
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of a tensor of the draft."""

@@ -4,8 +4,9 @@ A BatchNormalization takes mean and variance of the batch, as PyTorch's and ONNX
 Ioffe and Szegedy (2015): two sums over the batch, of dy and of dy times the normalised x, and one elementwise pass. The general rules would
 take five sums. So the backward graph is made as if the statistics were constants, and `finish` puts their share into the gradient of x:
 
-    dx = scale / deviation * (dy - mean(dy) - unit * mean(dy * unit)),  unit = (x - mean) / deviation
+    dx = by * (dy - mean(dy) - unit * mean(dy * unit)),  unit = (x - mean) / deviation,  by = scale / deviation
 
+It is dy * by - x * back + rest, with two numbers a channel: no normalised x is kept.
 The running statistics are results of the step. The variance that they take is unbiased, as in PyTorch; ONNX takes the biased one.
 Dropout is a product with an input, its mask, which holds 0 or 1 / (1 - ratio).
 """
@@ -28,17 +29,17 @@ MOMENTUM = 0.9  # of a BatchNormalization that states none (ONNX)
 
 @dataclass(frozen=True)
 class BatchNorm:
-    """A BatchNormalization in a draft. It reads `x` alone, makes `y`, and has the statistics of its batch, [1, c, 1, ...]; `unit` is the
-    normalised x. `statistics`: the nodes that make them, kept out of the draft until the backward graph is made."""
+    """A BatchNormalization in a draft: y = x * by + ..., where nothing else reads `x`. It has `mean` and one `over` the deviation of its
+    batch, [1, c, 1, ...]. `statistics`: the nodes that make them, kept out of the draft until the backward graph is made."""
 
     label: str
     x: str
     y: str
     scale: str
     bias: str
-    factor: str
+    by: str
+    mean: str
     over: str
-    unit: str
     statistics: tuple[OpNode, ...]
 
     @property
@@ -104,11 +105,12 @@ def _train(draft: Draft, node: OpNode, kept: float, updated: dict[str, str]) -> 
             flat = of.step("reshape", [now], shape=(channels,))
             parts = [of.step("muls", [name], scalar=kept), of.step("muls", [flat], scalar=(1.0 - kept) * unbiased)]
             updated[name] = of.wide(of.step("add", parts))
-    unit = add.step("mul", [add.step("sub", [own, mean]), over])
     factor, term = (add.step("reshape", [v], shape=one) for v in (scale, bias))
-    made = add.step("add", [add.step("mul", [unit, factor]), term])
+    by = add.wide(add.step("mul", [factor, over]))
+    plus = add.wide(add.step("sub", [term, add.wide(add.step("mul", [mean, by]))]))
+    made = add.step("add", [add.step("mul", [own, by]), plus])
     draft.nodes.append(draft.node("reshape", [made], y, {"shape": shape}, f"{y}_result"))
-    return BatchNorm(y, own, made, scale, bias, factor, over, unit, tuple(aside))
+    return BatchNorm(y, own, made, scale, bias, by, mean, over, tuple(aside))
 
 
 def finish_batch_norms(draft: Draft, norms: Sequence[BatchNorm], gradients: dict[str, str]) -> None:
@@ -134,12 +136,14 @@ def _whole_gradient(draft: Draft, norm: BatchNorm, dy: str, gradients: dict[str,
     add = Added(draft, f"{norm.label}_gradient")
     shape = add.shape(norm.x)
     count = prod(shape) // shape[1]
-    level, slope = mean_of(add, dy), mean_of(add, add.step("mul", [dy, norm.unit]))
+    far = add.step("sub", [norm.x, norm.mean])
+    level, slope = mean_of(add, dy), add.wide(add.step("mul", [mean_of(add, add.step("mul", [dy, far])), norm.over]))
     for name, mean in ((norm.bias, level), (norm.scale, slope)):
         if name in gradients:
             gradients[name] = add.wide(add.step("muls", [add.step("reshape", [mean], shape=shape[1:2])], scalar=float(count)))
-    rest = add.step("sub", [add.step("sub", [dy, level]), add.step("mul", [norm.unit, slope])])
-    return add.step("mul", [rest, add.wide(add.step("mul", [norm.factor, norm.over]))])
+    back = add.wide(add.step("mul", [add.wide(add.step("mul", [slope, norm.over])), norm.by]))  # of x, what is taken from dx
+    rest = add.wide(add.step("sub", [add.wide(add.step("mul", [norm.mean, back])), add.wide(add.step("mul", [level, norm.by]))]))
+    return add.step("add", [add.step("sub", [add.step("mul", [dy, norm.by]), add.step("mul", [norm.x, back])]), rest])
 
 
 def mean_of(add: Added, x: str) -> str:
