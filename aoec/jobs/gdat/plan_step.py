@@ -24,6 +24,18 @@ if TYPE_CHECKING:
 MOST_PLANNED = 20_000  # gradients: planning takes their number squared, and no known network has so many parameters
 
 
+def check_options(options: Any, alone: bool) -> None:
+    """Raises CheckError where options say too little, or what gradient tuning cannot do. `alone`: no other job of the run needs a model."""
+    if options.hccl_test is None:
+        load_system(options)
+    if options.trace is not None and alone and options.model:
+        raise CheckError(f"--trace {options.trace} says what a model would: leave {options.model} out, or tune it too: --job opat,gdat")
+    if options.trace is None and not options.model:
+        raise CheckError("--job gdat needs a model with --loss (mse, cross_entropy or the name of an output), or --trace FILE")
+    if options.dynamic_batch or options.dynamic_dims:
+        raise CheckError("a training step has one shape: --dynamic-batch and --dynamic-dims are not for --job gdat")
+
+
 def plan_model(models: Sequence[Made], job: Job) -> GdatFound:
     """The plan of a compiled training graph, or of the user's own trace where the options name one."""
     options: Any = job.options
@@ -47,6 +59,11 @@ def read_system(options: GradientOptions) -> System:
     if options.hccl_test is not None:
         from aoec.base.files.files import read_text
         return hccl_test.read(read_text(options.hccl_test), str(options.hccl_test))
+    return load_system(options)
+
+
+def load_system(options: GradientOptions) -> System:
+    """The system of --system; CheckError where there is none of that name."""
     options.check_system(", ".join(system.names()))
     return system.load(str(options.system))
 
@@ -57,11 +74,11 @@ def plan_trace(read: TraceRead, costs: System, options: GradientOptions, name: s
     if len(trace.gradients) > MOST_PLANNED:
         raise CheckError(f"the trace has {len(trace.gradients):,} gradients, and at most {MOST_PLANNED:,} are planned; "
                          "leave small ones out, or join those that are ready together")
-    limits = Limits(max_buckets=options.max_buckets, max_bytes=options.max_bucket_size, channels=options.channels)
+    limits = Limits(options.max_buckets, options.max_bucket_size, channels=options.channels)
     whole = plan(trace, costs, limits)
     segments = whole
     if len(whole.plan.ends) > MOST_SEGMENTS:
-        segments = plan(trace, costs, replace(limits, max_buckets=MOST_SEGMENTS))
+        segments = plan(trace, costs, replace(limits, most_segments=MOST_SEGMENTS))
     asked = {"scheme": options.scheme, "max_buckets": options.max_buckets, "max_bucket_bytes": options.max_bucket_size,
              "channels": options.channels}
     return GdatFound(name, target, batch, trace, choose(trace, costs, limits, options.scheme, whole), whole, segments,

@@ -11,18 +11,18 @@ from aoec.report.results.gdat import Costs, PlanFigures, Proof, Tuning
 if TYPE_CHECKING:
     from aoec.search.buckets import Planned
 
-TITLES = {"aoe": "AOE's greedy, 8 segments", "default": "AOE's default 96.54/3.46", "ddp": "DDP, 1 + 25 MiB", "horovod": "Horovod, 64 MiB",
-          "mg_wfbp": "MG-WFBP's rule", "one": "one bucket"}
+TITLES = {"aoe": "AOE's greedy, 8 segments", "aoe_default": "AOE's default 96.54/3.46", "ddp": "DDP, 1 + 25 MiB",
+          "horovod": "Horovod, 64 MiB", "mg_wfbp": "MG-WFBP's rule", "one": "one bucket", "alone": "each gradient alone"}
 NOT_RUN = "nothing of this has run on an NPU by us"
 
 
 def tuning_of(found: GdatFound, files: Sequence[str], seconds: float | None) -> Tuning:
     """The job as its result file and its table say it."""
-    proof, system = found.planned.proof, found.system
+    best, system = found.planned, found.system
     return Tuning(
         found.name, found.target, found.batch, found.trace, found.key, figures("this plan", found.planned),
         {name: figures(TITLES.get(name, name), p) for name, p in found.baselines.items()},
-        Proof(proof.is_optimal, proof.lower_us, proof.words), Costs(
+        Proof(best.is_optimal, best.lower_bound_us, best.proof), Costs(
             system.name, system.title, system.ranks, system.key, system.contention, system.fit),
         found.options, lines_of(found), (*found.notices, *line_notes(found), NOT_RUN), tuple(files), seconds)
 

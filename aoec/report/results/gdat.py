@@ -110,7 +110,7 @@ def facts(t: Tuning) -> dict[str, Any]:
     return {
         "model_baseline_performance(ms)": before, "model_result_performance(ms)": after,
         "model_performance_improvement": improvement(before, after), **plain(before, after), "baseline": BASELINE,
-        "target": t.target, "batch": t.batch, "times": {"compute": t.trace.source, "communication": "modelled"},
+        "gdat_tuning_result": "tuning successful", "target": t.target, "batch": t.batch, "times": how_timed(t.trace.source),
         "system": {"name": t.costs.name, "title": t.costs.title, "ranks": t.costs.ranks, "key": t.costs.key,
                    "contention": t.costs.contention, "fit": t.costs.fit},
         "trace": {"gradients": len(t.trace.gradients), "bytes": t.trace.size, "forward_us": _us(t.trace.forward_us),
@@ -133,7 +133,8 @@ def headline(t: Tuning) -> str:
     batch = f" batch {t.batch}" if t.batch else ""
     change = (t.after_us - t.before_us) / t.before_us if t.before_us else 0.0
     proved = "proved" if t.proof.is_optimal else "not proved"
-    return (f"{clip_name(t.name)}{batch} on {t.target} x{t.costs.ranks} ({t.costs.name}): step {ms(t.before_us)} -> {ms(t.after_us)} ms "
+    place = f"{t.target} x{t.costs.ranks} ({t.costs.name})" if t.trace.source == "modelled" else f"{t.costs.name} x{t.costs.ranks}"
+    return (f"{clip_name(t.name)}{batch} on {place}: step {ms(t.before_us)} -> {ms(t.after_us)} ms "
             f"({_show_change(change)}) against DDP's buckets; {how_timed(t.trace.source)}; {proved}")
 
 
@@ -147,7 +148,7 @@ def show(t: Tuning, columns: int = COLUMNS) -> str:
     rows = [_row(p, t.after_us) for p in (t.best, *sorted(t.others.values(), key=lambda p: p.timeline.step_us))]
     plans = table(("plan", "buckets", "step, ms", "hidden", "of ours"), rows)
     out = [headline(t), "", *plans, "", f"hidden: share of communication under compute. of ours: step against this plan's. "
-           f"{plural(len(t.trace.gradients), 'gradient')}, {t.trace.size / 1e6:,.1f} MB; "
+           f"{plural(len(t.trace.gradients), 'gradient')}, {size_words(t.trace.size)}; "
            f"compute {ms(t.trace.compute_us)} ms a step.", f"scheme: {SCHEMES[t.best.plan.scheme]}.", f"proof: {t.proof.words}",
            f"system: {t.costs.title}; {t.costs.fit}", *(f"note: {n}" for n in t.notes)]
     copied = ["", *(f"{name}:\n  {clip_line(line)}" for name, line in t.lines.items())]
@@ -170,6 +171,12 @@ def ms(us: float) -> str:
     """A time in ms with four digits, or more where it is long."""
     value = us / 1e3
     return f"{value:,.{0 if value >= 1000 else 1 if value >= 100 else 2 if value >= 10 else 3}f}"
+
+
+def size_words(size: int) -> str:
+    """Bytes in the largest unit of ten's powers that is not above them."""
+    unit, scale = next(((u, s) for u, s in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)) if size >= s), ("bytes", 1.0))
+    return f"{size / scale:,.1f} {unit}" if scale > 1 else f"{size:,} bytes"
 
 
 def _show_change(change: float) -> str:
