@@ -19,6 +19,7 @@ from aoec.ops.narrowed import find_narrowed, summary
 
 if TYPE_CHECKING:
     from aoec.bank.bank import Bank
+    from aoec.jobs.results.result_file import Further
     from aoec.report.table import Report
     from aoec.target.machine import Machine
 
@@ -84,14 +85,16 @@ class Voice:
         self.say(f"{output} is not written (--no-verify writes it all the same)")
         return 1
 
-    def close(self, reports: Sequence[Report], output: str, every: bool = False) -> None:
+    def close(self, reports: Sequence[Report], output: str, every: bool = False, further: Sequence[Further] = ()) -> None:
         from aoec.report.table import print_table
         if self.as_json:
-            json.dump(facts(reports, output), sys.stdout, indent=2)
+            json.dump({**facts(reports, output), **{f.name: f.facts for f in further}}, sys.stdout, indent=2)
             print()
         elif not self.taken:
             for report in reports:
                 print_table(report, every=every)
+            for f in further:
+                print(f"\n{f.text}", end="")
         self.say(f"wrote {output}: runs on the model machine (aoec run {quote(output)} --random); CANN cannot load it")
 
 
@@ -128,5 +131,5 @@ class Silence(Voice):
     def progress(self, what: str, total: int) -> Iterator[Line]:
         yield unseen
 
-    def close(self, reports: Sequence[Report], output: str, every: bool = False) -> None:
-        self.facts = facts(reports, output)
+    def close(self, reports: Sequence[Report], output: str, every: bool = False, further: Sequence[Further] = ()) -> None:
+        self.facts = {**facts(reports, output), **{f.name: f.facts for f in further}}

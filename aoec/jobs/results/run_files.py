@@ -11,7 +11,7 @@ from aoec.jobs.choose.model_tasks import host_times
 from aoec.jobs.compile.structure import structure_of
 from aoec.jobs.deliver.profile import TaskLine
 from aoec.jobs.results.opat_file import left_out
-from aoec.jobs.results.result_file import Done, Ended, ResultFile, RunPlace, Searched
+from aoec.jobs.results.result_file import Done, Ended, Further, ResultFile, RunPlace, Searched
 from aoec.jobs.tune.solve import total_ticks
 from aoec.lowering.arrange.slices import pieces
 from aoec.report.results.compiled import GearModel, Launch, Operator, text
@@ -67,9 +67,14 @@ class RunFiles:
         """What hears of a model that is only tried."""
         return Trials(self.searched)
 
+    @property
+    def further(self) -> tuple[Further, ...]:
+        """What kinds of tuning have to say below the table of the compile, once files are closed."""
+        return tuple(found for member in self.members if (found := member.further()) is not None)
+
     def close(self, ended: Ended) -> tuple[str, ...]:
         """Writes all files whole, and returns what the job found that is new, in words, by kind of tuning."""
-        new = tuple(member.close(ended, self.searched) for member in self.members)
+        new = tuple(filter(None, [member.close(ended, self.searched) for member in self.members]))
         gears = [gear_model(m, self.machine, ended.metric) for m in ended.models]
         left = [p for p, _ in left_out(ended.models, self.searched, self.machine)]
         self.place.folder.mkdir(parents=True, exist_ok=True)
