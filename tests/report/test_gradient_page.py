@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aoec.ir.training import StepTrace
-from aoec.report.gradient_page import PICTURE, TRACE, Cost, GradientReport, PlanRow, SystemRow, facts, files, sentence
+from aoec.report.gradients.gradient_page import PICTURE, TRACE, Cost, GradientReport, PlanRow, SystemRow, facts, files, sentence
 from aoec.report.page import as_json
 from aoec.report.pictures.step_plots import byte_chart, limit_chart
 from tests.oracle.schemas import faults

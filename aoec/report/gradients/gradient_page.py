@@ -90,7 +90,7 @@ def facts(r: GradientReport) -> dict[str, Any]:
         "times": {"compute": t.source, "communication": r.system.kind, "step": "modelled"},
         "trace": {"gradients": len(t.gradients), "bytes": t.size, "forward_us": t.forward_us, "backward_us": t.backward_us,
                   "optimiser_us": t.optimiser_us, "compute_us": t.compute_us},
-        "saved_us": r.old.timeline.step_us - r.ours.timeline.step_us, "saved_share": _saved(r.old, r.ours), "before": r.before,
+        "saved_us": r.old.timeline.step_us - r.ours.timeline.step_us, "saved_share": gain(r.old, r.ours), "before": r.before,
         "plans": [_plan(t, p, r.ours) for p in (r.ours, *r.others)],
         "limits": [{"most": most, "buckets": used, "step_us": us} for most, used, us in r.limits],
         "system": {**asdict(r.system), "sources": list(r.system.sources), "costs": [
@@ -100,7 +100,7 @@ def facts(r: GradientReport) -> dict[str, Any]:
         "gradients": [{"name": g.name, "bytes": g.size, "ready_us": g.ready_us, "read_us": g.read_us} for g in t.gradients]}
 
 
-def _saved(old: PlanRow, new: PlanRow) -> float:
+def gain(old: PlanRow, new: PlanRow) -> float:
     """Which part of the old step the new one saves."""
     return (old.timeline.step_us - new.timeline.step_us) / old.timeline.step_us if old.timeline.step_us > 0 else 0.0
 
@@ -110,7 +110,7 @@ def _plan(t: StepTrace, p: PlanRow, ours: PlanRow) -> dict[str, Any]:
     sizes = [sum(t.gradients[i].size for i in numbers) for numbers in p.plan.ranges()]
     return {"name": p.name, "title": p.title, "scheme": p.plan.scheme, "channels": p.plan.channels, "buckets": len(p.plan.ends),
             "step_us": p.timeline.step_us, "exposed_us": p.timeline.exposed_us, "hidden_share": hidden_share(p.timeline),
-            "sending_us": length(merge(sent)), "saved_by_ours": _saved(p, ours), "proof": p.proof, "lower_us": p.lower_us,
+            "sending_us": length(merge(sent)), "saved_by_ours": gain(p, ours), "proof": p.proof, "lower_us": p.lower_us,
             "ends": list(p.plan.ends), "bytes": sizes}
 
 
@@ -120,7 +120,7 @@ def sentence(r: GradientReport) -> str:
     hidden = hidden_share(ours)
     so = "" if hidden is None else f"; {hidden:.0%} of the communication is hidden"
     size = f"{plural(len(r.trace.gradients), 'gradient')}, {r.trace.size / 1e6:,.1f} MB"
-    change = f"{milliseconds(old.step_us)} → {milliseconds(ours.step_us)} ms ({-_saved(r.old, r.ours):+.1%})"
+    change = f"{milliseconds(old.step_us)} → {milliseconds(ours.step_us)} ms ({-gain(r.old, r.ours):+.1%})"
     return (f"{clean(r.model)} on {clean(r.system.title)}: {size}; a step {change} against {clean(r.old.title)}, with "
             f"{plural(len(r.ours.plan.ends), 'bucket')}{so}; modelled")
 
