@@ -32,7 +32,8 @@ def report(name: str = "net", count: int = 161, **more: Any) -> GradientReport:
     others = tuple(plan_row(t, word, min(buckets, count)) for word, buckets in (("default", 2), ("one", 1), ("ddp", 5)))
     ours = plan_row(t, "ours", min(12, count), proof="no plan is faster: the search is exact", lower_us=t.compute_us + 1.5)
     limits = tuple((k, min(k, count), step(t, even_plan(count, min(k, count))).step_us) for k in range(1, 17))
-    system = SystemRow("a-8", f"a system of {name}", 8, 1.05, "0123456789abcdef", "modelled", (f"a page {name}",), COSTS)
+    system = SystemRow("a-8", f"a system of {name}", 8, 1.05, "0123456789abcdef", "modelled",
+                       (("all_reduce", f"a fit {name}", name, "official"),), COSTS, (f"a page {name}",))
     lines = {"TF adapter": f"set_split_strategy_by_idx([1, 2])  # {name}", "MindSpore": "a\nb"}
     return GradientReport(name, "Ascend910B3", t, ours, others, "default", limits, system, lines, (f"note {name}",), **more)
 

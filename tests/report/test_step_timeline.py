@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from aoec.ir.training import BucketPlan, StepSpan, StepTimeline, StepTrace
 from aoec.report.pictures import step_timeline
 from aoec.report.pictures.step_timeline import LEFT, PLOT, WIDTH, Step, picture
-from aoec.report.pictures.step_times import collectives, common, compute_spans, hidden_share, length, merge, ready_times, waits
+from aoec.report.pictures.step_times import collectives, common, compute_spans, fold, hidden_share, length, merge, ready_times, waits
 from aoec.report.pictures.step_trace import events
 from tests.report.steps import even_plan, step, trace
 
@@ -128,12 +128,22 @@ def test_split_schemes_are_drawn_with_their_waits() -> None:
              StepSpan("channel 0", "reduce_scatter", "bucket 1", 360.0, 420.0), StepSpan("compute", "optimiser", "optimiser", 420.0, 430.0))
     timeline = StepTimeline(spans, 430.0, 310.0)
     assert waits(timeline) == [(0.0, 30.0), (50.0, 80.0), (360.0, 420.0)] and length(waits(timeline)) == timeline.exposed_us
-    assert hidden_share(timeline) == pytest.approx((20 + 40) / (80 + 40 + 60))
+    assert hidden_share(timeline) == pytest.approx((20 + 40) / (80 + 40 + 60)) and fold(timeline) == timeline
     assert ready_times(t, timeline) == [260.0, 360.0]
     text = picture(t, [Step("split", BucketPlan((0, 1), "split"), timeline)])
     check_words(text)
     assert {"all-gather", "reduce-scatter"} <= {e.text for e in elements(text, "text")}
     assert len([e for e in elements(text, "path") if e.get("class") == "c"]) == 2
+
+
+@given(st.lists(st.tuples(st.integers(0, 500), st.integers(0, 500)), max_size=12))
+def test_what_runs_into_the_next_step_is_at_the_begin(spans: list[tuple[int, int]]) -> None:
+    """Each time of a step, taken modulo the step, is in as many spans as before."""
+    before = StepTimeline(tuple(StepSpan("channel 0", "all_reduce", f"bucket {i}", a, a + n) for i, (a, n) in enumerate(spans)), 200.0, 1.0)
+    after = fold(before)
+    assert all(0 <= s.begin_us <= s.end_us <= 200 for s in after.spans)
+    counted = [sorted((s.name, t % 200) for s in x.spans for t in range(int(s.begin_us), int(s.end_us))) for x in (before, after)]
+    assert counted[0] == counted[1]
 
 
 @settings(max_examples=60, deadline=None)

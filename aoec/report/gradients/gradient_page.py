@@ -14,7 +14,7 @@ from aoec.ir.training import SCHEMES, BucketPlan, StepTimeline, StepTrace
 from aoec.report.page import Numbers, clean, make_environment
 from aoec.report.pictures.step_plots import byte_chart, limit_chart
 from aoec.report.pictures.step_timeline import STYLE, Step, milliseconds, picture
-from aoec.report.pictures.step_times import collectives, hidden_share, length, merge
+from aoec.report.pictures.step_times import collectives, hidden_share
 from aoec.report.pictures.step_trace import events
 
 FORMAT = "aoec gradients 1"
@@ -47,7 +47,7 @@ class Cost:
 @dataclass(frozen=True)
 class SystemRow:
     """The system whose costs were taken. `contention`: compute takes so many times as long while something is sent. `kind`: where its
-    costs come from, "modelled" or "measured"; `sources`: in words."""
+    costs come from, "modelled" or "measured". `statements`: (collective, what is said of it, source, confidence). `notes`: in words."""
 
     name: str
     title: str
@@ -55,8 +55,9 @@ class SystemRow:
     contention: float
     key: str
     kind: str
-    sources: tuple[str, ...]
+    statements: tuple[tuple[str, str, str, str], ...]
     costs: tuple[Cost, ...]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,8 @@ def facts(r: GradientReport) -> dict[str, Any]:
         "saved_us": r.old.timeline.step_us - r.ours.timeline.step_us, "saved_share": gain(r.old, r.ours), "before": r.before,
         "plans": [_plan(t, p, r.ours) for p in (r.ours, *r.others)],
         "limits": [{"most": most, "buckets": used, "step_us": us} for most, used, us in r.limits],
-        "system": {**asdict(r.system), "sources": list(r.system.sources), "costs": [
+        "system": {**asdict(r.system), "notes": list(r.system.notes), "statements": [
+            dict(zip(("collective", "says", "source", "confidence"), said)) for said in r.system.statements], "costs": [
             {"collective": c.collective, "bytes": c.size, "us": c.us, "gb_per_s": c.size / c.us / 1000 if c.us > 0 else None}
             for c in r.system.costs]},
         "lines": dict(r.lines), "notes": list(r.notes),
@@ -110,8 +112,8 @@ def _plan(t: StepTrace, p: PlanRow, ours: PlanRow) -> dict[str, Any]:
     sizes = [sum(t.gradients[i].size for i in numbers) for numbers in p.plan.ranges()]
     return {"name": p.name, "title": p.title, "scheme": p.plan.scheme, "channels": p.plan.channels, "buckets": len(p.plan.ends),
             "step_us": p.timeline.step_us, "exposed_us": p.timeline.exposed_us, "hidden_share": hidden_share(p.timeline),
-            "sending_us": length(merge(sent)), "saved_by_ours": gain(p, ours), "proof": p.proof, "lower_us": p.lower_us,
-            "ends": list(p.plan.ends), "bytes": sizes}
+            "sending_us": sum(s.end_us - s.begin_us for s in sent), "saved_by_ours": gain(p, ours), "proof": p.proof,
+            "lower_us": p.lower_us, "ends": list(p.plan.ends), "bytes": sizes}
 
 
 def sentence(r: GradientReport) -> str:

@@ -6,14 +6,14 @@ hatched. Words stand only where they fit, so that none lie on each other. What i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import floor
 from xml.sax.saxutils import escape
 
 from aoec.base.text import plural
 from aoec.ir.training import BucketPlan, StepSpan, StepTimeline, StepTrace
 from aoec.report.pictures.panel import nice, places, text
-from aoec.report.pictures.step_times import channels, compute_spans, hidden_share, ready_times, waits
+from aoec.report.pictures.step_times import channels, compute_spans, fold, hidden_share, ready_times, waits
 
 WIDTH, LEFT, RIGHT = 1120, 92, 24  # pixels: of the picture, before and after the lanes
 PLOT = WIDTH - LEFT - RIGHT
@@ -86,12 +86,11 @@ class Panels:
     """The plans below each other, as many pixels high as they need."""
 
     def __init__(self, trace: StepTrace, steps: Sequence[Step]) -> None:
-        self.trace, self.steps = trace, steps
-        ends = [s.timeline.step_us for s in steps] + [span.end_us for s in steps for span in s.timeline.spans]
-        self.until = max([*ends, 1e-3])
+        self.trace, self.steps = trace, [replace(s, timeline=fold(s.timeline)) for s in steps]
+        self.until = max(1e-3, *(s.timeline.step_us for s in steps))
         self.scale = PLOT / self.until
         self.tops, y = [], 8.0
-        for s in steps:
+        for s in self.steps:
             self.tops.append(y)
             y += HEAD + LANE + GAP + MARKS + GAP + len(channels(s.timeline)) * (LANE + GAP) + BELOW
         self.difference = y if len(steps) > 1 else None

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
+from math import floor
 
 from aoec.ir.training import StepSpan, StepTimeline, StepTrace
 
@@ -62,10 +64,22 @@ def waits(timeline: StepTimeline) -> list[Stretch]:
 
 
 def hidden_share(timeline: StepTimeline) -> float | None:
-    """Which part of the time of communication compute works, 0 to 1; None of a step without communication."""
-    sent = merge(collectives(timeline))
-    whole = length(sent)
-    return length(common(sent, merge(compute_spans(timeline)))) / whole if whole > 0 else None
+    """The part of the time of all collectives that the step does not take longer for, 0 to 1; None of a step without communication."""
+    whole = sum(s.end_us - s.begin_us for s in collectives(timeline))
+    return min(1.0, max(0.0, 1 - timeline.exposed_us / whole)) if whole > 0 else None
+
+
+def fold(timeline: StepTimeline) -> StepTimeline:
+    """The same steady state with what runs into the next step at the step's begin, where that of the step before is."""
+    out: list[StepSpan] = []
+    for s in timeline.spans:
+        turns = floor(s.begin_us / timeline.step_us) if timeline.step_us > 0 else 0
+        begin, end = s.begin_us - turns * timeline.step_us, s.end_us - turns * timeline.step_us
+        while timeline.step_us > 0 and end > timeline.step_us * (1 + 1e-12):
+            out.append(replace(s, begin_us=begin, end_us=timeline.step_us))
+            begin, end = 0.0, end - timeline.step_us
+        out.append(replace(s, begin_us=begin, end_us=end))
+    return replace(timeline, spans=tuple(out))
 
 
 def ready_times(trace: StepTrace, timeline: StepTimeline) -> list[float]:

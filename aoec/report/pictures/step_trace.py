@@ -8,7 +8,7 @@ from typing import Any
 
 from aoec.ir.training import StepSpan, StepTrace
 from aoec.report.pictures.step_timeline import Step, bucket_of
-from aoec.report.pictures.step_times import COMPUTE, channels, ready_times, waits
+from aoec.report.pictures.step_times import COMPUTE, channels, fold, ready_times, waits
 
 Event = dict[str, Any]
 READY = "gradients"  # the lane of marks
@@ -23,7 +23,7 @@ def events(trace: StepTrace, steps: Sequence[Step], about: dict[str, Any]) -> st
 
 def _step(trace: StepTrace, pid: int, step: Step) -> Iterator[Event]:
     """Names first, then the spans of each lane in order of time, waits, and marks where gradients are ready."""
-    timeline = step.timeline
+    timeline = fold(step.timeline)
     lanes = {lane: tid for tid, lane in enumerate((COMPUTE, READY, *channels(timeline)))}
     yield _name_event("process_name", pid, 0, name=f"{step.title}: {timeline.step_us:,.1f} µs")
     yield _name_event("process_sort_index", pid, 0, sort_index=pid)
