@@ -6,7 +6,9 @@ take five sums. So the backward graph is made as if the statistics were constant
 
     dx = by * (dy - mean(dy) - unit * mean(dy * unit)),  unit = (x - mean) / deviation,  by = scale / deviation
 
-It is dy * by - x * back + rest, with two numbers a channel: no normalised x is kept.
+It is dy * by - x * back + rest, with two numbers a channel: no normalised x is kept. Means of x, x², dy and dy * x are taken in one pass
+each way, in fp32, and centred then, as CANN's BNTrainingReduce does (it gives the sum and the sum of squares).
+
 The running statistics are results of the step. The variance that they take is unbiased, as in PyTorch; ONNX takes the biased one.
 Dropout is a product with an input, its mask, which holds 0 or 1 / (1 - ratio).
 """
@@ -96,10 +98,11 @@ def _train(draft: Draft, node: OpNode, kept: float, updated: dict[str, str]) -> 
     channels, count = shape[1], prod(shape) // shape[1]
     one = (1, channels, *[1] * (len(shape) - 2))
     own = add.step("reshape", [x], shape=shape)  # a tensor that nothing else reads: its gradient is asked for
-    mean = mean_of(of, own)
-    around = of.step("sub", [own, mean])
-    variance = mean_of(of, of.step("mul", [around, around]))
-    over = of.wide(of.step("rsqrt", [of.step("adds", [variance], scalar=float(dict(node.attributes)["epsilon"]))]))  # type: ignore[arg-type]
+    rows = as_rows(of, own)
+    mean, square = (mean_of(of, r, one) for r in (rows, of.step("mul", [rows, rows])))
+    spread = of.wide(of.step("sub", [square, of.wide(of.step("mul", [mean, mean]))]))
+    variance = of.wide(of.step("relu", [spread]))  # never below 0, whatever sums are rounded to
+    over = of.wide(of.step("rsqrt", [of.wide(of.step("adds", [variance], scalar=float(dict(node.attributes)["epsilon"])))]))  # type: ignore[arg-type]
     for name, now, unbiased in zip(before, (mean, variance), (1.0, count / max(1, count - 1))):
         if name not in updated:
             flat = of.step("reshape", [now], shape=(channels,))
@@ -136,8 +139,10 @@ def _whole_gradient(draft: Draft, norm: BatchNorm, dy: str, gradients: dict[str,
     add = Added(draft, f"{norm.label}_gradient")
     shape = add.shape(norm.x)
     count = prod(shape) // shape[1]
-    far = add.step("sub", [norm.x, norm.mean])
-    level, slope = mean_of(add, dy), add.wide(add.step("mul", [mean_of(add, add.step("mul", [dy, far])), norm.over]))
+    rows, one = as_rows(add, dy), add.shape(norm.mean)
+    level, product = (mean_of(add, r, one) for r in (rows, add.step("mul", [rows, as_rows(add, norm.x)])))
+    far = add.wide(add.step("sub", [product, add.wide(add.step("mul", [level, norm.mean]))]))  # the mean of dy * (x - mean)
+    slope = add.wide(add.step("mul", [far, norm.over]))
     for name, mean in ((norm.bias, level), (norm.scale, slope)):
         if name in gradients:
             gradients[name] = add.wide(add.step("muls", [add.step("reshape", [mean], shape=shape[1:2])], scalar=float(count)))
@@ -146,9 +151,13 @@ def _whole_gradient(draft: Draft, norm: BatchNorm, dy: str, gradients: dict[str,
     return add.step("add", [add.step("sub", [add.step("mul", [dy, norm.by]), add.step("mul", [norm.x, back])]), rest])
 
 
-def mean_of(add: Added, x: str) -> str:
-    """The mean over all but the channels, [1, c, 1, ...], in fp32."""
-    rank = len(add.shape(x))
-    if rank > 2:
-        x = add.wide(add.step("reduce_mean", [x], axes=tuple(range(2, rank))))
-    return add.wide(add.step("reduce_mean", [x], axes=(0,)))
+def as_rows(add: Added, x: str) -> str:
+    """A tensor with each plane as a row: [n, c, pixels]."""
+    shape = add.shape(x)
+    return add.step("reshape", [x], shape=(*shape[:2], prod(shape[2:])))
+
+
+def mean_of(add: Added, rows: str, shape: Sequence[int]) -> str:
+    """The mean of rows [n, c, pixels] over all but the channels, in fp32: of each row, then over the batch."""
+    each = add.wide(add.step("reduce_mean", [rows], axes=(2,)))
+    return add.step("reshape", [add.wide(add.step("reduce_mean", [each], axes=(0,)))], shape=tuple(shape))

@@ -6,7 +6,7 @@ bring small ones together would take a launch for each too.
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from aoec.frontend.training.added import Added
@@ -14,7 +14,6 @@ from aoec.ir.graph.draft import Draft
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # PyTorch's torch.optim.Adam
 RATE = "learning_rate"
-NEXT = "_next"  # behind the name of what a step gives the next value of
 
 
 @dataclass(frozen=True)
@@ -87,8 +86,3 @@ def add_optimiser(draft: Draft, name: str, gradients: Mapping[str, str], rule: R
     updates = MAKERS[name](draft, gradients, rule)
     draft.wide |= {t for t in draft.tensors if t not in before and draft.tensors[t].dtype == "fp32"}
     return updates
-
-
-def results_of(updates: Sequence[tuple[str, str]]) -> list[str]:
-    """The names of next values."""
-    return [f"{name}{NEXT}" for name, _ in updates]

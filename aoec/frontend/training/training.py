@@ -25,16 +25,16 @@ from aoec.frontend.training.added import Added
 from aoec.frontend.training.batch_norms import finish_batch_norms, mask_dropouts, momenta, train_batch_norms
 from aoec.frontend.training.differentiate import differentiate
 from aoec.frontend.training.losses import add_loss
-from aoec.frontend.training.optimisers import NEXT, Rule, add_optimiser
+from aoec.frontend.training.optimisers import Rule, add_optimiser
 from aoec.frontend.training.parameters import Parameter, free_parameters
 from aoec.frontend.translate.onnx import load
 from aoec.ir.graph.draft import Draft
+from aoec.ir.graph.gradients import GRADIENT, LOSS, NEXT, gradients_among
 from aoec.ir.graph.graph import Graph, OpNode
 from aoec.ops.own import NO_DEFINITIONS, Definitions
 from aoec.ops.run import REALS
 from aoec.options.training import Training as Asked
 
-LOSS, GRADIENT = "loss", "_grad"  # a result, and what stands behind the name of a parameter in that of its gradient
 SHARING = ("conv2d", "matmul", "interpolate", "attention")  # operators that read a cast which others read too: the cube casts nothing
 
 
@@ -82,25 +82,16 @@ def held_gradients(model: str | Path | onnx.ModelProto) -> bool:
     from aoec.frontend.read.read import open_model
     g = open_model(model).graph
     names = {x.name for x in (*g.input, *g.initializer)}
-    return any(_parameter_of(o.name, names) for o in g.output)
-
-
-def _parameter_of(name: str, names: set[str]) -> str:
-    """The parameter of which a tensor of that name is the gradient; "" where it is none. ONNX Runtime's training artifacts call the
-    accumulated ones `<parameter>_grad.accumulation.out`."""
-    stem = name.removesuffix(".accumulation.out").removesuffix(".accumulation.buffer")
-    stem = stem.removesuffix(GRADIENT)
-    return stem if stem != name and stem in names else ""
+    return bool(gradients_among((o.name for o in g.output), names))
 
 
 def find_gradients(graph: Graph, named: Sequence[str] = ()) -> tuple[tuple[str, str], ...]:
     """(parameter, its gradient) of a training graph, in the order in which its nodes make them: outputs of those names, or those that
-    are called after an input or constant. Of a gradient that is called otherwise the parameter is "" where no input has its shape
-    alone."""
+    are called after an input or constant. Of a gradient that is called otherwise the parameter is ""."""
     names = {*graph.inputs, *(t.name for t in graph.tensors if t.data)}
     made = {o: at for at, n in enumerate(graph.nodes) for o in n.outputs}
-    chosen = list(named) or [o for o in graph.outputs if _parameter_of(o, names)]
-    return tuple((_parameter_of(o, names), o) for o in sorted(chosen, key=lambda o: made.get(o, -1)))
+    known = gradients_among(graph.outputs, names)
+    return tuple((known.get(o, ""), o) for o in sorted(named or known, key=lambda o: made.get(o, -1)))
 
 
 def find_loss(graph: Graph, named: str = "") -> str:
@@ -187,11 +178,11 @@ class _Step:
         draft.wide |= {*self.sent}
 
     def finish(self, draft: Draft) -> None:
-        """Gives each reader a cast of its own, which joins its launch; dtypes are chosen."""
-        kind = self.asked.gradient_type
-        users, at, nodes = draft.users(), draft.producers(), []
-        casts = {n.outputs[0]: n for n in draft.nodes if n.op == "cast" and draft.tensors[n.inputs[0]].dtype in REALS
-                 and n.outputs[0] not in draft.outputs and n.inputs[0] in at and len(users.get(n.outputs[0], [])) > 1}
+        """Gives each reader of a cast its own, which joins its launch; dtypes are chosen."""
+        self._cast_behind_views(draft)
+        users, nodes = draft.users(), list[OpNode]()
+        casts = {n.outputs[0]: n for n in draft.nodes if self._is_real_cast(draft, n) and len({u.name for u in users.get(n.outputs[0], [])}) > 1
+                 and n.outputs[0] not in draft.outputs and n.inputs[0] not in draft.inputs}
         for n in draft.nodes:
             given = {}
             for i in dict.fromkeys(n.inputs):
@@ -203,8 +194,28 @@ class _Step:
         draft.nodes = nodes
         still = draft.users()
         draft.nodes = [n for n in draft.nodes if n.outputs[0] not in casts or n.outputs[0] in still]
-        if kind != "fp32":
-            self._send_as(draft, kind)
+        if self.asked.gradient_type != "fp32":
+            self._send_as(draft, self.asked.gradient_type)
+
+    @staticmethod
+    def _is_real_cast(draft: Draft, n: OpNode) -> bool:
+        return n.op == "cast" and draft.tensors[n.inputs[0]].dtype in REALS and draft.tensors[n.outputs[0]].dtype in REALS
+
+    def _cast_behind_views(self, draft: Draft) -> None:
+        """Makes casts of views of what were views of casts: a cast joins what reads it, and a view does not."""
+        casts, nodes = dict[str, OpNode](), list[OpNode]()
+        for n in draft.nodes:
+            if n.op == "reshape" and n.inputs[0] in casts and n.outputs[0] not in draft.outputs:
+                source, out = draft.tensors[casts[n.inputs[0]].inputs[0]], draft.tensors[n.outputs[0]]
+                view = draft.fresh(f"{source.name}_view")
+                draft.put(replace(source, name=view, shape=out.shape, data=""))
+                nodes.append(replace(n, inputs=(source.name,), outputs=(view,)))
+                n = draft.node("cast", [view], out.name)
+            nodes.append(n)
+            if self._is_real_cast(draft, n):
+                casts[n.outputs[0]] = n
+        read = {*draft.outputs, *(i for n in nodes for i in n.inputs)}
+        draft.nodes = [n for n in nodes if not self._is_real_cast(draft, n) or n.outputs[0] in read]
 
     def _send_as(self, draft: Draft, kind: str) -> None:
         """Gradients are results of another type than fp32; what reads them takes it from there."""

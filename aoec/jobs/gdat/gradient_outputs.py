@@ -9,10 +9,9 @@ from aoec.cann import gradient_fusion, split_strategy
 from aoec.jobs.gdat.found import GdatFound
 from aoec.jobs.gdat.trace_json import show_own
 from aoec.report.bucket_caps import caps_line
-from aoec.report.ddp_hook import hook_text
 
 FOLDER = "gradients"  # of a run's folder
-TRACE, LINES, HOOK = "gradient_trace.json", "strategies.txt", "ddp_hook.py"
+TRACE, LINES = "gradient_trace.json", "strategies.txt"
 
 
 def lines_of(found: GdatFound) -> dict[str, str]:
@@ -38,7 +37,7 @@ def files_of(found: GdatFound) -> Mapping[str, str]:
     """Name -> text of the files that a job writes, or a delivery takes."""
     record = gradient_fusion.record_of(found.trace, found.key)
     return {TRACE: show_own(found.trace), gradient_fusion.file_name(found.target): gradient_fusion.show_records([record]),
-            LINES: lines_text(found), HOOK: hook_text(found.whole.plan, found.trace)}
+            LINES: lines_text(found)}
 
 
 def lines_text(found: GdatFound) -> str:

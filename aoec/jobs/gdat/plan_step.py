@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from aoec.base.errors import CheckError
 from aoec.cann.split_strategy import MOST_SEGMENTS
-from aoec.collectives import hccl_test, system
+from aoec.collectives import system
 from aoec.collectives.system import System
 from aoec.ir.training import SCHEMES, Scheme, StepTrace
 from aoec.jobs.gdat.found import GdatFound
@@ -58,6 +58,7 @@ def read_system(options: GradientOptions) -> System:
     """The system that options name."""
     if options.hccl_test is not None:
         from aoec.base.files.files import read_text
+        from aoec.collectives import hccl_test
         return hccl_test.read(read_text(options.hccl_test), str(options.hccl_test))
     return load_system(options)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 import json
 import time
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aoec.base.errors import CheckError
@@ -31,7 +30,5 @@ def tune_trace(options: JobOptions) -> int:
     files = write_files(found, place.folder / FOLDER)
     tuning = tuning_of(found, [*files, str(place.result("gdat"))], time.monotonic() - begin)
     write_text(place.result("gdat"), text(tuning))
-    if options.report:
-        write_page(found, Path(options.report))
     say(json.dumps(facts(tuning), indent=2) + "\n" if options.json else show(tuning))
     return 0

@@ -177,6 +177,6 @@ def _size(event: dict[str, Any], number: int, source: str) -> tuple[tuple[int, .
     dims, dtype = shapes[0], types[0]
     if not isinstance(dims, list) or len(dims) > 32 or any(type(d) is not int or not 0 <= d <= 1 << 40 for d in dims):
         raise CheckError(f"traceEvents[{number}]: Input Dims of {ACCUMULATE} are no list of sizes", source=source)
-    if dtype not in BYTES:
+    if not isinstance(dtype, str) or dtype not in BYTES:
         raise CheckError(f"traceEvents[{number}]: a gradient of type {str(dtype)[:40]!r}, whose size is not known here", source=source)
     return tuple(dims), math.prod(dims) * BYTES[dtype]

@@ -133,7 +133,8 @@ def headline(t: Tuning) -> str:
     batch = f" batch {t.batch}" if t.batch else ""
     change = (t.after_us - t.before_us) / t.before_us if t.before_us else 0.0
     proved = "proved" if t.proof.is_optimal else "not proved"
-    place = f"{t.target} x{t.costs.ranks} ({t.costs.name})" if t.trace.source == "modelled" else f"{t.costs.name} x{t.costs.ranks}"
+    ranks = f" x{t.costs.ranks}" if t.costs.ranks else ""
+    place = f"{t.target}{ranks} ({t.costs.name})" if t.trace.source == "modelled" else f"{t.costs.name}{ranks}"
     return (f"{clip_name(t.name)}{batch} on {place}: step {ms(t.before_us)} -> {ms(t.after_us)} ms "
             f"({_show_change(change)}) against DDP's buckets; {how_timed(t.trace.source)}; {proved}")
 
