@@ -13,7 +13,7 @@ from aoec.base.text import plural
 from aoec.ir.training import SCHEMES, BucketPlan, StepTimeline, StepTrace
 from aoec.report.page import Numbers, clean, make_environment
 from aoec.report.pictures.step_plots import byte_chart, limit_chart
-from aoec.report.pictures.step_timeline import STYLE, Step, milliseconds, picture
+from aoec.report.pictures.step_timeline import STYLE, Step, how_timed, milliseconds, picture
 from aoec.report.pictures.step_times import collectives, hidden_share
 from aoec.report.pictures.step_trace import events
 
@@ -124,7 +124,7 @@ def sentence(r: GradientReport) -> str:
     size = f"{plural(len(r.trace.gradients), 'gradient')}, {r.trace.size / 1e6:,.1f} MB"
     change = f"{milliseconds(old.step_us)} → {milliseconds(ours.step_us)} ms ({-gain(r.old, r.ours):+.1%})"
     return (f"{clean(r.model)} on {clean(r.system.title)}: {size}; a step {change} against {clean(r.old.title)}, with "
-            f"{plural(len(r.ours.plan.ends), 'bucket')}{so}; modelled")
+            f"{plural(len(r.ours.plan.ends), 'bucket')}{so}; {how_timed(r.trace.source)}")
 
 
 def steps(r: GradientReport) -> tuple[Step, Step]:

@@ -10,6 +10,7 @@ from aoec.report.pictures.chart import Scale, path
 from aoec.report.pictures.panel import text
 from aoec.report.pictures.plots import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axes, draw_dot, plot
 
+NEAR = 2.0  # times the spread of the line: so far below it, what is without communication is drawn
 MOST_POINTS, MOST_CUTS = 400, 64  # of a line; cuts that have a line of their own
 
 
@@ -19,14 +20,16 @@ def limit_chart(limits: Sequence[tuple[int, float]], compute_us: float, others: 
     most = max(count for count, _ in limits)
     near = [(name, count, us) for name, count, us in others if count <= most]
     times = [us / 1000 for us in (*(us for _, us in limits), *(us for _, _, us in near))]
-    low, high = min([*times, compute_us / 1000]), max(times)
-    room = max(high - low, 0.02 * high, 1e-6)
+    high, span = max(times), max(max(times) - min(times), 0.02 * max(times), 1e-6)
+    seen = min(times) - compute_us / 1000 < NEAR * span
+    low = min(*times, compute_us / 1000) if seen else min(times)
+    room = max(high - low, span)
     axes = Axes(Scale(0.5, most + 0.5, LEFT, WIDTH - RIGHT, False), Scale(low - 0.1 * room, high + 0.1 * room, HEIGHT - BOTTOM, TOP, False),
                 "buckets at most", "step, ms")
-    y = axes.up.at(compute_us / 1000)
-    parts = [f'<line class="bound" x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}"/>',
-             text(LEFT + 4, y - 4, "without communication", "n"),
-             f'<path class="curve" d="{path([(axes.across.at(count), axes.up.at(us / 1000)) for count, us in limits])}"/>']
+    y = axes.up.at(compute_us / 1000) if seen else HEIGHT - BOTTOM
+    words = "without communication" if seen else f"without communication {compute_us / 1000:,.3f} ms: below"
+    parts = [f'<line class="bound" x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}"/>' if seen else "",
+             text(LEFT + 4, y - 4, words, "n"), f'<path class="curve" d="{path([(axes.across.at(count), axes.up.at(us / 1000)) for count, us in limits])}"/>']
     parts += [draw_dot(axes.across.at(count), axes.up.at(us / 1000), "default", 3.5, f"{name}, {count} buckets: {us / 1000:,.4f} ms")
               for name, count, us in near]
     parts += [draw_dot(axes.across.at(count), axes.up.at(us / 1000), "tuned", 3, f"at most {count} buckets: {us / 1000:,.4f} ms")

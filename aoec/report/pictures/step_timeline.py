@@ -72,6 +72,11 @@ def milliseconds(us: float) -> str:
     return f"{us / 1000:,.{2 if us >= 10_000 else 3 if us >= 1000 else 4}f}"
 
 
+def how_timed(source: str) -> str:
+    """Where the times of a step come from, by where those of compute do."""
+    return "modelled" if source == "modelled" else f"compute {source}, communication modelled"
+
+
 def figures(trace: StepTrace, step: Step) -> str:
     """What a plan gives, in a line."""
     hidden = hidden_share(step.timeline)
@@ -79,7 +84,7 @@ def figures(trace: StepTrace, step: Step) -> str:
     share = exposed / step.timeline.step_us if step.timeline.step_us > 0 else 0.0
     so = "" if hidden is None else f"; {hidden:.0%} of the communication hidden"
     return (f"step {milliseconds(step.timeline.step_us)} ms; {milliseconds(exposed)} ms of it ({share:.1%}) for communication{so}; "
-            f"{trace.source}")
+            f"{how_timed(trace.source)}")
 
 
 class Panels:
