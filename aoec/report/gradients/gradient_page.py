@@ -13,9 +13,10 @@ from aoec.base.text import plural
 from aoec.ir.training import SCHEMES, BucketPlan, StepTimeline, StepTrace
 from aoec.report.page import Numbers, clean, make_environment
 from aoec.report.pictures.step_plots import byte_chart, limit_chart
-from aoec.report.pictures.step_timeline import STYLE, Step, how_timed, milliseconds, picture
+from aoec.report.pictures.step_timeline import STYLE, Step, milliseconds, picture
 from aoec.report.pictures.step_times import collectives, hidden_share
 from aoec.report.pictures.step_trace import events
+from aoec.report.results.gdat import how_timed
 
 FORMAT = "aoec gradients 1"
 PICTURE, TRACE = "step.svg", "step.trace.json"

@@ -28,8 +28,9 @@ def limit_chart(limits: Sequence[tuple[int, float]], compute_us: float, others: 
                 "buckets at most", "step, ms")
     y = axes.up.at(compute_us / 1000) if seen else HEIGHT - BOTTOM
     words = "without communication" if seen else f"without communication {compute_us / 1000:,.3f} ms: below"
+    line = path([(axes.across.at(count), axes.up.at(us / 1000)) for count, us in limits])
     parts = [f'<line class="bound" x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}"/>' if seen else "",
-             text(LEFT + 4, y - 4, words, "n"), f'<path class="curve" d="{path([(axes.across.at(count), axes.up.at(us / 1000)) for count, us in limits])}"/>']
+             text(LEFT + 4, y - 4, words, "n"), f'<path class="curve" d="{line}"/>']
     parts += [draw_dot(axes.across.at(count), axes.up.at(us / 1000), "default", 3.5, f"{name}, {count} buckets: {us / 1000:,.4f} ms")
               for name, count, us in near]
     parts += [draw_dot(axes.across.at(count), axes.up.at(us / 1000), "tuned", 3, f"at most {count} buckets: {us / 1000:,.4f} ms")

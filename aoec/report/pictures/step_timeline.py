@@ -14,6 +14,7 @@ from aoec.base.text import plural
 from aoec.ir.training import BucketPlan, StepSpan, StepTimeline, StepTrace
 from aoec.report.pictures.panel import nice, places, text
 from aoec.report.pictures.step_times import channels, compute_spans, fold, hidden_share, ready_times, waits
+from aoec.report.results.gdat import how_timed
 
 WIDTH, LEFT, RIGHT = 1120, 92, 24  # pixels: of the picture, before and after the lanes
 PLOT = WIDTH - LEFT - RIGHT
@@ -70,11 +71,6 @@ def _variables() -> str:
 def milliseconds(us: float) -> str:
     """A time in ms, to four digits or to a tenth of a µs."""
     return f"{us / 1000:,.{2 if us >= 10_000 else 3 if us >= 1000 else 4}f}"
-
-
-def how_timed(source: str) -> str:
-    """Where the times of a step come from, by where those of compute do."""
-    return "modelled" if source == "modelled" else f"compute {source}, communication modelled"
 
 
 def figures(trace: StepTrace, step: Step) -> str:
