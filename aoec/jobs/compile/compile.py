@@ -170,7 +170,8 @@ def report(ended: Ended, notes: Notes, job: Job) -> None:
         reports = [add_within(r, m, machine) for r, m in zip(reports, made)]
     if options.report:
         watch.begin("page")
-        page.write_report(Path(options.report), made, [replace(r, seconds=watch.read()) for r in reports], machine)
+        beside = job.results.write_pages(Path(options.report)) if isinstance(job.results, RunFiles) else {}
+        page.write_report(Path(options.report), made, [replace(r, seconds=watch.read()) for r in reports], machine, beside)
         job.voice.say(f"report {Path(options.report) / 'index.html'}")
     took, lines = watch.read(), made[0].lines
     job.events.end("done", output=options.path, latency_us={"default": lines.default.latency_us, "tuned": lines.tuned.latency_us},

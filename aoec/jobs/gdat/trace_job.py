@@ -4,11 +4,13 @@ from __future__ import annotations
 import json
 import time
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aoec.base.errors import CheckError
-from aoec.base.files.files import say, write_text
+from aoec.base.files.files import note, say, write_text
 from aoec.jobs.gdat.gradient_outputs import FOLDER, write_files
+from aoec.jobs.gdat.gradient_report import write_page
 from aoec.jobs.gdat.plan_step import plan_file
 from aoec.jobs.gdat.tell import tuning_of
 from aoec.jobs.results.result_file import RunPlace, results_folder
@@ -30,5 +32,8 @@ def tune_trace(options: JobOptions) -> int:
     files = write_files(found, place.folder / FOLDER)
     tuning = tuning_of(found, [*files, str(place.result("gdat"))], time.monotonic() - begin)
     write_text(place.result("gdat"), text(tuning))
+    if options.report:
+        page = write_page(found, Path(options.report))
+        note(f"report {page}")
     say(json.dumps(facts(tuning), indent=2) + "\n" if options.json else show(tuning))
     return 0

@@ -159,6 +159,11 @@ class ResultFile(ABC):
         """What a closed file has to say below the table of the compile; None of one whose models are in the table."""
         return None
 
+    def write_page(self, folder: Path) -> tuple[str, str] | None:
+        """Writes what a closed file has to show into the folder of the report; returns title and name of the page, None where it is all in
+        the model's own page."""
+        return None
+
     @abstractmethod
     def close(self, ended: Ended, searched: Searched) -> str:
         """Writes the file whole, and returns what the job found that is new, in words, or ""."""

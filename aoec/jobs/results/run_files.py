@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aoec.base.files.files import write_text
@@ -71,6 +72,10 @@ class RunFiles:
     def further(self) -> tuple[Further, ...]:
         """What kinds of tuning have to say below the table of the compile, once files are closed."""
         return tuple(found for member in self.members if (found := member.further()) is not None)
+
+    def write_pages(self, folder: Path) -> dict[str, str]:
+        """Writes the pages of kinds of tuning beside that of the model, once files are closed; returns name by title."""
+        return dict(found for member in self.members if (found := member.write_page(folder)) is not None)
 
     def close(self, ended: Ended) -> tuple[str, ...]:
         """Writes all files whole, and returns what the job found that is new, in words, by kind of tuning."""
