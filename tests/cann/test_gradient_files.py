@@ -49,7 +49,8 @@ def test_percentages_sum_to_a_hundred_and_follow_the_sizes(sizes: list[int]) -> 
     gradients = tuple(Gradient(str(n), size, float(n)) for n, size in enumerate(sizes))
     line = by_size(BucketPlan(tuple(range(len(sizes)))), StepTrace(gradients, 0.0, float(len(sizes)), 0.0, "modelled"))
     said = re.findall(r"[0-9]+\.[0-9]{2}", line)
-    assert sum(round(100 * float(s)) for s in said) == HUNDREDTHS and len(said) == len(sizes) == len(ast.literal_eval(line[line.index("["):-1]))
+    assert sum(round(100 * float(s)) for s in said) == HUNDREDTHS
+    assert len(said) == len(sizes) == len(ast.literal_eval(line[line.index("["):-1]))
 
 
 @pytest.mark.parametrize("key", ["0", "00" * 32, "abc123" * 8])

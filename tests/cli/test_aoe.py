@@ -22,8 +22,8 @@ from tests.oracle.schemas import faults
 
 pytestmark = pytest.mark.usefixtures("few")
 
-VARIABLES = ("AOE_MODE", "TUNE_BANK_PATH", "ASCEND_CACHE_PATH", "ASCEND_WORK_PATH", "REPEAT_TUNE", "TE_PARALLEL_COMPILER", "ASCEND_DEVICE_ID",
-             "ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME")
+VARIABLES = ("AOE_MODE", "TUNE_BANK_PATH", "ASCEND_CACHE_PATH", "ASCEND_WORK_PATH", "REPEAT_TUNE", "TE_PARALLEL_COMPILER",
+             "ASCEND_DEVICE_ID", "ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME")
 QUICK = ("--config=c.json",)
 SMALL = '<ir_version: 8, opset_import: ["" : 17]> small (float[n, 40] x) => (float[n, 40] y) { y = Exp(x) }'
 

@@ -27,8 +27,10 @@ def figures(title: str, ends: tuple[int, ...], step_us: float, sent_us: float) -
 TUNING = Tuning(
     "resnet50", "Ascend910B3", 32, STEP, "ab" * 32, figures("this plan", (0, 1), 14_100.0, 400.0),
     {name: figures(name, (1,), 14_250.0, 500.0) for name in ("aoe", "aoe_default", "ddp", "horovod", "mg_wfbp", "one")},
-    Proof(True, 14_100.0, "No plan has a shorter step."), Costs("910b-8", "a server of 8", 8, "cd" * 32, 1.0, "costs official: all_reduce."),
-    {"scheme": "all_reduce", "max_buckets": None, "max_bucket_bytes": None, "channels": 1}, {"AOE, by index": "set_split_strategy_by_idx([0, 1])"},
+    Proof(True, 14_100.0, "No plan has a shorter step."),
+    Costs("910b-8", "a server of 8", 8, "cd" * 32, 1.0, "costs official: all_reduce."),
+    {"scheme": "all_reduce", "max_buckets": None, "max_bucket_bytes": None, "channels": 1},
+    {"AOE, by index": "set_split_strategy_by_idx([0, 1])"},
     ("a note",), ("r/x.json",), 1.5)
 
 
@@ -67,7 +69,8 @@ def test_milliseconds(us: float, said: str) -> None:
 
 def ddp(sizes: list[int], caps: list[float]) -> list[int]:
     """The last gradient of each bucket, as DDP makes them: one is closed as soon as it holds its cap, the last cap goes on."""
-    ends, held, at = [], 0, 0
+    ends: list[int] = []
+    held = at = 0
     for number, size in enumerate(sizes):
         held += size
         if held >= int(caps[min(at, len(caps) - 1)] * MIB):
