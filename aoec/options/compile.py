@@ -23,6 +23,7 @@ from aoec.options.shared import (
     TargetOption,
     WithinOption,
 )
+from aoec.options.training import TrainingOptions
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -116,7 +117,7 @@ class WrittenOptions(WithinOption, JsonOption):
 
 
 @options
-class CompileOptions(ModelOptions, GearOptions, TuningOptions, CheckOptions, BankOptions, WrittenOptions):
+class CompileOptions(ModelOptions, GearOptions, TrainingOptions, TuningOptions, CheckOptions, BankOptions, WrittenOptions):
     """What `aoec compile` and `aoec.compile` are asked for.
 
     `model`: a file, a folder that a dump was written to, or a model at hand. `results`: a folder for AOE's result files.

@@ -87,6 +87,8 @@ def _enter(folder: Path, options: CompileOptions, voice: Voice, kind: Kind | Non
         raise CheckError(f"{folder} is a dump, whose graph is rewritten already: --rewrites is for an ONNX model")
     if options.embed:
         raise CheckError(f"{folder} is a dump, which holds no ONNX model: --embed is for one")
+    if options.training is not None:
+        raise CheckError(f"{folder} is a dump, whose graph is a training graph or none: --loss and --gradients are for an ONNX model")
     folders = manifest.folders(folder)
     said = [manifest.read(f) for f in folders]
     how = "--target" if options.target else "of the dump; --target"
@@ -198,7 +200,7 @@ def _read(model: str | ModelProto, options: CompileOptions, voice: Voice) -> _Re
     own, rules, read = read_files(options.operator_files), read_own(options.rewrite_files), []
     entered = read_plan(str(options.plan)) if options.plan is not None else None
     for gear in wanted:
-        read.append(import_model(model, dict(gear.shapes), options.precision, pool, own, rules, entered))
+        read.append(import_model(model, dict(gear.shapes), options.precision, pool, own, rules, entered, options.training))
         voice.read(read[-1][0], options.precision, read[-1][2], gear.name)
     return _Read(wanted, dims, read, entered, digest_rules(rules))
 
