@@ -41,8 +41,8 @@ class DeliverOptions(ModelOptions, GearOptions, TargetOption, BankOptions, JsonO
     graph: str | None = option(
         "--graph", default=None, metavar="FILE", file=File.READ, one_of="theirs",
         help="the same, from a graph that your CANN dumped with DUMP_GE_GRAPH=2: ge_onnx_*_Build.pbtxt or ge_proto_*_Build.txt")
-    gradients: str | None = option(
-        "--gradients", default=None, metavar="RESULT.json", file=File.READ,
+    gradient_plan: str | None = option(
+        "--gradient-plan", default=None, metavar="RESULT.json", file=File.READ,
         help="add what gradient tuning found: its aoe_result_gdat_*.json, with the tuning_results_* of the run beside it. Such a file in "
              "place of a model is delivered alone")
     tune: int | None = option(

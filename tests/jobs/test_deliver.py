@@ -92,7 +92,7 @@ def test_what_gradient_tuning_found_comes_with_a_model(made: Path) -> None:
     results, out = made / "gradients", made / "with_gradients"
     assert cli.main(["tune", "--job", "gdat", "--trace", str(made / "trace.csv"), "--system", "910b-8", "--results", str(results)]) == 0
     (found,) = results.glob("aoe_result_gdat_*.json")
-    assert run(made, "--to", str(out), "--gradients", str(found)) == 0
+    assert run(made, "--to", str(out), "--gradient-plan", str(found)) == 0
     said = json.loads((out / "deliver.json").read_text())
     assert faults("deliver", said) == [] and said["gradients"]["gradients"] == 2 and said["groups"]
     assert {*said["files"]} == {str(p.relative_to(out)) for p in out.rglob("*") if p.is_file()}

@@ -38,8 +38,8 @@ def deliver(model: str, folder: str, options: DeliverOptions) -> str:
     """Writes a delivery of a model, compiled or not, or of a bank into a new folder. Returns the table, or its JSON."""
     check_new_folder(folder)
     listed, voice = theirs(options), Voice(options.json, bar=False)
-    gradients = read_gradients(options.gradients or model) if options.gradients or is_result(model) else None
-    if gradients is not None and not options.gradients:
+    gradients = read_gradients(options.gradient_plan or model) if options.gradient_plan or is_result(model) else None
+    if gradients is not None and not options.gradient_plan:
         made, files = deliver_gradients(gradients)
     else:
         found = source(model, options, voice)

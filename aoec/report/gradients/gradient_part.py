@@ -1,7 +1,7 @@
 """The part of a delivery that is of gradient tuning: its figures, its lines of the table, and how to apply each file."""
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,7 @@ class GradientPart:
     scheme: str
     lines: Mapping[str, str]
     files: Mapping[str, str]
-    notes: Sequence[str] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def change(self) -> float:
