@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from aoec.base.errors import CheckError
@@ -37,7 +38,7 @@ def file_name(soc: str) -> str:
 def record_of(trace: StepTrace, key: str) -> Record:
     """The record of a trace. `key`: a hash as hex digits, of which the first 16 become the decimal text."""
     ready = [g.ready_us for g in trace.gradients]
-    gaps = [ready[0], *(b - a for a, b in zip(ready, ready[1:]))]
+    gaps = [ready[0], *(b - a for a, b in pairwise(ready))]
     return Record(str(int(key[:16], 16)), tuple(g.size for g in trace.gradients), tuple(round(us, 6) for us in gaps))
 
 

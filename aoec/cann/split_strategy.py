@@ -1,9 +1,9 @@
 """A plan as the strategy of CANN's TensorFlow adapter (hccl.split.api), and of MindSpore's parallel context.
 
-`set_split_strategy_by_idx([20, 100, 159])`: the last gradient of each segment, ascending, at most eight segments (AOE's guide of gradient
-tuning). `set_split_strategy_by_size([60, 20, 20])`: per cent of the bytes, which sum to 100. MindSpore's `all_reduce_fusion_config` is a list of
-ascending ends too. Which gradient has which number follows from the order in which a framework makes its all-reduces: the numbers
-here are in the order of the trace.
+`set_split_strategy_by_idx([20, 100, 159])`: the last gradient of each segment, ascending, at most eight segments (AOE's guide of
+gradient tuning). `set_split_strategy_by_size([60, 20, 20])`: per cent of the bytes, which sum to 100. MindSpore's
+`all_reduce_fusion_config` is a list of ascending ends too. Which gradient has which number follows from the order in which a framework
+makes its all-reduces: the numbers here are in the order of the trace.
 """
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A plan as `bucket_cap_mb_list` of PyTorch's DistributedDataParallel.
 
-DDP closes a bucket as soon as it holds at least its cap (torch/nn/parallel/distributed.py of torch 2.13: `int(cap_mb * 1024 * 1024)` bytes). So
-a cap above the bytes of all gradients of a bucket but the last, and not above all of them, makes exactly this bucket. DDP applies
-the list to the order in which gradients were ready in the first iteration, from the second one on.
+DDP closes a bucket as soon as it holds at least its cap (torch/nn/parallel/distributed.py of torch 2.13: `int(cap_mb * 1024 * 1024)`
+bytes). So a cap above the bytes of all gradients of a bucket but the last, and not above all of them, makes exactly this bucket. DDP
+applies the list to the order in which gradients were ready in the first iteration, from the second one on.
 """
 from __future__ import annotations
 

@@ -2,8 +2,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Union
 
 from aoec.base.errors import CheckError, ParseError
 from aoec.base.text import nearest
@@ -11,11 +9,7 @@ from aoec.cli.command import Command
 from aoec.jobs import kinds
 from aoec.options import readers
 from aoec.options.compile import TuneOptions
-from aoec.options.gdat import GradientOptions
-from aoec.options.option import option, options, redeclare
-
-if TYPE_CHECKING:
-    from onnx import ModelProto
+from aoec.options.option import option, options
 
 
 def read_jobs(text: str) -> tuple[str, ...]:
@@ -27,18 +21,12 @@ def read_jobs(text: str) -> tuple[str, ...]:
 
 
 @options
-class JobOptions(GradientOptions, TuneOptions):
+class JobOptions(TuneOptions):
     """What `aoec tune` is asked for, and as which kinds of job."""
 
-    model: Union[str, Path, ModelProto] = redeclare(TuneOptions, "model", default="", kw_only=False)
     job: Sequence[str] = option(
         "--job", default=("opat",), metavar="NAMES", read=read_jobs,
         help=f"one of these, or several with commas between. {kinds.describe_all()} (default: opat)")
-
-    def __post_init__(self) -> None:
-        if not self.model and self.output is None:
-            object.__setattr__(self, "output", "")  # nothing is compiled
-        super().__post_init__()
 
     def left_behind(self) -> str:
         return next((said for name in self.job if (said := kinds.load(name).left_behind)), super().left_behind())

@@ -9,6 +9,7 @@ import numpy as np
 from onnx import NodeProto, helper
 
 from aoec.frontend.own.own import Words
+from aoec.frontend.rules.reduce import reduce_axes
 from aoec.frontend.translate.node import Node
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import Attribute, OpNode
@@ -83,10 +84,13 @@ class Site:
         return x if tuple(perm) == tuple(range(len(perm))) else self.step("transpose", [x], perm=tuple(perm))
 
     def sum(self, x: str, axes: Sequence[int]) -> str:
-        """The sum over axes, which stay as extents of 1."""
+        """The sum over axes, which stay as extents of 1. Images are summed by pooling, which takes channels in blocks."""
         shape = self.n.made_shape(x)
-        axes = tuple(a for a in axes if shape[a] != 1)
-        return self.step("reduce_sum", [x], axes=axes) if axes else x
+        axes = tuple(a for a in sorted(axes) if shape[a] != 1)
+        if len(shape) == 4 and axes[-2:] == (2, 3) and len(axes) < 4:
+            pooled = self.n.wide(self.step("global_avg_pool", [x]))
+            return self.scaled(self.sum(pooled, axes[:-2]), float(shape[2] * shape[3]))
+        return reduce_axes(self.n, "reduce_sum", x, axes)
 
     def expand(self, x: str, shape: Sequence[int]) -> str:
         """The tensor, repeated along axes of extent 1 until it has a shape."""

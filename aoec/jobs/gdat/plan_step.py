@@ -30,7 +30,7 @@ def check_options(options: Any, alone: bool) -> None:
         load_system(options)
     if options.trace is not None and alone and options.model:
         raise CheckError(f"--trace {options.trace} says what a model would: leave {options.model} out, or tune it too: --job opat,gdat")
-    if options.trace is None and not options.model:
+    if options.trace is None and (not options.model or options.training is None):
         raise CheckError("--job gdat needs a model with --loss (mse, cross_entropy or the name of an output), or --trace FILE")
     if options.dynamic_batch or options.dynamic_dims:
         raise CheckError("a training step has one shape: --dynamic-batch and --dynamic-dims are not for --job gdat")

@@ -5,7 +5,7 @@
     name,bytes,ready_us,read_us,iteration
     fc.weight,8192000,31.5,4050,0
 
-`read_us` and `iteration` may be left out, and so may the lines with #. Other columns are passed over. AOE's `gradient_summary.csv` names its
+`read_us` and `iteration` may be left out, and so may the lines with #. Other columns are passed over. AOE's `gradient_summary.csv` has
 columns gradient_node_name and gradient_size(byte), which are taken; it holds no times, so a column ready_us must be added.
 """
 from __future__ import annotations

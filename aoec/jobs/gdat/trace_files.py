@@ -48,4 +48,5 @@ def read_record(said: object, source: str) -> TraceRead:
     record = parse_record(said, source, MOST_GRADIENTS)
     ready = np.cumsum([0.0, *record.gaps_us[1:]])
     read = average_trace([Sent(f"gradient {n}", size) for n, size in enumerate(record.sizes)], [Iteration(ready)], source)
-    return TraceRead(read.trace, (*read.notices, "the times of AOE's record are read as µs between gradients, the first of them not counted"))
+    unit = "the times of AOE's record are read as µs between gradients, the first of them not counted"
+    return TraceRead(read.trace, (*read.notices, unit))

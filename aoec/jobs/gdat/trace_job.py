@@ -19,10 +19,10 @@ from aoec.report.results.gdat import facts, show, text
 from aoec.target.machine import load
 
 if TYPE_CHECKING:
-    from aoec.cli.commands.tune import JobOptions
+    from aoec.options.compile import TuneOptions
 
 
-def tune_trace(options: JobOptions) -> int:
+def tune_trace(options: TuneOptions) -> int:
     """Plans the gradients of a trace, writes the result files, and returns 0. Nothing is written before the plan is made."""
     if options.output:
         raise CheckError("-o names a compiled model, and a trace is compiled to none: leave it out")

@@ -19,7 +19,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -95,7 +95,7 @@ def _bounds(marks: Marks) -> list[Mark]:
     if marks.steps:
         return marks.steps
     ends = [0.0, *(end for _, end in marks.optimiser)]
-    return list(zip(ends, ends[1:])) if marks.optimiser else [(0.0, math.inf)]
+    return list(pairwise(ends)) if marks.optimiser else [(0.0, math.inf)]
 
 
 def _one(marks: Marks, begin: float, end: float,

@@ -9,10 +9,9 @@ from aoec.base.errors import CheckError
 from aoec.jobs.kind import Kind
 
 if TYPE_CHECKING:
-    from aoec.cli.commands.tune import JobOptions
     from aoec.jobs.context import Job
     from aoec.jobs.results.result_file import ResultFile, RunPlace, Span
-    from aoec.options.compile import CompileOptions
+    from aoec.options.compile import CompileOptions, TuneOptions
 
 SomeOptions = TypeVar("SomeOptions", bound="CompileOptions")
 SEARCHES = ("opat", "sgat")  # what else may search in the same run
@@ -29,7 +28,7 @@ def settle(options: SomeOptions, jobs: Collection[str]) -> SomeOptions:
     return replace(options, effort="none", advice="schedules are those of the bank and the defaults; --job opat,gdat tunes them first")
 
 
-def run_alone(options: JobOptions) -> int | None:
+def run_alone(options: TuneOptions) -> int | None:
     """Plans a user's own trace, which needs no model."""
     if options.trace is None:
         return None
