@@ -1,17 +1,16 @@
 """Which gradients are sent together: the plan of the shortest step, with its proof."""
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 from aoec.base.errors import CheckError
 from aoec.ir.training import BucketPlan, Scheme, StepTimeline, StepTrace, check_trace
-from aoec.search.buckets.one_channel import Chain, fewest_cuts, least_end_within, least_ends
-from aoec.search.buckets.pair_costs import Costs, PairCosts, check_scheme
+from aoec.search.buckets.bucket_spaces import ready_times, space_of
+from aoec.search.buckets.label_search import search
+from aoec.search.buckets.one_channel import Chain, earliest_ends, fewest_cuts, least_end_within
+from aoec.search.buckets.pair_costs import COLLECTIVES, EQUAL, Costs, PairCosts, check_scheme
 from aoec.search.buckets.step_timeline import timeline
-
-EQUAL = 1e-9  # share of a step by which two steps differ at most that are called equal
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,27 +49,46 @@ class Planned:
 
 def plan(trace: StepTrace, costs: Costs, limits: Limits) -> Planned:
     """Return the plan of the shortest step; among steps that differ by a share of at most `EQUAL`, one of the fewest buckets.
+
+    One channel of all-reduces without contention: a plan that has reached a cut is known by one time, and the best of each cut is enough.
+    Else it is known by several numbers, and all that none beats are kept, up to a count; where more are dropped, and one of them could have
+    led to a shorter step, `is_optimal` is false and the gap is given. Several channels under contention: the bound is that of no
+    contention, and the plan is the best of a few.
     Raises CheckError where the trace, a cost or a limit is none, or where the limits leave no plan."""
     check_trace(trace)
     limits.check()
     check_scheme(limits.scheme, limits.channels, costs)
-    ready = np.array([0.0, *(min(g.ready_us, trace.backward_us) for g in trace.gradients)])
-    pairs = PairCosts(trace, costs, "all_reduce", limits.most_bytes)
-    return _plan_chain(trace, costs, limits, Chain(ready, pairs))
+    packed = _pack(trace, limits.most_bytes)
+    if limits.most_segments is not None and len(packed) > limits.most_segments:
+        raise CheckError(f"{len(packed):,} buckets of at most {limits.most_bytes:,} bytes are needed, and the limit is "
+                         f"{limits.most_segments:,}; allow more buckets or larger ones")
+    pairs = [PairCosts(trace, costs, collective, limits.most_bytes) for collective in COLLECTIVES[limits.scheme]]
+    if limits.scheme == "all_reduce" and limits.channels == 1 and costs.contention == 1.0:
+        return _plan_by_ends(trace, costs, limits, Chain(ready_times(trace), pairs[0]))
+    return _plan_by_labels(trace, costs, limits, pairs, packed)
 
 
-def _plan_chain(trace: StepTrace, costs: Costs, limits: Limits, chain: Chain) -> Planned:
-    least = least_ends(chain)
+def _pack(trace: StepTrace, most_bytes: int | None) -> tuple[int, ...]:
+    """The cuts of the plan of the fewest buckets of at most so many bytes."""
+    cuts, held = [], 0
+    for number, g in enumerate(trace.gradients):
+        if most_bytes is not None and held and held + g.size > most_bytes:
+            cuts.append(number)
+            held = 0
+        held += g.size
+    return (*cuts, len(trace.gradients))
+
+
+def _plan_by_ends(trace: StepTrace, costs: Costs, limits: Limits, chain: Chain) -> Planned:
+    """The plan of one channel of all-reduces without contention."""
+    least = earliest_ends(chain)
     end_us = float(least[-1])
     cuts = fewest_cuts(chain, least, _latest_equal(trace, end_us))
     if limits.most_segments is not None and len(cuts) > limits.most_segments:
         end_us = least_end_within(chain, limits.most_segments)
-        if end_us == np.inf:
-            raise CheckError(f"no plan has at most {limits.most_segments} buckets of at most {limits.most_bytes:,} bytes; "
-                             "allow more buckets or larger ones")
         cuts = fewest_cuts(chain, least, _latest_equal(trace, end_us))
     bound = trace.forward_us + max(trace.backward_us, end_us) + trace.optimiser_us
-    return _prove(trace, costs, limits, tuple(c - 1 for c in cuts), bound)
+    return _prove(trace, costs, limits, cuts, bound)
 
 
 def _latest_equal(trace: StepTrace, end_us: float) -> float:
@@ -79,20 +97,37 @@ def _latest_equal(trace: StepTrace, end_us: float) -> float:
     return end_us + EQUAL / 2 * (trace.forward_us + end_us + trace.optimiser_us)
 
 
-def _prove(trace: StepTrace, costs: Costs, limits: Limits, ends: tuple[int, ...], bound_us: float, is_exact: bool = True) -> Planned:
+def _plan_by_labels(trace: StepTrace, costs: Costs, limits: Limits, pairs: Sequence[PairCosts], packed: tuple[int, ...]) -> Planned:
+    """The plan of any other space."""
+    delay = 1 - 1 / costs.contention
+    is_sum = not delay or limits.channels == 1  # what collectives of several channels delay is no sum of theirs
+    found = search(space_of(trace, costs, limits.scheme, limits.channels, pairs, delay if is_sum else 0.0), packed, limits.most_segments)
+    if is_sum:
+        return _prove(trace, costs, limits, found.cuts, found.bound_us, found.is_fewest)
+    alone = search(space_of(trace, costs, limits.scheme, 1, pairs, delay), packed, limits.most_segments)
+    best = min((found.cuts, alone.cuts, packed), key=lambda cuts: timeline(trace, _plan_of(cuts, limits), costs).step_us)
+    return _prove(trace, costs, limits, best, found.bound_us, False)
+
+
+def _plan_of(cuts: Sequence[int], limits: Limits) -> BucketPlan:
+    """The plan whose buckets end in front of `cuts`."""
+    return BucketPlan(tuple(c - 1 for c in cuts), limits.scheme, limits.channels)
+
+
+def _prove(trace: StepTrace, costs: Costs, limits: Limits, cuts: Sequence[int], bound_us: float, is_fewest: bool = True) -> Planned:
     """A plan with its step, beside the bound of all plans within the limits."""
-    found = BucketPlan(ends, limits.scheme, limits.channels)
+    found = _plan_of(cuts, limits)
     step = timeline(trace, found, costs)
-    is_optimal = is_exact and step.step_us <= bound_us * (1 + EQUAL)
+    is_optimal = step.step_us <= bound_us * (1 + EQUAL)
     space = [f"{limits.scheme.replace('_', '-')} on {limits.channels} channel{'s' * (limits.channels > 1)}"]
     if limits.most_segments is not None:
         space.append(f"at most {limits.most_segments} buckets")
     if limits.most_bytes is not None:
         space.append(f"at most {limits.most_bytes:,} bytes a bucket")
-    plans = f"plan of {len(trace.gradients):,} gradients ({', '.join(space)})"
-    if is_optimal:
-        proof = f"No {plans} has a step below {bound_us:,.3f} us under these costs, and none so short has fewer than {len(ends)} buckets."
-    else:
-        gap = 100 * (step.step_us / bound_us - 1) if bound_us else 0.0
-        proof = f"No {plans} has a step below {bound_us:,.3f} us under these costs; this one takes {gap:.3f} % more at most."
-    return Planned(found, step, bound_us, is_optimal, proof)
+    proof = (f"No plan of {len(trace.gradients):,} gradients ({', '.join(space)}) has a step below {bound_us:,.3f} us under these modelled "
+             "costs")
+    if not is_optimal:
+        proof += f"; this one takes {100 * (step.step_us / bound_us - 1):.3f} % more"
+    elif is_fewest:
+        proof += f", and none of an equal step has fewer than {len(cuts)} buckets"
+    return Planned(found, step, bound_us, is_optimal, proof + ".")

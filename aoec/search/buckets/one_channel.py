@@ -20,16 +20,48 @@ class Chain:
     costs: PairCosts
 
 
-def least_ends(chain: Chain) -> np.ndarray:
-    """Return the least time at which all buckets up to each cut can have ended: shape (n + 1,), inf where no plan reaches it."""
+def earliest_ends(chain: Chain, delays: np.ndarray | None = None, begin_us: float = 0.0) -> np.ndarray:
+    """Return the least time at which all buckets up to each cut can have ended: shape (n + 1,), inf where no plan reaches it. `delays`:
+    by how many µs what is made comes later for a bucket that begins at each cut, shape (n + 1,)."""
     n = chain.costs.count
     f = np.full(n + 1, np.inf)
-    f[0] = 0.0
-    for begin in range(1, n + 1, chain.costs.block):
-        ends = np.arange(begin, min(begin + chain.costs.block, n + 1))
-        for j, column in zip(ends, chain.costs.columns(ends), strict=True):
-            f[j] = (np.maximum(f[:j], chain.ready[j]) + column[:j]).min()
+    f[0] = begin_us
+    for j, column in chain.costs.by_end():
+        ready = chain.ready[j] if delays is None else chain.ready[j] + delays[:j]
+        f[j] = (np.maximum(f[:j], ready) + column[:j]).min()
     return f
+
+
+def latest_ends(chain: Chain, delays: np.ndarray | None, until_us: float) -> np.ndarray:
+    """Return the latest time at which buckets up to each cut may have ended so that the last one ends by `until_us`: shape (n + 1,), -inf
+    where none does. `delays` as above."""
+    n = chain.costs.count
+    latest = np.full(n + 1, -np.inf)
+    latest[n] = until_us
+    for j, column in chain.costs.by_end(backward=True):
+        if latest[j] > -np.inf:
+            by = latest[j] - column[:j]
+            by[by < (chain.ready[j] if delays is None else chain.ready[j] + delays[:j])] = -np.inf
+            latest[:j] = np.maximum(latest[:j], by)
+    return latest
+
+
+def sums_behind(chain: Chain) -> np.ndarray:
+    """Return the least sum of costs of buckets up to each cut: shape (n + 1,)."""
+    out = np.full(chain.costs.count + 1, np.inf)
+    out[0] = 0.0
+    for j, column in chain.costs.by_end():
+        out[j] = (out[:j] + column[:j]).min()
+    return out
+
+
+def sums_ahead(chain: Chain) -> np.ndarray:
+    """Return the least sum of costs of buckets behind each cut: shape (n + 1,)."""
+    out = np.full(chain.costs.count + 1, np.inf)
+    out[-1] = 0.0
+    for j, column in chain.costs.by_end(backward=True):
+        out[:j] = np.minimum(out[:j], out[j] + column[:j])
+    return out
 
 
 def least_end_within(chain: Chain, most: int) -> float:
@@ -37,10 +69,8 @@ def least_end_within(chain: Chain, most: int) -> float:
     n = chain.costs.count
     f = np.full((most + 1, n + 1), np.inf)  # f[k, j]: with at most k buckets up to cut j
     f[:, 0] = 0.0
-    for begin in range(1, n + 1, chain.costs.block):
-        ends = np.arange(begin, min(begin + chain.costs.block, n + 1))
-        for j, column in zip(ends, chain.costs.columns(ends), strict=True):
-            f[1:, j] = (np.maximum(f[:-1, :j], chain.ready[j]) + column[None, :j]).min(1)
+    for j, column in chain.costs.by_end():
+        f[1:, j] = (np.maximum(f[:-1, :j], chain.ready[j]) + column[None, :j]).min(1)
     return float(f[most, n])
 
 

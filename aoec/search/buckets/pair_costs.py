@@ -1,6 +1,7 @@
 """What each bucket of a trace costs: a collective's time as a function of bytes, over all pairs of cuts."""
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Protocol
 
 import numpy as np
@@ -8,6 +9,7 @@ import numpy as np
 from aoec.base.errors import CheckError
 from aoec.ir.training import SCHEMES, Scheme, StepTrace
 
+EQUAL = 1e-9  # share of a step by which two steps differ at most that are called equal
 KEPT = 2_500  # gradients up to which the costs of all buckets are kept, which takes 50 MB at most; beyond, they are asked for again
 BLOCK = 4_000_000  # costs that are asked for at once
 COLLECTIVES: dict[Scheme, tuple[str, ...]] = {
@@ -82,6 +84,13 @@ class PairCosts:
     def block(self) -> int:
         """How many ends to ask for at once."""
         return max(1, BLOCK // max(self.count, 1))
+
+    def by_end(self, backward: bool = False) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield each cut from 1 to n, or from n to 1, with the costs of all buckets that end there: shape (n,), as `columns` has them."""
+        cuts = np.arange(self.count, 0, -1) if backward else np.arange(1, self.count + 1)
+        for begin in range(0, self.count, self.block):
+            ends = cuts[begin:begin + self.block]
+            yield from zip(ends.tolist(), self.columns(ends), strict=True)
 
     def one(self, begin: int, end: int) -> float:
         """Return the cost of one bucket."""

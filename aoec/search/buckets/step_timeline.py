@@ -158,7 +158,8 @@ def timeline(trace: StepTrace, plan: BucketPlan, costs: Costs) -> StepTimeline:
     walk = _Walk(works, queues, len(ranges), 1 / costs.contention)
     walk.run()
     compute_us = trace.forward_us + trace.backward_us + (shard_us if plan.scheme == "sharded" else trace.optimiser_us)
-    return _from_forward(walk.spans, walk.ends[before - 1], walk.now, compute_us)
+    in_backward = {kinds[0]} if plan.scheme != "split" else set()
+    return _from_forward(walk, walk.ends[before - 1], compute_us, in_backward)
 
 
 def _forward(trace: StepTrace, plan: BucketPlan, sizes: np.ndarray) -> list[_Work]:
@@ -174,10 +175,11 @@ def _forward(trace: StepTrace, plan: BucketPlan, sizes: np.ndarray) -> list[_Wor
     return [*works, _Work("forward", "forward", trace.forward_us - at, waits_for=waits)]
 
 
-def _from_forward(walked: list[StepSpan], turn_us: float, step_us: float, compute_us: float) -> StepTimeline:
-    """A walk that begins with the backward pass, as a step that begins with the forward pass, which it came to at `turn_us`."""
-    spans = []
-    for s in walked:
-        by = -turn_us if s.begin_us >= turn_us else step_us - turn_us
+def _from_forward(walk: _Walk, turn_us: float, compute_us: float, in_backward: set[str]) -> StepTimeline:
+    """A walk that begins with the backward pass, as a step that begins with the forward pass, which it came to at `turn_us`. Kinds of spans
+    `in_backward` end before that."""
+    spans, step_us = [], walk.now
+    for s in walk.spans:
+        by = step_us - turn_us if s.begin_us < turn_us or s.kind in in_backward else -turn_us
         spans.append(StepSpan(s.lane, s.kind, s.name, s.begin_us + by, s.end_us + by))
     return StepTimeline(tuple(sorted(spans, key=lambda s: (s.lane, s.begin_us, s.end_us))), step_us, compute_us)

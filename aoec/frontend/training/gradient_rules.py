@@ -1,0 +1,24 @@
+"""How one node is differentiated: a rule where the derived gradient would be slow or several words say it, else what is derived."""
+from __future__ import annotations
+
+
+from aoec.frontend.training.gradient_derived import derived
+from aoec.frontend.training.gradient_elements import elementwise, is_elementwise
+from aoec.frontend.training.gradient_images import RULES as IMAGES
+from aoec.frontend.training.gradient_matrices import RULES as MATRICES
+from aoec.frontend.training.gradient_moves import RULES as MOVES
+from aoec.frontend.training.gradient_rows import RULES as ROWS
+from aoec.frontend.training.gradient_site import Rule, Site
+
+RULES: dict[str, Rule] = {**IMAGES, **MATRICES, **MOVES, **ROWS}
+
+
+def gradient_of(s: Site, at: int) -> str:
+    """The gradient of an argument, of its shape; "" where it is zero almost everywhere. UnsupportedError where there is none."""
+    if s.node.op in RULES:
+        made = RULES[s.node.op](s, at)
+    elif is_elementwise(s.node):
+        made = elementwise(s, at)
+    else:
+        made = derived(s, at)
+    return s.reduce_to(made, s.shape(at)) if made else ""
