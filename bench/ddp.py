@@ -3,8 +3,8 @@
     python bench/ddp.py [--ranks 2] [--scale 16] [--backward-ms 100] [--mbit 400] [--rounds 21] [--hook] [--json] [--torch PYTHON]
 
 The gradients are ResNet-50's 161, with 1 / scale of its elements. Compute is a timed wait in front of each gradient, in
-proportion to the layer's operations (ranks/worker.py: it sleeps). The links between ranks are limited by tbf in network namespaces where the system allows it, else
-they are the loopback's. First the time of an all-reduce is measured by size on these links; that table is the system. The ready times are
+proportion to the layer's operations (ranks/worker.py: it sleeps). The links between ranks are limited by tbf in network namespaces where
+the system allows it, else they are the loopback's. First the time of an all-reduce is measured by size on these links; that table is the system. The ready times are
 measured in steps without communication. Then each plan is timed in interleaved steps. A step's time is that of the slowest rank.
 
 Judged: of two plans whose modelled steps are more than 5 % apart the measured order of the medians agrees, and the searched plan is the
@@ -105,7 +105,8 @@ def run_workers(job: dict[str, Any], network: Network, python: str, folder: Path
         for r, p in enumerate(started):
             if p.wait(timeout=LIMIT_S):
                 said = (folder / f"{job['what']}.{r}.err").read_text("utf-8").strip().splitlines()
-                raise AoecError(f"rank {r} failed: {said[-1] if said else f'exit code {p.returncode}'}")
+                words = [line for line in said if not line.startswith("[W")]  # warnings of torch
+                raise AoecError(f"rank {r} failed with exit code {p.returncode}{': ' * bool(words)}{words[-1] if words else ''}")
     except subprocess.TimeoutExpired:
         raise AoecError(f"the ranks did not end within {LIMIT_S} s") from None
     finally:
@@ -211,7 +212,7 @@ def text(rows: Sequence[Row], facts: dict[str, Any], wrong: Sequence[str], is_ju
     pairs = sum(b.modelled_us > a.modelled_us * (1 + APART) for a, b in combinations(sorted(rows, key=lambda r: r.modelled_us), 2))
     lines += [f"{pairs} pairs of plans are modelled more than {APART:.0%} apart"]
     lines += [f"{'wrong' if is_judged else 'seen, not judged'}: {w}" for w in wrong]
-    lines += [] if wrong else ["all of them are measured in that order; DDP makes the buckets of each plan"]
+    lines += ["all of them are measured in that order; DDP makes the buckets of each plan"] if pairs and not wrong else []
     return "\n".join(lines) + "\n"
 
 
