@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from aoec.target.machine import Machine
 
 
+MOST_INPUTS = 12  # that are listed; a training graph has one for each parameter and state
+
+
 class Voice:
     """Lines for people go to standard error; the result, as table or JSON, to standard output, unless that is `taken` already. `bar`:
     progress is drawn on a terminal. `watch`: how long each part of the work takes."""
@@ -44,7 +47,9 @@ class Voice:
             self.say(f"gear {gear}")
         tensors = {t.name: t for t in graph.tensors}
         ops = Counter(n.op for n in graph.nodes)
-        shapes = ", ".join(f"{clip_name(n)} {list(tensors[n].shape)}" for n in graph.inputs)
+        shapes = ", ".join(f"{clip_name(n)} {list(tensors[n].shape)}" for n in graph.inputs[:MOST_INPUTS])
+        more = len(graph.inputs) - MOST_INPUTS
+        shapes += f" and {more:,} more" if more > 0 else ""
         common = ", ".join(f"{o} {c}" for o, c in ops.most_common(6)) + ", ..." * (len(ops) > 6)
         self.say(f"{plural(len(graph.nodes), 'node')} of {plural(len(ops), 'operator')} ({common}); inputs {shapes or 'none'}")
         if precision != "fp32":

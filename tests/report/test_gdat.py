@@ -62,7 +62,8 @@ def test_what_is_printed_fits_a_terminal() -> None:
     assert [line.split()[-5:] for line in plans] == [["14.10", "88", "%", "100.0", "%"], ["14.25", "50", "%", "101.1", "%"]]
 
 
-@pytest.mark.parametrize("us, said", [(1.25, "0.001"), (9_999.0, "9.999"), (14_249.0, "14.25"), (123_456.0, "123.5"), (4e6, "4,000")])
+@pytest.mark.parametrize("us, said", [(1.25, "0.0013"), (46.77, "0.0468"),
+                                       (9_999.0, "9.999"), (14_249.0, "14.25"), (123_456.0, "123.5"), (4e6, "4,000")])
 def test_milliseconds(us: float, said: str) -> None:
     assert ms(us) == said
 

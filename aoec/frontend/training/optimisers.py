@@ -6,14 +6,17 @@ bring small ones together would take a launch for each too.
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from aoec.frontend.training.added import Added
 from aoec.ir.graph.draft import Draft
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # PyTorch's torch.optim.Adam
 RATE = "learning_rate"
+MOMENTUM, MEAN, SQUARE = STATES = ("_momentum", "_exp_avg", "_exp_avg_sq")  # behind the name of a parameter: its states
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ def _sgd(draft: Draft, gradients: Mapping[str, str], rule: Rule) -> Updates:
         add = Added(draft, f"{w}_update")
         v = _fall(add, rule, w, gradient)
         if rule.momentum:
-            state = add.given(f"{w}_momentum", "fp32", add.shape(w))
+            state = add.given(f"{w}{MOMENTUM}", "fp32", add.shape(w))
             v = add.step("axpy", [v, state], alpha=rule.momentum)
             out.append((state, v))
         out.append((w, add.step("sub", [w, add.step("mul", [v, rate])])))
@@ -63,7 +66,7 @@ def _adam(draft: Draft, gradients: Mapping[str, str], rule: Rule) -> Updates:
     for w, gradient in gradients.items():
         add = Added(draft, f"{w}_update")
         g = _fall(add, rule, w, gradient)
-        m, v = (add.given(f"{w}_{name}", "fp32", add.shape(w)) for name in ("exp_avg", "exp_avg_sq"))
+        m, v = (add.given(f"{w}{state}", "fp32", add.shape(w)) for state in (MEAN, SQUARE))
         m_next = add.step("axpy", [add.step("muls", [g], scalar=1 - BETA1), m], alpha=BETA1)
         v_next = add.step("axpy", [add.step("muls", [add.step("mul", [g, g])], scalar=1 - BETA2), v], alpha=BETA2)
         root = add.step("adds", [add.step("mul", [add.step("sqrt", [v_next]), over_root])], scalar=EPSILON)
@@ -86,3 +89,13 @@ def add_optimiser(draft: Draft, name: str, gradients: Mapping[str, str], rule: R
     updates = MAKERS[name](draft, gradients, rule)
     draft.wide |= {t for t in draft.tensors if t not in before and draft.tensors[t].dtype == "fp32"}
     return updates
+
+
+def sample_states(shapes: Mapping[str, Sequence[int]]) -> dict[str, np.ndarray]:
+    """Values of an optimiser's inputs for a check, of those that are among inputs of these shapes. They are those of a step in the midst
+    of training: in Adam's first one, whose squares are 0, the sign of a gradient that is 0 but for rounding would decide."""
+    numbers = {RATE: 1e-2, "beta1_power": BETA1 ** 10, "beta2_power": BETA2 ** 10}
+    states = {MOMENTUM: 0.0, MEAN: 0.0, SQUARE: 1e-2}
+    found = {name: next((s for s in STATES if name.endswith(s) and name.removesuffix(s) in shapes), "") for name in shapes}
+    return {name: np.full(tuple(shape), numbers[name] if name in numbers else states[found[name]], np.float32)
+            for name, shape in shapes.items() if name in numbers or found[name]}

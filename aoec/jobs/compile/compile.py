@@ -29,6 +29,7 @@ from aoec.jobs.compile.steps.choose_slices import choose_slices
 from aoec.jobs.compile.steps.closing_table import add_fidelity, closing_table
 from aoec.jobs.compile.steps.group_model import group_model
 from aoec.jobs.compile.steps.search_groups import distinct_tasks, search_groups
+from aoec.jobs.compile.training_step import step_figures
 from aoec.jobs.context import Context, Job
 from aoec.jobs.events import stream
 from aoec.jobs.kind import Kind
@@ -160,7 +161,7 @@ def report(ended: Ended, notes: Notes, job: Job) -> None:
     job.end()
     watch.begin("table")
     reports = [add_fidelity(replace(closing_table(m, machine, options), searches=ended.searches,
-                                    notes=(*slices.describe_slices(m.model.graph), *n, *new)), m.model, machine)
+                                    notes=(*step_notes(m), *slices.describe_slices(m.model.graph), *n, *new)), m.model, machine)
                for m, n in zip(made, notes)]
     if options.stock or options.stock is None and options.tune:
         watch.begin("stock")
@@ -178,6 +179,12 @@ def report(ended: Ended, notes: Notes, job: Job) -> None:
                    seconds_by_part=seconds_by_part(took))
     further = job.results.further if isinstance(job.results, RunFiles) else ()
     job.voice.close([replace(r, seconds=took) for r in reports], options.path, options.every, further)
+
+
+def step_notes(made: Made) -> tuple[str, ...]:
+    """What is said of a training step; nothing of an inference."""
+    step = step_figures(made.model.graph, made.choices, made.lines)
+    return step.sentences() if step else ()
 
 
 def wait_for_kernels(parts: Sequence[str], voice: Voice) -> None:

@@ -27,7 +27,7 @@ def line_notes(found: GdatFound) -> tuple[str, ...]:
     if found.segments.plan != found.whole.plan:
         ours, theirs = len(found.whole.plan.ends), len(found.segments.plan.ends)
         out.append(f"AOE's strategies have at most {split_strategy.MOST_SEGMENTS} segments: its lines are of a plan of {theirs:,} buckets, "
-                   f"made for that limit, in place of {ours:,}")
+                   f"made for that limit and none of bytes, in place of {ours:,}")
     if found.planned.plan.scheme != "all_reduce":
         out.append(f"the plan's scheme is {found.planned.plan.scheme}; the lines to copy are of the best plan by all-reduce")
     return tuple(out)

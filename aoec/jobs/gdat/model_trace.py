@@ -6,50 +6,25 @@ mixes them, each keeps its time and moves behind those of the phase before. What
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from aoec.base.errors import CheckError
-from aoec.frontend.training.phases import ORDER, Phase, phases
+from aoec.frontend.training.phases import ORDER
 from aoec.frontend.training.training import find_gradients, find_loss
 from aoec.ir.graph.graph import Graph
 from aoec.ir.training import Gradient, StepTrace, check_trace
-from aoec.jobs.choose.model_tasks import host_times, size_bytes
+from aoec.jobs.choose.model_tasks import size_bytes
 from aoec.jobs.compile.compiled_model import Made
+from aoec.jobs.compile.training_step import launch_times, launches_of
 from aoec.target.machine import Machine
 
 
-@dataclass(frozen=True)
-class Launch:
-    """A launch of a step, or what the host does in its place: its group, its phase and how long the device is held by it, in µs."""
-
-    group: str
-    phase: Phase
-    us: float
-
-
 def model_trace(made: Made, machine: Machine) -> StepTrace:
-    """The trace of a compiled training graph with its schedules, modelled. CheckError where the model has no gradients."""
+    """The trace of a graph that was compiled for a machine, with its schedules, modelled. CheckError where the model has no gradients, or
+    was compiled for another machine."""
     graph = made.model.graph
-    return trace_of(graph, launch_times(made), find_loss(graph), find_gradients(graph))
-
-
-def launch_times(made: Made) -> dict[str, float]:
-    """Group -> modelled µs from the end of the launch before to its own, in a step that follows another; host groups by their estimate."""
-    times: dict[str, float] = host_times(made.model.graph)
-    before = 0.0
-    for choice, (_, end) in zip(made.choices, made.lines.tuned.steady_us, strict=True):
-        times[choice.task.group.name] = end - before
-        before = end
-    return times
-
-
-def launches_of(graph: Graph, times: Mapping[str, float], loss: str, gradients: Sequence[tuple[str, str]]) -> list[Launch]:
-    """The launches of a step in order of phases. A launch with results of several phases belongs to the last of them."""
-    of = phases(graph, loss, [g for _, g in gradients])
-    nodes = {n.name: n for n in graph.nodes}
-    found = [Launch(g.name, max((of[o] for name in g.nodes for o in nodes[name].outputs if o), key=ORDER.index), times.get(g.name, 0.0))
-             for g in graph.groups if g.kind != "view"]
-    return sorted(found, key=lambda launch: ORDER.index(launch.phase))
+    if made.artifact.machine_hash != machine.hash:
+        raise CheckError(f"the model was compiled for {made.artifact.target}, and a trace on {machine.name} is asked for")
+    return trace_of(graph, launch_times(graph, made.choices, made.lines), find_loss(graph), find_gradients(graph))
 
 
 def trace_of(graph: Graph, times: Mapping[str, float], loss: str, gradients: Sequence[tuple[str, str]]) -> StepTrace:

@@ -79,7 +79,7 @@ def plan_trace(read: TraceRead, costs: System, options: GradientOptions, name: s
     whole = plan(trace, costs, limits)
     segments = whole
     if len(whole.plan.ends) > MOST_SEGMENTS:
-        segments = plan(trace, costs, replace(limits, most_segments=MOST_SEGMENTS))
+        segments = plan(trace, costs, replace(limits, most_segments=MOST_SEGMENTS, most_bytes=None))
     asked = {"scheme": options.scheme, "max_buckets": options.max_buckets, "max_bucket_bytes": options.max_bucket_size,
              "channels": options.channels}
     return GdatFound(name, target, batch, trace, choose(trace, costs, limits, options.scheme, whole), whole, segments,

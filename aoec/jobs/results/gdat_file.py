@@ -11,7 +11,7 @@ from aoec.jobs.gdat.gradient_report import write_page
 from aoec.jobs.gdat.plan_step import plan_model
 from aoec.jobs.gdat.tell import tuning_of
 from aoec.jobs.results.result_file import WHOLE, Ended, Further, ResultFile, RunPlace, Searched, Span
-from aoec.report.results.gdat import Tuning, facts, headline, show, text, text_of_job
+from aoec.report.results.gdat import Tuning, facts, show, text, text_of_job
 
 if TYPE_CHECKING:
     from aoec.jobs.context import Job
@@ -31,9 +31,9 @@ class GdatFile(ResultFile):
     def close(self, ended: Ended, searched: Searched) -> str:
         self._found = found = plan_model(ended.models, self._job)
         files = write_files(found, self.place.folder / FOLDER)
-        self._tuning = tuning_of(found, files, ended.seconds)
+        self._tuning = tuning_of(found, [*files, str(self.path)], ended.seconds)
         write_text(self.path, text(self._tuning))
-        return headline(self._tuning)
+        return ""  # what is new stands below the table
 
     def write_page(self, folder: Path) -> tuple[str, str] | None:
         return None if self._found is None else ("gradient tuning", write_page(self._found, folder, alone=False).name)

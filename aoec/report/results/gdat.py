@@ -171,6 +171,8 @@ def _row(p: PlanFigures, ours_us: float) -> tuple[str, ...]:
 def ms(us: float) -> str:
     """A time in ms with four digits, or more where it is long."""
     value = us / 1e3
+    if value < 1:
+        return f"{value:.4f}"
     return f"{value:,.{0 if value >= 1000 else 1 if value >= 100 else 2 if value >= 10 else 3}f}"
 
 
