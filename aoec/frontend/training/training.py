@@ -95,11 +95,11 @@ def find_gradients(graph: Graph, named: Sequence[str] = ()) -> tuple[tuple[str, 
 
 
 def find_loss(graph: Graph, named: str = "") -> str:
-    """The loss of a training graph: the output of that name, else the one called loss, else the only one that is one real number. CheckError
-    where there is none."""
+    """The loss of a training graph: the output of that name, else the one called loss, else the only one that is one real number.
+    CheckError where there is none."""
     if named and named not in graph.outputs:
-        raise CheckError(f"--loss {named}: the model holds gradients already, and has no output of that name{nearest(named, graph.outputs)}; "
-                         f"its outputs are {', '.join(graph.outputs)}"[:600])
+        raise CheckError(f"--loss {named}: the model holds gradients already, and has no output of that name"
+                         f"{nearest(named, graph.outputs)}; its outputs are {', '.join(graph.outputs)}"[:600])
     tensors = {t.name: t for t in graph.tensors}
     single = [o for o in graph.outputs if tensors[o].dtype in REALS and prod(tensors[o].shape) == 1 and not o.endswith(NEXT)]
     if found := named or (LOSS if LOSS in graph.outputs else single[0] if len(single) == 1 else ""):
@@ -181,7 +181,8 @@ class _Step:
         """Gives each reader of a cast its own, which joins its launch; dtypes are chosen."""
         self._cast_behind_views(draft)
         users, nodes = draft.users(), list[OpNode]()
-        casts = {n.outputs[0]: n for n in draft.nodes if self._is_real_cast(draft, n) and len({u.name for u in users.get(n.outputs[0], [])}) > 1
+        casts = {n.outputs[0]: n for n in draft.nodes
+                 if self._is_real_cast(draft, n) and len({u.name for u in users.get(n.outputs[0], [])}) > 1
                  and n.outputs[0] not in draft.outputs and n.inputs[0] not in draft.inputs}
         for n in draft.nodes:
             given = {}

@@ -125,8 +125,8 @@ def verify_whole(artifact: Artifact, stage: Stage, options: CompileOptions) -> t
     from aoec.jobs.run.run import random_feeds
     from aoec.jobs.verify.verify import verify_model
 
-    own = isinstance(options.model, (str, Path)) and Path(options.model).is_file() and (options.training is None or options.training.gradients)
-    path = str(options.model) if own else ""
+    infers = options.training is None or options.training.gradients  # what the file says, and no step of its training
+    path = str(options.model) if infers and isinstance(options.model, (str, Path)) and Path(options.model).is_file() else ""
     try:
         feeds = random_feeds(artifact, options.seed) | starting_values(artifact, options)
     except CheckError as e:  # a text, a sequence, a free shape: there is no such thing as any value of it
