@@ -29,7 +29,8 @@ class Statement:
 class System:
     """What collectives of `ranks` ranks cost. `ranks` is 0 where a table does not say them.
 
-    `contention`: compute takes so many times as long while a collective runs; 1.0 where nothing is known. `name`: how it was asked for.
+    `contention`: compute takes so many times as long while a collective runs; 1.0 where nothing is known. `name`: how it was asked for. `source`: where most of it
+    comes from.
     """
 
     name: str
@@ -40,6 +41,7 @@ class System:
     contention: float = 1.0
     contention_source: str = "unknown; taken as 1.0"
     notes: tuple[str, ...] = ()
+    source: str = "stated in the file"
     key: str = field(init=False, default="")
 
     def __post_init__(self) -> None:

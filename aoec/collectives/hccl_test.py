@@ -75,7 +75,8 @@ def read(text: str, source: str, collective: str = "", ranks: int = 0) -> System
     if any(t.collective == "all_gather" for t in used):
         notes.append("sizes of all_gather are taken as those of the whole tensor; the program's page does not say it")
     curves, statements = _curves(used, source)
-    return System(source, f"measured: {PurePath(source).name}", count, curves, statements, notes=tuple(notes))
+    return System(source, f"measured: {PurePath(source).name}", count, curves, statements, notes=tuple(notes),
+                  source=f"a table of hccl_test or nccl-tests, {source}")
 
 
 def _curves(tables: list[Table], source: str) -> tuple[dict[str, Curve], tuple[Statement, ...]]:

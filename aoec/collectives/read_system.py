@@ -17,7 +17,7 @@ from aoec.collectives.curve import Curve, join_pieces, polynomial, through
 from aoec.collectives.topology import STEPS, Level, curves_of, ranks_of
 
 CONFIDENCE = ("official", "measured", "inferred", "estimate")  # best first, as in machine files
-TOP = ("title", "about", "unit_bytes", "contention", "ranks", "level", "notes")
+TOP = ("title", "about", "source", "unit_bytes", "contention", "ranks", "level", "notes")
 MAX_RANKS, MAX_LEVELS, MAX_PIECES, MAX_POINTS = 1 << 20, 4, 1000, 10_000
 MAX_NUMBER = 1e15  # of anything; no µs and no byte of a real table comes near
 
@@ -38,6 +38,7 @@ def read_system(text: str, source: str, ranks: int | None, name: str) -> System:
     notes = tuple(_text(n, f"notes[{i}]", source) for i, n in enumerate(_list(raw.get("notes", []), "notes", source)))
     if "about" in raw:
         notes = (_words(raw, "about", "", source), *notes)
+    of = _text(raw.get("source", "stated in the file"), "source", source)
     contention, contention_source = 1.0, "unknown; taken as 1.0"
     if "contention" in raw:
         contention, where, sure = _value(raw["contention"], "contention", source, 1.0, 100.0)
@@ -48,7 +49,7 @@ def read_system(text: str, source: str, ranks: int | None, name: str) -> System:
         levels, statements = _levels(raw, source)
         if ranks not in (None, ranks_of(levels)):
             raise CheckError(f"{name} has {ranks_of(levels)} ranks, not {ranks}", source=source)
-        return System(name, title, ranks_of(levels), curves_of(levels), statements, contention, contention_source, notes)
+        return System(name, title, ranks_of(levels), curves_of(levels), statements, contention, contention_source, notes, of)
     counts = _counts(raw, source)
     if ranks is None and len(counts) > 1:
         several = ", ".join(f"{source}:{n}" for n in sorted(counts))
@@ -58,7 +59,7 @@ def read_system(text: str, source: str, ranks: int | None, name: str) -> System:
         raise CheckError(f"it says nothing of {count} ranks, only of {', '.join(map(str, sorted(counts)))}", source=source)
     unit = _number(raw.get("unit_bytes", 1), "unit_bytes", source, 1)
     curves, statements = _collectives(counts[count], count, unit, source)
-    return System(name, title, count, curves, statements, contention, contention_source, notes)
+    return System(name, title, count, curves, statements, contention, contention_source, notes, of)
 
 
 # ---------------------------------------------------------------- tables of costs

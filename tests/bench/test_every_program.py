@@ -39,6 +39,8 @@ RUNS = {
     "beside": Run("", (), code=3, stdin="{}", apart=True),  # the peer's package is in no lock; it must be seen to be missing
     "builtin": Run("--networks mlp_softmax --targets Ascend310P3 --budget 1 --jobs 1 -o made --work work",
                    (r"mlp_softmax on Ascend310P3: \d+ CPU s", rf"made/Ascend310P3\.jsonl: {NUMBER} bytes, \d+ records and plans")),
+    "collectives": Run("--system 910b-8", (rf"m0235 +910b-8 +all_reduce +64 MB +1071\.0 +{NUMBER} +0\.\d\d  held out  HCCL",
+                                               r"not covered: 0 rows")),
     "defaults": Run("--network mlp_softmax --budget 1 --no-verify --jobs 1",
                     (r"g0 +matmul\+relu 1x40->1x72 +1( +\d+\.\d\d){5}   modelled us", r"distinct groups: 3", r"rules broken: 0")),
     "beside_fused": Run("", (), code=3, stdin="{}", apart=True),

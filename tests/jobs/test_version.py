@@ -7,8 +7,8 @@ import aoec
 from aoec.jobs.version import MAKING
 
 ROOT = Path(aoec.__file__).parent
-RESULTS = ("aoec.acl", "aoec.artifact", "aoec.ascendc", "aoec.bank", "aoec.cann", "aoec.cli", "aoec.collectives", "aoec.hivm", "aoec.options",
-           "aoec.report", "aoec.standin", "aoec.toolchain")
+RESULTS = ("aoec.acl", "aoec.artifact", "aoec.ascendc", "aoec.bank", "aoec.cann", "aoec.cli", "aoec.collectives", "aoec.hivm",
+           "aoec.options", "aoec.report", "aoec.standin", "aoec.toolchain")
 # which ask for what is made, show, store or run it
 
 

@@ -21,8 +21,8 @@ from aoec.bank.bank import Bank
 ROOT = Path(__file__).parents[2]
 STEPS = ("frontend", "lowering", "simulate", "ascendc", "hivm", "toolchain", "acl", "search", "cann", "bank", "artifact", "report",
          "standin")
-LEVELS = {**dict.fromkeys(("base", "grammars", "kernels"), 0), "ir": 1, "options": 1, "ops": 2, "target": 3, "collectives": 3, "primitives": 4,
-          **dict.fromkeys(STEPS, 5), "jobs": 6, "api": 7, "backend": 7, "cli": 8, "aoe": 9, "atc": 9, "__main__": 9}
+LEVELS = {**dict.fromkeys(("base", "grammars", "kernels"), 0), "ir": 1, "options": 1, "ops": 2, "target": 3, "collectives": 3,
+          "primitives": 4, **dict.fromkeys(STEPS, 5), "jobs": 6, "api": 7, "backend": 7, "cli": 8, "aoe": 9, "atc": 9, "__main__": 9}
 UNSAFE_MODULES = {"pickle", "cPickle", "shelve", "marshal", "dill", "cloudpickle", "joblib"}
 FILES = sorted(p for folder in ("aoec", "kernels", "grammars") for p in (ROOT / folder).rglob("*.py"))
 CODE = FILES + sorted(p for folder in ("bench", "tests") for p in (ROOT / folder).rglob("*.py"))
