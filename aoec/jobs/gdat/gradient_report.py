@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 BEFORE = "ddp"  # the plan that ours is drawn beside: the baseline of the result file
 PROVED = ("ours", "whole", "segments")
-MOST_LIMITS, MOST_LIMITED = 16, 2000  # buckets of the chart; gradients up to which it is drawn, for each point is a search
+MOST_LIMITS, MOST_LIMITED = 16, 1000  # buckets of the chart; gradients up to which it is drawn, for each point is a search
 LEAST_BYTES, STEP_BYTES = 1 << 12, 4  # of the table of costs: its first size, and the factor to the next
 ALONE, BESIDE = ("index.html", "report.json"), ("gradients.html", "gradients.json")  # the page and its figures
 
@@ -47,9 +47,9 @@ def plan_row(name: str, title: str, planned: Planned) -> PlanRow:
 
 
 def limits_of(found: GdatFound) -> tuple[tuple[int, int, float], ...]:
-    """(buckets at most, buckets used, step in µs) of the best plan of the same scheme under each limit; none of many gradients. A limit
-    that leaves no plan has none."""
-    if len(found.trace.gradients) > MOST_LIMITED:
+    """(buckets at most, buckets used, step in µs) of the best plan of the same scheme under each limit. A limit that leaves no
+    plan has none. None at all of many gradients, and of several channels, on which a search takes seconds (161 gradients on two: 5 s)."""
+    if len(found.trace.gradients) > MOST_LIMITED or found.planned.plan.channels > 1:
         return ()
     asked = Limits(None, found.options["max_bucket_bytes"], found.planned.plan.scheme, found.planned.plan.channels)
     out: list[tuple[int, int, float]] = []

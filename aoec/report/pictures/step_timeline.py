@@ -223,12 +223,13 @@ class Panels:
                    f"<title>{escape(_clean(f'{words}: {size / 1e6:,.3f} MB, ready at {when} ms'))}</title></line>")
 
     def _links(self, above: float, below: float, spans: Sequence[StepSpan], plan: BucketPlan, ready: Sequence[float]) -> Iterator[str]:
-        """From the mark of each bucket's last gradient to where the bucket begins."""
+        """From the mark of each bucket's last gradient to where the bucket begins, where that is in the same step."""
         for s in spans:
             number = bucket_of(s)
             if s.kind != "all_gather" and number is not None and number < len(plan.ends):
                 a, b = self.x(ready[plan.ends[number]]), self.x(s.begin_us)
-                yield f'<path class="c" d="M{a:.1f},{above:.1f} L{b:.1f},{below:.1f}"/>'
+                if b >= a - THIN:
+                    yield f'<path class="c" d="M{a:.1f},{above:.1f} L{b:.1f},{below:.1f}"/>'
 
     # ---- below the plans
 
