@@ -9,7 +9,7 @@ import numpy as np
 from aoec.base.errors import UnsupportedError
 from aoec.frontend.rules.choice import count_from_start
 from aoec.frontend.rules.scatter import RULES as SCATTERS
-from aoec.frontend.training.gradient_site import Rule, Site, inverse
+from aoec.frontend.training.gradients.gradient_site import Rule, Site, inverse
 from aoec.frontend.translate.node import Node
 from aoec.ir.graph.graph import OpNode
 from aoec.ops.words.movement import spelt_out
@@ -88,7 +88,7 @@ def _upsample(s: Site, at: int) -> str:
     """The sum of the copies of each pixel."""
     scale = s.list("scale")
     mean = s.step("avg_pool", [s.dy], kernel=scale, stride=scale, pad=(0, 0, 0, 0), dilation=(1, 1))
-    return s.scaled(mean, float(prod(scale)))
+    return s.scale(mean, float(prod(scale)))
 
 
 def _depth_to_space(s: Site, at: int) -> str:
@@ -108,7 +108,8 @@ def _gather(s: Site, at: int) -> str:
     flat = s.reshape(s.dy, (before, places, behind) if before > 1 else (places, behind))
     index = count_from_start(s.n, s.reshape(index, (places, 1)), rows)
     each = min(rows, max(1, MOST_PAIRS // max(1, places)))
-    parts = [s.step("matmul", [_which_row(s, index, range(start, min(rows, start + each))), flat], trans_a=1) for start in range(0, rows, each)]
+    parts = [s.step("matmul", [_which_row(s, index, range(start, min(rows, start + each))), flat], trans_a=1)
+             for start in range(0, rows, each)]
     return s.reshape(s.step("concat", parts, axis=int(before > 1)) if len(parts) > 1 else parts[0], shape)
 
 
