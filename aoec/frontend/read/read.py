@@ -32,7 +32,8 @@ MOST_SHOWN, MOST_LISTED = 100, 60  # characters of an operator that a message na
 OLDEST_OPSET = 7  # NumPy broadcasting begins here; older models are converted
 IMAGE_SIZE, OTHER_SIZE = 224, 128  # what a suggestion puts for a free dimension of an image, of anything else
 AXIS, MOST_AXIS = re.compile(r"(^|_)ax[ei]s$"), 1 << 16  # attributes that are axes; far above any rank
-ARTIFACT = r"com\.microsoft\.(\w+Grad|InPlaceAccumulator\w*|SoftmaxCrossEntropyLossInternal|\w*OptimizerV?\d*)$"  # of ONNX Runtime's training
+# operators of the training artifacts of ONNX Runtime
+ARTIFACT = r"com\.microsoft\.(\w+Grad|InPlaceAccumulator\w*|SoftmaxCrossEntropyLossInternal|\w*OptimizerV?\d*)$"
 NO_RANK = -1  # in place of axes
 FREE = -1  # in a shape that is given: as the model says, or as a dimension of the same name is elsewhere
 T = TypeVar("T")
@@ -169,7 +170,8 @@ def _refuse_unknown(name: str, proto: onnx.ModelProto, definitions: Definitions)
     own = f" (given: {', '.join(sorted(definitions))})" if definitions else ""
     artifact = any(re.search(ARTIFACT, word) for word in unknown)
     refuse(name, unknown, "neither ONNX nor aoec defines them; export the model with standard operators, or define them in a file for --ops"
-           + own + ("; this is a training artifact: aoec makes a training graph itself, of the inference model, with --loss" if artifact else ""))
+           + own + ("; this is a training artifact: aoec makes a training graph itself, of the inference model, with --loss"
+                    if artifact else ""))
 
 
 def refuse(name: str, operators: Mapping[str, int], why: str) -> None:
