@@ -21,12 +21,12 @@ from aoec.base.errors import CheckError, UnsupportedError
 from aoec.base.text import nearest, plural
 from aoec.frontend.read.weights import Arrays
 from aoec.frontend.rewrites.apply import Rewriting
-from aoec.frontend.training.added import Added
-from aoec.frontend.training.batch_norms import finish_batch_norms, mask_dropouts, momenta, train_batch_norms
 from aoec.frontend.training.differentiate import differentiate
-from aoec.frontend.training.losses import add_loss
-from aoec.frontend.training.optimisers import Rule, add_optimiser
-from aoec.frontend.training.parameters import Parameter, free_parameters
+from aoec.frontend.training.parts.added import Added
+from aoec.frontend.training.parts.batch_norms import finish_batch_norms, mask_dropouts, momenta, train_batch_norms
+from aoec.frontend.training.parts.losses import add_loss
+from aoec.frontend.training.parts.optimisers import Rule, add_optimiser
+from aoec.frontend.training.parts.trained_parameters import Parameter, free_parameters
 from aoec.frontend.translate.onnx import load
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.gradients import GRADIENT, LOSS, NEXT, gradients_among
@@ -95,11 +95,11 @@ def find_gradients(graph: Graph, named: Sequence[str] = ()) -> tuple[tuple[str, 
 
 
 def find_loss(graph: Graph, named: str = "") -> str:
-    """The loss of a training graph: the output of that name, else the one called loss, else the only one that is one real number. CheckError
-    where there is none."""
+    """The loss of a training graph: the output of that name, else the one called loss, else the only one that is one real number.
+    CheckError where there is none."""
     if named and named not in graph.outputs:
-        raise CheckError(f"--loss {named}: the model holds gradients already, and has no output of that name{nearest(named, graph.outputs)}; "
-                         f"its outputs are {', '.join(graph.outputs)}"[:600])
+        raise CheckError(f"--loss {named}: the model holds gradients already, and has no output of that name"
+                         f"{nearest(named, graph.outputs)}; its outputs are {', '.join(graph.outputs)}"[:600])
     tensors = {t.name: t for t in graph.tensors}
     single = [o for o in graph.outputs if tensors[o].dtype in REALS and prod(tensors[o].shape) == 1 and not o.endswith(NEXT)]
     if found := named or (LOSS if LOSS in graph.outputs else single[0] if len(single) == 1 else ""):
@@ -115,12 +115,13 @@ class _Step:
         self.parameters: list[Parameter] = []
         self.running: list[Parameter] = []
         self.kept: dict[str, float] = {}
+        self.convolves = False
         self.loss = ""
         self.sent: list[str] = []
 
     def prepare(self, proto: onnx.ModelProto, arrays: Arrays) -> list[str]:
         """Notices, after parameters and running statistics became inputs of the model."""
-        self.kept = momenta(proto)
+        self.kept, self.convolves = momenta(proto), any(n.op_type == "Conv" for n in proto.graph.node)
         self.parameters, self.running = free_parameters(proto, arrays, self.asked.trained)
         return mask_dropouts(proto)
 
@@ -133,7 +134,7 @@ class _Step:
         self.loss = add.wide(add.step("reshape", [loss], result=draft.fresh(LOSS), shape=()))
         scaled = add.wide(add.step("muls", [loss], scalar=scale)) if scale != 1 else loss
         names = [p.name for p in self.parameters]
-        found = differentiate(draft, scaled, [*names, *(name for n in norms for name in n.wanted)])
+        found = differentiate(draft, scaled, [*names, *(name for n in norms for name in n.ends)])
         finish_batch_norms(draft, norms, found)
         trained = {name: found[name] for name in names if name in found}
         if not trained:
@@ -145,9 +146,9 @@ class _Step:
         draft.wide |= {*names, *results, *(p.name for p in self.running)}
         draft.outputs = (self.loss, *sent.values(), *results)
         self.sent = [*sent.values()]
-        return [*notices, *self._said(trained, bool(norms), scale)]
+        return [*notices, *self._describe(trained, bool(norms), scale)]
 
-    def _said(self, trained: Mapping[str, str], normed: bool, scale: float) -> list[str]:
+    def _describe(self, trained: Mapping[str, str], normed: bool, scale: float) -> list[str]:
         """What is said of a training graph."""
         a, count = self.asked, sum(p.size for p in self.parameters if p.name in trained)
         out = [f"training: {plural(len(trained), 'gradient')} of {count:,} parameters; loss {a.loss}, optimiser {a.optimiser}"
@@ -155,8 +156,9 @@ class _Step:
         if left := [p.name for p in self.parameters if p.name not in trained]:
             out.append(f"training: the loss does not depend on {plural(len(left), 'parameter')} (first: {left[0]}), which "
                        f"{'is' if len(left) == 1 else 'are'} not trained")
-        if not normed and self.kept == {}:
-            out.append("training: the model has no BatchNormalization; one that was folded into its weights is trained as it stands")
+        if not normed and self.convolves:
+            out.append("training: the model has convolutions and no BatchNormalization; one that was folded into its weights is trained as "
+                       "it stands")
         return out
 
     def settle(self, draft: Draft) -> None:
@@ -181,7 +183,8 @@ class _Step:
         """Gives each reader of a cast its own, which joins its launch; dtypes are chosen."""
         self._cast_behind_views(draft)
         users, nodes = draft.users(), list[OpNode]()
-        casts = {n.outputs[0]: n for n in draft.nodes if self._is_real_cast(draft, n) and len({u.name for u in users.get(n.outputs[0], [])}) > 1
+        casts = {n.outputs[0]: n for n in draft.nodes
+                 if self._is_real_cast(draft, n) and len({u.name for u in users.get(n.outputs[0], [])}) > 1
                  and n.outputs[0] not in draft.outputs and n.inputs[0] not in draft.inputs}
         for n in draft.nodes:
             given = {}
