@@ -22,6 +22,7 @@ from aoec.base.text import nearest, plural
 from aoec.frontend.read.weights import Arrays
 from aoec.frontend.rewrites.apply import Rewriting
 from aoec.frontend.training.differentiate import differentiate
+from aoec.frontend.training.early_gradients import send_early
 from aoec.frontend.training.parts.added import Added
 from aoec.frontend.training.parts.batch_norms import finish_batch_norms, mask_dropouts, momenta, train_batch_norms
 from aoec.frontend.training.parts.losses import add_loss
@@ -199,6 +200,7 @@ class _Step:
         draft.nodes = [n for n in draft.nodes if n.outputs[0] not in casts or n.outputs[0] in still]
         if self.asked.gradient_type != "fp32":
             self._send_as(draft, self.asked.gradient_type)
+        send_early(draft, self.sent)
 
     @staticmethod
     def _is_real_cast(draft: Draft, n: OpNode) -> bool:
