@@ -31,7 +31,8 @@ def _conv_transpose(n: Node) -> bool:
     return n.emit("reshape", [y], {"shape": n.made_shape(y)})
 
 
-def transpose_convolution(n: Node, x: str, kernel: str, w: Window, group: int, out: Sizes, bias: np.ndarray | None = None) -> tuple[str, bool]:
+def transpose_convolution(n: Node, x: str, kernel: str, w: Window, group: int, out: Sizes,
+                          bias: np.ndarray | None = None) -> tuple[str, bool]:
     """(the transposed convolution of a tensor by a kernel [c, co / group, *k], of extents `out`; whether it has the bias, one of each
     channel). `w` is the window of the convolution that it is the gradient of; its pads before say what is cut off."""
     stride, size = w.stride, n.made_shape(x)[2:]

@@ -116,12 +116,13 @@ class _Step:
         self.parameters: list[Parameter] = []
         self.running: list[Parameter] = []
         self.kept: dict[str, float] = {}
+        self.convolves = False
         self.loss = ""
         self.sent: list[str] = []
 
     def prepare(self, proto: onnx.ModelProto, arrays: Arrays) -> list[str]:
         """Notices, after parameters and running statistics became inputs of the model."""
-        self.kept = momenta(proto)
+        self.kept, self.convolves = momenta(proto), any(n.op_type == "Conv" for n in proto.graph.node)
         self.parameters, self.running = free_parameters(proto, arrays, self.asked.trained)
         return mask_dropouts(proto)
 
@@ -156,8 +157,9 @@ class _Step:
         if left := [p.name for p in self.parameters if p.name not in trained]:
             out.append(f"training: the loss does not depend on {plural(len(left), 'parameter')} (first: {left[0]}), which "
                        f"{'is' if len(left) == 1 else 'are'} not trained")
-        if not normed and self.kept == {}:
-            out.append("training: the model has no BatchNormalization; one that was folded into its weights is trained as it stands")
+        if not normed and self.convolves:
+            out.append("training: the model has convolutions and no BatchNormalization; one that was folded into its weights is trained as "
+                       "it stands")
         return out
 
     def settle(self, draft: Draft) -> None:

@@ -87,10 +87,12 @@ def test_a_block_of_attention() -> None:
     heads = [part for name in "qkv" for part in (
         node("Reshape", [f"{name}0", "apart"], f"{name}1"), node("Transpose", [f"{name}1"], f"{name}2", perm=[0, 2, 1, 3]))]
     nodes = [node("Gather", ["table", "words"], "x"), node("LayerNormalization", ["x", "scale", "bias"], "n", axis=-1),
-             node("MatMul", ["n", "w"], "qkv"), node("Add", ["qkv", "b"], "all"), node("Split", ["all"], ["q0", "k0", "v0"], axis=2, num_outputs=3),
+             node("MatMul", ["n", "w"], "qkv"), node("Add", ["qkv", "b"], "all"),
+             node("Split", ["all"], ["q0", "k0", "v0"], axis=2, num_outputs=3),
              *heads, node("Transpose", ["k2"], "kt", perm=[0, 1, 3, 2]), node("MatMul", ["q2", "kt"], "scores"),
              node("Add", ["scores", "mask"], "masked"), node("Softmax", ["masked"], "shares", axis=-1),
-             node("MatMul", ["shares", "v2"], "o"), node("Transpose", ["o"], "o1", perm=[0, 2, 1, 3]), node("Reshape", ["o1", "whole"], "o2"),
+             node("MatMul", ["shares", "v2"], "o"), node("Transpose", ["o"], "o1", perm=[0, 2, 1, 3]),
+             node("Reshape", ["o1", "whole"], "o2"),
              node("MatMul", ["o2", "out"], "o3"), node("Add", ["o3", "x"], "h"), node("Tanh", ["h"], "y"),
              *MEAN_SQUARE]
     shapes = {"words": (2, 5), "table": (7, 6), "scale": (6,), "bias": (6,), "w": (6, 18), "b": (18,), "out": (6, 6), "target": (2, 5, 6)}
@@ -164,7 +166,7 @@ def on_host(s: Sketch, x: str) -> str:
 def test_what_has_no_gradient_is_named_where_the_path_needs_it() -> None:
     s = chain()
     loss = s.weighted(s.add("matmul", "x", on_host(s, "w")))
-    with pytest.raises(UnsupportedError, match=r"node odd \(Strange\) cannot be trained through: .*host.* between a parameter and the loss"):
+    with pytest.raises(UnsupportedError, match=r"node odd \(Strange\) cannot be trained through: .*host.* a parameter and the loss"):
         differentiate(s.draft, loss, ["w"])
 
 
@@ -183,3 +185,25 @@ def test_names_that_do_not_fit(loss: str, parameters: list[str], said: str) -> N
     total = s.weighted(s.add("matmul", "x", "w"))
     with pytest.raises(CheckError, match=said):
         differentiate(s.draft, total if loss == "total" else loss, parameters)
+
+
+@pytest.mark.parametrize("wanted", [("concat", (3, 2, 4)), ("add", (3, 2, 3)), ("add", (3, 3, 4))])
+def test_slices_side_by_side_are_joined(wanted: tuple[str, tuple[int, ...]]) -> None:
+    """The gradient of what is split is put together, not added; not where parts overlap or leave something out."""
+    op, sizes = wanted
+    random = np.random.default_rng(0)
+    s = Sketch(x=random.standard_normal((2, 9)))
+    starts = (0, 3, 5)
+    parts = [s.add(f, s.add("slice", "x", starts=(0, at), sizes=(2, n), steps=(1, 1)))
+             for f, at, n in zip(("exp", "tanh", "sin"), starts, sizes)]
+    agrees(s, s.weighted(s.add("concat", *parts, axis=1)))
+    made = [n.op for n in s.draft.nodes]
+    assert made.count("concat") == 1 + (op == "concat") and made.count("pad") == (0 if op == "concat" else 3)
+
+
+def test_the_rows_of_a_large_table_are_made_one_part_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aoec.frontend.training.gradients.gradient_moves.MOST_PAIRS", 12)
+    for axis, shape in ((0, (7, 3)), (1, (2, 7, 3))):
+        s = Sketch(x=np.random.default_rng(0).standard_normal(shape), i=np.array([[0, -1, 3], [3, 6, 2]]))
+        agrees(s, s.weighted(s.add("gather", "x", "i", axis=axis)))
+        assert [n.op for n in s.draft.nodes].count("concat") == 1

@@ -8,13 +8,15 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
 
-from aoec.base.errors import CheckError
+from aoec.base.errors import CheckError, UnsupportedError
 from aoec.frontend.export.export import export
 from aoec.frontend.export.steps import End
 from aoec.frontend.training.parts.trained_parameters import initial_values
 from aoec.frontend.training.phases import phases
 from aoec.frontend.training.training import Training, find_gradients, find_loss, load_training
+from aoec.frontend.translate.onnx import load
 from aoec.frontend.zoo import resnet50
 from aoec.ir.text.parse import parse_graph
 from aoec.ir.text.show import show
@@ -275,6 +277,38 @@ def test_phases_follow_from_what_is_made_of_what() -> None:
     assert {of[g] for _, g in whole.gradients} == {"backward"}
     assert not any(of[o] == "forward" for n in whole.graph.nodes for o in n.outputs if "adam" in n.name)
     assert find_loss(whole.graph) == "loss" and find_gradients(whole.graph) == whole.gradients
+
+
+@pytest.mark.parametrize(("op", "attributes"), [
+    ("Momentum", {"alpha": 0.8, "beta": 0.5, "norm_coefficient": 0.1, "mode": "standard"}),
+    ("Momentum", {"alpha": 0.8, "beta": 0.5, "norm_coefficient": 0.1, "mode": "nesterov"}),
+    ("Adam", {"alpha": 0.7, "norm_coefficient": 0.1, "norm_coefficient_post": 0.2}), ("Adam", {})])
+@pytest.mark.parametrize("times", [0, 3])
+def test_optimisers_of_onnx_are_read(op: str, attributes: dict[str, object], times: int) -> None:
+    """Of two tensors, as onnx.reference has them; nothing runs on the host."""
+    states = ("v", "h") if op == "Adam" else ("v",)
+    given = [f"{letter}{k}" for letter in ("x", "g", *states) for k in (1, 2)]
+    made = [f"{letter}{k}_next" for letter in ("x", *states) for k in (1, 2)]
+    optimiser = helper.make_node(op, ["r", "t", *given], made, domain="ai.onnx.preview.training", **attributes)
+    shapes = {"r": (), "t": (), **{name: (3, 4) if name.endswith("1") else (5,) for name in given}}
+    net = model([optimiser], shapes, made, types={"t": TensorProto.INT64})
+    net.opset_import.append(helper.make_opsetid("ai.onnx.preview.training", 1))
+    graph, weights, _ = load(net, precision="fp32")
+    assert not any(n.op.startswith("host.") for n in graph.nodes)
+    r = np.random.default_rng(3)
+    feeds: Arrays = {name: np.abs(r.normal(size=shape)).astype(np.float32) for name, shape in shapes.items()}
+    feeds["t"] = np.array(times, np.int64)
+    wanted = ReferenceEvaluator(net).run(None, feeds)
+    got = evaluate(graph, feeds, weights)
+    for name, x in zip(made, wanted):
+        np.testing.assert_allclose(got[name], x, rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+def test_a_training_artifact_is_told_apart() -> None:
+    net = model([helper.make_node("ReluGrad", ["x", "x"], ["x_grad"], domain="com.microsoft")], {"x": (3, 4)}, ["x_grad"])
+    net.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    with pytest.raises(UnsupportedError, match=r"com.microsoft.ReluGrad .* this is a training artifact: .* --loss"):
+        load(net)
 
 
 def test_types_of_gradients_in_an_onnx_file_are_kept() -> None:

@@ -1,7 +1,7 @@
 """Products of images whose rows are pixels, as the gradient of a convolution's weight has them: of images in NC1HWC0 as they lie.
 
-A convolution makes NC1HWC0, and a launch brings that to ND, as rows of channels or as planes. But an image in NC1HWC0 lies as a matrix in NZ
-does, of a row for each pixel and a column for each channel. So the product takes it as that, turned where it was asked for planes.
+A convolution makes NC1HWC0, and a launch brings that to ND, as rows of channels or as planes. But an image in NC1HWC0 lies as a matrix in
+NZ does, of a row for each pixel and a column for each channel. So the product takes it as that, turned where it was asked for planes.
 """
 from __future__ import annotations
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from math import prod
 
-from aoec.frontend.training.gradient_rows import softmax_gradient
-from aoec.frontend.training.gradient_site import Rule, Site
+from aoec.frontend.training.gradients.gradient_rows import softmax_gradient
+from aoec.frontend.training.gradients.gradient_site import Rule, Site
 from aoec.ir.graph.graph import Attribute
 
 
@@ -44,7 +44,7 @@ def _attention(s: Site, at: int) -> str:
     """The shares P of the scores are made again: they are not kept."""
     q, k, v, dy = s.x(0), s.x(1), s.x(2), s.dy
     turned, scale = s.whole("trans_v"), s.number("scale")
-    scores = s.scaled(_product(s, q, k, 0, 1), scale)
+    scores = s.scale(_product(s, q, k, 0, 1), scale)
     scores = s.step("add", [scores, s.x(3)]) if s.has(3) else scores
     shares = s.step("softmax", [scores], axis=len(s.out) - 1)
     if at == 2:
@@ -52,7 +52,7 @@ def _attention(s: Site, at: int) -> str:
     grown = softmax_gradient(s, shares, _product(s, dy, v, 0, 1 - turned), len(s.out) - 1)
     if at == 3:
         return grown
-    grown = s.scaled(grown, scale)
+    grown = s.scale(grown, scale)
     return _product(s, grown, k) if at == 0 else _product(s, grown, q, 1)
 
 

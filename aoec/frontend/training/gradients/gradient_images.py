@@ -12,8 +12,8 @@ import numpy as np
 from aoec.base.errors import UnsupportedError
 from aoec.frontend.rules.transposed import transpose_convolution
 from aoec.frontend.rules.window import Window
-from aoec.frontend.training.gradient_elements import add_definition
-from aoec.frontend.training.gradient_site import Rule, Site
+from aoec.frontend.training.gradients.gradient_elements import add_definition
+from aoec.frontend.training.gradients.gradient_site import Rule, Site
 from aoec.ir.func.meaning import Argument, Dim, Meaning, Statement
 from aoec.ir.index import Float, Read, Var, eq, select
 from aoec.ops.words.layout import FRACTAL_ROWS
@@ -36,14 +36,14 @@ def _data(s: Site) -> str:
     kernel, stride, pad = s.shape(1)[2:], s.list("stride", (1, 1)), s.list("pad", (0, 0, 0, 0))
     if kernel == (1, 1) != stride and not any(pad):
         plain = replace(s, node=replace(s.node, attributes=(("group", s.whole("group", 1)),)))
-        return _between_zeros(s, transposed(plain, s.x(1), kernel, s.whole("group", 1), s.out[2:]), stride)
-    return transposed(s, s.x(1), kernel, s.whole("group", 1), s.shape(0)[2:])
+        return _between_zeros(s, transpose_image(plain, s.x(1), kernel, s.whole("group", 1), s.out[2:]), stride)
+    return transpose_image(s, s.x(1), kernel, s.whole("group", 1), s.shape(0)[2:])
 
 
 def _between_zeros(s: Site, x: str, stride: Sequence[int]) -> str:
     """The image with zeros between its pixels, of the size of the forward node's image: its channels are the first phase of the result."""
-    n, c, h, w = s.n.made_shape(x)
-    phases = s.n.pad(x, 1, 0, c * (prod(stride) - 1))
+    channels = s.n.made_shape(x)[1]
+    phases = s.n.pad(x, 1, 0, channels * (prod(stride) - 1))
     return _cut(s, s.step("depth_to_space", [phases], scale=tuple(stride)), s.shape(0)[2:])
 
 
@@ -55,9 +55,8 @@ def _cut(s: Site, x: str, size: Sequence[int]) -> str:
     return x
 
 
-def transposed(s: Site, w: str, kernel: tuple[int, ...], group: int, size: Sequence[int]) -> str:
+def transpose_image(s: Site, w: str, kernel: tuple[int, ...], group: int, size: Sequence[int]) -> str:
     """The transposed convolution of dY by a weight, with the window of the forward node, of the channels of its image and a size."""
-    stride, pad, dilation = s.list("stride", (1, 1)), s.list("pad", (0, 0, 0, 0)), s.list("dilation", (1, 1))
     window = Window(kernel, s.list("stride", (1, 1)), s.list("dilation", (1, 1)), s.list("pad", (0, 0, 0, 0))[:2], (0, 0))
     return transpose_convolution(s.n, s.dy, w, window, group, tuple(size))[0]
 
@@ -107,7 +106,7 @@ def _pixel_rows(s: Site, x: str) -> str:
 def _columns(s: Site) -> str:
     """[n, places, taps * c]: of each place the pixels that its taps meet, side by side: those of a row first, then those rows."""
     stride, dilation = s.list("stride", (1, 1)), s.list("dilation", (1, 1))
-    x = _padded(s, s.transpose(s.x(0), (0, 2, 3, 1)), (1, 2))
+    x = _pad_image(s, s.transpose(s.x(0), (0, 2, 3, 1)), (1, 2))
     for axis in (2, 1):
         shape, many, step = s.n.made_shape(x), s.out[axis + 1], stride[axis - 1]
         at = [(0, 0, 0, 0)[:axis] + (tap * dilation[axis - 1],) + (0,) * (3 - axis) for tap in range(s.shape(1)[axis + 1])]
@@ -124,10 +123,10 @@ def _columns_by_product(s: Site) -> str:
     _, each, kh, kw = s.shape(1)
     many = each * kh * kw
     one = np.eye(-(-many // FRACTAL_ROWS) * FRACTAL_ROWS, many).reshape(-1, each, kh, kw)
-    return _pixel_rows(s, s.step("conv2d", [s.x(0), s.constant("columns", one)], **dict(s.node.attributes)))
+    return _pixel_rows(s, s.step("conv2d", [s.x(0), s.constant("columns", one)], **s.attributes))
 
 
-def _padded(s: Site, x: str, axes: Sequence[int]) -> str:
+def _pad_image(s: Site, x: str, axes: Sequence[int]) -> str:
     """An image with the forward node's padding along its axes of rows and columns."""
     pad = s.list("pad", (0, 0, 0, 0))
     if not any(pad):
@@ -140,7 +139,7 @@ def _taps(s: Site) -> list[str]:
     """For each tap of the kernel the pixels that it meets, of the shape of the result but for the channels."""
     kh, kw = s.shape(1)[2:]
     stride, dilation = s.list("stride", (1, 1)), s.list("dilation", (1, 1))
-    x = _padded(s, s.x(0), (2, 3))
+    x = _pad_image(s, s.x(0), (2, 3))
     shape, out = s.n.made_shape(x), s.out[2:]
     if (kh, kw) == (1, 1) and shape[2:] == out:
         return [x]
@@ -162,9 +161,9 @@ def _avg_pool(s: Site, at: int) -> str:
     stride, pad = s.list("stride", (1, 1)), s.list("pad", (0, 0, 0, 0))
     whole = all(o * k == size for o, k, size in zip(s.out[2:], kernel, s.shape(0)[2:]))
     if stride == kernel and whole and not any(pad) and set(s.list("dilation", (1, 1))) == {1}:
-        return s.step("upsample", [s.scaled(given.dy, share)], scale=kernel)
+        return s.step("upsample", [s.scale(given.dy, share)], scale=kernel)
     w = s.constant("window", np.full((channels, 1, *kernel), share))
-    return transposed(given, w, kernel, channels, s.shape(0)[2:])
+    return transpose_image(given, w, kernel, channels, s.shape(0)[2:])
 
 
 def _max_pool(s: Site, at: int) -> str:
@@ -180,7 +179,7 @@ def _max_pool(s: Site, at: int) -> str:
         return _phases(s, s.x(0), s.y, s.dy, Window(kernel, stride, dilation, pad[:2], pad[2:]))
     rows, columns = (Window(*(tuple(v if a == axis else plain for a, v in enumerate(values)) for values, plain in (
         (kernel, 1), (stride, 1), (dilation, 1), (pad[:2], 0), (pad[2:], 0)))) for axis in (0, 1))
-    between = s.step("max_pool", [s.x(0)], kernel=columns.kernel, **columns.attributes())
+    between = s.step("max_pool", [s.x(0)], **columns.attributes(), kernel=columns.kernel)
     return _phases(s, s.x(0), between, _phases(s, between, s.y, s.dy, rows), columns)
 
 
@@ -197,7 +196,7 @@ def _phases(s: Site, x: str, y: str, dy: str, w: Window) -> str:
         windows = [e for e in product(*found) if all(-m < at < n for at, m, n in zip(e, many, s.n.made_shape(y)[2:]))]
         for e in windows:
             if e not in moved:
-                moved[e] = tuple(_moved(s, t, e, many) for t in (y, dy))
+                moved[e] = tuple(_move_image(s, t, e, many) for t in (y, dy))
         own = whole if prod(w.stride) == 1 else s.step("slice", [whole], starts=(0, 0, *phase), sizes=(*shape[:2], *many),
                                                        steps=(1, 1, *w.stride))
         parts.append(_greatest(s, own, [moved[e] for e in windows]) if windows else s.zeros(s.n.made_shape(own)))
@@ -206,7 +205,7 @@ def _phases(s: Site, x: str, y: str, dy: str, w: Window) -> str:
     return _cut(s, s.step("depth_to_space", [s.step("concat", parts, axis=1)], scale=w.stride), shape[2:])
 
 
-def _moved(s: Site, x: str, by: Sequence[int], size: Sequence[int]) -> str:
+def _move_image(s: Site, x: str, by: Sequence[int], size: Sequence[int]) -> str:
     """The rows and columns of an image from some place on, zeros beside it."""
     for axis, (e, many) in enumerate(zip(by, size), 2):
         extent = s.n.made_shape(x)[axis]
@@ -232,7 +231,7 @@ def _greatest(s: Site, x: str, pairs: Sequence[Sequence[str]]) -> str:
 
 
 def _global_avg_pool(s: Site, at: int) -> str:
-    return s.expand(s.scaled(s.dy, 1.0 / prod(s.shape(0)[2:])), s.shape(0))
+    return s.expand(s.scale(s.dy, 1.0 / prod(s.shape(0)[2:])), s.shape(0))
 
 
 RULES: dict[str, Rule] = {"conv2d": _conv2d, "max_pool": _max_pool, "avg_pool": _avg_pool, "global_avg_pool": _global_avg_pool}

@@ -2,13 +2,13 @@
 from __future__ import annotations
 
 from aoec.base.errors import UnsupportedError
-from aoec.frontend.training.gradient_derived import derived
-from aoec.frontend.training.gradient_elements import elementwise, is_elementwise
-from aoec.frontend.training.gradient_images import RULES as IMAGES
-from aoec.frontend.training.gradient_matrices import RULES as MATRICES
-from aoec.frontend.training.gradient_moves import RULES as MOVES
-from aoec.frontend.training.gradient_rows import RULES as ROWS
-from aoec.frontend.training.gradient_site import Rule, Site
+from aoec.frontend.training.gradients.gradient_derived import derive_argument
+from aoec.frontend.training.gradients.gradient_elements import elementwise, is_elementwise
+from aoec.frontend.training.gradients.gradient_images import RULES as IMAGES
+from aoec.frontend.training.gradients.gradient_matrices import RULES as MATRICES
+from aoec.frontend.training.gradients.gradient_moves import RULES as MOVES
+from aoec.frontend.training.gradients.gradient_rows import RULES as ROWS
+from aoec.frontend.training.gradients.gradient_site import Rule, Site
 
 RULES: dict[str, Rule] = {**IMAGES, **MATRICES, **MOVES, **ROWS}
 LATER = "the graph is differentiated before it is made"
@@ -25,5 +25,5 @@ def gradient_of(s: Site, at: int) -> str:
     elif is_elementwise(s.node):
         made = elementwise(s, at)
     else:
-        made = derived(s, at)
+        made = derive_argument(s, at)
     return s.reduce_to(made, s.shape(at)) if made else ""
