@@ -43,7 +43,7 @@ class Space:
         for chain, begin_us in zip(self.passes, self.begin_us, strict=True):
             lanes, total, at = [begin_us] * self.channels, 0.0, 0
             for number, cut in enumerate(cuts):
-                us, lane = chain.costs.one(at, cut), number % self.channels
+                us, lane = float(chain.costs.column(cut)[at]), number % self.channels
                 lanes[lane] = max(lanes[lane], chain.ready[cut] + self.delay * total) + us
                 total, at = total + us, cut
             ends.append(np.array([max(lanes)]))
@@ -73,7 +73,7 @@ class Bounds:
         if space.channels == 1:
             self.least = [float(earliest_ends(c, d, b)[n]) for c, d, b in zip(space.passes, behind, space.begin_us, strict=True)]
         else:
-            self.least = [float(c.ready[n] + c.costs.columns(np.array([n]))[0].min()) for c in space.passes]
+            self.least = [float(c.ready[n] + c.costs.column(n).min()) for c in space.passes]
 
     def of(self, cut: int, lanes: Sequence[np.ndarray], sums: Sequence[np.ndarray]) -> np.ndarray:
         """Return lower bounds of steps of labels at a cut: `lanes` of shape (labels, channels) and `sums` (labels,) of each pass."""
@@ -142,7 +142,7 @@ def best_cuts(space: Space, bounds: Bounds, until_us: float, most_labels: int, m
     store, lost_us = _Store(width * passes, first), np.inf
     latest, work = bounds.latest(until_us), 0
     for j in range(1, n + 1):
-        columns = [chain.costs.columns(np.array([j]))[0] for chain in space.passes]
+        columns = [chain.costs.column(j) for chain in space.passes]
         labels = np.flatnonzero(np.isfinite(columns[0][store.cut[:store.count]]))
         if most is not None:
             labels = labels[store.buckets[labels] + 1 + (j < n) <= most]

@@ -26,9 +26,9 @@ def earliest_ends(chain: Chain, delays: np.ndarray | None = None, begin_us: floa
     n = chain.costs.count
     f = np.full(n + 1, np.inf)
     f[0] = begin_us
-    for j, column in chain.costs.by_end():
-        ready = chain.ready[j] if delays is None else chain.ready[j] + delays[:j]
-        f[j] = (np.maximum(f[:j], ready) + column[:j]).min()
+    for j, i, us in chain.costs.by_end():
+        ready = chain.ready[j] if delays is None else chain.ready[j] + delays[i:j]
+        f[j] = (np.maximum(f[i:j], ready) + us).min()
     return f
 
 
@@ -38,11 +38,11 @@ def latest_ends(chain: Chain, delays: np.ndarray | None, until_us: float) -> np.
     n = chain.costs.count
     latest = np.full(n + 1, -np.inf)
     latest[n] = until_us
-    for j, column in chain.costs.by_end(backward=True):
+    for j, i, us in chain.costs.by_end(backward=True):
         if latest[j] > -np.inf:
-            by = latest[j] - column[:j]
-            by[by < (chain.ready[j] if delays is None else chain.ready[j] + delays[:j])] = -np.inf
-            latest[:j] = np.maximum(latest[:j], by)
+            by = latest[j] - us
+            by[by < (chain.ready[j] if delays is None else chain.ready[j] + delays[i:j])] = -np.inf
+            latest[i:j] = np.maximum(latest[i:j], by)
     return latest
 
 
@@ -50,8 +50,8 @@ def sums_behind(chain: Chain) -> np.ndarray:
     """Return the least sum of costs of buckets up to each cut: shape (n + 1,)."""
     out = np.full(chain.costs.count + 1, np.inf)
     out[0] = 0.0
-    for j, column in chain.costs.by_end():
-        out[j] = (out[:j] + column[:j]).min()
+    for j, i, us in chain.costs.by_end():
+        out[j] = (out[i:j] + us).min()
     return out
 
 
@@ -59,8 +59,8 @@ def sums_ahead(chain: Chain) -> np.ndarray:
     """Return the least sum of costs of buckets behind each cut: shape (n + 1,)."""
     out = np.full(chain.costs.count + 1, np.inf)
     out[-1] = 0.0
-    for j, column in chain.costs.by_end(backward=True):
-        out[:j] = np.minimum(out[:j], out[j] + column[:j])
+    for j, i, us in chain.costs.by_end(backward=True):
+        out[i:j] = np.minimum(out[i:j], out[j] + us)
     return out
 
 
@@ -69,8 +69,8 @@ def least_end_within(chain: Chain, most: int) -> float:
     n = chain.costs.count
     f = np.full((most + 1, n + 1), np.inf)  # f[k, j]: with at most k buckets up to cut j
     f[:, 0] = 0.0
-    for j, column in chain.costs.by_end():
-        f[1:, j] = (np.maximum(f[:-1, :j], chain.ready[j]) + column[None, :j]).min(1)
+    for j, i, us in chain.costs.by_end():
+        f[1:, j] = (np.maximum(f[:-1, i:j], chain.ready[j]) + us).min(1)
     return float(f[most, n])
 
 
@@ -87,9 +87,10 @@ def fewest_cuts(chain: Chain, least: np.ndarray, until_us: float) -> tuple[int, 
         new = latest.copy()
         for begin in range(0, len(active), chain.costs.block):
             ends = active[begin:begin + chain.costs.block]
-            by = latest[ends][:, None] - chain.costs.columns(ends)
+            low, us = chain.costs.window(ends)
+            by = latest[ends][:, None] - us
             by[by < ready[ends][:, None]] = -np.inf
-            new[:n] = np.maximum(new[:n], by.max(0))
+            new[low:low + us.shape[1]] = np.maximum(new[low:low + us.shape[1]], by.max(0))
         active = np.flatnonzero((new > latest) & (least <= new))
         assert len(active), "a plan that ends by then was there"
         latest = new
