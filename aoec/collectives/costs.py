@@ -29,8 +29,8 @@ class Statement:
 class System:
     """What collectives of `ranks` ranks cost. `ranks` is 0 where a table does not say them.
 
-    `contention`: compute takes so many times as long while a collective runs; 1.0 where nothing is known. `name`: how it was asked for. `source`: where most of it
-    comes from.
+    `contention`: compute takes so many times as long while a collective runs; 1.0 where nothing is known. `name`: how it was asked for.
+    `source`: where most of it comes from.
     """
 
     name: str

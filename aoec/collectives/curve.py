@@ -89,9 +89,7 @@ def through(points: Sequence[tuple[float, float]]) -> Curve:
             slope = (t1 - t0) / (x1 - x0)
             terms.append((t0, slope, 0.0))
             bounds.append(x1)
-    x, t = points[-1]
-    slope = _slope(points)
-    terms.append((t, slope, 0.0))
+    terms.append((points[-1][1], _slope(points), 0.0))
     return Curve(np.array(bounds), np.array(terms))
 
 

@@ -11,8 +11,8 @@ from aoec.collectives.fidelity import Fidelity, rows_of
 
 WIDTH = 80
 SIZES = tuple(1 << n for n in range(10, 31, 2))  # 1 KB to 1 GB
-LEGEND = ("1 MB, 64 MB: modelled us of an all-reduce of so many bytes (2**20 a MB). sure: what that cost is (official, measured, inferred "
-          "or an estimate). fit: the worst error of rows that a cost was made from, as a share of the measured time. held: the worst error of "
+LEGEND = ("1 MB, 64 MB: modelled us of an all-reduce of so many bytes (2**20 a MB). sure: what that cost is (official, "
+          "measured, inferred or an estimate). fit: the worst error of rows that a cost was made from, as a share of the measured time. held: the worst error of "
           "rows that were held out. '-': nothing is published. Each cost with its source: aoec systems NAME")
 
 

@@ -111,12 +111,12 @@ class _Backward:
             if n.op.startswith(PREFIX) or len(n.outputs) > 1:
                 raise UnsupportedError("it has no gradient, as it is calculated on the host")
             total = self._total(n.outputs[0])
-            wanted = sorted({at for at, i in enumerate(n.inputs) if i in self.depth}, key=lambda at: (self.depth[n.inputs[at]], at))
+            wanted = sorted({at for at, i in enumerate(n.inputs) if i in self.depth}, key=lambda at: (self.depth[n.inputs[at]], -at))
             for at in wanted:
                 self._add(n, at, total)
         except UnsupportedError as e:
             between = f"it lies between a parameter and the loss {self.loss}"
-            raise UnsupportedError(f"node {n.name} ({n.op.removeprefix(PREFIX)}) cannot be trained through: {e.message}; {between}") from e
+            raise UnsupportedError(f"node {n.name} ({n.op.removeprefix(PREFIX)}) cannot be trained through: {e}; {between}") from e
 
     def _add(self, n: OpNode, at: int, total: str) -> None:
         x = n.inputs[at]

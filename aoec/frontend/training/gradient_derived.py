@@ -27,7 +27,7 @@ def derived(s: Site, at: int) -> str:
     try:
         whole = derive_gradient(m)
     except UnsupportedError as e:
-        if "depends smoothly" in e.message:
+        if "depends smoothly" in str(e):
             return ""
         raise
     results = [o for o in whole.outputs if o.name == f"d{m.inputs[at].name}"]

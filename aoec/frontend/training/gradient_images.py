@@ -194,12 +194,13 @@ def _phases(s: Site, x: str, y: str, dy: str, w: Window) -> str:
     for phase in np.ndindex(*w.stride):
         found = [[(p + b - t * d) // st for t in range(k) if (p + b - t * d) % st == 0]
                  for p, b, d, st, k in zip(phase, w.before, w.dilation, w.stride, w.kernel)]
-        for e in product(*found):
+        windows = [e for e in product(*found) if all(-m < at < n for at, m, n in zip(e, many, s.n.made_shape(y)[2:]))]
+        for e in windows:
             if e not in moved:
                 moved[e] = tuple(_moved(s, t, e, many) for t in (y, dy))
         own = whole if prod(w.stride) == 1 else s.step("slice", [whole], starts=(0, 0, *phase), sizes=(*shape[:2], *many),
                                                        steps=(1, 1, *w.stride))
-        parts.append(_greatest(s, own, [moved[e] for e in product(*found)]) if all(found) else s.scaled(own, 0.0))
+        parts.append(_greatest(s, own, [moved[e] for e in windows]) if windows else s.zeros(s.n.made_shape(own)))
     if len(parts) == 1:
         return _cut(s, parts[0], shape[2:])
     return _cut(s, s.step("depth_to_space", [s.step("concat", parts, axis=1)], scale=w.stride), shape[2:])
@@ -209,7 +210,7 @@ def _moved(s: Site, x: str, by: Sequence[int], size: Sequence[int]) -> str:
     """The rows and columns of an image from some place on, zeros beside it."""
     for axis, (e, many) in enumerate(zip(by, size), 2):
         extent = s.n.made_shape(x)[axis]
-        low, high = min(max(0, e), extent - 1), max(min(extent, e + many), 1)
+        low, high = max(0, e), min(extent, e + many)
         x = s.n.pad(s.n.piece(x, axis, low, high - low), axis, low - e, e + many - high)
     return x
 

@@ -136,6 +136,10 @@ class Site:
         """A constant of one element, 0."""
         return self.constant("zero", np.zeros(()))
 
+    def zeros(self, shape: Sequence[int]) -> str:
+        """Zeros of a shape."""
+        return self.expand(self.constant("zero", np.zeros((1,) * len(shape))), shape)
+
     def constant(self, label: str, array: np.ndarray, dtype: str = "fp32") -> str:
         """A new constant."""
         return self.n.constant(label, array, dtype)
