@@ -21,12 +21,12 @@ from aoec.base.errors import CheckError, UnsupportedError
 from aoec.base.text import nearest, plural
 from aoec.frontend.read.weights import Arrays
 from aoec.frontend.rewrites.apply import Rewriting
-from aoec.frontend.training.added import Added
-from aoec.frontend.training.batch_norms import finish_batch_norms, mask_dropouts, momenta, train_batch_norms
 from aoec.frontend.training.differentiate import differentiate
-from aoec.frontend.training.losses import add_loss
-from aoec.frontend.training.optimisers import Rule, add_optimiser
-from aoec.frontend.training.parameters import Parameter, free_parameters
+from aoec.frontend.training.parts.added import Added
+from aoec.frontend.training.parts.batch_norms import finish_batch_norms, mask_dropouts, momenta, train_batch_norms
+from aoec.frontend.training.parts.losses import add_loss
+from aoec.frontend.training.parts.optimisers import Rule, add_optimiser
+from aoec.frontend.training.parts.trained_parameters import Parameter, free_parameters
 from aoec.frontend.translate.onnx import load
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.gradients import GRADIENT, LOSS, NEXT, gradients_among
@@ -133,7 +133,7 @@ class _Step:
         self.loss = add.wide(add.step("reshape", [loss], result=draft.fresh(LOSS), shape=()))
         scaled = add.wide(add.step("muls", [loss], scalar=scale)) if scale != 1 else loss
         names = [p.name for p in self.parameters]
-        found = differentiate(draft, scaled, [*names, *(name for n in norms for name in n.wanted)])
+        found = differentiate(draft, scaled, [*names, *(name for n in norms for name in n.ends)])
         finish_batch_norms(draft, norms, found)
         trained = {name: found[name] for name in names if name in found}
         if not trained:
@@ -145,9 +145,9 @@ class _Step:
         draft.wide |= {*names, *results, *(p.name for p in self.running)}
         draft.outputs = (self.loss, *sent.values(), *results)
         self.sent = [*sent.values()]
-        return [*notices, *self._said(trained, bool(norms), scale)]
+        return [*notices, *self._describe(trained, bool(norms), scale)]
 
-    def _said(self, trained: Mapping[str, str], normed: bool, scale: float) -> list[str]:
+    def _describe(self, trained: Mapping[str, str], normed: bool, scale: float) -> list[str]:
         """What is said of a training graph."""
         a, count = self.asked, sum(p.size for p in self.parameters if p.name in trained)
         out = [f"training: {plural(len(trained), 'gradient')} of {count:,} parameters; loss {a.loss}, optimiser {a.optimiser}"

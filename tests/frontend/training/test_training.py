@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 from aoec.base.errors import CheckError
 from aoec.frontend.export.export import export
 from aoec.frontend.export.steps import End
-from aoec.frontend.training.parameters import initial_values
+from aoec.frontend.training.parts.trained_parameters import initial_values
 from aoec.frontend.training.phases import phases
 from aoec.frontend.training.training import Training, find_gradients, find_loss, load_training
 from aoec.frontend.zoo import resnet50
@@ -256,7 +256,7 @@ def test_gradients_that_a_model_holds_are_found() -> None:
     assert len(made.graph.inputs) == 2
     named = load_training(held(), Asked(gradients=("w_next",)), precision="fp32")
     assert named.gradients == (("", "w_next"),)
-    with pytest.raises(CheckError, match="--gradients w_grd is no output of the model; is it w_grad"):
+    with pytest.raises(CheckError, match="--gradients w_grd is no output of the model; did you mean w_grad"):
         load_training(held(), Asked(gradients=("w_grd",)))
     with pytest.raises(CheckError, match="--loss coast"):
         load_training(held(), Asked("coast"))

@@ -169,7 +169,7 @@ def held_together(found: Mapping[str, Agreement], inputs: Sequence[str]) -> dict
     """The agreements of a training step, where errors of gradients are relative to the largest element of all gradients, and those of
     states of one kind to that of all of these. A gradient that is 0 but for rounding, as that of a bias in front of a normalisation, would
     differ from itself else."""
-    from aoec.frontend.training.optimisers import STATES
+    from aoec.frontend.training.parts.optimisers import STATES
     from aoec.ir.graph.gradients import NEXT, gradients_among
 
     sent = gradients_among(found, inputs)
@@ -187,8 +187,8 @@ def starting_values(artifact: Artifact, options: CompileOptions) -> dict[str, np
     if options.training is None:
         return {}
     from aoec.frontend.read.read import open_model
-    from aoec.frontend.training.optimisers import sample_states
-    from aoec.frontend.training.parameters import initial_values
+    from aoec.frontend.training.parts.optimisers import sample_states
+    from aoec.frontend.training.parts.trained_parameters import initial_values
 
     shapes = {p.name: p.shape for p in artifact.inputs}
     if options.training.gradients:
