@@ -13,6 +13,7 @@ import numpy as np
 
 from aoec.base.errors import AoecError, CheckError, UnsupportedError
 from aoec.frontend.own.own import Words
+from aoec.frontend.training.gradient_moves import join_slices
 from aoec.frontend.training.gradient_rules import gradient_of
 from aoec.frontend.training.gradient_site import Site, make_node
 from aoec.ir.graph.draft import Draft
@@ -130,6 +131,7 @@ class _Backward:
         parts = self.parts.get(x, [])
         if len(parts) > 1:
             builder, _ = make_node(self.draft, f"{x}_backward", f"{x}_gradient")
+            parts = join_slices(builder, parts)
             while len(parts) > 1:
                 parts = [builder.step("add", parts[:2]), *parts[2:]]
             self.parts[x] = parts

@@ -183,3 +183,25 @@ def test_names_that_do_not_fit(loss: str, parameters: list[str], said: str) -> N
     total = s.weighted(s.add("matmul", "x", "w"))
     with pytest.raises(CheckError, match=said):
         differentiate(s.draft, total if loss == "total" else loss, parameters)
+
+
+@pytest.mark.parametrize("wanted", [("concat", (3, 2, 4)), ("add", (3, 2, 3)), ("add", (3, 3, 4))])
+def test_slices_side_by_side_are_joined(wanted: tuple[str, tuple[int, ...]]) -> None:
+    """The gradient of what is split is put together, not added; not where parts overlap or leave something out."""
+    op, sizes = wanted
+    random = np.random.default_rng(0)
+    s = Sketch(x=random.standard_normal((2, 9)))
+    starts = (0, 3, 5)
+    parts = [s.add(f, s.add("slice", "x", starts=(0, at), sizes=(2, n), steps=(1, 1)))
+             for f, at, n in zip(("exp", "tanh", "sin"), starts, sizes)]
+    agrees(s, s.weighted(s.add("concat", *parts, axis=1)))
+    made = [n.op for n in s.draft.nodes]
+    assert made.count("concat") == 1 + (op == "concat") and made.count("pad") == (0 if op == "concat" else 3)
+
+
+def test_the_rows_of_a_large_table_are_made_one_part_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aoec.frontend.training.gradient_moves.MOST_PAIRS", 12)
+    for axis, shape in ((0, (7, 3)), (1, (2, 7, 3))):
+        s = Sketch(x=np.random.default_rng(0).standard_normal(shape), i=np.array([[0, -1, 3], [3, 6, 2]]))
+        agrees(s, s.weighted(s.add("gather", "x", "i", axis=axis)))
+        assert [n.op for n in s.draft.nodes].count("concat") == 1
