@@ -11,7 +11,7 @@ from typing import Any
 
 from aoec.base.text import plural
 from aoec.ir.training import SCHEMES, BucketPlan, StepTimeline, StepTrace
-from aoec.report.page import Numbers, clean, make_environment
+from aoec.report.page import FORMS, Numbers, clean, make_environment
 from aoec.report.pictures.step_plots import byte_chart, limit_chart
 from aoec.report.pictures.step_timeline import STYLE, Step, milliseconds, picture
 from aoec.report.pictures.step_times import collectives, hidden_share
@@ -21,6 +21,7 @@ from aoec.report.results.gdat import how_timed
 FORMAT = "aoec gradients 1"
 PICTURE, TRACE = "step.svg", "step.trace.json"
 MOST_PLANS = 40  # of the table
+LEAST = 0.0005  # of a step: a smaller change is none
 
 
 @dataclass(frozen=True)
@@ -122,8 +123,10 @@ def sentence(r: GradientReport) -> str:
     ours, old = r.ours.timeline, r.old.timeline
     hidden = hidden_share(ours)
     so = "" if hidden is None else f"; {hidden:.0%} of the communication is hidden"
-    size = f"{plural(len(r.trace.gradients), 'gradient')}, {r.trace.size / 1e6:,.1f} MB"
-    change = f"{milliseconds(old.step_us)} → {milliseconds(ours.step_us)} ms ({-gain(r.old, r.ours):+.1%})"
+    size = f"{plural(len(r.trace.gradients), 'gradient')}, {FORMS['bytes'](r.trace.size)}"
+    share = gain(r.old, r.ours)
+    by = "no change" if abs(share) < LEAST else f"{-share:+.1%}"
+    change = f"{milliseconds(old.step_us)} → {milliseconds(ours.step_us)} ms ({by})"
     return (f"{clean(r.model)} on {clean(r.system.title)}: {size}; a step {change} against {clean(r.old.title)}, with "
             f"{plural(len(r.ours.plan.ends), 'bucket')}{so}; {how_timed(r.trace.source)}")
 

@@ -69,7 +69,7 @@ def _variables() -> str:
 
 
 def milliseconds(us: float) -> str:
-    """A time in ms, to four digits or to a tenth of a µs."""
+    """A time in ms, to four digits from 1 ms on, else to a tenth of a µs."""
     return f"{us / 1000:,.{2 if us >= 10_000 else 3 if us >= 1000 else 4}f}"
 
 
