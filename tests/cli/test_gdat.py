@@ -1,6 +1,7 @@
 """`aoec tune --job gdat`: of a trace and of a model, alone and with other jobs, what it prints and writes, and after a kill."""
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -106,6 +107,18 @@ def test_two_runs_write_the_same_bytes(place: Path) -> None:
 def test_every_system_is_planned_for(system: str, place: Path) -> None:
     assert cli.main(["tune", "--job", "gdat", "--trace", "trace.json", "--system", system, "--results", "r"]) == 0
     assert result(place / "r")["system"]["ranks"] == load(system).ranks
+
+
+def test_the_hook_is_there_where_gradients_have_names(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([*TRACE, "--results", "r"]) == 0
+    hook = files(place / "r")["gradient_buckets.py"]
+    buckets = ast.literal_eval(hook[hook.index("BUCKETS = ") + 10:hook.index("\n]", hook.index("BUCKETS = ")) + 2])
+    assert [name for bucket in buckets for name in bucket] == [g.name for g in step().gradients]
+    assert [len(bucket) for bucket in buckets] == [len(r) for r in plan(step(), load("10gbe-16"), Limits()).plan.ranges()]
+    (place / "trace.json").write_text("name,bytes,ready_us\na,4,1\na,4,2\n")
+    assert cli.main([*TRACE, "--results", "s"]) == 0
+    assert "gradient_buckets.py" not in files(place / "s")
+    assert any("gradients share names" in n for n in result(place / "s")["notes"])
 
 
 def test_the_table_of_a_system_of_ones_own(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
