@@ -1,10 +1,10 @@
 """Plans of gradient buckets on real processes: PyTorch's DDP over gloo on this machine, measured, beside what the model of a step says.
 
-    python bench/ddp.py [--ranks 2] [--scale 16] [--backward-ms 150] [--mbit 400] [--rounds 21] [--hook] [--json] [--torch PYTHON]
+    python bench/ddp.py [--ranks 2] [--scale 16] [--backward-ms 100] [--mbit 400] [--rounds 21] [--hook] [--json] [--torch PYTHON]
 
-The gradients are ResNet-50's 161, with 1 / scale of its elements. Compute is a timed wait in front of each gradient (ddp_worker.py: it sleeps,
-in proportion to the layer's operations). The links between ranks are limited by tbf in network namespaces where the system allows it, else
-they are the loopback's. First the time of an all-reduce is measured by size on these links; that table is the system. The ready times are
+The gradients are ResNet-50's 161, with 1 / scale of its elements. Compute is a timed wait in front of each gradient, in
+proportion to the layer's operations (ranks/worker.py: it sleeps). The links between ranks are limited by tbf in network namespaces where
+the system allows it, else they are the loopback's. First the time of an all-reduce is measured by size on these links; that table is the system. The ready times are
 measured in steps without communication. Then each plan is timed in interleaved steps. A step's time is that of the slowest rank.
 
 Judged: of two plans whose modelled steps are more than 5 % apart the measured order of the medians agrees, and the searched plan is the
@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -40,9 +41,9 @@ from aoec.report.bucket_caps import bucket_caps
 from aoec.report.ddp_hook import hook_text
 from aoec.search.buckets import Limits, plan, timeline
 from aoec.search.buckets.baselines import aoe_ends, ddp_ends, horovod_ends
-from bench.ddp_network import Network, make_network
+from bench.ranks.network import Network, make_network
 
-WORKER = Path(__file__).parent / "ddp_worker.py"
+WORKER = Path(__file__).parent / "ranks/worker.py"
 OURS = "aoec"
 APART, NEAR = 0.05, 0.03
 LIMIT_S = 600
@@ -104,7 +105,8 @@ def run_workers(job: dict[str, Any], network: Network, python: str, folder: Path
         for r, p in enumerate(started):
             if p.wait(timeout=LIMIT_S):
                 said = (folder / f"{job['what']}.{r}.err").read_text("utf-8").strip().splitlines()
-                raise AoecError(f"rank {r} failed: {said[-1] if said else f'exit code {p.returncode}'}")
+                words = [line for line in said if not line.startswith("[W")]  # warnings of torch
+                raise AoecError(f"rank {r} failed with exit code {p.returncode}{': ' * bool(words)}{words[-1] if words else ''}")
     except subprocess.TimeoutExpired:
         raise AoecError(f"the ranks did not end within {LIMIT_S} s") from None
     finally:
@@ -184,8 +186,9 @@ def run(args: argparse.Namespace, folder: Path) -> tuple[list[Row], dict[str, An
         row = Row(name, len(p.ends), timeline(trace, p, system).step_us)
         row.measured_us = [float(us) for us in np.max([s["steps"][name]["us"] for s in steps], axis=0)]
         expected = [sum(sizes[n] for n in listed) for listed in p.ranges()]
-        row.buckets_agree = all(s["steps"][name]["bucket_bytes"] == expected and s["steps"][name]["assigned"] == [len(r) for r in p.ranges()]
-                                for s in steps)
+        counted = [len(listed) for listed in p.ranges()]
+        told_by = [s["steps"][name] for s in steps]
+        row.buckets_agree = all(s["bucket_bytes"] == expected and s["assigned"] == counted for s in told_by)
         rows.append(row)
     facts = {"ranks": args.ranks, "network": network.how, "torch": found[0]["torch"], "gradients": len(sizes), "bytes": sum(sizes),
              "forward_us": trace.forward_us, "backward_us": trace.backward_us, "rounds": args.rounds,
@@ -208,8 +211,8 @@ def text(rows: Sequence[Row], facts: dict[str, Any], wrong: Sequence[str], is_ju
     lines += ["", f"medians of {facts['rounds']} interleaved steps; spread: half the range between the quartiles"]
     pairs = sum(b.modelled_us > a.modelled_us * (1 + APART) for a, b in combinations(sorted(rows, key=lambda r: r.modelled_us), 2))
     lines += [f"{pairs} pairs of plans are modelled more than {APART:.0%} apart"]
-    lines += [f"{'wrong' if is_judged else 'seen, not judged'}: {w}" for w in wrong] or ["all of them are measured in that order; DDP makes the "
-                                                                                     "buckets of each plan"]
+    lines += [f"{'wrong' if is_judged else 'seen, not judged'}: {w}" for w in wrong]
+    lines += ["all of them are measured in that order; DDP makes the buckets of each plan"] if pairs and not wrong else []
     return "\n".join(lines) + "\n"
 
 
@@ -217,7 +220,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--ranks", type=int, default=2, choices=range(2, 9), help="processes (default 2; more are reported, not judged)")
     parser.add_argument("--scale", type=int, default=16, help="gradients have 1 / scale of ResNet-50's elements")
-    parser.add_argument("--backward-ms", type=float, default=150.0, help="what the waits of a backward pass add up to")
+    parser.add_argument("--backward-ms", type=float, default=100.0, help="what the waits of a backward pass add up to")
     parser.add_argument("--mbit", type=int, default=400, help="10^6 bits a second of each link, where it can be limited")
     parser.add_argument("--rounds", type=int, default=21, help="steps of each plan")
     parser.add_argument("--repetitions", type=int, default=15, help="of each size, and of the step without communication")
@@ -226,7 +229,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--torch", default=sys.executable, metavar="PYTHON", help="a Python that has torch (default: this one)")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args(argv)
-    if subprocess.run([args.torch, "-c", "import torch.distributed"], capture_output=True, check=False).returncode:
+    asked = [args.torch, "-c", "import torch.distributed"]
+    if not shutil.which(args.torch) or subprocess.run(asked, capture_output=True, check=False).returncode:
         print(f"{args.torch} has no torch; --torch names a Python that has it", file=sys.stderr)
         return 3
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that namespaces are removed

@@ -1,6 +1,7 @@
-"""A network of namespaces for bench/ddp.py: one a rank, and a bridge in one of its own; each rank's link is limited by tbf in both directions.
+"""A network of namespaces for bench/ddp.py: one a rank, and a bridge in one of its own.
 
-Traffic stays on this machine. Everything is removed at the end, also after a failure: a namespace takes its links along.
+Each rank's link is limited by tbf in both directions. Traffic stays on this machine. Everything is removed at
+the end, also after a failure: a namespace takes its links along.
 """
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A rank of bench/ddp.py, in a process of its own: python ddp_worker.py JOB.json RANK. Needs torch and nothing of aoec.
+"""A rank of bench/ddp.py, in a process of its own: python worker.py JOB.json RANK. Needs torch and nothing of aoec.
 
 Compute is a timed wait: each parameter passes through an autograd function whose backward sleeps until the time at which that gradient is
 to be ready, counted from the begin of the backward pass. So DDP's hooks fire at known times, and no core is kept busy. gloo has one thread,
@@ -18,6 +18,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 LIMIT = timedelta(seconds=120)
+QUEUED, QUEUED_BYTES = 8, 2 << 20  # all-reduces of a size that are asked for at once, and the bytes of them
 
 
 class Clock:
@@ -78,17 +79,23 @@ def make_group(job, rank):
 
 
 def measure_costs(job):
-    """Return the µs of an all-reduce of each size: per repetition, of this rank, sizes interleaved."""
-    buffers = [torch.ones(max(1, size // 4)) for size in job["sizes"]]
+    """Return the µs of an all-reduce of each size: per repetition, of this rank, sizes interleaved.
+
+    Up to QUEUED of one size are asked for at once and share the time, as DDP queues its buckets. What a collective takes of its channel is
+    wanted, not how soon a waiting thread wakes.
+    """
+    buffers = [[torch.ones(max(1, size // 4)) for _ in range(max(1, min(QUEUED, QUEUED_BYTES // size)))] for size in job["sizes"]]
     out = [[] for _ in buffers]
     for repetition in range(job["repetitions"] + 2):
-        for i, buffer in enumerate(buffers):
-            buffer.fill_(1.0)
+        for i, queue in enumerate(buffers):
+            for buffer in queue:
+                buffer.fill_(1.0)
             dist.barrier()
             begin = time.perf_counter()
-            dist.all_reduce(buffer, async_op=True).wait()
+            for work in [dist.all_reduce(buffer, async_op=True) for buffer in queue]:
+                work.wait()
             if repetition > 1:
-                out[i].append((time.perf_counter() - begin) * 1e6)
+                out[i].append((time.perf_counter() - begin) / len(queue) * 1e6)
     return out
 
 
@@ -128,9 +135,10 @@ def make_ddp(job, name, plan):
         spec.loader.exec_module(hook)
         ddp = DistributedDataParallel(model, bucket_cap_mb=hook.CAP_MB)
         state = hook.register(ddp)
-        return ddp, clock, lambda: [sum(job["counts"][int(n[1:])] * 4 for n in bucket) for bucket in hook.BUCKETS], state
+        size_of = [sum(job["counts"][int(n[1:])] * 4 for n in bucket) for bucket in hook.BUCKETS]
+        return ddp, clock, lambda: [size_of[k] for k in state.order[-len(size_of):]]  # of the last step, as they were sent
     ddp = DistributedDataParallel(model, bucket_cap_mb_list=plan["caps"])
-    return ddp, clock, lambda: [int(s) for s in ddp._get_ddp_logging_data()["rebuilt_bucket_sizes"].split(",")], None
+    return ddp, clock, lambda: [int(s) for s in ddp._get_ddp_logging_data()["rebuilt_bucket_sizes"].split(",")]
 
 
 def assigned(job, plan):
