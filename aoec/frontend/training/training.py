@@ -200,7 +200,38 @@ class _Step:
         draft.nodes = [n for n in draft.nodes if n.outputs[0] not in casts or n.outputs[0] in still]
         if self.asked.gradient_type != "fp32":
             self._send_as(draft, self.asked.gradient_type)
+        else:
+            self._send_sums(draft)
         send_early(draft, self.sent)
+
+    def _send_sums(self, draft: Draft) -> None:
+        """Sends gradients as the sums that they are: a product of 16 bits leaves its sums in fp32, so that none is rounded on the way, no
+        cast is a launch, and cores may share its terms. Casts of fp32 to fp32 go."""
+        makers, users = draft.producers(), draft.users()
+        gone, names = set[str](), dict[str, str]()
+        for name in self.sent:
+            way: list[OpNode] = []
+            at = name
+            while (n := makers.get(at)) is not None and (n.op in ("reshape", "transpose") or self._is_real_cast(draft, n)) and (
+                    at == name or len(users.get(at, [])) == 1 and at not in draft.outputs):
+                way.append(n)
+                at = n.inputs[0]
+            alone = n is not None and len(users.get(at, [])) == 1 and at not in draft.outputs
+            if alone and n is not None and n.op == "matmul" and len(n.inputs) == 2:
+                for t in (at, *(m.outputs[0] for m in way)):
+                    draft.put(replace(draft.tensors[t], dtype="fp32"))
+            for m in reversed(way):
+                if m.op == "cast" and draft.tensors[m.inputs[0]].dtype == "fp32" and m.inputs[0] in makers and (
+                        len(users.get(m.inputs[0], [])) == 1 and m.inputs[0] not in draft.outputs):
+                    gone.add(m.name)
+                    names[m.inputs[0]] = m.outputs[0]
+
+        def last(t: str) -> str:
+            while t in names:
+                t = names[t]
+            return t
+        draft.nodes = [replace(n, inputs=tuple(map(last, n.inputs)), outputs=tuple(map(last, n.outputs)))
+                       for n in draft.nodes if n.name not in gone]
 
     @staticmethod
     def _is_real_cast(draft: Draft, n: OpNode) -> bool:

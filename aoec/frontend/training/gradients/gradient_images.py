@@ -44,10 +44,10 @@ def _between_zeros(s: Site, x: str, stride: Sequence[int]) -> str:
     """The image with zeros between its pixels, of the size of the forward node's image: its channels are the first phase of the result."""
     channels = s.n.made_shape(x)[1]
     phases = s.n.pad(x, 1, 0, channels * (prod(stride) - 1))
-    return _cut(s, s.step("depth_to_space", [phases], scale=tuple(stride)), s.shape(0)[2:])
+    return _crop_image(s, s.step("depth_to_space", [phases], scale=tuple(stride)), s.shape(0)[2:])
 
 
-def _cut(s: Site, x: str, size: Sequence[int]) -> str:
+def _crop_image(s: Site, x: str, size: Sequence[int]) -> str:
     """The first rows and columns of an image, or with zeros behind the last."""
     for at, extent in enumerate(size):
         x = s.n.piece(x, at + 2, 0, min(extent, s.n.made_shape(x)[at + 2]))
@@ -187,7 +187,7 @@ def _phases(s: Site, x: str, y: str, dy: str, w: Window) -> str:
     """The gradient of a window's greatest elements. Pixel i * stride + phase is in the windows i + e, one e for each tap that meets the
     phase. So each phase of X meets Y and dY, moved by e; phases are channels that are put between each other then."""
     shape, many = s.n.made_shape(x), tuple(-(-n // st) for n, st in zip(s.n.made_shape(x)[2:], w.stride))
-    whole = _cut(s, x, [m * st for m, st in zip(many, w.stride)])
+    whole = _crop_image(s, x, [m * st for m, st in zip(many, w.stride)])
     moved: dict[tuple[int, ...], tuple[str, ...]] = {}
     parts = []
     for phase in np.ndindex(*w.stride):
@@ -201,8 +201,8 @@ def _phases(s: Site, x: str, y: str, dy: str, w: Window) -> str:
                                                        steps=(1, 1, *w.stride))
         parts.append(_greatest(s, own, [moved[e] for e in windows]) if windows else s.zeros(s.n.made_shape(own)))
     if len(parts) == 1:
-        return _cut(s, parts[0], shape[2:])
-    return _cut(s, s.step("depth_to_space", [s.step("concat", parts, axis=1)], scale=w.stride), shape[2:])
+        return _crop_image(s, parts[0], shape[2:])
+    return _crop_image(s, s.step("depth_to_space", [s.step("concat", parts, axis=1)], scale=w.stride), shape[2:])
 
 
 def _move_image(s: Site, x: str, by: Sequence[int], size: Sequence[int]) -> str:

@@ -47,7 +47,7 @@ def _slice(s: Site, at: int) -> str:
     for axis, (start, step, extent) in enumerate(zip(starts, steps, whole)):
         if step < 0:
             dx, start = s.flip(dx, axis), start + (s.out[axis] - 1) * step
-        dx = s.spread(dx, axis, abs(step))
+        dx = s.insert_zeros(dx, axis, abs(step))
         before.append(start)
         after.append(extent - start - s.n.made_shape(dx)[axis])
     if not any((*before, *after)):

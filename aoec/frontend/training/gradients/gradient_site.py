@@ -124,7 +124,7 @@ class Site:
         starts, steps = (tuple(own if at == axis else plain for at in range(len(shape))) for own, plain in ((shape[axis] - 1, 0), (-1, 1)))
         return self.step("slice", [x], starts=starts, sizes=shape, steps=steps)
 
-    def spread(self, x: str, axis: int, step: int) -> str:
+    def insert_zeros(self, x: str, axis: int, step: int) -> str:
         """The tensor with `step` - 1 zeros between its elements along an axis."""
         shape = self.n.made_shape(x)
         if step == 1 or shape[axis] < 2:
