@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -126,6 +127,14 @@ def limits_of(draw: st.DrawFn, scheme: str, channels: int = 1) -> Limits:
 @given(st.data())
 def test_one_channel_is_what_brute_force_finds(data: st.DataObject) -> None:
     check_plan(data.draw(traces(9)), data.draw(costs_of()), data.draw(limits_of("all_reduce")))
+
+
+@given(st.data())
+@settings(max_examples=15)
+def test_buckets_that_come_too_late_are_left_out(data: st.DataObject) -> None:
+    """Where many buckets are needed, those that are in no plan in time are not looked at: from the first one on, here."""
+    with mock.patch("aoec.search.buckets.one_channel.FEW", 1), mock.patch("aoec.search.buckets.one_channel.CACHED", 4):
+        check_plan(data.draw(traces(9, 5)), data.draw(costs_of()), data.draw(limits_of("all_reduce")))
 
 
 @given(st.data())

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from typing import Protocol
 
 import numpy as np
@@ -63,11 +64,21 @@ class PairCosts:
         self.first = np.zeros(self.count + 1, np.int64)
         if most_bytes is not None:
             self.first[1:] = np.minimum(np.searchsorted(self.cut, self.cut[1:] - most_bytes), np.arange(self.count))
-        widest = int((np.arange(self.count + 1) - self.first).max())
-        self.block = max(1, BLOCK // self.count if most_bytes is None else min(BLOCK // self.count, max(SMALL_BLOCK, widest)))
         self._kept: np.ndarray | None = None
         if self.count <= KEPT:
             self._kept = self._find(np.arange(self.count + 1), 0, self.count)
+
+    @property
+    def block(self) -> int:
+        """How many ends to ask for at once."""
+        widest = int((np.arange(self.count + 1) - self.first).max())
+        return max(1, min(BLOCK // self.count, max(SMALL_BLOCK, widest)))
+
+    def narrow(self, first: np.ndarray) -> PairCosts:
+        """Return the costs of those buckets alone that begin at `first` or behind it, by the cut that they end at, shape (n + 1,)."""
+        out = copy(self)
+        out.first = np.maximum(self.first, first)
+        return out
 
     def _find(self, ends: np.ndarray, low: int, high: int) -> np.ndarray:
         begins = np.arange(low, high)
@@ -78,16 +89,17 @@ class PairCosts:
 
     def window(self, ends: np.ndarray) -> tuple[int, np.ndarray]:
         """Return a cut, and the costs of all buckets that end at each cut of `ends` by the cut that they begin at, from that one on: shape
-        (len(ends), w); inf where there is no such bucket. None begins in front of it. Ask for at most `block` ends."""
-        low, high = int(self.first[ends.min()]), int(ends.max())
+        (len(ends), w); inf where there is no such bucket. None of them begins in front of that cut. Ask for at most `block` ends."""
+        low, high = int(self.first[ends].min()), int(ends.max())
         return low, self._find(ends, low, high) if self._kept is None else self._kept[ends, low:high]
 
     def by_end(self, backward: bool = False) -> Iterator[tuple[int, int, np.ndarray]]:
         """Yield each cut j from 1 to n, or from n to 1, with the least cut i where a bucket that ends there begins, and the costs of those
         from i, i + 1, ... j - 1 on: shape (j - i,)."""
         cuts = np.arange(self.count, 0, -1) if backward else np.arange(1, self.count + 1)
-        for begin in range(0, self.count, self.block):
-            ends = cuts[begin:begin + self.block]
+        block = self.block
+        for begin in range(0, self.count, block):
+            ends = cuts[begin:begin + block]
             low, found = self.window(ends)
             for j, row in zip(ends.tolist(), found, strict=True):
                 i = int(self.first[j])
