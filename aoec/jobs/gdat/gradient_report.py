@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from aoec.search.buckets import Planned
 
 BEFORE = "ddp"  # the plan that ours is drawn beside: the baseline of the result file
+SHARED = "channels are taken not to slow each other: where they share a link, the step takes longer than this"
 PROVED = ("ours", "whole", "segments")
 MOST_LIMITS, MOST_LIMITED = 16, 1000  # buckets of the chart; gradients up to which it is drawn, for each point is a search
 LEAST_BYTES, STEP_BYTES = 1 << 12, 4  # of the table of costs: its first size, and the factor to the next
@@ -35,7 +36,8 @@ def report_of(found: GdatFound) -> GradientReport:
         others += (plan_row("whole", "our plan by all-reduce", found.whole),)
     if found.segments.plan not in (found.whole.plan, found.planned.plan):
         others += (plan_row("segments", "our plan for AOE's strategies", found.segments),)
-    notes = (*found.notices, *line_notes(found), NOT_RUN)
+    shared = (SHARED,) * (found.planned.plan.channels > 1)
+    notes = (*found.notices, *shared, *line_notes(found), NOT_RUN)
     return GradientReport(found.name, found.target, found.trace, ours, others, BEFORE, limits_of(found), system_row(found.system, found),
                           lines_of(found), notes, "aoec " + version("aoec"))
 
