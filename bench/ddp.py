@@ -2,10 +2,10 @@
 
     python bench/ddp.py [--ranks 2] [--scale 16] [--backward-ms 100] [--mbit 400] [--rounds 21] [--hook] [--json] [--torch PYTHON]
 
-The gradients are ResNet-50's 161, with 1 / scale of its elements. Compute is a timed wait in front of each gradient, in
-proportion to the layer's operations (ranks/worker.py: it sleeps). The links between ranks are limited by tbf in network namespaces where
-the system allows it, else they are the loopback's. First the time of an all-reduce is measured by size on these links; that table is the system. The ready times are
-measured in steps without communication. Then each plan is timed in interleaved steps. A step's time is that of the slowest rank.
+The gradients are ResNet-50's 161, with 1 / scale of its elements. Compute is a timed wait in front of each gradient, in proportion to the
+layer's operations (ranks/worker.py: it sleeps). The links between ranks are limited by tbf in network namespaces where the system allows
+it, else they are the loopback's. First the time of an all-reduce is measured by size on these links; that table is the system. The ready
+times are measured in steps without communication. Then each plan is timed in interleaved steps. A step's time is that of the slowest rank.
 
 Judged: of two plans whose modelled steps are more than 5 % apart the measured order of the medians agrees, and the searched plan is the
 fastest or within 3 % of it. Also, DDP makes the buckets that each plan says. Exit code 1 where that fails, 3 where torch is not there.
