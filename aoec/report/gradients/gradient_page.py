@@ -21,6 +21,8 @@ from aoec.report.results.gdat import how_timed
 FORMAT = "aoec gradients 1"
 PICTURE, TRACE = "step.svg", "step.trace.json"
 MOST_PLANS = 40  # of the table
+SENT_BY = {"all_reduce": "by all-reduce", "split": "by reduce-scatter, then all-gather (split)",
+           "sharded": "by reduce-scatter, then all-gather (sharded)"}
 LEAST = 0.0005  # of a step: a smaller change is none
 
 
@@ -135,7 +137,7 @@ def steps(r: GradientReport) -> tuple[Step, Step]:
     """The step before and after, as they are drawn."""
     count = len(r.ours.plan.ends)
     return (Step(f"before: {r.old.title}, {plural(len(r.old.plan.ends), 'bucket')}", r.old.plan, r.old.timeline),
-            Step(f"after: {r.ours.title}, {plural(count, 'bucket')}, {SCHEMES[r.ours.plan.scheme]}", r.ours.plan, r.ours.timeline))
+            Step(f"after: {r.ours.title}, {plural(count, 'bucket')}, {SENT_BY[r.ours.plan.scheme]}", r.ours.plan, r.ours.timeline))
 
 
 def files(r: GradientReport, said: Mapping[str, Any], figures: str, back: Mapping[str, str]) -> dict[str, str]:
