@@ -20,9 +20,9 @@ class GradientOptions(Options):
         "--hccl-test", default=None, metavar="FILE", file=File.READ, one_of="system",
         help="in place of --system: the table that hccl_test printed on your own system")
     trace: Place | None = option(
-        "--trace", default=None, metavar="FILE", file=File.READ,
+        "--trace", default=None, metavar="FILE|bank", file=File.READ,
         help="a step of your own in place of the modelled one, and of a model: JSON, CSV, a torch profiler export, or AOE's record "
-             "(docs/gdat.md)")
+             "(docs/gdat.md). The bank keeps it; bank: the one that it has for the model's gradients")
     max_buckets: int | None = option("--max-buckets", default=None, metavar="N", read=readers.positive, help="buckets that a plan may have")
     max_bucket_size: int | None = option(
         "--max-bucket-size", default=None, metavar="25MB", read=readers.byte_size,

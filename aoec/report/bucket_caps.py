@@ -6,6 +6,8 @@ applies the list to the order in which gradients were ready in the first iterati
 """
 from __future__ import annotations
 
+from decimal import Decimal
+
 from aoec.ir.training import BucketPlan, StepTrace
 
 MIB = 1 << 20
@@ -30,4 +32,10 @@ def _floor(size: int, decimals: int) -> float:
 
 def caps_line(plan: BucketPlan, trace: StepTrace) -> str:
     """The argument as it is written."""
-    return f"bucket_cap_mb_list=[{', '.join(f'{cap:.12f}'.rstrip('0').rstrip('.') for cap in bucket_caps(plan, trace))}]"
+    return f"bucket_cap_mb_list=[{', '.join(_plain(cap) for cap in bucket_caps(plan, trace))}]"
+
+
+def _plain(cap: float) -> str:
+    """A number with all its digits and no exponent."""
+    text = format(Decimal(repr(cap)), "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from aoec.report.pictures import launches, plots
 from aoec.report.pictures.launches import Launch, Structure
 from aoec.report.pictures.plots import Roofline, Strip
+from aoec.report.pictures.step_timeline import milliseconds
 from aoec.report.table import Report, as_dict
 
 if TYPE_CHECKING:
@@ -178,7 +179,7 @@ def _bytes(size: float) -> str:
 
 
 FORMS: Mapping[str, Callable[[Any], str]] = {
-    "us": lambda v: f"{v:,.2f}", "ms": lambda v: f"{v / 1000:,.3f} ms", "count": lambda v: f"{v:,.0f}", "percent": _percent,
+    "us": lambda v: f"{v:,.2f}", "ms": lambda v: f"{milliseconds(v)} ms", "count": lambda v: f"{v:,.0f}", "percent": _percent,
     "bytes": _bytes, "rate": lambda v: f"{v:,.1f}",
     "factor": lambda v: f"{v:.4g}"}
 

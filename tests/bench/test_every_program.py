@@ -37,6 +37,9 @@ RUNS = {
     "ascendc": Run("--network mlp_softmax --target Ascend910B3", (r"\| mlp_softmax \| Ascend910B3 \| 3 \| 3 \| 3 \|",)),
     "attention": Run("--only decode", (rf"decode  b=32, m=1, .* one pass, µs {NUMBER}  single operators, µs {NUMBER}",)),
     "beside": Run("", (), code=3, stdin="{}", apart=True),  # the peer's package is in no lock; it must be seen to be missing
+    "buckets": Run("--counts 161 --systems 910b-8", (
+        rf" +161 910b-8 +all_reduce 8 buckets +{NUMBER} CPU s  ratio +{NUMBER}  costs +{NUMBER} +3 buckets  step {NUMBER} us  proved",
+        rf"\| aoe_default \| {NUMBER} \(\+{NUMBER} %, 2 buckets\) \|")),
     "builtin": Run("--networks mlp_softmax --targets Ascend310P3 --budget 1 --jobs 1 -o made --work work",
                    (r"mlp_softmax on Ascend310P3: \d+ CPU s", rf"made/Ascend310P3\.jsonl: {NUMBER} bytes, \d+ records and plans")),
     "collectives": Run("--system 910b-8", (rf"m0235 +910b-8 +all_reduce +64 MB +1071\.0 +{NUMBER} +0\.\d\d  held out  HCCL",

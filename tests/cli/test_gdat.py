@@ -1,6 +1,7 @@
 """`aoec tune --job gdat`: of a trace and of a model, alone and with other jobs, what it prints and writes, and after a kill."""
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -108,6 +109,27 @@ def test_every_system_is_planned_for(system: str, place: Path) -> None:
     assert result(place / "r")["system"]["ranks"] == load(system).ranks
 
 
+def test_the_hook_is_there_where_gradients_have_names(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([*TRACE, "--results", "r"]) == 0
+    hook = files(place / "r")["gradient_buckets.py"]
+    buckets = ast.literal_eval(hook[hook.index("BUCKETS = ") + 10:hook.index("\n]", hook.index("BUCKETS = ")) + 2])
+    assert [name for bucket in buckets for name in bucket] == [g.name for g in step().gradients]
+    assert [len(bucket) for bucket in buckets] == [len(r) for r in plan(step(), load("10gbe-16"), Limits()).plan.ranges()]
+    (place / "trace.json").write_text("name,bytes,ready_us\na,4,1\na,4,2\n")
+    assert cli.main([*TRACE, "--results", "s"]) == 0
+    assert "gradient_buckets.py" not in files(place / "s")
+    assert any("gradients share names" in n for n in result(place / "s")["notes"])
+
+
+def test_the_table_of_a_system_of_ones_own(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    times = {size: 100 + size / 1e3 for size in (8192, 1 << 20, 1 << 26)}
+    head = "mpirun -n 8 ./bin/all_reduce_test\ndata_size(Bytes): | aveg_time(us): | alg_bandwidth(GB/s): | check_result:\n"
+    (place / "table.txt").write_text(head + "".join(f"{n} | {us:.2f} | {n / us / 1e3:.2f} | success\n" for n, us in times.items()))
+    assert cli.main(["tune", "--job", "gdat", "--trace", "trace.json", "--hccl-test", "table.txt", "--results", "r"]) == 0
+    system = result(place / "r")["system"]
+    assert system["ranks"] == 8 and "measured: all_reduce" in system["fit"]
+
+
 def test_limits_bind_and_lines_for_aoe_have_eight_segments_at_most(place: Path) -> None:
     (place / "trace.json").write_text(show_own(step(200)))
     words = ["tune", "--job", "gdat", "--trace", "trace.json", "--system", "ib56-16"]
@@ -150,6 +172,9 @@ def test_the_shortest_of_all_schemes(place: Path) -> None:
     (["--job", "gdat", "--system", "910b-9"], "there is no system 910b-9"),
     (["--job", "gdat", "--system", "910b-8"], "needs a model with --loss (mse, cross_entropy or the name of an output), or --trace FILE"),
     (["net.onnx", "--job", "gdat", "--system", "910b-8"], "needs a model with --loss"),
+    (["net.onnx", "--job", "opat,gdat", "--system", "910b-8", "--trace", "net.onnx"], "net.onnx: "),
+    (["net.onnx", "--job", "opat,gdat", "--system", "910b-8", "--trace", "-"], "give a file"),
+    (["net.onnx", "--job", "gdat", "--hccl-test", "trace.json", "--loss", "mse"], "trace.json: "),
     (["net.onnx", "--job", "gdat", "--system", "910b-8", "--loss", "mse", "--effort", "full"], "--job opat,gdat does"),
     (["net.onnx", "--job", "gdat", "--system", "910b-8", "--trace", "trace.json"], "leave net.onnx out, or tune it too"),
     (["net.onnx", "--job", "gdat", "--system", "910b-8", "--loss", "mse", "--dynamic-batch", "1,8"], "a training step has one shape"),
@@ -272,3 +297,19 @@ def test_a_killed_run_leaves_no_half_a_file_and_its_resumption_ends_the_same(wri
     assert files(place / "resumed") == files(place / "whole")
     assert (place / "resumed.aoec").read_bytes() == (place / "whole.aoec").read_bytes()
     assert {**result(place / "resumed"), "files": []} == {**result(place / "whole"), "files": []}
+
+
+def test_a_trace_that_was_measured_once_is_found_in_the_bank(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By the sizes of its gradients; of another chip, or of other sizes, there is none. Export and import carry it."""
+    measured = StepTrace((Gradient("gradient 0 [40, 16]", 4 * 40 * 16, 70.0),), 50.0, 80.0, 7.0, "measured")
+    (place / "trace.json").write_text(show_own(measured))
+    assert cli.main([*TRACE, "--results", "r"]) == 0
+    assert "the trace is kept in the bank for Ascend910B3" in capsys.readouterr().out.replace("\n  ", " ")
+    assert cli.main(["bank", "export", "out.jsonl"]) == 0 and cli.main(["bank", "import", "out.jsonl", "--bank", "new.db"]) == 0
+    assert cli.main([*MODEL, "--bank", "new.db", "--trace", "bank", "--results", "s"]) == 0
+    found = result(place / "s")
+    assert found["times"] == "compute measured, communication modelled" and found["trace"]["backward_us"] == 80.0
+    assert any("are those that the bank has of trace.json" in n for n in found["notes"])
+    capsys.readouterr()
+    assert cli.main([*MODEL, "--bank", "empty.db", "--trace", "bank", "--results", "t"]) == 2
+    assert "the bank has no trace of 1 gradients of these sizes for Ascend910B3: measure one" in capsys.readouterr().err

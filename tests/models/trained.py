@@ -169,7 +169,8 @@ def _vit() -> tuple[nn.Module, torch.Tensor, bool]:
     class Patches(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.patch, self.token, self.place = nn.Conv2d(3, 16, 4, 4), nn.Parameter(torch.randn(1, 1, 16)), nn.Parameter(torch.randn(1, 10, 16))
+            self.patch = nn.Conv2d(3, 16, 4, 4)
+            self.token, self.place = nn.Parameter(torch.randn(1, 1, 16)), nn.Parameter(torch.randn(1, 10, 16))
             self.block, self.norm, self.head = _block(16, 2), nn.LayerNorm(16), nn.Linear(16, 5)
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:

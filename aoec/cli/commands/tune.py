@@ -29,6 +29,8 @@ class JobOptions(TuneOptions):
         help=f"one of these, or several with commas between. {kinds.describe_all()} (default: opat)")
 
     def left_behind(self) -> str:
+        if not self.model:
+            return "nothing was written"
         return next((said for name in self.job if (said := kinds.load(name).left_behind)), super().left_behind())
 
 

@@ -11,10 +11,11 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from aoec.base.errors import AoecError, CheckError, UnsupportedError
+from aoec.base.errors import CheckError, UnsupportedError
 from aoec.frontend.own.own import Words
-from aoec.frontend.training.gradient_rules import gradient_of
-from aoec.frontend.training.gradient_site import Site, make_node
+from aoec.frontend.training.gradients.gradient_moves import join_slices
+from aoec.frontend.training.gradients.gradient_rules import gradient_of
+from aoec.frontend.training.gradients.gradient_site import Site, make_node
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import OpNode
 from aoec.ops.host.host import PREFIX
@@ -90,16 +91,16 @@ class _Backward:
         def look(n: OpNode) -> None:
             if not missing[n.name]:
                 heappush(waiting, (not weights.issuperset(n.outputs), -number[n.name]))
-        seed = self.draft.constant(self.draft.fresh(f"{self.loss}_gradient"), np.ones(self.draft.tensors[self.loss].shape, np.float32), "fp32")
-        self.parts[self.loss] = [seed]
+        ones = np.ones(self.draft.tensors[self.loss].shape, np.float32)
+        self.parts[self.loss] = [self.draft.constant(f"{self.loss}_gradient", ones, "fp32")]
         for n in self.path:
             look(n)
         while waiting:
             n = self.path[-heappop(waiting)[1]]
             self._differentiate(n)
-            for maker in {makers[i].name: makers[i] for i in n.inputs if i in makers}.values():
-                missing[maker.name] -= 1
-                look(maker)
+            for before in {makers[i].name: makers[i] for i in n.inputs if i in makers}.values():
+                missing[before.name] -= 1
+                look(before)
         return {p: total for p in self.parameters if (total := self._total(p))}
 
     def _differentiate(self, n: OpNode) -> None:
@@ -111,12 +112,12 @@ class _Backward:
             if n.op.startswith(PREFIX) or len(n.outputs) > 1:
                 raise UnsupportedError("it has no gradient, as it is calculated on the host")
             total = self._total(n.outputs[0])
-            wanted = sorted({at for at, i in enumerate(n.inputs) if i in self.depth}, key=lambda at: (self.depth[n.inputs[at]], at))
+            wanted = sorted({at for at, i in enumerate(n.inputs) if i in self.depth}, key=lambda at: (self.depth[n.inputs[at]], -at))
             for at in wanted:
                 self._add(n, at, total)
         except UnsupportedError as e:
             between = f"it lies between a parameter and the loss {self.loss}"
-            raise UnsupportedError(f"node {n.name} ({n.op.removeprefix(PREFIX)}) cannot be trained through: {e.message}; {between}") from e
+            raise UnsupportedError(f"node {n.name} ({n.op.removeprefix(PREFIX)}) cannot be trained through: {e}; {between}") from e
 
     def _add(self, n: OpNode, at: int, total: str) -> None:
         x = n.inputs[at]
@@ -130,6 +131,7 @@ class _Backward:
         parts = self.parts.get(x, [])
         if len(parts) > 1:
             builder, _ = make_node(self.draft, f"{x}_backward", f"{x}_gradient")
+            parts = join_slices(builder, parts)
             while len(parts) > 1:
                 parts = [builder.step("add", parts[:2]), *parts[2:]]
             self.parts[x] = parts

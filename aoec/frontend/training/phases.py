@@ -43,18 +43,18 @@ def phases(graph: Graph, loss: str, gradients: Iterable[str]) -> dict[str, Phase
                 out[o] = max((out[i] for i in read if i in out), key=ORDER.index, default="forward")
         if follows:
             after.update(o for o in made if out[o] == "optimiser")
-    return _give_back(graph, out, of_loss)
+    return _give_back(graph, out, of_loss | of_gradients)
 
 
-def _give_back(graph: Graph, out: dict[str, Phase], of_loss: set[str]) -> dict[str, Phase]:
-    """The phases, where what no result of the forward pass needs is of the phase of its readers: numbers of the optimiser alone."""
+def _give_back(graph: Graph, out: dict[str, Phase], needed: set[str]) -> dict[str, Phase]:
+    """The phases, where what neither loss nor gradients need is the optimiser's if it reads any of that: its own numbers, and their next
+    values."""
     readers: dict[str, list[str]] = {}
     for n in graph.nodes:
         for i in n.inputs:
             readers.setdefault(i, []).extend(o for o in n.outputs if o)
     for n in reversed(graph.nodes):
-        for o in n.outputs:
-            by = {out[r] for r in readers.get(o, [])}
-            if by == {"optimiser"} and out[o] == "forward" and o not in of_loss and o not in graph.outputs:
-                out[o] = "optimiser"
+        out.update((o, "optimiser") for o in n.outputs if o and o not in needed and "optimiser" in {out[r] for r in readers.get(o, [])})
+    for n in graph.nodes:
+        out.update((o, "optimiser") for o in n.outputs if o and o not in needed and "optimiser" in {out.get(i) for i in n.inputs})
     return out

@@ -21,12 +21,13 @@ from aoec.base.errors import CheckError, UnsupportedError
 from aoec.base.text import nearest, plural
 from aoec.frontend.read.weights import Arrays
 from aoec.frontend.rewrites.apply import Rewriting
-from aoec.frontend.training.added import Added
-from aoec.frontend.training.batch_norms import finish_batch_norms, mask_dropouts, momenta, train_batch_norms
 from aoec.frontend.training.differentiate import differentiate
-from aoec.frontend.training.losses import add_loss
-from aoec.frontend.training.optimisers import Rule, add_optimiser
-from aoec.frontend.training.parameters import Parameter, free_parameters
+from aoec.frontend.training.early_gradients import send_early
+from aoec.frontend.training.parts.added import Added
+from aoec.frontend.training.parts.batch_norms import finish_batch_norms, mask_dropouts, momenta, train_batch_norms
+from aoec.frontend.training.parts.losses import add_loss
+from aoec.frontend.training.parts.optimisers import Rule, add_optimiser
+from aoec.frontend.training.parts.trained_parameters import Parameter, free_parameters
 from aoec.frontend.translate.onnx import load
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.gradients import GRADIENT, LOSS, NEXT, gradients_among
@@ -95,11 +96,11 @@ def find_gradients(graph: Graph, named: Sequence[str] = ()) -> tuple[tuple[str, 
 
 
 def find_loss(graph: Graph, named: str = "") -> str:
-    """The loss of a training graph: the output of that name, else the one called loss, else the only one that is one real number. CheckError
-    where there is none."""
+    """The loss of a training graph: the output of that name, else the one called loss, else the only one that is one real number.
+    CheckError where there is none."""
     if named and named not in graph.outputs:
-        raise CheckError(f"--loss {named}: the model holds gradients already, and has no output of that name{nearest(named, graph.outputs)}; "
-                         f"its outputs are {', '.join(graph.outputs)}"[:600])
+        raise CheckError(f"--loss {named}: the model holds gradients already, and has no output of that name"
+                         f"{nearest(named, graph.outputs)}; its outputs are {', '.join(graph.outputs)}"[:600])
     tensors = {t.name: t for t in graph.tensors}
     single = [o for o in graph.outputs if tensors[o].dtype in REALS and prod(tensors[o].shape) == 1 and not o.endswith(NEXT)]
     if found := named or (LOSS if LOSS in graph.outputs else single[0] if len(single) == 1 else ""):
@@ -115,12 +116,13 @@ class _Step:
         self.parameters: list[Parameter] = []
         self.running: list[Parameter] = []
         self.kept: dict[str, float] = {}
+        self.convolves = False
         self.loss = ""
         self.sent: list[str] = []
 
     def prepare(self, proto: onnx.ModelProto, arrays: Arrays) -> list[str]:
         """Notices, after parameters and running statistics became inputs of the model."""
-        self.kept = momenta(proto)
+        self.kept, self.convolves = momenta(proto), any(n.op_type == "Conv" for n in proto.graph.node)
         self.parameters, self.running = free_parameters(proto, arrays, self.asked.trained)
         return mask_dropouts(proto)
 
@@ -133,7 +135,7 @@ class _Step:
         self.loss = add.wide(add.step("reshape", [loss], result=draft.fresh(LOSS), shape=()))
         scaled = add.wide(add.step("muls", [loss], scalar=scale)) if scale != 1 else loss
         names = [p.name for p in self.parameters]
-        found = differentiate(draft, scaled, [*names, *(name for n in norms for name in n.wanted)])
+        found = differentiate(draft, scaled, [*names, *(name for n in norms for name in n.ends)])
         finish_batch_norms(draft, norms, found)
         trained = {name: found[name] for name in names if name in found}
         if not trained:
@@ -145,9 +147,9 @@ class _Step:
         draft.wide |= {*names, *results, *(p.name for p in self.running)}
         draft.outputs = (self.loss, *sent.values(), *results)
         self.sent = [*sent.values()]
-        return [*notices, *self._said(trained, bool(norms), scale)]
+        return [*notices, *self._describe(trained, bool(norms), scale)]
 
-    def _said(self, trained: Mapping[str, str], normed: bool, scale: float) -> list[str]:
+    def _describe(self, trained: Mapping[str, str], normed: bool, scale: float) -> list[str]:
         """What is said of a training graph."""
         a, count = self.asked, sum(p.size for p in self.parameters if p.name in trained)
         out = [f"training: {plural(len(trained), 'gradient')} of {count:,} parameters; loss {a.loss}, optimiser {a.optimiser}"
@@ -155,8 +157,9 @@ class _Step:
         if left := [p.name for p in self.parameters if p.name not in trained]:
             out.append(f"training: the loss does not depend on {plural(len(left), 'parameter')} (first: {left[0]}), which "
                        f"{'is' if len(left) == 1 else 'are'} not trained")
-        if not normed and self.kept == {}:
-            out.append("training: the model has no BatchNormalization; one that was folded into its weights is trained as it stands")
+        if not normed and self.convolves:
+            out.append("training: the model has convolutions and no BatchNormalization; one that was folded into its weights is trained as "
+                       "it stands")
         return out
 
     def settle(self, draft: Draft) -> None:
@@ -181,7 +184,8 @@ class _Step:
         """Gives each reader of a cast its own, which joins its launch; dtypes are chosen."""
         self._cast_behind_views(draft)
         users, nodes = draft.users(), list[OpNode]()
-        casts = {n.outputs[0]: n for n in draft.nodes if self._is_real_cast(draft, n) and len({u.name for u in users.get(n.outputs[0], [])}) > 1
+        casts = {n.outputs[0]: n for n in draft.nodes
+                 if self._is_real_cast(draft, n) and len({u.name for u in users.get(n.outputs[0], [])}) > 1
                  and n.outputs[0] not in draft.outputs and n.inputs[0] not in draft.inputs}
         for n in draft.nodes:
             given = {}
@@ -196,6 +200,38 @@ class _Step:
         draft.nodes = [n for n in draft.nodes if n.outputs[0] not in casts or n.outputs[0] in still]
         if self.asked.gradient_type != "fp32":
             self._send_as(draft, self.asked.gradient_type)
+        else:
+            self._send_sums(draft)
+        send_early(draft, self.sent)
+
+    def _send_sums(self, draft: Draft) -> None:
+        """Sends gradients as the sums that they are: a product of 16 bits leaves its sums in fp32, so that none is rounded on the way, no
+        cast is a launch, and cores may share its terms. Casts of fp32 to fp32 go."""
+        makers, users = draft.producers(), draft.users()
+        gone, names = set[str](), dict[str, str]()
+        for name in self.sent:
+            way: list[OpNode] = []
+            at = name
+            while (n := makers.get(at)) is not None and (n.op in ("reshape", "transpose") or self._is_real_cast(draft, n)) and (
+                    at == name or len(users.get(at, [])) == 1 and at not in draft.outputs):
+                way.append(n)
+                at = n.inputs[0]
+            alone = n is not None and len(users.get(at, [])) == 1 and at not in draft.outputs
+            if alone and n is not None and n.op == "matmul" and len(n.inputs) == 2:
+                for t in (at, *(m.outputs[0] for m in way)):
+                    draft.put(replace(draft.tensors[t], dtype="fp32"))
+            for m in reversed(way):
+                if m.op == "cast" and draft.tensors[m.inputs[0]].dtype == "fp32" and m.inputs[0] in makers and (
+                        len(users.get(m.inputs[0], [])) == 1 and m.inputs[0] not in draft.outputs):
+                    gone.add(m.name)
+                    names[m.inputs[0]] = m.outputs[0]
+
+        def last(t: str) -> str:
+            while t in names:
+                t = names[t]
+            return t
+        draft.nodes = [replace(n, inputs=tuple(map(last, n.inputs)), outputs=tuple(map(last, n.outputs)))
+                       for n in draft.nodes if n.name not in gone]
 
     @staticmethod
     def _is_real_cast(draft: Draft, n: OpNode) -> bool:

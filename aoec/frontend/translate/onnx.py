@@ -38,8 +38,8 @@ from aoec.ops.typed import STORED, small
 
 class Additions(Protocol):
     """What is made of a model on its way: a training graph. `prepare` changes the checked model, whose large constants `arrays` has;
-    `extend` adds to what it was translated to, before clean-up passes; `settle` changes that behind them, before dtypes are chosen; `finish`
-    then. The first two return notices."""
+    `extend` adds to what it was translated to, before clean-up passes; `settle` changes that behind them, before dtypes are chosen;
+    `finish` then. The first two return notices."""
 
     def prepare(self, proto: onnx.ModelProto, arrays: dict[str, np.ndarray]) -> list[str]: ...
     def extend(self, draft: Draft) -> list[str]: ...

@@ -40,8 +40,8 @@ class StepMemory:
 
     def sentence(self) -> str:
         """All of it in words."""
-        return (f"peak HBM of a step {self.peak / MB:,.1f} MB: parameters {self.parameters / MB:,.1f}, states {self.states / MB:,.1f}, gradients "
-                f"{self.gradients / MB:,.1f}, inputs {self.inputs / MB:,.1f}, activations and what is between launches "
+        return (f"peak HBM of a step {self.peak / MB:,.1f} MB: parameters {self.parameters / MB:,.1f}, states {self.states / MB:,.1f}, "
+                f"gradients {self.gradients / MB:,.1f}, inputs {self.inputs / MB:,.1f}, activations and what is between launches "
                 f"{self.most / MB:,.1f} (of which {self.kept / MB:,.1f} when the backward pass begins)")
 
 

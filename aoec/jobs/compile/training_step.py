@@ -56,7 +56,8 @@ class StepFigures:
     def sentences(self) -> tuple[str, ...]:
         """All of it in words."""
         phases_us = ", ".join(f"{phase} {us:,.1f}" for phase, us in self.us.items())
-        return (f"training step, modelled: {sum(self.us.values()):,.1f} us ({phases_us}); {self.gradients} gradients", self.memory.sentence())
+        return (f"training step, modelled: {sum(self.us.values()):,.1f} us ({phases_us}); {self.gradients} gradients",
+                self.memory.sentence())
 
 
 def step_figures(graph: Graph, choices: Sequence[Choice], lines: Lines) -> StepFigures | None:

@@ -9,9 +9,10 @@ from aoec.cann import gradient_fusion, split_strategy
 from aoec.jobs.gdat.found import GdatFound
 from aoec.jobs.gdat.trace_json import show_own
 from aoec.report.bucket_caps import caps_line
+from aoec.report.ddp_hook import hook_text
 
 FOLDER = "gradients"  # of a run's folder
-TRACE, LINES = "gradient_trace.json", "strategies.txt"
+TRACE, LINES, HOOK = "gradient_trace.json", "strategies.txt", "gradient_buckets.py"  # the hook is imported by its name
 
 
 def lines_of(found: GdatFound) -> dict[str, str]:
@@ -30,14 +31,24 @@ def line_notes(found: GdatFound) -> tuple[str, ...]:
                    f"made for that limit and none of bytes, in place of {ours:,}")
     if found.planned.plan.scheme != "all_reduce":
         out.append(f"the plan's scheme is {found.planned.plan.scheme}; the lines to copy are of the best plan by all-reduce")
+    if not has_names(found):
+        out.append(f"gradients share names, so there is no {HOOK}: DDP's hook knows buckets by the names of parameters")
+    elif any(g.name.startswith("gradient ") for g in found.trace.gradients):
+        out.append(f"the trace does not name parameters: register() of {HOOK} takes rename=, from these names to the model's")
     return tuple(out)
 
 
 def files_of(found: GdatFound) -> Mapping[str, str]:
     """Name -> text of the files that a job writes, or a delivery takes."""
     record = gradient_fusion.record_of(found.trace, found.key)
+    hook = {HOOK: hook_text(found.whole.plan, found.trace)} if has_names(found) else {}
     return {TRACE: show_own(found.trace), gradient_fusion.file_name(found.target): gradient_fusion.show_records([record]),
-            LINES: lines_text(found)}
+            LINES: lines_text(found), **hook}
+
+
+def has_names(found: GdatFound) -> bool:
+    """Whether each gradient has a name of its own, by which a hook knows its bucket."""
+    return len({g.name for g in found.trace.gradients}) == len(found.trace.gradients)
 
 
 def lines_text(found: GdatFound) -> str:

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from aoec.search.buckets import Planned
 
 BEFORE = "ddp"  # the plan that ours is drawn beside: the baseline of the result file
+SHARED = "channels are taken not to slow each other: where they share a link, the step takes longer than this"
 PROVED = ("ours", "whole", "segments")
-MOST_LIMITS, MOST_LIMITED = 16, 2000  # buckets of the chart; gradients up to which it is drawn, for each point is a search
+MOST_LIMITS, MOST_LIMITED = 16, 1000  # buckets of the chart; gradients up to which it is drawn, for each point is a search
 LEAST_BYTES, STEP_BYTES = 1 << 12, 4  # of the table of costs: its first size, and the factor to the next
 ALONE, BESIDE = ("index.html", "report.json"), ("gradients.html", "gradients.json")  # the page and its figures
 
@@ -35,7 +36,8 @@ def report_of(found: GdatFound) -> GradientReport:
         others += (plan_row("whole", "our plan by all-reduce", found.whole),)
     if found.segments.plan not in (found.whole.plan, found.planned.plan):
         others += (plan_row("segments", "our plan for AOE's strategies", found.segments),)
-    notes = (*found.notices, *line_notes(found), NOT_RUN)
+    shared = (SHARED,) * (found.planned.plan.channels > 1)
+    notes = (*found.notices, *shared, *line_notes(found), NOT_RUN)
     return GradientReport(found.name, found.target, found.trace, ours, others, BEFORE, limits_of(found), system_row(found.system, found),
                           lines_of(found), notes, "aoec " + version("aoec"))
 
@@ -47,9 +49,9 @@ def plan_row(name: str, title: str, planned: Planned) -> PlanRow:
 
 
 def limits_of(found: GdatFound) -> tuple[tuple[int, int, float], ...]:
-    """(buckets at most, buckets used, step in µs) of the best plan of the same scheme under each limit; none of many gradients. A limit
-    that leaves no plan has none."""
-    if len(found.trace.gradients) > MOST_LIMITED:
+    """(buckets at most, buckets used, step in µs) of the best plan of the same scheme under each limit. A limit that leaves no
+    plan has none. None at all of many gradients, and of several channels, on which a search takes seconds (161 gradients on two: 5 s)."""
+    if len(found.trace.gradients) > MOST_LIMITED or found.planned.plan.channels > 1:
         return ()
     asked = Limits(None, found.options["max_bucket_bytes"], found.planned.plan.scheme, found.planned.plan.channels)
     out: list[tuple[int, int, float]] = []

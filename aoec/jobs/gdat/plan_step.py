@@ -6,12 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from aoec.bank.bank import Bank
 from aoec.base.errors import CheckError
 from aoec.cann.split_strategy import MOST_SEGMENTS
 from aoec.collectives import system
 from aoec.collectives.system import System
-from aoec.ir.training import SCHEMES, Scheme, StepTrace
+from aoec.ir.training import SCHEMES, Gradient, Scheme, StepTrace
 from aoec.jobs.gdat.found import GdatFound
+from aoec.jobs.gdat.kept_traces import BANK, find_trace, keep_trace
+from aoec.jobs.gdat.model_trace import model_trace
 from aoec.jobs.gdat.trace_average import TraceRead
 from aoec.jobs.gdat.trace_files import read_trace
 from aoec.search.buckets import Limits, Planned, baselines, plan
@@ -19,32 +22,42 @@ from aoec.search.buckets import Limits, Planned, baselines, plan
 if TYPE_CHECKING:
     from aoec.jobs.compile.compiled_model import Made
     from aoec.jobs.context import Job
+    from aoec.options.compile import TuneOptions
     from aoec.options.gdat import GradientOptions
 
 MOST_PLANNED = 20_000  # gradients: planning takes their number squared, and no known network has so many parameters
 
 
+TRIAL = StepTrace((Gradient("a", 1 << 20, 1.0), Gradient("b", 1 << 20, 2.0)), 1.0, 2.0, 1.0, "modelled")  # to try costs and limits on
+
+
 def check_options(options: Any, alone: bool) -> None:
     """Raises CheckError where options say too little, or what gradient tuning cannot do. `alone`: no other job of the run needs a model."""
-    if options.hccl_test is None:
-        load_system(options)
-    if options.trace is not None and alone and options.model:
+    costs = read_system(options)
+    if options.trace not in (None, BANK) and alone and options.model:
         raise CheckError(f"--trace {options.trace} says what a model would: leave {options.model} out, or tune it too: --job opat,gdat")
-    if options.trace is None and (not options.model or options.training is None):
+    if options.trace in (None, BANK) and (not options.model or options.training is None):
         raise CheckError("--job gdat needs a model with --loss (mse, cross_entropy or the name of an output), or --trace FILE")
     if options.dynamic_batch or options.dynamic_dims:
         raise CheckError("a training step has one shape: --dynamic-batch and --dynamic-dims are not for --job gdat")
+    if not options.model:
+        return
+    if options.trace == "-":
+        raise CheckError("--trace - is read when the model is tuned, which may take hours: give a file")
+    if options.trace not in (None, BANK):
+        read_trace(str(options.trace))  # what is wrong with it, or with the system, is said before hours of tuning, not after
+    plan_trace(TraceRead(TRIAL, ()), costs, options, "trial", "", None)
 
 
 def plan_model(models: Sequence[Made], job: Job) -> GdatFound:
     """The plan of a compiled training graph, or of the user's own trace where the options name one."""
     options: Any = job.options
     made = models[0]
-    if options.trace is not None:
-        read = read_trace(str(options.trace))
+    if options.trace is None or options.trace == BANK:
+        modelled = model_trace(made, job.machine)
+        read = find_trace(job.bank, modelled, job.machine.name) if options.trace == BANK else TraceRead(modelled, ())
     else:
-        from aoec.jobs.gdat.model_trace import model_trace
-        read = TraceRead(model_trace(made, job.machine), ())
+        read = read_and_keep(options, job.bank, job.machine.name)
     return plan_trace(read, read_system(options), options, made.model.name, job.machine.name, batch_of(made))
 
 
@@ -93,8 +106,15 @@ def choose(trace: StepTrace, costs: System, limits: Limits, scheme: str, by_all_
     return min(found, key=lambda p: p.timeline.step_us)
 
 
-def plan_file(options: GradientOptions, target: str) -> GdatFound:
-    """The plan of the trace file that options name."""
+def read_and_keep(options: TuneOptions, bank: Bank, target: str) -> TraceRead:
+    """The trace of a file, which the bank keeps where it was measured."""
     read = read_trace(str(options.trace))
+    said = keep_trace(bank, read.trace, target, Path(str(options.trace)).name)
+    return TraceRead(read.trace, (*read.notices, *([said] if said else [])))
+
+
+def plan_file(options: TuneOptions, target: str) -> GdatFound:
+    """The plan of the trace file that options name."""
+    read = read_and_keep(options, Bank.open(options.bank_path), target)
     name = "trace" if str(options.trace) == "-" else Path(str(options.trace)).stem
     return plan_trace(read, read_system(options), options, name, target, None)

@@ -30,7 +30,7 @@ def settle(options: SomeOptions, jobs: Collection[str]) -> SomeOptions:
 
 def run_alone(options: TuneOptions) -> int | None:
     """Plans a user's own trace, which needs no model."""
-    if options.trace is None:
+    if options.trace is None or options.model:
         return None
     from aoec.jobs.gdat.trace_job import tune_trace
     return tune_trace(options)

@@ -11,7 +11,7 @@ from typing import Any
 
 from aoec.base.text import plural
 from aoec.ir.training import SCHEMES, BucketPlan, StepTimeline, StepTrace
-from aoec.report.page import Numbers, clean, make_environment
+from aoec.report.page import FORMS, Numbers, clean, make_environment
 from aoec.report.pictures.step_plots import byte_chart, limit_chart
 from aoec.report.pictures.step_timeline import STYLE, Step, milliseconds, picture
 from aoec.report.pictures.step_times import collectives, hidden_share
@@ -21,6 +21,9 @@ from aoec.report.results.gdat import how_timed
 FORMAT = "aoec gradients 1"
 PICTURE, TRACE = "step.svg", "step.trace.json"
 MOST_PLANS = 40  # of the table
+SENT_BY = {"all_reduce": "by all-reduce", "split": "by reduce-scatter, then all-gather (split)",
+           "sharded": "by reduce-scatter, then all-gather (sharded)"}
+LEAST = 0.0005  # of a step: a smaller change is none
 
 
 @dataclass(frozen=True)
@@ -122,8 +125,10 @@ def sentence(r: GradientReport) -> str:
     ours, old = r.ours.timeline, r.old.timeline
     hidden = hidden_share(ours)
     so = "" if hidden is None else f"; {hidden:.0%} of the communication is hidden"
-    size = f"{plural(len(r.trace.gradients), 'gradient')}, {r.trace.size / 1e6:,.1f} MB"
-    change = f"{milliseconds(old.step_us)} → {milliseconds(ours.step_us)} ms ({-gain(r.old, r.ours):+.1%})"
+    size = f"{plural(len(r.trace.gradients), 'gradient')}, {FORMS['bytes'](r.trace.size)}"
+    share = gain(r.old, r.ours)
+    by = "no change" if abs(share) < LEAST else f"{-share:+.1%}"
+    change = f"{milliseconds(old.step_us)} → {milliseconds(ours.step_us)} ms ({by})"
     return (f"{clean(r.model)} on {clean(r.system.title)}: {size}; a step {change} against {clean(r.old.title)}, with "
             f"{plural(len(r.ours.plan.ends), 'bucket')}{so}; {how_timed(r.trace.source)}")
 
@@ -132,7 +137,7 @@ def steps(r: GradientReport) -> tuple[Step, Step]:
     """The step before and after, as they are drawn."""
     count = len(r.ours.plan.ends)
     return (Step(f"before: {r.old.title}, {plural(len(r.old.plan.ends), 'bucket')}", r.old.plan, r.old.timeline),
-            Step(f"after: {r.ours.title}, {plural(count, 'bucket')}, {SCHEMES[r.ours.plan.scheme]}", r.ours.plan, r.ours.timeline))
+            Step(f"after: {r.ours.title}, {plural(count, 'bucket')}, {SENT_BY[r.ours.plan.scheme]}", r.ours.plan, r.ours.timeline))
 
 
 def files(r: GradientReport, said: Mapping[str, Any], figures: str, back: Mapping[str, str]) -> dict[str, str]:

@@ -13,7 +13,7 @@ from xml.sax.saxutils import escape
 from aoec.base.text import plural
 from aoec.ir.training import BucketPlan, StepSpan, StepTimeline, StepTrace
 from aoec.report.pictures.panel import nice, places, text
-from aoec.report.pictures.step_times import channels, compute_spans, fold, hidden_share, ready_times, waits
+from aoec.report.pictures.step_times import channels, collectives, compute_spans, fold, hidden_share, ready_times, waits
 from aoec.report.results.gdat import how_timed
 
 WIDTH, LEFT, RIGHT = 1120, 92, 24  # pixels: of the picture, before and after the lanes
@@ -69,7 +69,7 @@ def _variables() -> str:
 
 
 def milliseconds(us: float) -> str:
-    """A time in ms, to four digits or to a tenth of a µs."""
+    """A time in ms, to four digits from 1 ms on, else to a tenth of a µs."""
     return f"{us / 1000:,.{2 if us >= 10_000 else 3 if us >= 1000 else 4}f}"
 
 
@@ -141,16 +141,16 @@ class Panels:
         ready = ready_times(self.trace, step.timeline)
         yield self._ground(marks, MARKS, "ready")
         yield from self._marks(marks, ready)
-        first = marks + MARKS + GAP
-        for lane in channels(step.timeline):
-            mine = sorted((s for s in step.timeline.spans if s.lane == lane), key=lambda s: (s.begin_us, s.end_us))
-            yield self._ground(first, LANE, lane)
-            yield from self._lane(first, mine, True)
-            if len(step.plan.ends) <= LINKED:
-                yield from self._links(marks + MARKS, first, mine, step.plan, ready)
-            first += LANE + GAP
-        end = self.x(step.timeline.step_us)
-        yield (f'<line class="e" x1="{end:.1f}" x2="{end:.1f}" y1="{compute - 6:.1f}" y2="{first:.1f}">'
+        sent = [[s for s in collectives(step.timeline) if s.lane == lane] for lane in channels(step.timeline)]
+        rows = [(marks + MARKS + GAP + i * (LANE + GAP), mine) for i, mine in enumerate(sent)]
+        yield from (self._ground(y, LANE, mine[0].lane) for y, mine in rows)
+        if len(step.plan.ends) <= LINKED:
+            for y, mine in rows:  # below the buckets of all channels
+                yield from self._links(marks + MARKS, y, mine, step.plan, ready)
+        for y, mine in rows:
+            yield from self._lane(y, mine, True)
+        end, foot = self.x(step.timeline.step_us), marks + MARKS + GAP + len(rows) * (LANE + GAP)
+        yield (f'<line class="e" x1="{end:.1f}" x2="{end:.1f}" y1="{compute - 6:.1f}" y2="{foot:.1f}">'
                f"<title>{escape(f'the step ends: {milliseconds(step.timeline.step_us)} ms')}</title></line>")
 
     def _ground(self, y: float, height: float, name: str) -> str:
@@ -223,12 +223,13 @@ class Panels:
                    f"<title>{escape(_clean(f'{words}: {size / 1e6:,.3f} MB, ready at {when} ms'))}</title></line>")
 
     def _links(self, above: float, below: float, spans: Sequence[StepSpan], plan: BucketPlan, ready: Sequence[float]) -> Iterator[str]:
-        """From the mark of each bucket's last gradient to where the bucket begins."""
+        """From the mark of each bucket's last gradient to where the bucket begins, where that is in the same step."""
         for s in spans:
             number = bucket_of(s)
             if s.kind != "all_gather" and number is not None and number < len(plan.ends):
                 a, b = self.x(ready[plan.ends[number]]), self.x(s.begin_us)
-                yield f'<path class="c" d="M{a:.1f},{above:.1f} L{b:.1f},{below:.1f}"/>'
+                if b >= a - THIN:
+                    yield f'<path class="c" d="M{a:.1f},{above:.1f} L{b:.1f},{below:.1f}"/>'
 
     # ---- below the plans
 

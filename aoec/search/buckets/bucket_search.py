@@ -4,11 +4,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from aoec.base.errors import CheckError
 from aoec.ir.training import BucketPlan, Scheme, StepTimeline, StepTrace, check_trace
 from aoec.search.buckets.bucket_spaces import ready_times, space_of
 from aoec.search.buckets.label_search import search
-from aoec.search.buckets.one_channel import Chain, earliest_ends, fewest_cuts, least_end_within
+from aoec.search.buckets.one_channel import Chain, earliest_ends, fewest_cuts, least_end_within, walk_end
 from aoec.search.buckets.pair_costs import COLLECTIVES, EQUAL, Costs, PairCosts, check_scheme
 from aoec.search.buckets.step_timeline import timeline
 
@@ -64,7 +66,7 @@ def plan(trace: StepTrace, costs: Costs, limits: Limits) -> Planned:
                          f"{limits.most_segments:,}; allow more buckets or larger ones")
     pairs = [PairCosts(trace, costs, collective, limits.most_bytes) for collective in COLLECTIVES[limits.scheme]]
     if limits.scheme == "all_reduce" and limits.channels == 1 and costs.contention == 1.0:
-        return _plan_by_ends(trace, costs, limits, Chain(ready_times(trace), pairs[0]))
+        return _plan_by_ends(trace, costs, limits, Chain(ready_times(trace), pairs[0]), packed)
     return _plan_by_labels(trace, costs, limits, pairs, packed)
 
 
@@ -79,13 +81,24 @@ def _pack(trace: StepTrace, most_bytes: int | None) -> tuple[int, ...]:
     return (*cuts, len(trace.gradients))
 
 
-def _plan_by_ends(trace: StepTrace, costs: Costs, limits: Limits, chain: Chain) -> Planned:
+def _even(trace: StepTrace, limits: Limits) -> tuple[int, ...]:
+    """The cuts of as many buckets as may be, of nearly the same bytes; none where one of them would be above the limit."""
+    sums = np.cumsum([g.size for g in trace.gradients])
+    most = min(limits.most_segments or len(sums), len(sums))
+    ends = np.unique(np.searchsorted(sums, sums[-1] * np.arange(1, most + 1) / most) + 1)
+    ends = np.minimum(ends, len(sums))
+    sizes = np.diff(sums[ends - 1], prepend=0)
+    return tuple(dict.fromkeys(ends.tolist())) if limits.most_bytes is None or sizes.max() <= limits.most_bytes else ()
+
+
+def _plan_by_ends(trace: StepTrace, costs: Costs, limits: Limits, chain: Chain, packed: tuple[int, ...]) -> Planned:
     """The plan of one channel of all-reduces without contention."""
     least = earliest_ends(chain)
     end_us = float(least[-1])
     cuts = fewest_cuts(chain, least, _latest_equal(trace, end_us))
     if limits.most_segments is not None and len(cuts) > limits.most_segments:
-        end_us = least_end_within(chain, limits.most_segments)
+        known_us = min(walk_end(chain, cuts) for cuts in (packed, _even(trace, limits)) if cuts)
+        end_us = least_end_within(chain, least, limits.most_segments, known_us * (1 + EQUAL))
         cuts = fewest_cuts(chain, least, _latest_equal(trace, end_us))
     bound = trace.forward_us + max(trace.backward_us, end_us) + trace.optimiser_us
     return _prove(trace, costs, limits, cuts, bound)

@@ -15,7 +15,11 @@ import numpy as np
 from aoec.search.buckets.one_channel import Chain, earliest_ends, fewest_cuts, latest_ends, sums_ahead, sums_behind
 from aoec.search.buckets.pair_costs import EQUAL
 
-MOST_LABELS, FEWEST_LABELS, ALL_LABELS = 4_096, 16, 400_000  # of a cut, of a cut of very many cuts, of all cuts
+MOST_LABELS, FEWEST_LABELS = 4_096, 8  # of a cut; of one of very many cuts
+MOST_STEPS = 400_000_000  # of labels to cuts, by which labels of a cut are limited where cuts are many
+MOST_WORK, LABELS_LEFT = 150_000_000, 128  # pairs of labels that a search holds to each other; labels of a cut from there on
+NEW_LABELS = 16  # new ones of a cut that are held to each other, for each one that is kept
+MOST_VALUES = 64
 FIRST_LABELS = (8, 128)  # of a cut, in searches that find a step to beat
 Step = Callable[[Sequence[np.ndarray], Sequence[np.ndarray]], np.ndarray]
 
@@ -39,7 +43,7 @@ class Space:
         for chain, begin_us in zip(self.passes, self.begin_us, strict=True):
             lanes, total, at = [begin_us] * self.channels, 0.0, 0
             for number, cut in enumerate(cuts):
-                us, lane = chain.costs.one(at, cut), number % self.channels
+                us, lane = float(chain.costs.column(cut)[at]), number % self.channels
                 lanes[lane] = max(lanes[lane], chain.ready[cut] + self.delay * total) + us
                 total, at = total + us, cut
             ends.append(np.array([max(lanes)]))
@@ -69,7 +73,7 @@ class Bounds:
         if space.channels == 1:
             self.least = [float(earliest_ends(c, d, b)[n]) for c, d, b in zip(space.passes, behind, space.begin_us, strict=True)]
         else:
-            self.least = [float(c.ready[n] + c.costs.columns(np.array([n]))[0].min()) for c in space.passes]
+            self.least = [float(c.ready[n] + c.costs.column(n).min()) for c in space.passes]
 
     def of(self, cut: int, lanes: Sequence[np.ndarray], sums: Sequence[np.ndarray]) -> np.ndarray:
         """Return lower bounds of steps of labels at a cut: `lanes` of shape (labels, channels) and `sums` (labels,) of each pass."""
@@ -136,9 +140,9 @@ def best_cuts(space: Space, bounds: Bounds, until_us: float, most_labels: int, m
     width = channels + (1 if space.delay else 0)  # of a pass: lanes, the next one first, and the sum of costs where it matters
     first = np.concatenate([[b] * channels + [0.0] * (width - channels) for b in space.begin_us])
     store, lost_us = _Store(width * passes, first), np.inf
-    latest = bounds.latest(until_us)
+    latest, work = bounds.latest(until_us), 0
     for j in range(1, n + 1):
-        columns = [chain.costs.columns(np.array([j]))[0] for chain in space.passes]
+        columns = [chain.costs.column(j) for chain in space.passes]
         labels = np.flatnonzero(np.isfinite(columns[0][store.cut[:store.count]]))
         if most is not None:
             labels = labels[store.buckets[labels] + 1 + (j < n) <= most]
@@ -164,13 +168,17 @@ def best_cuts(space: Space, bounds: Bounds, until_us: float, most_labels: int, m
         kept = np.flatnonzero(good)
         if not len(kept):
             continue
+        if len(kept) > NEW_LABELS * most_labels:
+            order = np.argsort(bound[kept], kind="stable")
+            lost_us = min(lost_us, float(bound[kept[order[NEW_LABELS * most_labels]]]))
+            kept = np.sort(kept[order[:NEW_LABELS * most_labels]])
         buckets = store.buckets[labels[kept]] + 1
         known = new[kept] if most is None else np.column_stack((new[kept], buckets))
-        front = undominated(known)
-        if len(front) > most_labels:
-            order = np.argsort(bound[kept[front]], kind="stable")
-            lost_us = min(lost_us, float(bound[kept[front[order[most_labels]]]]))
-            front = np.sort(front[order[:most_labels]])
+        front, lost = undominated(known, bound[kept], most_labels)
+        lost_us = min(lost_us, lost)
+        work += len(kept) * len(front)
+        if work > MOST_WORK:
+            most_labels = min(most_labels, LABELS_LEFT)
         store.add(j, buckets[front], labels[kept[front]], new[kept[front]])
     raise AssertionError("the last cut ends the search")
 
@@ -189,21 +197,48 @@ def _end(space: Space, store: _Store, labels: np.ndarray, lanes: Sequence[np.nda
     return Found((*store.cuts(int(labels[best])), space.passes[0].costs.count), float(steps[best]), lost_us)
 
 
-def undominated(rows: np.ndarray) -> np.ndarray:
-    """Return which rows (shape (rows, numbers)) no other row beats or equals in all numbers, the first of equal ones; ascending."""
+def undominated(rows: np.ndarray, bound: np.ndarray, most: int) -> tuple[np.ndarray, float]:
+    """Return which rows (shape (rows, numbers)) no other row beats or equals in all numbers, the first of equal ones; ascending. Of more
+    than `most`: those of the least bounds (shape (rows,), never falling where a number of a row grows), and the least bound lost."""
+    if rows.shape[1] <= 2:
+        front = _front(rows, np.arange(len(rows)))
+    elif rows.shape[1] == 3 and len(values := np.unique(rows[:, 2])) <= MOST_VALUES:
+        front = _front_by_value(rows, values)
+    else:
+        order = np.lexsort((*rows.T[::-1], rows.sum(1), bound))
+        left, out = rows[order], []
+        while len(order) and len(out) < most:  # none beats the first row of this order
+            out.append(order[0])
+            better = ~(left >= left[0]).all(1)
+            order, left = order[better], left[better]
+        return np.array(sorted(out)), float(bound[order[0]]) if len(order) else np.inf
+    order = front[np.argsort(bound[front], kind="stable")]
+    return np.sort(order[:most]), float(bound[order[most]]) if len(order) > most else np.inf
+
+
+def _front(rows: np.ndarray, among: np.ndarray) -> np.ndarray:
+    """Of the rows `among`, those that none of them beats or equals in the first one or two numbers; by the first one ascending."""
     if rows.shape[1] == 1:
-        return np.array([np.argmin(rows[:, 0])])
-    order = np.lexsort((*rows.T[::-1],))
-    if rows.shape[1] == 2:
-        second = rows[order, 1]
-        least = np.minimum.accumulate(second)
-        return np.sort(order[np.concatenate(([True], second[1:] < least[:-1]))])
-    left, out = rows[order], []
-    while len(order):  # the first row of this order is beaten by none
-        out.append(order[0])
-        worse = (left >= left[0]).all(1)
-        order, left = order[~worse], left[~worse]
-    return np.sort(np.array(out))
+        return among[[np.argmin(rows[among, 0])]]
+    order = among[np.lexsort((rows[among, 1], rows[among, 0]))]
+    second = rows[order, 1]
+    least = np.minimum.accumulate(second)
+    return order[np.concatenate(([True], second[1:] < least[:-1]))]
+
+
+def _front_by_value(rows: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """The same of three numbers, of which the third has few values: rows of a value are held to the front of all lesser ones."""
+    stair, out = np.empty(0, np.int64), []
+    for value in values:
+        among = np.flatnonzero(rows[:, 2] == value)
+        if len(stair):
+            at = np.searchsorted(rows[stair, 0], rows[among, 0], "right") - 1
+            among = among[(at < 0) | (rows[stair[at], 1] > rows[among, 1])]
+        if len(among):
+            new = _front(rows, among)
+            out.append(new)
+            stair = _front(rows, np.concatenate((stair, new)))
+    return np.concatenate(out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +262,7 @@ def search(space: Space, packed: tuple[int, ...], most: int | None) -> Searched:
 
 def _search_within(space: Space, bounds: Bounds, cuts: tuple[int, ...], most: int | None) -> Searched:
     """Search for the shortest step, and then for the fewest buckets of a step as short; `cuts`: of a plan to begin with."""
-    room = max(FEWEST_LABELS, min(MOST_LABELS, ALL_LABELS // space.passes[0].costs.count))
+    room = max(FEWEST_LABELS, min(MOST_LABELS, MOST_STEPS // space.passes[0].costs.count**2))
     rooms = [*(f for f in FIRST_LABELS if f < room), room]
     step_us, lost_us = space.walk(cuts), np.inf
     for labels in rooms:

@@ -7,11 +7,10 @@ import numpy as np
 
 from aoec.frontend.training.differentiate import differentiate
 from aoec.ir.graph.draft import Draft
-from aoec.ir.graph.graph import Attribute
+from aoec.ir.graph.graph import Attribute, OpNode
 from aoec.ops.check import check
-from aoec.ops.run import NUMPY, run_node
 from aoec.ops.own import shape_of
-from aoec.ir.graph.graph import OpNode
+from aoec.ops.run import NUMPY, run_node
 
 STEP = 1e-6
 Arrays = Mapping[str, np.ndarray]
@@ -38,9 +37,10 @@ class Sketch:
             self.draft.constant(name, array, dtype)
         return name
 
-    def add(self, op: str, *inputs: str, dtype: str = "fp32", **attributes: Attribute) -> str:
+    def add(self, op: str, *inputs: str, dtype: str = "fp32", attributes: Mapping[str, Attribute] | None = None, **more: Attribute) -> str:
         """The result of a new node."""
-        node = OpNode(self.draft.fresh(f"{op}_node", "node"), op, inputs, (), tuple(attributes.items()))
+        given = {**(attributes or {}), **more}
+        node = OpNode(self.draft.fresh(f"{op}_node", "node"), op, inputs, (), tuple(given.items()))
         out = self.draft.tensor(f"{op}_0", dtype, shape_of(node, [self.draft.tensors[i].shape for i in inputs if i]))
         self.draft.nodes.append(OpNode(node.name, op, inputs, (out,), node.attributes))
         return out

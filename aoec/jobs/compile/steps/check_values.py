@@ -125,8 +125,8 @@ def verify_whole(artifact: Artifact, stage: Stage, options: CompileOptions) -> t
     from aoec.jobs.run.run import random_feeds
     from aoec.jobs.verify.verify import verify_model
 
-    own = isinstance(options.model, (str, Path)) and Path(options.model).is_file() and (options.training is None or options.training.gradients)
-    path = str(options.model) if own else ""
+    infers = options.training is None or options.training.gradients  # what the file says, and no step of its training
+    path = str(options.model) if infers and isinstance(options.model, (str, Path)) and Path(options.model).is_file() else ""
     try:
         feeds = random_feeds(artifact, options.seed) | starting_values(artifact, options)
     except CheckError as e:  # a text, a sequence, a free shape: there is no such thing as any value of it
@@ -169,7 +169,7 @@ def held_together(found: Mapping[str, Agreement], inputs: Sequence[str]) -> dict
     """The agreements of a training step, where errors of gradients are relative to the largest element of all gradients, and those of
     states of one kind to that of all of these. A gradient that is 0 but for rounding, as that of a bias in front of a normalisation, would
     differ from itself else."""
-    from aoec.frontend.training.optimisers import STATES
+    from aoec.frontend.training.parts.optimisers import STATES
     from aoec.ir.graph.gradients import NEXT, gradients_among
 
     sent = gradients_among(found, inputs)
@@ -187,8 +187,8 @@ def starting_values(artifact: Artifact, options: CompileOptions) -> dict[str, np
     if options.training is None:
         return {}
     from aoec.frontend.read.read import open_model
-    from aoec.frontend.training.optimisers import sample_states
-    from aoec.frontend.training.parameters import initial_values
+    from aoec.frontend.training.parts.optimisers import sample_states
+    from aoec.frontend.training.parts.trained_parameters import initial_values
 
     shapes = {p.name: p.shape for p in artifact.inputs}
     if options.training.gradients:

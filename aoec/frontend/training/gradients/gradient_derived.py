@@ -1,12 +1,12 @@
-"""Gradients that follow from an operator's meaning alone, as `ops.gradient` derives them, in the words that `frontend.own` finds for them."""
+"""Gradients that follow from an operator's meaning alone, as `ops.gradient` derives them, in the words that `frontend.own` has."""
 from __future__ import annotations
 
 from dataclasses import replace
 
 from aoec.base.errors import UnsupportedError
 from aoec.frontend.own.own import Words, translate
-from aoec.frontend.training.gradient_site import Site
-from aoec.ir.func.meaning import Meaning
+from aoec.frontend.training.gradients.gradient_site import Site
+from aoec.ir.func.meaning import Meaning, Statement
 from aoec.ir.index import reads
 from aoec.ir.text.parse import parse_meaning
 from aoec.ir.text.show import show
@@ -17,7 +17,7 @@ from aoec.ops.own import fault_of, word
 DOMAIN = "aoec.gradient"
 
 
-def derived(s: Site, at: int) -> str:
+def derive_argument(s: Site, at: int) -> str:
     """The gradient of an argument; "" where the result does not depend on it smoothly."""
     node = s.node
     given = [i for i in node.inputs if i]
@@ -27,7 +27,7 @@ def derived(s: Site, at: int) -> str:
     try:
         whole = derive_gradient(m)
     except UnsupportedError as e:
-        if "depends smoothly" in e.message:
+        if "depends smoothly" in str(e):
             return ""
         raise
     results = [o for o in whole.outputs if o.name == f"d{m.inputs[at].name}"]
@@ -45,7 +45,7 @@ def derived(s: Site, at: int) -> str:
 def _only(m: Meaning) -> Meaning:
     """The meaning without statements and arguments that its results do not need."""
     wanted = {o.name for o in m.outputs}
-    kept = []
+    kept: list[Statement] = []
     for st in reversed(m.statements):
         if st.target.buffer in wanted:
             kept.insert(0, st)

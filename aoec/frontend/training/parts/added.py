@@ -44,7 +44,7 @@ class Added:
         """A new constant."""
         return self.draft.constant(f"{self.label}_{label}", array, dtype)
 
-    def given(self, name: str, dtype: str, shape: Sequence[int]) -> str:
+    def add_input(self, name: str, dtype: str, shape: Sequence[int]) -> str:
         """A new input of the graph."""
         made = self.draft.tensor(name, dtype, shape)
         self.draft.inputs = (*self.draft.inputs, made)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aoec.frontend.training.added import Added
+from aoec.frontend.training.parts.added import Added
 from aoec.ir.graph.draft import Draft
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # PyTorch's torch.optim.Adam
@@ -39,13 +39,13 @@ def _fall(add: Added, rule: Rule, parameter: str, gradient: str) -> str:
 
 def _sgd(draft: Draft, gradients: Mapping[str, str], rule: Rule) -> Updates:
     """v' = momentum * v + g; w' = w - rate * v', as torch.optim.SGD without dampening."""
-    rate = Added(draft, RATE).given(RATE, "fp32", (1,))
+    rate = Added(draft, RATE).add_input(RATE, "fp32", (1,))
     out: Updates = []
     for w, gradient in gradients.items():
         add = Added(draft, f"{w}_update")
         v = _fall(add, rule, w, gradient)
         if rule.momentum:
-            state = add.given(f"{w}{MOMENTUM}", "fp32", add.shape(w))
+            state = add.add_input(f"{w}{MOMENTUM}", "fp32", add.shape(w))
             v = add.step("axpy", [v, state], alpha=rule.momentum)
             out.append((state, v))
         out.append((w, add.step("sub", [w, add.step("mul", [v, rate])])))
@@ -58,7 +58,7 @@ def _adam(draft: Draft, gradients: Mapping[str, str], rule: Rule) -> Updates:
     As torch.optim.Adam. The powers of b1 and b2 are states, which hold b1^(t - 1) and b2^(t - 1) before step t.
     """
     add = Added(draft, "adam")
-    rate, first, second = (add.given(name, "fp32", (1,)) for name in (RATE, "beta1_power", "beta2_power"))
+    rate, first, second = (add.add_input(name, "fp32", (1,)) for name in (RATE, "beta1_power", "beta2_power"))
     powers = [add.step("muls", [p], scalar=b) for p, b in ((first, BETA1), (second, BETA2))]
     left = [add.step("adds", [add.step("muls", [p], scalar=-1.0)], scalar=1.0) for p in powers]
     pace, over_root = add.step("div", [rate, left[0]]), add.step("rsqrt", [left[1]])
@@ -66,7 +66,7 @@ def _adam(draft: Draft, gradients: Mapping[str, str], rule: Rule) -> Updates:
     for w, gradient in gradients.items():
         add = Added(draft, f"{w}_update")
         g = _fall(add, rule, w, gradient)
-        m, v = (add.given(f"{w}{state}", "fp32", add.shape(w)) for state in (MEAN, SQUARE))
+        m, v = (add.add_input(f"{w}{state}", "fp32", add.shape(w)) for state in (MEAN, SQUARE))
         m_next = add.step("axpy", [add.step("muls", [g], scalar=1 - BETA1), m], alpha=BETA1)
         v_next = add.step("axpy", [add.step("muls", [add.step("mul", [g, g])], scalar=1 - BETA2), v], alpha=BETA2)
         root = add.step("adds", [add.step("mul", [add.step("sqrt", [v_next]), over_root])], scalar=EPSILON)

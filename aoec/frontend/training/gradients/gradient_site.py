@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
+from typing import Any
 
 import numpy as np
 from onnx import NodeProto, helper
@@ -51,13 +51,18 @@ class Site:
         """The shape of the forward node's result."""
         return self.n.made_shape(self.y)
 
+    @property
+    def attributes(self) -> dict[str, Attribute]:
+        """The attributes of the forward node."""
+        return dict(self.node.attributes)
+
     def list(self, name: str, default: Sequence[int] = ()) -> tuple[int, ...]:
         """An attribute of the forward node that is a list of whole numbers."""
         found = self.node.attribute(name, tuple(default))
         assert isinstance(found, tuple)
         return tuple(int(v) for v in found)
 
-    def whole(self, name: str, default: int = 0) -> int:
+    def integer(self, name: str, default: int = 0) -> int:
         """An attribute of the forward node that is a whole number."""
         return int(self.node.attribute(name, default))  # type: ignore[arg-type]
 
@@ -71,7 +76,7 @@ class Site:
 
     # ------------------------------------------------------------ nodes
 
-    def step(self, op: str, inputs: Sequence[str], dtype: str = "", **attributes: Attribute) -> str:
+    def step(self, op: str, inputs: Sequence[str], dtype: str = "", /, **attributes: Attribute) -> str:
         """The tensor that a new node of the backward graph makes."""
         return self.n.step(op, inputs, attributes, dtype)
 
@@ -89,7 +94,7 @@ class Site:
         axes = tuple(a for a in sorted(axes) if shape[a] != 1)
         if len(shape) == 4 and axes[-2:] == (2, 3) and len(axes) < 4:
             pooled = self.n.wide(self.step("global_avg_pool", [x]))
-            return self.scaled(self.sum(pooled, axes[:-2]), float(shape[2] * shape[3]))
+            return self.scale(self.sum(pooled, axes[:-2]), float(shape[2] * shape[3]))
         return reduce_axes(self.n, "reduce_sum", x, axes)
 
     def expand(self, x: str, shape: Sequence[int]) -> str:
@@ -107,7 +112,7 @@ class Site:
         """A row with zeros behind it, up to a size."""
         return self.n.pad(x, 0, 0, size - self.n.made_shape(x)[0])
 
-    def scaled(self, x: str, by: float) -> str:
+    def scale(self, x: str, by: float) -> str:
         """The tensor times a number."""
         return x if by == 1 else self.step("muls", [x], scalar=by)
 
@@ -116,10 +121,10 @@ class Site:
         shape = self.n.made_shape(x)
         if shape[axis] < 2:
             return x
-        starts, steps = ([of if at == axis else plain for at, _ in enumerate(shape)] for of, plain in ((shape[axis] - 1, 0), (-1, 1)))
-        return self.step("slice", [x], starts=tuple(starts), sizes=shape, steps=tuple(steps))
+        starts, steps = (tuple(own if at == axis else plain for at in range(len(shape))) for own, plain in ((shape[axis] - 1, 0), (-1, 1)))
+        return self.step("slice", [x], starts=starts, sizes=shape, steps=steps)
 
-    def spread(self, x: str, axis: int, step: int) -> str:
+    def insert_zeros(self, x: str, axis: int, step: int) -> str:
         """The tensor with `step` - 1 zeros between its elements along an axis."""
         shape = self.n.made_shape(x)
         if step == 1 or shape[axis] < 2:
@@ -136,18 +141,22 @@ class Site:
         """A constant of one element, 0."""
         return self.constant("zero", np.zeros(()))
 
+    def zeros(self, shape: Sequence[int]) -> str:
+        """Zeros of a shape."""
+        return self.expand(self.constant("zero", np.zeros((1,) * len(shape))), shape)
+
     def constant(self, label: str, array: np.ndarray, dtype: str = "fp32") -> str:
         """A new constant."""
         return self.n.constant(label, array, dtype)
 
     def as_onnx(self, op: str, inputs: Sequence[str], shape: Sequence[int], domain: str = "",
-                **attributes: object) -> tuple[Node, str]:
+                **attributes: Any) -> tuple[Node, str]:
         """(the node of ONNX that is to be translated, its result) of a shape, as our rules of ONNX take it."""
         return make_node(self.n.draft, self.n.proto.name, f"{self.n.proto.output[0]}_{op.lower()}", op, inputs, [shape], domain, attributes)
 
 
 def make_node(draft: Draft, label: str, result: str, op: str = "", inputs: Sequence[str] = (), shapes: Sequence[Sequence[int]] = ((),),
-              domain: str = "", attributes: Mapping[str, object] | None = None) -> tuple[Node, str]:
+              domain: str = "", attributes: Mapping[str, Any] | None = None) -> tuple[Node, str]:
     """(a node of ONNX for the builder, its first result, a free name); results are real, of these shapes."""
     names = [draft.fresh(result) for _ in shapes]
     proto: NodeProto = helper.make_node(op, list(inputs), names, label, domain=domain, **(attributes or {}))
@@ -162,7 +171,3 @@ def inverse(perm: Sequence[int]) -> tuple[int, ...]:
     """The order that undoes one."""
     return tuple(int(v) for v in np.argsort(perm))
 
-
-def area(shape: Sequence[int]) -> int:
-    """The number of elements of a shape."""
-    return prod(shape)

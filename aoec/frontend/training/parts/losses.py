@@ -7,7 +7,7 @@ import numpy as np
 
 from aoec.base.errors import CheckError, UnsupportedError
 from aoec.base.text import nearest
-from aoec.frontend.training.added import Added
+from aoec.frontend.training.parts.added import Added
 from aoec.ir.graph.draft import Draft
 from aoec.ops.run import REALS
 
@@ -50,7 +50,7 @@ def _own_loss(draft: Draft, name: str) -> str:
 
 def _mean_squares(draft: Draft, output: str) -> str:
     add = Added(draft, "loss")
-    far = add.step("sub", [output, add.given(TARGET, "fp32", add.shape(output))])
+    far = add.step("sub", [output, add.add_input(TARGET, "fp32", add.shape(output))])
     return _mean(add, add.step("mul", [far, far]), prod(add.shape(output)))
 
 
@@ -61,7 +61,7 @@ def _cross_entropy(draft: Draft, output: str) -> str:
         raise UnsupportedError(f"--loss cross_entropy: the output {output} is one number, and has no classes")
     axis = 1 if len(shape) >= LONGEST_IMAGE_CLASS else len(shape) - 1
     rows = (*shape[:axis], *shape[axis + 1:])
-    places = add.step("reshape", [add.given(LABELS, "int32", rows)], shape=(*shape[:axis], 1, *shape[axis + 1:]))
+    places = add.step("reshape", [add.add_input(LABELS, "int32", rows)], shape=(*shape[:axis], 1, *shape[axis + 1:]))
     classes = add.constant("classes", np.arange(shape[axis], dtype=np.int32).reshape((-1, *[1] * (len(shape) - axis - 1))), "int32")
     chosen = add.step("cast", [add.step("equal", [places, classes], dtype="bool")], dtype="fp32")
     likely = add.wide(add.step("log_softmax", [output], axis=axis))

@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from math import prod
 
-from aoec.frontend.training.gradient_elements import add_definition
-from aoec.frontend.training.gradient_site import Rule, Site
+from aoec.frontend.training.gradients.gradient_elements import add_definition
+from aoec.frontend.training.gradients.gradient_site import Rule, Site
 from aoec.ir.text.parse import parse_meaning
 from aoec.ops.declare import names, tensor
 
@@ -31,12 +31,12 @@ def softmax_gradient(s: Site, y: str, dy: str, axis: int) -> str:
 
 
 def _softmax(s: Site, at: int) -> str:
-    return softmax_gradient(s, s.y, s.dy, s.whole("axis"))
+    return softmax_gradient(s, s.y, s.dy, s.integer("axis"))
 
 
 def _log_softmax(s: Site, at: int) -> str:
     """dY - exp(Y) sum of dY."""
-    rank, axis = len(s.out), s.whole("axis") % len(s.out)
+    rank, axis = len(s.out), s.integer("axis") % len(s.out)
     if axis == rank - 1:
         return _rows(s, "log_softmax_gradient yg d: {t} += {g} {d} = {g} - exp({y}) * {t}", [s.y, s.dy], "ygd", "t")
     return s.step("sub", [s.dy, s.step("mul", [s.step("exp", [s.y]), s.sum(s.dy, [axis])])])
@@ -72,7 +72,7 @@ def _of_rows(op: str, centred: bool) -> Rule:
 
 def _plane_norm(s: Site, at: int) -> str:
     """Planes as rows."""
-    shape, dims = s.out, s.whole("dims")
+    shape, dims = s.out, s.integer("dims")
     rows = (prod(shape[:-dims]), prod(shape[-dims:]))
     return s.reshape(_norm(s, s.reshape(s.x(0), rows), s.reshape(s.dy, rows), s.number("epsilon"), True), shape)
 
@@ -82,7 +82,7 @@ def _inverse_deviation(s: Site, at: int) -> str:
     n = s.shape(0)[-1]
     mean = s.step("reduce_mean", [s.x(0)], axes=(len(s.out) - 1,))
     cube = s.step("mul", [s.step("mul", [s.y, s.y]), s.y])
-    by = s.scaled(s.step("mul", [s.dy, cube]), -1.0 / n)
+    by = s.scale(s.step("mul", [s.dy, cube]), -1.0 / n)
     return s.step("mul", [s.step("sub", [s.x(0), mean]), by])
 
 
@@ -100,13 +100,13 @@ def _batch_norm(s: Site, at: int) -> str:
     if at == 2:
         return total(s.dy)
     if at == 3:
-        return s.scaled(s.step("mul", [total(s.dy), s.reshape(by, s.shape(1))]), -1.0)
+        return s.scale(s.step("mul", [total(s.dy), s.reshape(by, s.shape(1))]), -1.0)
     grown = total(s.step("mul", [s.dy, s.step("sub", [s.x(0), mean])]))
     root = s.reshape(root, s.shape(1))
     if at == 1:
         return s.step("mul", [grown, root])
     cube = s.step("mul", [s.step("mul", [root, root]), s.step("mul", [root, s.x(1)])])
-    return s.scaled(s.step("mul", [grown, cube]), -0.5)
+    return s.scale(s.step("mul", [grown, cube]), -0.5)
 
 
 # ---------------------------------------------------------------- reductions
@@ -116,7 +116,7 @@ def _reduce_sum(s: Site, at: int) -> str:
 
 
 def _reduce_mean(s: Site, at: int) -> str:
-    return s.expand(s.scaled(s.dy, prod(s.out) / prod(s.shape(0))), s.shape(0))
+    return s.expand(s.scale(s.dy, prod(s.out) / prod(s.shape(0))), s.shape(0))
 
 
 def _reduce_extreme(s: Site, at: int) -> str:

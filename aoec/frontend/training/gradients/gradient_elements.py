@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-from aoec.frontend.training.gradient_site import Site
+from aoec.frontend.training.gradients.gradient_site import Site
 from aoec.ir.func.meaning import Argument, Dim, Meaning, Statement
 from aoec.ir.graph.graph import OpNode
 from aoec.ir.index import Binary, Call, Expr, Float, Int, Read, Var, call, children, reads, rebuild, select, substitute

@@ -22,7 +22,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from aoec.base.text import plural
-from aoec.frontend.training.added import Added
+from aoec.frontend.training.parts.added import Added
 from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import OpNode
 
@@ -45,7 +45,7 @@ class BatchNorm:
     statistics: tuple[OpNode, ...]
 
     @property
-    def wanted(self) -> tuple[str, str]:
+    def ends(self) -> tuple[str, str]:
         """The tensors whose gradients `finish_batch_norms` asks for."""
         return self.x, self.y
 
