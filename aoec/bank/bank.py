@@ -17,6 +17,7 @@ from sqlalchemy.dialects.sqlite import insert
 
 from aoec.bank import store
 from aoec.bank.builtin import Shelf
+from aoec.bank.gradient_traces import GRADIENT_TRACES, GradientTrace, GradientTraces
 from aoec.bank.journal import Journal
 from aoec.bank.measurements import MEASURED, Measured, Measurements
 from aoec.bank.model_plans import MODEL_PLANS, ModelPlan
@@ -30,8 +31,8 @@ from aoec.base.files.files import open_plain, reason, write_text
 Note = Callable[[Connection, Record], None]
 Tell = Callable[[str], None]
 T = TypeVar("T")
-Kept = Record | Measured | SlicePlan | ModelPlan
-KINDS: tuple[Kind[Any], ...] = (MEASURED, SLICE_PLANS, MODEL_PLANS)  # of rows beside the records, in the order of an export
+Kept = Record | Measured | SlicePlan | ModelPlan | GradientTrace
+KINDS: tuple[Kind[Any], ...] = (MEASURED, SLICE_PLANS, MODEL_PLANS, GRADIENT_TRACES)  # of rows beside the records, as exported
 
 IMPORT_LIMIT_BYTES = 1 << 30
 LINE_LIMIT_BYTES = 4 << 20  # more than the longest plan of a model takes, each character of which may be two there
@@ -86,6 +87,11 @@ class Bank:
     def model_plans(self) -> Plans[ModelPlan]:
         """How whole models are put together, in the same file."""
         return Plans(self._store, MODEL_PLANS)
+
+    @property
+    def gradient_traces(self) -> GradientTraces:
+        """Measured training steps, in the same file."""
+        return GradientTraces(self._store, GRADIENT_TRACES)
 
     def rows(self, kind: Kind[T]) -> Rows[T]:
         """The rows of a kind, in the same file."""

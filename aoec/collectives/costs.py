@@ -27,10 +27,11 @@ class Statement:
 
 @dataclass(frozen=True, eq=False)
 class System:
-    """What collectives of `ranks` ranks cost. `ranks` is 0 where a table does not say them.
+    """What collectives of `ranks` ranks cost. Where a table does not say how many, `ranks` is 1: sharing work among them then gains
+    nothing, and no real system has one rank.
 
-    `contention`: compute takes so many times as long while a collective runs; 1.0 where nothing is known. `name`: how it was asked for. `source`: where most of it
-    comes from.
+    `contention`: compute takes so many times as long while a collective runs; 1.0 where nothing is known. `name`: how it was asked for.
+    `source`: where most of it comes from.
     """
 
     name: str

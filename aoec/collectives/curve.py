@@ -20,12 +20,18 @@ LARGEST = float(1 << 50)  # bytes; a curve must not fall below zero up to there
 class Curve:
     """µs by bytes of the whole tensor. Piece k holds sizes from `bounds[k - 1]` up to, and without, `bounds[k]`.
 
-    `bounds`: [pieces - 1], ascending. `terms`: [pieces, 3], the factors of 1, size and size². A curve may jump at a bound, up or down, and
-    a piece may fall: nothing here is monotone by law.
+    `bounds`: [pieces - 1], ascending. `terms`: [pieces, 3], the factors of 1, d and d², where d is the size above the piece's lower bound
+    (the first one's is 0): so a steep piece at large sizes loses no digits. A curve may jump at a bound, up or down, and a piece may fall:
+    nothing here is monotone by law.
     """
 
     bounds: Floats
     terms: Floats
+
+    @property
+    def lows(self) -> Floats:
+        """The lower bound of each piece."""
+        return np.concatenate(([0.0], self.bounds))
 
     def us(self, sizes: ArrayLike) -> Floats:
         """Return the µs of sizes in bytes, in the shape of `sizes`."""
@@ -35,7 +41,8 @@ class Curve:
             return np.asarray(c[0] + x * (c[1] + x * c[2]), np.float64)
         piece = np.searchsorted(self.bounds, x, side="right")
         a, b, c = (self.terms[:, k][piece] for k in range(TERMS))
-        return np.asarray(a + x * (b + x * c), np.float64)
+        d = x - self.lows[piece]
+        return np.asarray(a + d * (b + d * c), np.float64)
 
     def scale(self, us: float = 1.0, size: float = 1.0) -> Curve:
         """Return the curve with its µs times `us`, of sizes of which this curve sees `size` times as many bytes (a shard: 1 / ranks)."""
@@ -44,20 +51,26 @@ class Curve:
     def plus(self, other: Curve) -> Curve:
         """Return the sum of two curves."""
         bounds = np.union1d(self.bounds, other.bounds)
-        inside = np.concatenate(([0.0], bounds))  # a size in each piece: its lower bound belongs to it
-        parts = [c.terms[np.searchsorted(c.bounds, inside, side="right")] for c in (self, other)]
-        return Curve(bounds, parts[0] + parts[1])
+        lows = np.concatenate(([0.0], bounds))
+        return Curve(bounds, self.terms_from(lows) + other.terms_from(lows))
+
+    def terms_from(self, lows: Floats) -> Floats:
+        """Return the terms of the pieces in which the sizes `lows` lie, each with d above that size: [sizes, 3]."""
+        piece = np.searchsorted(self.bounds, lows, side="right")  # a lower bound belongs to its piece
+        a, b, c = self.terms[piece].T
+        d = lows - self.lows[piece]
+        return np.stack([a + d * (b + d * c), b + 2 * d * c, c], axis=1)
 
     def least(self) -> tuple[float, float]:
         """Return (µs, bytes) where the curve is lowest, from 0 to 2**50 bytes."""
-        lows, highs = np.concatenate(([0.0], self.bounds)), np.concatenate((self.bounds, [LARGEST]))
+        wide = np.concatenate((self.bounds, [LARGEST])) - self.lows
         a, b, c = self.terms.T
         with np.errstate(divide="ignore", invalid="ignore"):
-            turns = np.clip(np.nan_to_num(-b / (2 * c), nan=0.0, posinf=0.0, neginf=0.0), lows, highs)
-        at = np.stack([lows, highs, turns])
+            turns = np.clip(np.nan_to_num(-b / (2 * c), nan=0.0, posinf=0.0, neginf=0.0), 0.0, wide)
+        at = np.stack([np.zeros_like(wide), wide, turns])
         us = a + at * (b + at * c)
         where = np.unravel_index(np.argmin(us), us.shape)
-        return float(us[where]), float(at[where])
+        return float(us[where]), float((at + self.lows)[where])
 
 
 def polynomial(terms: Sequence[float], unit_bytes: float = 1.0) -> Curve:
@@ -74,11 +87,9 @@ def through(points: Sequence[tuple[float, float]]) -> Curve:
     for (x0, t0), (x1, t1) in pairwise(points):
         if x1 > x0:
             slope = (t1 - t0) / (x1 - x0)
-            terms.append((t0 - slope * x0, slope, 0.0))
+            terms.append((t0, slope, 0.0))
             bounds.append(x1)
-    x, t = points[-1]
-    slope = _slope(points)
-    terms.append((t - slope * x, slope, 0.0))
+    terms.append((points[-1][1], _slope(points), 0.0))
     return Curve(np.array(bounds), np.array(terms))
 
 
@@ -98,10 +109,7 @@ def join_pieces(pieces: Sequence[tuple[float, Curve]]) -> Curve:
     low = 0.0
     for high, curve in pieces:
         cut = [b for b in curve.bounds if low < b < high]
-        first = int(np.searchsorted(curve.bounds, low, side="right"))
-        bounds += cut
-        terms += list(curve.terms[first:first + len(cut) + 1])
-        if high < float("inf"):
-            bounds.append(high)
+        terms.append(curve.terms_from(np.array([low, *cut])))
+        bounds += [*cut, high]
         low = high
-    return Curve(np.array(bounds), np.array(terms))
+    return Curve(np.array(bounds[:-1]), np.concatenate(terms))

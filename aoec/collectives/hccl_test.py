@@ -17,6 +17,7 @@ from aoec.base.text import nearest
 from aoec.collectives.costs import COLLECTIVES, Statement, System
 from aoec.collectives.curve import Curve, through
 
+UNKNOWN = 1  # rank of a system whose table does not say them
 LIMIT_CHARACTERS, MAX_ROWS, MAX_LINE = 16 << 20, 100_000, 4096
 PROGRAM = re.compile(r"\b(\w+?)_(?:test|perf)\b")
 RANKS = (re.compile(r"\b(?:mpirun|mpiexec|srun|horovodrun)\b[^|;&]*?\s-(?:n|np)\s+(\d{1,7})\b"), re.compile(r"\bnRanks\s+(\d{1,7})\b"))
@@ -42,8 +43,8 @@ def read(text: str, source: str, collective: str = "", ranks: int = 0) -> System
     """Return the system that the tables in a text measure; `source`: the file's name, for messages.
 
     `collective` is that of a table which no command in front of it names, all_reduce where it is not given. `ranks`: where no `mpirun -n`
-    says them; 0 for unknown. Several rows of a size give their median. CheckError, with the line, where a row's check failed, where a row
-    is damaged, or where there is no table of a collective that is planned with.
+    says them; 0 where they are not known either, and the system then has 1. Several rows of a size give their median. CheckError, with the
+    line, where a row's check failed, where a row is damaged, or where there is no table of a collective that is planned with.
     """
     if len(text) > LIMIT_CHARACTERS:
         raise CheckError(f"the text has {len(text):,} characters; at most {LIMIT_CHARACTERS:,} are read", source=source)
@@ -66,9 +67,10 @@ def read(text: str, source: str, collective: str = "", ranks: int = 0) -> System
         raise CheckError(f"its commands start {', '.join(map(str, sorted(seen)))} ranks, not {ranks}", source=source)
     if len(seen) > 1:
         raise CheckError(f"its runs have different counts of ranks ({', '.join(map(str, sorted(seen)))}); a system has one", source=source)
-    count = ranks or next(iter(seen), 0)
-    if not count:
-        notes.append("the number of ranks is not in the text")
+    count = ranks or next(iter(seen), UNKNOWN)
+    if count == UNKNOWN:
+        notes.append("the number of ranks is not in the text; `mpirun -n N` in front of a table says it. Until then nothing is shared "
+                     "among ranks")
     unchecked = sum(t.unchecked for t in used)
     if unchecked:
         notes.append(f"{unchecked} rows were not checked by the program (NULL)")
@@ -118,7 +120,7 @@ def _tables(text: str, source: str) -> tuple[list[Table], set[int]]:
         if program is not None:
             name = program
         for pattern in RANKS:
-            seen |= {int(n) for n in pattern.findall(line)}
+            seen |= {int(n) for n in pattern.findall(line)} - {0}
         if rank := RANK_LINE.match(line):
             listed = max(listed, int(rank[1]))
         columns, bars = _columns(line)

@@ -12,14 +12,15 @@ from aoec.collectives.fidelity import Fidelity, rows_of
 WIDTH = 80
 SIZES = tuple(1 << n for n in range(10, 31, 2))  # 1 KB to 1 GB
 LEGEND = ("1 MB, 64 MB: modelled us of an all-reduce of so many bytes (2**20 a MB). sure: what that cost is (official, measured, inferred "
-          "or an estimate). fit: the worst error of rows that a cost was made from, as a share of the measured time. held: the worst error of "
-          "rows that were held out. '-': nothing is published. Each cost with its source: aoec systems NAME")
+          "or an estimate). fit: the worst error of rows that a cost was made from, as a share of the measured time. held: the worst error "
+          "of rows that were held out. '-': nothing is published. Each cost with its source: aoec systems NAME")
 
 
 def facts_of(system: System) -> dict[str, Any]:
     """Return everything that a system says, and its costs at sizes from 1 KB to 1 GB (µs, modelled, by bytes of the whole tensor)."""
     return {
-        "name": system.name, "title": system.title, "source": system.source, "ranks": system.ranks or None, "key": system.key,
+        "name": system.name, "title": system.title, "source": system.source, "ranks": system.ranks if system.ranks > 1 else None,
+        "key": system.key,
         "contention": {"value": system.contention, "source": system.contention_source}, "notes": list(system.notes),
         "statements": [asdict(s) for s in system.statements],
         "fidelity": {c: {k: v for k, v in asdict(row).items() if k not in ("system", "collective", "key")}
@@ -55,7 +56,7 @@ def _worst(rows: Any, key: str) -> str:
 def show_system(system: System) -> str:
     """Return its costs by size, what they come from, and how near they are to what was measured."""
     known = [c for c in COLLECTIVES if c in system.curves]
-    ranks = f"{system.ranks} ranks" if system.ranks else "ranks not known"
+    ranks = f"{system.ranks} ranks" if system.ranks > 1 else "ranks not known"
     lines = [*wrap(f"{system.name}: {system.title}, {ranks}", WIDTH), "", "Modelled us, by bytes of the whole tensor:", ""]
     lines.append(f"{'size':>8}" + "".join(f"{c:>18}" for c in known) + f"{'GB/s':>10}")
     columns = [system.us(c, SIZES) for c in known]

@@ -1,7 +1,7 @@
-"""What tells one kind of tuning job from another: what its options are, and which result file it writes."""
+"""What tells one kind of tuning job from another: what its options are, which result file it writes, and what it can do alone."""
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,19 +13,22 @@ if TYPE_CHECKING:
 SomeOptions = TypeVar("SomeOptions", bound="CompileOptions")
 
 
-def keep_options(options: SomeOptions) -> SomeOptions:
+def keep_options(options: SomeOptions, jobs: Collection[str]) -> SomeOptions:
     """The options as they are given."""
     return options
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of tuning job. `number` and `title`: AOE's own. `about`: what it does, in words. `settle`: options as the job has them, or
-    CheckError where one says nothing to it. `open_result`: its result file. `left_behind`: what a Ctrl-C leaves, where that is no bank."""
+    """A kind of tuning job. `number` and `title`: AOE's own. `about`: what it does, in words. `settle`: options as the job has them
+    among all the jobs of a command (their names), or CheckError where one says nothing to it. `open_result`: its result file.
+    `left_behind`: what a Ctrl-C leaves, where that is no bank. `run_alone`: does the job where its options name no model to compile; the
+    exit code, or None where they name one."""
 
     number: str
     title: str
     about: str
     open_result: Callable[[Job, RunPlace, Span], ResultFile]
-    settle: Callable[[Any], Any] = keep_options
+    settle: Callable[[Any, Collection[str]], Any] = keep_options
     left_behind: str = ""
+    run_alone: Callable[[Any], int | None] = lambda options: None

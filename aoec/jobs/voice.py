@@ -19,8 +19,12 @@ from aoec.ops.narrowed import find_narrowed, summary
 
 if TYPE_CHECKING:
     from aoec.bank.bank import Bank
+    from aoec.jobs.results.result_file import Further
     from aoec.report.table import Report
     from aoec.target.machine import Machine
+
+
+MOST_INPUTS = 12  # that are listed; a training graph has one for each parameter and state
 
 
 class Voice:
@@ -43,7 +47,9 @@ class Voice:
             self.say(f"gear {gear}")
         tensors = {t.name: t for t in graph.tensors}
         ops = Counter(n.op for n in graph.nodes)
-        shapes = ", ".join(f"{clip_name(n)} {list(tensors[n].shape)}" for n in graph.inputs)
+        shapes = ", ".join(f"{clip_name(n)} {list(tensors[n].shape)}" for n in graph.inputs[:MOST_INPUTS])
+        more = len(graph.inputs) - MOST_INPUTS
+        shapes += f" and {more:,} more" if more > 0 else ""
         common = ", ".join(f"{o} {c}" for o, c in ops.most_common(6)) + ", ..." * (len(ops) > 6)
         self.say(f"{plural(len(graph.nodes), 'node')} of {plural(len(ops), 'operator')} ({common}); inputs {shapes or 'none'}")
         if precision != "fp32":
@@ -84,14 +90,16 @@ class Voice:
         self.say(f"{output} is not written (--no-verify writes it all the same)")
         return 1
 
-    def close(self, reports: Sequence[Report], output: str, every: bool = False) -> None:
+    def close(self, reports: Sequence[Report], output: str, every: bool = False, further: Sequence[Further] = ()) -> None:
         from aoec.report.table import print_table
         if self.as_json:
-            json.dump(facts(reports, output), sys.stdout, indent=2)
+            json.dump({**facts(reports, output), **{f.name: f.facts for f in further}}, sys.stdout, indent=2)
             print()
         elif not self.taken:
             for report in reports:
                 print_table(report, every=every)
+            for f in further:
+                print(f"\n{f.text}", end="")
         self.say(f"wrote {output}: runs on the model machine (aoec run {quote(output)} --random); CANN cannot load it")
 
 
@@ -128,5 +136,5 @@ class Silence(Voice):
     def progress(self, what: str, total: int) -> Iterator[Line]:
         yield unseen
 
-    def close(self, reports: Sequence[Report], output: str, every: bool = False) -> None:
-        self.facts = facts(reports, output)
+    def close(self, reports: Sequence[Report], output: str, every: bool = False, further: Sequence[Further] = ()) -> None:
+        self.facts = {**facts(reports, output), **{f.name: f.facts for f in further}}

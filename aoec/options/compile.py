@@ -11,6 +11,7 @@ from aoec.base.files.bank_place import check_base
 from aoec.base.files.files import check_file
 from aoec.base.regions import Slices
 from aoec.options import readers
+from aoec.options.gdat import GradientOptions
 from aoec.options.option import File, Options, Place, argument, option, options, redeclare, switch
 from aoec.options.shared import (
     BankOptions,
@@ -23,6 +24,7 @@ from aoec.options.shared import (
     TargetOption,
     WithinOption,
 )
+from aoec.options.training import TrainingOptions
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -116,7 +118,7 @@ class WrittenOptions(WithinOption, JsonOption):
 
 
 @options
-class CompileOptions(ModelOptions, GearOptions, TuningOptions, CheckOptions, BankOptions, WrittenOptions):
+class CompileOptions(ModelOptions, GearOptions, TrainingOptions, TuningOptions, CheckOptions, BankOptions, WrittenOptions):
     """What `aoec compile` and `aoec.compile` are asked for.
 
     `model`: a file, a folder that a dump was written to, or a model at hand. `results`: a folder for AOE's result files.
@@ -190,14 +192,21 @@ class CompileOptions(ModelOptions, GearOptions, TuningOptions, CheckOptions, Ban
 
 
 @options
-class TuneOptions(CompileOptions):
-    """What `aoec tune` is asked for. `job`: the name of one of `aoec/jobs/kinds/`."""
+class TuneOptions(GradientOptions, CompileOptions):
+    """What `aoec tune` is asked for. `job`: names of `aoec/jobs/kinds/`. The model may be left out, where a trace says what it would."""
+
+    model: Union[str, Path, ModelProto] = redeclare(CompileOptions, "model", default="", kw_only=False)
 
     tune: bool = True
     results: Place | None = redeclare(
         CompileOptions, "results", default="",
-        help="where aoe_result_opat_*.json or aoe_result_sgat_*.json goes, and what is in the compiled model (default: $ASCEND_WORK_PATH, "
+        help="where aoe_result_*.json goes, and what is in the compiled model (default: $ASCEND_WORK_PATH, "
              "or here)")
+
+    def __post_init__(self) -> None:
+        if not self.model and self.output is None:
+            object.__setattr__(self, "output", "")  # nothing is compiled
+        super().__post_init__()
 
     def default_slices(self) -> str:
         """Those of the bank: operators and subgraphs are jobs of their own, as AOE has them."""

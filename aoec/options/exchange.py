@@ -22,9 +22,9 @@ class DeliverOptions(ModelOptions, GearOptions, TargetOption, BankOptions, JsonO
     """What `aoec deliver` is asked for. `tune`: trials for each product and convolution."""
 
     model: str | None = argument(
-        "MODEL.onnx|MODEL.aoec|BANK", default=None, file=File.READ,
-        help="what --to writes of: a model (with the schedules that the bank has, so tune it before), a compiled model, or a bank or an "
-             "export of one")
+        "MODEL.onnx|MODEL.aoec|BANK|RESULT.json", default=None, file=File.READ,
+        help="what --to writes of: a model (with the schedules that the bank has, so tune it before), a compiled model, a bank or an "
+             "export of one, or the result file of gradient tuning")
     read: str | None = option(
         "--read", default=None, metavar="FILE.csv", file=File.READ, one_of="way", required=True,
         help="keep a device's op_summary_*.csv in the bank as measured times. Say which records were hit, which operators won and lost, "
@@ -41,6 +41,10 @@ class DeliverOptions(ModelOptions, GearOptions, TargetOption, BankOptions, JsonO
     graph: str | None = option(
         "--graph", default=None, metavar="FILE", file=File.READ, one_of="theirs",
         help="the same, from a graph that your CANN dumped with DUMP_GE_GRAPH=2: ge_onnx_*_Build.pbtxt or ge_proto_*_Build.txt")
+    gradient_plan: str | None = option(
+        "--gradient-plan", default=None, metavar="RESULT.json", file=File.READ,
+        help="add what gradient tuning found: its aoe_result_gdat_*.json, with the tuning_results_* of the run beside it. Such a file in "
+             "place of a model is delivered alone")
     tune: int | None = option(
         "--tune", default=None, metavar="N", read=readers.positive,
         help="search among the schedules that a CANN tiling can express, N trials for each product and convolution (default: search "

@@ -136,3 +136,28 @@ def hole(text: str) -> tuple[str, int]:
     if not match:
         raise ParseError(f"{text!r} is not of the form tm=64")
     return match[1], int(match[2])
+
+
+def byte_size(text: str) -> int:
+    """A size in bytes, with KB, MB or GB of ten's powers or KiB, MiB or GiB of two's behind it if wanted."""
+    found = re.fullmatch(r"([0-9]{1,15}(?:\.[0-9]{1,6})?) ?(?:([KMG])(i?)B?|B)?", text.strip(), re.IGNORECASE)
+    if not found:
+        raise ParseError(f"{text[:40]!r} is no size such as 25000000, 25MB or 25MiB")
+    scale = (1024 if found[3] else 1000) ** " KMG".index((found[2] or " ").upper())
+    if not 1 <= (size := int(float(found[1]) * scale)) < 1 << 50:
+        raise ParseError(f"{text[:40]!r} is no size from 1 byte to a petabyte")
+    return size
+
+
+def channels(text: str) -> int:
+    if not 1 <= (number := positive(text)) <= 16:
+        raise ParseError(f"{text} channels are more than 16")
+    return number
+
+
+def job_names(text: str) -> tuple[str, ...]:
+    """Names in a list, each once, in the order in which they are done: sgat, opat, gdat."""
+    names = [name.strip() for name in text.split(",")]
+    if len(set(names)) != len(names) or not all(re.fullmatch(r"[a-z]{1,20}", name) for name in names):
+        raise ParseError(f"{text[:40]!r} is no list of jobs such as opat or sgat,opat,gdat")
+    return tuple(names)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from shlex import quote
 
 from aoec.report.deliver import LABEL, Delivery, totals
+from aoec.report.gradients import gradient_part
 
 # our modes of precision -> --precision_mode of ATC, which has none that makes a whole net fp32: a model that declares it keeps it
 PRECISION = {"fp16": "force_fp16", "cube16": "cube_fp16in_fp32out", "keep": "must_keep_origin_dtype", "mixed": "allow_mix_precision_fp16",
@@ -16,14 +17,19 @@ PRECISION = {"fp16": "force_fp16", "cube16": "cube_fp16in_fp32out", "keep": "mus
 
 def text(d: Delivery, inputs: tuple[tuple[str, tuple[int, ...]], ...]) -> str:
     """The file. `inputs`: names and shapes of the model's, where it has them once."""
-    said = [*_head(d), *_before(d, inputs), *_apply(d, inputs), *_further(d, inputs), *_undo(d), *_back(d)]
+    gradients = [] if d.gradients is None else gradient_part.apply(d.gradients)
+    if d.lines:
+        said = [*_head(d), *_before(d, inputs), *_apply(d, inputs), *_further(d, inputs), *gradients, *_undo(d), *_back(d)]
+    else:
+        said = [*_head(d), *gradients]
     return "\n\n".join(said) + "\n"
 
 
 def _head(d: Delivery) -> list[str]:
+    times = "Its times are modelled." if d.lines or d.gradients is None else f"Its times: {d.gradients.times}."
     files = "\n".join(f"- `{name}`: {what}" for name, what in d.files.items())
     return [f"# {_plain(d.name)} on {d.soc}: how to apply this folder",
-            f"**{LABEL[0].upper()}{LABEL[1:]}.** Its times are modelled. Only a board can say what CANN makes of it: measure before and "
+            f"**{LABEL[0].upper()}{LABEL[1:]}.** {times} Only a board can say what CANN makes of it: measure before and "
             "after, compare the results of the network too, and keep what wins.",
             files, "\n".join(f"- {line}" for line in totals(d))]
 

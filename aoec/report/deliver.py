@@ -9,6 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from aoec.report.gradients import gradient_part
+from aoec.report.gradients.gradient_part import GradientPart
+
 LABEL = "written for CANN, not yet run on a device by us"
 HEADS = ("group", "what", "×", "all µs", "share", "gain", "record", "key", "tune", "kernel words")
 WHOLE = ("latency_ns", "latency_default_ns", "isolated_ns")  # figures of a compiled model
@@ -66,7 +69,7 @@ class Delivery:
     """A whole delivery. `keys`: the file that keys come from, "" where they are predicted; `keys_kind`: of its times; `keys_us`: their sum,
     and of that what records are of, None where it says no times. `files`: what each file of the folder is. `alone`: operators of that file
     that none of the groups does, longest first. `notes`: what else is to be said. `figures`: those of a
-    compiled model, by gear."""
+    compiled model, by gear. `gradients`: what gradient tuning found; a delivery of that alone has no lines."""
 
     name: str
     target: str
@@ -81,6 +84,7 @@ class Delivery:
     alone: tuple[tuple[str, str, float | None], ...] = ()
     notes: tuple[str, ...] = ()
     figures: tuple[tuple[str, Mapping[str, int]], ...] = ()
+    gradients: GradientPart | None = None
 
     @property
     def total_us(self) -> float:
@@ -120,7 +124,7 @@ def facts(d: Delivery) -> dict[str, Any]:
                         "of_records": d.of_records},
         "groups": [_line(d, x) for x in d.lines],
         "only_in_keys": [{"name": name, "type": kind, "us": us} for name, kind, us in d.alone],
-        "files": dict(d.files), "notes": list(d.notes)}
+        "gradients": None if d.gradients is None else gradient_part.facts(d.gradients), "files": dict(d.files), "notes": list(d.notes)}
 
 
 def _line(d: Delivery, x: Line) -> dict[str, Any]:
@@ -155,6 +159,9 @@ def kernels_csv(d: Delivery) -> str:
 
 def text(d: Delivery) -> str:
     """The table, what it comes to, and the reason for each group without a record."""
+    if d.gradients is not None and not d.lines:
+        head = f"{_clip(d.name)}: {LABEL}; {d.gradients.times}"
+        return "\n".join([head, "", *totals(d), "", *(f"{name}: {what}" for name, what in d.files.items())]) + "\n"
     rows = [HEADS, *(_cells(d, x) for x in sorted(d.lines, key=lambda x: -x.all_us))]
     widths = [max(len(r[i]) for r in rows) for i in range(len(HEADS))]
     left = (0, 1, 6, 7, 8, 9)
@@ -176,7 +183,10 @@ def _clip(words: str) -> str:
 
 
 def totals(d: Delivery) -> list[str]:
-    """What of the modelled time, and of what the schedules save of it, CANN's bank can be told."""
+    """What of the modelled time, and of what the schedules save of it, CANN's bank can be told; what gradient tuning found."""
+    more = [] if d.gradients is None else gradient_part.totals(d.gradients)
+    if not d.lines and more:
+        return [*more, *d.notes]
     sure, doubted = [x for x in d.recorded_lines if x.sure], [x for x in d.recorded_lines if x.doubt]
     out = [f"deliverable as records of the run-time bank: {len(sure)} of {len(d.lines)} different groups, {d.share(sure):.1%} of the "
            f"modelled time ({sum(x.all_us for x in sure):,.1f} of {d.total_us:,.1f} µs)"]
@@ -186,7 +196,7 @@ def totals(d: Delivery) -> list[str]:
     where = f"{d.keys} ({exact} exact)" if d.keys else "predicted; CANN may not hit them, because its own fusions and layouts may differ"
     theirs = [f"of the {d.keys_us[0]:,.1f} µs in that file ({d.keys_kind}) they are {d.keys_share:.1%}"] if d.keys_us else []
     whole = [f"gear {gear}: " * bool(gear) + _model_times(ns) for gear, ns in d.figures if all(name in ns for name in WHOLE)]
-    return [*out, *whole, f"keys: {where}", *theirs, *d.notes]
+    return [*out, *whole, f"keys: {where}", *theirs, *more, *d.notes]
 
 
 def _model_times(ns: Mapping[str, int]) -> str:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from aoec.report.pictures import launches, plots
 from aoec.report.pictures.launches import Launch, Structure
 from aoec.report.pictures.plots import Roofline, Strip
+from aoec.report.pictures.step_timeline import milliseconds
 from aoec.report.table import Report, as_dict
 
 if TYPE_CHECKING:
@@ -111,10 +112,11 @@ def as_json(said: Mapping[str, Any]) -> str:
 
 # ---------------------------------------------------------------- the page
 
-def pages(said: Mapping[str, Any], details: Mapping[str, Detail], gears: Mapping[str, str] | None = None) -> dict[str, str]:
+def pages(said: Mapping[str, Any], details: Mapping[str, Detail], gears: Mapping[str, str] | None = None,
+          beside: Mapping[str, str] | None = None) -> dict[str, str]:
     """File name -> text: index.html, and where there are too many groups for it a file for each further one. `gears`: address by name, of
-    a model for several shapes."""
-    environment, number = _environment(), _Numbers(said)
+    a model for several shapes. `beside`: address by title, of other pages of the same model."""
+    environment, number = make_environment(), Numbers(said)
     inside, outside, size = [], {}, 0
     for place, group in enumerate(said["groups"]):
         if group["detail"] is None:
@@ -129,7 +131,8 @@ def pages(said: Mapping[str, Any], details: Mapping[str, Detail], gears: Mapping
     most = max((g["share"] for g in said["groups"]), default=0.0) or 1.0
     rows = [g for g in said["groups"] if g["runs_on"] != "view"]  # views are last, move nothing and take no time
     drawn = launches.picture(_read_structure(said["structure"])) if "structure" in said else ""
-    frame = {"facts": said, "drawn": drawn, "most": most, "n": number, "gears": gears or {}, "rows": rows[:ROWS], "rows_of": len(rows),
+    frame = {"facts": said, "drawn": drawn, "most": most, "n": number, "gears": gears or {}, "beside": beside or {},
+             "rows": rows[:ROWS], "rows_of": len(rows),
              "views": sum(g["count"] for g in said["groups"] if g["runs_on"] == "view"),
              "places": {name.removesuffix(".html"): name for name in outside}}
     whole = environment.get_template("page.html")
@@ -147,7 +150,7 @@ def make_drawings(group: Mapping[str, Any], detail: Detail) -> dict[str, Any]:
             "default": before, "tuned": [(line, line not in before) for line in now]}
 
 
-class _Numbers:
+class Numbers:
     """What the template calls for a number: its place among the facts, and as what it is to be read."""
 
     def __init__(self, said: Mapping[str, Any]) -> None:
@@ -176,7 +179,9 @@ def _bytes(size: float) -> str:
 
 
 FORMS: Mapping[str, Callable[[Any], str]] = {
-    "us": lambda v: f"{v:,.2f}", "count": lambda v: f"{v:,.0f}", "percent": _percent, "bytes": _bytes, "rate": lambda v: f"{v:,.1f}"}
+    "us": lambda v: f"{v:,.2f}", "ms": lambda v: f"{milliseconds(v)} ms", "count": lambda v: f"{v:,.0f}", "percent": _percent,
+    "bytes": _bytes, "rate": lambda v: f"{v:,.1f}",
+    "factor": lambda v: f"{v:.4g}"}
 
 
 def clean(words: str) -> str:
@@ -185,12 +190,12 @@ def clean(words: str) -> str:
 
 
 @lru_cache(maxsize=1)
-def _environment() -> Environment:
+def make_environment() -> Environment:
     """The templates, with what they call; everything is escaped but what is marked as ours."""
     from jinja2 import DictLoader, Environment, StrictUndefined
     from markupsafe import Markup
     script, style = _text("page.js"), _text("page.css")
-    made = Environment(loader=DictLoader({name: _text(name) for name in ("page.html", "group.html")}), autoescape=True,
+    made = Environment(loader=DictLoader({name: _text(name) for name in ("page.html", "group.html", "gradients.html")}), autoescape=True,
                        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     made.filters |= {"ours": Markup, "clean": clean, "named": name_list, "short": plots.short, **FORMS}
     made.globals |= {"script": Markup(script), "style": Markup(style), "sides": SIDES,

@@ -16,7 +16,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 BENCH = ROOT / "bench"
 RUN_IN = {  # program -> the test file that runs it already
-    "fidelity": "test_fidelity.py", "fuzz": "test_fuzz.py", "nodes": "test_nodes.py", "proofs": "test_proofs.py",
+    "ddp": "test_ddp.py", "fidelity": "test_fidelity.py", "fuzz": "test_fuzz.py", "nodes": "test_nodes.py", "proofs": "test_proofs.py",
     "search": "test_search_bench.py", "strangers": "test_strangers.py"}
 
 

@@ -22,13 +22,13 @@ from tests.oracle.schemas import faults
 
 pytestmark = pytest.mark.usefixtures("few")
 
-VARIABLES = ("TUNE_BANK_PATH", "ASCEND_CACHE_PATH", "ASCEND_WORK_PATH", "REPEAT_TUNE", "TE_PARALLEL_COMPILER", "ASCEND_DEVICE_ID",
-             "ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME")
+VARIABLES = ("AOE_MODE", "TUNE_BANK_PATH", "ASCEND_CACHE_PATH", "ASCEND_WORK_PATH", "REPEAT_TUNE", "TE_PARALLEL_COMPILER",
+             "ASCEND_DEVICE_ID", "ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME")
 QUICK = ("--config=c.json",)
 SMALL = '<ir_version: 8, opset_import: ["" : 17]> small (float[n, 40] x) => (float[n, 40] y) { y = Exp(x) }'
 
 
-SCHEMAS = {"aoe_result_opat_*.json": "result", "aoe_result_sgat_*.json": "sgat",
+SCHEMAS = {"aoe_result_opat_*.json": "result", "aoe_result_sgat_*.json": "sgat", "aoe_result_gdat_*.json": "gdat",
            "tuning_results_*/summary.json": "summary", "tuning_results_*/op_tuning/*.json": "operator"}
 
 
@@ -225,6 +225,28 @@ def test_subgraph_tuning_is_a_job(place: Path) -> None:
     assert any("--tune_optimization_level changes nothing" in n for n in notes)
 
 
+@pytest.mark.parametrize("number", ["3", "4", "gdat"])
+def test_gradient_tuning_is_a_job(number: str, place: Path) -> None:
+    """3 is the tutorials' number. --loss_name is of tutorials too; the system is aoec's own option, for there is no cluster to ask."""
+    given: list[str] = []
+    notes: list[str] = []
+    aoe.main([f"--job_type={number}", M, "--loss_name=mse", "--system=910b-8", "--tune_optimization_level=O1"],
+             lambda words: given.extend(words) or 2, notes.append)
+    assert [after(given, word) for word in ("--job", "--loss", "--system")] == ["gdat", "mse", "910b-8"] and "--budget" not in given
+    assert any("job type 3 is documented nowhere" in n for n in notes) == (number == "3")
+    assert "aoe: job gdat, gradient tuning" in notes
+
+
+@pytest.mark.parametrize("mode, job", [("1", "sgat"), ("2", "opat"), ("4", "gdat")])
+def test_the_variable_of_adapters_says_the_job_where_no_option_does(mode: str, job: str, place: Path,
+                                                                    monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AOE_MODE", mode)
+    for words, wanted in ([[M], job], [[M, "--job_type=2"], "opat"]):
+        given: list[str] = []
+        aoe.main(words, lambda asked, given=given: given.extend(asked) or 2, lambda note: None)
+        assert after(given, "--job") == wanted
+
+
 def test_a_model_with_nothing_to_slice_is_said_to_have_gained_nothing(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["aoe", "--job_type=1", "--model=net.onnx", "--progress_bar=off"]) == 0
     assert "net process finished. Performance improved by 0.00%" in capsys.readouterr().out
@@ -272,7 +294,7 @@ OPTIONS: dict[str, tuple[list[str], str]] = {  # option -> how it is given, and 
         "op_select_implmode", "optypelist_for_implmode", "keep_dtype", "modify_mixlist", "customize_dtypes", "disable_reuse_memory",
         "fusion_switch_file", "enable_scope_fusion_passes", "enable_small_channel", "compress_weight_conf", "compression_optimize_conf",
         "sparsity", "op_debug_level", "build_bypass", "core_type", "buffer_optimize", "enable_compress_weight", "enable_single_stream",
-        "op_tune_file", "op_tune_mode", "op_tune_kernel_path", "loss_name")}}
+        "op_tune_file", "op_tune_mode", "op_tune_kernel_path", "loss_name", "system", "hccl_test")}}
 
 
 @pytest.mark.parametrize("name", OPTIONS)
@@ -294,8 +316,10 @@ def test_every_option_is_in_the_table() -> None:
 
 @pytest.mark.parametrize("words, said", [
     (["--job_type=1", "--model=net.onnx", "--tune_ops_file=ops"], "--tune_ops_file is of operator tuning, --job_type=2 (some"),
-    (["--job_type=4", "--model=net.onnx"], "job gdat, gradient tuning, is not there yet"),
-    (["--job_type=3", "--model=net.onnx"], "job gdat, gradient tuning, is not there yet"),
+    (["--job_type=4", "--model=net.onnx", "--loss_name=mse"], "--job gdat needs a system: --system 10gbe-8"),
+    (["--job_type=4", "--model=net.onnx", "--system=910b-8"], "--job gdat needs a model with --loss"),
+    (["--job_type=3", "--model=net.onnx", "--system=none-8"], "there is no system none-8"),
+    (["--job_type=4", "--singleop=ops"], "--singleop is of operator tuning"), (["--job_type=5"], "--job_type is 1 (sgat"),
     (["--model=net.onnx"], "--job_type is 1 (sgat"), (["--job_type=2"], "give one of --model FILE.onnx, --model_path DIRECTORY"),
     (["--job_type=2", "--om=net.om"], "a .om is compiled already: give --model the ONNX file"),
     (["--job_type=2", "--model=net.om"], "compiled already"),

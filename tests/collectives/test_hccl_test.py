@@ -75,7 +75,8 @@ def test_nccl_tests() -> None:
 
 def test_a_table_without_a_command() -> None:
     text = f"{HEAD}\n1000 | 10 | 0.1 | success"
-    assert "taken for all_reduce" in read(text, "x").notes[0]
+    system = read(text, "x")
+    assert "taken for all_reduce" in system.notes[0] and "number of ranks is not in the text" in system.notes[1] and system.ranks == 1
     assert read(text, "x", collective="all_gather").us("all_gather", 1000) == 10
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from aoec.base.errors import CheckError
 from aoec.collectives.curve import Curve, join_pieces, polynomial, through
+from aoec.collectives.read_system import read_system
 from aoec.collectives.system import COLLECTIVES, load, names, shipped_texts
 
 MB = 1 << 20
@@ -171,3 +172,14 @@ def test_names_and_files_that_are_not_there(tmp_path: Path) -> None:
     with pytest.raises(CheckError, match=r"several counts of ranks; name one: .*own.toml:4, .*own.toml:8"):
         load(several)
     assert load(several + ":8").ranks == 8
+
+
+@given(st.integers(0, len(GOOD) - 1), st.text(st.characters(max_codepoint=0x2fff), max_size=3), st.integers(0, 30))
+def test_a_damaged_file_is_read_or_refused_with_a_sentence(at: int, put: str, cut: int) -> None:
+    text = GOOD[:at] + put + GOOD[at + cut:]
+    try:
+        us = read_system(text, "own.toml", None, "own").us("all_reduce", np.geomspace(1, 2**45, 50))
+    except CheckError as e:
+        assert "\n" not in str(e)
+    else:
+        assert np.isfinite(us).all() and (us >= 0).all()

@@ -87,6 +87,19 @@ def test_a_model_becomes_the_documented_files(made: Path, capsys: pytest.Capture
         assert LABEL in (out / name).read_text().replace("Written", "written"), name
 
 
+def test_what_gradient_tuning_found_comes_with_a_model(made: Path) -> None:
+    (made / "trace.csv").write_text("name,bytes,ready_us\na,4000000,100\nb,9000000,400\n")
+    results, out = made / "gradients", made / "with_gradients"
+    assert cli.main(["tune", "--job", "gdat", "--trace", str(made / "trace.csv"), "--system", "910b-8", "--results", str(results)]) == 0
+    (found,) = results.glob("aoe_result_gdat_*.json")
+    assert run(made, "--to", str(out), "--gradient-plan", str(found)) == 0
+    said = json.loads((out / "deliver.json").read_text())
+    assert faults("deliver", said) == [] and said["gradients"]["gradients"] == 2 and said["groups"]
+    assert {*said["files"]} == {str(p.relative_to(out)) for p in out.rglob("*") if p.is_file()}
+    text = (out / "APPLY.md").read_text()
+    assert text.index("## 2. Apply") < text.index("## Gradients") < text.index("## Undo") and "gradients of trace" in text
+
+
 def test_what_to_type_names_the_model_the_chip_and_the_bank(made: Path) -> None:
     out = made / "typed"
     assert run(made, "--to", str(out)) == 0

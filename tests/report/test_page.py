@@ -78,7 +78,7 @@ def check_numbers(said: Any, numbers: list[list[str]]) -> None:
         assert float(value) == exact, place
         digits = shown.replace(",", "").removesuffix("%").strip()
         scale = 100 if shown.endswith("%") else 1
-        for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3), (" B", 1)):
+        for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3), (" B", 1), (" ms", 1e3)):
             if digits.endswith(unit):
                 digits, scale = digits.removesuffix(unit), 1 / size
         assert float(digits) == pytest.approx(exact * scale, rel=5e-3, abs=0.0501), place

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.report.browser import Browser, program
-from tests.report.test_page import check_numbers, made
+from tests.report.test_gradient_page import made as make_gradients
+from tests.report.test_gradient_page import report as gradients
+from tests.report.test_page import HOSTILE, check_numbers, made
 
 pytestmark = pytest.mark.skipif(program() is None, reason="there is no Chromium here, so the page was opened in no browser")
 NUMBERS = "[...document.querySelectorAll('data[data-at]')].map(d => [d.dataset.at, d.value, d.textContent])"
@@ -51,6 +54,24 @@ def test_it_opens_without_complaint_and_says_the_numbers(browser: Browser, repor
     assert browser.evaluate("document.documentElement.scrollWidth <= innerWidth"), "it is wider than the window"
     assert browser.evaluate("window.acted") is None, "a name was run"
     assert browser.complaints == []
+
+
+@pytest.mark.parametrize("scheme, width", [("light", 1200), ("dark", 360)])
+def test_the_page_of_gradient_tuning_opens_and_sorts(browser: Browser, tmp_path: Path, scheme: str, width: int) -> None:
+    """Its drawing has the colours of the page, and scrolls by itself where it is wider."""
+    said, files = make_gradients(gradients(HOSTILE))
+    (tmp_path / "index.html").write_text(files[""], "utf-8")
+    browser.look(scheme, width)
+    browser.open((tmp_path / "index.html").as_uri())
+    check_numbers(said, browser.evaluate(NUMBERS))
+    assert browser.evaluate("document.documentElement.scrollWidth <= innerWidth"), "it is wider than the window"
+    ink = browser.evaluate("getComputedStyle(document.querySelector('.step .t')).fill")
+    assert ink == ("rgb(28, 33, 38)" if scheme == "light" else "rgb(228, 231, 234)")
+    rows = "[...document.querySelector('#table').tBodies[0].rows].map(r => r.dataset.plan)"
+    assert browser.evaluate(rows) == [p["name"] for p in sorted(said["plans"], key=lambda p: p["step_us"])]
+    browser.evaluate("document.querySelector('th[data-key=\"buckets\"] button').click()")
+    assert browser.evaluate(rows) == [p["name"] for p in sorted(said["plans"], key=lambda p: -p["buckets"])]
+    assert browser.evaluate("window.acted") is None and browser.complaints == []
 
 
 def test_headings_sort_by_mouse_and_by_keyboard(browser: Browser, report: tuple[Any, str]) -> None:

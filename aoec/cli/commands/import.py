@@ -6,11 +6,12 @@ from aoec.base.text import plural
 from aoec.cli.command import Command, write_line
 from aoec.options.option import File, argument, option, options
 from aoec.options.shared import ModelOptions
+from aoec.options.training import TrainingOptions
 from aoec.options.weights import GraphOutput, weights_beside
 
 
 @options
-class ImportOptions(ModelOptions, GraphOutput):
+class ImportOptions(ModelOptions, TrainingOptions, GraphOutput):
     model: str = argument("NET.onnx", file=File.READ, help="an ONNX model")
     weights: str | None = option("--weights", default=None, metavar="FILE.npz", file=File.WRITTEN,
                                    help="write the constants there (default: beside -o, as <output>.npz)")
@@ -22,7 +23,7 @@ def run(options: ImportOptions) -> int:
     from aoec.jobs.stages.stages import import_model, save_weights
     from aoec.ops.narrowed import table
     graph, weights, notices = import_model(options.model, options.shapes, options.precision, options.operator_files,
-                                            options.rewrite_files)
+                                            options.rewrite_files, options.training)
     for line in notices:
         note(line)
     if options.lowered:

@@ -24,8 +24,10 @@ from aoec.report.reasons import table
 from aoec.report.results.opat import improvement
 from aoec.report.results.results import Job, jobs
 
-JOBS = {**{kinds.load(name).number: name for name in kinds.names()}, "4": "gdat", "3": "gdat"}
-NAMES = {**{name: kinds.load(name).title for name in kinds.names()}, "gdat": "gradient tuning"}
+JOBS = {**{kinds.load(name).number: name for name in kinds.names()}, "3": "gdat"}
+NAMES = {name: kinds.load(name).title for name in kinds.names()}
+MODE = "AOE_MODE"  # the variable by which AOE's adapters are told the job
+OF_GRADIENTS = {"loss_name": "--loss", "system": "--system", "hccl_test": "--hccl-test"}  # option -> that of aoec tune, with the same value
 SEARCHES = {"bayesian": "bayes", "bayes": "bayes", "genetic": "genetic", "ga": "genetic", "random": "random", "rl": "portfolio"}
 LEVELS = {"O1": 10_000, "O2": 2_000}  # trials an operator: O1 is documented to take several times as long
 DEEPER = 20_000  # --Fdeeper_opat
@@ -82,7 +84,7 @@ def tune_model(asked: Asked, common: Sequence[str], work: Path, tune: Tune, note
 
 def results_in(work: Path) -> set[Path]:
     """The result files that this process has written there."""
-    return set(work.glob(f"aoe_result_[os]*_pid{os.getpid()}.json"))
+    return set(work.glob(f"aoe_result_[gos]*_pid{os.getpid()}.json"))
 
 
 def parse(words: Sequence[str]) -> Options:
@@ -91,16 +93,17 @@ def parse(words: Sequence[str]) -> Options:
 
 
 def job_of(given: Mapping[str, str], note: Note) -> str:
-    """The job, whose name is said: opat or sgat; CheckError for one that does not exist yet, or that nobody names."""
+    """The job, whose name is said: opat, sgat or gdat; CheckError for one that does not exist, or that nobody names."""
     asked = given.get("job_type", "").lower()
+    if not asked and (mode := os.environ.get(MODE)):
+        asked = mode.lower()
+        note(f"aoe: {MODE}={mode[:40]} says the job")
     job = JOBS.get(asked, asked)
     if job not in NAMES:
         raise CheckError("--job_type is 1 (sgat, subgraph tuning), 2 (opat, operator tuning) or 4 (gdat, gradient tuning)")
     if asked == "3":
         note("aoe: job type 3 is documented nowhere; it is taken as 4, gradient tuning")
-    if job == "gdat":
-        raise CheckError(f"job {job}, {NAMES[job]}, is not there yet; subgraph tuning is --job_type=1, operator tuning --job_type=2")
-    if job == "sgat" and (of_operators := sorted({"singleop", "tune_ops_file"} & given.keys())):
+    if job != "opat" and (of_operators := sorted({"singleop", "tune_ops_file"} & given.keys())):
         raise CheckError(f"--{of_operators[0]} is of operator tuning, --job_type=2 (some tutorials swap 1 and 2)")
     note(f"aoe: job {job}, {NAMES[job]}")
     return job
@@ -126,7 +129,17 @@ def translate_options(given: Mapping[str, str], note: Note, job: str) -> list[st
             note(f"aoe: --reload={given['reload']}: what was broken off is found in the bank, whatever folder it worked in")
     if "singleop" in given and not {"precision_mode", "precision_mode_v2"} & given.keys():
         words += ["--precision", "keep"]  # types are part of what an operator is
-    return [*words, *(effort(given, note) if job == "opat" else time_words(given, note))]
+    return [*words, *gradient_words(given, note, job), *(effort(given, note) if job == "opat" else time_words(given, note))]
+
+
+def gradient_words(given: Mapping[str, str], note: Note, job: str) -> list[str]:
+    """What is of gradient tuning alone; for another job it changes nothing, which is said."""
+    found = [name for name in OF_GRADIENTS if name in given]
+    if job != "gdat":
+        for name in found:
+            note(f"aoe: --{name} changes nothing: it is of gradient tuning, --job_type=4")
+        return []
+    return [word for name in found for word in (OF_GRADIENTS[name], given[name])]
 
 
 def time_words(given: Mapping[str, str], note: Note) -> list[str]:
@@ -185,8 +198,10 @@ def close(asked: Asked, job: Job) -> None:
     if asked.output is not None:
         shutil.copyfile(asked.result, asked.output)
     print(f"{asked.name} process finished. Performance improved by {improvement(job.baseline_ms or 0.0, job.result_ms or 0.0)}")
-    print("modelled, as throughput gains over a build with the bank as it was before: no device was used")
-    if not any(job.counters.get(name, 0) for name in ("add", "update")):
+    gdat = job.job == "gdat"
+    against = "a training step with DDP's buckets" if gdat else "a build with the bank as it was before"
+    print(f"modelled, as throughput gains over {against}: no device was used")
+    if job.baseline_ms == job.result_ms if gdat else not any(job.counters.get(name, 0) for name in ("add", "update")):
         print("nothing new was found in this run")
     sys.stdout.flush()
 

@@ -1,7 +1,8 @@
 """The options of AOE's own command line: which of them aoec honours, and what it says of the others.
 
 Names, meanings and defaults are those of CANN's AOE guide (its parameter pages for the host and for the device as host); "of tutorials" are
-spellings that no release has and public tutorials use all the same.
+spellings that no release has and public tutorials use all the same. `system` and `hccl_test` are aoec's own: AOE asks the devices of a
+cluster what their links do, and there are none here.
 """
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ SHORT = {"-m": "model", "-w": "weight", "-j": "job_type", "-f": "framework", "-h
 
 _HONOURED = ("job_type", "model", "model_path", "singleop", "framework", "tune_ops_file", "output", "progress_bar", "input_shape",
              "dynamic_batch_size", "dynamic_dims", "dynamic_image_size", "precision_mode", "precision_mode_v2", "tune_optimization_level",
-             "input_format", "soc_version", "tuning_time_limit", "base_result", "config", "out_nodes")
+             "input_format", "soc_version", "tuning_time_limit", "base_result", "config", "out_nodes", "loss_name", "system", "hccl_test")
 _BARE = ("Fdeeper_opat", "reload", "help")
 _NOTED = {
     "device": NO_DEVICE, "ip": NO_DEVICE, "port": NO_DEVICE,
@@ -29,7 +30,6 @@ _NOTED = {
     "is_input_adjust_hw_layout": "inputs are taken as the model has them",
     "is_output_adjust_hw_layout": "outputs are given as the model has them",
     **dict.fromkeys(("enable_compress_weight", "enable_single_stream", "op_tune_file", "op_tune_mode", "op_tune_kernel_path"), ATC),
-    "loss_name": "it is of gradient tuning (job type 4), in tutorials",
     "insert_op_conf": AIPP,
     "input_fp16_nodes": "inputs are taken as the model declares them", "output_type": "outputs are given as the model declares them",
 }

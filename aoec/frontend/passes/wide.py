@@ -47,7 +47,7 @@ def wide_tensors(draft: Draft, apart: Set[str] = frozenset()) -> dict[str, str]:
         between = n.op not in PRODUCTS + CHOOSING and not n.op.startswith(PREFIX) and all(map(read_by_them, n.outputs))
         if between or not seeds.isdisjoint(n.outputs) or n.op in PERIODIC and not set(n.outputs) & set(draft.outputs):
             nodes.add(n.name)
-    made = [i for i in draft.inputs if read_by_them(i)]
+    made = [i for i in draft.inputs if i in draft.wide or read_by_them(i)]
     for n in draft.nodes:
         if n.name in nodes and (n.op not in PERIODIC or n.inputs[0] in made or read_by_them(n.outputs[0])) or n.name in apart:
             made += n.outputs

@@ -22,6 +22,7 @@ from aoec.frontend.read.versions import domain, full_name, opset, opsets
 from aoec.frontend.read.weights import Arrays, check, take
 from aoec.frontend.translate import ceil_pools
 from aoec.frontend.translate.contrib import spell_out
+from aoec.frontend.translate.optimiser_functions import add_functions
 from aoec.ops.own import NO_DEFINITIONS, Definitions
 
 Shapes = Mapping[str, Sequence[int]]
@@ -31,6 +32,8 @@ MOST_SHOWN, MOST_LISTED = 100, 60  # characters of an operator that a message na
 OLDEST_OPSET = 7  # NumPy broadcasting begins here; older models are converted
 IMAGE_SIZE, OTHER_SIZE = 224, 128  # what a suggestion puts for a free dimension of an image, of anything else
 AXIS, MOST_AXIS = re.compile(r"(^|_)ax[ei]s$"), 1 << 16  # attributes that are axes; far above any rank
+# operators of the training artifacts of ONNX Runtime
+ARTIFACT = r"com\.microsoft\.(\w+Grad|InPlaceAccumulator\w*|SoftmaxCrossEntropyLossInternal|\w*OptimizerV?\d*)$"
 NO_RANK = -1  # in place of axes
 FREE = -1  # in a shape that is given: as the model says, or as a dimension of the same name is elsewhere
 T = TypeVar("T")
@@ -111,6 +114,7 @@ def _prepare(name: str, proto: onnx.ModelProto, arrays: Arrays, input_shapes: Sh
         raise ParseError("the graph has no nodes", source=name)
     for f in [f for f in proto.functions if f.name in definitions]:  # the user's own stands for the model's
         proto.functions.remove(f)
+    add_functions(name, proto, opset(proto))
     if proto.functions:
         proto = inliner.inline_local_functions(proto)
     make_dense(proto.graph)
@@ -163,8 +167,11 @@ def _refuse_unknown(name: str, proto: onnx.ModelProto, definitions: Definitions)
         raise UnsupportedError(f"{name}: the model asks for operator set {version}, and the onnx package here knows {newest}; upgrade onnx")
     known = opsets(proto)
     unknown = Counter(full_name(n) for n in proto.graph.node if not _has_schema(n, known) and not is_own(n, definitions))
+    own = f" (given: {', '.join(sorted(definitions))})" if definitions else ""
+    artifact = any(re.search(ARTIFACT, word) for word in unknown)
     refuse(name, unknown, "neither ONNX nor aoec defines them; export the model with standard operators, or define them in a file for --ops"
-           + (f" (given: {', '.join(sorted(definitions))})" if definitions else ""))
+           + own + ("; this is a training artifact: aoec makes a training graph itself, of the inference model, with --loss"
+                    if artifact else ""))
 
 
 def refuse(name: str, operators: Mapping[str, int], why: str) -> None:

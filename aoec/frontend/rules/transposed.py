@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+import numpy as np
+
 from aoec.frontend.rules.rule import Rule
 from aoec.frontend.rules.window import Sizes, Window, convolve, crop
 from aoec.frontend.translate.node import Node
@@ -21,23 +23,39 @@ def _conv_transpose(n: Node) -> bool:
         return False
     ones = (1,) * rank
     stride, dilation = n.integers("strides", ones), n.integers("dilations", ones)
-    spans = tuple(d * (k - 1) + 1 for k, d in zip(kernel, dilation))
-    before, out = _cropping(n, size, stride, spans)
-    taps = tuple(-(-span // s) for span, s in zip(spans, stride))  # of a phase
-    first = tuple(b // s for b, s in zip(before, stride))  # pixel of a phase that the result begins in
-    count = tuple(-(-(b + o) // s) - f for b, o, s, f in zip(before, out, stride, first))
-    count = tuple(min(c, i + t - 1 - f) for c, i, t, f in zip(count, size, taps, first))  # what lies behind has no kernel over it
-    pad_before = tuple(t - 1 - f for t, f in zip(taps, first))
-    pad_after = tuple(f + c - i for f, c, i in zip(first, count, size))
-    x, w = crop(n, n.input(0), Window(taps, ones, ones, pad_before, pad_after))
-    start = tuple(b - f * s for b, f, s in zip(before, first, stride))
-    early = n.has(2) and n.is_constant(2) and all(at + o <= c * s for at, o, c, s in zip(start, out, count, stride))  # nothing lies behind
-    bias = [n.constant("bias", n.draft.weights[n.input(2)].repeat(prod(stride)))] if early else []
-    y = convolve(n, [x, _phase_kernels(n, group, stride, dilation, taps), *bias], w, group)
-    y = _interleave(n, y, stride, start, out)
-    if n.has(2) and not early:
+    before, out = _cropping(n, size, stride, tuple(d * (k - 1) + 1 for k, d in zip(kernel, dilation)))
+    bias = n.draft.weights[n.input(2)] if n.has(2) and n.is_constant(2) else None
+    y, done = transpose_convolution(n, n.input(0), n.input(1), Window(kernel, stride, dilation, before, (0,) * rank), group, out, bias)
+    if n.has(2) and not done:
         return n.emit("add", [y, n.step("reshape", [n.input(2)], {"shape": (1, *n.shape_of(2), *ones)})])
     return n.emit("reshape", [y], {"shape": n.made_shape(y)})
+
+
+def transpose_convolution(n: Node, x: str, kernel: str, w: Window, group: int, out: Sizes,
+                          bias: np.ndarray | None = None) -> tuple[str, bool]:
+    """(the transposed convolution of a tensor by a kernel [c, co / group, *k], of extents `out`; whether it has the bias, one of each
+    channel). `w` is the window of the convolution that it is the gradient of; its pads before say what is cut off."""
+    stride, size = w.stride, n.made_shape(x)[2:]
+    # a result is pixel q * stride + phase - start; it begins with a phase where that costs no tap
+    start = tuple(0 if _reach(b, span, s)[2] == -(-span // s) else b % s for b, span, s in zip(w.before, w.span, stride))
+    ends = [_reach(b - at, span, s) for b, at, span, s in zip(w.before, start, w.span, stride)]
+    taps = tuple(count for _, _, count in ends)
+    count = tuple(-(-(at + o) // s) for at, o, s in zip(start, out, stride))
+    count = tuple(max(1, min(c, i - low)) for c, i, (low, _, _) in zip(count, size, ends))  # what lies behind has no kernel over it
+    which = _taps_of_phases(w, tuple(b - at for b, at in zip(w.before, start)), [low for low, _, _ in ends], taps)
+    pads = [(-low, c - 1 + high - (i - 1)) for (low, high, _), c, i in zip(ends, count, size)]
+    x, cut = crop(n, x, Window(taps, (1,) * w.rank, (1,) * w.rank, *zip(*pads)))
+    early = bias is not None and all(at + o <= c * s for at, o, c, s in zip(start, out, count, stride))  # nothing lies behind
+    phases = prod(stride)
+    own = [] if bias is None or not early else [n.constant("bias", np.tile(bias.reshape(group, 1, -1), (1, phases, 1)).ravel())]
+    y = convolve(n, [x, _phase_kernels(n, kernel, group, which), *own], cut, group)
+    return _interleave(n, y, stride, group, start, out), early
+
+
+def _reach(before: int, span: int, stride: int) -> tuple[int, int, int]:
+    """(the first pixel, the last one, how many) over which a kernel's taps lie, from the pixel of a phase on."""
+    low, high = -((span - 1 - before) // stride), (before + stride - 1) // stride
+    return low, high, high - low + 1
 
 
 def _cropping(n: Node, size: Sizes, stride: Sizes, spans: Sizes) -> tuple[Sizes, Sizes]:
@@ -55,56 +73,45 @@ def _cropping(n: Node, size: Sizes, stride: Sizes, spans: Sizes) -> tuple[Sizes,
     return tuple(t // 2 if auto == "SAME_UPPER" else t - t // 2 for t in total), out
 
 
-def _phase_kernels(n: Node, group: int, stride: Sizes, dilation: Sizes, taps: Sizes) -> str:
-    """The kernel [c, co / group, *k] as [co * phases, c / group, *taps]: a kernel for each phase of each channel, flipped."""
-    c, each, *kernel = n.shape_of(1)
-    w, rank = n.input(1), len(kernel)
-    for at in range(rank):
-        w = _spread(n, w, at + 2, dilation[at], taps[at] * stride[at])
-        w = _flip(n, n.step("reshape", [w], {"shape": _split_axis(n.made_shape(w), at + 2, taps[at], stride[at])}), at + 2)
-        w = n.step("reshape", [w], {"shape": _join_axes(n.made_shape(w), at + 2)})
-    parts = [extent for t, s in zip(taps, stride) for extent in (t, s)]
-    w = n.step("reshape", [w], {"shape": (group, c // group, each, *parts)})
-    phase_axes, tap_axes = range(4, 4 + 2 * rank, 2), range(3, 3 + 2 * rank, 2)
-    w = n.step("transpose", [w], {"perm": (0, 2, *phase_axes, 1, *tap_axes)})
-    return n.step("reshape", [w], {"shape": (group * each * prod(stride), c // group, *taps)})
+def _phase_kernels(n: Node, kernel: str, group: int, which: np.ndarray) -> str:
+    """The kernel [c, co / group, *k] as [group * phases * co / group, c / group, *taps]: a kernel for each phase of each channel, flipped.
+    Taps are rows here, which move whole, and what has no tap is a row of zeros."""
+    c, each, *sizes = n.made_shape(kernel)
+    count, rank = prod(sizes), len(sizes)
+    w = n.step("reshape", [kernel], {"shape": (group, c // group, each, count)})
+    w = n.step("transpose", [w], {"perm": (3, 0, 2, 1)})
+    if which.ravel().tolist() != [*range(count)]:
+        w = n.pad(w, 0, 0, int((which == count).any()))
+        w = n.step("gather", [w, n.constant("taps", which.ravel(), "int64")], {"axis": 0})
+    w = n.step("reshape", [w], {"shape": (*which.shape, group, each, c // group)})
+    phases, taps = range(rank), range(rank, 2 * rank)
+    w = n.step("transpose", [w], {"perm": (2 * rank, *phases, 2 * rank + 1, 2 * rank + 2, *taps)})
+    return n.step("reshape", [w], {"shape": (prod(which.shape[:rank]) * group * each, c // group, *which.shape[rank:])})
 
 
-def _split_axis(shape: Sequence[int], axis: int, outer: int, inner: int) -> Sizes:
-    return (*shape[:axis], outer, inner, *shape[axis + 1:])
+def _taps_of_phases(w: Window, before: Sizes, low: Sequence[int], taps: Sizes) -> np.ndarray:
+    """[*phases, *taps]: the tap of the kernel, in row-major order, that each tap of each phase is; their number where it is none."""
+    rank, count = w.rank, prod(w.kernel)
+    places, known = np.zeros((1,) * (2 * rank), int), np.ones((1,) * (2 * rank), bool)
+    for axis, (k, s, d, t, b, first) in enumerate(zip(w.kernel, w.stride, w.dilation, taps, before, low)):
+        at = np.arange(s)[:, None] + b - s * (first + np.arange(t))
+        here = [s if own == axis else t if own == rank + axis else 1 for own in range(2 * rank)]
+        places = places * k + (at // d).reshape(here)
+        known = known & ((at >= 0) & (at % d == 0) & (at // d < k)).reshape(here)
+    return np.where(known, places, count)
 
 
-def _join_axes(shape: Sequence[int], axis: int) -> Sizes:
-    return (*shape[:axis], shape[axis] * shape[axis + 1], *shape[axis + 2:])
-
-
-def _spread(n: Node, w: str, axis: int, dilation: int, extent: int) -> str:
-    """The kernel with zeros between its taps along an axis, and behind them up to an extent."""
-    shape = n.made_shape(w)
-    if dilation > 1:
-        wide = n.pad(n.step("reshape", [w], {"shape": _split_axis(shape, axis, shape[axis], 1)}), axis + 1, 0, dilation - 1)
-        w = n.step("reshape", [wide], {"shape": _join_axes(n.made_shape(wide), axis)})
-        w = n.piece(w, axis, 0, min(n.made_shape(w)[axis], extent))
-    return n.pad(w, axis, 0, extent - n.made_shape(w)[axis])
-
-
-def _flip(n: Node, w: str, axis: int) -> str:
-    """Return the tensor backwards along an axis."""
-    shape = n.made_shape(w)
-    starts = tuple(extent - 1 if at == axis else 0 for at, extent in enumerate(shape))
-    steps = tuple(-1 if at == axis else 1 for at in range(len(shape)))
-    return n.step("slice", [w], {"starts": starts, "sizes": shape, "steps": steps}) if shape[axis] > 1 else w
-
-
-def _interleave(n: Node, y: str, stride: Sizes, start: Sizes, out: Sizes) -> str:
-    """[n, co * phases, *count] as [n, co, *out]: pixel q of phase p is pixel q * stride + p, of which `out` are kept from `start` on,
-    zeros behind the last."""
+def _interleave(n: Node, y: str, stride: Sizes, group: int, start: Sizes, out: Sizes) -> str:
+    """[n, group * phases * co / group, *count] as [n, co, *out]: pixel q of phase p is pixel q * stride + p, of which `out` are kept from
+    `start` on, zeros behind the last."""
     batch, channels, *count = n.made_shape(y)
-    rank, co = len(count), channels // prod(stride)
-    if prod(stride) > 1:
-        y = n.step("reshape", [y], {"shape": (batch, co, *stride, *count)})
-        y = n.step("transpose", [y], {"perm": (0, 1, *(axis for at in range(rank) for axis in (2 + rank + at, 2 + at)))})
-        y = n.step("reshape", [y], {"shape": (batch, co, *(c * s for c, s in zip(count, stride)))})
+    rank, each = len(count), channels // (group * prod(stride))
+    if prod(stride) > 1 and rank == 2 and group == 1:
+        y = n.step("depth_to_space", [y], {"scale": stride})
+    elif prod(stride) > 1:
+        y = n.step("reshape", [y], {"shape": (batch, group, *stride, each, *count)})
+        y = n.step("transpose", [y], {"perm": (0, 1, 2 + rank, *(axis for at in range(rank) for axis in (3 + rank + at, 2 + at)))})
+        y = n.step("reshape", [y], {"shape": (batch, group * each, *(c * s for c, s in zip(count, stride)))})
     for at in range(rank):
         here = n.made_shape(y)[2 + at]
         y = n.piece(y, 2 + at, start[at], min(out[at], here - start[at]))

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Union
+from typing import Protocol, Union
 
 import numpy as np
 import onnx
@@ -36,12 +36,23 @@ from aoec.ops.own import NO_DEFINITIONS, Definitions
 from aoec.ops.typed import STORED, small
 
 
+class Additions(Protocol):
+    """What is made of a model on its way: a training graph. `prepare` changes the checked model, whose large constants `arrays` has;
+    `extend` adds to what it was translated to, before clean-up passes; `settle` changes that behind them, before dtypes are chosen;
+    `finish` then. The first two return notices."""
+
+    def prepare(self, proto: onnx.ModelProto, arrays: dict[str, np.ndarray]) -> list[str]: ...
+    def extend(self, draft: Draft) -> list[str]: ...
+    def settle(self, draft: Draft) -> None: ...
+    def finish(self, draft: Draft) -> None: ...
+
+
 def load(model: Union[str, Path, onnx.ModelProto], input_shapes: Shapes | None = None, precision: str = "fp16",
-         definitions: Definitions = NO_DEFINITIONS,
-         rewriting: Rewriting | None = None) -> tuple[Graph, dict[str, np.ndarray], list[str]]:
+         definitions: Definitions = NO_DEFINITIONS, rewriting: Rewriting | None = None,
+         additions: Additions | None = None) -> tuple[Graph, dict[str, np.ndarray], list[str]]:
     """(graph, its constants, notices for the user) of an ONNX model, by path or as a proto. `definitions` are operators of
     the user's own (ops/own.py), which nodes of any domain but ONNX's own may name. `rewriting`: rules of the user's own, and places where
-    rules are declined; it notes where rules were applied.
+    rules are declined; it notes where rules were applied. `additions`: what a training graph is made by.
 
     Inputs and results keep ONNX's names; reals become `precision` (passes/precision.py), biases stay fp32. Every failure is an AoecError.
     """
@@ -49,12 +60,12 @@ def load(model: Union[str, Path, onnx.ModelProto], input_shapes: Shapes | None =
     if precision not in PRECISIONS:
         raise CheckError(f"precision {precision} is not one of {', '.join(PRECISIONS)}")
     rewriting = rewriting if rewriting is not None else Rewriting()
-    graph, weights, notices = _load(model, input_shapes or {}, precision, definitions, 0, rewriting)
+    graph, weights, notices = _load(model, input_shapes or {}, precision, definitions, 0, rewriting, additions)
     return graph, weights, list(dict.fromkeys(notices)) + _own_notices(rewriting) + _host_notice(graph)
 
 
 def _load(model: Union[str, Path, onnx.ModelProto], input_shapes: Shapes, precision: str, definitions: Definitions,
-          deep: int, rewriting: Rewriting) -> tuple[Graph, dict[str, np.ndarray], list[str]]:
+          deep: int, rewriting: Rewriting, more: Additions | None = None) -> tuple[Graph, dict[str, np.ndarray], list[str]]:
     """Return (graph, its constants, notices) of a model, or of a body that lies in `deep` others."""
     notices: list[str] = []
     title = str(model) if isinstance(model, (str, Path)) else model.graph.name or "model"
@@ -63,10 +74,16 @@ def _load(model: Union[str, Path, onnx.ModelProto], input_shapes: Shapes, precis
         return _load(body, {}, precision, definitions, deep + 1, rewriting)
 
     proto, arrays = read(model, dict(input_shapes), frozenset(RULES), notices, definitions)
+    notices += more.prepare(proto, arrays) if more else []
     made = _Translation(title, proto, arrays, Words(definitions), load_body, deep)
     draft = made.draft
+    notices += more.extend(draft) if more else []
     passes.clean(draft, precision, rewriting)
+    if more:
+        more.settle(draft)
     notices += [*made.notices, *passes.choose_precision(draft, precision, made.reals)]
+    if more:
+        more.finish(draft)
     graph, weights = with_bodies(*draft.finish(), made.walked)
     check_work(title, graph)
     return graph, weights, notices

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from aoec.bank.bank import KINDS, Kept
+from aoec.bank.gradient_traces import GradientTrace
 from aoec.bank.measurements import Measured
 from aoec.bank.plans import SlicePlan
 from aoec.bank.record import Record, flat
@@ -91,6 +92,8 @@ def show_key(k: Kept) -> tuple[str, str]:
         return k.graph_key[:SHOWN_DIGITS], f"{k.target}, {k.label}, plan of slices: {k.regions or 'none'}"
     if isinstance(k, Measured):
         return k.digest[:SHOWN_DIGITS], f"{k.target}, {k.work}, measured, {k.source}:{k.line}"
+    if isinstance(k, GradientTrace):
+        return k.sizes_key[:SHOWN_DIGITS], f"{k.target}, {k.label}, measured step of {k.gradients:,} gradients"
     return k.graph_key[:SHOWN_DIGITS], f"{k.target}, {k.label}, plan of the model by {k.metric}{': none' * (not k.plan)}"
 
 

@@ -4,6 +4,7 @@ What the later steps need (the kernels' compiler above all) takes seconds to imp
 """
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,17 +35,17 @@ if TYPE_CHECKING:
     from aoec.jobs.stages.stage import Stage
 
 
-def compile_model(options: CompileOptions, voice: Voice | None = None, kind: Kind | None = None) -> int:
+def compile_model(options: CompileOptions, voice: Voice | None = None, kinds: Sequence[Kind] = ()) -> int:
     """Compiles `options.model` (an ONNX file, a folder that --dump wrote, or a model at hand) to `options.output`. Returns 0, or 1 where
-    values are wrong. `kind`: the kind of tuning job, which has a result file."""
+    values are wrong. `kinds`: those of a tuning job, each of which has a result file."""
     voice = voice or voice_of(options)
     _refuse_gears(options)
     if not isinstance(options.model, (str, Path)):
         machine = _begin(Path(options.name), options, voice)
-        return _compile(options.model, options.name, machine, options, voice, kind)
+        return _compile(options.model, options.name, machine, options, voice, kinds)
     source = Path(options.model)
     if source.is_dir():
-        return _enter(source, options, voice, kind)
+        return _enter(source, options, voice, kinds)
     if source.suffix == ".tir":
         raise CheckError(f"{source} is a func, not a model: aoec search {source} -o g.sched tunes it, and aoec run {source} --with g.sched "
                          "--random runs it for values")
@@ -53,7 +54,7 @@ def compile_model(options: CompileOptions, voice: Voice | None = None, kind: Kin
     if options.embed:
         _check_copy(str(options.embed), source)
     machine = _begin(source, options, voice)
-    return _compile(str(source), source.stem, machine, options, voice, kind)
+    return _compile(str(source), source.stem, machine, options, voice, kinds)
 
 
 def _refuse_gears(options: CompileOptions) -> None:
@@ -79,7 +80,7 @@ def _check_copy(path: str, source: Path) -> None:
         raise CheckError(f"--embed {path}: constants of {source} lie in files beside it, so the copy must be in the same directory")
 
 
-def _enter(folder: Path, options: CompileOptions, voice: Voice, kind: Kind | None) -> int:
+def _enter(folder: Path, options: CompileOptions, voice: Voice, kinds: Sequence[Kind]) -> int:
     """Runs the job from a stage of a dump on, for the dump's own machine unless --target names another."""
     if gears_asked(options):
         raise CheckError(f"{folder} is a dump, whose shapes are fixed: --dynamic-batch and --dynamic-dims are for an ONNX model")
@@ -87,6 +88,8 @@ def _enter(folder: Path, options: CompileOptions, voice: Voice, kind: Kind | Non
         raise CheckError(f"{folder} is a dump, whose graph is rewritten already: --rewrites is for an ONNX model")
     if options.embed:
         raise CheckError(f"{folder} is a dump, which holds no ONNX model: --embed is for one")
+    if options.training is not None:
+        raise CheckError(f"{folder} is a dump, whose graph is a training graph or none: --loss and --gradients are for an ONNX model")
     folders = manifest.folders(folder)
     said = [manifest.read(f) for f in folders]
     how = "--target" if options.target else "of the dump; --target"
@@ -112,7 +115,7 @@ def _enter(folder: Path, options: CompileOptions, voice: Voice, kind: Kind | Non
         stages = [stages[0].for_one_shape()]
     for stage in stages:
         voice.read(stage.graph, stage.precision, [], stage.gear)
-    return finish(stages, Context(machine, options, voice), kind)
+    return finish(stages, Context(machine, options, voice), kinds)
 
 
 def _own_target(folder: Path, name: str) -> str:
@@ -126,7 +129,7 @@ def compile_demo(options: DemoOptions) -> int:
     voice = voice_of(options)
     machine = _begin(Path(f"resnet50 (seeded random weights, batch {options.batch})"), options, voice)
     from aoec.frontend.zoo import resnet50
-    return _compile(resnet50(batch=options.batch), "resnet50", machine, options, voice, None)
+    return _compile(resnet50(batch=options.batch), "resnet50", machine, options, voice, ())
 
 
 def _begin(source: Path, options: CompileOptions, voice: Voice) -> Machine:
@@ -168,7 +171,8 @@ def _gears_of(model: str | ModelProto, options: CompileOptions) -> tuple[list[Ge
     return gears(graph, options.shapes, gears_asked(options)), dimension_names(graph)
 
 
-def _compile(model: str | ModelProto, name: str, machine: Machine, options: CompileOptions, voice: Voice, kind: Kind | None) -> int:
+def _compile(model: str | ModelProto, name: str, machine: Machine, options: CompileOptions, voice: Voice,
+             kinds: Sequence[Kind]) -> int:
     """Imports the model, for each gear if there are some, says so, and does the rest."""
     voice.watch.begin("reading")
     read = _read(model, options, voice)
@@ -178,7 +182,7 @@ def _compile(model: str | ModelProto, name: str, machine: Machine, options: Comp
     voice.watch.begin("start")
     from aoec.jobs.compile.compile import finish
     from aoec.jobs.context import Context
-    return finish(_stages(name, read, options), Context(machine, options, voice), kind, model)
+    return finish(_stages(name, read, options), Context(machine, options, voice), kinds, model)
 
 
 @dataclass(frozen=True)
@@ -198,7 +202,7 @@ def _read(model: str | ModelProto, options: CompileOptions, voice: Voice) -> _Re
     own, rules, read = read_files(options.operator_files), read_own(options.rewrite_files), []
     entered = read_plan(str(options.plan)) if options.plan is not None else None
     for gear in wanted:
-        read.append(import_model(model, dict(gear.shapes), options.precision, pool, own, rules, entered))
+        read.append(import_model(model, dict(gear.shapes), options.precision, pool, own, rules, entered, options.training))
         voice.read(read[-1][0], options.precision, read[-1][2], gear.name)
     return _Read(wanted, dims, read, entered, digest_rules(rules))
 

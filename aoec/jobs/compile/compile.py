@@ -29,10 +29,11 @@ from aoec.jobs.compile.steps.choose_slices import choose_slices
 from aoec.jobs.compile.steps.closing_table import add_fidelity, closing_table
 from aoec.jobs.compile.steps.group_model import group_model
 from aoec.jobs.compile.steps.search_groups import distinct_tasks, search_groups
+from aoec.jobs.compile.training_step import step_figures
 from aoec.jobs.context import Context, Job
 from aoec.jobs.events import stream
 from aoec.jobs.kind import Kind
-from aoec.jobs.results.result_file import OPAT_OF_BOTH, SGAT_OF_BOTH, WHOLE, Ended, RunPlace, Span, results_folder
+from aoec.jobs.results.result_file import OPAT_OF_BOTH, SGAT_OF_BOTH, WHOLE, Ended, RunPlace, results_folder
 from aoec.jobs.results.run_files import RunFiles
 from aoec.jobs.stages import dump
 from aoec.jobs.stages.stage import Stage
@@ -44,13 +45,14 @@ from aoec.jobs.voice import Voice
 from aoec.report.table import seconds_by_part
 
 Notes = list[tuple[str, ...]]  # of each gear
+SPANS_OF_BOTH = {"opat": OPAT_OF_BOTH, "sgat": SGAT_OF_BOTH}
 
 
-def finish(stages: Sequence[Stage], context: Context, kind: Kind | None = None, source: Source | None = None) -> int:
+def finish(stages: Sequence[Stage], context: Context, asked: Sequence[Kind] = (), source: Source | None = None) -> int:
     """Compiles imported graphs, or what a dump is entered with, and writes the model. Returns 0, or 1 where values are wrong.
 
     Of several gears each is a stage, and what they have in common is done once. `source`: the ONNX model, which may carry schedules.
-    `kind`: the kind of tuning job, which has a result file.
+    `asked`: the kinds of a tuning job, each of which has a result file.
     """
     options, watch = context.options, context.voice.watch
     with stream(options.events) as events:
@@ -58,7 +60,7 @@ def finish(stages: Sequence[Stage], context: Context, kind: Kind | None = None, 
         with keep_workers(options.jobs if options.tune else 1):
             watch.begin("grouping")
             ready = [group_model(s, context) for s in stages]
-            job = begin(ready, context, source, kind)
+            job = begin(ready, context, source, asked)
             watch.begin("searching")
             found = search_groups(ready, job.runs[1], job)
             watch.begin("programs")
@@ -91,7 +93,7 @@ def other_layouts(context: Context) -> bool:
     return not options.only and not options.slicing.regions and options.plan is None and options.start != "plan"
 
 
-def begin(ready: Sequence[Ready], context: Context, source: Source | None, kind: Kind | None) -> Job:
+def begin(ready: Sequence[Ready], context: Context, source: Source | None, asked: Sequence[Kind]) -> Job:
     """The job with its bank, which lies over what the model's file carries, and with its result file."""
     options, voice = context.options, context.voice
     listed = [t for r in ready for t in r.tasks]
@@ -100,19 +102,21 @@ def begin(ready: Sequence[Ready], context: Context, source: Source | None, kind:
     bank = Bank.open(options.bank_path).over(below)
     voice.bank(bank)
     job = Job.begin(context, bank, Order.of(options), ready[0].stage.name, other_layouts(context))
-    if kind is not None or options.results is not None:
-        job = replace(job, results=open_results(job, kind))
+    if asked or options.results is not None:
+        job = replace(job, results=open_results(job, asked))
     job.events.say("job_started", **first_event(job.title, job.machine, job.order, len(distinct_tasks(listed, job.machine, job.order))))
     return job
 
 
-def open_results(job: Job, kind: Kind | None) -> RunFiles:
-    """The result files of a job of some kind; of a compile, which tunes operators and looks for slices, those of both, each of its part."""
+def open_results(job: Job, asked: Sequence[Kind]) -> RunFiles:
+    """The result files of a job of some kinds; of a compile, which tunes operators and looks for slices, those of both. Where both are
+    there, each is of its part."""
     place = RunPlace.begin(results_folder(job.options.results), datetime.now())
-    asked: list[tuple[Kind, Span]] = [(kind, WHOLE)] if kind else [(kinds.load("opat"), WHOLE)]
-    if kind is None and job.options.slicing.source == "search":
-        asked = [(kinds.load("opat"), OPAT_OF_BOTH), (kinds.load("sgat"), SGAT_OF_BOTH)]
-    return RunFiles(place, job.title, job.machine, tuple(k.open_result(job, place, span) for k, span in asked))
+    names = ("opat", "sgat") if job.options.slicing.source == "search" else ("opat",)
+    files = list(asked) or [kinds.load(name) for name in names]
+    both = all(kinds.load(name) in files for name in SPANS_OF_BOTH)
+    spans = [next((span for name, span in SPANS_OF_BOTH.items() if both and kinds.load(name) is k), WHOLE) for k in files]
+    return RunFiles(place, job.title, job.machine, tuple(k.open_result(job, place, span) for k, span in zip(files, spans)))
 
 
 def check(made: Sequence[Made], job: Job) -> tuple[Notes, list[str]]:
@@ -157,7 +161,7 @@ def report(ended: Ended, notes: Notes, job: Job) -> None:
     job.end()
     watch.begin("table")
     reports = [add_fidelity(replace(closing_table(m, machine, options), searches=ended.searches,
-                                    notes=(*slices.describe_slices(m.model.graph), *n, *new)), m.model, machine)
+                                    notes=(*step_notes(m), *slices.describe_slices(m.model.graph), *n, *new)), m.model, machine)
                for m, n in zip(made, notes)]
     if options.stock or options.stock is None and options.tune:
         watch.begin("stock")
@@ -167,12 +171,20 @@ def report(ended: Ended, notes: Notes, job: Job) -> None:
         reports = [add_within(r, m, machine) for r, m in zip(reports, made)]
     if options.report:
         watch.begin("page")
-        page.write_report(Path(options.report), made, [replace(r, seconds=watch.read()) for r in reports], machine)
+        beside = job.results.write_pages(Path(options.report)) if isinstance(job.results, RunFiles) else {}
+        page.write_report(Path(options.report), made, [replace(r, seconds=watch.read()) for r in reports], machine, beside)
         job.voice.say(f"report {Path(options.report) / 'index.html'}")
     took, lines = watch.read(), made[0].lines
     job.events.end("done", output=options.path, latency_us={"default": lines.default.latency_us, "tuned": lines.tuned.latency_us},
                    seconds_by_part=seconds_by_part(took))
-    job.voice.close([replace(r, seconds=took) for r in reports], options.path, options.every)
+    further = job.results.further if isinstance(job.results, RunFiles) else ()
+    job.voice.close([replace(r, seconds=took) for r in reports], options.path, options.every, further)
+
+
+def step_notes(made: Made) -> tuple[str, ...]:
+    """What is said of a training step; nothing of an inference."""
+    step = step_figures(made.model.graph, made.choices, made.lines)
+    return step.sentences() if step else ()
 
 
 def wait_for_kernels(parts: Sequence[str], voice: Voice) -> None:

@@ -22,6 +22,7 @@ from aoec.ir.text.show import show
 from aoec.jobs.known import recall
 from aoec.jobs.plans.entered import Entered
 from aoec.ops.own import NO_DEFINITIONS, Definitions
+from aoec.options.training import Training
 from aoec.target.machine import Machine
 
 if TYPE_CHECKING:
@@ -35,15 +36,17 @@ ELSEWHERE = b"\n\x08location"  # how an ONNX file says that data of a constant l
 
 def import_model(model: str | ModelProto, shapes: Mapping[str, tuple[int, ...]], precision: str,
              pool: Pool | None = None, own: Definitions = NO_DEFINITIONS,
-             rules: Sequence[Rule] = (), entered: Entered | None = None) -> tuple[Graph, Weights, list[str], Applied]:
+             rules: Sequence[Rule] = (), entered: Entered | None = None,
+             training: Training | None = None) -> tuple[Graph, Weights, list[str], Applied]:
     """(graph, constants, notices, the rewrites that were made and where) of an ONNX model, by path or as a proto, the user's `own`
-    operators and his own rewrites; what the frontend refuses is refused. `entered`: a plan, whose declined rewrites are not made."""
+    operators and his own rewrites; what the frontend refuses is refused. `entered`: a plan, whose declined rewrites are not made.
+    `training`: the graph is a step of training by these options."""
     declined = entered.plan.declined if entered else ()
 
     @cache
     def load() -> tuple[Graph, Weights, list[str], Applied]:
         rewriting = Rewriting(rules, declined)
-        graph, weights, notices = frontend.load(model, dict(shapes), precision, own, rewriting)
+        graph, weights, notices = load_graph(model, shapes, precision, own, rewriting, training)
         applied: Applied = list(dict.fromkeys(rewriting.applied))
         if entered:
             entered.refuse_unmet(rewriting.met, applied)
@@ -53,7 +56,7 @@ def import_model(model: str | ModelProto, shapes: Mapping[str, tuple[int, ...]],
     if not content:
         return load()
     at = ("import", content, repr(sorted(shapes.items())), precision, frontend.onnx.__version__, repr(sorted(own.items())),
-          *map(show, rules), *(f"{rule} at {tensor} off" for rule, tensor in sorted(declined)))
+          *map(show, rules), *([repr(training)] if training else []), *(f"{rule} at {tensor} off" for rule, tensor in sorted(declined)))
 
     def read_again(kept: Any) -> tuple[Graph, list[str], Applied]:
         return noun(kept[0]), kept[1], [(str(rule), str(tensor)) for rule, tensor in kept[2]]
@@ -62,6 +65,16 @@ def import_model(model: str | ModelProto, shapes: Mapping[str, tuple[int, ...]],
         at, lambda: (load()[0], load()[2], load()[3]),
         lambda made: None if refers_elsewhere(model) else [flat(made[0]), made[1], made[2]], read_again)
     return graph, _constants(graph, lambda: load()[1], pool), notices, applied
+
+
+def load_graph(model: str | ModelProto, shapes: Mapping[str, Sequence[int]], precision: str, own: Definitions, rewriting: Rewriting,
+               training: Training | None) -> tuple[Graph, dict[str, np.ndarray], list[str]]:
+    """(graph, constants, notices) of a model, or of a step of its training."""
+    if training is None:
+        return frontend.load(model, dict(shapes), precision, own, rewriting)
+    from aoec.frontend.training.training import load_training
+    made = load_training(model, training, shapes, precision, own, rewriting)
+    return made.graph, dict(made.weights), made.notices
 
 
 def fuse_model(graph: Graph, weights: Weights, machine: Machine, pool: Pool | None = None,

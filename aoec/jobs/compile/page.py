@@ -29,12 +29,13 @@ PICTURE_BYTES, PICTURES_BYTES = 300_000, 3_000_000  # of one picture, and of all
 WAITS = 4  # the longest, of each schedule
 
 
-def write_report(folder: Path, made: Sequence[Made], reports: Sequence[Report], machine: Machine) -> None:
-    """Nothing; the folder holds the report, of a model for several shapes one a gear in a folder of its own."""
+def write_report(folder: Path, made: Sequence[Made], reports: Sequence[Report], machine: Machine, beside: Mapping[str, str]) -> None:
+    """Nothing; the folder holds the report, of a model for several shapes one a gear in a folder of its own. `beside`: names of other
+    pages in the folder, by title."""
     names = [folder_of(number, r.gear) for number, r in enumerate(reports)]
     for name, one, report in zip(names, made, reports):
         gears = {r.gear: f"../{n}/index.html" for n, r in zip(names, reports)} if report.gear else {}
-        _write(folder / name, one, report, machine, gears)
+        _write(folder / name, one, report, machine, gears, beside if not report.gear else {title: f"../{n}" for title, n in beside.items()})
     if reports[0].gear:
         first = f'<meta http-equiv="refresh" content="0; url={names[0]}/index.html">'
         write_text(folder / "index.html", f'<!doctype html><meta charset="utf-8">{first}<a href="{names[0]}/index.html">report</a>\n')
@@ -46,7 +47,7 @@ def folder_of(number: int, gear: str) -> str:
     return "." if not gear else name if manifest.NAME.fullmatch(name) else f"gear_{number}"
 
 
-def _write(folder: Path, made: Made, report: Report, machine: Machine, gears: dict[str, str]) -> None:
+def _write(folder: Path, made: Made, report: Report, machine: Machine, gears: dict[str, str], beside: Mapping[str, str]) -> None:
     """Nothing; the report of one model stands in the folder."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -56,7 +57,7 @@ def _write(folder: Path, made: Made, report: Report, machine: Machine, gears: di
     details = _details(folder, made, report, machine)
     said = facts(report, details, about, structure_of(made, machine))
     write_text(folder / "report.json", as_json(said))
-    for name, text in pages(said, details, gears).items():
+    for name, text in pages(said, details, gears, beside).items():
         write_text(folder / name, text)
 
 

@@ -14,6 +14,7 @@ from aoec.cann.tune_ops import TuneOps
 from aoec.jobs.deliver import deliver_records as records
 from aoec.jobs.deliver import deliver_words
 from aoec.jobs.deliver.deliver_entries import Entry, Source, source
+from aoec.jobs.deliver.deliver_gradients import Gradients, is_result, read_gradients
 from aoec.jobs.deliver.deliver_keys import Keys, keys, theirs
 from aoec.jobs.deliver.deliver_records import Record
 from aoec.jobs.deliver.deliver_search import search_schedules
@@ -21,7 +22,7 @@ from aoec.jobs.voice import Voice
 from aoec.options.exchange import DeliverOptions
 from aoec.report import apply
 from aoec.report.deliver import Delivery, Line, as_json, kernels_csv, kernels_json, text
-from aoec.target.machine import Machine
+from aoec.target.machine import Machine, load
 
 WORTH = 0.01  # of the modelled time that a group could give back at most, for CANN's own tuning to be worth its while
 ALONE = 20  # operators of the user's file that are not ours and are listed
@@ -37,8 +38,13 @@ def deliver(model: str, folder: str, options: DeliverOptions) -> str:
     """Writes a delivery of a model, compiled or not, or of a bank into a new folder. Returns the table, or its JSON."""
     check_new_folder(folder)
     listed, voice = theirs(options), Voice(options.json, bar=False)
-    found = source(model, options, voice)
-    made, files = delivery(found, keys(listed, found.entries), soc_of(found.machine, options.soc), options.all, options.tune or 0)
+    gradients = read_gradients(options.gradient_plan or model) if options.gradient_plan or is_result(model) else None
+    if gradients is not None and not options.gradient_plan:
+        made, files = deliver_gradients(gradients)
+    else:
+        found = source(model, options, voice)
+        soc = soc_of(found.machine, options.soc)
+        made, files = delivery(found, keys(listed, found.entries), soc, options.all, options.tune or 0, gradients)
     write_folder(folder, files)
     voice.say(f"wrote {folder}: {plural(len(files), 'file')}; begin with {folder}/APPLY.md")
     return as_json(made) if options.json else text(made)
@@ -52,10 +58,25 @@ def soc_of(machine: Machine, asked: str | None) -> str:
     return name
 
 
-def delivery(found: Source, known: Keys, soc: str, every: bool, trials: int) -> tuple[Delivery, dict[str, str]]:
+def deliver_gradients(g: Gradients) -> tuple[Delivery, dict[str, str]]:
+    """What is delivered of gradient tuning alone, as `delivery` has it."""
+    machine = load(g.target)
+    alone = {name: what for name, what in WHAT.items() if name in ("deliver.txt", "deliver.json", "APPLY.md")}
+    d = Delivery(g.part.name, machine.name, machine.name, count_cores(machine), "", (), files={**g.part.files, **alone}, gradients=g.part,
+                 notes=g.part.notes)
+    return d, {**g.texts, "deliver.txt": text(d), "deliver.json": as_json(d), "APPLY.md": apply.text(d, ())}
+
+
+def count_cores(machine: Machine) -> int:
+    """The cores that CANN counts a chip's records by."""
+    return machine.core("aic" if "aic" in machine.cores else "core").count
+
+
+def delivery(found: Source, known: Keys, soc: str, every: bool, trials: int,
+             gradients: Gradients | None = None) -> tuple[Delivery, dict[str, str]]:
     """(what is delivered, the texts of the folder's files by name). `trials`: of a search among what tilings can say, for each group."""
     machine = found.machine
-    cores = machine.core("aic" if "aic" in machine.cores else "core").count
+    cores = count_cores(machine)
     more = {e.name: search_schedules(e, machine, trials) if trials else [] for e in found.entries}
     made = records.once([(e, records.record(e, machine, soc, known.found.get(e.name, ()), every, more[e.name])) for e in found.entries])
     total_us = sum(e.all_us for e in found.entries)
@@ -71,8 +92,11 @@ def delivery(found: Source, known: Keys, soc: str, every: bool, trials: int) -> 
     named = {name: f"run-time bank, {plural(said_.count(chr(10)), 'record')}" for name, said_ in texts.items() if name not in WHAT}
     named |= {name: what for name, what in WHAT.items() if name in texts or not name.startswith(("tune_ops", "fusion"))}
     shared = known.share(e.name for e, r in made if r.key == records.EXACT)
+    part = gradients.part if gradients is not None else None
+    named |= part.files if part is not None else {}
     d = Delivery(found.name, machine.name, soc, cores, found.precision, lines, known.source, known.kind, shared, named,
-                 list_unmatched(known.alone), tuple(notes(found, passes, listed)), found.figures)
+                 list_unmatched(known.alone), tuple(notes(found, passes, listed)), found.figures, part)
+    texts |= gradients.texts if gradients is not None else {}
     return d, {**texts, "deliver.txt": text(d), "deliver.json": as_json(d), "kernels.csv": kernels_csv(d), "kernels.json": kernels_json(d),
                "APPLY.md": apply.text(d, found.inputs)}
 

@@ -1,6 +1,7 @@
 """Subgraph tuning (SGAT)."""
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -16,16 +17,18 @@ if TYPE_CHECKING:
 SomeOptions = TypeVar("SomeOptions", bound="CompileOptions")
 
 
-def settle(options: SomeOptions) -> SomeOptions:
-    """The options of a job that searches slices and no schedules."""
+def settle(options: SomeOptions, jobs: Collection[str]) -> SomeOptions:
+    """The options of a job that searches slices, and schedules only where operators are tuned in the same run."""
     if options.slicing.regions or not options.slicing.source:
         raise CheckError("--job sgat finds the groups that run in slices; --slices is for compile, and for --job opat")
     if options.plan is not None:
         raise CheckError("--job sgat finds the groups that run in slices, and --plan says them: --plan is for compile, and for --job opat")
+    searching = replace(options, slices=Slices(source="search"), plans=options.plans or "auto", verify=options.verify is not False)
+    if "opat" in jobs:
+        return searching
     if options.effort not in (None, "none"):
         raise CheckError("--job sgat searches no schedules, so --effort says nothing: aoec tune --job opat does, with the plan")
-    return replace(options, slices=Slices(source="search"), plans=options.plans or "auto", effort="none", advice="",
-                   verify=options.verify is not False)
+    return replace(searching, effort="none", advice="")
 
 
 def open_result(job: Job, place: RunPlace, span: Span) -> ResultFile:

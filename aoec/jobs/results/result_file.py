@@ -133,6 +133,15 @@ class Searched:
         return hear
 
 
+@dataclass(frozen=True)
+class Further:
+    """What a job found besides compiled models: `text` for people, `facts` for programs under `name`."""
+
+    name: str
+    text: str
+    facts: Mapping[str, Any]
+
+
 class ResultFile(ABC):
     """A result file. One that is written at the end alone hears nothing before."""
 
@@ -146,6 +155,15 @@ class ResultFile(ABC):
     def hear_layouts(self, found: Sequence[Change], every: Found) -> None:  # noqa: B027  a file of subgraphs has no use for it
         """Takes note of changes of layouts that pay."""
 
+    def further(self) -> Further | None:
+        """What a closed file has to say below the table of the compile; None of one whose models are in the table."""
+        return None
+
+    def write_page(self, folder: Path) -> tuple[str, str] | None:
+        """Writes what a closed file has to show into the folder of the report; returns title and name of the page, None where it is all in
+        the model's own page."""
+        return None
+
     @abstractmethod
     def close(self, ended: Ended, searched: Searched) -> str:
-        """Writes the file whole, and returns what the job found that is new, in words."""
+        """Writes the file whole, and returns what the job found that is new, in words, or ""."""

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aoec.base.files.files import write_text
@@ -11,7 +12,7 @@ from aoec.jobs.choose.model_tasks import host_times
 from aoec.jobs.compile.structure import structure_of
 from aoec.jobs.deliver.profile import TaskLine
 from aoec.jobs.results.opat_file import left_out
-from aoec.jobs.results.result_file import Done, Ended, ResultFile, RunPlace, Searched
+from aoec.jobs.results.result_file import Done, Ended, Further, ResultFile, RunPlace, Searched
 from aoec.jobs.tune.solve import total_ticks
 from aoec.lowering.arrange.slices import pieces
 from aoec.report.results.compiled import GearModel, Launch, Operator, text
@@ -67,9 +68,18 @@ class RunFiles:
         """What hears of a model that is only tried."""
         return Trials(self.searched)
 
+    @property
+    def further(self) -> tuple[Further, ...]:
+        """What kinds of tuning have to say below the table of the compile, once files are closed."""
+        return tuple(found for member in self.members if (found := member.further()) is not None)
+
+    def write_pages(self, folder: Path) -> dict[str, str]:
+        """Writes the pages of kinds of tuning beside that of the model, once files are closed; returns name by title."""
+        return dict(found for member in self.members if (found := member.write_page(folder)) is not None)
+
     def close(self, ended: Ended) -> tuple[str, ...]:
         """Writes all files whole, and returns what the job found that is new, in words, by kind of tuning."""
-        new = tuple(member.close(ended, self.searched) for member in self.members)
+        new = tuple(filter(None, [member.close(ended, self.searched) for member in self.members]))
         gears = [gear_model(m, self.machine, ended.metric) for m in ended.models]
         left = [p for p, _ in left_out(ended.models, self.searched, self.machine)]
         self.place.folder.mkdir(parents=True, exist_ok=True)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from aoec.ops.own import Definitions
+    from aoec.options.training import Training
     from aoec.target.machine import Machine
 
 CONVERSIONS = ("to_nc1hwc0", "from_nc1hwc0", "transpose")
@@ -38,14 +39,15 @@ T = TypeVar("T", Func, Trace, Program)
 
 
 def import_model(path: str, input_shapes: Mapping[str, tuple[int, ...]], precision: str,
-                 ops: Sequence[str] = (), rewrites: Sequence[str] = ()) -> tuple[Graph, Weights, list[str]]:
+                 ops: Sequence[str] = (), rewrites: Sequence[str] = (),
+                 training: Training | None = None) -> tuple[Graph, Weights, list[str]]:
     """The graph of an ONNX model, its constants by tensor name, and notices for the user; `ops` are files of definitions, `rewrites` of
-    rules."""
+    rules. `training`: the graph is a step of training by these options."""
     from aoec.frontend.rewrites.apply import Rewriting
     from aoec.frontend.rewrites.law import read_own
-    from aoec.frontend.translate.onnx import load
+    from aoec.jobs.compile.models import load_graph
     from aoec.ops.own import read_files
-    graph, weights, notices = load(path, dict(input_shapes), precision, read_files(ops), Rewriting(read_own(rewrites)))
+    graph, weights, notices = load_graph(path, dict(input_shapes), precision, read_files(ops), Rewriting(read_own(rewrites)), training)
     return graph, weights, list(notices)
 
 

@@ -143,6 +143,7 @@ class Agreement:
     rows: int
     counted: bool = False
     mean_error: float = 0.0  # root mean square of a - b over that of b: a few steps of a quantiser hardly move it
+    largest: float = 0.0  # max|b|
 
     def describe(self, how: str) -> str:
         """The agreement in words, and how it was found."""
@@ -189,7 +190,8 @@ def agreement(got: np.ndarray, wanted: np.ndarray, reference: str) -> Agreement:
     top = (a.argmax(-1) == b.argmax(-1)) if a.ndim and a.shape[-1] else np.ones(())
     mean = float(np.sqrt(np.mean(apart**2))) if a.size else 0.0
     size = float(np.sqrt(np.mean(np.nan_to_num(b)**2))) if b.size else 0.0
-    return Agreement(reference, error / scale if scale else error, int(top.sum()), top.size, mean_error=mean / size if size else mean)
+    return Agreement(reference, error / scale if scale else error, int(top.sum()), top.size, mean_error=mean / size if size else mean,
+                     largest=scale)
 
 
 def _onnxruntime(model_path: str, feeds: Arrays) -> tuple[dict[str, np.ndarray] | None, str]:

@@ -20,6 +20,7 @@ from aoec.ir.graph.draft import Draft
 from aoec.ir.graph.graph import Body, Graph, Group, OpNode
 from aoec.ir.text.parse import parse_meaning
 from aoec.lowering.arrange.folds import Fold, fold_moves
+from aoec.lowering.arrange.images.pixels import multiply_pixels
 from aoec.lowering.arrange.images.planes import multiply_planes
 from aoec.lowering.arrange.images.siblings import join_convolutions
 from aoec.lowering.arrange.joined.results import join_results
@@ -96,6 +97,7 @@ def _fuse_flat(draft: Draft, machine: Machine | None, apart: Collection[str]) ->
         add_whole_biases(draft, scaled_sums(draft).values())
     assign(draft, scales, machine is None or machine.has("load3d", channels=PIXEL[FEW]))
     multiply_planes(draft, apart)
+    multiply_pixels(draft)
     turn_reads(draft, machine)
     pack(draft)
     if machine is not None and machine.has("fixpipe_nz_scale"):

@@ -144,10 +144,11 @@ def _elementwise(draft: Draft, node: OpNode) -> bool:
 
 
 def _fits(draft: Draft, name: str, out: Tensor) -> bool:
-    """True for a tensor of the result's shape, one pixel of its channels, and a constant that has the result's channels."""
+    """True for a tensor of the result's shape, one pixel of its channels, of each image or of all, and a constant that has the result's
+    channels."""
     t = draft.tensors[name]
     if not draft.is_constant(name):
-        return t.shape == out.shape or t.shape == (*out.shape[:2], 1, 1)
+        return t.shape == out.shape or t.shape in ((*out.shape[:2], 1, 1), (1, out.shape[1], 1, 1))
     shape = (1,) * (4 - len(t.shape)) + t.shape
     return len(shape) == 4 and shape[1] == out.shape[1]
 

@@ -34,8 +34,8 @@ def _log_softmax_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
 
 
 def _log_softmax(x: np.ndarray, *, axis: int) -> np.ndarray:
-    top = x.max(axis=axis, keepdims=True)
-    return x - (top + np.log(np.exp(x - top).sum(axis=axis, keepdims=True)))
+    far = x - x.max(axis=axis, keepdims=True)
+    return far - np.log(np.exp(far).sum(axis=axis, keepdims=True))
 
 
 def _softmax(x: np.ndarray, *, axis: int) -> np.ndarray:

@@ -101,7 +101,7 @@ def convergence(improvements: Sequence[Mapping[str, Any]], trials: int, bound_us
         corners += [(x, corners[-1][1]), (x, y)] if corners else [(x, y)]
     corners.append((axes.across.at(last), corners[-1][1]))
     parts.append(f'<path class="curve" d="{path(corners)}"/>')
-    parts += [_dot(axes.across.at(max(i["trials"], 1)), axes.up.at(i["us"]), "tuned", 2.5,
+    parts += [draw_dot(axes.across.at(max(i["trials"], 1)), axes.up.at(i["us"]), "tuned", 2.5,
                    f"trial {i['trials']:,}: {i['us']:,.2f} µs modelled") for i in improvements]
     return plot(axes, parts, f"best time so far: from {times[0]:,.2f} to {low:,.2f} µs, modelled, in {plural(last, 'trial')}")
 
@@ -113,7 +113,7 @@ def _level(axes: Axes, bound_us: float, seen: bool) -> list[str]:
     return [words, f'<line class="bound" x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}"/>' if seen else ""]
 
 
-def _dot(x: float, y: float, kind: str, radius: float, words: str) -> str:
+def draw_dot(x: float, y: float, kind: str, radius: float, words: str) -> str:
     return f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="{radius}"><title>{escape(words)}</title></circle>'
 
 
@@ -154,7 +154,7 @@ def _point(axes: Axes, p: Mapping[str, Any], ops: float) -> list[str]:
           for b, kind, what in ((p["gm_bytes"], "ring", "all that crosses GM"), (p["hbm_bytes"], "", "HBM")) if b]
     xs = [axes.across.at(ops / b) for b, _, _ in at]
     line = [f'<line class="{p["name"]} tie" x1="{min(xs):.1f}" x2="{max(xs):.1f}" y1="{y:.1f}" y2="{y:.1f}"/>'] if xs else []
-    return [*line, *(_dot(x, y, f"{p['name']} {kind}".strip(), 5 if not kind else 4, words) for x, (_, kind, words) in zip(xs, at))]
+    return [*line, *(draw_dot(x, y, f"{p['name']} {kind}".strip(), 5 if not kind else 4, words) for x, (_, kind, words) in zip(xs, at))]
 
 
 # ---------------------------------------------------------------- timelines

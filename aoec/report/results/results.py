@@ -21,7 +21,7 @@ from aoec.report.reasons import table
 COMMAS = 8  # that may lack
 MOST_FILES = 100  # of a folder
 NAME_LIMIT = 200  # characters of what a file calls something
-JOBS = {"OPAT": "operators", "SGAT": "subgraphs"}
+JOBS = {"OPAT": "operators", "SGAT": "subgraphs", "GDAT": "gradients"}
 COUNTERS = {**{name: f"repo_{name}_num" for name in ("add", "update", "reserved", "unsatisfied", "hit")}, "total": "total_num"}
 SHARES = ("default_us", "after_opat_us", "after_sgat_us", "opat_gain_us", "sgat_gain_us", "gain_us", "opat_share", "sgat_share")
 UNIT_US = {"us": 1.0, "ms": 1e3}
@@ -44,7 +44,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Job:
-    """One tuning job as a file tells it. `job`: opat, sgat, or "" where nothing could be tuned; what is None or empty is not said there.
+    """One tuning job as a file tells it. `job`: opat, sgat, gdat, or "" where nothing could be tuned; what is None or empty is not said.
 
     `times`: "modelled" where the file says so; AOE's own say nothing."""
 
@@ -76,7 +76,7 @@ def files_of(path: str) -> list[str]:
         named = said.get("result_file") if isinstance(said, dict) else None
         found += [str(folder.parent / named)] if isinstance(named, str) and Path(named).name == named else []
     if not found:
-        raise CheckError(f"{path} is a folder without result files of tuning: aoe_result_opat_*.json or aoe_result_sgat_*.json")
+        raise CheckError(f"{path} is a folder without result files of tuning: aoe_result_*.json")
     return found[:MOST_FILES]
 
 
@@ -88,7 +88,7 @@ def jobs(text: str, source: str) -> list[Job]:
     except (TypeError, ValueError, LookupError, AttributeError, OverflowError, RuntimeError):
         found = []
     if not found:
-        raise CheckError(f"{source} is no result file of tuning, which is a list of an object `basic` and an object `OPAT` or `SGAT`")
+        raise CheckError(f"{source} is no result file of tuning, which is a list of an object `basic` and an object {', '.join(JOBS)}")
     return found
 
 
@@ -114,7 +114,8 @@ def job(report: Sequence[Fields], source: str) -> Job:
     kind = next((k for k in JOBS if k in said), "")
     of: Fields = said[kind] if kind else {}
     counted = of.get("repo_summary", said.get("repo_summary", {}))  # CANN 6.2 closes OPAT before it
-    return Job(source, word(said["basic"]["tuning_name"]), kind.lower(), word(either(of, "opat_tuning_result", "opat_tune_result", "")),
+    status = of.get("gdat_tuning_result") or either(of, "opat_tuning_result", "opat_tune_result", "")
+    return Job(source, word(said["basic"]["tuning_name"]), kind.lower(), word(status),
                word(of.get("times", "")), number(said["basic"].get("tuning_time(s)")), number(of.get("model_baseline_performance(ms)")),
                number(of.get("model_result_performance(ms)")), tuple(entries(of.get(f"repo_modified_{JOBS[kind]}", ()))) if kind else (),
                {name: int(counted[at]) for name, at in COUNTERS.items() if at in counted},

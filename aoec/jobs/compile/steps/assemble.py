@@ -11,6 +11,7 @@ from aoec.jobs.compile.compiled_model import Choice, Lines, Made, Model
 from aoec.jobs.compile.lines import model_lines
 from aoec.jobs.compile.steps.group_model import refuse_host
 from aoec.jobs.compile.steps.search_groups import Found, move_to_host
+from aoec.jobs.compile.training_step import step_figures
 from aoec.jobs.context import Context
 from aoec.jobs.stages.stage import Stage
 from aoec.jobs.tune.made import Schedule, realise, trust_of
@@ -100,7 +101,10 @@ def pack(model: Model, choices: list[Choice], machine: Machine, lines: Lines) ->
         groups.append(Compiled(g.name) if c is None else Compiled(
             g.name, c.task.label, c.task.func_key, c.best.trace, c.best.program, c.task.bindings, c.solved.default.ticks,
             total_ticks(c.best.measure, machine), min(c.solved.best.bound_ticks, total_ticks(c.best.measure, machine))))
-    figures = (("latency_ns", round(lines.tuned.latency_us * 1000)), ("latency_default_ns", round(lines.default.latency_us * 1000)),
+    figures: tuple[tuple[str, int], ...] = (
+               ("latency_ns", round(lines.tuned.latency_us * 1000)), ("latency_default_ns", round(lines.default.latency_us * 1000)),
                ("throughput_period_ns", round(lines.tuned.throughput_us * 1000)), ("isolated_ns", round(lines.tuned.sum_us * 1000)))
+    if step := step_figures(model.graph, choices, lines):
+        figures = (*figures, *step.figures())
     return Artifact(model.name, machine.name, machine.hash, model_version(), model.precision, model.graph, model.inputs, model.outputs,
                     tuple(groups), model.weights, figures, machine.text)

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,14 +19,19 @@ from aoec.jobs.stages.stage import Stage
 from aoec.jobs.verify.halfway import QUANTISING
 from aoec.jobs.verify.known_differences import find_known
 from aoec.jobs.verify.legal import legal
+from aoec.ops.own import read_files
 from aoec.ops.run import REALS, evaluate
 from aoec.options.compile import CompileOptions
+
+if TYPE_CHECKING:
+    from aoec.jobs.verify.verify import Agreement
 
 TOLERANCE = {"fp32": 1e-4, "fp16": 2e-2, "bf16": 1.6e-1}  # of a whole model against fp32, relative to its largest output, by the
 # narrowest of its dtypes: bf16 has three bits less than fp16
 # of a tensor quantised by its range, to its deviation: a range that is found differs by a bit, or a scale as Fixpipe keeps ten bits of its
 # fraction, and each element by a step
 STEP = 8 / 255
+MOST_LINES = 32  # on outputs, each of which has a line; of more only the worst have
 
 
 def check_programs(made: Sequence[Made], job: Job) -> None:
@@ -119,19 +125,24 @@ def verify_whole(artifact: Artifact, stage: Stage, options: CompileOptions) -> t
     from aoec.jobs.run.run import random_feeds
     from aoec.jobs.verify.verify import verify_model
 
-    path = str(options.model) if isinstance(options.model, (str, Path)) and Path(options.model).is_file() else ""
+    infers = options.training is None or options.training.gradients  # what the file says, and no step of its training
+    path = str(options.model) if infers and isinstance(options.model, (str, Path)) and Path(options.model).is_file() else ""
     try:
-        feeds = random_feeds(artifact, options.seed)
+        feeds = random_feeds(artifact, options.seed) | starting_values(artifact, options)
     except CheckError as e:  # a text, a sequence, a free shape: there is no such thing as any value of it
         return [f"values: the whole model was not run: {e.message}"], []
     try:
         found = verify_model(artifact, stage.graph, stage.weights, feeds, path)
     except UnsupportedError as e:  # a loop that does not end, a node of the host that takes other values than any
         return [f"values: the whole model was not run on seeded inputs: {e}"], []
+    if options.training is not None:
+        found = held_together(found, [p.name for p in artifact.inputs])
     dtypes = {t.dtype for t in stage.graph.tensors}
     limit = max(TOLERANCE[d] for d in REALS if d in dtypes or d == "fp32")
     how = f"one seeded input, {stage.precision}"
     lines = [f"values: {name} {a.describe(how)}" for name, a in found.items()]
+    if len(lines) > MOST_LINES:
+        lines = most_different(found, how)
     far = [name for name, a in found.items() if not a.relative_error <= limit]
     if far and {n.op for n in stage.graph.nodes} & {*QUANTISING}:  # a number half way between two steps falls on either side of it
         own = verify_model(artifact, stage.graph, stage.weights, feeds)
@@ -145,6 +156,47 @@ def verify_whole(artifact: Artifact, stage: Stage, options: CompileOptions) -> t
         lines += said
     advice = ". If the model needs more range or precision than that, use --precision fp32" if dtypes & {"fp16", "bf16"} else ""
     return lines, [f"{name} {found[name].differs(how)}; the limit is {limit:g}{advice}" for name in far]
+
+
+def most_different(found: Mapping[str, Agreement], how: str) -> list[str]:
+    """Lines on the outputs that differ most of many, and how many there are."""
+    worst = sorted(found, key=lambda name: -found[name].relative_error)[:MOST_LINES // 4]
+    return [f"values of {len(found)} outputs were compared; those that differ most:",
+            *(f"values: {name} {found[name].describe(how)}" for name in worst)]
+
+
+def held_together(found: Mapping[str, Agreement], inputs: Sequence[str]) -> dict[str, Agreement]:
+    """The agreements of a training step, where errors of gradients are relative to the largest element of all gradients, and those of
+    states of one kind to that of all of these. A gradient that is 0 but for rounding, as that of a bias in front of a normalisation, would
+    differ from itself else."""
+    from aoec.frontend.training.parts.optimisers import STATES
+    from aoec.ir.graph.gradients import NEXT, gradients_among
+
+    sent = gradients_among(found, inputs)
+    kinds = {name: "gradient" if name in sent else next((s for s in STATES if name.endswith(s + NEXT)), name) for name in found}
+    largest: dict[str, float] = {}
+    for name, a in found.items():
+        largest[kinds[name]] = max(a.largest, largest.get(kinds[name], 0.0))
+    return {name: a if a.counted or not largest[kinds[name]] else replace(
+        a, relative_error=a.relative_error * (a.largest or 1.0) / largest[kinds[name]]) for name, a in found.items()}
+
+
+def starting_values(artifact: Artifact, options: CompileOptions) -> dict[str, np.ndarray]:
+    """What inputs of a training step hold in a check, by name: parameters and running statistics as the model has them, and an optimiser's
+    states. Random ones would let numbers grow past what 16 bits hold. Nothing of an inference."""
+    if options.training is None:
+        return {}
+    from aoec.frontend.read.read import open_model
+    from aoec.frontend.training.parts.optimisers import sample_states
+    from aoec.frontend.training.parts.trained_parameters import initial_values
+
+    shapes = {p.name: p.shape for p in artifact.inputs}
+    if options.training.gradients:
+        return sample_states(shapes)
+    model = str(options.model) if isinstance(options.model, Path) else options.model
+    given = {i.name: shapes[i.name] for i in open_model(model).graph.input if i.name in shapes}
+    found = initial_values(model, given, read_files(options.operator_files), options.training.trained)
+    return {name: x for name, x in {**sample_states(shapes), **found}.items() if name in shapes}
 
 
 def _hold_known(artifact: Artifact, stage: Stage, feeds: dict[str, np.ndarray], path: str, far: list[str], limit: float, how: str,

@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 from math import prod
 
 from aoec.ir.graph.draft import Draft
+from aoec.ir.graph.gradients import gradients_among
 from aoec.ir.graph.graph import Graph, Group, OpNode
 from aoec.lowering.arrange.layout import family
 from aoec.lowering.arrange.parts import flags_of
@@ -54,6 +55,7 @@ class _Joining:
         self.makers = draft.producers()
         self.readers = {name: {n.name for n in found} for name, found in draft.users().items()}
         self.all = list(groups)
+        self.sent = gradients_among(draft.outputs, draft.inputs).keys()
         self.touched: dict[str, frozenset[str]] = {}  # last node of a group -> the tensors that the group reads or makes
 
     def groups(self) -> tuple[Group, ...]:
@@ -130,6 +132,8 @@ class _Joining:
         own = [self.nodes[name] for name in names]
         if len(names) > MOST_NODES or flags_of(self.draft, own) > self.most or not 2 <= len(results) <= MOST_RESULTS:
             return f"together they would read {len(read)} tensors and have {len(results)} results"
+        if not self.sent.isdisjoint(self.makes(earlier) & self.reads(later)):
+            return "a gradient is sent before the optimiser reads it"
         largest = max((tensors[t] for t in (*read, *made)), key=lambda t: prod(t.shape))
         shared = self.reads(later) & (self.reads(earlier) | self.makes(earlier))
         if not largest.shape or all((tensors[t].shape, tensors[t].layout) != (largest.shape, largest.layout) for t in shared):

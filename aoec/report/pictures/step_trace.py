@@ -1,0 +1,62 @@
+"""A training step under several plans in the Chrome trace format, as Perfetto and chrome://tracing read it: a process per plan, a thread
+per lane (the format: `chrome.py`). `ts` and `dur` are microseconds, rounded to whole nanoseconds at both ends alike."""
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from aoec.ir.training import StepSpan, StepTrace
+from aoec.report.pictures.step_timeline import Step, bucket_of
+from aoec.report.pictures.step_times import COMPUTE, channels, fold, ready_times, waits
+
+Event = dict[str, Any]
+READY = "gradients"  # the lane of marks
+
+
+def events(trace: StepTrace, steps: Sequence[Step], about: dict[str, Any]) -> str:
+    """The text of the trace. `about`: what else is to be said of it, as plain values."""
+    listed = [e for pid, step in enumerate(steps) for e in _step(trace, pid, step)]
+    head = {"displayTimeUnit": "ms", "otherData": {"times": trace.source, **about}}
+    return json.dumps({**head, "traceEvents": listed}, separators=(",", ":"), allow_nan=False) + "\n"
+
+
+def _step(trace: StepTrace, pid: int, step: Step) -> Iterator[Event]:
+    """Names first, then the spans of each lane in order of time, waits, and marks where gradients are ready."""
+    timeline = fold(step.timeline)
+    lanes = {lane: tid for tid, lane in enumerate((COMPUTE, READY, *channels(timeline)))}
+    yield _name_event("process_name", pid, 0, name=f"{step.title}: {timeline.step_us:,.1f} µs")
+    yield _name_event("process_sort_index", pid, 0, sort_index=pid)
+    for lane, tid in lanes.items():
+        yield _name_event("thread_name", pid, tid, name=lane)
+        yield _name_event("thread_sort_index", pid, tid, sort_index=tid)
+    ranges = step.plan.ranges()
+    for s in sorted(timeline.spans, key=lambda s: (lanes[s.lane], s.begin_us, s.end_us)):
+        yield _slice(s.name or s.kind, s.kind, pid, lanes[s.lane], s.begin_us, s.end_us, _bucket(trace, ranges, s))
+    for begin, end in waits(timeline):
+        yield {**_slice("waits for communication", "wait", pid, lanes[COMPUTE], begin, end, {}), "cname": "terrible"}
+    for g, us in zip(trace.gradients, ready_times(trace, timeline)):
+        yield {"ph": "i", "s": "t", "name": g.name, "cat": "ready", "pid": pid, "tid": lanes[READY], "ts": _ns(us) / 1000,
+               "args": {"bytes": g.size}}
+
+
+def _bucket(trace: StepTrace, ranges: Sequence[range], s: StepSpan) -> dict[str, Any]:
+    """What a collective sends."""
+    number = bucket_of(s) if s.lane != COMPUTE else None
+    if number is None or number >= len(ranges):
+        return {}
+    mine = ranges[number]
+    return {"gradients": len(mine), "bytes": sum(trace.gradients[i].size for i in mine), "first": mine[0], "last": mine[-1]}
+
+
+def _name_event(what: str, pid: int, tid: int, **args: Any) -> Event:
+    return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": args}
+
+
+def _slice(name: str, kind: str, pid: int, tid: int, begin: float, end: float, args: dict[str, Any]) -> Event:
+    start, stop = _ns(begin), _ns(end)
+    return {"ph": "X", "name": name, "cat": kind, "pid": pid, "tid": tid, "ts": start / 1000, "dur": (stop - start) / 1000, "args": args}
+
+
+def _ns(us: float) -> int:
+    return round(us * 1000)

@@ -1,0 +1,1 @@
+"""Ranks of bench/ddp.py: the processes, and the network between them."""
