@@ -39,7 +39,8 @@ def _data(s: Site) -> str:
         dense = transpose_image(plain, s.x(1), kernel, s.integer("group", 1), s.out[2:])
         return _crop_image(s, _between_zeros(s, dense, stride), s.shape(0)[2:])
     if s.integer("group", 1) > 1 and prod(stride) > 1:  # whose phases would not lie side by side
-        s = replace(s, dy=_between_zeros(s, s.dy, stride), node=replace(s.node, attributes=tuple({**s.attributes, "stride": (1, 1)}.items())))
+        node = replace(s.node, attributes=tuple({**s.attributes, "stride": (1, 1)}.items()))
+        s = replace(s, dy=_between_zeros(s, s.dy, stride), node=node)
     return transpose_image(s, s.x(1), kernel, s.integer("group", 1), s.shape(0)[2:])
 
 
