@@ -35,9 +35,9 @@ def _data(s: Site) -> str:
     """The gradient of the image: the transposed convolution of dY. Of single taps it is a convolution, with zeros between its pixels."""
     kernel, stride, pad = s.shape(1)[2:], s.list("stride", (1, 1)), s.list("pad", (0, 0, 0, 0))
     if kernel == (1, 1) != stride and not any(pad):
-        plain = replace(s, node=replace(s.node, attributes=(("group", s.whole("group", 1)),)))
-        return _between_zeros(s, transpose_image(plain, s.x(1), kernel, s.whole("group", 1), s.out[2:]), stride)
-    return transpose_image(s, s.x(1), kernel, s.whole("group", 1), s.shape(0)[2:])
+        plain = replace(s, node=replace(s.node, attributes=(("group", s.integer("group", 1)),)))
+        return _between_zeros(s, transpose_image(plain, s.x(1), kernel, s.integer("group", 1), s.out[2:]), stride)
+    return transpose_image(s, s.x(1), kernel, s.integer("group", 1), s.shape(0)[2:])
 
 
 def _between_zeros(s: Site, x: str, stride: Sequence[int]) -> str:
@@ -65,7 +65,7 @@ def _weight(s: Site) -> str:
     """The gradient of the weight: of all places the product of dY and of the pixels that the taps meet there (im2col). Rows are pixels in
     both, which is how an image in blocks of channels lies."""
     co, each, kh, kw = s.shape(1)
-    group, batch, places = s.whole("group", 1), s.out[0], prod(s.out[2:])
+    group, batch, places = s.integer("group", 1), s.out[0], prod(s.out[2:])
     if group > 1:
         return _weight_alone(s) if each == 1 and co == group else _weight_of_groups(s)
     few = each < FEW_CHANNELS and 1 < kh * kw <= MOST_COLUMNS // each
@@ -82,7 +82,7 @@ def _weight(s: Site) -> str:
 def _weight_of_groups(s: Site) -> str:
     """Of each group a product."""
     co, each, kh, kw = s.shape(1)
-    group, batch, places = s.whole("group", 1), s.out[0], prod(s.out[2:])
+    group, batch, places = s.integer("group", 1), s.out[0], prod(s.out[2:])
     columns = [s.reshape(x, (batch, group, each, places)) for x in _taps(s)]
     x = s.step("concat", columns, axis=2) if len(columns) > 1 else columns[0]
     made = s.step("matmul", [s.reshape(s.dy, (batch, group, co // group, places)), x], trans_b=1)

@@ -17,7 +17,7 @@ def _matmul(s: Site, at: int) -> str:
     """Y = A B + C. A grows by dY B^T, B by A^T dY, C by the sum of the rows of dY; where an operand is stored transposed so is its
     gradient. A weight that all matrices of a batch share has all their rows as those of one matrix."""
     a, b, dy = s.x(0), s.x(1), s.dy
-    turned_a, turned_b = s.whole("trans_a"), s.whole("trans_b")
+    turned_a, turned_b = s.integer("trans_a"), s.integer("trans_b")
     if at == 2:
         return s.behind(s.reshape(s.sum(dy, range(len(s.out) - 1)), s.out[-1:]), s.shape(2)[0])
     if at == 0:
@@ -29,7 +29,7 @@ def _matmul(s: Site, at: int) -> str:
 
 def _interpolate(s: Site, at: int) -> str:
     """Along an axis of X a product with W."""
-    axis, dy = s.whole("axis"), s.dy
+    axis, dy = s.integer("axis"), s.dy
     if at == 0:
         if s.n.draft.is_constant(s.x(1)):
             turned = s.constant("weights", s.n.draft.weights[s.x(1)].T)
@@ -43,7 +43,7 @@ def _interpolate(s: Site, at: int) -> str:
 def _attention(s: Site, at: int) -> str:
     """The shares P of the scores are made again: they are not kept."""
     q, k, v, dy = s.x(0), s.x(1), s.x(2), s.dy
-    turned, scale = s.whole("trans_v"), s.number("scale")
+    turned, scale = s.integer("trans_v"), s.number("scale")
     scores = s.scale(_product(s, q, k, 0, 1), scale)
     scores = s.step("add", [scores, s.x(3)]) if s.has(3) else scores
     shares = s.step("softmax", [scores], axis=len(s.out) - 1)

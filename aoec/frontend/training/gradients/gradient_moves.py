@@ -35,7 +35,7 @@ def _cast(s: Site, at: int) -> str:
 
 
 def _concat(s: Site, at: int) -> str:
-    axis = s.whole("axis") % len(s.out)
+    axis = s.integer("axis") % len(s.out)
     starts = [0, *accumulate(s.shape(k)[axis] for k in range(len(s.node.inputs)))]
     return s.n.piece(s.dy, axis, starts[at], s.shape(at)[axis])
 
@@ -102,7 +102,7 @@ def _depth_to_space(s: Site, at: int) -> str:
 def _gather(s: Site, at: int) -> str:
     """Each row of dY is added to the row of X that it came from: a product, on the cube, with which row that is. Of a large table some
     rows are made after the others, so that little lies between."""
-    axis, shape, index = s.whole("axis"), s.shape(0), s.x(1)
+    axis, shape, index = s.integer("axis"), s.shape(0), s.x(1)
     places, rows = prod(s.shape(1)), shape[axis]
     before, behind = prod(shape[:axis]), prod(shape[axis + 1:])
     flat = s.reshape(s.dy, (before, places, behind) if before > 1 else (places, behind))
@@ -123,7 +123,7 @@ def _gather_elements(s: Site, at: int) -> str:
     """Each element of dY is added to that of X that it came from."""
     shape = s.shape(0)
     zeros = s.constant("zeros", np.zeros(shape))
-    n, made = s.as_onnx("ScatterElements", [zeros, s.x(1), s.dy], shape, axis=s.whole("axis"), reduction="add")
+    n, made = s.as_onnx("ScatterElements", [zeros, s.x(1), s.dy], shape, axis=s.integer("axis"), reduction="add")
     if not SCATTERS["ScatterElements"](n):
         raise UnsupportedError("its gradient adds at too many places that data say")
     return made

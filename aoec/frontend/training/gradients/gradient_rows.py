@@ -31,12 +31,12 @@ def softmax_gradient(s: Site, y: str, dy: str, axis: int) -> str:
 
 
 def _softmax(s: Site, at: int) -> str:
-    return softmax_gradient(s, s.y, s.dy, s.whole("axis"))
+    return softmax_gradient(s, s.y, s.dy, s.integer("axis"))
 
 
 def _log_softmax(s: Site, at: int) -> str:
     """dY - exp(Y) sum of dY."""
-    rank, axis = len(s.out), s.whole("axis") % len(s.out)
+    rank, axis = len(s.out), s.integer("axis") % len(s.out)
     if axis == rank - 1:
         return _rows(s, "log_softmax_gradient yg d: {t} += {g} {d} = {g} - exp({y}) * {t}", [s.y, s.dy], "ygd", "t")
     return s.step("sub", [s.dy, s.step("mul", [s.step("exp", [s.y]), s.sum(s.dy, [axis])])])
@@ -72,7 +72,7 @@ def _of_rows(op: str, centred: bool) -> Rule:
 
 def _plane_norm(s: Site, at: int) -> str:
     """Planes as rows."""
-    shape, dims = s.out, s.whole("dims")
+    shape, dims = s.out, s.integer("dims")
     rows = (prod(shape[:-dims]), prod(shape[-dims:]))
     return s.reshape(_norm(s, s.reshape(s.x(0), rows), s.reshape(s.dy, rows), s.number("epsilon"), True), shape)
 

@@ -62,7 +62,7 @@ class Site:
         assert isinstance(found, tuple)
         return tuple(int(v) for v in found)
 
-    def whole(self, name: str, default: int = 0) -> int:
+    def integer(self, name: str, default: int = 0) -> int:
         """An attribute of the forward node that is a whole number."""
         return int(self.node.attribute(name, default))  # type: ignore[arg-type]
 
