@@ -1244,9 +1244,9 @@ FAULTS = (
           "-abs(d.delta_us)",
           "d.delta_us",
           ("tests/jobs/test_explain.py",)),
-    Fault("trace-in-nanoseconds", "_slice",
-          "start / 1000",
-          "start",
+    Fault("trace-in-nanoseconds", "span_event",
+          "start_ns / 1000",
+          "start_ns",
           ("tests/jobs/test_timeline.py",)),
     Fault("picture-stretches-slices", "Panel.rectangle",
           "self.x(end) - x",
@@ -1272,10 +1272,10 @@ FAULTS = (
           "break",
           "return",
           ("tests/jobs/test_sweep.py::test_ctrl_c_keeps_the_rows_that_are_done",)),
-    Fault("names-become-markup", "_environment",
-          ("Environment(loader=DictLoader({name: _text(name) for name in ('page.html', 'group.html')}), "
+    Fault("names-become-markup", "make_environment",
+          ("Environment(loader=DictLoader({name: _text(name) for name in ('page.html', 'group.html', 'gradients.html')}), "
            "autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)"),
-          ("Environment(loader=DictLoader({name: _text(name) for name in ('page.html', 'group.html')}), "
+          ("Environment(loader=DictLoader({name: _text(name) for name in ('page.html', 'group.html', 'gradients.html')}), "
            "autoescape=False, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)"),
           ("tests/report/test_page.py::test_hostile_names_are_only_names",)),
     Fault("all-groups-in-one-page", "pages",

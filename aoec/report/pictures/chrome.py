@@ -1,7 +1,6 @@
 """A timeline in the Chrome trace format, as Perfetto and chrome://tracing read it: a process per core, a thread per lane.
 
-Format: the public "Trace Event Format" document; `ts` and `dur` are microseconds. Viewers keep whole nanoseconds, so both ends
-of a slice are rounded to them alike and slices that follow each other never overlap; exact cycles stand in `args`.
+Exact cycles stand in `args`.
 """
 from __future__ import annotations
 
@@ -10,8 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from aoec.report.pictures.timeline import FLOW_LANE, ORDER, Arrow, Core, Slice, Timeline
+from aoec.report.pictures.trace_events import Event, name_event, span_event
 
-Event = dict[str, Any]
 COLOURS = {"wait": "terrible", "stall": "bad", "issue": "grey"}  # names that the format knows
 
 
@@ -32,12 +31,12 @@ def _about(timeline: Timeline) -> dict[str, Any]:
 
 def _core(timeline: Timeline, pid: int, core: Core) -> Iterator[Event]:
     """Names first, then the slices of each lane in order of time, flags and arrows."""
-    yield _name_event("process_name", pid, 0, name=f"{core.process} ({core.name})")
-    yield _name_event("process_sort_index", pid, 0, sort_index=pid)
+    yield name_event("process_name", pid, 0, name=f"{core.process} ({core.name})")
+    yield name_event("process_sort_index", pid, 0, sort_index=pid)
     threads = {lane: ORDER.index(lane) for lane in (*core.lanes, FLOW_LANE)}
     for lane, tid in sorted(threads.items(), key=lambda x: x[1]):
-        yield _name_event("thread_name", pid, tid, name=lane)
-        yield _name_event("thread_sort_index", pid, tid, sort_index=tid)
+        yield name_event("thread_name", pid, tid, name=lane)
+        yield name_event("thread_sort_index", pid, tid, sort_index=tid)
     for lane, slices in core.lanes.items():
         for s in slices:
             yield _slice(timeline, pid, threads[lane], s)
@@ -48,19 +47,13 @@ def _core(timeline: Timeline, pid: int, core: Core) -> Iterator[Event]:
         yield from _arrow(timeline, pid, threads, f"{pid}.{number}", arrow)
 
 
-def _name_event(what: str, pid: int, tid: int, **args: Any) -> Event:
-    return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": args}
-
-
 def _slice(timeline: Timeline, pid: int, tid: int, s: Slice) -> Event:
     start, end = _ns(timeline, s.start), _ns(timeline, s.end)
     args: dict[str, Any] = {"start_cycle": s.start, "cycles": s.end - s.start, "text": s.what, **s.facts}
     if s.kind == "run":
         args |= {"done_cycle": s.done, "own_cycles": s.own}
-    colour = {"cname": COLOURS[s.kind]} if s.kind in COLOURS else {}
     name = f"{s.op} {s.label}" if s.kind == "run" and s.label != s.op else s.label
-    return {"ph": "X", "name": name, "cat": s.kind, "pid": pid, "tid": tid, "ts": start / 1000, "dur": (end - start) / 1000, **colour,
-            "args": args}
+    return span_event(name, s.kind, pid, tid, start, end, args, COLOURS.get(s.kind, ""))
 
 
 def _arrow(timeline: Timeline, pid: int, threads: dict[str, int], number: str, arrow: Arrow) -> Iterator[Event]:

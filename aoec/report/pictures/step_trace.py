@@ -1,5 +1,5 @@
 """A training step under several plans in the Chrome trace format, as Perfetto and chrome://tracing read it: a process per plan, a thread
-per lane (the format: `chrome.py`). `ts` and `dur` are microseconds, rounded to whole nanoseconds at both ends alike."""
+per lane."""
 from __future__ import annotations
 
 import json
@@ -9,8 +9,8 @@ from typing import Any
 from aoec.ir.training import StepSpan, StepTrace
 from aoec.report.pictures.step_timeline import Step, bucket_of
 from aoec.report.pictures.step_times import COMPUTE, channels, fold, ready_times, waits
+from aoec.report.pictures.trace_events import Event, name_event, span_event
 
-Event = dict[str, Any]
 READY = "gradients"  # the lane of marks
 
 
@@ -25,16 +25,16 @@ def _step(trace: StepTrace, pid: int, step: Step) -> Iterator[Event]:
     """Names first, then the spans of each lane in order of time, waits, and marks where gradients are ready."""
     timeline = fold(step.timeline)
     lanes = {lane: tid for tid, lane in enumerate((COMPUTE, READY, *channels(timeline)))}
-    yield _name_event("process_name", pid, 0, name=f"{step.title}: {timeline.step_us:,.1f} µs")
-    yield _name_event("process_sort_index", pid, 0, sort_index=pid)
+    yield name_event("process_name", pid, 0, name=f"{step.title}: {timeline.step_us:,.1f} µs")
+    yield name_event("process_sort_index", pid, 0, sort_index=pid)
     for lane, tid in lanes.items():
-        yield _name_event("thread_name", pid, tid, name=lane)
-        yield _name_event("thread_sort_index", pid, tid, sort_index=tid)
+        yield name_event("thread_name", pid, tid, name=lane)
+        yield name_event("thread_sort_index", pid, tid, sort_index=tid)
     ranges = step.plan.ranges()
     for s in sorted(timeline.spans, key=lambda s: (lanes[s.lane], s.begin_us, s.end_us)):
-        yield _slice(s.name or s.kind, s.kind, pid, lanes[s.lane], s.begin_us, s.end_us, _bucket(trace, ranges, s))
+        yield span_event(s.name or s.kind, s.kind, pid, lanes[s.lane], _ns(s.begin_us), _ns(s.end_us), _bucket(trace, ranges, s))
     for begin, end in waits(timeline):
-        yield {**_slice("waits for communication", "wait", pid, lanes[COMPUTE], begin, end, {}), "cname": "terrible"}
+        yield span_event("waits for communication", "wait", pid, lanes[COMPUTE], _ns(begin), _ns(end), {}, "terrible")
     for g, us in zip(trace.gradients, ready_times(trace, timeline)):
         yield {"ph": "i", "s": "t", "name": g.name, "cat": "ready", "pid": pid, "tid": lanes[READY], "ts": _ns(us) / 1000,
                "args": {"bytes": g.size}}
@@ -47,15 +47,6 @@ def _bucket(trace: StepTrace, ranges: Sequence[range], s: StepSpan) -> dict[str,
         return {}
     mine = ranges[number]
     return {"gradients": len(mine), "bytes": sum(trace.gradients[i].size for i in mine), "first": mine[0], "last": mine[-1]}
-
-
-def _name_event(what: str, pid: int, tid: int, **args: Any) -> Event:
-    return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": args}
-
-
-def _slice(name: str, kind: str, pid: int, tid: int, begin: float, end: float, args: dict[str, Any]) -> Event:
-    start, stop = _ns(begin), _ns(end)
-    return {"ph": "X", "name": name, "cat": kind, "pid": pid, "tid": tid, "ts": start / 1000, "dur": (stop - start) / 1000, "args": args}
 
 
 def _ns(us: float) -> int:
