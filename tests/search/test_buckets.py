@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 from aoec.base.errors import CheckError
 from aoec.ir.training import SCHEMES, BucketPlan, Gradient, StepTimeline, StepTrace
 from aoec.search.buckets import Limits, baselines, plan, timeline
-from tests.oracle.slow_step import TableCosts, slow_best, slow_step
+from aoec.search.buckets.bucket_spaces import space_of
+from aoec.search.buckets.label_search import Bounds, best_cuts
+from aoec.search.buckets.pair_costs import COLLECTIVES, PairCosts
+from tests.oracle.slow_step import TableCosts, all_ends, slow_best, slow_step
 
 CONTENTIONS = (1.0, 2.0, 4.0)
 
@@ -173,6 +176,22 @@ def test_brute_force_of_more_gradients(scheme: str, channels: int, count: int, c
 
 
 @given(st.data())
+@settings(max_examples=20)
+def test_the_fewest_buckets_of_a_step_that_is_allowed(data: st.DataObject) -> None:
+    """By labels, of all steps up to a limit, which need not be the shortest."""
+    trace, scheme = data.draw(traces(7, 4)), data.draw(st.sampled_from(list(SCHEMES)))
+    costs = data.draw(costs_of((2.0,)))
+    pairs = [PairCosts(trace, costs, collective) for collective in COLLECTIVES[scheme]]
+    space = space_of(trace, costs, scheme, 1, pairs, 0.5)
+    steps = {ends: slow_step(trace, ends, scheme, 1, costs) for ends in all_ends(len(trace.gradients))}
+    for ends, us in steps.items():
+        assert space.walk([e + 1 for e in ends]) == pytest.approx(us, rel=1e-12)
+    until = min(steps.values()) + data.draw(st.integers(0, 60)) + 0.25
+    found = best_cuts(space, Bounds(space), until, 1_000, len(trace.gradients), is_fewest=True)
+    assert found.step_us <= until and len(found.cuts) == min(len(ends) for ends, us in steps.items() if us <= until)
+
+
+@given(st.data())
 @settings(max_examples=25)
 def test_no_plan_of_others_is_faster(data: st.DataObject) -> None:
     trace, costs = data.draw(traces(40)), data.draw(costs_of())
@@ -212,13 +231,15 @@ def wide(count: int) -> tuple[StepTrace, TableCosts]:
     return StepTrace(gradients, 1_000.0, 2_000.0, 0.0, "modelled"), TableCosts(cost)
 
 
-def test_labels_that_are_dropped_stay_below_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("new", [2, 1_000])
+def test_labels_that_are_dropped_stay_below_the_bound(new: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With room for three labels a cut, what is called a bound is below what much room finds, and the gap is told."""
-    trace, costs = wide(40)
+    trace, costs = wide(30)
     exact = plan(trace, costs, Limits(scheme="split", channels=2))
     monkeypatch.setattr("aoec.search.buckets.label_search.MOST_LABELS", 3)
     monkeypatch.setattr("aoec.search.buckets.label_search.FEWEST_LABELS", 3)
     monkeypatch.setattr("aoec.search.buckets.label_search.FIRST_LABELS", ())
+    monkeypatch.setattr("aoec.search.buckets.label_search.NEW_LABELS", new)
     narrow = plan(trace, costs, Limits(scheme="split", channels=2))
     assert exact.is_optimal and narrow.lower_bound_us <= exact.lower_bound_us <= narrow.timeline.step_us
     assert not narrow.is_optimal and f"this one takes {100 * narrow.gap:.3f} % more" in narrow.proof

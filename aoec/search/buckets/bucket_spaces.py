@@ -34,19 +34,19 @@ def space_of(trace: StepTrace, costs: Costs, scheme: str, channels: int, pairs: 
     the bucket alone, for the pass waits for buckets in the order in which they arrive."""
     forward, backward, optimiser = trace.forward_us, trace.backward_us, trace.optimiser_us
 
-    def all_reduce(ends: Sequence[np.ndarray], sums: Sequence[np.ndarray]) -> np.ndarray:
+    def all_reduce_step(ends: Sequence[np.ndarray], sums: Sequence[np.ndarray]) -> np.ndarray:
         return forward + optimiser + np.maximum(ends[0], backward + delay * sums[0])
 
-    def split(ends: Sequence[np.ndarray], sums: Sequence[np.ndarray]) -> np.ndarray:
+    def split_step(ends: Sequence[np.ndarray], sums: Sequence[np.ndarray]) -> np.ndarray:
         begin = np.maximum(ends[0], backward + delay * sums[0])
         late = np.maximum(begin - backward + ends[1], delay * (sums[0] + sums[1]))
         return forward + backward + optimiser + np.maximum(late, 0.0)
 
-    def sharded(ends: Sequence[np.ndarray], sums: Sequence[np.ndarray]) -> np.ndarray:
+    def shard_step(ends: Sequence[np.ndarray], sums: Sequence[np.ndarray]) -> np.ndarray:
         begin = np.maximum(ends[0], backward + delay * sums[0]) + optimiser / costs.ranks
         return begin + forward + np.maximum(np.maximum(ends[1], delay * sums[1]), 0.0)
 
-    steps: dict[str, Step] = {"all_reduce": all_reduce, "split": split, "sharded": sharded}
+    steps: dict[str, Step] = {"all_reduce": all_reduce_step, "split": split_step, "sharded": shard_step}
     first = Chain(ready_times(trace), pairs[0])
     if scheme == "all_reduce":
         return Space((first,), (0.0,), channels, delay, steps[scheme])

@@ -174,7 +174,7 @@ def best_cuts(space: Space, bounds: Bounds, until_us: float, most_labels: int, m
             kept = np.sort(kept[order[:NEW_LABELS * most_labels]])
         buckets = store.buckets[labels[kept]] + 1
         known = new[kept] if most is None else np.column_stack((new[kept], buckets))
-        front, lost = undominated(known, bound[kept], most_labels)
+        front, lost = pareto_front(known, bound[kept], most_labels)
         lost_us = min(lost_us, lost)
         work += len(kept) * len(front)
         if work > MOST_WORK:
@@ -197,7 +197,7 @@ def _end(space: Space, store: _Store, labels: np.ndarray, lanes: Sequence[np.nda
     return Found((*store.cuts(int(labels[best])), space.passes[0].costs.count), float(steps[best]), lost_us)
 
 
-def undominated(rows: np.ndarray, bound: np.ndarray, most: int) -> tuple[np.ndarray, float]:
+def pareto_front(rows: np.ndarray, bound: np.ndarray, most: int) -> tuple[np.ndarray, float]:
     """Return which rows (shape (rows, numbers)) no other row beats or equals in all numbers, the first of equal ones; ascending. Of more
     than `most`: those of the least bounds (shape (rows,), never falling where a number of a row grows), and the least bound lost."""
     if rows.shape[1] <= 2:
@@ -206,9 +206,10 @@ def undominated(rows: np.ndarray, bound: np.ndarray, most: int) -> tuple[np.ndar
         front = _front_by_value(rows, values)
     else:
         order = np.lexsort((*rows.T[::-1], rows.sum(1), bound))
-        left, out = rows[order], []
+        left = rows[order]
+        out: list[int] = []
         while len(order) and len(out) < most:  # none beats the first row of this order
-            out.append(order[0])
+            out.append(int(order[0]))
             better = ~(left >= left[0]).all(1)
             order, left = order[better], left[better]
         return np.array(sorted(out)), float(bound[order[0]]) if len(order) else np.inf
