@@ -69,8 +69,8 @@ def read(text: str, source: str, collective: str = "", ranks: int = 0) -> System
         raise CheckError(f"its runs have different counts of ranks ({', '.join(map(str, sorted(seen)))}); a system has one", source=source)
     count = ranks or next(iter(seen), UNKNOWN)
     if count == UNKNOWN:
-        notes.append("the number of ranks is not in the text; `mpirun -n N` in front of a table says it. Until then nothing is shared among "
-                     "ranks")
+        notes.append("the number of ranks is not in the text; `mpirun -n N` in front of a table says it. Until then nothing is shared "
+                     "among ranks")
     unchecked = sum(t.unchecked for t in used)
     if unchecked:
         notes.append(f"{unchecked} rows were not checked by the program (NULL)")
