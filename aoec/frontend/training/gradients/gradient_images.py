@@ -36,15 +36,18 @@ def _data(s: Site) -> str:
     kernel, stride, pad = s.shape(1)[2:], s.list("stride", (1, 1)), s.list("pad", (0, 0, 0, 0))
     if kernel == (1, 1) != stride and not any(pad):
         plain = replace(s, node=replace(s.node, attributes=(("group", s.integer("group", 1)),)))
-        return _between_zeros(s, transpose_image(plain, s.x(1), kernel, s.integer("group", 1), s.out[2:]), stride)
+        dense = transpose_image(plain, s.x(1), kernel, s.integer("group", 1), s.out[2:])
+        return _crop_image(s, _between_zeros(s, dense, stride), s.shape(0)[2:])
+    if s.integer("group", 1) > 1 and prod(stride) > 1:  # whose phases would not lie side by side
+        node = replace(s.node, attributes=tuple({**s.attributes, "stride": (1, 1)}.items()))
+        s = replace(s, dy=_between_zeros(s, s.dy, stride), node=node)
     return transpose_image(s, s.x(1), kernel, s.integer("group", 1), s.shape(0)[2:])
 
 
 def _between_zeros(s: Site, x: str, stride: Sequence[int]) -> str:
-    """The image with zeros between its pixels, of the size of the forward node's image: its channels are the first phase of the result."""
-    channels = s.n.made_shape(x)[1]
-    phases = s.n.pad(x, 1, 0, channels * (prod(stride) - 1))
-    return _crop_image(s, s.step("depth_to_space", [phases], scale=tuple(stride)), s.shape(0)[2:])
+    """The image with zeros between its pixels and behind the last: its channels are the first phase of the result."""
+    phases = s.n.pad(x, 1, 0, s.n.made_shape(x)[1] * (prod(stride) - 1))
+    return s.step("depth_to_space", [phases], scale=tuple(stride))
 
 
 def _crop_image(s: Site, x: str, size: Sequence[int]) -> str:
