@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from aoec.ir.training import StepTrace
 from aoec.report.gradients.gradient_page import PICTURE, TRACE, Cost, GradientReport, PlanRow, SystemRow, facts, files, sentence
-from aoec.report.page import as_json
+from aoec.report.page import as_json, pages
+from aoec.report.page import facts as page_facts
 from aoec.report.pictures.step_plots import byte_chart, limit_chart
 from tests.oracle.schemas import faults
 from tests.report.steps import even_plan, step, trace
-from tests.report.test_page import HOSTILE, Read, check_numbers
+from tests.report.test_page import ABOUT, DETAILS, HOSTILE, REPORT, Read, check_numbers
 
 COSTS = tuple(Cost(name, size, 60.0 + size * rate / 1e6) for size in (1 << 12, 1 << 20, 1 << 27)
               for name, rate in (("all_reduce", 13.6), ("reduce_scatter", 7.0)))
@@ -88,6 +89,13 @@ def test_hostile_names_are_only_names() -> None:
     policy = next(a["content"] for tag, a in tags if tag == "meta" and a.get("http-equiv") == "Content-Security-Policy")
     assert policy is not None and "default-src 'none'" in policy and "script-src 'sha256-" in policy
     assert "model.html" in [a.get("href") for tag, a in tags if tag == "a"] and "\u202e" not in written[PICTURE]
+
+
+def test_the_page_of_a_model_links_others_beside_it() -> None:
+    said = page_facts(REPORT, DETAILS, ABOUT)
+    linked, alone = (pages(said, DETAILS, {}, beside)["index.html"] for beside in ({HOSTILE: "gradients.html"}, {}))
+    assert [a.get("href") for tag, a in Read(linked).tags if tag == "a"].count("gradients.html") == 1
+    assert "gradients.html" not in alone and [t for t, _ in Read(linked).tags].count("script") == 1
 
 
 def test_the_sentence_names_gain_and_loss() -> None:
