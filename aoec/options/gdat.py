@@ -14,7 +14,7 @@ class GradientOptions(Options):
 
     title = "gradient tuning (--job gdat)"
     system: str | None = option(
-        "--system", default=None, metavar="NAME|FILE.toml", one_of="system",
+        "--system", default=None, metavar="NAME|FILE.toml", file=File.READ, one_of="system",
         help="the system whose collectives gradients are sent by: how many ranks, and what so many bytes take. Another name lists them")
     hccl_test: Place | None = option(
         "--hccl-test", default=None, metavar="FILE", file=File.READ, one_of="system",

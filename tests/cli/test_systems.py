@@ -44,7 +44,7 @@ def test_files_of_ones_own(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
     own.write_text(GOOD, "utf-8")
     log.write_text(SAMPLE, "utf-8")
     code, out, _ = run(capsys, str(own))
-    assert code == 0 and out.splitlines()[4].split() == ["size", "all_reduce", "GB/s"]
+    assert code == 0 and ["size", "all_reduce", "GB/s"] in [line.split() for line in out.splitlines()]
     code, out, _ = run(capsys, str(log))
     assert code == 0 and "8 ranks" in out and "not measured: half of all_reduce" in " ".join(out.split())
 

@@ -18,14 +18,16 @@ SEARCHES = ("opat", "sgat")  # what else may search in the same run
 
 
 def settle(options: SomeOptions, jobs: Collection[str]) -> SomeOptions:
-    """The options of a job that plans gradients: its compile searches only what other jobs of the run do."""
+    """The options of a job that plans gradients: its compile searches only what other jobs of the run do. Alone it checks values only where
+    that is asked for: checking a whole step takes far longer than the plan, and no schedule is new."""
     from aoec.jobs.gdat.plan_step import check_options
     check_options(options, alone=not set(SEARCHES) & set(jobs))
     if set(SEARCHES) & set(jobs):
         return options
     if options.effort not in (None, "none"):
         raise CheckError("--job gdat searches no schedules, so --effort says nothing: --job opat,gdat does, and plans with the tuned times")
-    return replace(options, effort="none", advice="schedules are those of the bank and the defaults; --job opat,gdat tunes them first")
+    return replace(options, effort="none", verify=bool(options.verify),
+                   advice="schedules are those of the bank and the defaults; --job opat,gdat tunes them first")
 
 
 def run_alone(options: TuneOptions) -> int | None:

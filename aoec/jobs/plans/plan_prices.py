@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from aoec.jobs.choose.model_tasks import Task
 from aoec.jobs.states import state_text
-from aoec.jobs.tune.made import measure_trace
+from aoec.jobs.tune.made import func_as_recorded, measure_trace
 from aoec.jobs.tune.order import Solved
 from aoec.jobs.tune.tuning import bound_in
 from aoec.search.plans.cheapest import Price
@@ -59,7 +59,7 @@ class PlanPrices:
         if isinstance(solved, str):
             self._known[at] = NEVER
             return
-        m = measure_trace(task.func, solved.best.trace, self.machine, task.state)
+        m = measure_trace(func_as_recorded(task.func, solved.best), solved.best.trace, self.machine, task.state)
         self.solved[at] = solved
         self._known[at] = Price(m.time_us, min(self.machine.queue_gap_us, m.launch_us) + m.run_us)
 

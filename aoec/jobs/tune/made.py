@@ -6,16 +6,19 @@ machine's hash, the memory state, and the sources that make and time programs.
 """
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 
 from aoec import primitives
+from aoec.bank.record import Record
+from aoec.base.errors import AoecError
 from aoec.ir.func.tir import Func
 from aoec.ir.program import Program
 from aoec.ir.rewrite import normalise
 from aoec.ir.schedule import Trace
 from aoec.ir.text.flat import flat, noun
-from aoec.ir.text.parse import parse_trace
+from aoec.ir.text.keys import key
+from aoec.ir.text.parse import parse_func, parse_trace
 from aoec.ir.text.show import show
 from aoec.jobs.known import memo, recall
 from aoec.jobs.states import state_text
@@ -35,6 +38,19 @@ class Schedule:
     trace: Trace
     program: Program
     measure: Measure
+
+
+def func_as_recorded(func: Func, record: Record) -> Func:
+    """The func with the names that a record's schedule speaks of. Funcs of one key may call their loops and locals otherwise. The func
+    itself where the record says none, or one of another key or with other tensors."""
+    if not record.func or record.func == show(replace(func, name="f")):
+        return func
+    try:
+        recorded = parse_func(record.func)
+        same = [b.name for b in (*recorded.inputs, *recorded.outputs)] == [b.name for b in (*func.inputs, *func.outputs)]
+        return recorded if same and key(recorded) == key(func) else func
+    except AoecError:  # a record may be a stranger's
+        return func
 
 
 def realise(func: Func, trace: str, machine: Machine, state: State) -> Schedule:

@@ -28,7 +28,7 @@ from aoec.jobs.choose.model_tasks import Task
 from aoec.jobs.choose.refusal import IllegalProgram, refusal
 from aoec.jobs.compile.course import Course
 from aoec.jobs.tune.budget import Budget, limits, seconds_of
-from aoec.jobs.tune.made import measure_trace, realise
+from aoec.jobs.tune.made import func_as_recorded, measure_trace, realise
 from aoec.jobs.tune.order import Order, SoFar, Solved, budget_trials, keys, search_of, suffices
 from aoec.jobs.tune.resume import Search, Unfinished
 from aoec.jobs.tune.shares import NO_TIME, Share, shares
@@ -154,7 +154,7 @@ def holds(record: Record, task: Task, machine: Machine) -> bool:
 def unlike(record: Record, task: Task, machine: Machine) -> str:
     """Return why a record does not say what is so, "" where it does: its schedule makes no program, or one of another time."""
     try:
-        ticks = total_ticks(measure_trace(task.func, record.trace, machine, task.state), machine)
+        ticks = total_ticks(measure_trace(func_as_recorded(task.func, record), record.trace, machine, task.state), machine)
     except AoecError as e:
         return f"its schedule cannot be used ({str(e).splitlines()[0]})"
     return "" if ticks == record.ticks else "its schedule takes another time than it says"
@@ -164,7 +164,7 @@ def runs(record: Record, task: Task, machine: Machine) -> bool:
     """True where the program of a record's trace is one that its machine takes: of a record that was verified it is known."""
     try:
         if not record.verified and not task.own:
-            schedule_legal(task.func, record.trace, machine)
+            schedule_legal(func_as_recorded(task.func, record), record.trace, machine)
     except IllegalProgram:
         return False
     return True

@@ -14,7 +14,7 @@ from aoec.jobs.compile.steps.search_groups import Found, move_to_host
 from aoec.jobs.compile.training_step import step_figures
 from aoec.jobs.context import Context
 from aoec.jobs.stages.stage import Stage
-from aoec.jobs.tune.made import Schedule, realise, trust_of
+from aoec.jobs.tune.made import Schedule, func_as_recorded, realise, trust_of
 from aoec.jobs.tune.order import Solved
 from aoec.jobs.tune.solve import total_ticks
 from aoec.jobs.tune.trust import Trust, of_programs
@@ -66,11 +66,11 @@ def choose_programs(listed: list[Task], solved: dict[str, Solved], machine: Mach
     out = []
     for task in listed:
         records = solved[task.group.name]
-        pair = []
+        task, pair = replace(task, func=func_as_recorded(task.func, records.best)), []
         for record in (records.default, records.best):
             at = (task.func_key, task.state_text, record.trace)
             if at not in made:
-                made[at] = realise(task.func, record.trace, machine, task.state)
+                made[at] = realise(func_as_recorded(task.func, record), record.trace, machine, task.state)
             pair.append(made[at])
         best = stage.with_program(task, pair[1], machine)
         if total_ticks(best.measure, machine) != records.best.ticks:  # edited: what was proved was proved of another
