@@ -5,8 +5,6 @@ the names of parameters, so it holds whatever that order is, and with versions o
 """
 from __future__ import annotations
 
-import json
-
 from aoec.base.errors import CheckError
 from aoec.ir.training import BucketPlan, StepTrace
 
@@ -132,7 +130,7 @@ def hook_text(plan: BucketPlan, trace: StepTrace) -> str:
     if len(set(names)) < len(names):
         twice = next(n for n in names if names.count(n) > 1)
         raise CheckError(f"two gradients are called {twice}; a hook knows buckets by the names of parameters")
-    rows = [", ".join(json.dumps(names[n]) for n in listed) for listed in plan.ranges()]
+    rows = [", ".join(ascii(names[n]) for n in listed) for listed in plan.ranges()]
     buckets = "[\n" + "".join(f"    [{row}],\n" for row in rows) + "]"
     summary = f"{len(rows)} buckets, {len(names)} gradients, {trace.size:,} bytes."
     return TEXT.replace("__SUMMARY__", summary).replace("__TIMES__", trace.source).replace("__BUCKETS__", buckets)

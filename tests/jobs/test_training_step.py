@@ -12,7 +12,7 @@ from aoec import cli
 from aoec.artifact.artifact import load_gears
 from aoec.base.errors import CheckError
 from aoec.frontend.training.phases import phases
-from aoec.frontend.training.training import Training, load_training
+from aoec.frontend.training.training import TrainingGraph, load_training
 from aoec.ir.graph.graph import Graph
 from aoec.jobs.choose.model_tasks import size_bytes, tasks
 from aoec.jobs.compile.step_memory import step_memory
@@ -24,7 +24,7 @@ from aoec.jobs.verify.verify import verify_group
 from aoec.lowering.arrange.fuse import fuse
 from aoec.lowering.arrange.views import places
 from aoec.ops.run import evaluate
-from aoec.options.training import Training as Asked
+from aoec.options.training import Training
 from aoec.target.machine import load
 from tests.frontend.training.test_training import feeds_of
 from tests.frontend.training.trained_models import classifier
@@ -32,11 +32,11 @@ from tests.frontend.training.trained_models import classifier
 MACHINE = load("Ascend910B3")
 
 
-def step(optimiser: str = "sgd", precision: str = "fp16", **size: int) -> Training:
-    return load_training(classifier(**size), Asked("cross_entropy", optimiser), precision=precision)  # type: ignore[arg-type]
+def step(optimiser: str = "sgd", precision: str = "fp16", **size: int) -> TrainingGraph:
+    return load_training(classifier(**size), Training("cross_entropy", optimiser), precision=precision)  # type: ignore[arg-type]
 
 
-def fused(made: Training) -> Graph:
+def fused(made: TrainingGraph) -> Graph:
     return fuse(made.graph, made.weights, MACHINE)[0]
 
 

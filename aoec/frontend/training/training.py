@@ -34,13 +34,13 @@ from aoec.ir.graph.gradients import GRADIENT, LOSS, NEXT, gradients_among
 from aoec.ir.graph.graph import Graph, OpNode
 from aoec.ops.own import NO_DEFINITIONS, Definitions
 from aoec.ops.run import REALS
-from aoec.options.training import Training as Asked
+from aoec.options.training import Training
 
 SHARING = ("conv2d", "matmul", "interpolate", "attention")  # operators that read a cast which others read too: the cube casts nothing
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainingGraph:
     """A training graph with its constants. `gradients`: (parameter, its gradient), in the order in which the backward pass makes them;
     `initial`: the values of the inputs that the model has values for."""
 
@@ -52,8 +52,8 @@ class Training:
     initial: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
-def load_training(model: str | Path | onnx.ModelProto, asked: Asked, shapes: Mapping[str, Sequence[int]] | None = None,
-                  precision: str = "fp16", definitions: Definitions = NO_DEFINITIONS, rewriting: Rewriting | None = None) -> Training:
+def load_training(model: str | Path | onnx.ModelProto, asked: Training, shapes: Mapping[str, Sequence[int]] | None = None,
+                  precision: str = "fp16", definitions: Definitions = NO_DEFINITIONS, rewriting: Rewriting | None = None) -> TrainingGraph:
     """The training graph of a model. CheckError where it has no parameters, or no loss or output of that name; UnsupportedError, with node
     and operator, where a gradient is asked for through what has none."""
     if asked.gradients or asked.loss and held_gradients(model):
@@ -61,11 +61,11 @@ def load_training(model: str | Path | onnx.ModelProto, asked: Asked, shapes: Map
     made = _Step(asked, precision)
     graph, weights, notices = load(model, shapes, precision, definitions, rewriting, made)
     initial = {p.name: p.values for p in (*made.parameters, *made.running)}
-    return Training(graph, weights, notices, made.loss, find_gradients(graph), initial)
+    return TrainingGraph(graph, weights, notices, made.loss, find_gradients(graph), initial)
 
 
-def _as_it_is(model: str | Path | onnx.ModelProto, asked: Asked, shapes: Mapping[str, Sequence[int]], precision: str,
-              definitions: Definitions, rewriting: Rewriting | None) -> Training:
+def _as_it_is(model: str | Path | onnx.ModelProto, asked: Training, shapes: Mapping[str, Sequence[int]], precision: str,
+              definitions: Definitions, rewriting: Rewriting | None) -> TrainingGraph:
     """A model that holds its gradients."""
     graph, weights, notices = load(model, shapes, precision, definitions, rewriting)
     for name in asked.gradients:
@@ -75,7 +75,7 @@ def _as_it_is(model: str | Path | onnx.ModelProto, asked: Asked, shapes: Mapping
     loss = find_loss(graph, asked.loss)
     found = find_gradients(graph, asked.gradients)
     said = f"the model holds {plural(len(found), 'gradient')} already: it is taken as it is"
-    return Training(graph, weights, [*notices, said], loss, found)
+    return TrainingGraph(graph, weights, [*notices, said], loss, found)
 
 
 def held_gradients(model: str | Path | onnx.ModelProto) -> bool:
@@ -111,7 +111,7 @@ def find_loss(graph: Graph, named: str = "") -> str:
 class _Step:
     """What makes a training graph of a model while it is imported (translate.Additions)."""
 
-    def __init__(self, asked: Asked, precision: str) -> None:
+    def __init__(self, asked: Training, precision: str) -> None:
         self.asked, self.precision = asked, precision
         self.parameters: list[Parameter] = []
         self.running: list[Parameter] = []

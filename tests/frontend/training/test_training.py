@@ -15,21 +15,21 @@ from aoec.frontend.export.export import export
 from aoec.frontend.export.steps import End
 from aoec.frontend.training.parts.trained_parameters import initial_values
 from aoec.frontend.training.phases import phases
-from aoec.frontend.training.training import Training, find_gradients, find_loss, load_training
+from aoec.frontend.training.training import TrainingGraph, find_gradients, find_loss, load_training
 from aoec.frontend.translate.onnx import load
 from aoec.frontend.zoo import resnet50
 from aoec.ir.text.parse import parse_graph
 from aoec.ir.text.show import show
 from aoec.ops.own import NO_DEFINITIONS
 from aoec.ops.run import evaluate
-from aoec.options.training import Training as Asked
+from aoec.options.training import Training
 from tests.frontend.models import model, node
 from tests.frontend.training.trained_models import CLASSES, Arrays, classifier, cross_entropy, logits_of, parameters
 
 TRAINED = ("weight", "bias", "scale", "shift", "last", "last_bias")
 
 
-def feeds_of(made: Training, seed: int = 1, **given: np.ndarray) -> Arrays:
+def feeds_of(made: TrainingGraph, seed: int = 1, **given: np.ndarray) -> Arrays:
     """Inputs of a step: parameters as the model has them, states of 0, random data."""
     r = np.random.default_rng(seed)
     tensors = {t.name: t for t in made.graph.tensors}
@@ -42,12 +42,12 @@ def feeds_of(made: Training, seed: int = 1, **given: np.ndarray) -> Arrays:
     return {**out, **given}
 
 
-def step(made: Training, feeds: Mapping[str, np.ndarray]) -> Arrays:
+def step(made: TrainingGraph, feeds: Mapping[str, np.ndarray]) -> Arrays:
     return evaluate(made.graph, feeds, made.weights)
 
 
 def test_resnet50_has_the_gradients_that_aoe_records() -> None:
-    made = load_training(resnet50(size=64), Asked("cross_entropy"))
+    made = load_training(resnet50(size=64), Training("cross_entropy"))
     tensors = {t.name: t for t in made.graph.tensors}
     elements = [int(np.prod(tensors[g].shape)) for _, g in made.gradients]
     assert len(made.gradients) == 161
@@ -59,7 +59,7 @@ def test_resnet50_has_the_gradients_that_aoe_records() -> None:
 
 @pytest.mark.parametrize("normed", [True, False])
 def test_gradients_are_finite_differences(normed: bool) -> None:
-    made = load_training(classifier(normed=normed), Asked("cross_entropy"), precision="fp32")
+    made = load_training(classifier(normed=normed), Training("cross_entropy"), precision="fp32")
     feeds = feeds_of(made)
     got = step(made, feeds)
     own = {name: x for name, x in parameters().items() if name in feeds}
@@ -83,7 +83,7 @@ def test_gradients_are_finite_differences(normed: bool) -> None:
 
 def test_running_statistics_are_those_of_pytorch() -> None:
     """momentum 0.8 of ONNX is 0.2 of PyTorch; the running variance takes the unbiased one of the batch."""
-    made = load_training(classifier(), Asked("cross_entropy"), precision="fp32")
+    made = load_training(classifier(), Training("cross_entropy"), precision="fp32")
     feeds = feeds_of(made)
     got = step(made, feeds)
     conv = logits_of(parameters(), feeds["data"])[1]
@@ -94,7 +94,7 @@ def test_running_statistics_are_those_of_pytorch() -> None:
 
 
 def test_sgd_is_that_of_pytorch() -> None:
-    made = load_training(classifier(), Asked("cross_entropy", momentum=0.7, weight_decay=0.01), precision="fp32")
+    made = load_training(classifier(), Training("cross_entropy", momentum=0.7, weight_decay=0.01), precision="fp32")
     feeds = feeds_of(made, learning_rate=np.array([0.1], np.float32))
     first = step(made, feeds)
     later = step(made, {**feeds, **{name.removesuffix("_next"): x for name, x in first.items() if name.endswith("_next")}})
@@ -109,7 +109,7 @@ def test_sgd_is_that_of_pytorch() -> None:
 
 
 def test_adam_is_that_of_pytorch() -> None:
-    made = load_training(classifier(normed=False), Asked("cross_entropy", "adam"), precision="fp32")
+    made = load_training(classifier(normed=False), Training("cross_entropy", "adam"), precision="fp32")
     feeds = feeds_of(made, learning_rate=np.array([0.01], np.float32), beta1_power=np.ones(1, np.float32),
                      beta2_power=np.ones(1, np.float32))
     first = step(made, feeds)
@@ -124,7 +124,7 @@ def test_adam_is_that_of_pytorch() -> None:
 
 
 def test_loss_scale_is_taken_out_again() -> None:
-    plain, scaled = (load_training(classifier(), Asked("cross_entropy", loss_scale=s), precision="fp32") for s in (None, 256.0))
+    plain, scaled = (load_training(classifier(), Training("cross_entropy", loss_scale=s), precision="fp32") for s in (None, 256.0))
     feeds = feeds_of(plain)
     a, b = step(plain, feeds), step(scaled, feeds)
     assert a["loss"] == b["loss"]
@@ -135,14 +135,14 @@ def test_loss_scale_is_taken_out_again() -> None:
 
 @pytest.mark.parametrize(("precision", "sent"), [("fp16", "fp32"), ("bf16", "bf16"), ("fp16", "fp16"), ("mixed", "fp32"), ("keep", "fp32")])
 def test_masters_stay_fp32(precision: str, sent: str) -> None:
-    made = load_training(classifier(), Asked("cross_entropy", gradient_type=sent), precision=precision)
+    made = load_training(classifier(), Training("cross_entropy", gradient_type=sent), precision=precision)
     dtypes = {t.name: t.dtype for t in made.graph.tensors}
     assert {dtypes[i] for i in made.graph.inputs if i not in ("data", "labels")} == {"fp32"}
     assert {dtypes[o] for o in made.graph.outputs if o.endswith("_next")} == {"fp32"}
     assert {dtypes[g] for _, g in made.gradients} == {sent}
     conv = next(n for n in made.graph.nodes if n.op == "conv2d")
     assert dtypes[conv.outputs[0]] == {"fp16": "fp16", "bf16": "bf16", "mixed": "fp16", "keep": "fp32"}[precision]
-    wide = load_training(classifier(), Asked("cross_entropy", loss_scale=1024.0 if precision == "fp16" else 1.0), precision="fp32")
+    wide = load_training(classifier(), Training("cross_entropy", loss_scale=1024.0 if precision == "fp16" else 1.0), precision="fp32")
     feeds = feeds_of(made)
     got, wanted = step(made, feeds), step(wide, feeds)
     assert got["loss"] == pytest.approx(wanted["loss"], rel=2e-2)
@@ -153,7 +153,7 @@ def test_masters_stay_fp32(precision: str, sent: str) -> None:
 
 def test_kept_activations_are_of_16_bits() -> None:
     """What is as large as an image is fp32 inside of launches alone."""
-    made = load_training(classifier(channels=16), Asked("cross_entropy"), precision="fp16")
+    made = load_training(classifier(channels=16), Training("cross_entropy"), precision="fp16")
     users: dict[str, set[str]] = {}
     for n in made.graph.nodes:
         for i in n.inputs:
@@ -165,25 +165,25 @@ def test_kept_activations_are_of_16_bits() -> None:
 def test_mse_and_the_outputs_of_a_model() -> None:
     nodes = [node("MatMul", "x w", "a"), node("ReduceMean", "a", "b", keepdims=0)]
     net = model(nodes, {"x": (3, 4)}, ["a", "b"], {"w": np.ones((4, 2), np.float32)}, opset=17)
-    made = load_training(net, Asked("mse", "none"), precision="fp32")
+    made = load_training(net, Training("mse", "none"), precision="fp32")
     assert any("b take no part" in line for line in made.notices)
     feeds = feeds_of(made)
     got = step(made, feeds)
     far = feeds["x"].astype(np.float64) @ np.ones((4, 2)) - feeds["target"]
     assert got["loss"] == pytest.approx(np.mean(far**2), rel=1e-5)
     np.testing.assert_allclose(got["w_grad"], feeds["x"].T @ far * 2 / far.size, rtol=1e-4)
-    own = load_training(net, Asked("b", "none"), precision="fp32")
+    own = load_training(net, Training("b", "none"), precision="fp32")
     assert own.graph.outputs == ("loss", "w_grad")
     for word in ("c", "mse:c", "cross_entropy:", "a"):
         with pytest.raises(CheckError, match="outputs are|those are|a loss is one real number" if word != "cross_entropy:" else "."):
-            load_training(net, Asked(word), precision="fp32")
+            load_training(net, Training(word), precision="fp32")
             raise CheckError(".")
 
 
 def test_classes_of_images_are_their_channels() -> None:
     nodes = [node("Conv", "x w", "logits", kernel_shape=[1, 1])]
     net = model(nodes, {"x": (2, 3, 4, 4)}, ["logits"], {"w": np.random.default_rng(0).normal(size=(CLASSES, 3, 1, 1)).astype(np.float32)})
-    made = load_training(net, Asked("cross_entropy", "none"), precision="fp32")
+    made = load_training(net, Training("cross_entropy", "none"), precision="fp32")
     feeds = feeds_of(made)
     logits = np.einsum("nchw,oc->nhwo", feeds["x"], made.initial["w"][:, :, 0, 0]).astype(np.float64).reshape(-1, CLASSES)
     assert feeds["labels"].shape == (2, 4, 4)
@@ -198,16 +198,16 @@ def test_parameters_are_what_nodes_read_as_weights() -> None:
     constants = {"w": np.ones((6, 4), np.float32), "epsilon": np.float32(1e-5), "mask": np.ones((3, 6), np.bool_),
                  "low": np.zeros((3, 6), np.float32), "bias": np.ones(6, np.float32)}
     net = model(nodes, {"x": (3, 4)}, ["y"], constants)
-    assert [*load_training(net, Asked("mse"), precision="fp32").initial] == ["made", "w", "bias"]
+    assert [*load_training(net, Training("mse"), precision="fp32").initial] == ["made", "w", "bias"]
     assert [*initial_values(net, {}, NO_DEFINITIONS, ["b*"])] == ["bias"]
     with pytest.raises(CheckError, match="--trained wt is the name of no parameter"):
-        load_training(net, Asked("mse", trained=("wt",)))
+        load_training(net, Training("mse", trained=("wt",)))
     with pytest.raises(CheckError, match="no parameters that can be trained"):
-        load_training(model([node("Relu", "x", "y")], {"x": (3, 4)}, ["y"]), Asked("mse"))
+        load_training(model([node("Relu", "x", "y")], {"x": (3, 4)}, ["y"]), Training("mse"))
 
 
 def test_a_dropout_has_its_mask_as_an_input() -> None:
-    made = load_training(classifier(dropout=True), Asked("cross_entropy"), precision="fp32")
+    made = load_training(classifier(dropout=True), Training("cross_entropy"), precision="fp32")
     assert any("mask as an input" in line for line in made.notices)
     off = feeds_of(made, dropped_mask=np.zeros((4, 8), np.float32))
     assert not step(made, off)["last_grad"].any()
@@ -216,14 +216,14 @@ def test_a_dropout_has_its_mask_as_an_input() -> None:
 
 
 def test_the_text_of_a_training_graph_is_a_graph() -> None:
-    made = load_training(classifier(), Asked("cross_entropy"))
+    made = load_training(classifier(), Training("cross_entropy"))
     assert parse_graph(show(made.graph), "text") == made.graph
 
 
 def test_onnxruntime_takes_the_same_step() -> None:
     """The exported training graph; and the loss of what onnxruntime infers, of a model without normalisation."""
     net = classifier(normed=False)
-    made = load_training(net, Asked("mse"), precision="fp32")
+    made = load_training(net, Training("mse"), precision="fp32")
     feeds = feeds_of(made, learning_rate=np.array([0.1], np.float32))
     got = step(made, feeds)
     (logits,) = run_onnx(net, ["logits"], {"data": feeds["data"]})
@@ -252,25 +252,25 @@ def held() -> onnx.ModelProto:
 
 
 def test_gradients_that_a_model_holds_are_found() -> None:
-    made = load_training(held(), Asked("cost"), precision="fp32")
+    made = load_training(held(), Training("cost"), precision="fp32")
     assert (made.loss, made.gradients) == ("cost", (("w", "w_grad"),))
     assert any("1 gradient already" in line for line in made.notices)
     assert len(made.graph.inputs) == 2
-    named = load_training(held(), Asked(gradients=("w_next",)), precision="fp32")
+    named = load_training(held(), Training(gradients=("w_next",)), precision="fp32")
     assert named.gradients == (("", "w_next"),)
     with pytest.raises(CheckError, match="--gradients w_grd is no output of the model; did you mean w_grad"):
-        load_training(held(), Asked(gradients=("w_grd",)))
+        load_training(held(), Training(gradients=("w_grd",)))
     with pytest.raises(CheckError, match="--loss coast"):
-        load_training(held(), Asked("coast"))
+        load_training(held(), Training("coast"))
 
 
 def test_phases_follow_from_what_is_made_of_what() -> None:
-    made = load_training(held(), Asked("cost"), precision="fp32")
+    made = load_training(held(), Training("cost"), precision="fp32")
     of = phases(made.graph, made.loss, [g for _, g in made.gradients])
     assert of["cost"] == "forward"
     assert of["w_grad"] == "backward"
     assert of["w_next"] == "optimiser"
-    whole = load_training(classifier(), Asked("cross_entropy", "adam"))
+    whole = load_training(classifier(), Training("cross_entropy", "adam"))
     of = phases(whole.graph, whole.loss, [g for _, g in whole.gradients])
     assert {of[o] for o in whole.graph.outputs if o.endswith("_next") and o not in ("mean_next", "variance_next")} == {"optimiser"}
     assert {of[o] for o in ("mean_next", "variance_next", "loss")} == {"forward"}
@@ -317,6 +317,6 @@ def test_types_of_gradients_in_an_onnx_file_are_kept() -> None:
     half = [helper.make_tensor_value_info(name, TensorProto.FLOAT16, shape) for name, shape in (("x", (3, 4)), ("y", (3, 2)))]
     net = helper.make_model(helper.make_graph([node("MatMul", "x w", "y")], "half", half[:1], half[1:], [w]),
                             opset_imports=[helper.make_opsetid("", 17)])
-    made = load_training(net, Asked("mse"), precision="keep")
+    made = load_training(net, Training("mse"), precision="keep")
     dtypes = {t.name: t.dtype for t in made.graph.tensors}
     assert (dtypes["x"], dtypes["y"], dtypes["w"], dtypes["w_next"]) == ("fp16", "fp16", "fp32", "fp32")
