@@ -24,12 +24,13 @@ def trace_of(names: tuple[str, ...]) -> StepTrace:
 
 
 def test_the_text_is_a_module_that_needs_torch_alone() -> None:
-    text = hook_text(BucketPlan((1, 5)), trace_of((*NAMES[:5], 'odd "name"\n')))
+    odd = 'odd "name" \U0001f600\n'  # beyond what JSON writes as one character
+    text = hook_text(BucketPlan((1, 5)), trace_of((*NAMES[:5], odd)))
     tree = ast.parse(text)
     imported = {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
     assert imported == {"threading", "torch", "torch.distributed"} and not any(isinstance(n, ast.ImportFrom) for n in ast.walk(tree))
     listed = next(n.value for n in tree.body if isinstance(n, ast.Assign) and n.targets[0].id == "BUCKETS")  # type: ignore[attr-defined]
-    assert ast.literal_eval(listed) == [list(NAMES[:2]), [*NAMES[2:5], 'odd "name"\n']]
+    assert ast.literal_eval(listed) == [list(NAMES[:2]), [*NAMES[2:5], odd]]
     assert "2 buckets, 6 gradients, 24 bytes." in text and "modelled" in text and "__" not in ast.get_docstring(tree, clean=False)
 
 
