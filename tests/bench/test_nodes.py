@@ -14,14 +14,14 @@ import nodes
 from aoec.frontend import differences
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of ONNX, as it makes its data
-STRIDE = 127  # a prime, so that families of tests are met at other members as they grow
+STRIDE = 211  # a prime, so that families of tests are met at other members as they grow
 REFUSALS = 40  # of all tests, at most
 SHARE = 0.95  # of tests of the AI Core's operators that run wholly on it, at least
 
 
 def test_a_sample_passes_or_is_refused() -> None:
     found = [nodes.outcome(t) for t in nodes.tests(stride=STRIDE)]
-    assert len(found) > 15 and [nodes.line(o) for o in found if o.status in ("wrong", "fault")] == []
+    assert len(found) > 8 and [nodes.line(o) for o in found if o.status in ("wrong", "fault")] == []
     assert sum(o.status == "refused" for o in found) <= 2
 
 

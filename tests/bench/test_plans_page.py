@@ -66,10 +66,12 @@ def test_a_model_that_does_not_compile_is_a_row(tmp_path: Path) -> None:
     assert Shelf(tmp_path / "b.json").find(Case("mlp_softmax", 1, "Ascend0"), 0) is None
 
 
-def test_rules_and_plan_have_schedules_of_one_search(tmp_path: Path) -> None:
+# of one batch in `make test`, of two beside each other in `make test-all`
+@pytest.mark.parametrize("batches", [(16,), pytest.param((1, 16), marks=pytest.mark.slow)])
+def test_rules_and_plan_have_schedules_of_one_search(batches: tuple[int, ...], tmp_path: Path) -> None:
     """In a process of its own each; a plan of the same schedules is no slower than the model by rules."""
-    cases = [Case("mlp_softmax", b, "Ascend310B1") for b in (1, 16)]
-    rows = dict(plans.rows_of(cases, 2, tmp_path / "b.db", 2, Shelf(tmp_path / "b.json")))
+    cases = [Case("mlp_softmax", b, "Ascend310B1") for b in batches]
+    rows = dict(plans.rows_of(cases, 2, tmp_path / "b.db", len(batches), Shelf(tmp_path / "b.json")))
     assert set(rows) == set(cases) and "mlp_softmax" in NETWORKS
     for case, row in rows.items():
         assert (row.network, row.batch, row.trials, row.failed, row.on_host) == (case.network, case.batch, 2, "", 0)

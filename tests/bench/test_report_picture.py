@@ -1,19 +1,22 @@
 """The picture of a report says what is in the report, its words stay apart, equal input gives equal bytes, docs/report.svg is of today."""
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Any
+from unittest import mock
 from xml.etree import ElementTree
 
 import pytest
 
 from bench import report_picture
-from bench.report_picture import LAYER, draw, main, read_sentence, write_report
+from bench.report_picture import LAYER, draw, main, read_sentence
 
 PICTURE = Path(__file__).parents[2] / "docs/report.svg"
 SIZES = {"t": 14, "l": 13}  # pixels of letters by class, 12 of others
@@ -69,10 +72,20 @@ def check(made: str) -> list[Box]:
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any], str]:
-    """(closing sentence, report.json, index.html) of a small model."""
-    folder = tmp_path_factory.mktemp("report")
-    said = write_report("mlp_softmax", "Ascend910B3", 1, folder)
-    return read_sentence(said), json.loads((folder / "report.json").read_text("utf-8")), (folder / "index.html").read_text("utf-8")
+    """(closing sentence, report.json, index.html) of a small model, as the program draws them."""
+    path, seen = tmp_path_factory.mktemp("report") / "made.svg", list[tuple[str, Any, str]]()
+
+    def watched(sentence: str, facts: Any, page: str) -> str:
+        seen.append((sentence, facts, page))
+        return draw(sentence, facts, page)
+
+    said = io.StringIO()
+    with mock.patch.object(report_picture, "draw", watched), redirect_stdout(said):
+        assert main(["--network", "mlp_softmax", "--target", "Ascend910B3", "--budget", "1", "--svg", str(path)]) == 0
+    made = draw(*seen[0])
+    assert path.read_text("utf-8") == made
+    assert said.getvalue().startswith(f"{seen[0][0]}\n4 operators as imported become 3 launches; {len(made):,} characters")
+    return seen[0]
 
 
 def test_it_says_what_the_report_says(report: tuple[str, dict[str, Any], str]) -> None:

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 import strangers
 import strangers_seeds
 
-COUNT = 4
+COUNT = 2
 
 
 def test_a_few_files_of_each_kind() -> None:

@@ -13,6 +13,9 @@ from aoec.target.machine import load as load_machine
 
 from .models import model, node, normal, run
 
+# values are the same by any schedule: one that is found soon is enough
+pytestmark = pytest.mark.usefixtures("poor", "few")
+
 Nodes = list[onnx.NodeProto]
 Constants = dict[str, np.ndarray]
 
@@ -216,8 +219,14 @@ def narrow(channels: int, group: int = 1, relu: bool = True, zero: int = 3) -> o
     return n.done((1, 8, 9, 7), n.real("d", 0.2))
 
 
-@pytest.mark.parametrize("target", ["Ascend910B3", "Ascend310P3", "Ascend310B1", "Ascend910A"])
-@pytest.mark.parametrize("channels, group", [(24, 1), (7, 1), (40, 1), (58, 58), (104, 2)])
+MACHINES = ("Ascend910B3", "Ascend310P3", "Ascend310B1", "Ascend910A")
+CHANNELS = ((24, 1), (7, 1), (40, 1), (58, 58), (104, 2))
+
+
+# in `make test` each number of channels on two of the machines, which are met in turn
+@pytest.mark.parametrize("channels, group, target", [
+    pytest.param(*of, machine, marks=[pytest.mark.slow] * ((i + j) % 2))
+    for i, of in enumerate(CHANNELS) for j, machine in enumerate(MACHINES)])
 def test_channels_of_no_whole_blocks_run_on_the_ai_core(channels: int, group: int, target: str, tmp_path) -> None:
     proto = narrow(channels, group)
     graph, weights, _ = load(proto, precision="fp32")

@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from unittest import mock
@@ -17,16 +18,23 @@ from aoec.ir.graph.graph import Graph
 from aoec.ir.plan import Plan
 from aoec.jobs.compile.steps.choose_plan import Planning, describe_proof
 from aoec.jobs.plans.find_plan import FoundPlan
-from tests.jobs.small import small_searches
 from tests.plans.test_regroup_laws import HEADS
 
 TARGET = "Ascend910B3"
 
 
-@pytest.fixture(autouse=True)
-def few() -> Iterator[None]:
-    with small_searches():
-        yield
+pytestmark = pytest.mark.usefixtures("few")
+
+
+@pytest.fixture(scope="module")
+def once(tmp_path_factory: pytest.TempPathFactory, few: None) -> Path:
+    """A folder with the model by its plan (first.aoec), by rules (rules.aoec, dumped to d), and a bank for each; tests copy from it."""
+    path = tmp_path_factory.mktemp("once")
+    with pytest.MonkeyPatch.context() as m:
+        m.chdir(path)
+        onnx.save(HEADS, "heads.onnx")
+        assert compiled("-o", "first.aoec") == compiled("--plans", "rules", "-o", "rules.aoec", "--dump", "d", bank="rules.db") == 0
+    return path
 
 
 @pytest.fixture
@@ -64,19 +72,18 @@ def test_the_plan_is_kept_and_taken_without_a_search(folder: Path, capsys: pytes
     assert Path("again.aoec").read_bytes() == Path("first.aoec").read_bytes() == Path("untuned.aoec").read_bytes()
 
 
-def test_equal_searches_lead_to_equal_bytes(folder: Path) -> None:
-    assert compiled("-o", "a.aoec", bank="a.db") == compiled("-o", "b.aoec", bank="c.db") == 0
-    assert Path("a.aoec").read_bytes() == Path("b.aoec").read_bytes()
-    a, b = (Bank.open(folder / name).model_plans.list()[0] for name in ("a.db", "c.db"))
+def test_equal_searches_lead_to_equal_bytes(folder: Path, once: Path) -> None:
+    assert compiled("-o", "b.aoec", bank="c.db") == 0
+    assert (once / "first.aoec").read_bytes() == Path("b.aoec").read_bytes()
+    a, b = (Bank.open(path).model_plans.list()[0] for path in (once / "b.db", folder / "c.db"))
     assert replace(a, created="") == replace(b, created="")
 
 
 @pytest.mark.parametrize("at", [1, 2])
-def test_a_search_that_is_killed_goes_on_to_the_same_plan(folder: Path, at: int) -> None:
+def test_a_search_that_is_killed_goes_on_to_the_same_plan(folder: Path, once: Path, at: int) -> None:
     class Killed(BaseException):
         """What no code expects, as a kill."""
 
-    assert compiled("-o", "whole.aoec", bank="whole.db") == 0
     solve, calls = Planning.solve, iter(range(1, 100))
 
     def kill(self: Planning, asked: object) -> object:
@@ -89,8 +96,8 @@ def test_a_search_that_is_killed_goes_on_to_the_same_plan(folder: Path, at: int)
         compiled("-o", "broken.aoec")
     assert not Path("broken.aoec").exists()
     assert compiled("-o", "resumed.aoec", "--resume") == 0
-    assert Path("resumed.aoec").read_bytes() == Path("whole.aoec").read_bytes()
-    lines = [list(Bank.open(folder / name).lines(times=False)) for name in ("b.db", "whole.db")]
+    assert Path("resumed.aoec").read_bytes() == (once / "first.aoec").read_bytes()
+    lines = [list(Bank.open(path / "b.db").lines(times=False)) for path in (folder, once)]
     assert lines[0] == lines[1]
 
 
@@ -99,8 +106,9 @@ def test_a_search_that_is_killed_goes_on_to_the_same_plan(folder: Path, at: int)
     ("plan heads for Ascend310P3 {\n}", "Ascend310P3"),
     ("plan heads for Ascend910B3 {\n  wide nothing\n}", "is no sum that can be wide"),
     ("no plan at all", "cannot be used")])
-def test_a_claim_that_is_no_plan_of_the_model_is_refused(folder: Path, capsys: pytest.CaptureFixture[str], text: str, why: str) -> None:
-    assert compiled("-o", "a.aoec") == 0
+def test_a_claim_that_is_no_plan_of_the_model_is_refused(folder: Path, once: Path, capsys: pytest.CaptureFixture[str], text: str,
+                                                         why: str) -> None:
+    shutil.copy(once / "b.db", "b.db")
     bank = Bank.open(folder / "b.db")
     kept, = bank.model_plans.list()
     bank.model_plans.drop([kept])
@@ -113,12 +121,11 @@ def test_a_claim_that_is_no_plan_of_the_model_is_refused(folder: Path, capsys: p
     assert Path("b.aoec").read_bytes() == Path("rules.aoec").read_bytes()
 
 
-def test_a_claim_that_is_slower_is_timed_and_not_taken(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert compiled("--plans", "rules", "-o", "rules.aoec", "--dump", "d") == 0
-    assert compiled("-o", "a.aoec") == 0
+def test_a_claim_that_is_slower_is_timed_and_not_taken(folder: Path, once: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copy(once / "b.db", "b.db")
     bank = Bank.open(folder / "b.db")
     kept, = bank.model_plans.list()
-    plan = (folder / "d/model.plan").read_text()
+    plan = (once / "d/model.plan").read_text()
     split = next(x for x in plan.splitlines() if "group" in x and " vector [" in x and x.count(",") == 1)
     name, nodes = split.split()[1], split[split.index("[") + 1:split.index("]")].split(", ")
     plan = plan.replace(split, "\n".join(f"  group {name}_{i} vector [{n}]" for i, n in enumerate(nodes)))
@@ -127,11 +134,11 @@ def test_a_claim_that_is_slower_is_timed_and_not_taken(folder: Path, capsys: pyt
     capsys.readouterr()
     assert compiled("-o", "b.aoec", tune=False) == 0
     assert "cannot be used" not in capsys.readouterr().err
-    assert Path("b.aoec").read_bytes() == Path("rules.aoec").read_bytes()
+    assert Path("b.aoec").read_bytes() == (once / "rules.aoec").read_bytes()
 
 
 def test_a_search_by_time_is_repeated_by_its_counts(folder: Path) -> None:
-    assert compiled("-o", "a.aoec", "--time", "4s", "--report", "r", budget=()) == 0
+    assert compiled("-o", "a.aoec", "--time", "1s", "--report", "r", budget=()) == 0
     counts = json.loads((folder / "r/report.json").read_text())["searches"]["limits"]
     assert any(name.startswith("plan") for name in counts)
     assert compiled("-o", "b.aoec", "--counts", "r/report.json", bank="c.db", budget=()) == 0

@@ -15,6 +15,7 @@ import pytest
 from aoec.artifact.compiled import Artifact
 from aoec.frontend.zoo import resnet50
 from aoec.jobs.run.execute import run_model
+from tests.jobs.small import few_sketches, poor_defaults, small_searches
 
 from .compiled import TOLERANCE, compiled, distance, operators_on_host
 
@@ -34,8 +35,10 @@ def session(proto: onnx.ModelProto) -> onnxruntime.InferenceSession:
 
 @pytest.fixture(scope="session", params=["fp16", pytest.param("fp32", marks=pytest.mark.slow)])
 def artifact(request: pytest.FixtureRequest, proto: onnx.ModelProto, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Artifact]:
-    """Compiled once for a precision."""
-    yield compiled(proto, request.param, tmp_path_factory.mktemp("resnet50"))
+    """Compiled once for a precision, by schedules that are found soon: values are the same by any."""
+    with small_searches(), few_sketches(), poor_defaults():
+        made = compiled(proto, request.param, tmp_path_factory.mktemp("resnet50"))
+    yield made
 
 
 @lru_cache(maxsize=1)

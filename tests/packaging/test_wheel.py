@@ -40,10 +40,11 @@ class Installed:
     def __init__(self, wheel: Path, sdist: Path, home: Path) -> None:
         self.wheel, self.sdist, self.work = wheel, sdist, home / "work"
         self.work.mkdir()
-        venv.create(home / "env", with_pip=True, symlinks=True)
+        venv.create(home / "env", symlinks=True)
         self.bin = home / "env" / "bin"
         site = next((home / "env" / "lib").glob("python*/site-packages"))
-        subprocess.run([self.bin / "python", "-m", "pip", "install", "-q", "--no-deps", "--no-index", wheel], check=True, cwd=home)
+        words = ["-m", "pip", "--python", self.bin / "python", "install", "-q", "--no-deps", "--no-index", wheel]  # by the pip of this one
+        subprocess.run([sys.executable, *words], check=True, cwd=home)
         others = [p for p in sys.path if p.endswith("site-packages") and p != str(site)]  # .pth files there (editable aoec) are not read
         (site / "dependencies.pth").write_text("\n".join(others) + "\n")
         take_compiled(site / "aoec" / "kernels")

@@ -66,9 +66,11 @@ def refused(text: str, capsys: pytest.CaptureFixture[str], *words: str) -> list[
     return lines
 
 
-@pytest.mark.parametrize("target", ["Ascend910B3", "Ascend310P3"])
-@pytest.mark.parametrize("net", [mlp_softmax(), HEADS, PRODUCTS, pytest.param(tiny_resnet(), marks=pytest.mark.slow)],
-                         ids=["mlp", "heads", "products", "resnet"])
+# in `make test` each model on one machine, machines in turn
+@pytest.mark.parametrize("net, target", [
+    pytest.param(net, target, id=f"{name}-{target}", marks=[pytest.mark.slow] * (name == "resnet" or (i + j) % 2))
+    for i, (name, net) in enumerate((("mlp", mlp_softmax()), ("heads", HEADS), ("products", PRODUCTS), ("resnet", tiny_resnet())))
+    for j, target in enumerate(("Ascend310P3", "Ascend910B3"))])
 def test_an_untouched_plan_leads_to_the_same_bytes(net: onnx.ModelProto, target: str, here: Path) -> None:
     plan = compiled(net, "--target", target)
     assert plan.groups and all(g.takes_ns for g in plan.groups if g.kind in ("cube", "vector"))

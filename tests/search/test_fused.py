@@ -299,9 +299,14 @@ TINY = [tiny("product", rows=4, columns=2), tiny("window", rows=3, columns=1), t
         tiny("window", "elementwise", rows=5, columns=1), tiny("elementwise", "elementwise", "window", rows=5, columns=1)]
 
 
-@pytest.mark.parametrize("chain", TINY, ids=lambda c: "-".join(str(op.extents) for op in c.operators))
-@pytest.mark.parametrize("bits", [24, 56, 72, 400])
-@pytest.mark.parametrize("rates", [(1.0, 5.0, 1000.0), (1.0, 1000.0, 1000.0)])
+BITS, RATES = (24, 56, 72, 400), ((1.0, 5.0, 1000.0), (1.0, 1000.0, 1000.0))
+
+
+# in `make test` each chain with each buffer at one of the rates, in turn
+@pytest.mark.parametrize("chain, bits, rates", [
+    pytest.param(chain, bits, rates, marks=[pytest.mark.slow] * ((i + j + k) % 2),
+                 id=f"rates{k}-{bits}-{'-'.join(str(op.extents) for op in chain.operators)}")
+    for i, chain in enumerate(TINY) for j, bits in enumerate(BITS) for k, rates in enumerate(RATES)])
 def test_brute_force_finds_the_same(chain: Chain, bits: int, rates: tuple[float, float, float]) -> None:
     machine = Machine(*rates, bits)
     found = fuse(chain, machine).seconds
