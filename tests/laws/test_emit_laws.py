@@ -25,6 +25,7 @@ from aoec.simulate.encode.encode import encode
 from aoec.simulate.timing.state import State
 from aoec.simulate.timing.time import measure, time_rows
 from aoec.target.legality.check import check
+from tests.laws.turns import SAME, in_turn
 from tests.lowering.groups import MODELS, ON_COUPLED, Case, cases, edited, legal, machine_named, tuning
 
 FLAGS = (SetFlag, WaitFlag, CrossSet, CrossWait)
@@ -42,19 +43,21 @@ def scheduled(model: str) -> Iterator[tuple[Case, Problem]]:
         yield c, tuning(model, i)
 
 
-# `make test` asks the laws of every third sketch of a group that has more than three, of one model those from the first, of the next those
-# from the second, so that each structure is met with several operators; mutants of every second, and make test-all, which asks new
-# questions, of all
-TURN = {"random": 1, "same": 3}.get(settings.get_current_profile_name(), 2)
-# a scheduled func is evaluated point by point, which takes longer than all its programs, and these are made of it: a sixth of the groups
-SLOWLY = {1: 1, 2: 3, 3: 6}[TURN]
+# `make test` asks the laws of every fourth sketch of a group, and of one at least: of one model those from the first, of the next those
+# from the second, so that each structure is met with several operators. Where a group has more than three sketches, mutants ask every
+# second, and make test-all, which asks new questions, all; where it has fewer, both ask all
+TURN = {"random": 1, "same": 4}.get(settings.get_current_profile_name(), 2)
+# a scheduled func is evaluated point by point, which takes longer than all its programs, and these are made of it: an eighth of the groups
+SLOWLY = {1: 1, 2: 3, 4: 8}[TURN]
+HALF = 2 if SAME else 1  # `make test` draws half as many candidates of a sketch where many are drawn
 
 
-def in_turn(model: str) -> Iterator[tuple[int, Case, Problem, range]]:
+def groups_in_turn(model: str) -> Iterator[tuple[int, Case, Problem, range]]:
     """The groups of a model by number with their tuning problems and the sketches whose turn it is."""
     for i, (case, p) in enumerate(scheduled(model)):
         count = len(p.sketches)
-        yield i, case, p, range((list(MODELS).index(model) + i) % TURN, count, TURN) if count > 3 else range(count)
+        first = (list(MODELS).index(model) + i) % (min(TURN, count) if SAME else TURN)
+        yield i, case, p, range(first, count, TURN) if SAME or count > 3 else range(count)
 
 
 def everywhere(p: Problem, count: int, seed: int = 0, sketches: Iterable[int] | None = None) -> list[Candidate]:
@@ -65,9 +68,9 @@ def everywhere(p: Problem, count: int, seed: int = 0, sketches: Iterable[int] | 
 # first, as it needs all kernels: a fresh clone's are compiled here, before the other process comes to a file that needs them (conftest.py)
 @pytest.mark.parametrize("model", EACH)
 def test_func_scheduled_func_and_program_mean_the_operators(model: str) -> None:
-    for i, case, p, sketches in in_turn(model):
+    for i, case, p, sketches in groups_in_turn(model):
         assert case.agrees(case.evaluated(case.func))
-        candidates = everywhere(p, 2, 2, sketches)
+        candidates = everywhere(p, 2 // HALF, 2, sketches)
         for c in candidates:
             assert case.agrees(case.run(p.program(c))), (case.name, p.values(c))
         if (list(MODELS).index(model) + i) % SLOWLY == 0:
@@ -83,7 +86,7 @@ def test_every_sketch_rule_that_applies_can_be_emitted(model: str) -> None:
 
 @pytest.mark.parametrize("model", EACH)
 def test_filling_first_or_last_gives_one_program_and_one_time(model: str) -> None:
-    for *_, p, sketches in in_turn(model):
+    for *_, p, sketches in groups_in_turn(model):
         one_program_and_one_time(p, everywhere(p, 1, 1, sketches))
 
 
@@ -92,7 +95,7 @@ def test_filling_first_or_last_gives_one_program_and_one_time(model: str) -> Non
 @pytest.mark.parametrize("model", ["sum_planes", "pad_image", "max_planes"])
 def test_every_sketch_of_what_broke_a_law_once(model: str) -> None:
     for _, p in scheduled(model):
-        candidates = everywhere(p, 4, 11)
+        candidates = everywhere(p, 4 // HALF, 11)
         one_program_and_one_time(p, candidates)
         for c in candidates:
             check(normalise(emit(primitives.apply(p.func, p.trace(c)), p.machine)), p.machine)
@@ -133,7 +136,7 @@ def one_program_and_one_time(p: Problem, candidates: list[Candidate]) -> None:
 
 @pytest.mark.parametrize("model", EACH)
 def test_programs_are_accepted_and_none_can_spare_a_flag(model: str) -> None:
-    for *_, p, sketches in in_turn(model):
+    for *_, p, sketches in groups_in_turn(model):
         for c in everywhere(p, 1, 3, sketches):
             check(p.program(c), p.machine)
         least = min(everywhere(p, 2, 4, sketches), key=lambda c: (p.cost([c])[0], c))
@@ -187,10 +190,10 @@ ON = [pytest.param(m, on, marks=[pytest.mark.slow] * (m in BEHIND or i % 6 != TU
 
 @pytest.mark.parametrize("model, machine", ON)
 def test_no_legal_candidate_is_faster_than_the_bound(model: str, machine: str) -> None:
-    for i, case, _, sketches in in_turn(model):
+    for i, case, _, sketches in groups_in_turn(model):
         cold = tuning(model, i, machine)
         warm = replace(cold, state=resident(cold), costs={})
-        candidates = everywhere(cold, 40, 5, sketches)
+        candidates = everywhere(cold, 40 // HALF, 5, sketches)
         for p in (cold, warm):
             costs = [t for t in p.cost(candidates) if t is not None]
             assert 0 < p.bound().ticks <= min(costs), (case.name, p.state)
@@ -201,11 +204,11 @@ LARGE = ("matmul(m=1000, k=300, n=520, bias)", "conv2d(n=2, c=64, h=57, w=57, co
          "add(m=60, n=3000, relu)", "conv2d(n=1, c=16, h=224, w=224, co=16, kh=1, kw=1, stride=4)")
 
 
-@pytest.mark.parametrize("machine", ["Ascend910B3", "slow"])
-@pytest.mark.parametrize("text", LARGE)
+# `make test` asks each of one machine, in turn; make test-all asks both
+@pytest.mark.parametrize("text, machine", in_turn(LARGE, ["Ascend910B3", "slow"]))
 def test_the_bound_holds_where_memory_decides_and_charges_what_must_be_done(text: str, machine: str) -> None:
     p = problem(lower_operator(text), machine_named(machine))
-    costs = [t for t in p.cost([*everywhere(p, 60, seed=6), start(p).default]) if t is not None]
+    costs = [t for t in p.cost([*everywhere(p, 60 // HALF, seed=6), start(p).default]) if t is not None]
     b = p.bound()
     assert 0 < b.ticks <= min(costs)
     peak = products(text) / (16 * 16 * p.machine.tables["kf"]["fp16"]) / p.machine.core("aic").count
@@ -250,7 +253,7 @@ def test_each_input_that_is_read_whole_comes_from_hbm_once_at_least(text: str) -
     """However unevenly a grid of the cores there are cuts it: the shares of all transfers add up to the first touch."""
     p = problem(lower_operator(text), machine_named("Ascend910B3"))
     needed = sum(measure_bytes(b.shape, b.dtype) for b in p.func.inputs)
-    for c in everywhere(p, 12, seed=7):
+    for c in everywhere(p, 12 // HALF, seed=7):
         m = measure(p.program(c), p.machine)
         assert m.cores <= p.machine.core("aic").count and m.hbm_bytes >= needed * (1 - 1e-9), p.values(c)
 

@@ -29,6 +29,7 @@ from aoec.simulate.timing.time import time_rows
 from aoec.simulate.timing.totals import CLOSED, open_accesses
 from aoec.target.machine import load
 from tests.laws.test_skip_laws import cases, columns
+from tests.laws.turns import examples
 from tests.oracle.pipelines import twisted, twists
 from tests.primitives.funcs import emitted, random_rows
 
@@ -54,7 +55,7 @@ def assert_same_both_ways(encoded, rows, state=COLD):
     return time_rows(planned, rows, state).status
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(cases, STATES, st.data())
 def test_programs_by_hand(case, state, data):
     program, rows = case
@@ -204,7 +205,7 @@ def replayed(tape: Tape, inputs: list[Traced], wanted: Traced, given: np.ndarray
     return out[packed.place[np.ravel(wanted.regs)]].reshape(*wanted.shape, kernel.LANES)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 def test_a_tape_gives_what_numpy_gives(data):
     numbers = st.one_of(st.integers(-9, 9), st.integers(-2**40, 2**40))

@@ -18,7 +18,10 @@ from aoec.lowering.arrange.fuse import fuse
 from aoec.ops.run import evaluate
 from aoec.target.machine import load as load_machine
 from tests.frontend.models import feeds_of, model, node, normal, run
+from tests.laws.turns import in_turn
 from tests.lowering.test_views import Memory
+
+pytestmark = pytest.mark.usefixtures("few")  # what is compared hangs on no long search
 
 MACHINES = "Ascend910B3", "Ascend310P3"
 
@@ -65,9 +68,9 @@ def test_products_give_what_convolutions_do(proto: onnx.ModelProto, seed: int) -
         assert any(n.op == "matmul" for n in fused.nodes) == (bool(fits) and not exceptions)
 
 
-@pytest.mark.parametrize("target", MACHINES)
-@pytest.mark.parametrize("batch, reshaped, biased", [(1, "anchors", True), (1, "", False), (2, "planes", True)])
-def test_programs_give_the_values(target: str, batch: int, reshaped: str, biased: bool, tmp_path: Path) -> None:
+# `make test` asks each case of one machine, in turn; make test-all asks both machines
+@pytest.mark.parametrize("batch, reshaped, biased, target", in_turn([(1, "anchors", True), (1, "", False), (2, "planes", True)], MACHINES))
+def test_programs_give_the_values(batch: int, reshaped: str, biased: bool, target: str, tmp_path: Path) -> None:
     proto = head(batch, 32, 21, (8, 16), biased, reshaped)
     aoec.compile(proto, tmp_path / "x.aoec", target=target, precision="fp16")
     (made,) = load_gears(tmp_path / "x.aoec")
@@ -77,9 +80,8 @@ def test_programs_give_the_values(target: str, batch: int, reshaped: str, biased
         np.testing.assert_allclose(got.astype(np.float32), wanted, rtol=2e-2, atol=2e-2 * float(np.abs(wanted).max()))
 
 
-@pytest.mark.parametrize("target", MACHINES)
-@pytest.mark.parametrize("side", [4, 16, 80])
-def test_what_is_chosen_is_not_slower(target: str, side: int) -> None:
+@pytest.mark.parametrize("side, target", in_turn([4, 16, 80], MACHINES))
+def test_what_is_chosen_is_not_slower(side: int, target: str) -> None:
     machine = load_machine(target)
     graph, weights, _ = load(head(1, 32, 255, (side, side), True, "anchors"), {}, "fp16")
     last = next(n for n in reversed(graph.nodes) if n.op == "conv2d")

@@ -26,6 +26,7 @@ from aoec.search.space.grid import Candidate, Grid, Space
 from aoec.search.strategies.run import run
 from aoec.search.strategies.strategies import STRATEGIES, make
 from aoec.target.machine import load
+from tests.laws.turns import examples
 
 MATMUL, SOFTMAX = "matmul(m=96, k=160, n=80)", "softmax(m=20, n=256)"
 SCRIPT = """
@@ -37,11 +38,11 @@ def do(*words):
 for name, text in (("m", {matmul!r}), ("s", {softmax!r})):
     do("lower", text, "-o", name + ".tir")
 two = ("--sketch", "1", "--sketch", "6", "--seed", "3")  # of ten
-do("search", "m.tir", *two, "--budget", "48", "--trials", "default.csv", "-o", "default.sched")
-do("search", "m.tir", *two, "--budget", "48", "--where", "tm*tn <= 4096", "--pin", "dc=1", "--search", "random", "--trials", "some.csv",
+do("search", "m.tir", *two, "--budget", "24", "--trials", "default.csv", "-o", "default.sched")
+do("search", "m.tir", *two, "--budget", "24", "--where", "tm*tn <= 4096", "--pin", "dc=1", "--search", "random", "--trials", "some.csv",
    "-o", "some.sched")
 do("search", "s.tir", "--search", "exhaustive", "--trials", "all.jsonl", "-o", "all.json", "--json")
-do("compile", "model.onnx", "--tune", "--budget", "12", "--jobs", {jobs!r}, "--bank", "bank.db", "-o", "model.aoec", "--no-verify")
+do("compile", "model.onnx", "--tune", "--budget", "8", "--jobs", {jobs!r}, "--bank", "bank.db", "-o", "model.aoec", "--no-verify")
 """
 
 
@@ -87,7 +88,7 @@ def landscape(space: Space, seed: int, levels: int) -> dict[Candidate, int | Non
     return {space.at(rank): None if d % 4 == 0 else 10 + d % levels for rank, d in enumerate(draws)}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.sampled_from(sorted(STRATEGIES)), spaces, st.integers(0, 9), st.integers(1, 4), st.integers(1, 40), st.data())
 def test_of_equals_the_default_wins_then_the_canonically_first(name: str, space: Space, seed: int, levels: int, budget: int,
                                                                data: st.DataObject) -> None:

@@ -23,7 +23,10 @@ from aoec.lowering.arrange.views import places
 from aoec.ops.run import evaluate
 from aoec.target.machine import load as load_machine
 from tests.frontend.models import feeds_of, model, node, normal, run
+from tests.laws.turns import in_turn
 from tests.lowering.test_views import Memory
+
+pytestmark = pytest.mark.usefixtures("few")  # what is compared hangs on no long search
 
 MACHINES = "Ascend910B3", "Ascend310P3"
 ACTIVATIONS = ((), ("Relu",), ("Sigmoid",), ("Relu", "Sigmoid"), ("HardSwish",))
@@ -107,11 +110,14 @@ def of(nodes: list[onnx.NodeProto], constants: str, batch: int = 1, side: int = 
     return model(nodes, {"x": [batch, 32, side, side]}, ["y"], {name: W[name] for name in constants.split()})
 
 
-@pytest.mark.parametrize("target", MACHINES)
-@pytest.mark.parametrize("net", [C3, BRANCHES, EVERY], ids=["c3", "branches", "every"])
-def test_joint_results_lie_in_one_memory(net: tuple[list[onnx.NodeProto], str], target: str, tmp_path: Path) -> None:
+NETS = {"c3": C3, "branches": BRANCHES, "every": EVERY}
+
+
+# `make test` asks each net of one machine, and of the other whether what is chosen is slower; make test-all asks all
+@pytest.mark.parametrize("net, target", in_turn(NETS, MACHINES))
+def test_joint_results_lie_in_one_memory(net: str, target: str, tmp_path: Path) -> None:
     """Programs of all groups give onnxruntime's values, and no launch moves channels."""
-    proto = of(*net)
+    proto = of(*NETS[net])
     aoec.compile(proto, tmp_path / "x.aoec", target=target, precision="fp16")
     (made,) = load_gears(tmp_path / "x.aoec")
     nodes = {n.name: n for n in made.graph.nodes}
@@ -122,11 +128,10 @@ def test_joint_results_lie_in_one_memory(net: tuple[list[onnx.NodeProto], str], 
         np.testing.assert_allclose(got.astype(np.float32), wanted, rtol=2e-2, atol=2e-2 * float(np.abs(wanted).max()))
 
 
-@pytest.mark.parametrize("target", MACHINES)
-@pytest.mark.parametrize("net", [C3, BRANCHES, EVERY], ids=["c3", "branches", "every"])
-def test_what_is_chosen_is_not_slower(net: tuple[list[onnx.NodeProto], str], target: str) -> None:
+@pytest.mark.parametrize("net, target", in_turn(NETS, MACHINES, 1))
+def test_what_is_chosen_is_not_slower(net: str, target: str) -> None:
     machine = load_machine(target)
-    graph, weights, _ = load(of(*net), {}, "fp16")
+    graph, weights, _ = load(of(*NETS[net]), {}, "fp16")
     apart = [a.exception for a in keep_images(graph, machine)]
     every = [s.exception for s in find_siblings(Draft.of(graph, weights))]
     assert every

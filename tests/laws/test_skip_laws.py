@@ -22,6 +22,7 @@ from bench.cases.build import build
 from bench.cases.case import parse_cases
 from bench.cases.chips import machine_of
 from tests.laws.test_attention import B1, SLOTS, sketch_of
+from tests.laws.turns import examples
 from tests.oracle.pipelines import TARGETS, cube_program, filled, mixed_program, twisted, twists, vector_program
 from tests.oracle.slow_timeline import Illegal, simulate
 from tests.primitives.funcs import emitted, random_rows
@@ -104,7 +105,7 @@ def same_without(encoded, rows, state=COLD):
     return times
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(cases, st.data())
 def test_times_are_those_of_every_iteration_walked(case, data):
     program, rows = case
@@ -116,7 +117,7 @@ def test_times_are_those_of_every_iteration_walked(case, data):
             assert np.array_equal(a, b)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(cases, st.data())
 def test_a_simulator_that_skips_nothing_agrees(case, data):
     program, rows = case
@@ -128,7 +129,7 @@ def test_a_simulator_that_skips_nothing_agrees(case, data):
         assert times.status[0] < 0
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(cases, st.data())
 def test_an_error_is_found_wherever_it_stands(case, data):
     """A flag operation dropped, or done in one iteration only."""
@@ -162,7 +163,7 @@ def test_emitted_programs(name):
 ATTENTION = ("b=3, m=150, n=300, d=32", "b=5, m=260, n=640, d=16, mask", "b=2, m=500, n=450, d=32, e=64, bias")
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=examples(6), deadline=None)
 @given(st.sampled_from(ATTENTION), st.data())
 def test_streams_that_meet(sizes, data):
     """Parts, tiles and heads on a cube core and its vector cores, with tails in each; on cores of several classes."""

@@ -17,7 +17,10 @@ from aoec.lowering.arrange.fuse import fuse, halve_groups
 from aoec.ops.run import evaluate
 from aoec.target.machine import load as load_machine
 from tests.frontend.models import model, node, run
+from tests.laws.turns import examples, in_turn
 from tests.lowering.groups import case
+
+pytestmark = pytest.mark.usefixtures("small")  # values and times hang on no long search
 
 MACHINES = "Ascend910B3", "Ascend310P3", "Ascend910A"
 
@@ -68,7 +71,7 @@ def turning(graph: Graph) -> list[str]:
 
 
 @pytest.mark.parametrize("target", MACHINES[:2])
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(written())
 def test_what_is_turned_in_pieces_has_the_values(target: str, proto: onnx.ModelProto) -> None:
     fused, values = values_of(proto, target)
@@ -85,9 +88,9 @@ def detection(side: int, anchors: int = 3) -> onnx.ModelProto:
     return parts((1, anchors), [2, 2, 81], (side, side), [False, False, True], (0, 1, 3, 4, 2))
 
 
-@pytest.mark.parametrize("target", MACHINES)
-@pytest.mark.parametrize("side", [8, 20, 80])
-def test_one_launch_takes_less_than_two(target: str, side: int) -> None:
+# `make test` asks each size of one machine, in turn; make test-all asks all machines
+@pytest.mark.parametrize("side, target", in_turn([8, 20, 80], MACHINES))
+def test_one_launch_takes_less_than_two(side: int, target: str) -> None:
     fused, values = values_of(detection(side), target)
     (name,) = turning(fused)
     made = case("head", fused, name, values)

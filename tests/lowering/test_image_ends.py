@@ -16,6 +16,7 @@ from aoec.ops.run import evaluate
 from aoec.target.legality.check import check
 from aoec.target.machine import load
 from tests.frontend.models import feeds_of, model, node, normal, run
+from tests.laws.turns import in_turn
 
 FAMILIES = ("Ascend910B3", "Ascend310P3", "Ascend310B1", "Ascend910A", "Ascend310", "Ascend950PR_958x")
 MODES = {"reflect": ([2, 1, 1, 3], 4), "edge": ([2, 1, 1, 3], 4), "wrap": ([2, 1, 1, 3], 4), "reflect ": ([0, 2, 0, 0], 1)}
@@ -42,8 +43,8 @@ def test_they_are_not_converted(mode: str, channels: int) -> None:
     np.testing.assert_allclose(evaluate(graph, feeds, weights)["y"], run(proto, feeds)[0], rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("target", FAMILIES)
-@pytest.mark.parametrize("precision", ["fp16", "fp32"])
+# `make test` asks each family one precision, in turn; make test-all asks both
+@pytest.mark.parametrize("target, precision", in_turn(FAMILIES, ["fp16", "fp32"]))
 def test_their_programs_are_right(target: str, precision: str) -> None:
     machine = load(target)
     for mode in ("reflect", "edge"):

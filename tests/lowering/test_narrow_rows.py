@@ -22,6 +22,7 @@ from aoec.ops.run import NUMPY
 from aoec.search.sketches.sketches import sketches
 from aoec.target.legality.check import check
 from aoec.target.machine import Machine, load
+from tests.laws.turns import examples, in_turn
 from tests.lowering.test_copies import moved
 from tests.lowering.test_packed import task_of
 
@@ -44,7 +45,7 @@ def hold(op: str, shape: tuple[int, ...], dtype: str, target: str, **attributes:
 
 
 @given(LEADS, WIDTHS, DTYPES, st.sampled_from(TARGETS), st.data())
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 def test_moves_of_narrow_rows(lead: tuple[int, ...], width: int, dtype: str, target: str, draw: st.DataObject) -> None:
     shape = (*lead, width)
     assume(prod(shape) <= MOST)
@@ -63,7 +64,7 @@ def test_each_way_out(dtype: str, width: int, target: str) -> None:
 
 
 @given(LEADS, st.lists(WIDTHS, min_size=2, max_size=4), DTYPES, st.sampled_from(TARGETS))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 def test_concats_of_narrow_rows(lead: tuple[int, ...], widths: list[int], dtype: str, target: str) -> None:
     assume(prod(lead) * sum(widths) <= MOST)
     xs = {f"x{at}": values((*lead, w), dtype, at) for at, w in enumerate(widths)}
@@ -94,7 +95,7 @@ OPS = ("softmax", "reduce_sum", "reduce_max", "reduce_max_first", "relu", "cast"
 
 
 @given(st.sampled_from(OPS), LEADS, WIDTHS, st.sampled_from(("fp16", "fp32")), st.sampled_from(TARGETS))
-@settings(max_examples=24, deadline=None)
+@settings(max_examples=examples(24), deadline=None)
 def test_results_of_narrow_rows(op: str, lead: tuple[int, ...], width: int, dtype: str, target: str) -> None:
     shape = (*lead, width)
     assume(prod(shape) <= MOST and (width > 1 or op not in ("softmax", "reduce_sum", "reduce_max")) and lead[0] > 1)
@@ -107,10 +108,11 @@ def test_results_of_narrow_rows(op: str, lead: tuple[int, ...], width: int, dtyp
         assert verify_group(graph, task.group, program, task.bindings, weights) == []
 
 
-@pytest.mark.parametrize("target", ["Ascend310P3", "Ascend910A"])
-@pytest.mark.parametrize("op, shape, dtype", [
+# `make test` asks each case of one machine, in turn; make test-all asks both
+@pytest.mark.parametrize("op, shape, dtype, target", in_turn([
     ("slice", (4096, 16), "fp16"), ("slice", (4096, 32), "uint8"), ("softmax", (4096, 10), "fp16"), ("softmax", (1600, 197), "fp16"),
-    ("reduce_sum", (4096, 64), "fp16"), ("transpose", (3, 50176), "uint8"), ("transpose", (127, 250), "fp32")])
+    ("reduce_sum", (4096, 64), "fp16"), ("transpose", (3, 50176), "uint8"), ("transpose", (127, 250), "fp32")],
+    ["Ascend310P3", "Ascend910A"]))
 def test_such_rows_are_written_by_many_cores(op: str, shape: tuple[int, ...], dtype: str, target: str) -> None:
     machine = load(target)
     attributes = {"slice": {"starts": (0, 1), "sizes": (shape[0], 7), "steps": (1, 1)}, "softmax": {"axis": 1},

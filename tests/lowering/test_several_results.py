@@ -38,6 +38,7 @@ from aoec.search.sketches.nests import step
 from aoec.simulate.values.values import execute
 from aoec.target.machine import load
 from tests.frontend.models import model, node, normal
+from tests.laws.turns import examples
 
 OPS = str(Path(__file__).parent / "several.op")
 MACHINES = "Ascend910B3", "Ascend310P3"
@@ -119,10 +120,13 @@ def run_default(task: Task, target: str, values: Mapping[str, Array]) -> dict[st
     return {t: made[n] for n, t in task.bindings if n in made_names}
 
 
-@pytest.mark.parametrize("rows, width, precision, target", [
-    (64, 128, "fp16", "Ascend910B3"), (37, 100, "fp16", "Ascend310P3"), (33, 48, "fp32", "Ascend910B3"),
-    (33, 48, "fp16", "Ascend950PR_957x")])
-@pytest.mark.parametrize("op", CASES)
+SIZES = [(64, 128, "fp16", "Ascend910B3"), (37, 100, "fp16", "Ascend310P3"), (33, 48, "fp32", "Ascend910B3"),
+         (33, 48, "fp16", "Ascend950PR_957x")]
+
+
+# `make test` asks each definition at two of the sizes, in turn; make test-all asks all
+@pytest.mark.parametrize("op, rows, width, precision, target", [pytest.param(op, *s, marks=[pytest.mark.slow] * ((at + number) % 2))
+                                                                for at, op in enumerate(CASES) for number, s in enumerate(SIZES)])
 def test_a_definition_with_several_results_is_one_launch(op: str, rows: int, width: int, precision: str, target: str) -> None:
     graph, weights = own(op, rows, width, precision)
     fused, stored = fuse(graph, weights, load(target))
@@ -152,7 +156,7 @@ EACH = {"twice": "{y}[m, n] = X[m, n] * 2.0", "off": "{y}[m, n] = X[m, n] - S{i}
         "other": "{y}[m, n] = X[m, n] * Z[m, n]", "root": "{y}[m, n] = sqrt(abs(X[m, n]))"}
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(st.data())
 def test_programs_of_any_results_of_rows_give_their_definition(data: st.DataObject) -> None:
     """Two to four results, of the shape of the input or of its rows, some of which share sums."""

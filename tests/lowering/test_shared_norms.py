@@ -16,6 +16,7 @@ from aoec.lowering.arrange.wide_sums import widen_sums
 from aoec.ops.run import NUMPY, evaluate
 from aoec.ops.words.layout import to_logical
 from aoec.target.machine import load
+from tests.laws.turns import in_turn
 from tests.lowering.groups import case, legal
 
 EPSILON = 1e-5
@@ -77,9 +78,12 @@ def run_groups(graph: Graph, data: dict[str, np.ndarray], machine: str) -> list[
     return out
 
 
-@pytest.mark.parametrize("machine", ["Ascend910B3", "Ascend310P3"])
-@pytest.mark.parametrize("dtype", ["fp16", "fp32"])
-@pytest.mark.parametrize("op, factors, mean", [("layer_norm", 2, 100.0), ("layer_norm", 0, 0.0), ("rms_norm", 1, 0.0)])
+NORMS = [("layer_norm", 2, 100.0), ("layer_norm", 0, 0.0), ("rms_norm", 1, 0.0)]
+
+
+# `make test` asks each norm in each dtype of one machine, in turn, and each shape below of one dtype; make test-all asks all
+@pytest.mark.parametrize("op, factors, mean, dtype, machine", in_turn([(*n, d) for n in NORMS for d in ("fp16", "fp32")],
+                                                                      ["Ascend910B3", "Ascend310P3"]))
 def test_programs_of_a_split_norm(op: str, factors: int, mean: float, dtype: str, machine: str) -> None:
     """Rows of an odd length, and a mean a hundred deviations from 0: as near as rows that one core has."""
     graph = norm(op, 3, 3001, dtype, factors)
@@ -99,8 +103,7 @@ def test_squares_are_summed_of_differences() -> None:
     assert np.abs(got - wanted("layer_norm", data, (2, 20_000))).max() < 3e-3
 
 
-@pytest.mark.parametrize("dtype", ["fp16", "fp32"])
-@pytest.mark.parametrize("shape, groups", [((1, 6, 31, 7), 2), ((2, 8, 12, 16), 4), ((1, 5, 301), 5)])
+@pytest.mark.parametrize("shape, groups, dtype", in_turn([((1, 6, 31, 7), 2), ((2, 8, 12, 16), 4), ((1, 5, 301), 5)], ["fp16", "fp32"]))
 def test_what_follows_a_view_joins(shape: tuple[int, ...], groups: int, dtype: str) -> None:
     graph = groups_of_channels(shape, groups, dtype)
     split = widen_sums(graph, ("n",))
@@ -131,7 +134,7 @@ def test_common_shapes(a: tuple[int, ...], b: tuple[int, ...], common: tuple[int
     assert common_shape(a, b) == common
 
 
-@pytest.mark.parametrize("machine", ["Ascend910B3", "Ascend310P3"])
+@pytest.mark.parametrize("machine", [pytest.param("Ascend910B3", marks=pytest.mark.slow), "Ascend310P3"])
 def test_norms_are_split_where_that_pays(machine: str) -> None:
     """Four rows of 73,728 elements are, rows of a transformer are not, and as many long rows as cores are where that is faster."""
     chip = load(machine)

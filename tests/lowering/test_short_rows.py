@@ -21,6 +21,7 @@ from aoec.ops.run import evaluate
 from aoec.target.legality.check import check
 from aoec.target.machine import load
 from tests.frontend.written import written
+from tests.laws.turns import in_turn
 from tests.lowering.groups import Case, case, legal
 from tests.lowering.test_over_rows import issued
 
@@ -70,7 +71,9 @@ def group_of(name: str, target: str) -> Case:
     return case(name, fused, group, values)
 
 
-@pytest.mark.parametrize("name, target", [(name, FAMILIES[(at + more) % 4]) for at, name in enumerate(MODELS) for more in (0, 1)])
+# `make test` asks each model of one family, in turn; make test-all asks the values of two and the instructions of all
+@pytest.mark.parametrize("name, target", [pytest.param(name, FAMILIES[(at + more) % 4], marks=[pytest.mark.slow] * more)
+                                          for at, name in enumerate(MODELS) for more in (0, 1)])
 def test_values_are_those_of_the_operators(name: str, target: str) -> None:
     """Of the default and of a candidate of each sketch, whether holes are filled first or last."""
     machine, own = load(target), group_of(name, target)
@@ -90,8 +93,7 @@ def total(program: Program) -> int:
     return first * prod(int(number(cores, {})) for _, cores in stream.grid)
 
 
-@pytest.mark.parametrize("target", FAMILIES)
-@pytest.mark.parametrize("name", ["softmax_block", "column", "sums_each", "least_many"])
+@pytest.mark.parametrize("name, target", in_turn(["softmax_block", "column", "sums_each", "least_many"], FAMILIES))
 def test_instructions_are_fewer_than_rows(name: str, target: str) -> None:
     """Of the programs of some candidates the best has fewer than one a row, where one by one they took up to ten."""
     own = group_of(name, target)

@@ -21,6 +21,7 @@ from aoec.ops.run import evaluate
 from aoec.target.legality.check import check
 from aoec.target.machine import load
 from tests.frontend.models import feeds_of, model, node, run
+from tests.laws.turns import examples, in_turn
 
 FAMILIES = ("Ascend910B3", "Ascend310P3", "Ascend310B1", "Ascend910A", "Ascend310", "Ascend950PR_958x")
 
@@ -74,8 +75,8 @@ def test_what_moves_become(name: str) -> None:
     np.testing.assert_array_equal(evaluate(graph, feeds, weights)["y"], run(proto, feeds)[0].astype(np.float16))
 
 
-@pytest.mark.parametrize("target", FAMILIES)
-@pytest.mark.parametrize("precision", ["fp16", "fp32"])
+# `make test` asks each family one precision, in turn; make test-all asks both
+@pytest.mark.parametrize("target, precision", in_turn(FAMILIES, ["fp16", "fp32"]))
 def test_their_programs_are_right(target: str, precision: str) -> None:
     machine = load(target)
     for name in ("short rows, the one before them", "the one that was", "padding around images", "of few channels", "of rows",
@@ -100,7 +101,7 @@ def test_they_are_faster(proto: onnx.ModelProto, target: str, most_us: float) ->
 
 
 @given(st.lists(st.integers(1, 3), min_size=1, max_size=6), st.data())
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_axes_are_joined_that_stay_neighbours(shape: list[int], draw: st.DataObject) -> None:
     perm = draw.draw(st.permutations(range(len(shape))))
     fewer, order = join_axes(tuple(shape), tuple(perm))

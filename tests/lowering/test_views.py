@@ -32,6 +32,7 @@ SAME = {"pads": [1, 1, 1, 1]}
 ACROSS = [node("Conv", "x w", "a", **SAME), node("Relu", "a", "b"), node("Conv", "b w", "c", **SAME),
           node("Concat", "b c", "d", axis=1), node("Conv", "d v", "y")]
 # nodes, shape of x, kinds of the groups that are concats and slices (v: view, c: copy), results
+pytestmark = pytest.mark.usefixtures("small")  # that parts harm no other hangs on no long search
 NETS = {
     "across": (ACROSS, [1, 32, 16, 16], "v"),
     "split": ([node("Conv", "x p", "a"), node("Split", "a h", "b c", axis=1), node("Sigmoid", "c", "d"),
@@ -67,7 +68,7 @@ def test_concats_and_slices_that_move_nothing(name: str) -> None:
 
 @pytest.mark.parametrize("name, target", [("across", "Ascend310P3"), ("split", "Ascend910B3"), ("grown", "Ascend310P3"),
                                           ("twice", "Ascend910B3"), ("rows", "Ascend310P3"), ("odd", "Ascend910B3"),
-                                          ("odd", "Ascend310P3")])
+                                          pytest.param("odd", "Ascend310P3", marks=pytest.mark.slow)])
 def test_in_one_memory_no_part_harms_another(name: str, target: str, tmp_path: Path) -> None:
     proto, _ = of(name)
     aoec.compile(proto, tmp_path / "x.aoec", target=target)
