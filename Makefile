@@ -71,6 +71,7 @@ lint: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/python tests/laws/test_house.py
+	$(BIN)/python tests/laws/prose.py
 
 wheel: $(READY)
 	$(BIN)/python -m build --wheel --no-isolation

@@ -70,7 +70,7 @@ class Session:
         self._dispatch = Dispatch(made, self._open(str(path), OnOption(on=on, limit=limit)))
 
     def _open(self, path: str, asked: OnOption) -> Callable[[Artifact], Runner]:
-        """What runs a gear."""
+        """Return what runs a gear."""
         if asked.device is None:
             return Runner
         from aoec.jobs.npu.device_runner import DeviceRunner
@@ -91,19 +91,20 @@ class Session:
 
     @property
     def on_host(self) -> tuple[str, ...]:
-        """The operators of the nodes that run on the host, in order, one for each node; of the first gear where there are several."""
+        """Return the operators of the nodes that run on the host, in order, one for each node; of the first gear where there are
+        several."""
         return self._artifact.on_host
 
     def get_inputs(self) -> list[NodeArg]:
-        """The model's inputs, in its order; a dimension in which gears differ has the model's name, or None without one."""
+        """Return the model's inputs, in its order; a dimension in which gears differ has the model's name, or None without one."""
         return [describe_port(p, common_shape(self._dispatch.gears, False, i)) for i, p in enumerate(self._artifact.inputs)]
 
     def get_outputs(self) -> list[NodeArg]:
-        """The model's outputs, in its order, as its inputs are described."""
+        """Return the model's outputs, in its order, as its inputs are described."""
         return [describe_port(p, common_shape(self._dispatch.gears, True, i)) for i, p in enumerate(self._artifact.outputs)]
 
     def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None) -> list[Any]:
-        """The outputs named, or all, of inputs by name; CheckError where a name, shape or dtype is not the model's; of gears, that
+        """Return the outputs named, or all, of inputs by name; CheckError where a name, shape or dtype is not the model's; of gears, that
         runs which takes the shapes."""
         known = [p.name for p in self._artifact.outputs]
         names = known if output_names is None else list(output_names)
@@ -140,7 +141,7 @@ def takes(make: Callable[P, SomeOptions]) -> Callable[[Callable[[SomeOptions], R
 
 @takes(CompileOptions)
 def compile(options: CompileOptions) -> Session:
-    """The compiled model, written to `output` (default: `<model>.aoec` in the current folder) and ready to run.
+    """Return the compiled model, written to `output` (default: `<model>.aoec` in the current folder) and ready to run.
 
     The options are those of `aoec compile` (aoec/options/compile.py says what each is): `dynamic_batch=[1, 8]`, or
     `input_shape={"x": (-1, 3, -1, -1)}` with `dynamic_dims=[(1, 224, 224), (8, 448, 448)]`, compile for several shapes. `budget` is a

@@ -47,16 +47,16 @@ class Prepared(BackendRep):
 
     @property
     def on_host(self) -> tuple[str, ...]:
-        """The operators of the nodes that run on the host, in order, one for each node; of the last run where shapes are free."""
+        """Return the operators of the nodes that run on the host, in order, one for each node; of the last run where shapes are free."""
         return self.compiled.on_host if self.compiled else ()
 
     @property
     def reasons(self) -> Mapping[str, str]:
-        """Why groups that could be the AI Core's run on the host, by group."""
+        """Return why groups that could be the AI Core's run on the host, by group."""
         return self.compiled.reasons if self.compiled else {}
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """The outputs, in the model's order, of inputs by name, in order, or of the only one; CheckError where they do not fit."""
+        """Return the outputs, in the model's order, of inputs by name, in order, or of the only one; CheckError where they do not fit."""
         feeds = by_name([i.name for i in self._inputs], inputs)
         values = {name: np.asarray(feeds.pop(name)) for name in self._parameters if name in feeds}
         free = [name for name in free_inputs(self._model.graph) if name in feeds]
@@ -76,17 +76,17 @@ class Compiled:
 
     @cached_property
     def runner(self) -> Runner:
-        """What runs it, again and again."""
+        """Return what runs it, again and again."""
         return Runner(self.artifact)
 
     @property
     def on_host(self) -> tuple[str, ...]:
-        """The operators of the nodes that run on the host, in order."""
+        """Return the operators of the nodes that run on the host, in order."""
         return self.artifact.on_host
 
 
 def by_name(names: Sequence[str], inputs: Any) -> dict[str, Any]:
-    """Input name -> value, of values by name, in order, or of the only one."""
+    """Return input name -> value, of values by name, in order, or of the only one."""
     if isinstance(inputs, Mapping):
         return dict(inputs)
     listed = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
@@ -100,18 +100,18 @@ class AscendBackend(Backend):
 
     @classmethod
     def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> Prepared:
-        """The model, compiled; an AoecError says what is wrong with it or not supported. `target`: a machine by name or file."""
+        """Return the model, compiled; an AoecError says what is wrong with it or not supported. `target`: a machine by name or file."""
         return Prepared(model, machine.load(kwargs.get("target", machine.DEFAULT)))
 
     @classmethod
     def run_model(cls, model: onnx.ModelProto, inputs: Any, device: str = "CPU", **kwargs: Any) -> tuple[Any, ...]:
-        """The outputs of a model."""
+        """Return the outputs of a model."""
         return cls.prepare(model, device, **kwargs).run(inputs)
 
     @classmethod
     def run_node(cls, node: onnx.NodeProto, inputs: Any, device: str = "CPU",
                  outputs_info: Sequence[tuple[np.dtype, tuple[int, ...]]] | None = None, **kwargs: Any) -> tuple[Any, ...]:
-        """The outputs of one node of the default operator set, of the newest version or `opset_version`."""
+        """Return the outputs of one node of the default operator set, of the newest version or `opset_version`."""
         names = [i for i in node.input if i]
         feeds = by_name(names, inputs)
         typed = [onnx.helper.make_tensor_value_info(n, onnx.helper.np_dtype_to_tensor_dtype(np.asarray(x).dtype), np.asarray(x).shape)
@@ -127,7 +127,7 @@ class AscendBackend(Backend):
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        """True for "CPU", which is where the modelled machine runs."""
+        """Return True for "CPU", which is where the modelled machine runs."""
         return device.split(":")[0] == "CPU"
 
 

@@ -61,7 +61,7 @@ class Outcome:
 
 
 def programs(network: str, target: str) -> Iterator[Program]:
-    """The programs of a network's groups, as they are shown."""
+    """Yield the programs of a network's groups, as they are shown."""
     with TemporaryDirectory() as folder:
         made = Path(folder) / "network.aoec"
         aoec.compile(NETWORKS[network](1, 0).model, made, target=target, precision="fp16", tune=False, bank=Path(folder) / "bank",
@@ -71,12 +71,12 @@ def programs(network: str, target: str) -> Iterator[Program]:
 
 
 def source_of(kernel: Kernel) -> str:
-    """The source of a kernel under the name that all of them have when they are run."""
+    """Return the source of a kernel under the name that all of them have when they are run."""
     return re.sub(rf"\b{kernel.name}\b", KERNEL, kernel.source)
 
 
 def run(kernel: Kernel) -> Outcome:
-    """What a kernel gives on the stand-in, held against the model machine."""
+    """Return what a kernel gives on the stand-in, held against the model machine."""
     program = kernel.program
     try:
         compiled = launch.Kernel.compile(source_of(kernel), KERNEL, int(kernel.product), int(kernel.release.replace(".", "")))
@@ -90,7 +90,7 @@ def run(kernel: Kernel) -> Outcome:
 
 
 def difference(x: np.ndarray, y: np.ndarray) -> float:
-    """The largest difference of two arrays as a share of the second's largest finite magnitude; infinite where one has a NaN or an
+    """Return the largest difference of two arrays as a share of the second's largest finite magnitude; infinite where one has a NaN or an
     infinity that the other has not."""
     a, b = x.reshape(-1).astype(np.float64), y.reshape(-1).astype(np.float64)
     odd = ~(np.isfinite(a) & np.isfinite(b))
@@ -101,7 +101,7 @@ def difference(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def rows(network: str, target: str, release: str, pool: ProcessPoolExecutor | None = None) -> Iterator[str]:
-    """The row of a network, a line for each reason of a refusal, and one for each kernel that gave something else."""
+    """Yield the row of a network, a line for each reason of a refusal, and one for each kernel that gave something else."""
     total, kernels, refused = 0, dict[str, Kernel](), Counter[str]()
     written = 0
     for program in programs(network, target):
@@ -125,7 +125,7 @@ def rows(network: str, target: str, release: str, pool: ProcessPoolExecutor | No
 
 
 def mutant_rows(names: Sequence[str], most: int, jobs: int) -> Iterator[str]:
-    """The table of faults in these kernels, and a line for each that differs on the model machine alone."""
+    """Yield the table of faults in these kernels, and a line for each that differs on the model machine alone."""
     with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
         parts = {name: [pool.submit(verdicts, name, most, i, jobs) for i in range(jobs)] for name in names}
         judged = {name: [v for part in found for v in part.result()] for name, found in parts.items()}
@@ -135,7 +135,7 @@ def mutant_rows(names: Sequence[str], most: int, jobs: int) -> Iterator[str]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """0, after the rows that were asked for are printed."""
+    """Return 0, after the rows that were asked for are printed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--network", nargs="+", choices=sorted(NETWORKS), default=NAMES, metavar="NAME")
     parser.add_argument("--target", nargs="+", default=["Ascend910B3"], metavar="NAME")

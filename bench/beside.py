@@ -29,7 +29,7 @@ FRACTAL = 16
 # ---------------------------------------------------------------- our side
 
 def products(func: Func) -> list[tuple[int, int, int, int]]:
-    """(how many, m, k, n) of each product of a func; batches and groups of a convolution are so many of one."""
+    """Return (how many, m, k, n) of each product of a func; batches and groups of a convolution are so many of one."""
     from aoec.ir.index import reads, variables
     from aoec.search.sketches.nests import nests
     out = []
@@ -49,7 +49,7 @@ def products(func: Func) -> list[tuple[int, int, int, int]]:
 
 
 def question(machine: Machine, layers: Sequence[tuple[int, int, int]]) -> dict[str, Any]:
-    """What the peer's process is told: a core of the machine, the chip around it, and the extents (m, k, n) of each product."""
+    """Return what the peer's process is told: a core of the machine, the chip around it, and the extents (m, k, n) of each product."""
     clock = machine.clock_mhz * 1e6
     rates = {name: path.l2_bytes_per_cycle * clock for name, path in machine.paths.items()}
     sizes = {name: machine.scope(name).size_bytes for name in ("L1", "L0A", "L0B", "L0C")}
@@ -62,7 +62,7 @@ def question(machine: Machine, layers: Sequence[tuple[int, int, int]]) -> dict[s
 
 
 def run(machine: Machine, layers: Sequence[tuple[int, int, int]], python: str = sys.executable) -> dict[str, Any] | None:
-    """What the peer says of the products: its version, and for `core` and `chip` a row for each with the size of its space, how many
+    """Return what the peer says of the products: its version, and for `core` and `chip` a row for each with the size of its space, how many
     mappings it evaluated, CPU seconds and the least cycles. None where the interpreter does not have it; RuntimeError where it fails."""
     return ask(Path(__file__), question(machine, layers), python)
 
@@ -70,8 +70,8 @@ def run(machine: Machine, layers: Sequence[tuple[int, int, int]], python: str = 
 # ---------------------------------------------------------------- its side: nothing of aoec is imported here
 
 def memory(name: str, size: str, tensors: str, rate: float, filled: float = 0.0) -> str:
-    """A level of the hierarchy, read at a rate and filled at that or another. The peer wants an energy of every action; any will do, for it
-    is asked for latency alone."""
+    """Return a level of the hierarchy, read at a rate and filled at that or another. The peer wants an energy of every action; any will do,
+    for it is asked for latency alone."""
     rates = {"read": rate, "write": filled or rate}
     actions = "\n".join(f"    - {{name: {a}, energy: 1e-12, throughput: {8 * r}}}" for a, r in rates.items())
     return (f"  - !Memory\n    name: {name}\n    size: {size}\n    leak_power: 0\n    area: 0\n"
@@ -79,7 +79,7 @@ def memory(name: str, size: str, tensors: str, rate: float, filled: float = 0.0)
 
 
 def around(told: dict[str, Any], whole: bool) -> list[str]:
-    """What lies around a core's scopes in the peer's words: GM, or of the whole chip HBM, L2 and its cores; and L1."""
+    """Return what lies around a core's scopes in the peer's words: GM, or of the whole chip HBM, L2 and its cores; and L1."""
     sizes, rates, chip = told["sizes_bytes"], told["rates_bytes_per_s"], told["chip"]
     if not whole:
         return [memory("GM", "inf", "All", rates["GM"]), memory("L1", str(8 * sizes["L1"]), "input | weight", rates["L0A"])]
@@ -90,8 +90,8 @@ def around(told: dict[str, Any], whole: bool) -> list[str]:
 
 
 def architecture(told: dict[str, Any], whole: bool) -> str:
-    """The core, or the whole chip, in the peer's words. L0 buffers feed the cube as fast as it takes what they hold, so that paths bound it
-    alone."""
+    """Return the core, or the whole chip, in the peer's words. L0 buffers feed the cube as fast as it takes what they hold, so that paths
+    bound it alone."""
     sizes, rates, clock = told["sizes_bytes"], told["rates_bytes_per_s"], told["clock_hz"]
     fast = clock * FRACTAL * told["depth"] * 2
     levels = [*around(told, whole), memory("L0A", str(8 * sizes["L0A"]), "input", fast),
@@ -104,7 +104,7 @@ def architecture(told: dict[str, Any], whole: bool) -> str:
 
 
 def workload(m: int, k: int, n: int) -> str:
-    """One product in whole fractals."""
+    """Return one product in whole fractals."""
     shape = "".join(f"    {axis}: 0 <= {axis} < {-(-size // FRACTAL) * FRACTAL}\n" for axis, size in (("m", m), ("k", k), ("n", n)))
     return (f"workload:\n  iteration_space_shape:\n{shape}  bits_per_value: {{All: 16}}\n  einsums:\n  - name: Product\n"
             "    tensor_accesses:\n    - {name: A, projection: [m, k]}\n    - {name: B, projection: [k, n]}\n"
@@ -112,7 +112,7 @@ def workload(m: int, k: int, n: int) -> str:
 
 
 def mapped(package: Any, folder: Path, told: dict[str, Any], layer: Sequence[int], whole: bool) -> dict[str, Any]:
-    """The peer's row of one product."""
+    """Return the peer's row of one product."""
     (folder / "arch.yaml").write_text(architecture(told, whole), "utf-8")
     (folder / "workload.yaml").write_text(workload(*layer), "utf-8")
     found = map_workload(package, folder / "arch.yaml", folder / "workload.yaml")
@@ -120,7 +120,7 @@ def mapped(package: Any, folder: Path, told: dict[str, Any], layer: Sequence[int
 
 
 def rows(package: Any, folder: Path, told: dict[str, Any]) -> dict[str, Any]:
-    """The peer's rows of all products, for a core and for the chip."""
+    """Return the peer's rows of all products, for a core and for the chip."""
     return {name: [mapped(package, folder, told, layer, name == "chip") for layer in told["layers"]] for name in ("core", "chip")}
 
 

@@ -15,7 +15,7 @@ from bench.peer import answer, ask, map_workload
 
 
 def run(question: dict[str, Any], python: str = sys.executable) -> dict[str, Any] | None:
-    """The peer's version, and for each case its latency, the size of its space, what it evaluated and CPU seconds. None where the
+    """Return the peer's version, and for each case its latency, the size of its space, what it evaluated and CPU seconds. None where the
     interpreter does not have it; RuntimeError where it fails."""
     return ask(Path(__file__), question, python)
 
@@ -23,14 +23,15 @@ def run(question: dict[str, Any], python: str = sys.executable) -> dict[str, Any
 # ---------------------------------------------------------------- its side: nothing of aoec is imported here
 
 def memory(name: str, size: str, keep: str, rate: float) -> str:
-    """A memory that reads and writes so many bits a second. The peer wants an energy of every action; it is asked for latency alone."""
+    """Return a memory that reads and writes so many bits a second. The peer wants an energy of every action; it is asked for latency
+    alone."""
     return (f"  - !Memory\n    name: {name}\n    size: {size}\n    leak_power: 0\n    area: 0\n"
             f"    tensors: {{keep: {keep}, may_keep: All}}\n    actions:\n"
             + "".join(f"    - {{name: {action}, energy: 1, throughput: {rate!r}}}\n" for action in ("read", "write")))
 
 
 def architecture(told: dict[str, Any]) -> str:
-    """The machine in the peer's words. What lies between operators need not go through the outer memory."""
+    """Return the machine in the peer's words. What lies between operators need not go through the outer memory."""
     return ("arch:\n  nodes:\n" + memory("MainMemory", "inf", "~Intermediates", told["gm_rate"])
             + memory("L2", str(told["buffer_bits"]), "~MainMemory", told["buffer_rate"])
             + "  - !Compute\n    name: MAC\n    leak_power: 0\n    area: 0\n    actions:\n"
@@ -38,7 +39,7 @@ def architecture(told: dict[str, Any]) -> str:
 
 
 def products(count: int, m: int, n: int, bits: int) -> str:
-    """A chain of equal products."""
+    """Return a chain of equal products."""
     text = f"workload:\n  iteration_space_shape:\n    m: 0 <= m < {m}\n"
     text += "".join(f"    n{i}: 0 <= n{i} < {n}\n" for i in range(count + 1))
     text += f"  bits_per_value: {{All: {bits}}}\n  einsums:\n"
@@ -50,7 +51,7 @@ def products(count: int, m: int, n: int, bits: int) -> str:
 
 
 def shipped(name: str) -> Path:
-    """A workload of the package. FileNotFoundError where it has none of this name."""
+    """Return a workload of the package. FileNotFoundError where it has none of this name."""
     import accelforge  # type: ignore[import-not-found]
     home = Path(accelforge.__file__).resolve().parents[1]
     for path in (home / "examples").rglob(name):
@@ -59,7 +60,7 @@ def shipped(name: str) -> Path:
 
 
 def mapped(package: Any, folder: Path, told: dict[str, Any], case: dict[str, Any]) -> dict[str, Any]:
-    """The peer's row of one case."""
+    """Return the peer's row of one case."""
     (folder / "arch.yaml").write_text(architecture(told), "utf-8")
     workload = folder / "workload.yaml"
     if "example" in case:
@@ -70,7 +71,7 @@ def mapped(package: Any, folder: Path, told: dict[str, Any], case: dict[str, Any
 
 
 def rows(package: Any, folder: Path, told: dict[str, Any]) -> dict[str, Any]:
-    """The peer's rows of all cases."""
+    """Return the peer's rows of all cases."""
     return {"rows": [mapped(package, folder, told, case) for case in told["cases"]]}
 
 

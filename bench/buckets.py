@@ -73,7 +73,7 @@ def look_at_all(trace: StepTrace, costs: Costs, scheme: str) -> None:
 
 
 def search_rows(args: argparse.Namespace) -> list[dict[str, Any]]:
-    """What plans take to find."""
+    """Return what plans take to find."""
     rows = []
     for count in args.counts:
         trace = step_of(count, args.backward)
@@ -97,7 +97,7 @@ def search_rows(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def baseline_rows(args: argparse.Namespace) -> list[dict[str, Any]]:
-    """What steps of ResNet-50 take by all-reduces on one channel, by each plan."""
+    """Return what steps of ResNet-50 take by all-reduces on one channel, by each plan."""
     trace, rows = step_of(RESNET50, args.backward), []
     for name in args.systems:
         costs = Counted(load(name), args.contention or load(name).contention)

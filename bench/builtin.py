@@ -44,8 +44,8 @@ USUAL = ("resnet50", "bert-base", "gpt2")  # of AOE's tutorials' networks; YOLOv
 
 
 def tune(name: str, target: str, folder: Path, budget: int, jobs: int) -> bool:
-    """Whether a network was tuned into the bank of a folder, and was not before, by a run that was ended later; CheckError where a value is
-    wrong. Where a run was ended in its midst it is gone on with."""
+    """Return whether a network was tuned into the bank of a folder, and was not before, by a run that was ended later; CheckError where a
+    value is wrong. Where a run was ended in its midst it is gone on with."""
     done = folder / f"{name}.done"
     if done.exists():
         return False
@@ -56,15 +56,15 @@ def tune(name: str, target: str, folder: Path, budget: int, jobs: int) -> bool:
 
 
 def begun(work: Path, target: str, networks: Sequence[str], budget: int) -> Path:
-    """The folder of unfinished work on a target's networks, made where there is none: one for all that decides what the bank is."""
+    """Return the folder of unfinished work on a target's networks, made where there is none: one for all that decides what the bank is."""
     folder = work / f"{target}-{'-'.join(networks)}-{budget}-{source_version()}"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
 def better(records: Iterable[Record], older: Path) -> list[Record]:
-    """The records, each with the schedule that an older built-in bank has for it where that takes fewer cycles now. Not of defaults, which
-    are what is found without a search."""
+    """Return the records, each with the schedule that an older built-in bank has for it where that takes fewer cycles now. Not of defaults,
+    which are what is found without a search."""
     known = {(r.key.func_key, r.key.state): r for r in BuiltIn(older).list()} if older.is_file() else {}
     out = []
     for r in records:
@@ -78,7 +78,7 @@ def better(records: Iterable[Record], older: Path) -> list[Record]:
 
 
 def take_over(target: str, older: Path, bank: Path) -> int:
-    """How many records of an older built-in bank are put into a bank for the present sources: those whose time is equal."""
+    """Return how many records of an older built-in bank are put into a bank for the present sources: those whose time is equal."""
     machine = load(target)
     found = timed_again(BuiltIn(older / f"{target}.jsonl").list(), machine)
     equal = [replace(of_present(r, machine), func=func) for r, func, ticks in found if ticks == r.ticks]
@@ -87,19 +87,19 @@ def take_over(target: str, older: Path, bank: Path) -> int:
 
 
 def timed_again(records: Sequence[Record], machine: Machine) -> list[tuple[Record, str, int | str]]:
-    """(record, its func's text, what it takes now or why it cannot run) of the records of a built-in bank."""
+    """Return (record, its func's text, what it takes now or why it cannot run) of the records of a built-in bank."""
     funcs = {r.key.func_key: r.func for r in records if r.func}
     return [(r, funcs[r.key.func_key], retime_record(r, funcs[r.key.func_key], machine)) for r in records]
 
 
 def of_present(record: Record, machine: Machine) -> Record:
-    """The record as one of the present sources and machine."""
+    """Return the record as one of the present sources and machine."""
     return replace(record, key=replace(record.key, machine_hash=machine.hash, model_version=model_version()))
 
 
 def make(target: str, networks: Sequence[str], budget: int, jobs: int, work: Path, output: Path | None, keep: Path | None,
          changed: Path | None = None) -> Path:
-    """Where the built-in bank of a target now is, all of its networks being tuned into it."""
+    """Return where the built-in bank of a target now is, all of its networks being tuned into it."""
     folder = begun(work, target, networks, budget)
     if output:
         output.mkdir(parents=True, exist_ok=True)
@@ -140,7 +140,7 @@ def retime_all(targets: Sequence[str], output: Path | None) -> int:
 
 
 def cpu_s() -> float:
-    """CPU seconds of this process and of those it has waited for."""
+    """Return CPU seconds of this process and of those it has waited for."""
     return sum(r.ru_utime + r.ru_stime for r in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
 
 

@@ -65,7 +65,7 @@ class Row:
 
 
 def measure(task: Task, target: str, ticks: tuple[int, int], count: int) -> Row:
-    """The row of one task whose default and tuned ticks are known."""
+    """Return the row of one task whose default and tuned ticks are known."""
     machine = load(target)
     p = problem(task.func, machine, task.state)
     chance, legal = best_of_random(p)
@@ -81,7 +81,7 @@ def measure(task: Task, target: str, ticks: tuple[int, int], count: int) -> Row:
 
 
 def faults(row: Row) -> list[str]:
-    """The rules that a row breaks, in words."""
+    """Return the rules that a row breaks, in words."""
     pairs = (("tuned", row.tuned_us, "default", row.default_us), ("default", row.default_us, "stock", row.stock_us),
              ("default", row.default_us, f"best of {row.random_legal} random", row.random_us),
              ("bound", row.bound_us, "tuned", row.tuned_us),
@@ -96,7 +96,7 @@ def geometric_mean(rows: Sequence[Row], weighted: bool) -> float:
 
 
 def tune(args: argparse.Namespace, folder: Path) -> dict[str, object]:
-    """What tuning the network answers as JSON; bank and compiled model are left in the folder."""
+    """Return what tuning the network answers as JSON; bank and compiled model are left in the folder."""
     onnx.save(NETWORKS[args.network](args.batch, 0).model, folder / "net.onnx")
     words = ["compile", str(folder / "net.onnx"), "--tune", "--precision", args.precision, "--budget", args.budget, "--json",
              "--base", "none", "--bank", str(folder / "bank"), "-o", str(folder / "net.aoec"), "--jobs", str(args.jobs),
@@ -109,7 +109,7 @@ def tune(args: argparse.Namespace, folder: Path) -> dict[str, object]:
 
 
 def rows_of(folder: Path, jobs: int) -> list[Row]:
-    """Every distinct group of the compiled model, with the records of its bank."""
+    """Return every distinct group of the compiled model, with the records of its bank."""
     artifact, bank = load_artifact(folder / "net.aoec"), Bank.open(folder / "bank", create=False)
     machine = load(artifact.target)
     distinct: dict[tuple[str, str], list[Task]] = {}
@@ -127,7 +127,7 @@ def rows_of(folder: Path, jobs: int) -> list[Row]:
 
 
 def text(result: dict[str, object], rows: Sequence[Row]) -> str:
-    """The result for people."""
+    """Return the result for people."""
     head = f"{'group':6} {'what':44} {'x':>2} {'default':>8} {'tuned':>8} {'bound':>8} {'stock':>8} {'random':>8}   {result['title']}"
     out = [head]
     for r in rows:
@@ -139,7 +139,7 @@ def text(result: dict[str, object], rows: Sequence[Row]) -> str:
 
 
 def list_gaps(networks: Sequence[str], pattern: str, target: str, trials: int) -> list[Gap]:
-    """The gaps of all distinct groups, printed as they are found (equal lines once), then how many there are of each reason."""
+    """Return the gaps of all distinct groups, printed as they are found (equal lines once), then how many there are of each reason."""
     machine, clock = load(target), Clock()
 
     def every() -> Iterator[tuple[str, Case]]:

@@ -42,7 +42,7 @@ PUBLISHED = Path(__file__).parent / "cases/published.csv"
 
 
 def chosen(cases: Sequence[Case], only: str, classes: str) -> list[Case]:
-    """The cases that are asked for: ids, or else classes; AoecError where an id or class is none."""
+    """Return the cases that are asked for: ids, or else classes; AoecError where an id or class is none."""
     ids, kinds = [i for i in only.split(",") if i], [k for k in classes.split(",") if k]
     known = {c.id for c in cases}
     for name in ids:
@@ -55,7 +55,7 @@ def chosen(cases: Sequence[Case], only: str, classes: str) -> list[Case]:
 
 
 def results_of(cases: Sequence[Case], folder: Path, kept: Kept, trials: int, state: str = PROFILER, slices: bool = False) -> list[Result]:
-    """Every case with what the model says and whether it counts: of its schedule, or of our best where none is published."""
+    """Return every case with what the model says and whether it counts: of its schedule, or of our best where none is published."""
     out = []
     done = Done()
     for c in cases:
@@ -68,14 +68,15 @@ def results_of(cases: Sequence[Case], folder: Path, kept: Kept, trials: int, sta
 
 
 def timed(case: Case, folder: Path, trials: int, state: str, done: Done, slices: bool = False) -> Result:
-    """One case: our best of a model, or in the named memory state (or its profiler's) of a vendor kernel, or the program of a schedule."""
+    """Return one case: our best of a model, or in the named memory state (or its profiler's) of a vendor kernel, or the program of a
+    schedule."""
     if case.kind == "e2e":
         return run(case, trials, done, slices)
     return tuned(case, trials, state) if case.kind == "lib" else modelled(case, folder, NAMED.get(state))
 
 
 def whole_text(results: Sequence[Result]) -> str:
-    """The tables of all classes that are there."""
+    """Return the tables of all classes that are there."""
     library, models = ([r for r in results if r.case.kind == k] for k in ("lib", "e2e"))
     rest = [r for r in results if r.case.kind not in ("lib", "e2e")]
     parts = [text(rest)] if rest else []
@@ -84,7 +85,7 @@ def whole_text(results: Sequence[Result]) -> str:
 
 
 def of_the_page(args: argparse.Namespace) -> bool:
-    """Whether the rows that are asked for are those of docs/fidelity.md."""
+    """Return whether the rows that are asked for are those of docs/fidelity.md."""
     return (args.cases == [PUBLISHED] and not args.only and args.kinds == CLASSES_OF_PAGE and args.state == PROFILER)
 
 

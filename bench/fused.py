@@ -47,14 +47,14 @@ Row = dict[str, Any]
 
 
 def products(count: int, rows: int) -> Chain:
-    """A chain of equal products, T[m, n] of so many rows."""
+    """Return a chain of equal products, T[m, n] of so many rows."""
     arguments = [f"T0[m: {rows}, n0: {WIDTH}]", *(f"W{i}[n{i}, n{i + 1}: {WIDTH}]" for i in range(count))]
     lines = [f"T{i + 1}[m, n{i + 1}] += T{i}[m, n{i}] * W{i}[n{i}, n{i + 1}]" for i in range(count)]
     return chain_of(parse_meaning(f"chain({', '.join(arguments)}) -> T{count}[m, n{count}] {{\n" + "\n".join(lines) + "\n}"), BITS)
 
 
 def case(name: str, rows: int) -> tuple[Chain, Row]:
-    """A chain by its name, and what the peer is told of it. ValueError where the name is unknown."""
+    """Return a chain by its name, and what the peer is told of it. ValueError where the name is unknown."""
     if name == "mobilenet_28":
         return chain_of(parse_meaning(MOBILENET), 8), {"name": name, "example": "mobilenet_28.yaml"}
     count = name.removeprefix("chain")
@@ -64,7 +64,7 @@ def case(name: str, rows: int) -> tuple[Chain, Row]:
 
 
 def line(name: str, chain: Chain, machine: Machine) -> Row:
-    """What the search says of one case."""
+    """Return what the search says of one case."""
     started = time.process_time()
     found = fuse(chain, machine)
     searched = time.process_time()
@@ -74,13 +74,13 @@ def line(name: str, chain: Chain, machine: Machine) -> Row:
 
 
 def text(row: Row) -> str:
-    """A row in words."""
+    """Return a row in words."""
     return (f"{row['name']:13} {row['seconds'] * 1e6:,.2f} us proved; {row['space']:.3g} mappings of operators, {row['mappings']:.3g} of "
             f"the chain; {row['evaluated']:,} evaluated, {row['cpu_s']:.2f} CPU s; size counted in {row['count_s']:.2f}")
 
 
 def peer_text(row: Row, theirs: Row) -> str:
-    """The peer's row beside ours."""
+    """Return the peer's row beside ours."""
     ratio = row["seconds"] / theirs["seconds"]
     said = "equal" if abs(ratio - 1) < 1e-6 else f"ours is {100 * abs(ratio - 1):.2f} % {'less' if ratio < 1 else 'more'}"
     return (f"{row['name']:13} {theirs['seconds'] * 1e6:,.2f} us, {said}; {theirs['space']:.3g} mappings of operators; "

@@ -55,7 +55,7 @@ Edit = Callable[[onnx.ModelProto, Random], None]
 # ---------------------------------------------------------------- damage
 
 def damaged(data: bytes, random: Random) -> bytes:
-    """The model's bytes after some harm."""
+    """Return the model's bytes after some harm."""
     kind = random.integers(4)
     if kind == 0:
         out = bytearray(data)
@@ -72,7 +72,7 @@ def damaged(data: bytes, random: Random) -> bytes:
 
 
 def pick(items: Any, random: Random) -> Any:
-    """One of them, None where there is none."""
+    """Return one of them, None where there is none."""
     return items[int(random.integers(len(items)))] if len(items) else None
 
 
@@ -218,7 +218,7 @@ def theirs(folder: Path) -> dict[str, str]:
 
 
 def differs(got: np.ndarray | None, wanted: np.ndarray) -> str:
-    """Why two outputs are not equal, "" where they are."""
+    """Return why two outputs are not equal, "" where they are."""
     if got is None or got.shape != wanted.shape:
         return f"shape {list(wanted.shape)} is wanted, and {None if got is None else list(got.shape)} is made"
     if wanted.dtype.kind not in "fiub" or got.dtype.kind not in "fiub":
@@ -231,7 +231,7 @@ def differs(got: np.ndarray | None, wanted: np.ndarray) -> str:
 
 
 def guarded(work: Callable[[], dict[str, str]], result: Path) -> tuple[dict[str, str], float, int]:
-    """(what the work says in a process of its own, its seconds of processors, its bytes); it is ended where it takes too long."""
+    """Return (what the work says in a process of its own, its seconds of processors, its bytes); it is ended where it takes too long."""
     began = time.monotonic()
     child = os.fork()
     if not child:
@@ -260,7 +260,7 @@ def guarded(work: Callable[[], dict[str, str]], result: Path) -> tuple[dict[str,
 
 
 def outcome(number: int, bases: list[Any], keep: Path | None = None) -> Outcome:
-    """What becomes of the model of that number."""
+    """Return what becomes of the model of that number."""
     test = bases[number % len(bases)]
     data = (test.model or onnx.load(Path(test.model_dir) / "model.onnx")).SerializeToString()
     broken = damaged(data, np.random.default_rng(number))
@@ -277,7 +277,7 @@ def outcome(number: int, bases: list[Any], keep: Path | None = None) -> Outcome:
 
 
 def random_in(data: bytes) -> bool:
-    """True for a model of random numbers."""
+    """Return True for a model of random numbers."""
     model = onnx.ModelProto()
     try:
         model.ParseFromString(data)

@@ -44,12 +44,12 @@ class Gap:
     figures: str
 
     def line(self) -> str:
-        """All of it in a line."""
+        """Return all of it in a line."""
         return f"{self.what[:60]:60} {self.us:10.2f} {self.bound_us:8.2f} {self.us / self.bound_us:6.1f}   {self.reason:15} {self.figures}"
 
 
 def operator_cases(pattern: str, machine: Machine) -> Iterator[Case]:
-    """The groups of ONNX's tests of operators whose names contain a pattern, those that compile, each once."""
+    """Yield the groups of ONNX's tests of operators whose names contain a pattern, those that compile, each once."""
     seen: set[tuple[str, str]] = set()
     for test in tests(pattern):
         try:
@@ -64,8 +64,8 @@ def operator_cases(pattern: str, machine: Machine) -> Iterator[Case]:
 
 
 def gap_of(case: Case, machine: Machine, trials: int) -> Gap | None:
-    """The gap of a group, with the default schedule or the best of so many trials; None where its time is near its bound, or where it
-    has no schedule."""
+    """Return the gap of a group, with the default schedule or the best of so many trials; None where its time is near its bound, or where
+    it has no schedule."""
     what, func, state = case
     try:
         p = problem(func, machine, state)
@@ -79,7 +79,7 @@ def gap_of(case: Case, machine: Machine, trials: int) -> Gap | None:
 
 
 def explained(what: str, p: Problem, m: Measure, bound: Bound) -> Gap:
-    """The gap of a measured program, with its reason."""
+    """Return the gap of a measured program, with its reason."""
     assert m.reasons is not None
     clock = p.machine.clock_mhz
     reason, figures = why(m, m.reasons, (bound.cycles - bound.launch_cycles) / clock, p.machine)
@@ -87,7 +87,7 @@ def explained(what: str, p: Problem, m: Measure, bound: Bound) -> Gap:
 
 
 def why(m: Measure, r: Reasons, bound_us: float, machine: Machine) -> tuple[str, str]:
-    """(reason, the figures that it follows from) of a measure; `bound_us`: the bound without its launch."""
+    """Return (reason, the figures that it follows from) of a measure; `bound_us`: the bound without its launch."""
     if m.run_us <= FAR * bound_us or m.launch_us >= m.run_us:
         return "launch", f"launch {m.launch_us:.2f} us on {m.cores} cores; without it {m.run_us:.2f} us of {bound_us:.2f}"
     pipe = max(r.accounts, key=lambda name: r.accounts[name].held_share)
@@ -104,14 +104,14 @@ def why(m: Measure, r: Reasons, bound_us: float, machine: Machine) -> tuple[str,
 
 
 def instructions(r: Reasons, pipe: str) -> tuple[int, float]:
-    """(how many instructions a pipe runs, the cycles of one in the mean)."""
+    """Return (how many instructions a pipe runs, the cycles of one in the mean)."""
     own = [w for w in r.work if w.pipe == pipe]
     count = sum(w.times for w in own)
     return count, sum(w.cycles for w in own) / max(count, 1)
 
 
 def is_slow(w: Work, r: Reasons, machine: Machine) -> bool:
-    """Whether an instruction does much less than its pipe could: transfers by their path's rate, others by their length."""
+    """Return whether an instruction does much less than its pipe could: transfers by their path's rate, others by their length."""
     if not w.gm_bytes:
         return w.cycles < SHORT * w.times
     account = r.accounts[w.pipe]

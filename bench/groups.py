@@ -28,7 +28,7 @@ class Clock:
         self.spent: dict[str, float] = {}
 
     def __call__(self, name: str, work: Callable[..., Any], *given: Any) -> Any:
-        """What the work gives."""
+        """Return what the work gives."""
         started = time.process_time()
         out = work(*given)
         self.spent[name] = self.spent.get(name, 0.0) + time.process_time() - started
@@ -36,7 +36,7 @@ class Clock:
 
 
 def cases(words: Sequence[str], batch: int, machine: Machine, clock: Clock) -> Iterator[Case]:
-    """The distinct groups of models, and operators."""
+    """Yield the distinct groups of models, and operators."""
     for word in words:
         if "(" in word:
             yield word, lower_operator(word), ()
@@ -49,7 +49,8 @@ def cases(words: Sequence[str], batch: int, machine: Machine, clock: Clock) -> I
 
 
 def fused(word: str, batch: int, machine: Machine, clock: Clock) -> Graph:
-    """A model's graph with its groups. The model and its weights go back to the system: they are several times what a search needs."""
+    """Return a model's graph with its groups. The model and its weights go back to the system: they are several times what a search
+    needs."""
     graph, weights, *_ = clock("import", load, NETWORKS[word](batch, 0).model if word in NETWORKS else word)
     graph, weights = clock("fuse", fuse, graph, weights, machine)
     del weights
@@ -59,7 +60,7 @@ def fused(word: str, batch: int, machine: Machine, clock: Clock) -> Graph:
 
 
 def peak_mib() -> float:
-    """The most memory that this process has held at once, in MiB, since `forget_peak`."""
+    """Return the most memory that this process has held at once, in MiB, since `forget_peak`."""
     line, = (x for x in Path("/proc/self/status").read_text("utf-8").splitlines() if x.startswith("VmHWM:"))
     return int(line.split()[1]) / 1024
 

@@ -47,7 +47,7 @@ class Count:
 
 
 def rows(network: str, target: str, count: Count) -> Iterator[str]:
-    """The row of a network, and a line for each reason."""
+    """Yield the row of a network, and a line for each reason."""
     total, carried, before, lacking = 0, 0, len(count.verdicts), Counter[str]()
     for program in programs(network, target):
         total += 1
@@ -65,7 +65,7 @@ def rows(network: str, target: str, count: Count) -> Iterator[str]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """0, after the rows that were asked for are printed; 1 if the verifier refuses a text."""
+    """Return 0, after the rows that were asked for are printed; 1 if the verifier refuses a text."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--network", nargs="+", choices=sorted(NETWORKS), default=NAMES, metavar="NAME")
     parser.add_argument("--target", default="Ascend910B3", metavar="NAME")

@@ -66,12 +66,12 @@ class Verdict:
 
     @property
     def by(self) -> str:
-        """Who noticed it."""
+        """Return who noticed it."""
         return BOTH if self.checker and self.standin else CHECKER if self.checker else STANDIN if self.standin else NEITHER
 
 
 def original(name: str) -> Program:
-    """The program of a kernel that is changed: of its default schedule, as it is shown."""
+    """Return the program of a kernel that is changed: of its default schedule, as it is shown."""
     p = problem(lower_operator(KERNELS[name]), load())
     return simplify(p.program(start(p).best))
 
@@ -79,7 +79,7 @@ def original(name: str) -> Program:
 # ---------------------------------------------------------------- changes
 
 def mutants(program: Program) -> Iterator[Mutant]:
-    """Every mutant of a program, in a fixed order."""
+    """Yield every mutant of a program, in a fixed order."""
     places = [(path, item) for at, s in enumerate(program.streams) for path, item in _places(s.body, (at,))]
     yield from _without_flags(program, places)
     yield from _moved(program, places)
@@ -141,7 +141,7 @@ def _with(item: Instr, field: str, value: Ref | Expr) -> Instr:
 
 
 def _places(body: Iterable[Item], path: Path) -> Iterator[tuple[Path, Item]]:
-    """Items of a body with their places, but for those of loops that never run."""
+    """Yield items of a body with their places, but for those of loops that never run."""
     for i, item in enumerate(body):
         yield (*path, i), item
         if isinstance(item, For) and item.trips != Int(0):
@@ -149,7 +149,7 @@ def _places(body: Iterable[Item], path: Path) -> Iterator[tuple[Path, Item]]:
 
 
 def _put(program: Program, path: Path, *items: Item) -> Program:
-    """The program with these items in the place of one."""
+    """Return the program with these items in the place of one."""
     at, *rest = path
     stream = program.streams[at]
     return replace(program, streams=(*program.streams[:at], replace(stream, body=_put_in(stream.body, rest, items)),
@@ -166,7 +166,7 @@ def _put_in(body: tuple[Item, ...], path: Sequence[int], items: tuple[Item, ...]
 
 
 def show_item(item: Item) -> str:
-    """An instruction or flag in short."""
+    """Return an instruction or flag in short."""
     if isinstance(item, Instr):
         refs = [r.buffer for _, r in item.fields if isinstance(r, Ref)]
         return f"{item.op} of {', '.join(refs)}"
@@ -186,7 +186,7 @@ class Judge:
         self.wanted = self.values(program)
 
     def values(self, program: Program) -> list[bytes]:
-        """Results on the model machine, for each of the inputs."""
+        """Return results on the model machine, for each of the inputs."""
         names = [t.name for t in program.tensors if t.role == "output"]
         with np.errstate(all="ignore"):
             return [found[n].tobytes() for given in self.given for found in (execute(program, given),) for n in names]
@@ -199,12 +199,12 @@ class Judge:
         return Verdict(mutant, "", "", not _said(lambda: self.execute(mutant.program)))
 
     def execute(self, program: Program) -> None:
-        """Nothing; AoecError where the model machine does not run the program, or results are others."""
+        """Raise AoecError where the model machine does not run the program, or results are others."""
         if self.values(program) != self.wanted:
             raise AoecError("values differ on the model machine")
 
     def run(self, program: Program) -> None:
-        """Nothing; AoecError where the kernel is not written, its launch ends, or results are others."""
+        """Raise AoecError where the kernel is not written, its launch ends, or results are others."""
         kernel = write_kernel(program, self.machine, "9.1")
         compiled = Kernel.compile(kernel.source, kernel.name, int(kernel.product), 91)
         runs = [launch(compiled, program, given, kernel.blocks, kernel.reads_on, seed) for seed, given in enumerate(self.given)]
@@ -219,7 +219,7 @@ def some(name: str, program: Program, most: int) -> list[Mutant]:
 
 
 def verdicts(name: str, most: int = 0, first: int = 0, step: int = 1) -> list[Verdict]:
-    """Verdicts on mutants of a kernel (`some`) from the first on, each so many further."""
+    """Return verdicts on mutants of a kernel (`some`) from the first on, each so many further."""
     program = original(name)
     judge = Judge(program)
     return [judge(m) for m in some(name, program, most)[first::step]]
@@ -234,7 +234,7 @@ def _said(work: Callable[[], None]) -> str:
 
 
 def table(judged: Mapping[str, Sequence[Verdict]]) -> Iterator[str]:
-    """Lines of a table: a row for each kernel and kind of fault, with how many were noticed by whom."""
+    """Yield lines of a table: a row for each kernel and kind of fault, with how many were noticed by whom."""
     yield "| kernel | fault | mutants | " + " | ".join((BOTH, CHECKER, STANDIN, NEITHER)) + " |"
     yield "|---|---|---:|---:|---:|---:|---:|"
     for kernel, found in judged.items():

@@ -43,7 +43,7 @@ Noted = tuple[set[tuple[str, int, bytes]], set[str]]  # batches of searches; out
 
 
 def model() -> onnx.ModelProto:
-    """A matrix product and a softmax of its rows."""
+    """Return a matrix product and a softmax of its rows."""
     weights = numpy_helper.from_array(np.random.default_rng(0).standard_normal((32, 16)).astype(np.float32), "w")
     nodes = [helper.make_node("MatMul", ["x", "w"], ["y"], name="scores"), helper.make_node("Softmax", ["y"], ["z"], name="shares")]
     ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", [16, 32]), ("z", [16, 16]))]
@@ -52,7 +52,7 @@ def model() -> onnx.ModelProto:
 
 
 def begin(folder: Path, budget: int) -> int:
-    """The id of a process that tunes the model in a folder; what it says goes to a file there."""
+    """Return the id of a process that tunes the model in a folder; what it says goes to a file there."""
     folder.mkdir(exist_ok=True)
     others = {t.name for t in threading.enumerate()} - {"MainThread", "ctrl-c"}  # which a child that needs it starts anew
     assert not others, f"a fork copies one thread only, not {others}"
@@ -74,7 +74,7 @@ def begin(folder: Path, budget: int) -> int:
 
 
 def ended(child: int, within_s: float) -> int | None:
-    """The exit code of a process that ends by itself within some time; None of one that has to be killed then."""
+    """Return the exit code of a process that ends by itself within some time; None of one that has to be killed then."""
     until = time.monotonic() + within_s
     while time.monotonic() < until:
         found, status = os.waitpid(child, os.WNOHANG)
@@ -87,7 +87,7 @@ def ended(child: int, within_s: float) -> int | None:
 
 
 def noted(folder: Path) -> Noted:
-    """What the journal of a sound bank holds; AssertionError where the bank is not sound."""
+    """Return what the journal of a sound bank holds; AssertionError where the bank is not sound."""
     path = folder / "bank.db"
     if not path.exists() or not path.stat().st_size:
         return set(), set()
@@ -100,18 +100,18 @@ def noted(folder: Path) -> Noted:
 
 
 def lost(before: Noted, now: Noted) -> bool:
-    """Whether anything that was noted is there no longer, and no task was done in between."""
+    """Return whether anything that was noted is there no longer, and no task was done in between."""
     return not before[1] <= now[1] or bool(before[0] - now[0]) and len(now[1]) == len(before[1])
 
 
 def told(folder: Path) -> int:
-    """The candidates that the last run of a folder was told of instead of timing them, as it says itself."""
+    """Return the candidates that the last run of a folder was told of instead of timing them, as it says itself."""
     said = re.search(r"going on from .*\(after ([0-9, ]+)", (folder / "said.txt").read_text())
     return sum(int(n.replace(",", "")) for n in said[1].split(", ")) if said else 0
 
 
 def end_of(folder: Path) -> tuple[list[str], Any]:
-    """The records of a bank, and of the newest run the result file and what is in the compiled model, without times of day."""
+    """Return the records of a bank, and of the newest run the result file and what is in the compiled model, without times of day."""
     newest = max((folder / "results").glob("aoe_result_opat_*.json"), key=lambda p: p.stat().st_mtime_ns)
     said = json.loads(newest.read_text())
     said[0]["basic"].pop("tuning_time(s)")
@@ -120,8 +120,8 @@ def end_of(folder: Path) -> tuple[list[str], Any]:
 
 
 def chain(folder: Path, options: argparse.Namespace, draw: random.Random, whole_s: float, left: int, faults: list[str]) -> tuple[int, int]:
-    """(how many kills it took until a run came through, candidates that the runs were told of); after the last kill that is left none
-    is killed."""
+    """Return (how many kills it took until a run came through, candidates that the runs were told of); after the last kill that is left
+    none is killed."""
     kills, again, before = 0, 0, noted(folder)
     while True:
         code = ended(begin(folder, options.budget), draw.uniform(0, SHARE * whole_s) if kills < left else 600)
@@ -153,7 +153,7 @@ def main() -> int:
 
 
 def measured(place: Path, options: argparse.Namespace) -> dict[str, Any]:
-    """The figures of all chains."""
+    """Return the figures of all chains."""
     onnx.save(model(), place / "net.onnx")
     os.environ["AOEC_CACHE_DIR"] = str(place / "cache")
     faults: list[str] = []

@@ -69,7 +69,7 @@ class Choice:
 
 
 def tuned_groups(machine: Machine, count: int) -> list[Record]:
-    """The tuned records of the built-in bank, or so many of them, evenly drawn."""
+    """Return the tuned records of the built-in bank, or so many of them, evenly drawn."""
     bank = BuiltIn.of(machine.name)
     records = [r for r in bank.list() if not r.key.state.endswith(DEFAULT)] if bank else []
     count = min(count, len(records))
@@ -83,15 +83,15 @@ def log_times(program: Program, machine: Machine, machines: Sequence[Machine], s
 
 
 def left_variance(wanted: Array, seen: Array, between: Array, noise: float) -> float:
-    """The summed variance of what is wanted, after what is seen with noise. `wanted`: its variances; `seen`: the covariance of what is
-    seen; `between`: covariances [seen, wanted]."""
+    """Return the summed variance of what is wanted, after what is seen with noise. `wanted`: its variances; `seen`: the covariance of what
+    is seen; `between`: covariances [seen, wanted]."""
     known = np.linalg.solve(seen + noise**2 * np.eye(len(seen)), between)
     return float(wanted.sum() - (between * known).sum())
 
 
 def choose(covariance: Array, candidates: Sequence[Sequence[int]], wanted: Sequence[int], noise: float, pick: int
            ) -> list[tuple[int, float]]:
-    """(candidate, summed variance that is left with it and those before) in the order in which they are taken. `covariance` of all;
+    """Return (candidate, summed variance that is left with it and those before) in the order in which they are taken. `covariance` of all;
     `candidates`: the places of what each lets be seen; `wanted`: the places of what shall become certain. Of equals the first is taken."""
     taken: list[tuple[int, float]] = []
     aims = list(wanted)
@@ -109,8 +109,8 @@ def choose(covariance: Array, candidates: Sequence[Sequence[int]], wanted: Seque
 
 
 def held_out_share(chosen_on: tuple[Array, Array], others: tuple[Array, Array], noise: float) -> float:
-    """The share of the variance of the wanted that is left on other machines, by what was learned on the first. Each is (seen [machine,
-    time], wanted [machine, time]); the noise of what is seen is in it."""
+    """Return the share of the variance of the wanted that is left on other machines, by what was learned on the first. Each is (seen
+    [machine, time], wanted [machine, time]); the noise of what is seen is in it."""
     (seen, wanted), (seen2, wanted2) = chosen_on, others
     centred, aims = seen - seen.mean(axis=0), wanted - wanted.mean(axis=0)
     known = np.linalg.solve(centred.T @ centred / (len(seen) - 1) + noise**2 * np.eye(seen.shape[1]), centred.T @ aims / (len(seen) - 1))
@@ -119,8 +119,8 @@ def held_out_share(chosen_on: tuple[Array, Array], others: tuple[Array, Array], 
 
 
 def goes_with(times: Array, ratios: Array, places: Sequence[str]) -> tuple[tuple[str, float], ...]:
-    """The numbers whose logarithms of ratios [machine, number] correlate most with the times [machine, state], the strongest first; each
-    with its larger correlation, signed."""
+    """Return the numbers whose logarithms of ratios [machine, number] correlate most with the times [machine, state], the strongest first;
+    each with its larger correlation, signed."""
     scaled = [(a - a.mean(axis=0)) / np.maximum(a.std(axis=0), 1e-12) for a in (times, ratios)]
     found = scaled[0].T @ scaled[1] / len(times)
     strongest = found[np.abs(found).argmax(axis=0), range(len(places))]
@@ -129,13 +129,13 @@ def goes_with(times: Array, ratios: Array, places: Sequence[str]) -> tuple[tuple
 
 
 def read_numbers(program: Program, machine: Machine) -> set[str]:
-    """The numbers of the machine that a program's time may depend on."""
+    """Return the numbers of the machine that a program's time may depend on."""
     times = Times(machine, [encode(program, machine)], PREVIOUS_LAUNCH)
     return {"clock_mhz", *(place for place, read in zip(times.places, times.read) if read)}
 
 
 def find_choices(seeds: int, count: int, pick: int, among: Sequence[str] = ()) -> list[Choice]:
-    """The kernels that are taken, in their order."""
+    """Return the kernels that are taken, in their order."""
     machine = load(TARGET)
     machines = [vary_machine(machine, seed) for seed in range(2 * seeds)]  # the second half holds the result against other machines
     candidates = probes(machine, among)
@@ -181,7 +181,7 @@ def told_numbers(choice: Choice) -> str:
 
 
 def table(choices: Sequence[Choice], seeds: int, count: int) -> str:
-    """The lines between the marks of the page."""
+    """Return the lines between the marks of the page."""
     head = "| program | what it measures | hot µs, modelled | cold µs, modelled | left | left on other machines | goes with |"
     rows = [f"| [{name}](../{FOLDER}/{name}) | {c.probe.about} | {told_time(c.hot)} | {told_time(c.cold)} | {told_share(c.left)} "
             f"| {told_share(c.held_out)} | {told_numbers(c)} |" for i, c in enumerate(choices, 1) for name in [file_name(i, c)]]

@@ -29,7 +29,7 @@ POLL_S = 0.02
 
 
 def model(layers: int) -> ModelProto:
-    """The model, without its constants' file."""
+    """Return the model, without its constants' file."""
     nodes, constants = [], []
     for i in range(layers):
         w = TensorProto(name=f"w{i}", data_type=TensorProto.FLOAT, dims=(WIDTH, WIDTH), data_location=TensorProto.EXTERNAL)
@@ -43,7 +43,7 @@ def model(layers: int) -> ModelProto:
 
 
 def write(folder: Path, layers: int) -> int:
-    """The bytes of the constants, after the model was written; one matrix is in memory at a time."""
+    """Return the bytes of the constants, after the model was written; one matrix is in memory at a time."""
     random = np.random.default_rng(0)
     with open(folder / "weights.bin", "wb") as f:
         for _ in range(layers):
@@ -53,7 +53,7 @@ def write(folder: Path, layers: int) -> int:
 
 
 def measured(command: list[str], folder: Path) -> dict[str, float]:
-    """What one process held at most, in bytes, and the CPU seconds that it took."""
+    """Return what one process held at most, in bytes, and the CPU seconds that it took."""
     with open(folder / "said", "w+") as said:
         child = subprocess.Popen(command, cwd=folder, stdout=said, stderr=said)
         own = 0
@@ -70,7 +70,7 @@ def measured(command: list[str], folder: Path) -> dict[str, float]:
 
 
 def own_bytes(pid: int) -> int:
-    """The memory that a process holds now without the pages of mapped files; 0 where the system does not tell."""
+    """Return the memory that a process holds now without the pages of mapped files; 0 where the system does not tell."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
@@ -79,7 +79,7 @@ def own_bytes(pid: int) -> int:
 
 
 def lines(gib: float, precisions: list[str]) -> Iterator[dict[str, Any]]:
-    """A line for each process."""
+    """Yield a line for each process."""
     aoec = [sys.executable, "-m", "aoec"]
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)

@@ -58,24 +58,24 @@ class Outcome:
 
     @property
     def whole(self) -> bool:
-        """True where all of it ran on the AI Core, with the right values."""
+        """Return True where all of it ran on the AI Core, with the right values."""
         return self.status == "passed" and not self.host
 
 
 def core_operators() -> frozenset[str]:
-    """The operators that are the AI Core's, as bench/nodes_core.txt lists them."""
+    """Return the operators that are the AI Core's, as bench/nodes_core.txt lists them."""
     lines = (HERE / "nodes_core.txt").read_text("utf-8").splitlines()
     return frozenset(word for line in lines if not line.startswith("#") for word in line.split())
 
 
 def tests(pattern: str = "", stride: int = 1) -> list[TestCase]:
-    """ONNX's tests whose names contain the pattern, each `stride`-th of them."""
+    """Return ONNX's tests whose names contain the pattern, each `stride`-th of them."""
     return [t for t in _every_test() if pattern in t.name][::stride]
 
 
 @lru_cache(maxsize=1)
 def _every_test() -> list[TestCase]:
-    """All of them, made once: ONNX makes their data anew each time."""
+    """Return all of them, made once: ONNX makes their data anew each time."""
     return [t for kind in KINDS for t in load_model_tests(kind=kind)]
 
 
@@ -87,7 +87,7 @@ def model_of(test: TestCase) -> onnx.ModelProto:
 # ---------------------------------------------------------------- one test
 
 def outcome(test: TestCase) -> Outcome:
-    """What becomes of a test through the backend."""
+    """Return what becomes of a test through the backend."""
     model = model_of(test)
     operators, began = frozenset(operators_of(model.graph)), time.process_time()
     host: tuple[str, ...] = ()
@@ -113,7 +113,7 @@ def outcome(test: TestCase) -> Outcome:
 
 
 def compare(test: TestCase, wanted: Any, got: Any, random: bool) -> None:
-    """Nothing, or AssertionError where values differ by more than the test allows, or shapes and types where values are random."""
+    """Raise AssertionError where values differ by more than the test allows, or shapes and types where values are random."""
     if isinstance(wanted, (list, tuple)):
         assert isinstance(got, (list, tuple)) and len(got) == len(wanted), f"{len(wanted)} values are wanted, and {got} is given"
         for w, g in zip(wanted, got):
@@ -126,7 +126,8 @@ def compare(test: TestCase, wanted: Any, got: Any, random: bool) -> None:
 
 
 def known_difference(test: TestCase, model: onnx.ModelProto, inputs: Sequence[Any], got: Any) -> str:
-    """The place of the table by which ONNX's data differ from onnxruntime and from us, or nothing: where these two do not agree, too."""
+    """Return the place of the table by which ONNX's data differ from onnxruntime and from us, or nothing: where these two do not agree,
+    too."""
     found = [d.when for n in model.graph.node for d in differences.of_node(n, opset(model), {}) if not d.onnxruntime_differs]
     if not found:
         return ""
@@ -145,7 +146,7 @@ def first_line(e: Exception) -> str:
 
 
 def operators_of(graph: onnx.GraphProto) -> Iterator[str]:
-    """The operator of every node, in subgraphs too."""
+    """Yield the operator of every node, in subgraphs too."""
     for n in graph.node:
         yield n.op_type if n.domain in ("", "ai.onnx") else f"{n.domain}.{n.op_type}"
         for a in n.attribute:
@@ -154,7 +155,7 @@ def operators_of(graph: onnx.GraphProto) -> Iterator[str]:
 
 
 def data_sets(test: TestCase, model: onnx.ModelProto) -> Iterator[tuple[list[Any], list[Any]]]:
-    """(inputs, wanted outputs) of each data set of a test."""
+    """Yield (inputs, wanted outputs) of each data set of a test."""
     if test.data_sets is not None:
         for inputs, outputs in test.data_sets:
             yield [plain(x) for x in inputs], [plain(x) for x in outputs]
@@ -168,12 +169,12 @@ def plain(x: Any) -> Any:
 
 
 def read(folder: Path, what: str, types: Sequence[onnx.TypeProto]) -> list[Any]:
-    """The values that a data set has as files."""
+    """Return the values that a data set has as files."""
     return [value((folder / f"{what}_{i}.pb").read_bytes(), types[i]) for i in range(len(list(folder.glob(f"{what}_*.pb"))))]
 
 
 def value(data: bytes, of: onnx.TypeProto) -> Any:
-    """The value of a type in its ONNX serialisation."""
+    """Return the value of a type in its ONNX serialisation."""
     kind = of.WhichOneof("value")
     proto, take = {"tensor_type": (onnx.TensorProto(), onnx.numpy_helper.to_array),
                    "sequence_type": (onnx.SequenceProto(), onnx.numpy_helper.to_list),
@@ -185,7 +186,7 @@ def value(data: bytes, of: onnx.TypeProto) -> Any:
 # ---------------------------------------------------------------- what is said
 
 def share(outcomes: Sequence[Outcome], operators: frozenset[str]) -> tuple[int, int]:
-    """(tests that run wholly on the AI Core, tests) of those that contain one of the operators."""
+    """Return (tests that run wholly on the AI Core, tests) of those that contain one of the operators."""
     found = [o for o in outcomes if o.operators & operators]
     return sum(o.whole for o in found), len(found)
 
@@ -200,7 +201,7 @@ def summary(outcomes: Sequence[Outcome]) -> list[str]:
 
 
 def rows(outcomes: Sequence[Outcome]) -> Iterator[str]:
-    """A row an operator: its tests, how many passed, ran wholly on the AI Core, had a node on the host."""
+    """Yield a row an operator: its tests, how many passed, ran wholly on the AI Core, had a node on the host."""
     core = core_operators()
     yield "| operator | list | tests | passed | wholly on the AI Core | with host nodes |"
     yield "|---|---|---:|---:|---:|---:|"
@@ -234,7 +235,7 @@ def document(outcomes: Sequence[Outcome]) -> str:
 
 
 def line(o: Outcome) -> str:
-    """A test, as a line."""
+    """Return a test, as a line."""
     where = f"host: {', '.join(o.host)}" if o.host else "AI Core" if o.whole else ""
     return f"{o.status:8} {o.seconds:6.2f} s  {o.name}  {where}  {'; '.join(o.notes)}"
 

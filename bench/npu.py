@@ -89,7 +89,7 @@ def toolkit(cann: str, target: str) -> Iterator[None]:
 
 
 def measure(name: str, target: str, cann: str, groups: bool = False, device: int = 0) -> Row:
-    """The row of a network."""
+    """Return the row of a network."""
     network, machine = KNOWN[name](1, 0), load_machine(target)
     with TemporaryDirectory() as folder:
         made = Path(folder) / "network.aoec"
@@ -120,7 +120,7 @@ def measure(name: str, target: str, cann: str, groups: bool = False, device: int
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """0, or 1 where a row is wrong, after the rows are printed."""
+    """Return 0, or 1 where a row is wrong, after the rows are printed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--network", nargs="+", choices=sorted(KNOWN), default=["resnet50", "bert-base"], metavar="NAME")
     parser.add_argument("--target", nargs="+", default=["Ascend910B3"], metavar="NAME")

@@ -61,13 +61,13 @@ def cases(count: int, seed: int, only: str = "") -> Iterator[Case]:
 
 
 def draw(seed: int, number: int) -> Case:
-    """The case of a number."""
+    """Return the case of a number."""
     maker = Maker(np.random.default_rng([seed, number]))
     return FAMILIES[number % len(FAMILIES)](maker)
 
 
 def outcome(case: Case) -> Outcome:
-    """What becomes of a case: onnxruntime's values against ours."""
+    """Return what becomes of a case: onnxruntime's values against ours."""
     began = time.process_time()
     status, why = _outcome(case)
     return Outcome(case, status, why, time.process_time() - began)
@@ -94,8 +94,8 @@ def _outcome(case: Case) -> tuple[str, str]:
 
 
 def explanation(case: Case, wanted: Sequence[Any], apart: Sequence[Any]) -> str:
-    """The place of the table that says why values differ, or nothing. One of special values explains elements made of such values, or,
-    where elements are not each made of one, results of what holds NaN."""
+    """Return the place of the table that says why values differ, or nothing. One of special values explains elements made of such values,
+    or, where elements are not each made of one, results of what holds NaN."""
     node, = case.model.graph.node
     arguments = {**{w.name: numpy_helper.to_array(w) for w in case.model.graph.initializer}, **case.feeds}
     shapes = {**{name: x.shape for name, x in arguments.items()}, **dict(zip(node.output, [w.shape for w in wanted]))}
@@ -107,20 +107,20 @@ def explanation(case: Case, wanted: Sequence[Any], apart: Sequence[Any]) -> str:
 
 
 def _far(a: Any, b: Any) -> Any:
-    """Where a remainder has a quotient, or arguments, that the table speaks of."""
+    """Return where a remainder has a quotient, or arguments, that the table speaks of."""
     if a.dtype.kind == "f":
         return np.abs(a.astype(np.float64) / b) >= 2.0**48
     return np.maximum(np.abs(a.astype(np.float64)), np.abs(b.astype(np.float64))) > 2.0**53
 
 
 def _mean(*x: Any) -> Any:
-    """Where a mean of 16 bits is rounded otherwise, or has a sum beyond the range."""
+    """Return where a mean of 16 bits is rounded otherwise, or has a sum beyond the range."""
     beyond = np.all([np.isfinite(v) for v in x], axis=0) & ~np.isfinite(sum(np.abs(v) for v in x))
     return np.full(x[0].shape, x[0].dtype == np.float16 and len(x) > 2) | beyond
 
 
 def _products(x: Any) -> bool:
-    """Whether some factors alone are beyond the range, or below it."""
+    """Return whether some factors alone are beyond the range, or below it."""
     sizes = np.log2(np.abs(x.astype(np.float64)))
     sizes = sizes[np.isfinite(sizes)]
     limits = np.finfo(x.dtype)
@@ -136,7 +136,7 @@ SPECIAL: dict[str, Callable[..., Any]] = {  # operator -> where the arguments of
 
 
 def explains(op: str, given: Sequence[Any], apart: Sequence[Any]) -> bool:
-    """True where all elements that differ are made of the special values of the operator."""
+    """Return True where all elements that differ are made of the special values of the operator."""
     if op == "ReduceProd" and given[0].dtype.kind == "f":
         with np.errstate(all="ignore"):
             return bool(np.isnan(given[0]).any()) or _products(given[0])
@@ -155,7 +155,7 @@ def run_aoec(case: Case) -> list[Any]:
 
 
 def run_onnxruntime(case: Case) -> list[Any]:
-    """onnxruntime's values, without its optimiser, which would compute constants otherwise."""
+    """Return onnxruntime's values, without its optimiser, which would compute constants otherwise."""
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
@@ -164,7 +164,7 @@ def run_onnxruntime(case: Case) -> list[Any]:
 
 
 def differ(got: Any, wanted: Any, case: Case) -> Any:
-    """Where elements differ by more than they may; None where shapes or dtypes do."""
+    """Return where elements differ by more than they may; None where shapes or dtypes do."""
     if got.shape != wanted.shape or got.dtype != wanted.dtype:
         return None
     if wanted.dtype.kind != "f":
@@ -178,7 +178,7 @@ def differ(got: Any, wanted: Any, case: Case) -> Any:
 
 
 def describe(got: Any, wanted: Any, wrong: Any, case: Case) -> str:
-    """How the values differ, or nothing."""
+    """Return how the values differ, or nothing."""
     if wrong is None:
         return f"{got.dtype}{list(got.shape)} in place of {wanted.dtype}{list(wanted.shape)}"
     if not wrong.any():
@@ -190,7 +190,7 @@ def describe(got: Any, wanted: Any, wrong: Any, case: Case) -> str:
 
 
 def _from(case: Case, wanted: Any, at: tuple[int, ...]) -> str:
-    """What an element was made of, where all arguments have the shape of the result or spread over it."""
+    """Return what an element was made of, where all arguments have the shape of the result or spread over it."""
     try:
         given = [np.broadcast_to(x, wanted.shape)[at] for x in case.feeds.values()]
     except ValueError:
@@ -210,7 +210,7 @@ def summary(outcomes: Sequence[Outcome]) -> list[str]:
 
 
 def line(o: Outcome) -> str:
-    """A case, as a line."""
+    """Return a case, as a line."""
     return f"{o.status:8} {o.seconds:6.2f} s  {o.case.said}  {o.why}"
 
 

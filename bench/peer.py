@@ -19,7 +19,7 @@ MISSING = 3  # exit code of a process that finds no package
 
 
 def ask(program: Path, question: dict[str, Any], python: str = sys.executable) -> dict[str, Any] | None:
-    """What a program answers; None where the interpreter does not have the peer. RuntimeError where it fails."""
+    """Return what a program answers; None where the interpreter does not have the peer. RuntimeError where it fails."""
     try:
         done = subprocess.run([python, str(program.resolve())], input=json.dumps(question), text=True, capture_output=True, timeout=SECONDS)
     except (OSError, subprocess.TimeoutExpired) as e:
@@ -52,7 +52,8 @@ def answer(rows: Callable[[Any, Path, dict[str, Any]], dict[str, Any]]) -> int:
 
 
 def map_workload(package: Any, architecture: Path, workload: Path) -> dict[str, Any]:
-    """The least seconds of a workload on an architecture, the size of the space, how many mappings were evaluated, and CPU seconds."""
+    """Return the least seconds of a workload on an architecture, the size of the space, how many mappings were evaluated, and CPU
+    seconds."""
     from accelforge.mapper.FFM.main import join_pmappings, make_pmappings  # type: ignore[import-not-found]
     started = time.process_time()
     spec = package.Spec.from_yaml(architecture, workload)

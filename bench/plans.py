@@ -77,14 +77,14 @@ class Row:
         return self.plan_us > self.rules_us
 
     def line(self) -> str:
-        """The row of the table on a terminal."""
+        """Return the row of the table on a terminal."""
         begin = f"{self.network[:18]:18} {self.batch:5} {self.target[:11]:11}"
         if self.failed:
             return f"{begin} failed: {self.failed}"[:WIDTH]
         return f"{begin} {self.rules_us:11,.1f} {self.plan_us:11,.1f} {change(self.rules_us, self.plan_us):>8} {len(self.regions):7}"
 
     def cells(self) -> str:
-        """The row of the page."""
+        """Return the row of the page."""
         if self.failed:
             return f"| {self.network} | {self.batch} | {self.target} | – | – | failed: {self.failed} | – |"
         return (f"| {self.network} | {self.batch} | {self.target} | {self.rules_us:,.1f} | {self.plan_us:,.1f} "
@@ -113,7 +113,7 @@ class Total:
 
     @property
     def mean(self) -> float:
-        """The geometric mean of what plans take of what rules take: each row counts alike, however long it is."""
+        """Return the geometric mean of what plans take of what rules take: each row counts alike, however long it is."""
         return exp(fsum(log(r.plan_us / r.rules_us) for r in self.made) / len(self.made)) if self.made else 1.0
 
     @property
@@ -132,7 +132,7 @@ SUMS = "{:11} {:>5} {:>6} {:>11} {:>11} {:>8} {:>8} {:>6} {:>6}"
 
 
 def compared(case: Case, trials: int, bank: Path) -> Row:
-    """The row of a case, by rules and by plan, in this process."""
+    """Return the row of a case, by rules and by plan, in this process."""
     row = Row(case.network, case.batch, case.target, f"aoec {version('aoec')}", model_version(), trials)
     started = cpu_seconds()
     try:
@@ -147,7 +147,7 @@ def compared(case: Case, trials: int, bank: Path) -> Row:
 
 
 def times(model: Any, target: str, trials: int, bank: Path) -> tuple[float, dict[str, Any]]:
-    """(µs by rules, the report of the model by its plan), with schedules of equal searches."""
+    """Return (µs by rules, the report of the model by its plan), with schedules of equal searches."""
     def report(**how: Any) -> dict[str, Any]:
         with TemporaryDirectory() as folder:
             return aoec.compile(model, Path(folder) / "network.aoec", target=target, bank=bank, base="none", verify=False, stock=False,
@@ -181,7 +181,7 @@ class Shelf:
 
 
 def rows_of(cases: Sequence[Case], trials: int, bank: Path, jobs: int, shelf: Shelf) -> Iterator[tuple[Case, Row]]:
-    """Each case with its row, as soon as it is made; in processes of their own where there are several."""
+    """Yield each case with its row, as soon as it is made; in processes of their own where there are several."""
     missing = []
     for case in cases:
         found = shelf.find(case, trials)
@@ -205,7 +205,7 @@ def run_all(cases: Sequence[Case], trials: int, bank: Path, jobs: int) -> Iterat
 
 
 def totals(rows: Iterable[Row]) -> list[Total]:
-    """The sums of each target and batch, and of all."""
+    """Return the sums of each target and batch, and of all."""
     listed = tuple(rows)
     pairs = dict.fromkeys((r.target, r.batch) for r in listed)
     apart = [Total(target, str(batch), tuple(r for r in listed if (r.target, r.batch) == (target, batch))) for target, batch in pairs]
@@ -213,7 +213,7 @@ def totals(rows: Iterable[Row]) -> list[Total]:
 
 
 def page(rows: Sequence[Row]) -> str:
-    """The page of docs/: what is compared, sums, rows."""
+    """Return the page of docs/: what is compared, sums, rows."""
     first = rows[0]
     by = f"{first.trials} trials for each different group" if first.trials else "default schedules"
     found = "what `compile --tune` finds" if first.trials else "the slices that `tune --job sgat` finds"

@@ -37,13 +37,13 @@ Line = dict[str, Any]
 
 
 def tuned(p: Problem, first: Outcome, budget: int) -> Proof:
-    """What `--tune` finds and proves with a budget of so many trials; the rows that were bounded are not told."""
+    """Return what `--tune` finds and proves with a budget of so many trials; the rows that were bounded are not told."""
     found = search(p, first, "portfolio", ("trials", budget), 0)
     return Proof(found.best, found.ticks, found.floor_ticks, found.proof != "", 0, found.trials)
 
 
 def line(case: Case, machine: Machine, budget: int, clock: Clock, tune: bool) -> Line:
-    """What became of one space."""
+    """Return what became of one space."""
     label, func, state = case
     forget_peak()
     own = Clock()
@@ -64,7 +64,7 @@ def line(case: Case, machine: Machine, budget: int, clock: Clock, tune: bool) ->
 
 
 def text(row: Line) -> str:
-    """A line for people."""
+    """Return a line for people."""
     gap = "optimal" if row["closed"] else f"within {100 * (row['best_us'] / row['floor_us'] - 1):.0f} %" if row["floor_us"] else "open"
     return (f"{row['group'][:60]:60} {'~' if row['about'] else ' '}{row['legal']:>17,} legal, {row['bounded']:>9,} bounded, "
             f"{row['timed']:>9,} timed; default {row['default_us']:9.3f} best {row['best_us']:9.3f} us modelled, {gap:11} "
@@ -72,7 +72,8 @@ def text(row: Line) -> str:
 
 
 def peer(args: argparse.Namespace, machine: Machine, found: Sequence[tuple[Case, Line]]) -> dict[str, Any] | None:
-    """What the peer needs for the distinct products of the groups, beside what ours took for these groups; None where it cannot run."""
+    """Return what the peer needs for the distinct products of the groups, beside what ours took for these groups; None where it cannot
+    run."""
     with_products = [(beside.products(func), row) for (_, func, _), row in found]
     layers = list(dict.fromkeys((m, k, n) for products, _ in with_products for _, m, k, n in products))
     try:
@@ -90,7 +91,7 @@ def peer(args: argparse.Namespace, machine: Machine, found: Sequence[tuple[Case,
 
 
 def peer_text(told: dict[str, Any]) -> str:
-    """The comparison in three lines."""
+    """Return the comparison in three lines."""
     ours, lines = told["ours"], []
     for name, words in (("core", "one core"), ("chip", "the chip: HBM, L2 and all cube cores")):
         space, evaluated, seconds = (sum(r[k] for r in told[name]) for k in ("space", "evaluated", "cpu_s"))
@@ -101,7 +102,7 @@ def peer_text(told: dict[str, Any]) -> str:
 
 
 def levels(row: Line) -> list[str]:
-    """A line for each level of a proof: the rows that were bounded there, and those that no bound excluded."""
+    """Return a line for each level of a proof: the rows that were bounded there, and those that no bound excluded."""
     return [f"    {name:12} {count:>10,} bounded, {left:>10,} left" for name, (count, left) in row["levels"].items()]
 
 

@@ -71,7 +71,7 @@ class Row:
     ruled: float | None = None
 
     def line(self) -> str:
-        """The row of the table."""
+        """Return the row of the table."""
         stock = "–" if self.stock_us is None else f"{self.stock_us:,.1f}"
         against = "–" if self.stock_us is None else change(self.stock_us, self.tuned_us)
         return (f"| {self.model} | {self.target} | {stock} | {self.default_us:,.1f} | {self.tuned_us:,.1f} | {self.bound_us:,.1f} "
@@ -85,13 +85,13 @@ def change(before: float, after: float) -> str:
 
 
 def proven(groups: Sequence[dict[str, Any]]) -> float:
-    """The share of the AI Core's time, groups timed alone, in those whose schedule is proved."""
+    """Return the share of the AI Core's time, groups timed alone, in those whose schedule is proved."""
     times = [(g["count"] * g["tuned_us"], bool(g["proof"])) for g in groups if g["runs_on"] == "AI Core"]
     return sum(us for us, proof in times if proof) / sum(us for us, _ in times)
 
 
 def tuned(name: str, target: str, trials: int, bank: Path) -> dict[str, Any]:
-    """The report of a model tuned for a target."""
+    """Return the report of a model tuned for a target."""
     with TemporaryDirectory() as folder:
         return aoec.compile(NETWORKS[name](1, 0).model, Path(folder) / "network.aoec", target=target, tune=trials > 0,
                             budget=max(trials, 1), bank=bank, base="none", verify=False, stock=True).report
@@ -114,7 +114,7 @@ class Shelf:
         self.seconds: dict[str, float] = said.get("seconds", {})
 
     def find(self, name: str, target: str, trials: int, bank: Path) -> Row:
-        """The row, made now where it is not there for this version of the model."""
+        """Return the row, made now where it is not there for this version of the model."""
         key = f"{name} {target} {trials} {model_version()}"
         if key not in self.rows:
             started, report = cpu_seconds(), None
@@ -134,7 +134,7 @@ def cpu_seconds() -> float:
 
 
 def table(rows: Sequence[Row], language: str) -> str:
-    """The lines between the marks: what they are of, heads, rows."""
+    """Return the lines between the marks: what they are of, heads, rows."""
     head, words = HEADS[language]
     ruled = min((r.ruled for r in rows if r.ruled is not None), default=0.0)
     said = words.format(**{**asdict(rows[0]), "ruled": f"{100 * ruled:.0f} %"})

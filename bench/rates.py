@@ -55,14 +55,15 @@ Drawn = list[tuple[int, dict[str, np.ndarray]]]  # sketch, columns of holes
 
 
 def cpu_seconds(work: Callable[[], object]) -> float:
-    """CPU seconds of this process that some work takes."""
+    """Return CPU seconds of this process that some work takes."""
     began = time.process_time()
     work()
     return time.process_time() - began
 
 
 def legal_rows(p: Problem, sketch: int, count: int) -> np.ndarray:
-    """int64[row, hole]: up to `count` legal candidates of a sketch, each as likely as any; fewer where few of many tries are legal."""
+    """Return int64[row, hole]: up to `count` legal candidates of a sketch, each as likely as any; fewer where few of many tries are
+    legal."""
     grid, encoded, found = p.space.grids[sketch], p.sketches[sketch].encoded, list[np.ndarray]()
     for seed in range(TRIES):
         rows = np.array(some(grid, p.constraints(sketch), count) if seed == 0
@@ -88,7 +89,7 @@ def sample(p: Problem, count: int) -> Drawn:
 
 
 def walked_whole(encoded: Encoded) -> Encoded:
-    """A program of which every iteration of every class of cores is walked, by the same plans."""
+    """Return a program of which every iteration of every class of cores is walked, by the same plans."""
     fillers = {key: copy(f) for key, f in encoded.fillers.items() if isinstance(f, Filler)}
     for f in fillers.values():
         f.fixed = f.fixed | {"joined": f.fixed["joined"] * [1, 0]}
@@ -96,8 +97,8 @@ def walked_whole(encoded: Encoded) -> Encoded:
 
 
 def in_full(p: Problem, rows: Drawn, state: State) -> tuple[float, int]:
-    """(CPU seconds, instructions and flag operations) of some candidates of each sketch, every iteration of every class of cores walked,
-    over and over.
+    """Return (CPU seconds, instructions and flag operations) of some candidates of each sketch, every iteration of every class of cores
+    walked, over and over.
 
     Counted are those of one core of each class once; parts of a class are walked again where another has ended before it (rule 7 of the
     kernel).
@@ -117,8 +118,8 @@ def in_full(p: Problem, rows: Drawn, state: State) -> tuple[float, int]:
 
 
 def slowest(p: Problem, rows: Drawn, state: State) -> float:
-    """CPU milliseconds of the slowest of the candidates with the most cycles of each sketch, each timed alone: the lesser of two times,
-    for Python may collect its garbage in one."""
+    """Return CPU milliseconds of the slowest of the candidates with the most cycles of each sketch, each timed alone: the lesser of two
+    times, for Python may collect its garbage in one."""
     worst = 0.0
     for i, columns in rows:
         encoded = p.sketches[i].encoded
@@ -132,7 +133,7 @@ def slowest(p: Problem, rows: Drawn, state: State) -> float:
 
 @seldom_collected()  # as a search has it
 def line(case: Case, machine: Machine, count: int, decided: int) -> Line:
-    """The rates of one group."""
+    """Return the rates of one group."""
     give_back()  # as a job does from task to task
     forget_peak()
     label, func, state = case
@@ -167,13 +168,13 @@ def line(case: Case, machine: Machine, count: int, decided: int) -> Line:
 
 
 def mean_of(lines: Sequence[Line], name: str) -> float:
-    """The geometric mean of a figure, of those that have it."""
+    """Return the geometric mean of a figure, of those that have it."""
     values = [row[name] for row in lines if row.get(name)]
     return float(np.exp(np.mean(np.log(values)))) if values else 0.0
 
 
 def several(words: Sequence[str], machine: Machine) -> Iterator[Case]:
-    """The groups of models at their batch sizes, equal ones once."""
+    """Yield the groups of models at their batch sizes, equal ones once."""
     seen = set()
     for word in words:
         name, _, batch = word.partition(":")
@@ -185,18 +186,18 @@ def several(words: Sequence[str], machine: Machine) -> Iterator[Case]:
 
 
 def found_apart(words: Sequence[str], target: str) -> list[Case]:
-    """The groups of models, which another process has imported: so none of their weights are in the memory of this one."""
+    """Return the groups of models, which another process has imported: so none of their weights are in the memory of this one."""
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         return pool.submit(found, words, target).result()
 
 
 def found(words: Sequence[str], target: str) -> list[Case]:
-    """The groups of models."""
+    """Return the groups of models."""
     return list(several(words, load(target)))
 
 
 def said(row: Line) -> str:
-    """A line for people."""
+    """Return a line for people."""
     more = f", {row['decided_a_second'] / 1e6:,.2f} M/s decided" if row.get("decided_a_second") else ""
     return (f"{row['group'][:56]:56} {'~' if row['about'] else ' '}{row['legal']:>15,} legal: {row['skipped_a_second']:8,.0f}/s, "
             f"with a limit {row['limited_a_second']:8,.0f}/s, {row['ns_an_operation']:5.1f} ns an operation in full, "
@@ -238,7 +239,7 @@ cores.
 
 
 def summed_up(lines: Sequence[Line]) -> str:
-    """The means, and the most memory that was held, in MiB."""
+    """Return the means, and the most memory that was held, in MiB."""
     skipped, limited, ns, decided = (mean_of(lines, name) for name in (
         "skipped_a_second", "limited_a_second", "ns_an_operation", "decided_a_second"))
     count = sum(1 for row in lines if row.get("decided_a_second"))

@@ -40,7 +40,7 @@ SAYS = {"shapes": "m = k = n of a product: its space laid out, its default found
 
 
 def shapes(n: int) -> Work:
-    """The default schedule of a product of n x n x n."""
+    """Return the default schedule of a product of n x n x n."""
     from aoec.jobs.stages.stages import lower_operator
     from aoec.jobs.tune.tuning import problem, start
     from aoec.target.machine import load
@@ -76,20 +76,20 @@ def rows(count: int) -> Work:
 
 
 def start_costs(p: Any, start: Callable[[Any], object]) -> list[tuple[int, tuple[int, ...]]]:
-    """The legal candidates that a default is chosen from."""
+    """Return the legal candidates that a default is chosen from."""
     start(p)
     return [c for c, ticks in p.costs.items() if ticks is not None]
 
 
 def layers(count: int, distinct: bool = False) -> Work:
-    """A model of `count` linear layers with relu, compiled without a search into an empty bank."""
+    """Return a model of `count` linear layers with relu, compiled without a search into an empty bank."""
     widths = [64 + 16 * (i + 1 if distinct else 0) for i in range(count + 1)]
     nodes = [n for i in range(count) for n in (("MatMul", (f"x{i}", f"w{i}"), f"y{i}"), ("Relu", (f"y{i}",), f"x{i + 1}"))]
     return compiled(nodes, {f"w{i}": shape for i, shape in enumerate(pairwise(widths))}, (widths[0], widths[-1]))
 
 
 def residual(count: int) -> Work:
-    """A model of `count` nodes, compiled so and run once: blocks x + (relu(x @ v + b) @ w), all alike but for their constants."""
+    """Return a model of `count` nodes, compiled so and run once: blocks x + (relu(x @ v + b) @ w), all alike but for their constants."""
     nodes, constants, blocks = [], {}, max(1, count // 5)
     for i in range(blocks):
         constants |= {f"v{i}": (32, 32), f"b{i}": (32,), f"w{i}": (32, 32)}
@@ -99,7 +99,7 @@ def residual(count: int) -> Work:
 
 
 def diamonds(count: int) -> Work:
-    """A model of `count` nodes, compiled so and run once: x' = relu(x) - sigmoid(x)."""
+    """Return a model of `count` nodes, compiled so and run once: x' = relu(x) - sigmoid(x)."""
     nodes = [n for i in range(max(1, count // 3)) for n in (
         ("Relu", (f"x{i}",), f"l{i}"), ("Sigmoid", (f"x{i}",), f"r{i}"), ("Sub", (f"l{i}", f"r{i}"), f"x{i + 1}"))]
     return compiled(nodes, {}, (64, 64), run=True)
@@ -107,7 +107,7 @@ def diamonds(count: int) -> Work:
 
 def compiled(steps: Sequence[tuple[str, tuple[str, ...], str]], shapes: Mapping[str, tuple[int, ...]], widths: tuple[int, int],
              run: bool = False) -> Work:
-    """A model of x0[16, width] through these operators, with seeded constants, compiled without a search into an empty bank."""
+    """Return a model of x0[16, width] through these operators, with seeded constants, compiled without a search into an empty bank."""
     import numpy as np
     import onnx
     from onnx import TensorProto, helper, numpy_helper
@@ -139,7 +139,7 @@ def compiled(steps: Sequence[tuple[str, tuple[str, ...], str]], shapes: Mapping[
 
 
 def cores(count: int) -> Work:
-    """A product of 4096^3 on a machine of so many cube cores, all else as it is: its default found and one program measured."""
+    """Return a product of 4096^3 on a machine of so many cube cores, all else as it is: its default found and one program measured."""
     from aoec.jobs.stages.stages import lower_operator
     from aoec.jobs.tune.tuning import problem, start
     from aoec.simulate.timing.time import measure
@@ -161,7 +161,7 @@ KINDS: dict[str, Callable[[int], Work]] = {
 
 
 def child(kind: str, size: int) -> dict[str, float]:
-    """What one line says."""
+    """Return what one line says."""
     with tempfile.TemporaryDirectory() as cache, patch.dict(os.environ, AOEC_CACHE_DIR=cache):
         KINDS[kind](SIZES[kind][0])()
         work = KINDS[kind](size)
@@ -172,13 +172,13 @@ def child(kind: str, size: int) -> dict[str, float]:
 
 
 def peak_bytes() -> int:
-    """The most memory that this process has held so far."""
+    """Return the most memory that this process has held so far."""
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return used if sys.platform == "darwin" else used * 1024
 
 
 def measured(kind: str, more: bool, first: int | None = None) -> list[dict[str, float]]:
-    """A line for each size, each in its own process."""
+    """Return a line for each size, each in its own process."""
     sizes = SIZES[kind][1:] if more else SIZES[kind][1:-1]
     return [json.loads(subprocess.run([sys.executable, HERE, "--child", kind, str(n)], capture_output=True, text=True, check=True).stdout)
             for n in sizes[:first]]

@@ -37,7 +37,7 @@ Results = dict[str, dict[str, list[dict[str, object]]]]  # space -> player -> ga
 
 
 def cases(args: argparse.Namespace) -> Iterator[Case]:
-    """The spaces that are asked for, files first; AoecError where --only names none of them."""
+    """Yield the spaces that are asked for, files first; AoecError where --only names none of them."""
     files = {f.name.removesuffix(".csv.gz"): f for f in sorted(args.spaces.glob("*.csv.gz"))} if args.spaces else {}
     names = [*files, *(OPERATORS if args.own else ())]
     only = [n for n in args.only.split(",") if n] or names
@@ -49,7 +49,7 @@ def cases(args: argparse.Namespace) -> Iterator[Case]:
 
 
 def played(case: Case, name: str, seed: int, budget: int) -> dict[str, object] | None:
-    """The game of one player with one seed; None where its package is missing."""
+    """Return the game of one player with one seed; None where its package is missing."""
     play, game = player(name), Game(case, budget)
     if play is None:
         return None
@@ -104,7 +104,7 @@ def count(results: Results) -> int:
 
 
 def chosen(results: Results, args: argparse.Namespace) -> Results:
-    """The games that count: of that budget, and of players that played any."""
+    """Return the games that count: of that budget, and of players that played any."""
     kept = {space: {p: [g for g in games if g["budget"] == args.budget] for p, games in rows.items()} for space, rows in results.items()}
     return {space: {p: games for p, games in rows.items() if games} for space, rows in kept.items()}
 

@@ -56,7 +56,7 @@ class Row:
     real_us: float = 0.0
 
     def line(self) -> str:
-        """The row of the table."""
+        """Return the row of the table."""
         tuned = f"{self.tuned_us:,.1f}" if self.trials else "–"
         ratio = f"{self.tuned_us / self.real_us:.2f}" if self.real_us else "–"
         return (f"| {self.network} | {self.target} | {self.default_us:,.1f} | {tuned} | {self.trials or '–'} | {self.bound_us:,.1f} "
@@ -65,7 +65,7 @@ class Row:
 
 @cache
 def measure(network: str, target: str, trials: int) -> Row:
-    """The row of a network that is compiled with an empty bank."""
+    """Return the row of a network that is compiled with an empty bank."""
     with TemporaryDirectory() as folder:
         made = Path(folder) / "network.aoec"
         report = aoec.compile(NETWORKS[network](1, 0).model, made, target=target, precision="fp16", tune=trials > 0, budget=max(trials, 1),
@@ -81,7 +81,7 @@ def measure(network: str, target: str, trials: int) -> Row:
 
 
 def moves(graph: Graph) -> set[str]:
-    """The groups that calculate nothing, by name."""
+    """Return the groups that calculate nothing, by name."""
     nodes = {n.name: n for n in graph.nodes}
     return {g.name for g in graph.groups if all(family(nodes[name]) in MOVES for name in g.nodes)}
 
@@ -97,7 +97,7 @@ def put(row: Row, path: Path) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """0, after the rows that were asked for are printed."""
+    """Return 0, after the rows that were asked for are printed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--network", nargs="+", choices=[*sorted(NETWORKS), "all"], default=["all"], metavar="NAME",
                         help=f"all: {', '.join(NAMES)}")

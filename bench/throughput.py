@@ -39,7 +39,7 @@ PRODUCTS = ("matmul(m=4096, k=4096, n=4096, fp16)", "matmul(m=8192, k=8192, n=81
 
 
 def workload(name: str):
-    """(program, choices of its holes)"""
+    """Return (program, choices of its holes)"""
     if name == "cube":
         tiles = {"pm": (512, 256), "pn": (512, 1024), "tm": (64, 128), "tn": (64, 128, 256), "tk": (64, 128, 256)}
         return cube_program("Ascend910B3", 2048, 2048, 1024), tiles | {"da": (1, 2), "dc": (1, 2)}
@@ -53,7 +53,7 @@ def columns(choices, count):
 
 
 def operations(program, machine) -> int:
-    """Instructions and flag operations of all cores of a filled program, counted by the slow simulator's own unrolling."""
+    """Return instructions and flag operations of all cores of a filled program, counted by the slow simulator's own unrolling."""
     return sum(sum(item is not None for item, *_ in core.items)
                for cores in Simulator(program, machine, ()).cores.values() for core in cores)
 
@@ -74,7 +74,7 @@ def cpu_seconds(work) -> float:
 
 
 def skipped(programs, machine) -> float:
-    """The share of operations, of one core of each class, that stand in skipped iterations."""
+    """Return the share of operations, of one core of each class, that stand in skipped iterations."""
     told = sum(walk(encode(p, machine), COLD).told.operations for p in programs)
     return 1 - told[1] / max(told[0], 1)
 

@@ -72,7 +72,7 @@ None of them changes what an instruction means. The first two need a proof that 
 
 
 def least(work: Callable[[], Any], repeat: int) -> tuple[float, Any]:
-    """CPU seconds of the best of several runs behind one that is not counted, and what the last one gave."""
+    """Return CPU seconds of the best of several runs behind one that is not counted, and what the last one gave."""
     best, made = float("inf"), work()
     for _ in range(repeat):
         start = time.process_time()
@@ -82,7 +82,7 @@ def least(work: Callable[[], Any], repeat: int) -> tuple[float, Any]:
 
 
 def reference(network: Network, threads: int) -> Callable[[], list[np.ndarray]]:
-    """onnxruntime's run of a network with so many threads."""
+    """Return onnxruntime's run of a network with so many threads."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -93,7 +93,7 @@ def reference(network: Network, threads: int) -> Callable[[], list[np.ndarray]]:
 
 
 def compared(network: Network, runner: Runner, threads: int, repeat: int) -> dict[str, float]:
-    """CPU seconds of both, their ratio, and the largest difference of a result relative to its largest number."""
+    """Return CPU seconds of both, their ratio, and the largest difference of a result relative to its largest number."""
     runner.threads = threads
     ours, made = least(lambda: runner.run(network.feeds), repeat)
     theirs, wanted = least(reference(network, threads), repeat)
@@ -102,7 +102,8 @@ def compared(network: Network, runner: Runner, threads: int, repeat: int) -> dic
 
 
 def profile(network: Network, runner: Runner) -> list[tuple[str, int, float, float]]:
-    """(kind of instructions, how many, share of the run in their fields and addresses, in their bodies), and two rows of what is left."""
+    """Return (kind of instructions, how many, share of the run in their fields and addresses, in their bodies), and two rows of what is
+    left."""
     runner.account = Account()
     start = time.process_time()
     runner.run(network.feeds)
@@ -117,7 +118,7 @@ def profile(network: Network, runner: Runner) -> list[tuple[str, int, float, flo
 
 
 def measure(name: str, threads: list[int], repeat: int, target: str) -> dict[str, Any]:
-    """A model's figures with each number of threads, and its profile."""
+    """Return a model's figures with each number of threads, and its profile."""
     network = NETWORKS[name](1, 0)
     with TemporaryDirectory() as folder:
         path = Path(folder) / "network.aoec"
@@ -128,7 +129,7 @@ def measure(name: str, threads: list[int], repeat: int, target: str) -> dict[str
 
 
 def ratio_table(found: list[dict[str, Any]]) -> str:
-    """A row a model and number of threads."""
+    """Return a row a model and number of threads."""
     lines = ["| model | threads | CPU s | onnxruntime, CPU s | ratio | largest relative difference |", "|---|---|---|---|---|---|"]
     for f in found:
         for r in f["runs"]:
@@ -138,7 +139,7 @@ def ratio_table(found: list[dict[str, Any]]) -> str:
 
 
 def profile_table(found: dict[str, Any]) -> str:
-    """A row a kind of instructions."""
+    """Return a row a kind of instructions."""
     lines = [f"| {found['model']} | instructions | fields and addresses | bodies |", "|---|---|---|---|"]
     return "\n".join([*lines, *(f"| {kind} | {f'{count:,}' if count else ''} | {f'{fields:.1%}' if count else ''} | {bodies:.1%} |"
                                 for kind, count, fields, bodies in found["profile"])])
@@ -152,7 +153,7 @@ def text(found: list[dict[str, Any]], target: str, repeat: int) -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """0, or 1 where a ratio is above the limit, after the figures were printed or written."""
+    """Return 0, or 1 where a ratio is above the limit, after the figures were printed or written."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("models", nargs="*", metavar="MODEL", help=", ".join(sorted(NETWORKS)))
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])

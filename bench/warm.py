@@ -88,7 +88,7 @@ def opened() -> None:
 
 
 def again(budget: int, target: str, repeat: int) -> dict[str, Any]:
-    """The figures of a compile of which all is known, and of what is held against it, in turn in this process."""
+    """Return the figures of a compile of which all is known, and of what is held against it, in turn in this process."""
     import aoec.jobs.compile.compile
     import aoec.jobs.verify.verify  # noqa: F401
 
@@ -107,7 +107,7 @@ def again(budget: int, target: str, repeat: int) -> dict[str, Any]:
 
 
 def model_bytes(model: str) -> bytes:
-    """A model by its name, serialised."""
+    """Return a model by its name, serialised."""
     from aoec.frontend.zoo import MODELS
     from bench.networks import NETWORKS
 
@@ -116,7 +116,7 @@ def model_bytes(model: str) -> bytes:
 
 
 def bench(model: str, budget: int, repeat: int, target: str = DEFAULT_TARGET) -> dict[str, Any]:
-    """All figures, in a folder of their own."""
+    """Return all figures, in a folder of their own."""
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), patch.dict(os.environ, AOEC_CACHE_DIR=f"{folder}/cache"):
         Path("m.onnx").write_bytes(model_bytes(model))
         first = taken(lambda: compiled(budget, target))

@@ -73,7 +73,7 @@ class Checked:
         return ", ".join(f"{op} x {count}" for op, count in sorted(self.on_host.items())) or "nothing"
 
     def line(self) -> str:
-        """All of it in words."""
+        """Return all of it in words."""
         errors = ", ".join(f"{n} {e:.1e}" for n, e in self.errors.items())
         fits = "within" if self.fits else "beyond"
         held = (f"{errors} ({fits} {self.allowed.relative:.2g}, {self.allowed.reason})" if self.steps is None
@@ -83,7 +83,7 @@ class Checked:
                 f"compiled in {self.compile_s:.1f} CPU s, run in {self.run_s:.1f}; on the host: {self.host}")
 
     def row(self) -> str:
-        """A row of the table."""
+        """Return a row of the table."""
         tuned = f"{self.tuned_us:,.0f} µs ({self.trials} trials)" if self.trials else "–"
         found, allowed = ((f"{self.worst:.1e}", f"{self.allowed.relative:.1e}") if self.steps is None
                           else (f"{self.steps.size}: {self.steps.different:,} of {self.steps.elements:,}", f"{STEP} step"))
@@ -92,14 +92,14 @@ class Checked:
 
 
 def write(name: str, network: Network, path: Path) -> str:
-    """A line on the file that was written."""
+    """Return a line on the file that was written."""
     data = network.model.SerializeToString(deterministic=True)
     path.write_bytes(data)
     return f"{path}: {name}, {len(data):,} bytes, {parameters(network.model):,} real parameters, {len(network.model.graph.node)} nodes"
 
 
 def check(name: str, network: Network, precision: str, target: str, trials: int) -> Checked:
-    """How a compiled network's results lie to onnxruntime's."""
+    """Return how a compiled network's results lie to onnxruntime's."""
     import aoec
 
     model, feeds = network.model, network.feeds
@@ -120,14 +120,14 @@ def check(name: str, network: Network, precision: str, target: str, trials: int)
 
 
 def stored(network: Network, precision: str, wanted: Mapping[str, np.ndarray]) -> float:
-    """The largest difference of results that are calculated in fp32 from tensors that a precision's 16 bits hold."""
+    """Return the largest difference of results that are calculated in fp32 from tensors that a precision's 16 bits hold."""
     model = rounded(unrolled(network.model), precision)
     return max(apart(results(model, network.feeds, list(wanted), optimised=False), wanted).values())
 
 
 def inside(network: Network, precision: str, target: str, got: Mapping[str, np.ndarray]) -> Steps:
-    """How each tensor of eight bits lies to those before it, by the schedules that the bank has: of a model that gives them too, and must
-    give the same results besides."""
+    """Return how each tensor of eight bits lies to those before it, by the schedules that the bank has: of a model that gives them too, and
+    must give the same results besides."""
     import aoec
 
     names = [*got, *quantised(network.model)]
@@ -150,7 +150,7 @@ def put(found: Checked, path: Path) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """0, after what was asked for was printed; 1 where a result differs by more than its tolerance."""
+    """Return 0, after what was asked for was printed; 1 where a result differs by more than its tolerance."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     known = [*sorted(NETWORKS), "all"]
     parser.add_argument("models", nargs="+", choices=known, metavar="MODEL", help=", ".join(known))

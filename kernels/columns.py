@@ -79,7 +79,7 @@ def real_floor_quotient(a, b):
 
 @inline
 def divisor(a, b):
-    """The greatest common divisor."""
+    """Return the greatest common divisor."""
     a, b = abs(a), abs(b)
     while b != 0:
         a, b = b, a % b
@@ -230,14 +230,14 @@ def constants(at, values, x):
 
 @inline
 def is_kept_apart(merge, which, kind):
-    """Whether iterations of a class stand for themselves."""
+    """Return whether iterations of a class stand for themselves."""
     return kind == BODY or merge[which, kind] == kind
 
 
 @inner
 def number_values(p, s, g, base, lane, merge):
-    """How many different values the sizes of group g have in a row; fills the positions that the row's classes reach (`place`, of the
-    site, and `number`), and which position of the group leads each number (`leader`)."""
+    """Return how many different values the sizes of group g have in a row; fills the positions that the row's classes reach (`place`, of
+    the site, and `number`), and which position of the group leads each number (`leader`)."""
     first, last, fields, at = p.group_axis[g], p.group_axis[g + 1], p.group_fields[g], p.group_at[g]
     place, number, leader, own = s.place[g - base], s.number[g - base], s.leader[g - base], s.positions
     n = 1
@@ -282,7 +282,7 @@ def flush(p, s, site, lanes, out, first):
 
 @inner
 def entries(p, s, out, site, row, lane, at, waiting, start):
-    """Number of the entry that comes next: those of a row's site are noted, and priced where LANES of them have come together.
+    """Return number of the entry that comes next: those of a row's site are noted, and priced where LANES of them have come together.
 
     `at` is the first of the row's, `waiting` of them and before have not been priced yet; `start`: of the row's positions.
     """
@@ -382,7 +382,8 @@ def fill_ints(code, pool, constant_at, constant, input_at, out_at, given, x, out
 
 @linked.entry
 def fill(p, s, given, out):
-    """Entries that are filled, or -1 where there is no room for all: the tables of rows with such values of their holes [row, hole]."""
+    """Return entries that are filled, or -1 where there is no room for all: the tables of rows with such values of their holes [row,
+    hole]."""
     used = np.int64(0)
     sites, each = p.positions.shape[0] - 1, p.positions[p.positions.shape[0] - 1]
     constants(p.constant_at, p.constant, s.ints)

@@ -23,20 +23,20 @@ if numba.__version__.rpartition(".")[0] in TRIED:
 
 
 def entry(function, **options):
-    """A kernel that Python calls, kept on disk."""
+    """Return a kernel that Python calls, kept on disk."""
     return njit(**_entry, **options)(function)
 
 
 def inner(function):
-    """A function that only kernels call."""
+    """Return a function that only kernels call."""
     return njit(**_part)(function)
 
 
 def inline(function):
-    """A function that only kernels call, and that becomes part of each that does."""
+    """Return a function that only kernels call, and that becomes part of each that does."""
     return njit(**_part, forceinline=True)(function)
 
 
 def by_address(function):
-    """A function that kernels call by its address, kept on disk: it is not compiled with those that call it."""
+    """Return a function that kernels call by its address, kept on disk: it is not compiled with those that call it."""
     return njit(**_entry, error_model="numpy", no_cpython_wrapper=True)(function)

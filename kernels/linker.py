@@ -61,7 +61,8 @@ class Entry(JITCodeLibrary):
 
 
 def _link_order(libraries):
-    """The libraries and those that parts among them link, each once and behind all that call it: LLVM links what is called already."""
+    """Return the libraries and those that parts among them link, each once and behind all that call it: LLVM links what is called
+    already."""
     done, order = set(), []
 
     def visit(library):
@@ -76,7 +77,7 @@ def _link_order(libraries):
 
 
 def compiler(kind):
-    """A compiler of Numba whose code goes into a library of such a kind."""
+    """Return a compiler of Numba whose code goes into a library of such a kind."""
     class Linked(Compiler):
         def compile_extra(self, function):
             self.state.library = kind(self.state.targetctx.codegen(), function.__qualname__)

@@ -7,7 +7,8 @@ from numba import njit
 
 @njit(cache=True, nogil=True, _nrt=False)
 def distinct(values, which, first, slots):
-    """How many different rows `values` has, in the order in which they come: fills which of them each row is, and where each came first.
+    """Return how many different rows `values` has, in the order in which they come: fills which of them each row is, and where each came
+    first.
 
     `slots` is for the search, a power of two and more than there are rows.
     """
@@ -41,7 +42,7 @@ def distinct(values, which, first, slots):
 
 @njit(cache=True, nogil=True)
 def settle(operands, kept, wanted, place):
-    """How many places the registers of a tape take that `wanted` ones need; fills where each is, -1 those that nothing needs.
+    """Return how many places the registers of a tape take that `wanted` ones need; fills where each is, -1 those that nothing needs.
 
     A register is made of its operands [3, register], all before it. A place is given on when nothing reads it any more, but for those of
     `kept` registers and wanted ones.

@@ -87,8 +87,8 @@ class _LanesModel(models.PrimitiveModel):
 
 
 def _word(count, result, code):
-    """A decorator: the function as it stands where Numba is off, else `code` (context, builder, types, values) for its `count` arguments,
-    with a type `result` (argument types)."""
+    """Return a decorator: the function as it stands where Numba is off, else `code` (context, builder, types, values) for its `count`
+    arguments, with a type `result` (argument types)."""
     def choose(python):
         if config.DISABLE_JIT:
             return python
@@ -113,13 +113,13 @@ def _vector(count, element=_FLOAT):
 
 
 def _pointer(context, builder, kinds, values, i, lanes):
-    """A pointer to `lanes` numbers at place values[i + 1] of the array values[i]."""
+    """Return a pointer to `lanes` numbers at place values[i + 1] of the array values[i]."""
     base = context.make_array(kinds[i])(context, builder, value=values[i]).data
     return builder.bitcast(builder.gep(base, [values[i + 1]]), _vector(lanes).as_pointer())
 
 
 def _call(builder, name, result, *values):
-    """A call of LLVM's own function."""
+    """Return a call of LLVM's own function."""
     kind = ir.FunctionType(result, [v.type for v in values])
     return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), values)
 
@@ -140,7 +140,7 @@ def _first(builder, n):
 
 
 def _shuffle(builder, x, order, y=None):
-    """Lanes of x, or of x and y behind it, in an order."""
+    """Return lanes of x, or of x and y behind it, in an order."""
     return builder.shuffle_vector(x, ir.Constant(x.type, ir.Undefined) if y is None else y, ir.Constant(_vector(len(order), _I32), order))
 
 
@@ -223,7 +223,7 @@ _same = lambda *kinds: kinds[0]  # noqa: E731
 
 @_word(0, lambda: types.int64, lambda context, builder, kinds, values: _call(builder, "llvm.readcyclecounter", _I64))
 def clock():
-    """The processor's time stamp, in ticks of its own; always 0 where Numba is off."""
+    """Return the processor's time stamp, in ticks of its own; always 0 where Numba is off."""
     return 0
 
 
@@ -240,25 +240,25 @@ def load_now(v, at):
 
 @_word(2, lambda *kinds: Lanes(16), _loader(16))
 def load16(v, at):
-    """16 lanes from v[at:]."""
+    """Return 16 lanes from v[at:]."""
     return v[at:at + 16].copy()
 
 
 @_word(2, lambda *kinds: Lanes(REPEAT), _loader(REPEAT))
 def load64(v, at):
-    """A repeat from v[at:]."""
+    """Return a repeat from v[at:]."""
     return v[at:at + REPEAT * 4 // v.itemsize].copy()
 
 
 @_word(3, lambda *kinds: Lanes(REPEAT), _load_some)
 def load_some(v, at, n):
-    """A repeat with n lanes from v[at:], and zeros behind."""
+    """Return a repeat with n lanes from v[at:], and zeros behind."""
     return np.concatenate((v[at:at + n], np.zeros(REPEAT - n, np.float32)))
 
 
 @_word(2, lambda *kinds: Lanes(REPEAT), _spread)
 def spread64(v, at):
-    """A repeat of eight times the block at v[at:]."""
+    """Return a repeat of eight times the block at v[at:]."""
     return np.tile(v[at:at + 8], REPEAT // 8)
 
 
@@ -276,13 +276,13 @@ def store_some(v, at, n, x):
 
 @_word(1, lambda *kinds: Lanes(16), _splat(16))
 def splat16(x):
-    """16 lanes of one number."""
+    """Return 16 lanes of one number."""
     return np.full(16, x, np.float32)
 
 
 @_word(1, lambda *kinds: Lanes(REPEAT), _splat(REPEAT))
 def splat64(x):
-    """A repeat of one number."""
+    """Return a repeat of one number."""
     return np.full(REPEAT, x, np.float32)
 
 
@@ -318,19 +318,19 @@ def divide(a, b):
 
 @_word(2, _same, _extreme(">"))
 def larger_lanes(a, b):
-    """The greater of two; NaN if either is."""
+    """Return the greater of two; NaN if either is."""
     return np.where((a > b) | (a != a), a, b)
 
 
 @_word(2, _same, _extreme("<"))
 def smaller_lanes(a, b):
-    """The lesser of two; NaN if either is."""
+    """Return the lesser of two; NaN if either is."""
     return np.where((a < b) | (a != a), a, b)
 
 
 @_word(1, _same, _of_lanes("sqrt"))
 def root(a):
-    """The square root."""
+    """Return the square root."""
     return np.sqrt(a)
 
 
@@ -369,7 +369,7 @@ def move_block(dst, d, src, s):
 
 @_from_python
 def half_to_float(h):
-    """The fp32 value of fp16 bits."""
+    """Return the fp32 value of fp16 bits."""
     low = np.uint32(h) & np.uint32(0x7FFF)
     sign = np.uint32((np.uint32(h) & np.uint32(0x8000)) << np.uint32(16))
     moved = np.uint32(low << np.uint32(13))
@@ -395,7 +395,7 @@ def float_to_half(x):
 
 @_from_python
 def bfloat_to_float(h):
-    """The fp32 value of bf16 bits."""
+    """Return the fp32 value of bf16 bits."""
     return np.uint32(np.uint32(h) << np.uint32(16)).view(np.float32)
 
 
@@ -411,7 +411,7 @@ def float_to_bfloat(x):
 
 @_jit
 def size_of(dtype):
-    """Bytes of an element."""
+    """Return bytes of an element."""
     if dtype == FP32 or dtype == INT32 or dtype == UINT32:
         return 4
     if dtype == INT64 or dtype == UINT64:
@@ -421,13 +421,13 @@ def size_of(dtype):
 
 @_jit
 def is_whole(dtype):
-    """Whether elements are whole numbers."""
+    """Return whether elements are whole numbers."""
     return dtype >= INT8
 
 
 @_jit
 def load_whole(mem, dtype, at):
-    """A whole number as int64; the bits of a uint64."""
+    """Return a whole number as int64; the bits of a uint64."""
     if dtype == INT64 or dtype == UINT64: return np.int64(mem[5][at // 8])
     if dtype == INT32: return np.int64(mem[3][at // 4])
     if dtype == UINT32: return np.int64(np.uint32(mem[3][at // 4]))
@@ -458,7 +458,7 @@ def saturate(x, low, high):
 
 @_jit
 def cut_off(dtype, x):
-    """The bits of what a cast of a real to this dtype gives, as int64: cut off toward zero and clamped; NaN gives 0."""
+    """Return the bits of what a cast of a real to this dtype gives, as int64: cut off toward zero and clamped; NaN gives 0."""
     if dtype == INT32: return np.int64(saturate(x, -2147483648, 2147483647))
     if dtype == UINT32: return np.int64(saturate(x, 0, 4294967295))
     if dtype == INT16: return np.int64(saturate(x, -32768, 32767))
@@ -475,13 +475,13 @@ def cut_off(dtype, x):
 
 @_jit
 def to_fp32(dtype, v):
-    """The fp32 nearest to a whole number that `load_whole` gave."""
+    """Return the fp32 nearest to a whole number that `load_whole` gave."""
     return np.float32(np.uint64(v)) if dtype == UINT64 else np.float32(v)
 
 
 @_jit
 def load_one(mem, dtype, at):
-    """The fp32 value of one element of a rarer dtype."""
+    """Return the fp32 value of one element of a rarer dtype."""
     if dtype == BF16: return bfloat_to_float(mem[1][at // 2])
     return to_fp32(dtype, load_whole(mem, dtype, at))
 
@@ -581,7 +581,7 @@ def copy_bursts(dst, d, src, s, bursts, length, dst_step, src_step):
 
 @_jit
 def place_of(mem, dtype, at, extent):
-    """The index that lies at byte `at`, from 0 to extent - 1: a negative one counts from the end, one beyond is the nearest."""
+    """Return the index that lies at byte `at`, from 0 to extent - 1: a negative one counts from the end, one beyond is the nearest."""
     index = np.int64(mem[3][at // 4]) if dtype == INT32 else np.int64(mem[5][at // 8])
     return min(max(index + extent if index < 0 else index, 0), extent - 1)
 
@@ -625,7 +625,7 @@ def load_fractals(mem, d, s, repeat, src_stride, dst_gap, transpose):
 
 @_jit
 def pixel_of(channels, size):
-    """Bytes of a pixel as load3d reads an image: a block, or where it has just four channels of two bytes, these."""
+    """Return bytes of a pixel as load3d reads an image: a block, or where it has just four channels of two bytes, these."""
     return 8 if channels == 4 and size == 2 else BLOCK
 
 
@@ -927,13 +927,13 @@ def drain(mem, d, s, dtype, f, line):
 
 @_jit
 def larger(a, b):
-    """The greater one; NaN if either is."""
+    """Return the greater one; NaN if either is."""
     return a if a > b or a != a else b
 
 
 @_jit
 def smaller(a, b):
-    """The lesser one; NaN if either is."""
+    """Return the lesser one; NaN if either is."""
     return a if a < b or a != a else b
 
 
@@ -959,7 +959,7 @@ def store_lanes(mem, dtype, at, blk, n, src, per):
 
 @_jit
 def round_scalar(x, dtype):
-    """The scalar operand as the instruction sees it: rounded to the dtype of the elements."""
+    """Return the scalar operand as the instruction sees it: rounded to the dtype of the elements."""
     y = np.float32(x)
     if dtype == FP16:
         return half_to_float(float_to_half(y))
@@ -1015,7 +1015,7 @@ def transform(op, x, n):
 
 @_jit
 def fold(op, x, n):
-    """The sum (from the first element to the last), greatest or least of x[:n] in fp32."""
+    """Return the sum (from the first element to the last), greatest or least of x[:n] in fp32."""
     total = x[0]
     for i in range(1, n):
         if op == VCADD or op == VCGADD:
@@ -1141,7 +1141,8 @@ def vector(op, mem, at, dt, f, scalar, x, y):
 
 @_jit
 def compare(mode, less, same):
-    """1 or 0: what a comparison of that mode makes of two values, where `less` and `same` say how they lie (neither: greater, or NaN)."""
+    """Return 1 or 0: what a comparison of that mode makes of two values, where `less` and `same` say how they lie (neither: greater, or
+    NaN)."""
     if mode == EQ: return same
     if mode == NE: return not same
     if mode == LT: return less
@@ -1240,13 +1241,13 @@ def store_whole_lanes(mem, dtype, at, blk, n, xi):
 
 @_jit
 def has_pair(op):
-    """Whether a word has two sources."""
+    """Return whether a word has two sources."""
     return op <= VMIN or op == VCMP or op == VAND or op == VOR or op >= VADDRELU
 
 
 @_jit
 def has_scalar(op):
-    """Whether a word has a source and a scalar, or a scalar alone."""
+    """Return whether a word has a source and a scalar, or a scalar alone."""
     return VADDS <= op <= VMINS or op == VDUP or op == VCMPS or op == VSHLS or op == VSHRS
 
 
@@ -1483,7 +1484,7 @@ def step(op, f, scalar, at, dt, gm, mem, sa, sb, sc, flat, run, run2, bytes8, wh
 
 @_jit
 def lanes_end(lanes, repeat, blk, rep, size, wide):
-    """Bytes from an operand's start to the end of what a vector instruction touches; `wide` counts lanes of a whole repeat."""
+    """Return bytes from an operand's start to the end of what a vector instruction touches; `wide` counts lanes of a whole repeat."""
     per = BLOCK // size
     last = (repeat - 1) * rep * BLOCK + ((lanes - 1) // per * blk) * BLOCK + ((lanes - 1) % per + 1) * size
     if (lanes - 1) // per > 0:  # with a stride of 0 or in the middle, the block before may end later
@@ -1495,13 +1496,13 @@ def lanes_end(lanes, repeat, blk, rep, size, wide):
 
 @_jit
 def fills(bursts, length, step_bytes):
-    """Bytes from the first to the last of `bursts` runs; 0 where there is nothing."""
+    """Return bytes from the first to the last of `bursts` runs; 0 where there is nothing."""
     return (bursts - 1) * step_bytes + length if bursts > 0 and length > 0 else 0
 
 
 @_jit
 def adds(dtype):
-    """Whether atomic writes take this dtype."""
+    """Return whether atomic writes take this dtype."""
     return dtype == FP32 or dtype == FP16 or dtype == BF16 or dtype == INT32
 
 
@@ -1621,8 +1622,9 @@ def vector_reaches(op, f, dt, out):
 
 @_jit
 def value(x, xcode, xspan, env, stack, error):
-    """The value of expression x over `env`; a division by zero, or a value beyond 64 bits, sets error[0]. xspan: how it is written, and
-    where in xcode from and to. Sums need no look: the ranges of their variables say that they fit (aoec/simulate/encode/expressions.py)."""
+    """Return the value of expression x over `env`; a division by zero, or a value beyond 64 bits, sets error[0]. xspan: how it is written,
+    and where in xcode from and to. Sums need no look: the ranges of their variables say that they fit
+    (aoec/simulate/encode/expressions.py)."""
     kind, start, stop = xspan[x, 0], xspan[x, 1], xspan[x, 2]
     if kind == FIXED:
         return xcode[start, 1]
@@ -1638,7 +1640,7 @@ def value(x, xcode, xspan, env, stack, error):
 
 @_jit
 def postfix(xcode, start, stop, env, stack, error):
-    """`value` of a postfix run."""
+    """Return `value` of a postfix run."""
     top = 0
     for pc in range(start, stop):
         op, arg = xcode[pc, 0], xcode[pc, 1]
@@ -1664,7 +1666,7 @@ def postfix(xcode, start, stop, env, stack, error):
 
 @_jit
 def apply(op, a, b, error):
-    """The integer `a op b`, by number in EXPR_OPS; error[0] is set where there is none, or where it does not fit 64 bits."""
+    """Return the integer `a op b`, by number in EXPR_OPS; error[0] is set where there is none, or where it does not fit 64 bits."""
     if op == 2:
         made = np.int64(np.uint64(a) + np.uint64(b))  # of signed numbers the compiler believes that they do not wrap
         if (a ^ made) & (b ^ made) < 0:
@@ -1738,8 +1740,8 @@ def fetch(site, program, env, now, error):
 
 @_jit
 def fits_limits(op, site, f, dt, operands, last, limits, fields, error):
-    """Whether fields are within their limits and in their relations; fills for each operand the last element of a slot from which all that
-    is touched lies inside (-1: none), or the error row."""
+    """Return whether fields are within their limits and in their relations; fills for each operand the last element of a slot from which
+    all that is touched lies inside (-1: none), or the error row."""
     for i in range(f.size):
         if fields[site, i] < 0:
             break
@@ -1759,7 +1761,7 @@ def fits_limits(op, site, f, dt, operands, last, limits, fields, error):
 
 @_jit
 def is_misplaced(op, i, slot, element, f, dt, operand, reach, error):
-    """Whether operand i breaks a bound; the error row then says which. One of which nothing is touched lies anywhere.
+    """Return whether operand i breaks a bound; the error row then says which. One of which nothing is touched lies anywhere.
 
     operand: dtype, base, bytes of a slot, slots, alignment, expressions of slot and offset, bytes of an element. reach: scratch.
     """
@@ -1805,7 +1807,8 @@ def cross(code, pc, core, program, env, stack, tokens, first, count, streams, er
 
 @_jit
 def tick(ticks, op, part, begun):
-    """The clock now; what went by since `begun` is added to a word's account: runs, clock of its fields and addresses, of its body."""
+    """Return the clock now; what went by since `begun` is added to a word's account: runs, clock of its fields and addresses, of its
+    body."""
     end = clock()
     ticks[op, part] += end - begun
     ticks[op, 0] += 2 - part
@@ -1821,7 +1824,7 @@ def keep(code, pc, program, env, stack, error):
 
 @_jit
 def ended_early(watch, steps, error):
-    """Whether a run must end: Ctrl-C came, or all threads together have done more steps than they may. `steps`: of this thread.
+    """Return whether a run must end: Ctrl-C came, or all threads together have done more steps than they may. `steps`: of this thread.
 
     watch: a flag that another thread sets, (most steps, then the steps of each thread so far), which of them this one is.
     """
@@ -1898,7 +1901,7 @@ def run_core(core, code, program, scalars, state, env, trips, gm, mem, now, tile
 
 @_jit
 def views(memory):
-    """A byte array as every type that the bodies read and write."""
+    """Return a byte array as every type that the bodies read and write."""
     return (memory, memory.view(np.uint16), memory.view(np.float32), memory.view(np.int32), memory.view(np.int8), memory.view(np.uint64))
 
 

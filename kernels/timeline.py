@@ -126,9 +126,9 @@ U = np.uint64  # of a place that is never below zero: the compiler need not ask
 
 
 def entry(function):
-    """A way in from Python that need not name its last argument, the address of `walk`: so `walk`, which is most of the code with all that
-    it calls, is compiled once, and not once for each link of each chain that leads to it. `compile_rest`
-    compiles all but `walk` for arguments like these."""
+    """Return a way in from Python that need not name its last argument, the address of `walk`: so `walk`, which is most of the code with
+    all that it calls, is compiled once, and not once for each link of each chain that leads to it. `compile_rest` compiles all but `walk`
+    for arguments like these."""
     compiled = linked.entry(function)
 
     @wraps(function)
@@ -143,7 +143,7 @@ def entry(function):
 
 
 def type_of_walk(t, s):
-    """The signature of `walk` for tables and states like these, all of which are of one type."""
+    """Return the signature of `walk` for tables and states like these, all of which are of one type."""
     number = types.int64
     return number(typeof(t), typeof(s), number, number, number, typeof(s.pc))
 
@@ -291,7 +291,7 @@ def turn_to(t, merge, cursor, a, old, new):
 
 @inline
 def flag_id(start, of, constant, coefficient, register, form):
-    """The value of a linear form over counters and loop variables."""
+    """Return the value of a linear form over counters and loop variables."""
     value, first, last = constant[U(form)], start[U(form)], start[U(form + 1)]
     if first < last:  # one, as most have
         value += coefficient[U(first)] * register[U(of[U(first)])]
@@ -304,7 +304,7 @@ def flag_id(start, of, constant, coefficient, register, form):
 
 @inner
 def belongs(s, a, b, count_a, count_b):
-    """Whether cores a and b of a group, of streams with so many cores in it, meet."""
+    """Return whether cores a and b of a group, of streams with so many cores in it, meet."""
     if count_b >= count_a:
         return s.local[b] // (count_b // count_a) == s.local[a]
     return s.local[a] // (count_a // count_b) == s.local[b]
@@ -327,7 +327,7 @@ def cross_set(t, s, m, members, sizes, target, flag, time):
 
 @inner
 def cross_wait(t, s, m, members, sizes, source, flag):
-    """The time of the last of the tokens that core m waits for, taken; -1 where one has not been put yet."""
+    """Return the time of the last of the tokens that core m waits for, taken; -1 where one has not been put yet."""
     time = np.int64(0)
     for w in range(members):
         if s.stream[w] == source and belongs(s, m, w, sizes[s.stream[m]], sizes[source]):
@@ -395,7 +395,7 @@ def probe(t, s, r, m, pc, place):
 
 @inner
 def ended_early(s, steps, now):
-    """0, or why the walk of a row must end, which has taken so many more steps and has come to the time `now`."""
+    """Return 0, or why the walk of a row must end, which has taken so many more steps and has come to the time `now`."""
     s.progress[1] += steps
     if s.stop[0] != 0:
         return STOPPED
@@ -423,7 +423,7 @@ def reach(free, early, late, pipe):
 
 @inline
 def is_in_step(free, marked, pipes):
-    """Whether each of `pipes` is free as much later than at the mark as the scalar unit, or idle since before the mark.
+    """Return whether each of `pipes` is free as much later than at the mark as the scalar unit, or idle since before the mark.
 
     A pipe that was free before the scalar unit's time and runs anything after it is free after it: so one that is free when it was has
     done nothing, and will do nothing in the next such iterations. Of others not even what lies behind the scalar unit may differ: probes
@@ -438,7 +438,7 @@ def is_in_step(free, marked, pipes):
 
 @inline
 def picture_pipes(now, pipe, pipes, granules, queue, done, early, late, floor, starts, turn, out):
-    """How many numbers of a picture are filled, for the pipes used: see `picture`.
+    """Return how many numbers of a picture are filled, for the pipes used: see `picture`.
 
     Starts on a pipe do not fall, so that behind the first that has passed all have, whatever their places in the ring; a 0 ends them.
     """
@@ -466,7 +466,7 @@ def picture_pipes(now, pipe, pipes, granules, queue, done, early, late, floor, s
 
 @inline
 def picture_flags(now, flag, plain, flags, hop, bit, until, out, n):
-    """How many numbers of a picture are filled, of which n were, with those for the flags used: see `picture`.
+    """Return how many numbers of a picture are filled, of which n were, with those for the flags used: see `picture`.
 
     A wait ends `hop` after its set at the earliest; of a bit that is not set it counts when it was cleared, and nothing else. Only flags
     behind the `plain` ones bring a floor.
@@ -484,8 +484,8 @@ def picture_flags(now, flag, plain, flags, hop, bit, until, out, n):
 
 @inline
 def picture(t, s, m, a, out):
-    """How many numbers it takes, filled into `out`, to say all that what follows hangs on but `free`, as the scalar unit sees it, and but
-    registers: of the pipes and flags of loop `a` (or behind all loops, of a core in all).
+    """Return how many numbers it takes, filled into `out`, to say all that what follows hangs on but `free`, as the scalar unit sees it,
+    and but registers: of the pipes and flags of loop `a` (or behind all loops, of a core in all).
 
     Between iterations of class BODY of a loop. Whatever is yet to come is issued at the scalar unit's time or
     later, and takes the larger of that and the times kept here; so one that has passed is as good as any other: of what holds up sets and
@@ -505,7 +505,7 @@ def picture(t, s, m, a, out):
 
 @inline
 def picture_counters(counter, counters, register, out, n):
-    """How many numbers of a picture are filled, of which n were, with the counters that flag ids go by."""
+    """Return how many numbers of a picture are filled, of which n were, with the counters that flag ids go by."""
     for x in range(counters):
         out[U(n + x)] = register[U(counter[U(x)])]
     return n + counters
@@ -513,8 +513,8 @@ def picture_counters(counter, counters, register, out, n):
 
 @inner
 def picture_meeting(t, s, m, members, out):
-    """How many numbers it takes to say all that what follows hangs on for core m of a group but `free` and registers: see `picture`; where
-    it stands, and the tokens on their way to it.
+    """Return how many numbers it takes to say all that what follows hangs on for core m of a group but `free` and registers: see `picture`;
+    where it stands, and the tokens on their way to it.
 
     A wait for a token ends `cross` after it was put at the earliest, and a token that is put comes no earlier than the one before it.
     """
@@ -536,7 +536,8 @@ def picture_meeting(t, s, m, members, out):
 
 @inner
 def equal(a, b, count):
-    """Whether two rows begin with the same numbers (all are looked at: several at once, which takes less time than to stop early)."""
+    """Return whether two rows begin with the same numbers (all are looked at: several at once, which takes less time than to stop
+    early)."""
     other = np.int64(0)
     for k in range(count):
         other |= a[U(k)] ^ b[U(k)]
@@ -552,7 +553,8 @@ def copy(to, values, count):
 
 @inner
 def epoch_end(s, time):
-    """When the epoch ends in which `time` lies: the last that is known at the horizon; never behind that, where nothing is held back."""
+    """Return when the epoch ends in which `time` lies: the last that is known at the horizon; never behind that, where nothing is held
+    back."""
     end = s.horizon[0] if time < s.horizon[0] else np.int64(NEVER)
     e = s.epochs[0] - 1
     while s.epoch_time[e] > time:
@@ -563,7 +565,8 @@ def epoch_end(s, time):
 
 @inner
 def rounds(free, pipes, was, times, end):
-    """How many of `times` rounds can be skipped: transfers of all of them start before `end`, the end of the epoch in which `was` lies.
+    """Return how many of `times` rounds can be skipped: transfers of all of them start before `end`, the end of the epoch in which `was`
+    lies.
 
     A round goes from `was` to free[0]. What it transfers starts at `was` or later, and no later than its pipe is free afterwards.
     """
@@ -639,7 +642,7 @@ def go_round(s, m, k, pipes, pairs, ids, times):
 
 @inline
 def skip(t, s, m, a, period, left):
-    """How many of the `left` iterations of loop `a` are skipped, where all goes round as in the `period` of them since the mark."""
+    """Return how many of the `left` iterations of loop `a` are skipped, where all goes round as in the `period` of them since the mark."""
     was = s.mark.free[a, 0]
     times = rounds(s.free[m], t.used[a, 0], was, left // period, epoch_end(s, was))
     go_round(s, m, a, t.used[a, 0], t.used[a, 1], t.costs[3], times)
@@ -648,7 +651,8 @@ def skip(t, s, m, a, period, left):
 
 @inline
 def leap(t, s, m, a, i):
-    """The iteration of loop `a` to go on with where i comes next: as far on as all goes round as it did since the mark, which is set anew.
+    """Return the iteration of loop `a` to go on with where i comes next: as far on as all goes round as it did since the mark, which is set
+    anew.
 
     Called where the pipes have stepped since the mark, or it has stood long enough. There is a picture only of what has stepped before.
     """
@@ -678,13 +682,13 @@ def leap(t, s, m, a, i):
 
 @inline
 def mark_of(s, m, a):
-    """The number of the mark of core m of a group for loop `a` of core 0."""
+    """Return the number of the mark of core m of a group for loop `a` of core 0."""
     return m * s.count.shape[1] + a
 
 
 @inner
 def enclosing(code, first, pc, register):
-    """The loop around a place of the code, of a stream that begins at `first`, whose variable is in a register; -1: none."""
+    """Return the loop around a place of the code, of a stream that begins at `first`, whose variable is in a register; -1: none."""
     k = pc - 1
     while k >= first:
         if code[k, 0] == END:
@@ -697,8 +701,8 @@ def enclosing(code, first, pc, register):
 
 @inner
 def turning(t, s, m, k):
-    """(The loop around where core m stands in which it has gone on since mark k, and in no other, -1 where there is none whose iterations
-    are alike; its register)"""
+    """Return (The loop around where core m stands in which it has gone on since mark k, and in no other, -1 where there is none whose
+    iterations are alike; its register)"""
     own = np.int64(-1)
     for j in range(s.register.shape[1]):
         if t.heard[s.stream[m], j] == 1 and s.register[m, j] != s.mark.register[k, j]:
@@ -711,7 +715,7 @@ def turning(t, s, m, k):
 
 @inner
 def in_step(s, a, members):
-    """Whether all cores of a group stand as much later than when loop `a` of core 0 was marked."""
+    """Return whether all cores of a group stand as much later than when loop `a` of core 0 was marked."""
     step = s.free[0, 0] - s.mark.free[a, 0]
     for m in range(members):
         marked = s.mark.free[mark_of(s, m, a)]
@@ -722,7 +726,8 @@ def in_step(s, a, members):
 
 @inner
 def same_meeting(t, s, a, members):
-    """Whether what follows hangs on the same for all cores of a group, but for the time and their loops, as when loop `a` was marked."""
+    """Return whether what follows hangs on the same for all cores of a group, but for the time and their loops, as when loop `a` was
+    marked."""
     new = s.mark.picture[s.mark.picture.shape[0] - 1]
     m = 0
     while m < members and equal(new, s.mark.picture[mark_of(s, m, a)], picture_meeting(t, s, m, members, new)):
@@ -732,8 +737,8 @@ def same_meeting(t, s, a, members):
 
 @inner
 def rounds_together(t, s, a, members):
-    """How many rounds of what all cores of a group did since loop `a` of core 0 was marked fit into what is left of their loops (but the
-    last iterations), and into the epoch."""
+    """Return how many rounds of what all cores of a group did since loop `a` of core 0 was marked fit into what is left of their loops (but
+    the last iterations), and into the epoch."""
     times, was = np.int64(NEVER), np.int64(NEVER)
     for m in range(members):
         k = mark_of(s, m, a)
@@ -821,7 +826,7 @@ def flags_of_row(t, w):
 
 @inner
 def highest(t, r, form):
-    """The highest flag id that a form may say of a row, and one; all there are where it follows a loop, or falls."""
+    """Return the highest flag id that a form may say of a row, and one; all there are where it follows a loop, or falls."""
     value = t.form_constant[r, form]
     for k in range(t.form_start[form], t.form_start[form + 1]):
         counter = counter_in(t, t.form_register[k])
@@ -874,7 +879,7 @@ def show(t, w):
 
 @inner
 def counter_in(t, register):
-    """The counter that a register is; -1: none."""
+    """Return the counter that a register is; -1: none."""
     for k in range(t.depth.shape[1]):
         if t.counter_of[k] == register:
             return np.int64(k)
@@ -883,7 +888,7 @@ def counter_in(t, register):
 
 @inner
 def append_new(values, first, last, value):
-    """The end of a list, with the value in it."""
+    """Return the end of a list, with the value in it."""
     for k in range(first, last):
         if values[k] == value:
             return last
@@ -915,7 +920,7 @@ def learn(t, s):
 
 @inner
 def body_of(t, s, a, pc, stop):
-    """Whether the body of loop `a`, from pc to its end, can be remembered, with what it reads and changes in the lists."""
+    """Return whether the body of loop `a`, from pc to its end, can be remembered, with what it reads and changes in the lists."""
     k, first_loop, stream = s.memo, s.cursor.shape[1] - s.count.shape[1], 0
     while stream + 1 < t.starts.shape[0] and t.starts[stream + 1] <= pc:
         stream += 1
@@ -956,8 +961,8 @@ def body_of(t, s, a, pc, stop):
 
 @inline
 def sizes_of(t, s, r, m, a):
-    """A number for the costs and trip counts that loop `a` may meet as its core stands, the same for the same ones of this row; -1 where no
-    more can be told apart.
+    """Return a number for the costs and trip counts that loop `a` may meet as its core stands, the same for the same ones of this row; -1
+    where no more can be told apart.
 
     They follow from where its cursors stand, which is looked for among where they stood before.
     """
@@ -975,7 +980,7 @@ def sizes_of(t, s, r, m, a):
 
 @inner
 def new_sizes(t, s, r, m, a):
-    """The number of `sizes_of` where cursors stand as they have not stood yet."""
+    """Return the number of `sizes_of` where cursors stand as they have not stood yet."""
     k, record, first = s.memo, s.memo.count[5], s.memo.inside_of[a, 0]
     if record == STOOD:
         return np.int64(-1)
@@ -992,7 +997,7 @@ def new_sizes(t, s, r, m, a):
 
 @inner
 def same_sizes(t, s, r, a, one, other):
-    """Whether loop `a` meets the same costs and trip counts from where its cursors stood for one record and for another."""
+    """Return whether loop `a` meets the same costs and trip counts from where its cursors stood for one record and for another."""
     k, first = s.memo, s.memo.inside_of[a, 0]
     for x in range(first, k.inside_of[a, 1]):
         p, q = k.stood[one, x - first], k.stood[other, x - first]
@@ -1003,8 +1008,8 @@ def same_sizes(t, s, r, a, one, other):
 
 @inner
 def same_from(t, s, r, x, p, q):
-    """Whether the cursor at place x of what bodies of loops read meets the same from p and from q, in all classes of the iterations of its
-    loop and of those in it. Not where these are very many."""
+    """Return whether the cursor at place x of what bodies of loops read meets the same from p and from q, in all classes of the iterations
+    of its loop and of those in it. Not where these are very many."""
     k, step, merge, many = s.memo, s.memo.place, t.merge[t.work[r]], 1
     which, sites = k.inside[x], s.cursor.shape[1] - s.count.shape[1]
     step[0] = 0
@@ -1032,8 +1037,8 @@ def same_from(t, s, r, x, p, q):
 
 @inline
 def stance(t, s, m, a, out):
-    """How many numbers it takes, filled into `out`, to say all of core m that loop `a` hangs on, or all that it changes, but the time: a
-    picture, when pipes are free, counters."""
+    """Return how many numbers it takes, filled into `out`, to say all of core m that loop `a` hangs on, or all that it changes, but the
+    time: a picture, when pipes are free, counters."""
     k, w, free, register, now = s.memo, s.shown, s.free[m], s.register[m], s.free[m, 0]
     n, pipe = picture(t, s, m, a, out), w.pipe[a]
     for x in range(w.pipes[a]):
@@ -1086,7 +1091,7 @@ def take(t, s, m, a, values):
 
 @inline
 def epoch_of(epoch_time, epochs, time):
-    """The epoch in which a time lies."""
+    """Return the epoch in which a time lies."""
     e = epochs - 1
     while epoch_time[e] > time:
         e -= 1
@@ -1095,7 +1100,7 @@ def epoch_of(epoch_time, epochs, time):
 
 @inline
 def sum_of(values, count):
-    """The sum of the first numbers of a row."""
+    """Return the sum of the first numbers of a row."""
     total = np.int64(0)
     for k in range(count):
         total += values[U(k)]
@@ -1104,8 +1109,8 @@ def sum_of(values, count):
 
 @inline
 def recall(t, s, r, m, a, trips):
-    """Whether some core has gone through loop `a` from where core m stands in front of it, which stands behind it now. Else a record is
-    begun, which `keep` ends.
+    """Return whether some core has gone through loop `a` from where core m stands in front of it, which stands behind it now. Else a record
+    is begun, which `keep` ends.
 
     What happens in the loop follows from the costs and trip counts that it may meet (`sizes_of`), from the number of iterations, from how
     often the memory is shared, and from `stance`, to which all that the loop reads and changes belongs.
@@ -1134,7 +1139,7 @@ def recall(t, s, r, m, a, trips):
 
 @inline
 def again(t, s, m, a, result):
-    """Whether core m stands behind loop `a` now, as a record says; not where a transfer in it would start in another epoch."""
+    """Return whether core m stands behind loop `a` now, as a record says; not where a transfer in it would start in another epoch."""
     now = s.free[m, 0]
     if now + result[1] >= epoch_end(s, now) or (result[2] >= 0 and now >= s.horizon[0]):
         return False
@@ -1181,7 +1186,7 @@ def turn_page(t, s, r):
 
 @inline
 def over(free, left, taken, excess, limit):
-    """Whether a core cannot end before the limit: some pipe, or the scalar unit so far, is busy up to it."""
+    """Return whether a core cannot end before the limit: some pipe, or the scalar unit so far, is busy up to it."""
     latest = free[0]
     for p in range(1, PIPE_COUNT):
         latest = max(latest, free[p] + left[p] + (excess[p] if left[p] >= taken[p] else 0))
@@ -1190,7 +1195,7 @@ def over(free, left, taken, excess, limit):
 
 @inline
 def iterations(merge, a, n, kind):
-    """How many of the n iterations of loop `a`, one at least, are of a class."""
+    """Return how many of the n iterations of loop `a`, one at least, are of a class."""
     if kind != BODY:
         return np.int64(1)
     return n - (1 if merge[a, LAST] == LAST else 0) - (1 if n > 1 and merge[a, FIRST] == FIRST else 0)
@@ -1253,7 +1258,7 @@ def total(t, s, r, m, alike, out, shared):
 
 @inline
 def busy_ticks(cost, entry, alike):
-    """How long an entry keeps its pipe busy at the least, where so many cores are at it."""
+    """Return how long an entry keeps its pipe busy at the least, where so many cores are at it."""
     return max(cost[U(COST * entry + OWN)], cost[U(COST * entry + UNIT)] * alike)
 
 
@@ -1411,7 +1416,7 @@ def lead(t, s, r, m, alike, used, first, ahead):
 
 @inline
 def flag_of(t, r, form_of, register, form):
-    """The value of a linear form, as `resolve` has it for the row."""
+    """Return the value of a linear form, as `resolve` has it for the row."""
     value = form_of[U(4 * form)] + form_of[U(4 * form + 1)] * register[U(form_of[U(4 * form + 2)])]
     if form_of[U(4 * form + 3)] > 0:  # more registers than one
         value = flag_id(t.form_start, t.form_register, t.form_constant[r], t.form_coefficient[r], register, form)
@@ -1420,14 +1425,14 @@ def flag_of(t, r, form_of, register, form):
 
 @inline
 def sharing(s, m, epoch, active, time):
-    """How many cores share the memory at a time; `active` before the end of the first epoch, the `epoch` that most times lie in."""
+    """Return how many cores share the memory at a time; `active` before the end of the first epoch, the `epoch` that most times lie in."""
     return active if time < epoch else s.epoch_active[U(epoch_of(s.epoch_time, s.epochs[0], time)), U(s.stream[U(m)])]
 
 
 @inline
 def instruct(t, s, m, entry, now, b, c, free, done, early, late, floor, starts, turn, queue, left, alike, epoch, active):
-    """The scalar unit's time behind an instruction on pipe b (c 1 where L0C is handed over in granules), by rules 2, 3, 6 and 7; -1, and
-    nothing changed, where it would be held back behind the horizon."""
+    """Return the scalar unit's time behind an instruction on pipe b (c 1 where L0C is handed over in granules), by rules 2, 3, 6 and 7; -1,
+    and nothing changed, where it would be held back behind the horizon."""
     oldest = turn[U(b)]
     now = max(now + t.costs[0], starts[U(b), U(oldest)])
     cost, first, at = t.cost, U(COST * entry), max(free[U(b)], now)
@@ -1454,13 +1459,13 @@ def instruct(t, s, m, entry, now, b, c, free, done, early, late, floor, starts, 
 
 @inline
 def entry_at(place, entry_of, cursor, site):
-    """The entry of a site's costs where its cursor stands."""
+    """Return the entry of a site's costs where its cursor stands."""
     return place[U(site), 0] + entry_of[U(place[U(site), 1] + cursor[U(site)])]
 
 
 @inline
 def no_longer(cost, one, other):
-    """Whether an entry's costs are no more than another's, and L0C is handed over in granules in both or in none."""
+    """Return whether an entry's costs are no more than another's, and L0C is handed over in granules in both or in none."""
     a, b = U(COST * one), U(COST * other)
     mine, its = cost[a + U(GRANULE)], cost[b + U(GRANULE)]
     return one == other or (cost[a] <= cost[b] and cost[a + U(LATENCY)] <= cost[b + U(LATENCY)]
@@ -1469,7 +1474,7 @@ def no_longer(cost, one, other):
 
 @inline
 def reaches(t, s, entry, count, now, end, active):
-    """Whether so many equal transfers on a pipe that is free at `end` may start at the horizon and be held back; not for certain."""
+    """Return whether so many equal transfers on a pipe that is free at `end` may start at the horizon and be held back; not for certain."""
     cost, first = t.cost, U(COST * entry)
     own, unit = cost[first], cost[first + U(UNIT)]
     return unit * active > own and max(now, end) + count * (unit * active + t.costs[0] + t.costs[6]) >= s.horizon[0]
@@ -1477,8 +1482,8 @@ def reaches(t, s, entry, count, now, end, active):
 
 @inline
 def instruct_often(t, s, m, entry, count, now, b, c, free, done, early, late, floor, starts, turn, queue, left, alike, epoch, active):
-    """The scalar unit's time behind a loop's `count` iterations of one instruction with equal costs, as of `instruct`; `starts` are those
-    of its pipe."""
+    """Return the scalar unit's time behind a loop's `count` iterations of one instruction with equal costs, as of `instruct`; `starts` are
+    those of its pipe."""
     oldest, end, issue, cost, first = turn[U(b)], free[U(b)], t.costs[0] + t.costs[6], t.cost, U(COST * entry)
     busy, latency, unit, granule = cost[first], cost[first + U(LATENCY)], cost[first + U(UNIT)], cost[first + U(GRANULE)]
     left[U(b)] -= count * max(busy, unit * alike)
@@ -1668,7 +1673,7 @@ def walk(t, s, r, m, members, sizes):
 
 @inner
 def axis_class(index, extent, head):
-    """The class of a grid coordinate; the first `head` are FIRST."""
+    """Return the class of a grid coordinate; the first `head` are FIRST."""
     if index == extent - 1:
         return LAST
     return FIRST if index < head else BODY
@@ -1676,7 +1681,7 @@ def axis_class(index, extent, head):
 
 @inner
 def signature(t, r, stream, core):
-    """A number that is equal for cores of equal class."""
+    """Return a number that is equal for cores of equal class."""
     value = np.int64(stream)
     rest, w, loops = core, t.work[r], t.merge.shape[1] - t.extent.shape[1]
     for axis in range(t.axis_start[stream + 1] - 1, t.axis_start[stream] - 1, -1):
@@ -1736,7 +1741,7 @@ def begin(t, s, r, m, stream, local, core):
 
 @inner
 def left_set(s, m):
-    """Whether a flag of core m is set."""
+    """Return whether a flag of core m is set."""
     found = False
     for k in range(s.bit.shape[1]):
         found = found or s.bit[m, k] >= 0
@@ -1810,7 +1815,7 @@ def walk_class(t, s, r, k, m, sizes, walk):
 
 @inner
 def core_end(free, done, m):
-    """When everything on all pipes of core m is done."""
+    """Return when everything on all pipes of core m is done."""
     end = np.int64(0)
     for p in range(PIPE_COUNT):
         end = max(end, max(free[m, p], done[m, p]))
@@ -1819,7 +1824,7 @@ def core_end(free, done, m):
 
 @inner
 def stream_cores(t, r, cores):
-    """Cores of the whole launch (0 or less where it is out of range); `cores` takes those of each stream."""
+    """Return cores of the whole launch (0 or less where it is out of range); `cores` takes those of each stream."""
     total = np.int64(0)
     for stream in range(cores.shape[0]):
         cores[stream] = 1
@@ -1834,7 +1839,7 @@ def stream_cores(t, r, cores):
 
 @inner
 def lowest(values):
-    """The least of a row."""
+    """Return the least of a row."""
     least = values[0]
     for k in range(1, values.shape[0]):
         least = min(least, values[k])
@@ -1843,7 +1848,7 @@ def lowest(values):
 
 @inner
 def group_classes(t, r, cores, sizes, stream_of, core_of, key, weight):
-    """The number of classes of groups, or UNPAIRED.
+    """Return the number of classes of groups, or UNPAIRED.
 
     A group is the cores that meet: one of the smallest stream and those that belong to it; any core alone where streams
     do not meet. Fills members (class by member), the keys of those that meet and how many groups are of each class.
@@ -1891,8 +1896,8 @@ def group_classes(t, r, cores, sizes, stream_of, core_of, key, weight):
 
 @inner
 def core_classes(t, r, streams, stream_of, core_of, weight):
-    """The number of classes of cores that meet no others, each with its first core and how many there are: what cores of a stream there
-    are for the classes along its axes, one axis after the other."""
+    """Return the number of classes of cores that meet no others, each with its first core and how many there are: what cores of a stream
+    there are for the classes along its axes, one axis after the other."""
     w, loops, begin = t.work[r], t.merge.shape[1] - t.extent.shape[1], 0
     for stream in range(streams):
         end = begin + 1
@@ -1920,7 +1925,8 @@ def core_classes(t, r, streams, stream_of, core_of, weight):
 
 @inner
 def count_classes(t, s, r, cores, sizes):
-    """The number of classes of groups of cores of a row, or an error (below zero); fills `groups`, and how many cores meet in `members`."""
+    """Return the number of classes of groups of cores of a row, or an error (below zero); fills `groups`, and how many cores meet in
+    `members`."""
     total, g = stream_cores(t, r, cores), s.groups
     if total < 1:
         return np.int64(CORE_RANGE)
@@ -1931,7 +1937,7 @@ def count_classes(t, s, r, cores, sizes):
 
 @inner
 def time_row(t, s, r, cores, sizes, walk):
-    """Ticks of a row, or an error (below zero)."""
+    """Return ticks of a row, or an error (below zero)."""
     g, classes = s.groups, count_classes(t, s, r, cores, sizes)
     if classes < 0:
         return classes
@@ -1972,8 +1978,8 @@ def time_row(t, s, r, cores, sizes, walk):
 
 @inner
 def does_less(t, s, r, k, other, active):
-    """Whether the first core of class k does what that of class `other` does, but for iterations at the end of loops, and no instruction
-    takes it longer; and none of its transfers is held back where `active` cores share the memory.
+    """Return whether the first core of class k does what that of class `other` does, but for iterations at the end of loops, and no
+    instruction takes it longer; and none of its transfers is held back where `active` cores share the memory.
 
     If so it ends no later, where nothing holds the other back. All that rules 2 to 6 do is to take the larger of times, each plus a number.
     So let iterations be left out. What followed them on a pipe, in the scalar unit or in a queue waits for what was before them in place of
@@ -2028,8 +2034,8 @@ def does_less(t, s, r, k, other, active):
 
 @inner
 def pass_by(t, s, r, classes):
-    """The class that ends last, and which nobody else holds back, of a row where others are sure to end no later: these need not be walked,
-    and are marked; -1 where there are none."""
+    """Return the class that ends last, and which nobody else holds back, of a row where others are sure to end no later: these need not be
+    walked, and are marked; -1 where there are none."""
     g, last, found = s.groups, np.int64(0), False
     set_all(g.passed, 0)
     if classes == 1:
@@ -2053,7 +2059,7 @@ def pass_by(t, s, r, classes):
 
 @inner
 def is_undisturbed(g, classes):
-    """Whether no transfer of the classes that were walked was held back."""
+    """Return whether no transfer of the classes that were walked was held back."""
     held = False
     for k in range(classes):
         held = held or (g.passed[k] == 0 and (g.held[k] >= 0 or g.halted[k] == 1))
@@ -2062,7 +2068,7 @@ def is_undisturbed(g, classes):
 
 @inner
 def last_end(g, classes):
-    """When the last of the classes that were walked ends."""
+    """Return when the last of the classes that were walked ends."""
     now = np.int64(0)
     for k in range(classes):
         if g.passed[k] == 0:
@@ -2079,7 +2085,7 @@ def walk_passed(g, classes):
 
 @inner
 def first_end(g, classes, members):
-    """When the first of the cores ends that still run; NEVER where none is known to."""
+    """Return when the first of the cores ends that still run; NEVER where none is known to."""
     now = np.int64(NEVER)
     for k in range(classes):
         for m in range(members):
@@ -2112,8 +2118,8 @@ def meeting_classes(t, s, r, classes, sizes, walk):
 
 @inner
 def single_classes(t, s, r, classes, sizes, walk):
-    """The same where cores do not meet. The last classes come first: they mostly have less to do. When one ends the others stop where their
-    transfers go faster from then on, and go on from there when that epoch has begun."""
+    """Return the same where cores do not meet. The last classes come first: they mostly have less to do. When one ends the others stop
+    where their transfers go faster from then on, and go on from there when that epoch has begun."""
     g, kept, horizon = s.groups, s.pc.shape[0], np.int64(NEVER)
     for k in range(classes):
         if g.running[k, 0] == 1 and g.stale[k] == 0:
@@ -2135,8 +2141,8 @@ def single_classes(t, s, r, classes, sizes, walk):
 
 @inner
 def floor(t, s, r, classes, members, open_slots, limit):
-    """Ticks that a row takes at the least, or some of them that reach the limit: for what keeps some pipe of a core busy, or the memory of
-    all, with its slots or however many; below the limit it fills `left`, `taken` and `excess` of classes.
+    """Return ticks that a row takes at the least, or some of them that reach the limit: for what keeps some pipe of a core busy, or the
+    memory of all, with its slots or however many; below the limit it fills `left`, `taken` and `excess` of classes.
 
     While a core of a class runs, all of them do. And no more cores share the memory during a transfer than at its start: so
     what all transfers on a pipe hold of it, one after the other, fits into the time. Of the first core, which has no less to do than
@@ -2162,7 +2168,7 @@ def floor(t, s, r, classes, members, open_slots, limit):
 
 @inner
 def busiest(t, s, r, k, m):
-    """Ticks for which member m of the groups of class k keeps some pipe busy, from where it may first run; fills `left`."""
+    """Return ticks for which member m of the groups of class k keeps some pipe busy, from where it may first run; fills `left`."""
     g, stream = s.groups, s.groups.stream_of[k, m]
     stand(t, s, r, m, stream, g.core_of[k, m])
     total(t, s, r, m, g.weight[k], g.left[k, m], s.shared[stream])
@@ -2176,7 +2182,7 @@ def busiest(t, s, r, k, m):
 
 @inner
 def first_core(t, s, r, open_slots):
-    """Ticks that the first core, which `total` has just gone through, takes at the least; fills its `taken` and `excess`."""
+    """Return ticks that the first core, which `total` has just gone through, takes at the least; fills its `taken` and `excess`."""
     g = s.groups
     follow(t, s, r, np.int64(0), g.weight[0], open_slots, g.taken[0, 0], g.excess[0, 0], s.last)
     begin(t, s, r, np.int64(0), g.stream_of[0, 0], np.int64(0), g.core_of[0, 0])
@@ -2190,8 +2196,8 @@ def first_core(t, s, r, open_slots):
 
 @inner
 def close_epoch(s, g, classes, members, now):
-    """How many cores of one group of each class end at `now`, with which the next epoch begins; a class of which a transfer was held back
-    in it is begun anew."""
+    """Return how many cores of one group of each class end at `now`, with which the next epoch begins; a class of which a transfer was held
+    back in it is begun anew."""
     e, ended = s.epochs[0], 0
     s.epoch_time[e] = now
     for j in range(s.epoch_active.shape[1]):
@@ -2213,7 +2219,7 @@ def close_epoch(s, g, classes, members, now):
 
 @inner
 def alike(t, r, stream):
-    """How many cores of a stream are of the class of its first."""
+    """Return how many cores of a stream are of the class of its first."""
     w, cores, loops = t.work[r], np.int64(1), t.merge.shape[1] - t.extent.shape[1]
     for axis in range(t.axis_start[stream], t.axis_start[stream + 1]):
         n = t.extent[w, axis]
@@ -2247,8 +2253,8 @@ def ends(t, s, r, stream, before, work, behind):
 
 @inner
 def core_ticks(t, s, r, cores, sizes, walk):
-    """Ticks that the first core of a row takes where only those like it share the memory, or the limit where it is as long: never more than
-    those of the row. 0 where streams meet, or the walk ends in an error."""
+    """Return ticks that the first core of a row takes where only those like it share the memory, or the limit where it is as long: never
+    more than those of the row. 0 where streams meet, or the walk ends in an error."""
     if t.joined[0] == 1 or stream_cores(t, r, cores) < 1:
         return np.int64(0)
     g = s.groups
@@ -2269,18 +2275,18 @@ def core_ticks(t, s, r, cores, sizes, walk):
 
 @inner
 def bound(t, s, r, cores, sizes):
-    """Ticks that a row takes at the least, never more than it and rows with more slots take, or some of them that reach the limit; or an
-    error."""
+    """Return ticks that a row takes at the least, never more than it and rows with more slots take, or some of them that reach the limit;
+    or an error."""
     classes = count_classes(t, s, r, cores, sizes)
     return classes if classes < 0 else floor(t, s, r, classes, s.groups.members[0], np.int64(1), s.limit[0])
 
 
 @inner
 def firsts(t, s, r, what, cores, out):
-    """0, or an error; fills what is asked of the first core of each stream, which where work is shared out evenly has no less to do than
-    any other. WORK: out[stream, pipe], how long it keeps each pipe at work. ENDS: out[3 * stream + (0, 1, 2), pipe], what at the least goes
-    by before its first instruction on each pipe, how long pipe M is at work before that, and what follows the end of its last; of streams
-    that meet, only when a pipe may run."""
+    """Return 0, or an error; fills what is asked of the first core of each stream, which where work is shared out evenly has no less to do
+    than any other. WORK: out[stream, pipe], how long it keeps each pipe at work. ENDS: out[3 * stream + (0, 1, 2), pipe], what at the least
+    goes by before its first instruction on each pipe, how long pipe M is at work before that, and what follows the end of its last; of
+    streams that meet, only when a pipe may run."""
     if stream_cores(t, r, cores) < 1:
         return np.int64(CORE_RANGE if what == WORK else 0)
     for stream in range(cores.shape[0]):

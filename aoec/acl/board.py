@@ -70,7 +70,7 @@ class Board:
         self.longest_us = MOST_STEPS * self.step_us if self.product in ABORTS and self.library.has("aclrtSetOpExecuteTimeOutV2") else 0
 
     def _step(self) -> int:
-        """Microseconds that a time limit is a multiple of."""
+        """Return microseconds that a time limit is a multiple of."""
         if not self.library.has("aclrtSetOpExecuteTimeOutV2"):
             return SECOND
         with suppress(NpuError):
@@ -79,7 +79,7 @@ class Board:
         return SECOND
 
     def facts(self) -> dict[str, Any]:
-        """What the library says of the device."""
+        """Return what the library says of the device."""
         free, total = self.memory()
         version = self.library.call("aclrtGetVersion") if self.library.has("aclrtGetVersion") else ()
         cores = {name: n for name, what in (("core", AICORE_NUM), ("cube", CUBE_CORE_NUM), ("vector", VECTOR_CORE_NUM))
@@ -91,7 +91,7 @@ class Board:
                 "longest_us": self.longest_us}
 
     def _info(self, what: int) -> int:
-        """An attribute of the device; 0 where the release does not say it."""
+        """Return an attribute of the device; 0 where the release does not say it."""
         with suppress(NpuError):
             if self.library.has("aclrtGetDeviceInfo"):
                 return int(self.library.call("aclrtGetDeviceInfo", self.number, what))
@@ -108,7 +108,7 @@ class Board:
         return 0, 0
 
     def allocate(self, size: int) -> int:
-        """The address of new memory."""
+        """Return the address of new memory."""
         try:
             return int(self.library.call("aclrtMalloc", size, HUGE_FIRST))
         except OutOfMemory as e:
@@ -150,7 +150,7 @@ class Board:
             self.launcher.unload(found)
 
     def work(self, launches: Sequence[Sequence[Any]]) -> Work:
-        """Launches as [kernel's number, blocks, arguments], with the kernels themselves."""
+        """Return launches as [kernel's number, blocks, arguments], with the kernels themselves."""
         if unknown := [k for k, *_ in launches if k not in self.kernels]:
             raise AclMisuse(f"kernel {unknown[0]} is not loaded")
         return [(self.kernels[k], int(blocks), [int(a) for a in arguments]) for k, blocks, arguments in launches]
@@ -201,13 +201,13 @@ class Board:
             self.library.call("aclrtSynchronizeStream", self.stream)
 
     def event(self) -> int:
-        """A new event that keeps its time."""
+        """Return a new event that keeps its time."""
         if self.library.has("aclrtCreateEventWithFlag"):
             return int(self.library.call("aclrtCreateEventWithFlag", EVENT_TIME_LINE))
         return int(self.library.call("aclrtCreateEvent"))
 
     def _marks(self, count: int) -> list[int]:
-        """An event for each launch; none where they could not tell which launch failed."""
+        """Return an event for each launch; none where they could not tell which launch failed."""
         if not self.stops or count > MOST_MARKS or not self.library.has("aclrtEventGetTimestamp", "aclrtRecordEvent", "aclrtCreateEvent"):
             return []
         with suppress(NpuError):
@@ -216,7 +216,7 @@ class Board:
         return self.marks[:count] if len(self.marks) >= count else []
 
     def _first_open(self, count: int, marks: Sequence[int]) -> int:
-        """The first launch whose event did not come; -1 where that is not known."""
+        """Return the first launch whose event did not come; -1 where that is not known."""
         for i, mark in enumerate(marks):
             try:
                 self.library.call("aclrtEventGetTimestamp", mark)
@@ -226,8 +226,8 @@ class Board:
 
     def time(self, launches: Sequence[Sequence[Any]], empty: Sequence[Sequence[Any]], limit_us: int, wait_ms: int, spans: int,
              cold: int, l2_bytes: int) -> dict[str, Any]:
-        """Times of one pass over the launches in microseconds, by events: hot in spans of many passes, cold with L2 emptied before each,
-        and of an empty kernel in as many passes."""
+        """Return times of one pass over the launches in microseconds, by events: hot in spans of many passes, cold with L2 emptied before
+        each, and of an empty kernel in as many passes."""
         if not self.library.has("aclrtRecordEvent", "aclrtEventElapsedTime", "aclrtCreateEvent"):
             raise LaunchError("the library has no events, by which kernels are timed")
         work, nothing = self.work(launches), self.work(empty)
@@ -274,7 +274,7 @@ class _Clock:
                     self.board.library.call("aclrtDestroyEvent", event)
 
     def span(self, work: Work, passes: int, before: Callable[[], object] = lambda: None) -> float:
-        """Microseconds of one pass of many, between two events on one stream."""
+        """Return microseconds of one pass of many, between two events on one stream."""
         call, launcher = self.board.library.call, self.board.launcher
         packed = launcher.pack(work)
         before()
@@ -288,7 +288,7 @@ class _Clock:
         return float(call("aclrtEventElapsedTime", self.start, self.end)) * 1000 / passes
 
     def spans(self, work: Work, count: int, passes: int = 0) -> tuple[list[float], int]:
-        """(Microseconds a pass of each span, passes of a span), after passes that warm up. Without `passes` a span is at least a
+        """Return (Microseconds a pass of each span, passes of a span), after passes that warm up. Without `passes` a span is at least a
         millisecond."""
         begin, done, last = time.monotonic(), 0, 0.0
         while done < WARM_LAUNCHES or (time.monotonic() - begin) * 1e6 < WARM_US:
@@ -298,8 +298,8 @@ class _Clock:
         return [self.span(work, passes) for _ in range(count)], passes
 
     def cold(self, work: Work, count: int, l2_bytes: int) -> tuple[list[float], str]:
-        """(Microseconds of single passes with L2 emptied before, how it was emptied): by the library's flush, or by filling memory larger
-        than it."""
+        """Return (Microseconds of single passes with L2 emptied before, how it was emptied): by the library's flush, or by filling memory
+        larger than it."""
         call = self.board.library.call
         if self.board.library.has("aclrtDeviceL2CacheFlush"):
             with suppress(NpuError):

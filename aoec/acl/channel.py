@@ -49,7 +49,7 @@ class Channel:
                 raise ChannelClosed(str(e)) from None
 
     def receive(self, wait: float | None = None) -> dict[str, Any]:
-        """The next frame; ChannelLate where it does not come in time, ChannelClosed where none will."""
+        """Return the next frame; ChannelLate where it does not come in time, ChannelClosed where none will."""
         until = _until(wait)
         mark, size = HEAD.unpack(self._read(HEAD.size, until))
         if mark != MARK or size > MOST_JSON:
@@ -95,7 +95,7 @@ class Channel:
 
 
 def make_shared() -> int:
-    """A handle of memory of SHARED_BYTES, for two processes; mmap it."""
+    """Return a handle of memory of SHARED_BYTES, for two processes; mmap it."""
     handle = os.memfd_create("aoec") if hasattr(os, "memfd_create") else _unnamed_file()
     os.ftruncate(handle, SHARED_BYTES)
     return handle

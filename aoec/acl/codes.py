@@ -21,7 +21,7 @@ class Meaning:
 
 @cache
 def _tables() -> tuple[Mapping[int, Meaning], tuple[tuple[str, Meaning], ...]]:
-    """Meanings by code, and those of unknown codes by their leading digit."""
+    """Return meanings by code, and those of unknown codes by their leading digit."""
     raw = tomllib.loads(resources.files("aoec.acl").joinpath("codes.toml").read_text("utf-8"))
     known: dict[int, Meaning] = {}
     for group in raw["groups"]:
@@ -33,19 +33,19 @@ def _tables() -> tuple[Mapping[int, Meaning], tuple[tuple[str, Meaning], ...]]:
 
 
 def codes() -> tuple[int, ...]:
-    """All codes that the table has."""
+    """Return all codes that the table has."""
     return tuple(_tables()[0])
 
 
 def meaning(code: int) -> Meaning:
-    """What a code means, by the table or by its leading digit."""
+    """Return what a code means, by the table or by its leading digit."""
     known, unknown = _tables()
     return known[code] if code in known else next(m for digit, m in unknown if str(code).startswith(digit))
 
 
 def error_of(function: str, code: int, vendor: str = "", device: int = -1, launch: int = -1, kind: type[NpuError] | None = None,
              what: str = "", schedule: str = "") -> NpuError:
-    """The error that a function's code is. `kind`: a class that is known better; `what`: which kernel or bytes it is about."""
+    """Return the error that a function's code is. `kind`: a class that is known better; `what`: which kernel or bytes it is about."""
     m = meaning(code)
     text = " ".join(vendor.split())[:MOST_TEXT]
     where = f" on device {device}" if device >= 0 else ""

@@ -101,7 +101,7 @@ class DeviceFacts:
 def open_device(toolkit: HasLibraries, number: int = 0, *, product: int | None = None, known_good: KnownGood | None = None,
                 limits: Limits | None = None, routes: Sequence[str] = ("A", "C", "B"), environ: Mapping[str, str] | None = None,
                 lease_folder: Path | None = None) -> Device:
-    """The device of that number, leased to this process until it is closed (use `with`).
+    """Return the device of that number, leased to this process until it is closed (use `with`).
 
     `product`: what it must be; `known_good`: a kernel that is run first, here and after every recovery; `routes`: by which to launch.
     DeviceBusy, CannNotFound, NoDriver, NoDevice, UnsupportedProduct; KernelFault or the like where the known-good kernel fails twice.
@@ -136,7 +136,7 @@ class Device:
             raise
 
     def _environment(self, environ: dict[str, str]) -> dict[str, str]:
-        """The worker's: it sees this device alone, finds libraries beside the toolkit's, and does not wait for logs at its end."""
+        """Return the worker's: it sees this device alone, finds libraries beside the toolkit's, and does not wait for logs at its end."""
         folders = dict.fromkeys(str(p.parent) for p in self.toolkit.libraries)
         path = os.pathsep.join([*folders, *filter(None, [environ.get("LD_LIBRARY_PATH", "")]), *filter(os.path.isdir, DRIVER_FOLDERS)])
         return {"ASCEND_LOG_DEVICE_FLUSH_TIMEOUT": "0", **environ, VISIBLE: str(self.number), "LD_LIBRARY_PATH": path}
@@ -225,7 +225,7 @@ class Device:
                 self.quarantined = f"its worker, process {worker.process.pid}, does not end when it is killed: {why}"
 
     def _ask(self, word: str, seconds: float, **given: Any) -> Any:
-        """What the worker answers. Whatever goes wrong in between ends the worker."""
+        """Return what the worker answers. Whatever goes wrong in between ends the worker."""
         worker = self._open_worker()
         try:
             answer = worker.ask(word, given, seconds)
@@ -249,7 +249,7 @@ class Device:
         return answer.get("answer")
 
     def _open_worker(self) -> Worker:
-        """The worker; DeviceLost where there is none."""
+        """Return the worker; DeviceLost where there is none."""
         self._check_use()
         if self._worker is None:
             raise DeviceLost(f"device {self.number} has no worker, since {self._why}; recover() starts a new one", device=self.number)
@@ -264,7 +264,7 @@ class Device:
         self._end(why)
 
     def _error(self, said: Any) -> NpuError:
-        """The error that a worker described."""
+        """Return the error that a worker described."""
         facts: dict[str, Any] = said if isinstance(said, dict) else {}
         kind = CLASSES.get(str(facts.get("class")), LaunchError)
         assert kind is not CompileError
@@ -277,7 +277,7 @@ class Device:
 
     # ---------------------------------------------------------------- memory
     def allocate(self, nbytes: int) -> int:
-        """The address of new memory of the device, aligned to 64 bytes. OutOfMemory."""
+        """Return the address of new memory of the device, aligned to 64 bytes. OutOfMemory."""
         return int(self._ask("allocate", self.limits.call, size=nbytes))
 
     def free(self, address: int) -> None:
@@ -298,7 +298,7 @@ class Device:
             self._ask("write", self._copy_seconds(len(part)), address=address + at, size=len(part))
 
     def read(self, address: int, nbytes: int) -> np.ndarray:
-        """Bytes of the device, as an array of uint8."""
+        """Return bytes of the device, as an array of uint8."""
         out = np.empty(nbytes, np.uint8)
         for at in range(0, nbytes, SHARED_BYTES):
             size = min(SHARED_BYTES, nbytes - at)
@@ -307,7 +307,7 @@ class Device:
         return out
 
     def _common_memory(self) -> mmap.mmap:
-        """The memory that the worker has too."""
+        """Return the memory that the worker has too."""
         return self._open_worker().shared
 
     def fill(self, address: int, byte: int, nbytes: int) -> None:
@@ -319,7 +319,7 @@ class Device:
 
     # ---------------------------------------------------------------- kernels
     def load(self, path: str | Path, name: str, core_type: str) -> int:
-        """The number of a kernel, by which Launch names it. LoadError says what each route answered."""
+        """Return the number of a kernel, by which Launch names it. LoadError says what each route answered."""
         kernel, given = self._next, (str(Path(path).absolute()), name, core_type)
         self._ask("load", self.limits.open, kernel=kernel, path=given[0], name=name, core_type=core_type)
         self._next += 1
@@ -344,8 +344,9 @@ class Device:
 
     def time(self, launches: Sequence[Launch], limit_us: int = SELF_TEST_US, empty: Launch | None = None, spans: int = 7, cold: int = 20,
              l2_bytes: int = 0) -> Timing:
-        """Times of one pass over the launches, by events of the device: hot in `spans` spans of a millisecond or longer, after passes that
-        warm up; cold in `cold` single passes with L2 emptied before each; and of as many launches of an `empty` kernel. Check values first.
+        """Return times of one pass over the launches, by events of the device: hot in `spans` spans of a millisecond or longer, after
+        passes that warm up; cold in `cold` single passes with L2 emptied before each; and of as many launches of an `empty` kernel. Check
+        values first.
         """
         limit = self._limit(limit_us)
         wait = limit * max(1, len(launches)) / 1e6 + self.limits.wait
@@ -355,7 +356,7 @@ class Device:
         return timing_of(answer, len(launches))
 
     def _limit(self, limit_us: int) -> int:
-        """A limit that the device can set: a multiple of its step."""
+        """Return a limit that the device can set: a multiple of its step."""
         if limit_us <= 0:
             raise AclMisuse(f"a time limit of {limit_us} us", device=self.number)
         step = self.facts.step_us if self._worker else 1

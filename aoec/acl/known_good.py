@@ -46,19 +46,19 @@ class KnownGood:
 
 
 def known_good_source(product: int) -> tuple[str, str, str]:
-    """(name, source, core type) of a kernel that adds a tensor to itself."""
+    """Return (name, source, core type) of a kernel that adds a tensor to itself."""
     kind = CORE_TYPES[product]
     return NAME, f"{HEAD}{NAME}(GM_ADDR x_gm, GM_ADDR y_gm)\n{{{_task(kind)}{ADD}}}\n", kind
 
 
 def empty_source(product: int, core_type: str | None = None) -> tuple[str, str, str]:
-    """(name, source, core type) of a kernel that does nothing, with one argument."""
+    """Return (name, source, core type) of a kernel that does nothing, with one argument."""
     kind = CORE_TYPES[product] if core_type is None else core_type
     return EMPTY, f"{HEAD}{EMPTY}(GM_ADDR x_gm)\n{{{_task(kind)}\n}}\n", kind
 
 
 def known_good(path: Path, product: int) -> KnownGood:
-    """The known-good kernel whose source was compiled to that object."""
+    """Return the known-good kernel whose source was compiled to that object."""
     x = (np.arange(ELEMENTS) % 61 - 30).astype(np.float16)
     return KnownGood(path, NAME, CORE_TYPES[product], 1, (x.tobytes(),), (x + x).tobytes())
 

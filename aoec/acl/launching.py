@@ -81,7 +81,7 @@ class Launcher:
     _sync: int = field(default=0, repr=False)
 
     def routes(self) -> list[Route]:
-        """The routes that the library has, in the order in which they are tried."""
+        """Return the routes that the library has, in the order in which they are tried."""
         known = {r.name: r for r in ROUTES}
         return [r for n in self.names if self.library.has(*(r := known[n]).needs) and self._loaders(r)]
 
@@ -89,7 +89,7 @@ class Launcher:
         return [ld for ld in route.loaders if self.library.has(*LOADERS[ld])]
 
     def load(self, path: str, name: str, core_type: str) -> Loaded:
-        """The kernel of that name in an object, by the first route that takes it. LoadError says what each route answered."""
+        """Return the kernel of that name in an object, by the first route that takes it. LoadError says what each route answered."""
         said, last = [], None
         for route in self.routes():
             for loader in self._loaders(route):
@@ -137,7 +137,7 @@ class Launcher:
             self.library.call("aclrtDestroyBinary", kernel.held)
 
     def sync_address(self) -> int:
-        """The address that stands before a mixed kernel's arguments where the runtime does not put it."""
+        """Return the address that stands before a mixed kernel's arguments where the runtime does not put it."""
         if not self._sync:
             if self.library.has("aclrtGetHardwareSyncAddr"):
                 self._sync = self.library.call("aclrtGetHardwareSyncAddr") or 0
@@ -149,11 +149,11 @@ class Launcher:
         return self._sync
 
     def words(self, kernel: Loaded, arguments: Sequence[int]) -> list[int]:
-        """The 8-byte words of a launch by route B or C."""
+        """Return the 8-byte words of a launch by route B or C."""
         return [*([self.sync_address()] if kernel.mixed else []), *arguments]
 
     def pack(self, launches: Sequence[tuple[Loaded, int, Sequence[int]]]) -> Packed:
-        """The arguments of launches by route B in device memory, all of them in one allocation."""
+        """Return the arguments of launches by route B in device memory, all of them in one allocation."""
         offsets, at, data = [], 0, bytearray()
         for kernel, _, arguments in launches:
             offsets.append(at)
@@ -223,7 +223,7 @@ class Packed:
     offsets: Sequence[int]
 
     def at(self, launch: int) -> int:
-        """The address of a launch's arguments."""
+        """Return the address of a launch's arguments."""
         return self.address + self.offsets[launch]
 
 

@@ -23,7 +23,8 @@ CONTENT_BYTES = 4096
 
 
 def physical(number: int, environ: dict[str, str] | None = None) -> int:
-    """The device of the computer that a number means: CANN's variable may show some of them alone. NoDevice where it shows none such."""
+    """Return the device of the computer that a number means: CANN's variable may show some of them alone. NoDevice where it shows none
+    such."""
     given = (os.environ if environ is None else environ).get(VISIBLE, "").strip()
     if number < 0:
         raise NoDevice(f"device {number}: numbers begin at 0")
@@ -80,7 +81,7 @@ class Lease:
         _taken.add(self)
 
     def holder(self) -> str:
-        """Who has the lease, as words; empty where the file does not say it."""
+        """Return who has the lease, as words; empty where the file does not say it."""
         try:
             facts = json.loads(os.pread(self.handle, CONTENT_BYTES, 0))
             return f" by process {int(facts['pid'])} of {facts['host']} since {facts['start']}"

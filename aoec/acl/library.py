@@ -28,13 +28,13 @@ class Function:
     required: bool
 
     def types(self) -> list[Any]:
-        """The ctypes of its arguments."""
+        """Return the ctypes of its arguments."""
         return [ctypes.POINTER(TYPES[a.removeprefix(OUT)]) if a.startswith(OUT) else TYPES[a] for a in self.arguments]
 
 
 @cache
 def functions() -> Mapping[str, Function]:
-    """The table by name."""
+    """Return the table by name."""
     raw = tomllib.loads(resources.files("aoec.acl").joinpath("functions.toml").read_text("utf-8"))
     return {name: Function(name, tuple(arguments), raw["returns"].get(name, "code"), part == "required")
             for part in ("required", "optional") for name, arguments in raw[part].items()}
@@ -67,12 +67,12 @@ class Library:
                                f"has{'; not loaded: ' + '; '.join(said) if said else ''}")
 
     def has(self, *names: str) -> bool:
-        """Whether all these functions are there."""
+        """Return whether all these functions are there."""
         return all(n in self._functions for n in names)
 
     def call(self, name: str, *given: Any) -> Any:
-        """What a function gives back: its out values, one as it is, several as a tuple, or what it returns where that is no code. The error
-        of its code otherwise."""
+        """Return what a function gives back: its out values, one as it is, several as a tuple, or what it returns where that is no code.
+        The error of its code otherwise."""
         f, entry = functions()[name], self._functions[name]
         values, out, rest = [], [], list(given)
         for a in f.arguments:
@@ -90,6 +90,6 @@ class Library:
         return got[0] if len(got) == 1 else tuple(got) if got else None
 
     def error(self, name: str, code: int, kind: type[NpuError] | None = None) -> NpuError:
-        """The error of a code, with the vendor's text."""
+        """Return the error of a code, with the vendor's text."""
         text = self.call("aclGetRecentErrMsg") if self.has("aclGetRecentErrMsg") else None
         return error_of(name, code, (text or b"").decode("utf-8", "replace"), kind=kind)

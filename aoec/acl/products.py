@@ -13,7 +13,7 @@ ABORTS = (2201,)  # products on which work of a stream can be aborted
 
 
 def product_of(soc: str) -> int:
-    """The product of a SoC; UnsupportedProduct where no kernel is written for it."""
+    """Return the product of a SoC; UnsupportedProduct where no kernel is written for it."""
     found = next((p for pattern, p in NAMES if re.fullmatch(pattern, soc)), 0)
     if found not in WRITTEN:
         what = f"product {found}" if found else "of no product that aoec knows"

@@ -23,37 +23,37 @@ class Timing:
 
     @property
     def hot(self) -> float:
-        """The median of the hot spans."""
+        """Return the median of the hot spans."""
         return median(self.hot_us)
 
     @property
     def least(self) -> float:
-        """The shortest hot span."""
+        """Return the shortest hot span."""
         return min(self.hot_us)
 
     @property
     def spread(self) -> float:
-        """How far the hot spans lie apart, as a share of their median."""
+        """Return how far the hot spans lie apart, as a share of their median."""
         return (max(self.hot_us) - min(self.hot_us)) / self.hot if self.hot else 0.0
 
     @property
     def cold(self) -> float:
-        """The median of the cold passes; 0 where none was measured."""
+        """Return the median of the cold passes; 0 where none was measured."""
         return median(self.cold_us) if self.cold_us else 0.0
 
     @property
     def empty(self) -> float:
-        """The median of the spans of empty kernels; 0 where none was measured."""
+        """Return the median of the spans of empty kernels; 0 where none was measured."""
         return median(self.empty_us) if self.empty_us else 0.0
 
     @property
     def launch_bound(self) -> bool:
-        """Whether the time is near that of empty kernels, so that it says little of the kernel."""
+        """Return whether the time is near that of empty kernels, so that it says little of the kernel."""
         return bool(self.empty_us) and self.hot < LAUNCH_BOUND * self.empty
 
 
 def timing_of(answer: dict[str, object], launches: int) -> Timing:
-    """The times of a worker's answer."""
+    """Return the times of a worker's answer."""
     def numbers(key: str) -> tuple[float, ...]:
         values = answer.get(key)
         return tuple(float(v) for v in values) if isinstance(values, Sequence) and not isinstance(values, str) else ()

@@ -23,7 +23,7 @@ LOOK_SECONDS = 1.0
 
 
 def handlers(board: Board) -> dict[str, Callable[..., Any]]:
-    """What a frame can ask of an open board, by its word."""
+    """Return what a frame can ask of an open board, by its word."""
     return {"allocate": board.allocate, "free": board.free, "write": board.write, "read": board.read, "fill": board.fill,
             "load": board.load, "unload": board.unload, "run": board.run, "time": board.time, "memory": board.memory,
             "facts": board.facts, "abort": board.abort, ENDS: board.close}
@@ -57,7 +57,7 @@ def serve(channel: Channel, shared: Any) -> None:
 
 
 def describe(e: NpuError) -> dict[str, Any]:
-    """An error as JSON."""
+    """Return an error as JSON."""
     return {"class": type(e).__name__, "message": str(e), "function": e.function, "code": e.code, "vendor": e.vendor, "launch": e.launch}
 
 

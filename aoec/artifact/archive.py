@@ -41,7 +41,7 @@ DAMAGE = (zipfile.BadZipFile, zlib.error, struct.error, ValueError, EOFError, No
 
 
 def pack(entries: Mapping[str, bytes | Stored]) -> bytes:
-    """A zip file of the entries; equal entries give equal bytes."""
+    """Return a zip file of the entries; equal entries give equal bytes."""
     out = io.BytesIO()
     write(out, entries)
     return out.getvalue()
@@ -87,7 +87,7 @@ class Hashed:
 
 
 def holds(path: str | Path, entries: Mapping[str, bytes | Hashed]) -> bool:
-    """True where the file is what `pack` would write of the entries, byte for byte. Nothing in it is taken at its word."""
+    """Return True where the file is what `pack` would write of the entries, byte for byte. Nothing in it is taken at its word."""
     try:
         with open(path, "rb") as f, mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ) as data, memoryview(data) as all_:
             return _holds(all_, entries)
@@ -131,8 +131,8 @@ class Entries:
         self._infos = _check_directory(z, source, len(data))
 
     def data(self, name: str) -> memoryview:
-        """The bytes of an entry where the file is mapped, its checksum verified; CheckError where it is missing. What is written to them
-        does not reach the file."""
+        """Return the bytes of an entry where the file is mapped, its checksum verified; CheckError where it is missing. What is written to
+        them does not reach the file."""
         if name not in self._infos:
             raise CheckError(f"this artifact has no {name}; compile the model again", source=self.source)
         self.used.add(name)
@@ -148,20 +148,20 @@ class Entries:
         return part
 
     def text(self, name: str) -> str:
-        """The text of an entry; CheckError where it is too large, ValueError where it is no UTF-8."""
+        """Return the text of an entry; CheckError where it is too large, ValueError where it is no UTF-8."""
         if name in self._infos and self._infos[name].file_size > TEXT_LIMIT_BYTES:
             raise CheckError(f"{name} is larger than {TEXT_LIMIT_BYTES:,} bytes, the most that is read as text", source=self.source)
         return str(self.data(name), "utf-8")
 
     def json(self, name: str) -> Any:
-        """The JSON value of an entry."""
+        """Return the JSON value of an entry."""
         try:
             return json.loads(self.text(name))
         except RecursionError:
             raise ValueError(f"{name} is nested too deeply") from None
 
     def check_all_used(self) -> None:
-        """Nothing, or CheckError where the archive holds what its manifest does not name."""
+        """Raise CheckError where the archive holds what its manifest does not name."""
         if rest := sorted(set(self._infos) - self.used):
             raise CheckError(f"this artifact holds {rest[0]}, which its manifest does not name", source=self.source)
 
@@ -213,8 +213,8 @@ def _entry_faults(info: zipfile.ZipInfo, seen: set[str]) -> list[str]:
 # ---------------------------------------------------------------- arrays
 
 def array_header(dtype: np.dtype, shape: tuple[int, ...]) -> bytes:
-    """What a .npy file holds before the elements, which are little-endian and row-major; types that NumPy does not have (bfloat16) go as
-    unsigned integers."""
+    """Return what a .npy file holds before the elements, which are little-endian and row-major; types that NumPy does not have (bfloat16)
+    go as unsigned integers."""
     out = io.BytesIO()
     plain = np.dtype(f"<u{dtype.itemsize}") if dtype.kind == "V" else dtype.newbyteorder("<")
     npy.write_array_header_1_0(out, {"descr": npy.dtype_to_descr(plain), "fortran_order": False, "shape": shape})
@@ -222,7 +222,7 @@ def array_header(dtype: np.dtype, shape: tuple[int, ...]) -> bytes:
 
 
 def array_bytes(data: memoryview, name: str) -> memoryview:
-    """The elements' bytes of a .npy file; ValueError where the header does not describe exactly what follows it."""
+    """Return the elements' bytes of a .npy file; ValueError where the header does not describe exactly what follows it."""
     f = io.BytesIO(data[:HEADER_LIMIT_BYTES])
     if npy.read_magic(f) != (1, 0):
         raise ValueError(f"{name} is not of array format 1.0")

@@ -38,7 +38,7 @@ def write(path: str | Path, *gears: Artifact) -> None:
 
 
 def current(path: str | Path, *gears: Artifact) -> bool:
-    """True where the file holds, byte for byte, what `pack` makes of the gears; their constants are compared by their hashes."""
+    """Return True where the file holds, byte for byte, what `pack` makes of the gears; their constants are compared by their hashes."""
     if not Path(path).is_file():
         return False
     stored = [{t.name: manifest.Constant.of(t) for t in a.graph.tensors if t.data} for a in gears]
@@ -49,14 +49,14 @@ def current(path: str | Path, *gears: Artifact) -> bool:
 
 
 def pack(*gears: Artifact) -> bytes:
-    """The bytes of the file of an artifact, or of the gears of one."""
+    """Return the bytes of the file of an artifact, or of the gears of one."""
     for a in gears:
         check(a)
     return archive.pack(manifest.entries(gears))
 
 
 def made_for(path: str | Path) -> tuple[str, str]:
-    """(target, machine hash) that a file says it was compiled for, nothing else of it read; empty of what is no artifact."""
+    """Return (target, machine hash) that a file says it was compiled for, nothing else of it read; empty of what is no artifact."""
     try:
         with archive.open_file(path) as entries:
             said = entries.json("manifest.json")
@@ -68,7 +68,8 @@ def made_for(path: str | Path) -> tuple[str, str]:
 
 
 def load(path: str | Path) -> Artifact:
-    """The artifact in a file; BackendError where it cannot be read, CheckError or ParseError where it is none or damaged, or has gears."""
+    """Return the artifact in a file; BackendError where it cannot be read, CheckError or ParseError where it is none or damaged, or has
+    gears."""
     first, *others = load_gears(path)
     if others:
         raise CheckError(f"this artifact has {len(others) + 1} gears, and one shape of inputs is wanted here", source=str(path))
@@ -76,7 +77,7 @@ def load(path: str | Path) -> Artifact:
 
 
 def load_gears(path: str | Path) -> tuple[Artifact, ...]:
-    """The gears in a file, of which an artifact for one shape of inputs is the only one; errors as of `load`."""
+    """Return the gears in a file, of which an artifact for one shape of inputs is the only one; errors as of `load`."""
     with archive.open_file(path) as entries:
         gears = manifest.artifacts(entries)
     for a in gears:

@@ -70,20 +70,20 @@ class Artifact:
 
     @property
     def on_host(self) -> tuple[str, ...]:
-        """The operators of the nodes that run on the host, in order, one for each node."""
+        """Return the operators of the nodes that run on the host, in order, one for each node."""
         host = {name for g in self.graph.groups if g.kind == "host" for name in g.nodes}
         return tuple(n.op for n in self.graph.nodes if n.name in host)
 
 
 def check(artifact: Artifact, source: str = "", constants: bool = True) -> None:
-    """Nothing, or CheckError where names in the parts do not meet or, if asked for, a constant is not what its hash says."""
+    """Raise CheckError where names in the parts do not meet or, if asked for, a constant is not what its hash says."""
     faults = (*_port_faults(artifact), *_group_faults(artifact), *_name_faults(artifact))
     for fault in faults or (_weight_faults(artifact) if constants else ()):
         raise CheckError(f"this artifact contradicts itself: {fault}; compile the model again", source=source)
 
 
 def check_gears(artifacts: Sequence[Artifact], source: str = "") -> None:
-    """Nothing, or CheckError where several are not one model for different shapes of its inputs."""
+    """Raise CheckError where several are not one model for different shapes of its inputs."""
     for fault in _gear_faults(artifacts):
         raise CheckError(f"the gears of this artifact contradict each other: {fault}; compile the model again", source=source)
 
@@ -100,7 +100,7 @@ def _gear_faults(artifacts: Sequence[Artifact]) -> list[str]:
 
 
 def _common(a: Artifact) -> tuple[object, ...]:
-    """What all gears of a model have in common."""
+    """Return what all gears of a model have in common."""
     ends = [[(p.name, p.dtype if p.dtype in DTYPES else "", p.dims) for p in ports] for ports in (a.inputs, a.outputs)]
     return a.name, a.target, a.machine_hash, a.model_version, a.precision, a.machine, ends
 
@@ -151,22 +151,22 @@ def _weight_faults(a: Artifact) -> list[str]:
 
 
 def digest(array: np.ndarray) -> str:
-    """The sha256, in hex, of the array's little-endian bytes in row-major order: a constant's name in graph and artifact."""
+    """Return the sha256, in hex, of the array's little-endian bytes in row-major order: a constant's name in graph and artifact."""
     return hashlib.sha256(elements(array)).hexdigest()
 
 
 def elements(array: np.ndarray) -> memoryview:
-    """The array's little-endian bytes in row-major order, copied only where they lie otherwise."""
+    """Return the array's little-endian bytes in row-major order, copied only where they lie otherwise."""
     return little_endian(array).reshape(-1).view(np.uint8).data
 
 
 def little_endian(array: np.ndarray) -> np.ndarray:
-    """The array in row-major order, its elements in little-endian bytes."""
+    """Return the array in row-major order, its elements in little-endian bytes."""
     flat = np.ascontiguousarray(array).reshape(array.shape)  # ascontiguousarray makes a scalar a vector
     return flat.astype(flat.dtype.newbyteorder("<"), copy=False)
 
 
 def _some(names: Iterable[str]) -> str:
-    """A few names, in words."""
+    """Return a few names, in words."""
     listed = sorted(names)
     return ", ".join(listed[:4]) + (f" and {len(listed) - 4} more" if len(listed) > 4 else "") if listed else "none"

@@ -43,7 +43,7 @@ class Constant:
 
     @classmethod
     def of(cls, t: Tensor) -> Constant:
-        """A constant of a graph, of which the graph says enough."""
+        """Return a constant of a graph, of which the graph says enough."""
         return cls(np.dtype(ELEMENTS[t.dtype]).name, stored_shape(t), t.data)
 
     @property
@@ -58,7 +58,7 @@ class Constant:
 
 
 def entries(gears: Sequence[Artifact]) -> dict[str, bytes | archive.Stored]:
-    """Entry name -> content for checked artifacts."""
+    """Return entry name -> content for checked artifacts."""
     stored = [{t.name: Constant(a.weights[t.name].dtype.name, a.weights[t.name].shape, t.data) for t in a.graph.tensors if t.data}
               for a in gears]
     files: dict[str, bytes | archive.Stored] = dict(texts(gears, stored))
@@ -74,7 +74,7 @@ def _elements(weights: Mapping[str, np.ndarray], name: str) -> memoryview:
 
 
 def texts(gears: Sequence[Artifact], stored: Sequence[Mapping[str, Constant]]) -> dict[str, bytes]:
-    """Entry name -> bytes of all but the constants, of which `stored` says enough, for each gear."""
+    """Return entry name -> bytes of all but the constants, of which `stored` says enough, for each gear."""
     files = _Files()
     several = len(gears) > 1
     said = [_gear_fields(a, constants, files, f"{number}_" * several) for number, (a, constants) in enumerate(zip(gears, stored))]
@@ -112,7 +112,7 @@ class _Files:
         self._known: dict[int, str] = {}  # by identity, of nouns that the gears hold meanwhile
 
     def add(self, noun: Trace | Program | None, folder: str, name: str, suffix: str) -> str | None:
-        """The name of the entry that holds the noun's text."""
+        """Return the name of the entry that holds the noun's text."""
         if noun is None:
             return None
         if id(noun) not in self._known:
@@ -172,7 +172,7 @@ class Fields:
         return tuple(value)
 
     def words(self, name: str) -> tuple[str, ...]:
-        """A list of texts; none where the field is missing."""
+        """Return a list of texts; none where the field is missing."""
         value = self.take(name, list) if name in self._left else []
         if len(value) > RANK_LIMIT or not all(type(e) is str for e in value):
             raise self.wrong(f"{name} is no list of names")
@@ -182,7 +182,7 @@ class Fields:
         return [Fields(v, f"{name}[{i}]", self.source) for i, v in enumerate(self.take(name, list))]
 
     def names(self) -> list[str]:
-        """The fields that were not taken yet."""
+        """Return the fields that were not taken yet."""
         return sorted(self._left)
 
     def take_object(self, name: str) -> dict[str, Any]:
@@ -195,7 +195,7 @@ class Fields:
 
 
 def artifacts(files: archive.Entries) -> tuple[Artifact, ...]:
-    """The gears in an archive; CheckError or ParseError where an entry is not what it should be."""
+    """Return the gears in an archive; CheckError or ParseError where an entry is not what it should be."""
     top = Fields(files.json("manifest.json"), "the top", files.source)
     if (version := top.number("format")) not in (FORMAT, SEVERAL):
         raise top.wrong(f"format is {version}, and this aoec reads the formats {FORMAT} and {SEVERAL}")
@@ -212,7 +212,7 @@ def artifacts(files: archive.Entries) -> tuple[Artifact, ...]:
 
 
 def _artifact(f: Fields, files: archive.Entries, source: _Sources, data_of: dict[str, memoryview], several: bool) -> Artifact:
-    """One gear."""
+    """Return one gear."""
     graph = _entry(f, "graph", "graphs/") if several else GRAPH
     out = Artifact(
         f.text("name"), f.text("target"), f.text("machine_hash"), f.text("model_version"), f.text("precision"),
@@ -224,7 +224,7 @@ def _artifact(f: Fields, files: archive.Entries, source: _Sources, data_of: dict
 
 
 def _machine(top: Fields, files: archive.Entries) -> str:
-    """The machine file in an archive; "" where there is none."""
+    """Return the machine file in an archive; "" where there is none."""
     name = top.text("machine")
     if name not in ("", MACHINE):
         raise top.wrong(f"machine cannot be {name[:40]!r}")
@@ -264,7 +264,7 @@ def _read_group(f: Fields, source: _Sources) -> Compiled:
 
 
 def _entry(f: Fields, name: str, folder: str) -> str | None:
-    """The entry that a field names, in its own folder."""
+    """Return the entry that a field names, in its own folder."""
     value: str | None = f.take(name, str, type(None))
     if value is not None and not value.startswith(folder):
         raise f.wrong(f"{name} cannot be {value[:40]!r}")
@@ -283,7 +283,7 @@ def _read_figures(f: Fields) -> tuple[tuple[str, int], ...]:
 
 
 def _read_weights(data: Mapping[str, Any], files: archive.Entries, data_of: dict[str, memoryview]) -> dict[str, np.ndarray]:
-    """Constants by tensor name; those of one entry share its memory (`data_of`), so that a small file cannot fill a large one."""
+    """Return constants by tensor name; those of one entry share its memory (`data_of`), so that a small file cannot fill a large one."""
     out = {}
     for name, value in data.items():
         f = Fields(value, f"weights.{name[:40]}", files.source)

@@ -76,7 +76,7 @@ class Table:
     hash: str
 
     def page(self, short: str) -> str:
-        """A page in full: its short name begins with a key of `pages`."""
+        """Return a page in full: its short name begins with a key of `pages`."""
         key, _, rest = short.partition("/")
         return f"{self.pages[key]}/{rest}" if key in self.pages else short
 
@@ -89,7 +89,7 @@ def _call(name: str, row: Mapping[str, Any]) -> Call:
 
 @cache
 def table() -> Table:
-    """The table that comes with aoec."""
+    """Return the table that comes with aoec."""
     text = resources.files("aoec.ascendc").joinpath("calls.toml").read_text("utf-8")
     raw = tomllib.loads(text)
     calls = {name: _call(name, row) for name, row in raw["calls"].items()}
@@ -103,7 +103,7 @@ def table() -> Table:
 
 
 def product_of(machine: Machine) -> str:
-    """The product of a machine, by the family that its file extends; UnsupportedError where sources are written for none of it."""
+    """Return the product of a machine, by the family that its file extends; UnsupportedError where sources are written for none of it."""
     t, files = table(), {origin.rpartition("/")[2].removesuffix(".toml") for origin in machine.merged.origins.values()}
     found = next((product for family, product in t.families.items() if family in files), "")
     if found not in WRITTEN:
@@ -115,7 +115,7 @@ def product_of(machine: Machine) -> str:
 
 
 def release_of(name: str) -> Release:
-    """The spelling of a release of CANN; UnsupportedError names those that are known."""
+    """Return the spelling of a release of CANN; UnsupportedError names those that are known."""
     known = table().releases
     if name not in known:
         raise UnsupportedError(f"release {name} of CANN is unknown{nearest(name, list(known))}; known are {', '.join(known)}")
@@ -123,13 +123,14 @@ def release_of(name: str) -> Release:
 
 
 def refusal(name: str, product: str, why: str) -> UnsupportedError:
-    """What is said of an instruction that a product has no call for: instruction, call, product, reason and page."""
+    """Return what is said of an instruction that a product has no call for: instruction, call, product, reason and page."""
     t, row = table(), table().calls[name]
     return UnsupportedError(f"{name} has no call on product {product} ({row.call}): {why}; page {t.page(row.page)}")
 
 
 def check_call(name: str, product: str, dtype: str) -> Call:
-    """The row of an instruction; UnsupportedError where the product lacks its call, or the call does not take elements of `dtype`."""
+    """Return the row of an instruction; UnsupportedError where the product lacks its call, or the call does not take elements of
+    `dtype`."""
     row = table().calls[name]
     if product in row.lacks:
         raise refusal(name, product, row.lacks[product])

@@ -18,7 +18,7 @@ LEAST_BYTES, MOST_BYTES = ONES_BYTES + 32, ONES_BYTES + 256 * REPEAT_BITS
 
 
 def vconv(site: Site) -> str:
-    """A cast by the dtypes; between whole numbers of one width elements as they are."""
+    """Return a cast by the dtypes; between whole numbers of one width elements as they are."""
     dst, src = site.dtypes
     pair = f"{dst if dst != 'bool' else 'uint8'} {src if src != 'bool' else 'uint8'}"
     modes, t = table().casts[site.product], table()
@@ -38,8 +38,8 @@ def vconv(site: Site) -> str:
 
 
 def low_words(site: Site) -> str:
-    """The low words of int64, as GatherMask takes every second word: Cast would limit what is larger than an int32. What is kept lies one
-    behind the other, so that it takes a call a block where the target's blocks do not."""
+    """Return the low words of int64, as GatherMask takes every second word: Cast would limit what is larger than an int32. What is kept
+    lies one behind the other, so that it takes a call a block where the target's blocks do not."""
     def keep_words(to: str, at: str, words: str, count: str) -> str:
         seen = ".ReinterpretCast<uint32_t>()"
         return (f"GatherMask(dst[{to}]{seen}, src[{at}]{seen}, static_cast<uint8_t>(1), true, {u32(words)}, "
@@ -105,13 +105,13 @@ def of_words(site: Site) -> str:
 
 
 def rounding(site: Site) -> str:
-    """A real number as the whole one below, above, nearest or toward zero."""
+    """Return a real number as the whole one below, above, nearest or toward zero."""
     mode = f"RoundMode::CAST_{ROUNDED[site.op]}"
     return write_repeats(site, f"Cast({{dst}}, {{src}}, {mode}, {{mask}}, {{repeat}}, params);", unary_strides(site))
 
 
 def write_comparison(site: Site) -> str:
-    """A comparison and a selection by it, in parts that the room for bits holds; it begins with a block of ones."""
+    """Return a comparison and a selection by it, in parts that the room for bits holds; it begins with a block of ones."""
     if len({DTYPES[d] for d in site.dtypes}) > 1:
         raise UnsupportedError(f"{site.op} (Compare, Select) takes elements of one width; it has {', '.join(site.dtypes)}")
     if site.dtypes[1] not in ("fp16", "fp32"):
@@ -131,7 +131,7 @@ def write_comparison(site: Site) -> str:
 
 
 def _calls(site: Site) -> tuple[str, str]:
-    """The two calls of a part that begins at repeat `at` and has `count` repeats."""
+    """Return the two calls of a part that begins at repeat `at` and has `count` repeats."""
     moved = {o: f"{o}[at * {o}_rep * {site.block(o)}]" for o in site.operands}
     by_number, whole, count = site.release.scalar_compare, site.lanes, u8("count")
     zero = f"static_cast<{CPP_TYPES[site.dtypes[1]]}>(0.0f)"

@@ -10,34 +10,34 @@ READS_ON = 31  # bytes behind a burst that a copy of whole blocks may read
 
 
 def moves_bytes(product: str) -> bool:
-    """Whether copies between GM and UB move bytes on a product, and not blocks alone."""
+    """Return whether copies between GM and UB move bytes on a product, and not blocks alone."""
     return product == "2201"
 
 
 def add_to(site: Site, copy: str) -> list[str]:
-    """The lines of a copy to GM: between the start and the end of a sum, where it adds."""
+    """Return the lines of a copy to GM: between the start and the end of a sum, where it adds."""
     return [f"SetAtomicAdd<{site.kind('dst')}>();", copy, f"{site.release.atomic_end}();"] if site.atomic else [copy]
 
 
 def blocks(bursts: str, length: str, src_gap: str, dst_gap: str) -> str:
-    """The parameters of a copy in blocks."""
+    """Return the parameters of a copy in blocks."""
     return f"DataCopyParams{{{u16(bursts)}, {u16(length)}, {u16(src_gap)}, {u16(dst_gap)}}}"
 
 
 def in_blocks(site: Site) -> str:
-    """A copy whose fields count blocks already."""
+    """Return a copy whose fields count blocks already."""
     return function(site, [f"DataCopy(dst, src, {blocks('bursts', 'length', 'src_gap', 'dst_gap')});"])
 
 
 def nd2nz(site: Site) -> str:
-    """Rows of a matrix as fractals in L1."""
+    """Return rows of a matrix as fractals in L1."""
     return function(site, ["// one matrix: rows, columns, stride between matrices, between rows; in L1 between planes, rows, matrices",
                            f"DataCopy(dst, src, Nd2NzParams{{1, {u16('rows')}, {u16('cols')}, 0, {u16('src_stride')}, "
                            f"{u16('dst_rows')}, 1, 0}});"])
 
 
 def load2d(site: Site) -> str:
-    """Fractals from L1 to L0A or L0B. On 1001 there is no target gap: fractals that are apart are loaded one a call."""
+    """Return fractals from L1 to L0A or L0B. On 1001 there is no target gap: fractals that are apart are loaded one a call."""
     if site.product == "1001":
         elements = 16 * site.block("dst")
         return function(site, [
@@ -52,7 +52,7 @@ def load2d(site: Site) -> str:
 
 
 def image_fields(site: Site) -> list[str]:
-    """The fields that both calls of windows of an image have: pads, extents, strides, dilations and the value of the pads."""
+    """Return the fields that both calls of windows of an image have: pads, extents, strides, dilations and the value of the pads."""
     return [*[f"params.padList[{i}] = {u8(f'pad_{side}')};" for i, side in enumerate(("left", "right", "top", "bottom"))],
             f"params.l1H = {u16('h')};", f"params.l1W = {u16('w')};", f"params.strideW = {u8('stride_w')};",
             f"params.strideH = {u8('stride_h')};", f"params.dilationFilterW = {u8('dilation_w')};",
@@ -61,7 +61,7 @@ def image_fields(site: Site) -> list[str]:
 
 
 def load3d_rows(site: Site) -> str:
-    """Windows of an image by the call of 1001, which makes 16 rows: repeats walk along k, and fractals lie one behind the other."""
+    """Return windows of an image by the call of 1001, which makes 16 rows: repeats walk along k, and fractals lie one behind the other."""
     c0 = site.block("src")
     return function(site, [
         "const int64_t wide = (w + pad_left + pad_right - dilation_w * (filter_w - 1) - 1) / stride_w + 1;  // positions in a row",
@@ -78,7 +78,7 @@ def load3d_rows(site: Site) -> str:
 
 
 def load3d(site: Site) -> str:
-    """Windows of an image from L1 to L0A; whole blocks of k and 16 rows are read, which is what L0A holds."""
+    """Return windows of an image from L1 to L0A; whole blocks of k and 16 rows are read, which is what L0A holds."""
     if site.product == "1001":
         return load3d_rows(site)
     c0, small = site.block("src"), "channels == 4" if site.size("src") == 2 else "false"
@@ -98,18 +98,19 @@ def load3d(site: Site) -> str:
 
 
 def load_bt(site: Site) -> str:
-    """A bias from L1 to the bias table, whose lengths count 64 bytes."""
+    """Return a bias from L1 to the bias table, whose lengths count 64 bytes."""
     return function(site, [f"DataCopy(dst, src, {blocks('1', '(length + 1) / 2', '0', '0')});"])
 
 
 def load_fb(site: Site) -> str:
-    """Words of scales from L1 to the buffer of Fixpipe, whose lengths count 128 bytes, between what reads the words before and these."""
+    """Return words of scales from L1 to the buffer of Fixpipe, whose lengths count 128 bytes, between what reads the words before and
+    these."""
     barrier = "PipeBarrier<PIPE_FIX>();"
     return function(site, [barrier, f"DataCopy(dst, src, {blocks('1', '(length + 3) / 4', '0', '0')});", barrier])
 
 
 def _pad(site: Site, bursts: str, length: str, src_gap: str, dst_gap: str) -> str:
-    """The parameters of a copy in bytes; into UB with those of a padding, to the end of a burst's last block, or of none."""
+    """Return the parameters of a copy in bytes; into UB with those of a padding, to the end of a burst's last block, or of none."""
     params = f"DataCopyExtParams{{{u16(bursts)}, {u32(length)}, {u32(src_gap)}, {u32(dst_gap)}, 0}}"
     kind, size = site.kind("dst"), site.size("dst")
     if site.op == "copy_ub_gm":
@@ -121,7 +122,7 @@ def _pad(site: Site, bursts: str, length: str, src_gap: str, dst_gap: str) -> st
 
 
 def copy_gm_ub(site: Site) -> str:
-    """Bursts of bytes from GM to UB."""
+    """Return bursts of bytes from GM to UB."""
     if moves_bytes(site.product):
         return function(site, [f"DataCopyPad(dst, src, {_pad(site, 'bursts', 'length', 'src_gap', 'dst_gap')});"])
     block, size = site.block("src"), site.size("src")
@@ -141,7 +142,7 @@ def copy_gm_ub(site: Site) -> str:
 
 
 def copy_ub_gm(site: Site) -> str:
-    """Bursts of bytes from UB to GM, added to what is there where the copy is atomic."""
+    """Return bursts of bytes from UB to GM, added to what is there where the copy is atomic."""
     if moves_bytes(site.product):
         return function(site, add_to(site, f"DataCopyPad(dst, src, {_pad(site, 'bursts', 'length', 'src_gap', 'dst_gap')});"))
     whole = f"DataCopy(dst, src, {blocks('bursts', 'length / 32', 'src_gap', 'dst_gap / 32')});"
@@ -149,7 +150,7 @@ def copy_ub_gm(site: Site) -> str:
 
 
 def in_parts(site: Site, whole: str) -> list[str]:
-    """Lines of a copy of bursts that may be no whole blocks. `whole`: the copy of those that are.
+    """Return lines of a copy of bursts that may be no whole blocks. `whole`: the copy of those that are.
 
     What is left of a burst behind its whole blocks goes with elements before it, in a block that the scalar unit puts together in room of
     UB. It waits for all that MTE3 did, and MTE3 for it."""
@@ -190,7 +191,7 @@ def in_parts(site: Site, whole: str) -> list[str]:
 
 
 def copy_gm_ub_at(site: Site) -> str:
-    """One burst from where an index says, which the scalar unit reads when MTE2 has come to it."""
+    """Return one burst from where an index says, which the scalar unit reads when MTE2 has come to it."""
     at = f"src[at * pitch / {DTYPES[site.dtypes[1]]}]"
     copy = (f"DataCopyPad(dst, {at}, {_pad(site, '1', 'length', '0', '0')});" if moves_bytes(site.product)
             else f"DataCopy(dst, {at}, {blocks('1', f'(length + {BLOCK_BYTES - 1}) / {BLOCK_BYTES}', '0', '0')});")

@@ -9,7 +9,8 @@ QUANT = {("fp32", "fp32"): "NoQuant", ("int32", "int32"): "NoQuant", ("fp16", "f
 
 
 def mmad(site: Site) -> str:
-    """A product of fractals: one row is computed as 16, since one alone would be read as a vector; the next waits for a short one."""
+    """Return a product of fractals: one row is computed as 16, since one alone would be read as a vector; the next waits for a short
+    one."""
     call = ["MmadParams params;", f"params.m = {u16('m == 1 ? 16 : m')};", f"params.n = {u16('n')};", f"params.k = {u16('k')};",
             "params.cmatrixInitVal = init != 0;", "params.cmatrixSource = false;", "params.unitFlag = 0;"]
     barrier = ["if (m / 16 * (n / 16) < 10) {", "    PipeBarrier<PIPE_M>();", "}"]
@@ -21,7 +22,7 @@ def mmad(site: Site) -> str:
 
 
 def fixpipe(site: Site) -> str:
-    """A tile of L0C into GM, as rows or as fractals, with cast and relu on the way."""
+    """Return a tile of L0C into GM, as rows or as fractals, with cast and relu on the way."""
     nz, (dst, src) = site.op == "fixpipe_nz", site.dtypes
     if (dst, src) not in QUANT:
         raise UnsupportedError(f"{site.op} has no mode of Fixpipe from {src} to {dst} that aoec writes")
@@ -37,7 +38,8 @@ def fixpipe(site: Site) -> str:
 
 
 def scale_columns(site: Site) -> str:
-    """A tile of int32 in L0C into GM as int8, each column by its word of scale and zero point, which a register says where to find."""
+    """Return a tile of int32 in L0C into GM as int8, each column by its word of scale and zero point, which a register says where to
+    find."""
     nz = site.op == "fixpipe_nz_scale"
     stride = f"dst_stride * {site.size('dst')} / 32" if nz else "dst_stride"
     return function(site, [
@@ -49,7 +51,7 @@ def scale_columns(site: Site) -> str:
 
 
 def copy_l0c_ub(site: Site) -> str:
-    """Fractals of L0C into UB, with cast and relu on the way."""
+    """Return fractals of L0C into UB, with cast and relu on the way."""
     return function(site, ["DataCopyEnhancedParams more;", "more.blockMode = BlockMode::BLOCK_MODE_MATRIX;",
                            "more.deqScale = DeqScale::DEQ_NONE;", "more.isRelu = relu != 0;",
                            f"DataCopy(dst, src, {blocks('bursts', 'length', 'src_gap', 'dst_gap')}, more);"])

@@ -39,7 +39,7 @@ class _Place:
     inside: str
 
     def helper(self, name: str, *args: str) -> str:
-        """A call of a helper; what it calls itself is needed too."""
+        """Return a call of a helper; what it calls itself is needed too."""
         if name in ("ceil_div", "floor_mod"):
             self.need("floor_div")
         self.need(name)
@@ -47,7 +47,7 @@ class _Place:
 
 
 def expr(e: Expr, names: Callable[[str], str], need: Need, inside: str = "", alone: bool = True) -> str:
-    """An index expression; `names` gives the C++ name of a variable, `need` is told the helpers that it calls, `inside` is their
+    """Return an index expression; `names` gives the C++ name of a variable, `need` is told the helpers that it calls, `inside` is their
     namespace. Not `alone`: it is the right side of a comparison or of %."""
     text, level = _text(e, _Place(names, need, inside))
     return text if alone or level == ATOM else f"({text})"
@@ -96,12 +96,12 @@ def _call(e: Call, at: _Place) -> tuple[str, int]:
 
 
 def _literal(value: int) -> str:
-    """A whole number of 64 bits, of which the least has no literal, nor have those above the most a plain one."""
+    """Return a whole number of 64 bits, of which the least has no literal, nor have those above the most a plain one."""
     return "1ULL << 63" if value == -(1 << 63) else f"{value}{'ULL' if value >= 1 << 63 else 'LL' if abs(value) >= 1 << 31 else ''}"
 
 
 def number(e: Expr, dtype: str, need: Need) -> str:
-    """A constant operand in C++, rounded to its dtype as the instruction does."""
+    """Return a constant operand in C++, rounded to its dtype as the instruction does."""
     if not isinstance(e, (Float, Int)):
         raise CheckError("a scalar operand of a kernel is a constant")
     x, kind = cast(np.array(float(e.value), np.float64), np.dtype(NUMPY_DTYPES[dtype])), CPP_TYPES[dtype]

@@ -17,12 +17,12 @@ FIRST_OF_SYNC_ALL = 11  # ids from here on belong to SyncAll
 
 
 def pipe(name: str) -> str:
-    """A pipe as Ascend C calls it."""
+    """Return a pipe as Ascend C calls it."""
     return "FIX" if name == "FIXP" else name
 
 
 def event(item: SetFlag | WaitFlag, stream: Stream, product: str) -> str:
-    """The hardware event of a flag; UnsupportedError where the product has none between these pipes."""
+    """Return the hardware event of a flag; UnsupportedError where the product has none between these pipes."""
     pair, known = f"{pipe(item.source)}_{pipe(item.target)}", table().events.get(product, {}).get(stream.core)
     if known is not None and pair not in known:
         raise UnsupportedError(f"a flag from {item.source} to {item.target} has no HardEvent on core {stream.core} of product {product}; "
@@ -31,18 +31,18 @@ def event(item: SetFlag | WaitFlag, stream: Stream, product: str) -> str:
 
 
 def flag(item: SetFlag | WaitFlag, stream: Stream, product: str, number: str) -> str:
-    """The line of a flag."""
+    """Return the line of a flag."""
     return f"{'SetFlag' if isinstance(item, SetFlag) else 'WaitFlag'}<HardEvent::{event(item, stream, product)}>({number});"
 
 
 def cross_flag(item: CrossSet | CrossWait, number: str) -> str:
-    """The line of a flag between cores. A wait stops all pipes of its core, and the template's pipe has no effect."""
+    """Return the line of a flag between cores. A wait stops all pipes of its core, and the template's pipe has no effect."""
     return (f"CrossCoreSetFlag<{WITH_BOTH}, PIPE_{pipe(item.pipe)}>(static_cast<uint16_t>({number}));" if isinstance(item, CrossSet)
             else f"CrossCoreWaitFlag(static_cast<uint16_t>({number}));")
 
 
 def cores(stream: Stream) -> int:
-    """Cores that a stream runs on."""
+    """Return cores that a stream runs on."""
     count = 1
     for _, extent in stream.grid:
         count *= int(evaluate(extent, {}))
@@ -50,7 +50,8 @@ def cores(stream: Stream) -> int:
 
 
 def kernel_type(program: Program, product: str) -> tuple[str, int]:
-    """(the kernel type, empty where a product has no macro for it; blocks of a launch). UnsupportedError for streams of no kernel."""
+    """Return (the kernel type, empty where a product has no macro for it; blocks of a launch). UnsupportedError for streams of no
+    kernel."""
     streams = sorted(program.streams, key=lambda s: s.core)
     kinds = tuple(s.core for s in streams)
     if (product, kinds) not in KINDS:
@@ -66,7 +67,7 @@ def kernel_type(program: Program, product: str) -> tuple[str, int]:
 
 
 def axes(stream: Stream, name: Callable[[str], str]) -> Sequence[str]:
-    """Lines that say where on the grid a block is: its index is row-major."""
+    """Return lines that say where on the grid a block is: its index is row-major."""
     out, rest = [], 1
     for axis, extent in reversed(stream.grid):
         size = int(evaluate(extent, {}))

@@ -38,41 +38,41 @@ class Site:
 
     @property
     def name(self) -> str:
-        """The name of the function."""
+        """Return the name of the function."""
         marks = {"atomic": self.atomic, "padded": self.padded, "parts": self.is_ragged, self.side: bool(self.side)}
         return "_".join([self.op, *(mark for mark, there in marks.items() if there)])
 
     @property
     def operands(self) -> tuple[str, ...]:
-        """Names of its operands, in order."""
+        """Return names of its operands, in order."""
         return tuple(o.name for o in INSTRUCTIONS[self.op].operands)
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Names of its numbers, in order, as a line of the kernel gives them."""
+        """Return names of its numbers, in order, as a line of the kernel gives them."""
         return tuple(n.name for n in INSTRUCTIONS[self.op].numbers if n.name not in UNWRITTEN and (n.name != "pad" or self.padded))
 
     def kind(self, operand: str) -> str:
-        """The C++ type of an operand's elements."""
+        """Return the C++ type of an operand's elements."""
         return CPP_TYPES[self.dtypes[self.operands.index(operand)]]
 
     def size(self, operand: str) -> int:
-        """Bytes of an operand's element."""
+        """Return bytes of an operand's element."""
         return DTYPES[self.dtypes[self.operands.index(operand)]]
 
     def block(self, operand: str) -> int:
-        """Elements of an operand in a block."""
+        """Return elements of an operand in a block."""
         return BLOCK_BYTES // self.size(operand)
 
     @property
     def lanes(self) -> int:
-        """Lanes of a whole repeat: elements of the widest operand in it."""
+        """Return lanes of a whole repeat: elements of the widest operand in it."""
         return REPEAT_BYTES // max(DTYPES[d] for d in (self.dtypes[:2] if self.op == "vgather" else self.dtypes))
 
     @property
     def takes_room(self) -> bool:
-        """Whether its calls need room in UB: bits of a comparison or of what is kept, pairs of a value and an index, words of numbers that
-        are taken apart, parts of blocks on their way to GM, or a block of one number."""
+        """Return whether its calls need room in UB: bits of a comparison or of what is kept, pairs of a value and an index, words of
+        numbers that are taken apart, parts of blocks on their way to GM, or a block of one number."""
         if self.is_ragged:
             return True
         if self.op in MASKED or self.product == "2201":
@@ -92,7 +92,8 @@ def u32(name: str) -> str: return f"static_cast<uint32_t>({name})"
 
 
 def parameters(site: Site) -> str:
-    """The parameters of a function: tensors, then numbers; a scalar is of the dtype of the source, or of the target where there is none."""
+    """Return the parameters of a function: tensors, then numbers; a scalar is of the dtype of the source, or of the target where there is
+    none."""
     kinds = {o.name: "GlobalTensor" if "GM" in o.scopes else "LocalTensor" for o in INSTRUCTIONS[site.op].operands}
     out = [f"const {kinds[o]}<{site.kind(o)}>& {o}" for o in site.operands]
     for name in site.fields:
@@ -106,24 +107,24 @@ def parameters(site: Site) -> str:
 
 
 def scalar_dtype(site: Site) -> str:
-    """The dtype of a scalar operand: of what is chosen by vsels, else of the source, or of the target of vdup."""
+    """Return the dtype of a scalar operand: of what is chosen by vsels, else of the source, or of the target of vdup."""
     return site.dtypes[0] if site.op in ("vdup", "vsels") else site.dtypes[1]
 
 
 def scalar_kind(site: Site) -> str:
-    """The C++ type of a scalar operand."""
+    """Return the C++ type of a scalar operand."""
     return CPP_TYPES[scalar_dtype(site)]
 
 
 def function(site: Site, lines: Sequence[str]) -> str:
-    """A function of the instruction's name with these lines; room is its last parameter where it takes some."""
+    """Return a function of the instruction's name with these lines; room is its last parameter where it takes some."""
     given = parameters(site) + (f", const LocalTensor<uint8_t>& {ROOM}" if site.takes_room else "")
     head = f"__aicore__ inline void {site.name}({given})"
     return "\n".join([*wrap(head), "{", *[each for line in lines for each in wrap(f"    {line}")], "}"])
 
 
 def wrap(line: str) -> list[str]:
-    """A line of C++, broken at commas where it is too long."""
+    """Return a line of C++, broken at commas where it is too long."""
     start, out, now = "    " * (len(line) - len(line.lstrip()) + 8 >> 2), [], ""
     for part in line.split(", "):
         if now and len(now) + len(part) + 2 > WIDTH:

@@ -60,7 +60,8 @@ class Kernel:
 
 
 def write_kernel(program: Program, machine: Machine, release: str = DEFAULT_RELEASE) -> Kernel:
-    """The kernel of a filled program for the product of a machine, spelt for a release of CANN; UnsupportedError says what no call does."""
+    """Return the kernel of a filled program for the product of a machine, spelt for a release of CANN; UnsupportedError says what no call
+    does."""
     if holes(program):
         raise CheckError(f"program {program.name} has open holes {', '.join(f'?{h}' for h in holes(program))}; "
                          "fill them before it is written")
@@ -114,11 +115,11 @@ class _Writer:
                       reads_on, self.notes())
 
     def by_address(self) -> bool:
-        """Whether tensors are made by address: the release can, the product too, and no call forbids it."""
+        """Return whether tensors are made by address: the release can, the product too, and no call forbids it."""
         return self.release.static and self.product != "1001" and not any(self.product in table().calls[w].framework for w in self.used)
 
     def notes(self) -> tuple[str, ...]:
-        """What its calls mean otherwise than the instructions, or what no page says of them."""
+        """Return what its calls mean otherwise than the instructions, or what no page says of them."""
         rows = [table().calls[w] for w in sorted(self.used)]
         out = [f"{r.name} ({r.call}): {text}" for r in rows for text in (r.differs, r.unknown and f"unknown is {r.unknown}") if text]
         out += [f"{r.name} ({r.call}): {r.unlisted[self.product]}" for r in rows if self.product in r.unlisted]
@@ -129,7 +130,7 @@ class _Writer:
     # ------------------------------------------------------------ memory
 
     def globals(self) -> list[str]:
-        """The tensors in GM."""
+        """Return the tensors in GM."""
         out = []
         for t in self.program.tensors:
             name, kind = self.names.name("buffer", t.name), CPP_TYPES[t.dtype]
@@ -138,7 +139,7 @@ class _Writer:
         return out
 
     def spaces(self, stream: Stream) -> list[str]:
-        """The buffers that a stream names, at the program's addresses, and room where its calls need some."""
+        """Return the buffers that a stream names, at the program's addresses, and room where its calls need some."""
         named = {v.buffer for i in _instructions(stream.body) for _, v in i.fields if isinstance(v, Ref)}
         mine = [s for s in self.program.spaces if s.name in named]
         ends: dict[str, int] = {}
@@ -166,13 +167,14 @@ class _Writer:
         return ["#ifdef AOEC_TBUF", "TPipe pipe;", *buffers, "pipe.Destroy();", "#else", "InitSocState();", "#endif", *lines]
 
     def room_of(self, item: Instr) -> str:
-        """The name of the room in UB that the calls of an instruction need; "" of none. What goes to GM in parts has its own, since the
-        scalar unit and MTE3 come to it when the vector unit may be elsewhere."""
+        """Return the name of the room in UB that the calls of an instruction need; "" of none. What goes to GM in parts has its own, since
+        the scalar unit and MTE3 come to it when the vector unit may be elsewhere."""
         site = self.site(item)
         return PARTS if site.is_ragged else ROOM if site.takes_room else ""
 
     def room(self, end: int, name: str) -> tuple[int, int]:
-        """(address, bytes) of free room in UB behind all buffers, below what calls keep for themselves, for what calls need besides."""
+        """Return (address, bytes) of free room in UB behind all buffers, below what calls keep for themselves, for what calls need
+        besides."""
         at = -(-end // 32) * 32
         size = (min(PARTS_BYTES if name == PARTS else MOST_BYTES, self.ub_bytes() - self.kept_bytes() - at)) // 32 * 32
         takers = [i for s in self.program.streams for i in _instructions(s.body) if self.room_of(i) == name]
@@ -184,7 +186,7 @@ class _Writer:
         return at, size
 
     def least_room(self, item: Instr) -> int:
-        """Bytes of room that an instruction needs at least: of packed rows longer than a repeat, masks of 16 of them."""
+        """Return bytes of room that an instruction needs at least: of packed rows longer than a repeat, masks of 16 of them."""
         lanes, src_rep = (dict(item.fields).get(n) for n in ("lanes", "src_rep"))
         if item.op in LEAST_ROOM and self.site(item).takes_room:
             return LEAST_ROOM[item.op]
@@ -198,16 +200,16 @@ class _Writer:
         return max(LEAST_BYTES, parts * ROWS_AT_ONCE * BLOCK_BYTES) if parts > 1 else LEAST_BYTES
 
     def ub_bytes(self) -> int:
-        """Bytes of UB: those of the chip, where the machine's are less some that calls of several instructions need."""
+        """Return bytes of UB: those of the chip, where the machine's are less some that calls of several instructions need."""
         return table().ub.get(self.product, self.machine.scope("UB").size_bytes)
 
     def kept_bytes(self) -> int:
-        """Bytes at the end of UB that the calls of this kernel keep for themselves."""
+        """Return bytes at the end of UB that the calls of this kernel keep for themselves."""
         words = {i.op for s in self.program.streams for i in _instructions(s.body)}
         return max((table().calls[w].reserves.get(self.product, 0) for w in words), default=0)
 
     def check_reserved(self) -> None:
-        """Nothing, or CapacityError where a buffer lies in what a call keeps for itself."""
+        """Raise CapacityError where a buffer lies in what a call keeps for itself."""
         keeps = self.kept_bytes()
         for s in self.program.spaces:
             end = int(evaluate(s.address + s.size_bytes * s.depth, {}))
@@ -216,13 +218,14 @@ class _Writer:
                                     + ", ".join(sorted(w for w in self.used if self.product in table().calls[w].reserves)))
 
     def reads_on(self, space: Space, stream: Stream) -> int:
-        """Bytes that a call reads behind a buffer, and leaves out: where masks say what is kept of rows, all but a block of a repeat."""
+        """Return bytes that a call reads behind a buffer, and leaves out: where masks say what is kept of rows, all but a block of a
+        repeat."""
         packed = any(i.op == "vreducev2" and self.site(i).takes_room and isinstance(i["src"], Ref) and i["src"].buffer == space.name
                      for i in _instructions(stream.body))
         return REPEAT_BYTES - BLOCK_BYTES if packed else 0
 
     def position(self, space: Space, stream: Stream) -> str:
-        """Where a buffer lies, as Ascend C says it: in L1 by what reads it."""
+        """Return where a buffer lies, as Ascend C says it: in L1 by what reads it."""
         if space.scope == "L1":
             for i in _instructions(stream.body):
                 src = dict(i.fields).get("src")
@@ -233,7 +236,7 @@ class _Writer:
     # ------------------------------------------------------------ lines
 
     def stream(self, stream: Stream, depth: int) -> list[str]:
-        """The body of a kernel, or of the part of one kind of core."""
+        """Return the body of a kernel, or of the part of one kind of core."""
         body = list(self.items(stream.body, stream, depth))
         head = [*axes(stream, lambda n: self.names.name("var", n))]
         head += [f"int64_t {self.names.name('var', c)} = 0;" for c, _ in stream.counters]
@@ -243,7 +246,7 @@ class _Writer:
         return [line if line.startswith("#") else indent + line for line in (*self.spaces(stream), *head)] + body
 
     def items(self, items: Sequence[Item], stream: Stream, depth: int) -> Iterator[str]:
-        """The lines of a body. A loop that runs not at all is left out."""
+        """Yield the lines of a body. A loop that runs not at all is left out."""
         indent, depths = "    " * depth, dict(stream.counters)
         for item in items:
             if isinstance(item, For):
@@ -266,7 +269,7 @@ class _Writer:
                 yield indent + self.instruction(item)
 
     def instruction(self, item: Instr) -> str:
-        """The line of an instruction: a call of the function of its name, with its fields in order."""
+        """Return the line of an instruction: a call of the function of its name, with its fields in order."""
         word, site = INSTRUCTIONS[item.op], self.site(item)
         check_call(item.op, self.product, site.dtypes[0])
         self.check_fields(item, site)
@@ -290,7 +293,7 @@ class _Writer:
         return f"aoec::{site.name}({', '.join(args)});"
 
     def site(self, item: Instr) -> Site:
-        """What the function of an instruction is written for."""
+        """Return what the function of an instruction is written for."""
         dtypes = tuple(self.buffers[v.buffer].dtype for o in INSTRUCTIONS[item.op].operands if isinstance(v := item[o.name], Ref))
         atomic = "atomic" in INSTRUCTIONS[item.op].fields() and item["atomic"] != Int(0)
         ragged = item.op == "copy_ub_gm" and not moves_bytes(self.product) and any(
@@ -299,7 +302,8 @@ class _Writer:
         return Site(item.op, dtypes, self.product, self.release, atomic, padded, ragged, self.side(item) if ragged else "")
 
     def side(self, item: Instr) -> str:
-        """What is written back with bursts into GM that are shorter than a block; UnsupportedError where none is known to be right."""
+        """Return what is written back with bursts into GM that are shorter than a block; UnsupportedError where none is known to be
+        right."""
         if item not in self.sides:
             stream = next(s for s in self.program.streams if item in _instructions(s.body))
             try:
@@ -312,7 +316,7 @@ class _Writer:
         return self.sides[item]
 
     def check_fields(self, item: Instr, site: Site) -> None:
-        """Nothing, or UnsupportedError where a field of the instruction has no place in its call on this product."""
+        """Raise UnsupportedError where a field of the instruction has no place in its call on this product."""
         if site.atomic and item["atomic"] != Int(1):
             raise UnsupportedError(f"{item.op}: whether it adds must be known when the kernel is written; atomic = {show(item['atomic'])}")
         if site.atomic and site.dtypes[0] not in table().atomics[self.product]:
@@ -334,7 +338,7 @@ class _Writer:
                                        f"-1; page {table().page('vec/数据填充/Duplicate')}")
 
     def check_image(self, item: Instr, site: Site) -> None:
-        """Nothing, or UnsupportedError where the call of 16 rows takes no such channels or filter."""
+        """Raise UnsupportedError where the call of 16 rows takes no such channels or filter."""
         channels, filters = item["channels"], (item["filter_h"], item["filter_w"])
         assert isinstance(channels, Expr)
         value = channels.value if isinstance(channels, Int) else 0
@@ -345,7 +349,7 @@ class _Writer:
             raise refusal(item.op, self.product, "its filter has at most 255 rows and columns")
 
     def ref(self, ref: Ref) -> str:
-        """An operand: an element of a tensor, or of a slot."""
+        """Return an operand: an element of a tensor, or of a slot."""
         name, b = self.names.name("buffer", ref.buffer), self.buffers[ref.buffer]
         offset = ref.offset
         if isinstance(b, Space) and ref.slot != Int(0):
@@ -353,7 +357,7 @@ class _Writer:
         return f"{name}[{self.expr(offset)}]"
 
     def expr(self, e: Expr, alone: bool = True) -> str:
-        """An index expression in C++, outside the namespace of the helpers."""
+        """Return an index expression in C++, outside the namespace of the helpers."""
         return expr(e, lambda n: self.names.name("var", n), self.need, "aoec::", alone)
 
     def need(self, helper: str) -> None:
@@ -365,7 +369,7 @@ HELPERS_IN_ORDER = ("of_bits", "floor_div", "ceil_div", "floor_mod", "least", "m
 
 
 def _instructions(items: Sequence[Item]) -> Iterator[Instr]:
-    """Every instruction of a body that runs at all, in order."""
+    """Yield every instruction of a body that runs at all, in order."""
     for item in items:
         if isinstance(item, For):
             if item.trips != Int(0):
@@ -375,7 +379,7 @@ def _instructions(items: Sequence[Item]) -> Iterator[Instr]:
 
 
 def _turn_sources(item: Instr) -> Instr:
-    """A sum that every repeat adds to: the chip allows it where the target is the second source."""
+    """Return a sum that every repeat adds to: the chip allows it where the target is the second source."""
     f = dict(item.fields)
     if item.op not in TURNABLE or f["dst"] != f["src0"] or f["dst"] == f["src1"] or f["dst_rep"] != Int(0) or f["src0_rep"] != Int(0):
         return item

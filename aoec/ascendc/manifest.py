@@ -19,12 +19,12 @@ SCHEMA = 1
 
 
 def digest(text: str) -> str:
-    """The hash of a text."""
+    """Return the hash of a text."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def manifest(kernel: Kernel) -> dict[str, Any]:
-    """The facts, in the order in which they are written.
+    """Return the facts, in the order in which they are written.
 
     `scale_words`: the tensor holds a word of 64 bits for each scale of the graph, made with this zero point (target/isa/scales.py).
     `sync_address`: the runtime puts an address of 8 bytes before the arguments, as it does for kernels of both kinds of core.
@@ -47,7 +47,7 @@ def manifest(kernel: Kernel) -> dict[str, Any]:
 
 
 def alignments(program: Program) -> dict[str, int]:
-    """Bytes that the first element of each tensor must be a multiple of, as the instructions that reach it say."""
+    """Return bytes that the first element of each tensor must be a multiple of, as the instructions that reach it say."""
     dtypes, out = {t.name: t.dtype for t in program.tensors}, dict[str, int]()
     for item in _walk([i for s in program.streams for i in s.body]):
         word = INSTRUCTIONS[item.op]

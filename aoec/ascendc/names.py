@@ -31,7 +31,7 @@ class Names:
         self.known: dict[tuple[str, str], str] = {}
 
     def name(self, kind: str, word: str) -> str:
-        """The name of the thing of this kind and word; the same for the same."""
+        """Return the name of the thing of this kind and word; the same for the same."""
         if (kind, word) not in self.known:
             self.known[kind, word] = self._free(word)
         return self.known[kind, word]

@@ -22,7 +22,7 @@ BLOCKS = 8  # of a repeat
 
 def write_repeats(site: Site, call: str, params: str = "", views: str = "", factor: int = 1, steps: Sequence[str] = (),
              before: Sequence[str] = ()) -> str:
-    """A function that makes `call` once for whole repeats and once for the lanes of the last.
+    """Return a function that makes `call` once for whole repeats and once for the lanes of the last.
 
     `call`: with {dst}, {src}.. for operands, {mask} and {repeat}. `params`, `before`: lines before it. `views`: a type that operands are
     seen as, of which `factor` make an element, or one makes two bytes. `steps`: how far each operand moves on in a repeat, in elements (by
@@ -43,18 +43,18 @@ def write_repeats(site: Site, call: str, params: str = "", views: str = "", fact
 
 
 def strides(kind: str, names: Sequence[str], cast: str = "uint8_t") -> str:
-    """A line with the strides of a call: of blocks for each operand, then of repeats."""
+    """Return a line with the strides of a call: of blocks for each operand, then of repeats."""
     fields = [f"static_cast<{cast}>({n}_{what})" for what in ("blk", "rep") for n in names]
     return f"const {kind} params{{{', '.join(fields)}}};"
 
 
 def binary_strides(site: Site) -> str:
-    """The strides of a call of two sources."""
+    """Return the strides of a call of two sources."""
     return strides("BinaryRepeatParams", site.operands)
 
 
 def unary_strides(site: Site) -> str:
-    """The strides of a call of one source."""
+    """Return the strides of a call of one source."""
     return strides("UnaryRepeatParams", site.operands)
 
 
@@ -87,7 +87,7 @@ def unary(site: Site) -> str:
 
 
 def vcopy(site: Site) -> str:
-    """Elements as they are: of 8 bytes as two of 4, bytes two by two. On 2002 and 1001 a product by 1."""
+    """Return elements as they are: of 8 bytes as two of 4, bytes two by two. On 2002 and 1001 a product by 1."""
     if site.product != "2201":
         one = f"static_cast<{site.kind('src')}>(1.0f)"
         return write_repeats(site, f"Muls({{dst}}, {{src}}, {one}, {{mask}}, {{repeat}}, params);", unary_strides(site))
@@ -97,7 +97,7 @@ def vcopy(site: Site) -> str:
 
 
 def vdup(site: Site) -> str:
-    """One number: of 8 bytes as two of 4, which are alike (kernel.py sees to it), bytes two by two."""
+    """Return one number: of 8 bytes as two of 4, which are alike (kernel.py sees to it), bytes two by two."""
     rest = f"{{mask}}, {{repeat}}, {u16('dst_blk')}, {u8('dst_rep')});"
     if site.size("dst") == 8:
         return write_repeats(site, f"Duplicate({{dst}}, static_cast<uint32_t>(scalar), {rest}", views="uint32_t", factor=2)
@@ -108,7 +108,8 @@ def vdup(site: Site) -> str:
 
 
 def pairs(site: Site, call: str) -> str:
-    """The largest or smallest of each repeat where a product gives pairs of a value and an index: the scalar unit takes the values."""
+    """Return the largest or smallest of each repeat where a product gives pairs of a value and an index: the scalar unit takes the
+    values."""
     kind = site.kind("src")
     return function(site, [
         f"const int64_t most = {ROOM}.GetSize() / {2 * site.size('src')} < 255 ? {ROOM}.GetSize() / {2 * site.size('src')} : 255;",
@@ -125,8 +126,8 @@ def pairs(site: Site, call: str) -> str:
 
 
 def fold(site: Site) -> str:
-    """The largest or smallest fp32 of each repeat on 1001, whose reductions take fp16 alone: the vector unit folds the blocks of whole
-    repeats together, and the scalar unit does the rest."""
+    """Return the largest or smallest fp32 of each repeat on 1001, whose reductions take fp16 alone: the vector unit folds the blocks of
+    whole repeats together, and the scalar unit does the rest."""
     call, sign = ("Max", ">") if site.op == "vcmax" else ("Min", "<")
     turn = ["SetFlag<HardEvent::V_S>(0);", "WaitFlag<HardEvent::V_S>(0);"]
     back = ["SetFlag<HardEvent::S_V>(0);", "WaitFlag<HardEvent::S_V>(0);"]
@@ -151,7 +152,7 @@ def fold(site: Site) -> str:
 
 
 def reduction(site: Site) -> str:
-    """One result a repeat; results are dst_rep elements apart."""
+    """Return one result a repeat; results are dst_rep elements apart."""
     call = {"vcmax": site.release.reduce_max, "vcmin": site.release.reduce_min, "vcadd": site.release.reduce_sum}[site.op]
     if site.takes_room:
         return fold(site) if site.product == "1001" and site.dtypes[1] == "fp32" else pairs(site, call)
@@ -163,7 +164,7 @@ def reduction(site: Site) -> str:
 
 
 def block_reduction(site: Site) -> str:
-    """One result a block; results of a repeat lie one behind the other, eight times dst_rep elements from repeat to repeat."""
+    """Return one result a block; results of a repeat lie one behind the other, eight times dst_rep elements from repeat to repeat."""
     call = {"vcgmax": site.release.block_max, "vcgmin": site.release.block_min, "vcgadd": site.release.block_sum}[site.op]
     mask = "static_cast<int32_t>({mask})"
     order = f"{mask}, {{repeat}}" if "<" in call else f"{{repeat}}, {mask}"  # the release that renamed it changed the order
@@ -176,8 +177,8 @@ HALVES = "dst_half * 8"  # elements of 4 bytes from the first half of a row of 1
 
 
 def by_halves(site: Site, halves: Sequence[str], source: str, blk: str, src_rep: str) -> list[str]:
-    """Lines that turn elements of 4 bytes on 1001, which turns those of 2 alone: low and high halves apart, each twice side by side, and
-    masks put them together. `halves`: where the target of each turn begins; `source`: of row i of turn k, an element of src."""
+    """Return lines that turn elements of 4 bytes on 1001, which turns those of 2 alone: low and high halves apart, each twice side by side,
+    and masks put them together. `halves`: where the target of each turn begins; `source`: of row i of turn k, an element of src."""
     text = [f"const int64_t most = {ROOM}.GetSize() / 512 < 255 ? {ROOM}.GetSize() / 512 : 255;",
             f"LocalTensor<half> low = {ROOM}.ReinterpretCast<half>(), high = {ROOM}.ReinterpretCast<half>()[most * 128];",
             "LocalTensor<uint16_t> low_bits = low.ReinterpretCast<uint16_t>(), high_bits = high.ReinterpretCast<uint16_t>();",
@@ -197,14 +198,14 @@ def by_halves(site: Site, halves: Sequence[str], source: str, blk: str, src_rep:
 
 
 def turn_lists(source: str, target: str, name: str = "") -> list[str]:
-    """Lines with the two lists of 16 addresses of a turn; `source` and `target` are tensors by the row i."""
+    """Return lines with the two lists of 16 addresses of a turn; `source` and `target` are tensors by the row i."""
     return [f"uint64_t to{name}[16], from{name}[16];", "for (int64_t i = 0; i < 16; ++i) {",
             f"    to{name}[i] = reinterpret_cast<uint64_t>({target}.GetPhyAddr());",
             f"    from{name}[i] = reinterpret_cast<uint64_t>({source}.GetPhyAddr());", "}"]
 
 
 def fill_by_turns(site: Site) -> str:
-    """Each of 8 elements a repeat fills a block, on 1001 by a turn of 16 rows that are one block, of 2 bytes for two repeats."""
+    """Return each of 8 elements a repeat fills a block, on 1001 by a turn of 16 rows that are one block, of 2 bytes for two repeats."""
     if site.size("dst") == 4:
         return function(site, by_halves(site, ("",), "src[at * 8].ReinterpretCast<half>()", "dst_blk", "1"))
     def seen(e: str) -> str: return f"{e}.ReinterpretCast<half>()"
@@ -219,7 +220,7 @@ def fill_by_turns(site: Site) -> str:
 
 
 def vbrcb(site: Site) -> str:
-    """Each of 8 elements a repeat fills a block."""
+    """Return each of 8 elements a repeat fills a block."""
     if site.takes_room:
         return fill_by_turns(site)
     return function(site, [BARRIER, "if (repeat > 0) {",
@@ -227,7 +228,7 @@ def vbrcb(site: Site) -> str:
 
 
 def vnchwconv(site: Site) -> str:
-    """Rows of 16 blocks as columns, by lists of addresses; steps of one repeat must be 0."""
+    """Return rows of 16 blocks as columns, by lists of addresses; steps of one repeat must be 0."""
     if site.takes_room:
         source = "src[(at * src_rep + (8 * {k} + i / 2) * src_stride) * 8].ReinterpretCast<half>()"
         return function(site, by_halves(site, ("", HALVES), source, "dst_stride", "src_rep"))
@@ -246,7 +247,7 @@ def vnchwconv(site: Site) -> str:
 
 
 def vreducev2(site: Site) -> str:
-    """The first lanes of rows, one behind the other: bytes two by two, elements without a sign."""
+    """Return the first lanes of rows, one behind the other: bytes two by two, elements without a sign."""
     if site.takes_room:
         return pack_by_masks(site)
     wide = max(site.size("dst"), 2)
@@ -263,8 +264,8 @@ def parts_of(lanes: int, size: int, src_rep: int) -> int:
 
 
 def pack_by_masks(site: Site) -> str:
-    """The first lanes of rows where they are said by masks, which the scalar unit writes: one for all rows, or one a repeat of longer
-    ones. Every repeat but the last is read whole, so that the last rows of all are read on behind their buffer (kernel.py)."""
+    """Return the first lanes of rows where they are said by masks, which the scalar unit writes: one for all rows, or one a repeat of
+    longer ones. Every repeat but the last is read whole, so that the last rows of all are read on behind their buffer (kernel.py)."""
     wide = max(site.size("dst"), 2)
     width, per, block = 8 * wide, REPEAT_BYTES // wide, 32 // wide
     seen, lanes = f".ReinterpretCast<uint{width}_t>()", "lanes / 2" if site.size("dst") == 1 else "lanes"
@@ -307,7 +308,7 @@ def shift(site: Site) -> str:
 
 
 def vgather(site: Site) -> str:
-    """Elements from where offsets in bytes say, which lie one behind the other."""
+    """Return elements from where offsets in bytes say, which lie one behind the other."""
     seen = "" if site.dtypes[2] == "uint32" else ".ReinterpretCast<uint32_t>()"
     call = f"Gather({{dst}}, src, {{offset}}{seen}, 0, {{mask}}, {{repeat}}, {u16('dst_rep')});"
     return write_repeats(site, call, steps=(f"dst_rep * {site.block('dst')}", "0", f"{site.lanes}"))

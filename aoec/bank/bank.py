@@ -52,7 +52,7 @@ class Bank:
 
     @classmethod
     def open(cls, path: str | Path, create: bool = True, writable: bool = True) -> Bank:
-        """The bank at `path`; BankError where the file is no bank. One that is not there is made, if `create` is set,
+        """Return the bank at `path`; BankError where the file is no bank. One that is not there is made, if `create` is set,
         with what is written first."""
         return cls(store.Store(Path(path), create and writable, writable))
 
@@ -70,7 +70,7 @@ class Bank:
 
     @property
     def journal(self) -> Journal:
-        """What is noted in the same file of jobs that have not ended."""
+        """Return what is noted in the same file of jobs that have not ended."""
         return Journal(self._store)
 
     @property
@@ -80,12 +80,12 @@ class Bank:
 
     @property
     def plans(self) -> Plans[SlicePlan]:
-        """Which groups run in slices, in the same file."""
+        """Return which groups run in slices, in the same file."""
         return Plans(self._store, SLICE_PLANS)
 
     @property
     def model_plans(self) -> Plans[ModelPlan]:
-        """How whole models are put together, in the same file."""
+        """Return how whole models are put together, in the same file."""
         return Plans(self._store, MODEL_PLANS)
 
     @property
@@ -94,21 +94,21 @@ class Bank:
         return GradientTraces(self._store, GRADIENT_TRACES)
 
     def rows(self, kind: Kind[T]) -> Rows[T]:
-        """The rows of a kind, in the same file."""
+        """Return the rows of a kind, in the same file."""
         return Rows(self._store, kind)
 
     def all(self) -> tuple[Kept, ...]:
-        """All records but changed ones, measured times and plans, each kind sorted."""
+        """Return all records but changed ones, measured times and plans, each kind sorted."""
         gone = {r.key for r in self.changed_records()}
         return *(r for r in self.list() if r.key not in gone), *(row for kind in KINDS for row in self.rows(kind).of(None))
 
     def best(self, key: Key) -> Record | None:
-        """The record of `key`, or None."""
+        """Return the record of `key`, or None."""
         with self._store.reading() as c:
             return _find(c, key)
 
     def all_of(self, keys: Iterable[Key]) -> dict[Key, Record]:
-        """The records of those of the keys that have one, in one reading."""
+        """Return the records of those of the keys that have one, in one reading."""
         wanted = set(keys)
         funcs = sorted({k.func_key for k in wanted})
         out: dict[Key, Record] = {}
@@ -156,11 +156,11 @@ class Bank:
         return own | {k: r for k, r in beneath.items() if k not in own or r.is_faster}
 
     def of_funcs(self, func_keys: Iterable[str]) -> tuple[Record, ...]:
-        """All records of these funcs, whatever machine, model version and memory state they are of; sorted by key."""
+        """Return all records of these funcs, whatever machine, model version and memory state they are of; sorted by key."""
         return self._of(store.records.c.func_key, func_keys)
 
     def of_families(self, families: Iterable[str]) -> tuple[Record, ...]:
-        """All records of the funcs of these families (near.py); sorted by key."""
+        """Return all records of the funcs of these families (near.py); sorted by key."""
         return self._of(store.records.c.family, families)
 
     def _of(self, column: Column, values: Iterable[str]) -> tuple[Record, ...]:
@@ -194,13 +194,13 @@ class Bank:
             return out
 
     def drop(self, records: Iterable[Record]) -> int:
-        """How many of these records the bank had and now has not, in one transaction; one that was replaced meanwhile stays."""
+        """Return how many of these records the bank had and now has not, in one transaction; one that was replaced meanwhile stays."""
         r = store.records.c
         with self._store.writing() as c:
             return sum(c.execute(delete(store.records).where(*[r[n] == v for n, v in flat(record).items()])).rowcount for record in records)
 
     def drop_all(self, kept: Iterable[Kept]) -> int:
-        """`drop` of records, measured times and plans."""
+        """Return `drop` of records, measured times and plans."""
         return sum(drop(given) for _, drop, given in self._by_kind(kept) if given)
 
     def merge(self, other: Bank) -> tuple[str, ...]:
@@ -211,7 +211,7 @@ class Bank:
         return tuple(status for put, _, given in self._by_kind(found) if given for status in put(given))
 
     def _by_kind(self, found: Iterable[Kept]) -> list[tuple[Callable[[list[Any]], tuple[str, ...]], Callable[[list[Any]], int], list[Any]]]:
-        """(what puts, what drops, those of the kind) for records and each kind of row."""
+        """Return (what puts, what drops, those of the kind) for records and each kind of row."""
         of: dict[type, list[Any]] = {Record: [], **{kind.row: [] for kind in KINDS}}
         for one in found:
             of[type(one)].append(one)
@@ -224,7 +224,7 @@ class Bank:
         write_text(path, "".join(line + "\n" for line in self.lines(times)))
 
     def lines(self, times: bool = True) -> Iterator[str]:
-        """The records as lines of canonical JSON, sorted by key, then measured times and plans."""
+        """Yield the records as lines of canonical JSON, sorted by key, then measured times and plans."""
         yield from (show_record(r, times) for r in self.list())
         yield from (kind.show(row, times) for kind in KINDS for row in self.rows(kind).of(None))
 
@@ -237,7 +237,7 @@ class Bank:
             raise BankError(f"{e}; nothing was imported") from e
 
     def list(self, target: str | None = None, func_key: str = "", kind: str | None = None) -> tuple[Record, ...]:
-        """Records sorted by key; `target` and `kind` select by name, `func_key` by how the key begins."""
+        """Return records sorted by key; `target` and `kind` select by name, `func_key` by how the key begins."""
         r = store.records.c
         query = select(store.records).where(r.func_key.startswith(func_key, autoescape=True)).order_by(*[r[n] for n in KEY_FIELDS])
         query = query.where(r.target == target) if target is not None else query
@@ -254,7 +254,7 @@ def _find(c: Connection, key: Key) -> Record | None:
 
 
 def _record(row: Any) -> Record:
-    """The record of a row, which another program may have changed."""
+    """Return the record of a row, which another program may have changed."""
     try:
         return unflat({n: bool(v) if n == "verified" else v for n, v in row.items() if n not in ("family", "checksum")})
     except BankError as e:
@@ -287,12 +287,12 @@ def _take_back(c: Connection, before: Record | None, kept: Record) -> None:
 
 
 def read_records(path: str) -> tuple[Record, ...]:
-    """The records of a bank, or of an export of one, sorted by key; BankError where a file is neither."""
+    """Return the records of a bank, or of an export of one, sorted by key; BankError where a file is neither."""
     return tuple(sorted((r for r in read_all(path) if isinstance(r, Record)), key=lambda r: r.key))
 
 
 def read_all(path: str) -> tuple[Kept, ...]:
-    """The records, measured times and plans of a bank, or of an export of one; BankError where a file is neither."""
+    """Return the records, measured times and plans of a bank, or of an export of one; BankError where a file is neither."""
     try:
         with open_plain(path) as f:
             head = f.read(len(store.HEADER))
@@ -302,7 +302,7 @@ def read_all(path: str) -> tuple[Kept, ...]:
 
 
 def _read_lines(path: str) -> Iterator[Kept]:
-    """The records, measured times and plans of an export file, with the line number in every refusal."""
+    """Yield the records, measured times and plans of an export file, with the line number in every refusal."""
     try:
         with nullcontext(sys.stdin.buffer) if path == "-" else open_plain(path) as f:
             yield from _records(f, path)
@@ -341,6 +341,6 @@ def _parse_line(raw: bytes) -> Kept:
 
 
 def statuses(outcome: Sequence[str]) -> str:
-    """A count of each outcome of puts, as "2 added, 1 kept"."""
+    """Return a count of each outcome of puts, as "2 added, 1 kept"."""
     counts = {name: outcome.count(name) for name in ("added", "updated", "kept")}
     return ", ".join(f"{n:,} {name}" for name, n in counts.items() if n) or "nothing to add"

@@ -50,37 +50,37 @@ class BuiltIn:
 
     @staticmethod
     def of(target: str) -> BuiltIn | None:
-        """The built-in bank of a target by its name; None where there is none."""
+        """Return the built-in bank of a target by its name; None where there is none."""
         path = _place(target)
         return BuiltIn(path) if path is not None and path.is_file() else None
 
     @property
     def made_for(self) -> tuple[str, str]:
-        """(machine hash, model version) of its records: for any other machine or model they say nothing."""
+        """Return (machine hash, model version) of its records: for any other machine or model they say nothing."""
         return self._common["machine_hash"], self._common["model_version"]
 
     def all_of(self, keys: Iterable[Key]) -> dict[Key, Record]:
-        """The records of those of the keys that have one."""
+        """Return the records of those of the keys that have one."""
         wanted = set(keys)
         return {r.key: r for r in self.of_funcs(k.func_key for k in wanted) if r.key in wanted}
 
     def of_funcs(self, func_keys: Iterable[str]) -> tuple[Record, ...]:
-        """All records of these funcs, sorted by key."""
+        """Return all records of these funcs, sorted by key."""
         return tuple(r for f in sorted(set(func_keys)) for r in self._of(f))
 
     def of_families(self, families: Iterable[str]) -> tuple[Record, ...]:
-        """All records of the funcs of these families (near.py), sorted by key."""
+        """Return all records of the funcs of these families (near.py), sorted by key."""
         wanted = set(families) - {""}
         return tuple(r for r in self.list() if family(r.func) in wanted) if wanted else ()
 
     def list(self, target: str | None = None, func_key: str = "", kind: str | None = None) -> tuple[Record, ...]:
-        """Records sorted by key; as of a bank."""
+        """Return records sorted by key; as of a bank."""
         found = (r for f in self._places if f.startswith(func_key) for r in self._of(f))
         return tuple(r for r in found if target in (None, r.key.target) and kind in (None, r.key.kind))
 
     @cached_property
     def model_plans(self) -> tuple[ModelPlan, ...]:
-        """All plans of models, sorted; BankError where a line is none."""
+        """Return all plans of models, sorted; BankError where a line is none."""
         common = {n: self._common.get(n) for n in SHARED} | OMITTED
         given = (_object(m[0], self.path) for m in PLAN_LINE.finditer(self._data))
         return tuple(sorted(p for g in given if (p := MODEL_PLANS.read(common | g)) is not None))
@@ -107,12 +107,12 @@ class BuiltIn:
 
 
 def built_in() -> tuple[BuiltIn, ...]:
-    """All that come with aoec, by target."""
+    """Return all that come with aoec, by target."""
     return tuple(BuiltIn(p) for p in sorted(Path(__file__).parent.glob("*.jsonl")))
 
 
 def _place(target: str) -> Path | None:
-    """Where a target's file is, or would be; None of a name that is no file's."""
+    """Return where a target's file is, or would be; None of a name that is no file's."""
     return Path(__file__).parent / f"{target}.jsonl" if re.fullmatch(r"\w+", target) else None
 
 
@@ -127,7 +127,7 @@ def _object(line: bytes, path: Path) -> dict[str, Any]:
 
 
 def write(target: str, records: Iterable[Record], folder: Path | None = None, plans: Iterable[ModelPlan] = ()) -> Path:
-    """Where the built-in bank of a target now is, with these records and plans of models: equal ones make
+    """Return where the built-in bank of a target now is, with these records and plans of models: equal ones make
     equal bytes. A default's record does without its func, which stands with the best of the same key; funcs with defaults alone, of
     layouts that were not taken, are left out."""
     records = sorted(records, key=lambda r: r.key)
@@ -146,5 +146,5 @@ def write(target: str, records: Iterable[Record], folder: Path | None = None, pl
 
 
 def _plan_line(p: ModelPlan, common: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a plan's line: its word, and what differs from the first line."""
+    """Return the fields of a plan's line: its word, and what differs from the first line."""
     return {n: v for n, v in values(p).items() if n not in OMITTED and (n not in SHARED or common.get(n) != v)} | MODEL_PLANS.mark

@@ -37,7 +37,7 @@ class Claimed:
 
 
 def kept_plans(shelf: Shelf | None, target: str | None) -> Iterator[SlicePlan]:
-    """The plans of slices of a shelf, and then of those beneath it."""
+    """Yield the plans of slices of a shelf, and then of those beneath it."""
     for one in shelves(shelf):
         if isinstance(one, Bank):
             yield from one.plans.list(target)
@@ -46,7 +46,7 @@ def kept_plans(shelf: Shelf | None, target: str | None) -> Iterator[SlicePlan]:
 
 
 def kept_model_plans(shelf: Shelf | None, target: str | None, graph_key: str = "") -> Iterator[ModelPlan]:
-    """The plans of models of a shelf, and then of those beneath it; `graph_key`: how their key begins."""
+    """Yield the plans of models of a shelf, and then of those beneath it; `graph_key`: how their key begins."""
     for one in shelves(shelf):
         if isinstance(one, Bank):
             yield from one.model_plans.list(target, graph_key)
@@ -55,7 +55,7 @@ def kept_model_plans(shelf: Shelf | None, target: str | None, graph_key: str = "
 
 
 def shelves(shelf: Shelf | None) -> Iterator[Shelf]:
-    """A shelf, and those beneath it in order."""
+    """Yield a shelf, and those beneath it in order."""
     while shelf is not None:
         yield shelf
         shelf = shelf.base if isinstance(shelf, Bank | Claimed) else None

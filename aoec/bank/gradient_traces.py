@@ -31,12 +31,12 @@ class GradientTrace:
 
 
 def sizes_key(sizes: Iterable[int]) -> str:
-    """64 hex digits for the sizes of gradients in bytes, in any order."""
+    """Return 64 hex digits for the sizes of gradients in bytes, in any order."""
     return hashlib.sha256(",".join(map(str, sorted(sizes))).encode()).hexdigest()
 
 
 def newer_trace(a: GradientTrace, b: GradientTrace) -> GradientTrace:
-    """What stays of two traces of one key: the newer, then always the same."""
+    """Return what stays of two traces of one key: the newer, then always the same."""
     return max(a, b, key=lambda t: (t.created, t))
 
 
@@ -48,5 +48,5 @@ class GradientTraces(Rows[GradientTrace]):
     """The measured traces in a bank's file."""
 
     def find(self, target: str, key: str) -> GradientTrace | None:
-        """The trace of a key; None where there is none."""
+        """Return the trace of a key; None where there is none."""
         return next(iter(self.of(target, sizes_key=key)), None)

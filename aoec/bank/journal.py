@@ -56,11 +56,11 @@ class Journal:
     # ---- of a search
 
     def notes(self, search: str) -> Notes:
-        """Where a search is noted; to be closed."""
+        """Return where a search is noted; to be closed."""
         return Notes(self._store, search)
 
     def batches(self, search: str) -> tuple[Batch, ...]:
-        """The batches of a search from its first one on, as far as none is missing."""
+        """Return the batches of a search from its first one on, as far as none is missing."""
         t = batches.c
         query = select(t.number, t.question, t.timed, t.milliseconds, t.answer).where(t.search == search).order_by(t.number)
         with self._store.reading() as c:
@@ -89,7 +89,7 @@ class Journal:
     # ---- of a job
 
     def outcomes(self, job: str) -> tuple[str, ...]:
-        """What became of the tasks that are done, oldest first."""
+        """Return what became of the tasks that are done, oldest first."""
         with self._store.reading() as c:
             found = c.execute(select(outcomes.c.outcome).where(outcomes.c.job == job).order_by(outcomes.c.number))
             return tuple(str(outcome) for outcome, in found)

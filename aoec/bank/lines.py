@@ -9,13 +9,13 @@ from aoec.base.errors import BankError
 
 
 def show(data: Mapping[str, Any], word: str, version: int, times: bool) -> str:
-    """One line; without `times` it says nothing of when it was made."""
+    """Return one line; without `times` it says nothing of when it was made."""
     known = {**data, word: version}
     return json.dumps(known if times else known | {"created": ""}, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
 def parse(line: str, word: str, version: int, name: str) -> dict[str, Any] | None:
-    """The fields of a line with this word; None of a line that is of something else. BankError where it is of another version."""
+    """Return the fields of a line with this word; None of a line that is of something else. BankError where it is of another version."""
     if not line.startswith("{") or f'"{word}":' not in line:
         return None
     try:
@@ -26,7 +26,8 @@ def parse(line: str, word: str, version: int, name: str) -> dict[str, Any] | Non
 
 
 def strip(data: Mapping[str, Any], word: str, version: int, name: str) -> dict[str, Any] | None:
-    """Values less this word, which has a version; None where they do not have it, or as a field. BankError where it is another version."""
+    """Return values less this word, which has a version; None where they do not have it, or as a field. BankError where it is another
+    version."""
     found = data.get(word, "")
     if isinstance(found, str):
         return None

@@ -54,7 +54,8 @@ class Measurements(Rows[Measured]):
 
 
 def _order(m: Measured) -> tuple[object, ...]:
-    """Which of two of one key is kept: one that knows its func and schedule, then any, always the same. When it was read is no matter."""
+    """Return which of two of one key is kept: one that knows its func and schedule, then any, always the same. When it was read is no
+    matter."""
     return bool(m.func_key), bool(m.trace), replace(m, created="")
 
 

@@ -36,17 +36,18 @@ class ModelPlan:
 
     @property
     def is_faster(self) -> bool:
-        """Whether a plan was found that is faster than that of the rules; one without says that it was looked for in vain."""
+        """Return whether a plan was found that is faster than that of the rules; one without says that it was looked for in vain."""
         return bool(self.plan)
 
 
 def faster_model(a: ModelPlan, b: ModelPlan) -> ModelPlan:
-    """What stays of two plans of one key: the faster, then always the same. What was spent on either counts, as it does of records."""
+    """Return what stays of two plans of one key: the faster, then always the same. What was spent on either counts, as it does of
+    records."""
     return replace(min(a, b, key=_order), searched=max(a.searched, b.searched))
 
 
 def _order(p: ModelPlan) -> tuple[object, ...]:
-    """Which of two of one key stays, the lesser one."""
+    """Return which of two of one key stays, the lesser one."""
     return p.after_ns, p.plan, p.before_ns, p.label, p.tool, not p.created, p.created
 
 

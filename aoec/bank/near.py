@@ -10,11 +10,11 @@ NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?")  # sizes and constants; not the 
 
 
 def family(func: str) -> str:
-    """A hash of a func's text without its numbers, 16 hex digits; "" of no text."""
+    """Return a hash of a func's text without its numbers, 16 hex digits; "" of no text."""
     return digest(NUMBER.sub("#", func))[:16] if func else ""
 
 
 def distance(one: str, other: str) -> float:
-    """How far apart two funcs of one family are: the ratios of their numbers, as logarithms to base 2, summed up."""
+    """Return how far apart two funcs of one family are: the ratios of their numbers, as logarithms to base 2, summed up."""
     pairs = zip(NUMBER.findall(one), NUMBER.findall(other), strict=True)
     return sum(abs(math.log2((float(a) + 1) / (float(b) + 1))) for a, b in pairs if a != b)

@@ -41,7 +41,7 @@ class SlicePlan:
 
     @property
     def is_faster(self) -> bool:
-        """Whether something is faster in slices; a plan in which nothing is says that it was looked for in vain."""
+        """Return whether something is faster in slices; a plan in which nothing is says that it was looked for in vain."""
         return bool(self.regions)
 
 
@@ -54,12 +54,12 @@ class Plans(Rows[P]):
 
 
 def faster_slices(a: SlicePlan, b: SlicePlan) -> SlicePlan:
-    """What stays of two plans of one key."""
+    """Return what stays of two plans of one key."""
     return min(a, b, key=_order)
 
 
 def _order(p: SlicePlan) -> tuple[object, ...]:
-    """Which of two of one key stays, the lesser one: faster, then always the same."""
+    """Return which of two of one key stays, the lesser one: faster, then always the same."""
     return p.after_ns, p.regions, p.before_ns, p.label, p.tool, not p.created, p.created
 
 

@@ -38,7 +38,7 @@ class Key:
 
     @property
     def digest(self) -> str:
-        """One hash of all fields."""
+        """Return one hash of all fields."""
         return hashlib.sha256(json.dumps([getattr(self, f.name) for f in fields(self)]).encode()).hexdigest()
 
 
@@ -69,12 +69,12 @@ class Record:
 
     @property
     def is_faster(self) -> bool:
-        """Whether the schedule is faster than the default; one that is not says how much was searched in vain."""
+        """Return whether the schedule is faster than the default; one that is not says how much was searched in vain."""
         return self.ticks < self.default_ticks
 
     @property
     def gap(self) -> float:
-        """How far above the bound the schedule is: 0.08 is 8 %."""
+        """Return how far above the bound the schedule is: 0.08 is 8 %."""
         return self.ticks / self.bound_ticks - 1 if self.bound_ticks else float("inf")
 
 
@@ -84,12 +84,12 @@ INTEGERS = ("default_ticks", "ticks", "bound_ticks", "trials", "searched", "seed
 
 
 def flat(record: Record) -> dict[str, Any]:
-    """The record as one flat dictionary, key fields first."""
+    """Return the record as one flat dictionary, key fields first."""
     return {n: getattr(record.key, n) for n in KEY_FIELDS} | {n: getattr(record, n) for n in RECORD_FIELDS}
 
 
 def unflat(data: dict[str, Any]) -> Record:
-    """The record of a flat dictionary; BankError where a field is missing, unknown, of the wrong type or impossible."""
+    """Return the record of a flat dictionary; BankError where a field is missing, unknown, of the wrong type or impossible."""
     if wrong := set(data) ^ {*KEY_FIELDS, *RECORD_FIELDS}:
         names = ", ".join(sorted(str(n)[:40] for n in wrong)[:5])
         raise BankError(f"a record has the fields {', '.join(KEY_FIELDS + RECORD_FIELDS)}, no more and no less; wrong here: {names}")
@@ -123,13 +123,13 @@ def _good_text(name: str, value: str) -> bool:
 
 
 def show_record(record: Record, times: bool = True) -> str:
-    """The record as one line of canonical JSON; without times it says nothing of when it was made."""
+    """Return the record as one line of canonical JSON; without times it says nothing of when it was made."""
     data = flat(record) | {"schema": SCHEMA_VERSION}
     return json.dumps(data if times else data | {"created": ""}, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
 def parse_record(line: str) -> Record:
-    """The record of a line of JSON, of this schema or an older one; BankError where it is none."""
+    """Return the record of a line of JSON, of this schema or an older one; BankError where it is none."""
     try:
         data = json.loads(line, parse_constant=_refuse)
     except (ValueError, RecursionError) as e:
@@ -152,7 +152,7 @@ def _refuse(name: str) -> None:
 
 
 def join(a: Record, b: Record) -> Record:
-    """The better of two records of one key: fewer ticks, then the canonically smaller trace, then the longer search.
+    """Return the better of two records of one key: fewer ticks, then the canonically smaller trace, then the longer search.
 
     A proof holds for equal ticks, a verification for the same trace, the spent effort always.
     """
@@ -167,5 +167,6 @@ def join(a: Record, b: Record) -> Record:
 
 
 def _order(r: Record) -> tuple[object, ...]:
-    """Which of two is the better, the lesser one: faster, then always the same; a line of an export need not say when it was made."""
+    """Return which of two is the better, the lesser one: faster, then always the same; a line of an export need not say when it was
+    made."""
     return (r.ticks, r.trace, -r.trials, r.search, r.seed, r.label, r.default_ticks, -r.bound_ticks, r.tool, not r.created, r.created)

@@ -43,7 +43,7 @@ class Kind(Generic[T]):
             Column(n, Integer if n in self._integers else String, primary_key=n in self.key, nullable=False) for n in self.names])
 
     def check_fields(self, data: Mapping[str, Any]) -> T:
-        """The row of its fields; BankError where one is missing, unknown or impossible."""
+        """Return the row of its fields; BankError where one is missing, unknown or impossible."""
         if wrong := set(data) ^ set(self.names):
             listed = ", ".join(sorted(str(n)[:40] for n in wrong)[:5])
             raise BankError(f"{self.name} has the fields {', '.join(self.names)}, no more and no less; wrong here: {listed}")
@@ -61,26 +61,26 @@ class Kind(Generic[T]):
         return isinstance(value, str) and self._texts.get(name, is_name)(value)
 
     def show(self, row: T, times: bool = True) -> str:
-        """One line of canonical JSON; without times it says nothing of when it was made."""
+        """Return one line of canonical JSON; without times it says nothing of when it was made."""
         return lines.show(values(row), self.word, self.version, times)
 
     def parse(self, line: str) -> T | None:
-        """The row of a line of an export; None of a line that is of something else."""
+        """Return the row of a line of an export; None of a line that is of something else."""
         data = lines.parse(line, self.word, self.version, self.name)
         return None if data is None else self.check_fields(data)
 
     def read(self, data: Mapping[str, Any]) -> T | None:
-        """The row of values that a line has; None where they are of something else."""
+        """Return the row of values that a line has; None where they are of something else."""
         own = lines.strip(data, self.word, self.version, self.name)
         return None if own is None else self.check_fields(own)
 
     @property
     def mark(self) -> dict[str, int]:
-        """What tells a line from those of other kinds: its word, with the version."""
+        """Return what tells a line from those of other kinds: its word, with the version."""
         return {self.word: self.version}
 
     def identity(self, row: T) -> tuple[Any, ...]:
-        """The values of its key."""
+        """Return the values of its key."""
         return tuple(getattr(row, n) for n in self.key)
 
 
@@ -105,13 +105,13 @@ class Rows(Generic[T]):
         return tuple(out)
 
     def drop(self, rows: Iterable[T]) -> int:
-        """How many of these rows the bank had and now has not; one that was replaced meanwhile stays."""
+        """Return how many of these rows the bank had and now has not; one that was replaced meanwhile stays."""
         table = self._kind.table
         with self._store.writing() as c:
             return sum(c.execute(delete(table).where(*[table.c[n] == v for n, v in values(row).items()])).rowcount for row in rows)
 
     def of(self, target: str | None, **begins: str) -> tuple[T, ...]:
-        """The rows, sorted; `target` selects by name, `begins` by how fields begin. A bank that an older aoec wrote has none."""
+        """Return the rows, sorted; `target` selects by name, `begins` by how fields begin. A bank that an older aoec wrote has none."""
         table = self._kind.table
         query = select(table).where(*[table.c[n].startswith(v, autoescape=True) for n, v in begins.items()])
         query = query.where(table.c.target == target) if target is not None else query
@@ -121,7 +121,7 @@ class Rows(Generic[T]):
 
 
 def values(row: Any) -> dict[str, Any]:
-    """The fields of a row by name."""
+    """Return the fields of a row by name."""
     return asdict(row)
 
 
@@ -143,16 +143,16 @@ def is_created(text: str) -> bool:
 
 
 def hex_digits(count: int) -> Test:
-    """A test of texts: so many hex digits."""
+    """Return a test of texts: so many hex digits."""
     pattern = re.compile(f"[0-9a-f]{{{count}}}")
     return lambda text: bool(pattern.fullmatch(text))
 
 
 def any_of(choices: Collection[str]) -> Test:
-    """A test of texts: one of the choices."""
+    """Return a test of texts: one of the choices."""
     return lambda text: text in choices
 
 
 def block(limit: int) -> Test:
-    """A test of texts: printable lines, of so many characters in all."""
+    """Return a test of texts: printable lines, of so many characters in all."""
     return lambda text: len(text) <= limit and all(line.isprintable() for line in text.split("\n"))

@@ -59,7 +59,7 @@ class Store:
             self._open()
 
     def _open(self) -> Engine:
-        """The engine of the file, which is made if that is wanted and it is not there, or no longer."""
+        """Return the engine of the file, which is made if that is wanted and it is not there, or no longer."""
         if self._opened is None or self._create and not self.path.exists():
             with _failures(self.path):
                 self._opened = self._open_writable(self._create) if self.writable else self._open_read_only()
@@ -78,8 +78,9 @@ class Store:
         return engine
 
     def _open_read_only(self) -> Engine:
-        """A reader: of a copy in memory where nobody has the bank open, since SQLite would make files beside it. Else of the file, taken as
-        it is where SQLite cannot keep its side files (a read-only folder). One of an older schema is not changed, but a copy in memory."""
+        """Return a reader: of a copy in memory where nobody has the bank open, since SQLite would make files beside it. Else of the file,
+        taken as it is where SQLite cannot keep its side files (a read-only folder). One of an older schema is not changed, but a copy in
+        memory."""
         if (copy := _snapshot(self.path)) is not None:
             engine = _in_memory(copy)
             with engine.begin() as c:
@@ -114,7 +115,7 @@ class Store:
             yield c
 
     def appending(self, statement: str) -> Appending:
-        """What runs a statement again and again; to be closed."""
+        """Return what runs a statement again and again; to be closed."""
         _make_folder(self.path)
         self._open()
         return Appending(self.path, statement)
@@ -142,7 +143,7 @@ class Appending:
 
 
 def _connection(path: Path, mode: str) -> sqlite3.Connection:
-    """A connection that leaves transactions to what is said on it."""
+    """Return a connection that leaves transactions to what is said on it."""
     return sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True, timeout=BUSY_SECONDS, isolation_level=None)
 
 
@@ -151,7 +152,7 @@ def _engine(path: Path, mode: str) -> Engine:
 
 
 def _transactional(engine: Engine) -> Engine:
-    """The engine, whose connections leave transactions to what is said here (isolation_level None keeps the driver out of it)."""
+    """Return the engine, whose connections leave transactions to what is said here (isolation_level None keeps the driver out of it)."""
     @event.listens_for(engine, "begin")
     def begin(c: Connection) -> None:
         c.exec_driver_sql("BEGIN IMMEDIATE" if c.get_execution_options().get("immediate") else "BEGIN")
@@ -182,7 +183,7 @@ def _make(c: Connection) -> None:
 
 
 def _schema(c: Connection, path: Path) -> int:
-    """The schema version of a bank; BankError where the tables are not a bank's, or a later version's."""
+    """Return the schema version of a bank; BankError where the tables are not a bank's, or a later version's."""
     if c.execute(text("PRAGMA application_id")).scalar() != APPLICATION_ID or not inspect(c).has_table(version.name):
         tables = ", ".join(inspect(c).get_table_names()[:4]) or "none"
         raise BankError(f"{path} is an SQLite file and no aoec bank (its tables: {tables}); name another with --bank")
@@ -215,7 +216,7 @@ def _add_checksums(c: Connection) -> None:
 
 
 def _migrated_copy(engine: Engine) -> Engine:
-    """An engine on a copy of a bank in memory, which is of this schema."""
+    """Return an engine on a copy of a bank in memory, which is of this schema."""
     copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     raw = engine.raw_connection()
     try:
@@ -231,7 +232,7 @@ def _migrated_copy(engine: Engine) -> Engine:
 
 
 def _snapshot(path: Path) -> sqlite3.Connection | None:
-    """A bank in memory with what a file holds; None where somebody has the file open, or writes it meanwhile, or it is too large."""
+    """Return a bank in memory with what a file holds; None where somebody has the file open, or writes it meanwhile, or it is too large."""
     for _ in range(SNAPSHOTS):
         try:
             with open(path, "rb") as f:
@@ -250,14 +251,14 @@ def _snapshot(path: Path) -> sqlite3.Connection | None:
 
 
 def _in_memory(only: sqlite3.Connection) -> Engine:
-    """An engine on a bank in memory, which has one connection: a thread that wants it waits until no other has it."""
+    """Return an engine on a bank in memory, which has one connection: a thread that wants it waits until no other has it."""
     return _transactional(create_engine("sqlite://", poolclass=QueuePool, pool_size=1, max_overflow=0, pool_timeout=BUSY_SECONDS,
                                         creator=lambda: only))
 
 
 @lru_cache(maxsize=1)
 def _nothing() -> Engine:
-    """An engine on an empty bank in memory."""
+    """Return an engine on an empty bank in memory."""
     empty = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     made = _in_memory(empty)
     with made.begin() as c:
@@ -274,7 +275,7 @@ def _make_folder(path: Path) -> None:
 
 
 def _check_file(path: Path, create: bool) -> None:
-    """Nothing, or BankError where there is no file, nor with `create` one could be made, or it is not SQLite's."""
+    """Raise BankError where there is no file, nor with `create` one could be made, or it is not SQLite's."""
     try:
         if create and not _is_there(path):
             if why := _no_place(next(p for p in path.absolute().parents if p.exists())):
@@ -295,7 +296,7 @@ def _check_file(path: Path, create: bool) -> None:
 
 
 def _is_there(path: Path) -> bool:
-    """Whether there is a file; OSError where its folder does not say."""
+    """Return whether there is a file; OSError where its folder does not say."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -304,7 +305,7 @@ def _is_there(path: Path) -> bool:
 
 
 def _no_place(folder: Path) -> str:
-    """Why nothing can be made in what is there of a path; "" where it can."""
+    """Return why nothing can be made in what is there of a path; "" where it can."""
     if not folder.is_dir():
         return f"{folder} is no folder"
     return "" if os.access(folder, os.W_OK | os.X_OK) else f"{folder} may not be written to"
@@ -321,7 +322,8 @@ def _failures(path: Path) -> Iterator[None]:
 
 
 def _sentence(cause: BaseException, words: str) -> str:
-    """What is wrong with a bank, and what would help. It is called damaged where SQLite says so of its bytes, or a text in it is none."""
+    """Return what is wrong with a bank, and what would help. It is called damaged where SQLite says so of its bytes, or a text in it is
+    none."""
     if isinstance(cause, UnicodeDecodeError) or getattr(cause, "sqlite_errorcode", 0) & 0xFF in DAMAGE:
         return _damage_words(words)
     if "locked" in words:

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 
 def one_line(text: str) -> str:
-    """The text with escapes for whatever is not printed as it is: names out of files can hold line breaks."""
+    """Return the text with escapes for whatever is not printed as it is: names out of files can hold line breaks."""
     return text if text.isprintable() else "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
@@ -24,7 +24,7 @@ class ParseError(AoecError):
         return where + self.message + self.picture()
 
     def picture(self) -> str:
-        """The line of the text with a caret under the place; empty where no place is known."""
+        """Return the line of the text with a caret under the place; empty where no place is known."""
         lines = self.text.splitlines()
         if not 0 < self.line <= len(lines):
             return ""

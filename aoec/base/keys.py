@@ -5,5 +5,5 @@ from hashlib import sha256
 
 
 def digest(text: str) -> str:
-    """The sha256 of `text`, 64 hex digits."""
+    """Return the sha256 of `text`, 64 hex digits."""
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

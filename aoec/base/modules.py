@@ -6,5 +6,5 @@ from pkgutil import iter_modules
 
 
 def module_names(package: str) -> tuple[str, ...]:
-    """The names of a package's modules, sorted; none of them is imported."""
+    """Return the names of a package's modules, sorted; none of them is imported."""
     return tuple(sorted(m.name for m in iter_modules(import_module(package).__path__)))

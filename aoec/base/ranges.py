@@ -23,7 +23,7 @@ class Axis:
 
 
 def axis(text: str) -> Axis:
-    """The axis that `m=128..8192*2`, `?tm=64,128` or `?tm=all` says; ParseError where it is none of these."""
+    """Return the axis that `m=128..8192*2`, `?tm=64,128` or `?tm=all` says; ParseError where it is none of these."""
     match = NAME.fullmatch(text.strip())
     if match is None:
         raise ParseError(f"{text!r} is not of the form m=128..8192*2 or ?tm=64,128")
@@ -32,7 +32,7 @@ def axis(text: str) -> Axis:
 
 
 def numbers(text: str) -> tuple[int, ...]:
-    """The numbers of a list of single ones and ranges, each once, in the order given; ParseError where one is not of these forms."""
+    """Return the numbers of a list of single ones and ranges, each once, in the order given; ParseError where one is not of these forms."""
     out = dict.fromkeys(n for item in text.split(",") for n in _item(item.strip()))
     if len(out) > MOST:
         raise ParseError(f"{text!r} has {len(out):,} values; at most {MOST:,} are swept")
@@ -40,7 +40,7 @@ def numbers(text: str) -> tuple[int, ...]:
 
 
 def _item(text: str) -> range | list[int]:
-    """The numbers of one item."""
+    """Return the numbers of one item."""
     match = ITEM.fullmatch(text)
     if match is None:
         raise ParseError(f"{text!r} is no range of whole numbers; write {FORMS}")

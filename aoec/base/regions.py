@@ -23,7 +23,7 @@ SOURCES = {"none": "", "auto": "search", "bank": "bank"}  # by the words of user
 
 
 def regions(text: str) -> Regions:
-    """The regions that a text names; ParseError where it names none."""
+    """Return the regions that a text names; ParseError where it names none."""
     found = [re.fullmatch(r"([^./,\s]+)(?:\.\.([^./,\s]+))?/([0-9]{1,4})", part) for part in text.split(",")]
     if not all(found):
         raise ParseError(f"{text!r} is not of the form g3..g12/4, or g3..g12/4,g15/2")
@@ -31,7 +31,7 @@ def regions(text: str) -> Regions:
 
 
 def show(found: Iterable[tuple[str, str, int]]) -> str:
-    """The text of regions, which `regions` reads."""
+    """Return the text of regions, which `regions` reads."""
     return ",".join(f"{first}..{last}/{slices}" if first != last else f"{first}/{slices}" for first, last, slices in found)
 
 

@@ -15,29 +15,29 @@ NOTHING: frozenset[str] = frozenset()
 
 
 def quote(text: str) -> str:
-    """`text` in double quotes, as JSON writes it: plain ASCII on one line."""
+    """Return `text` in double quotes, as JSON writes it: plain ASCII on one line."""
     return json.dumps(text)
 
 
 def unquote(token: str) -> str:
-    """What a name token stands for: itself, or the text between its quotes."""
+    """Return what a name token stands for: itself, or the text between its quotes."""
     if token[:1] != '"':
         return str(token)
     return str(json.loads(token)) if "\\" in token else token[1:-1]
 
 
 def word(name: str, taken: frozenset[str] = NOTHING) -> str:
-    """`name` as it is written where the words in `taken` mean something else: bare if it can be, else quoted."""
+    """Return `name` as it is written where the words in `taken` mean something else: bare if it can be, else quoted."""
     return name if PLAIN.fullmatch(name) and name not in taken else quote(name)
 
 
 def indent(lines: Iterable[str], by: int = 1) -> list[str]:
-    """The lines, each two spaces a level further in."""
+    """Return the lines, each two spaces a level further in."""
     return ["  " * by + line for line in lines]
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A sentence's tail that helps: the closest known word if there is one, else the known words."""
+    """Return a sentence's tail that helps: the closest known word if there is one, else the known words."""
     words = sorted(known)
     close = get_close_matches(name, words, n=1)
     if close:
@@ -52,7 +52,7 @@ def quote_line(line: str) -> str:
 
 
 def beginning(line: str) -> str:
-    """What `quote_line` says of a line word for word."""
+    """Return what `quote_line` says of a line word for word."""
     if len(line) <= WHOLE:
         return line
     comma = line.rfind(", ", WHOLE // 2, WHOLE)
@@ -60,7 +60,7 @@ def beginning(line: str) -> str:
 
 
 def in_columns(text: str, width: int) -> str:
-    """The text in lines of at most so many characters, broken between words alone; a line goes on two spaces further in."""
+    """Return the text in lines of at most so many characters, broken between words alone; a line goes on two spaces further in."""
     lines = [wrap(line, max(20, width), subsequent_indent="  ", break_long_words=False, break_on_hyphens=False) or [""]
              for line in text.split("\n")]
     return "\n".join("\n".join(parts) for parts in lines)
@@ -73,7 +73,7 @@ def list_words(words: Iterable[str]) -> str:
 
 
 def plural(count: int, word: str) -> str:
-    """So many of a word: "1 group", "2 groups"."""
+    """Return so many of a word: "1 group", "2 groups"."""
     return f"{count:,} {word}{'s' * (count != 1)}"
 
 

@@ -17,5 +17,5 @@ UB_FUSIONS = {
 
 
 def text(passes: Collection[str]) -> str:
-    """The file that turns these UB fusions off and leaves all others as they are."""
+    """Return the file that turns these UB fusions off and leaves all others as they are."""
     return json.dumps({"Switch": {"GraphFusion": {}, "UBFusion": dict.fromkeys(sorted(passes), "off")}}, indent=2) + "\n"

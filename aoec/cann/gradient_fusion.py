@@ -31,30 +31,31 @@ class Record:
 
 
 def file_name(soc: str) -> str:
-    """The name that AOE gives the file of a SoC."""
+    """Return the name that AOE gives the file of a SoC."""
     return f"{soc}_gradient_fusion.json"
 
 
 def record_of(trace: StepTrace, key: str) -> Record:
-    """The record of a trace. `key`: a hash as hex digits, of which the first 16 become the decimal text."""
+    """Return the record of a trace. `key`: a hash as hex digits, of which the first 16 become the decimal text."""
     ready = [g.ready_us for g in trace.gradients]
     gaps = [ready[0], *(b - a for a, b in pairwise(ready))]
     return Record(str(int(key[:16], 16)), tuple(g.size for g in trace.gradients), tuple(round(us, 6) for us in gaps))
 
 
 def show_records(records: Sequence[Record]) -> str:
-    """The file."""
+    """Return the file."""
     return json.dumps([{"modelhash": r.key, "modelvalue": {"gradientTime": list(r.gaps_us), "gradientSize": list(r.sizes)}}
                        for r in records], indent=1) + "\n"
 
 
 def is_record(said: Any) -> bool:
-    """Whether a parsed JSON looks like such a file."""
+    """Return whether a parsed JSON looks like such a file."""
     return isinstance(said, list) and bool(said) and isinstance(said[0], dict) and "modelvalue" in said[0]
 
 
 def parse_record(said: Any, source: str, most: int) -> Record:
-    """The one filled record of a parsed file; CheckError where there is none, or more than one, or it cannot be. `most`: gradients."""
+    """Return the one filled record of a parsed file; CheckError where there is none, or more than one, or it cannot be. `most`:
+    gradients."""
     found = [r for number, entry in enumerate(said) if (r := _entry(entry, f"entry {number}", source, most)) is not None]
     if len(found) != 1:
         keys = ", ".join(r.key for r in found[:5])
@@ -63,7 +64,7 @@ def parse_record(said: Any, source: str, most: int) -> Record:
 
 
 def _entry(entry: Any, where: str, source: str, most: int) -> Record | None:
-    """A record; None for one that AOE has not filled."""
+    """Return a record; None for one that AOE has not filled."""
     value = entry.get("modelvalue") if isinstance(entry, dict) else None
     key = entry.get("modelhash") if isinstance(entry, dict) else None
     times, sizes = (value.get(n) if isinstance(value, dict) else None for n in ("gradientTime", "gradientSize"))

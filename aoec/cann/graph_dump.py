@@ -21,7 +21,7 @@ OPERANDS_LIMIT = 256  # of one operator
 
 
 def read(path: str | Path) -> tuple[Seen, ...]:
-    """The operators of a dumped graph, in its order, without those that hold or name data; CheckError where the file holds none."""
+    """Return the operators of a dumped graph, in its order, without those that hold or name data; CheckError where the file holds none."""
     said = parse(read_text(path), str(path))
     found = [seen for graph in said.all("graph") for seen in (*_of_nodes(graph), *_of_ops(graph))]
     found = [seen for seen in found if seen.type not in NO_KERNELS]
@@ -39,7 +39,7 @@ def _of_nodes(graph: Message) -> Iterator[Seen]:
 
 
 def _operands_of(attributes: Mapping[str, Message], side: str) -> tuple[Operand, ...]:
-    """The tensors of one side, out of the attributes of a node."""
+    """Return the tensors of one side, out of the attributes of a node."""
     out = []
     for i in range(OPERANDS_LIMIT):
         shape, kind, layout = (attributes.get(f"{side}_desc_{what}:{i}", Message()) for what in ("shape", "dtype", "layout"))
@@ -66,6 +66,6 @@ def _operand(dims: list[str], kind: str, layout: str) -> Operand:
 
 
 def _numbers(words: list[str]) -> tuple[int, ...]:
-    """The words as whole numbers; those that are none make no shape."""
+    """Return the words as whole numbers; those that are none make no shape."""
     numbers = [w.removeprefix("-") for w in words]
     return tuple(map(int, words)) if all(n.isdecimal() and len(n) < 16 for n in numbers) else ()

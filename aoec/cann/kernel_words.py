@@ -64,7 +64,7 @@ class Sizes:
 
 
 def product_words(t: Mapping[str, int], p: Sizes, apart: bool) -> list[Value]:
-    """All words of a matrix product's tiling; `apart`: the chip has cubes and vector cores apart."""
+    """Return all words of a matrix product's tiling; `apart`: the chip has cubes and vector cores apart."""
     return [*tcube(t, p), *catlass(t, p, apart), *triton(t, p, apart)]
 
 
@@ -83,7 +83,7 @@ def tcube(t: Mapping[str, int], p: Sizes) -> list[Value]:
 
 
 def catlass(t: Mapping[str, int], p: Sizes, apart: bool) -> list[Value]:
-    """Tile shapes and swizzle of CATLASS, which deals single L1 blocks to cores in turn, in two slots each."""
+    """Return tile shapes and swizzle of CATLASS, which deals single L1 blocks to cores in turn, in two slots each."""
     if not apart:
         return [Value("CATLASS", "", None, "all", f"CATLASS {SPLIT_CHIPS}")]
     offset, direction, swizzle = dealt(t, p)
@@ -96,7 +96,7 @@ def catlass(t: Mapping[str, int], p: Sizes, apart: bool) -> list[Value]:
 
 
 def catlass_notes(t: Mapping[str, int], p: Sizes) -> Iterator[tuple[str, str]]:
-    """(word, in what it is not the schedule's)."""
+    """Yield (word, in what it is not the schedule's)."""
     if t["stepM"] > 1:
         yield "L1TileShape.M", f"the schedule has {t['stepM']} L0 tiles in an L1 tile; CATLASS' blocks have one"
     if t["stepN"] > 1:
@@ -114,7 +114,7 @@ def blocks(t: Mapping[str, int], p: Sizes) -> int:
 
 
 def dealt(t: Mapping[str, int], p: Sizes) -> tuple[int, int, str]:
-    """(swizzle offset, direction, "" or in what they are not the schedule's)."""
+    """Return (swizzle offset, direction, "" or in what they are not the schedule's)."""
     single = (t["singleCoreM"], t["singleCoreN"]) == (t["baseM"], t["baseN"])
     if t["swizzleOffset"] and single:
         return t["swizzleOffset"], t["swizzleDirection"], ""
@@ -126,7 +126,7 @@ def dealt(t: Mapping[str, int], p: Sizes) -> tuple[int, int, str]:
 
 
 def triton(t: Mapping[str, int], p: Sizes, apart: bool) -> list[Value]:
-    """Block sizes of a Triton kernel that walks its tiles in a loop."""
+    """Return block sizes of a Triton kernel that walks its tiles in a loop."""
     if not apart:
         return [Value("Triton", "", None, "all", f"Triton-Ascend {SPLIT_CHIPS}")]
     offset, direction, grid = dealt(t, p)
@@ -148,7 +148,7 @@ def triton(t: Mapping[str, int], p: Sizes, apart: bool) -> list[Value]:
 
 
 def convolution_words(t: Mapping[str, int]) -> list[Value]:
-    """The fields of a convolution's tiling (Conv2DV2), and that no template says them."""
+    """Return the fields of a convolution's tiling (Conv2DV2), and that no template says them."""
     out = [Value("Conv2DV2", name, value, CONVOLUTION.get(name, "")) for name, value in t.items() if name in CONVOLUTION]
     return [*out, Value("CATLASS", "", None, "all", "no public kernel template of convolutions takes these tiles"),
             Value("Triton", "", None, "all", "Triton has no convolution: img2col and a product is another kernel")]
@@ -167,7 +167,7 @@ CONVOLUTION = {
 
 
 def vector_words(tiles: Mapping[str, int], programs: int, slots: Mapping[str, int], apart: bool) -> list[Value]:
-    """Tiles of vector work: `tiles` of each axis that is cut, parts over cores, slots of each buffer in UB."""
+    """Return tiles of vector work: `tiles` of each axis that is cut, parts over cores, slots of each buffer in UB."""
     if not apart:
         return [Value("Triton", "", None, "all", f"Triton-Ascend {SPLIT_CHIPS}")]
     blocks = [Value("Triton", f"BLOCK_{axis}", size, f"elements of axis {axis} in UB at a time") for axis, size in tiles.items()]

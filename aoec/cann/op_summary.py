@@ -58,7 +58,7 @@ class Launch:
 
 
 def csv_text(model: str, launches: Sequence[Launch], clock_mhz: float, split: bool) -> str:
-    """The file; `split`: of a chip that has cube cores and vector cores."""
+    """Return the file; `split`: of a chip that has cube cores and vector cores."""
     kinds, out = SPLIT if split else WHOLE, io.StringIO()
     columns = [*HEAD, *(name for kind in kinds for name in metrics(kind, kinds, None, clock_mhz)), "source"]
     writer = csv.DictWriter(out, columns, lineterminator="\n")
@@ -72,7 +72,8 @@ def csv_text(model: str, launches: Sequence[Launch], clock_mhz: float, split: bo
 
 
 def head(model: str, number: int, launch: Launch) -> dict[str, str]:
-    """What a row says before its metrics: of a mix of both kinds Block Dim is that of cube cores, Mix Block Dim that of vector cores."""
+    """Return what a row says before its metrics: of a mix of both kinds Block Dim is that of cube cores, Mix Block Dim that of vector
+    cores."""
     cores = [part.cores for part in launch.parts.values()]
     said = (NOT, model, NOT, str(number), NOT, launch.name, "+".join(launch.types), "static", task_type(launch), figure(launch.start_us),
             figure(launch.duration_us), figure(launch.wait_us), str(cores[0] if cores else 0), str(cores[1] if len(cores) > 1 else 0), "NO",
@@ -81,7 +82,7 @@ def head(model: str, number: int, launch: Launch) -> dict[str, str]:
 
 
 def task_type(launch: Launch) -> str:
-    """msprof's word for where a task runs."""
+    """Return msprof's word for where a task runs."""
     if not launch.parts:
         return "AI_CPU"
     return "MIX_AIC" if len(launch.parts) > 1 else "AI_VECTOR_CORE" if "aiv" in launch.parts else "AI_CORE"
@@ -94,7 +95,7 @@ def operands(listed: Sequence[Operand]) -> tuple[str, str, str]:
 
 
 def metrics(kind: str, kinds: Mapping[str, tuple[str, str, tuple[str, ...]]], part: Part | None, clock_mhz: float) -> dict[str, str]:
-    """Column -> figure of one kind of core; zeros where a task does not use it."""
+    """Return column -> figure of one kind of core; zeros where a task does not use it."""
     prefix, time, pipes = kinds[kind]
     cycles, busy = (part.cycles, part.busy) if part else (0.0, {})
     out = {time: figure(cycles / clock_mhz), f"{prefix}total_cycles": str(round(cycles * part.cores)) if part else "0"}
@@ -107,5 +108,5 @@ def metrics(kind: str, kinds: Mapping[str, tuple[str, str, tuple[str, ...]]], pa
 
 
 def figure(value: float) -> str:
-    """A number to six decimals (of µs: picoseconds), without what is not needed of them."""
+    """Return a number to six decimals (of µs: picoseconds), without what is not needed of them."""
     return f"{round(value, 6):.6f}".rstrip("0").rstrip(".") or "0"

@@ -58,7 +58,7 @@ class Timed:
 
     @property
     def work(self) -> Work | None:
-        """What it does; None where types or shapes do not say it."""
+        """Return what it does; None where types or shapes do not say it."""
         return work(self.types, self.inputs, self.outputs)
 
 
@@ -76,12 +76,12 @@ class Joined:
 
     @property
     def off_us(self) -> float:
-        """How far apart they are, over all calls of theirs."""
+        """Return how far apart they are, over all calls of theirs."""
         return abs(self.theirs.us - self.ours.us) * self.theirs.calls
 
 
 def list_timed(profile: Profile) -> list[Timed]:
-    """The different operators of a profile, in order: rows of one type, shapes, types and formats are calls of one."""
+    """Return the different operators of a profile, in order: rows of one type, shapes, types and formats are calls of one."""
     found: dict[tuple[object, ...], list[Row]] = {}
     for row in profile.rows:
         found.setdefault((row.type, row.inputs, row.outputs), []).append(row)
@@ -96,8 +96,8 @@ def _calls(rows: Sequence[Row], kind: str) -> Timed:
 
 
 def join(theirs: Sequence[Timed], ours: Sequence[Timed]) -> list[tuple[int, int]]:
-    """(place in theirs, place in ours) of each of theirs that ours have too, by equal work, and of several the nearest in what else they
-    say; in the order of theirs."""
+    """Return (place in theirs, place in ours) of each of theirs that ours have too, by equal work, and of several the nearest in what else
+    they say; in the order of theirs."""
     known: dict[Work, list[int]] = {}
     for i, one in enumerate(ours):
         if (does := one.work) is not None:
@@ -112,13 +112,13 @@ def join(theirs: Sequence[Timed], ours: Sequence[Timed]) -> list[tuple[int, int]
 
 
 def _may_be(one: Timed, other: Timed) -> bool:
-    """False where both give rows without padding, and not as many elements."""
+    """Return False where both give rows without padding, and not as many elements."""
     plain_rows = all(t.outputs[0].layout not in ("NZ", "ZN", *IMAGES[2:]) for t in (one, other))
     return not plain_rows or prod(one.outputs[0].shape) == prod(other.outputs[0].shape)
 
 
 def _difference(one: Timed, other: Timed) -> int:
-    """How much two of equal work differ in: what they give, how it lies, how many inputs and tails they have."""
+    """Return how much two of equal work differ in: what they give, how it lies, how many inputs and tails they have."""
     faces = [[(o.dtype, o.layout in ("NZ", "ZN"), prod(o.shape)) for o in side] for side in (
         [*one.inputs, *one.outputs], [*other.inputs, *other.outputs])]
     ends = one.outputs[0].dtype != other.outputs[0].dtype
@@ -126,7 +126,7 @@ def _difference(one: Timed, other: Timed) -> int:
 
 
 def work(types: Iterable[str], inputs: Sequence[Operand], outputs: Sequence[Operand]) -> Work | None:
-    """What an operator does; None where that is not to be seen."""
+    """Return what an operator does; None where that is not to be seen."""
     words = tuple(map(plain, types))
     if not words or not inputs or not outputs:
         return None
@@ -140,12 +140,12 @@ def work(types: Iterable[str], inputs: Sequence[Operand], outputs: Sequence[Oper
 
 
 def _above_one(o: Operand) -> tuple[int, ...]:
-    """The dimensions above 1, of images in the order of NCHW with channels in whole blocks."""
+    """Return the dimensions above 1, of images in the order of NCHW with channels in whole blocks."""
     return tuple(n for n in (image(o) if o.layout in IMAGES and len(o.shape) in (4, 5) else logical(o)) if n != 1)
 
 
 def logical(o: Operand) -> tuple[int, ...]:
-    """The dimensions of a tensor in rows; of one in fractals those of its padded matrix."""
+    """Return the dimensions of a tensor in rows; of one in fractals those of its padded matrix."""
     if o.layout in ("NZ", "ZN") and len(o.shape) >= 4:
         *lead, one, other, rows, c0 = o.shape
         return (*lead, other * rows, one * c0) if o.layout == "NZ" else (*lead, one * c0, other * rows)
@@ -153,7 +153,7 @@ def logical(o: Operand) -> tuple[int, ...]:
 
 
 def image(o: Operand) -> tuple[int, ...]:
-    """(n, c, h, w) of an image, c in whole blocks of 16."""
+    """Return (n, c, h, w) of an image, c in whole blocks of 16."""
     if o.layout == "NHWC":
         n, h, w, c = o.shape
     elif len(o.shape) == 5:
@@ -180,8 +180,8 @@ class Product:
 
 
 def product(a: Operand, b: Operand, y: Operand) -> Product | None:
-    """The sizes of a b = y; a batch whose products share their right operand is more rows of one. None where shapes do not meet; where
-    both ways to lie are possible an operand is taken not to be turned."""
+    """Return the sizes of a b = y; a batch whose products share their right operand is more rows of one. None where shapes do not meet;
+    where both ways to lie are possible an operand is taken not to be turned."""
     left, right, out = map(logical, (a, b, y))
     if min(map(len, (left, right, out))) < 1 or len(left) < 2 < len(out) or len(right) < 2:
         return None
@@ -196,13 +196,13 @@ def product(a: Operand, b: Operand, y: Operand) -> Product | None:
 
 
 def _product(a: Operand, b: Operand, y: Operand) -> tuple[int, ...] | None:
-    """(batch, m, k, n) in multiples of 16."""
+    """Return (batch, m, k, n) in multiples of 16."""
     p = product(a, b, y)
     return (p.batch, _up(p.m), _up(p.k), _up(p.n)) if p else None
 
 
 def _window(x: Operand, w: Operand, y: Operand) -> tuple[int, ...] | None:
-    """(n, h, w, c, ho, wo, co, k): k is how many products a result sums up; of an image of one block of channels, which is held in
+    """Return (n, h, w, c, ho, wo, co, k): k is how many products a result sums up; of an image of one block of channels, which is held in
     several ways, it is not told (0)."""
     if not all(len(o.shape) in (4, 5) for o in (x, y)):
         return None
@@ -211,7 +211,7 @@ def _window(x: Operand, w: Operand, y: Operand) -> tuple[int, ...] | None:
 
 
 def _count_products(w: Operand, c: int) -> int:
-    """Products of a result: of a filter by its format, of a packed one (ZN) by its rows."""
+    """Return products of a result: of a filter by its format, of a packed one (ZN) by its rows."""
     if w.layout == "ZN" and len(w.shape) >= 4:
         return logical(w)[-2]
     if len(w.shape) != 4:
@@ -221,6 +221,6 @@ def _count_products(w: Operand, c: int) -> int:
 
 
 def share(of: Sequence[Timed], places: Iterable[int]) -> float:
-    """The share of the time of all calls that those at these places take."""
+    """Return the share of the time of all calls that those at these places take."""
     total = sum(t.us * t.calls for t in of)
     return sum(of[i].us * of[i].calls for i in set(places)) / total if total else 0.0

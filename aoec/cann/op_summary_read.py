@@ -69,19 +69,19 @@ class Profile:
 
     @property
     def notes(self) -> list[str]:
-        """What of the file is not used, in words."""
+        """Return what of the file is not used, in words."""
         out = [f"{self.source}: columns that are not read: {', '.join(self.unread)}"] if self.unread else []
         first = ", ".join(f"line {line}: {why}" for line, why in self.passed_over[:3])
         return [*out, f"{self.source}: {plural(len(self.passed_over), 'task')} without a time left out ({first})"] if first else out
 
 
 def read(path: str | Path) -> Profile:
-    """The profile in a file, or in standard input for `-`; CheckError where it is none, with line and column."""
+    """Return the profile in a file, or in standard input for `-`; CheckError where it is none, with line and column."""
     return parse(read_bytes(path, LIMIT_BYTES), str(path))
 
 
 def parse(data: bytes, source: str) -> Profile:
-    """The profile that the bytes of a file are; errors as of `read`."""
+    """Return the profile that the bytes of a file are; errors as of `read`."""
     reader = _Reader(source)
     lines = csv.reader(io.StringIO(reader.text(data), newline=""), strict=True)
     try:
@@ -113,7 +113,7 @@ class _Reader:
         return f" (line {self.passed_over[0][0]}: {self.passed_over[0][1]})" if self.passed_over else ""
 
     def text(self, data: bytes) -> str:
-        """The file's text; CheckError where it is none."""
+        """Return the file's text; CheckError where it is none."""
         try:
             text = data.decode("utf-8-sig")
         except UnicodeDecodeError as e:
@@ -150,7 +150,7 @@ class _Reader:
         self.count = len(cells)
 
     def rows(self, lines: Iterator[list[str]]) -> Iterator[Row]:
-        """The tasks that have a time."""
+        """Yield the tasks that have a time."""
         for number, cells in enumerate(lines, 2):
             if not cells:
                 continue
@@ -199,7 +199,7 @@ class _Reader:
         return int(cell)
 
     def operands(self, line: int, side: str, said: Mapping[str, str]) -> tuple[Operand, ...]:
-        """The tensors of a side. Shapes say how many; a type or format that is missing for one is ""."""
+        """Return the tensors of a side. Shapes say how many; a type or format that is missing for one is ""."""
         shapes, types, formats = (_list(said.get(f"{side} {what}", "")) for what in ("shapes", "types", "formats"))
         if len(shapes) > MOST_OPERANDS:
             raise self.fail(line, f"{len(shapes):,} {side}s; at most {MOST_OPERANDS} are read")
@@ -219,7 +219,7 @@ class _Reader:
 
 
 def _list(cell: str) -> list[str]:
-    """The parts of a cell for several tensors, which msprof puts into quotes of its own; none of an empty one or of N/A."""
+    """Return the parts of a cell for several tensors, which msprof puts into quotes of its own; none of an empty one or of N/A."""
     inner = cell.strip().strip('"').strip()
     return [] if inner in ("", NOT) else [part.strip() for part in inner.split(";")]
 

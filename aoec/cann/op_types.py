@@ -14,14 +14,14 @@ CANN = {op.name: op.cann for op in OPS.values() if op.cann}
 
 
 def small(name: str) -> str:
-    """A type of operators in small letters without _, versions, and the D of attributes."""
+    """Return a type of operators in small letters without _, versions, and the D of attributes."""
     bare = name if name.islower() else re.sub(r"(?<![\dN])D$", "", re.sub(r"V\d+$", "", name))
     return bare.replace("_", "").lower()
 
 
 def _words_by_small_name() -> dict[str, str]:
-    """Small name of an operator, and of each of its types -> the word for it: that of the type where several operators have it first, else
-    the operator's own."""
+    """Return small name of an operator, and of each of its types -> the word for it: that of the type where several operators have it
+    first, else the operator's own."""
     out: dict[str, str] = {}
     shared = Counter(small(types[0]) for types in CANN.values())
     for name, types in CANN.items():
@@ -41,15 +41,15 @@ ALIASES = _words_by_small_name() | {
 
 
 def types_of(ours: str) -> tuple[str, ...]:
-    """CANN's types of one of our operators, by release; none where it has none."""
+    """Return CANN's types of one of our operators, by release; none where it has none."""
     return CANN.get(ours, ())
 
 
 def type_of(ours: str) -> str:
-    """CANN's type of one of our operators, or its own name where CANN has none."""
+    """Return CANN's type of one of our operators, or its own name where CANN has none."""
     return next(iter(types_of(ours)), ours)
 
 
 def plain(name: str) -> str:
-    """The word that all sides have for a type of operators: MatMulV3, BatchMatMulV2 and matmul are matmul."""
+    """Return the word that all sides have for a type of operators: MatMulV3, BatchMatMulV2 and matmul are matmul."""
     return ALIASES.get(small(name), small(name))

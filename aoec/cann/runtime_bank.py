@@ -55,7 +55,7 @@ class Line:
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """What the loader holds equal: the operator and the key."""
+        """Return what the loader holds equal: the operator and the key."""
         return (self.op, *[self.key[n] for n in sorted(self.key)])
 
 
@@ -81,14 +81,14 @@ class File:
 
 @cache
 def kinds() -> dict[str, Kind]:
-    """The operators whose records are known, by name."""
+    """Return the operators whose records are known, by name."""
     text = (Path(__file__).parent / "runtime_bank.toml").read_text("utf-8")
     return {op: Kind(op, *[dict(f.split(":") for f in part.get(n, "").split()) for n in ("key", "knowledge", "optional")])
             for op, part in tomllib.loads(text).items()}
 
 
 def kind_of(op: str) -> Kind:
-    """The fields of an operator's records; BankError where none are known."""
+    """Return the fields of an operator's records; BankError where none are known."""
     if op not in kinds():
         raise BankError(f"operator {op[:60]}: its records are not known here; known are {', '.join(kinds())}")
     return kinds()[op]
@@ -97,7 +97,8 @@ def kind_of(op: str) -> Kind:
 # ---------------------------------------------------------------- reading
 
 def parse_line(text: str, number: int = 0) -> Line:
-    """The record of a line; BankError that names the field where one is missing, unknown, or of a type or size that it cannot have."""
+    """Return the record of a line; BankError that names the field where one is missing, unknown, or of a type or size that it cannot
+    have."""
     data = _object(text)
     _names("a record", data, PARTS)
     op, version = data["op"], data["version"]
@@ -135,7 +136,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _names(of: str, data: Mapping[str, Any], wanted: Iterable[str], further: Iterable[str] = ()) -> None:
-    """Nothing; BankError that names what is missing or too many."""
+    """Raise BankError that names what is missing or too many."""
     missing, unknown = [n for n in wanted if n not in data], sorted(set(data) - {*wanted, *further})
     if missing:
         raise BankError(f"{of} lacks {', '.join(missing[:5])}" + f" and {len(missing) - 5} more" * (len(missing) > 5))
@@ -144,7 +145,7 @@ def _names(of: str, data: Mapping[str, Any], wanted: Iterable[str], further: Ite
 
 
 def _part(of: str, data: Any, fields: Mapping[str, str], further: Mapping[str, str]) -> Fields:
-    """The fields of a key or tiling, checked."""
+    """Return the fields of a key or tiling, checked."""
     if not isinstance(data, dict):
         raise BankError(f"{of} must be an object")
     _names(of, data, fields, further)
@@ -155,7 +156,7 @@ def _part(of: str, data: Any, fields: Mapping[str, str], further: Mapping[str, s
 
 
 def wrong(value: object, kind: str) -> str:
-    """What a value of a type must be, where it is not; "" where it is."""
+    """Return what a value of a type must be, where it is not; "" where it is."""
     if kind == "bool":
         good = type(value) is bool
     elif kind == "f32":
@@ -171,7 +172,8 @@ def _quote_value(value: object) -> str:
 
 
 def read_file(path: str | Path) -> File:
-    """All that a file holds, line by line; what is no record is among `unread`. BackendError where it cannot be read or is too large."""
+    """Return all that a file holds, line by line; what is no record is among `unread`. BackendError where it cannot be read or is too
+    large."""
     path = Path(path)
     text = read_bytes(path, FILE_LIMIT_BYTES).decode("utf-8-sig", errors="replace")  # some begin with a mark
     lines, unread = list[Line](), list[Unread]()
@@ -194,13 +196,13 @@ def _check_size(line: str, number: int) -> Line:
 
 
 def _op_in(line: str) -> str:
-    """The operator that a line names, as far as one can see."""
+    """Return the operator that a line names, as far as one can see."""
     found = re.search(r'"op"\s*:\s*"(\w{1,60})"', line[-LINE_LIMIT_BYTES:])
     return found[1] if found else ""
 
 
 def files_in(path: str | Path) -> Iterator[Path]:
-    """The file itself, or all run-time banks below a folder, sorted; BankError where there are none, or too many."""
+    """Yield the file itself, or all run-time banks below a folder, sorted; BankError where there are none, or too many."""
     path = Path(path)
     if not path.is_dir():
         yield path
@@ -213,7 +215,7 @@ def files_in(path: str | Path) -> Iterator[Path]:
 
 
 def firsts(lines: Iterable[Line]) -> tuple[list[Line], list[Line]]:
-    """(the first of each key, which the loader keeps; the others)."""
+    """Return (the first of each key, which the loader keeps; the others)."""
     seen, first, others = set[tuple[object, ...]](), list[Line](), list[Line]()
     for line in lines:
         (others if line.identity in seen else first).append(line)
@@ -224,7 +226,7 @@ def firsts(lines: Iterable[Line]) -> tuple[list[Line], list[Line]]:
 # ---------------------------------------------------------------- writing
 
 def line(op: str, key: Fields, knowledge: Fields) -> str:
-    """A record as a line, fields in the vendor's order, without its end; BankError where a field is wrong, by name."""
+    """Return a record as a line, fields in the vendor's order, without its end; BankError where a field is wrong, by name."""
     kind = kind_of(op)
     _part(f"{op} info_dict", dict(key), kind.key, {})
     _part(f"{op} knowledge", dict(knowledge), kind.knowledge, kind.optional)
@@ -245,7 +247,7 @@ def record_id(op: str, key: Fields) -> int:
 
 
 def file_name(soc: str, cores: int, op: str) -> str:
-    """The name of the file that holds an operator's records: Ascend910B3_20_AiCore_MatMulV3_runtime_kb.json."""
+    """Return the name of the file that holds an operator's records: Ascend910B3_20_AiCore_MatMulV3_runtime_kb.json."""
     name = f"{soc}_{cores}_AiCore_{op}{SUFFIX}"
     if not NAME.fullmatch(name):
         raise BankError(f"no run-time bank can be named for SoC {soc!r}, {cores} cores, operator {op!r}")
@@ -253,6 +255,6 @@ def file_name(soc: str, cores: int, op: str) -> str:
 
 
 def folders(soc: str) -> tuple[str, str, str]:
-    """Where CANN looks for a user's records: below $TUNE_BANK_PATH; else below the home directory, as of 2026 and as before."""
+    """Return where CANN looks for a user's records: below $TUNE_BANK_PATH; else below the home directory, as of 2026 and as before."""
     home = "Ascend/cann/data/aoe/custom/op"
     return f"{soc}/unified_bank", f"{home}/{soc}/unified_bank", f"Ascend/latest/data/aoe/custom/op/{soc}"

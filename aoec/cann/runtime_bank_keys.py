@@ -41,7 +41,7 @@ class Product:
 
     @property
     def result(self) -> str:
-        """The dtype of what is written."""
+        """Return the dtype of what is written."""
         return self.out or self.dtype
 
 
@@ -66,17 +66,17 @@ class Window:
 
     @property
     def ho(self) -> int:
-        """Rows of results."""
+        """Return rows of results."""
         return (self.h + self.pads[0] + self.pads[1] - self.dilation[0] * (self.kh - 1) - 1) // self.stride[0] + 1
 
     @property
     def wo(self) -> int:
-        """Columns of results."""
+        """Return columns of results."""
         return (self.w + self.pads[2] + self.pads[3] - self.dilation[1] * (self.kw - 1) - 1) // self.stride[1] + 1
 
     @property
     def point(self) -> bool:
-        """Whether pixels are one axis: a filter of one pixel that leaves none out, or results in one row."""
+        """Return whether pixels are one axis: a filter of one pixel that leaves none out, or results in one row."""
         return self.ho == 1 or (self.kh, self.kw, *self.stride) == (1, 1, 1, 1) and not any(self.pads)
 
 
@@ -84,12 +84,12 @@ Problem = Product | Window
 
 
 def key_of(problem: Problem) -> tuple[str, Fields]:
-    """(operator, key); BankError where the operator's key has no word for it."""
+    """Return (operator, key); BankError where the operator's key has no word for it."""
     return matmul_key(problem) if isinstance(problem, Product) else conv2d_key(problem)
 
 
 def problem_of(op: str, key: Fields) -> Problem:
-    """What a key is of; BankError with the reason where it is of nothing that is known here."""
+    """Return what a key is of; BankError with the reason where it is of nothing that is known here."""
     if op == CONV2D:
         return window_of(key)
     if op in (MATMUL, QUANTISED):
@@ -119,13 +119,13 @@ ALIKE: Fields = {"aub_double_num": 1.0, "bub_double_num": 1.0, "fused_double_ope
 
 
 def unit(axis: str, dtype: str) -> int:
-    """What an axis is rounded up to."""
+    """Return what an axis is rounded up to."""
     return 8 if axis == "k" and dtype == "fp32" else 16
 
 
 def quantised_of(key: Fields) -> Product:
-    """The product of int8 of a QuantBatchMatmulV3 key; its scales and its bias, which FIXPIPE and L0C take care of, are left out. What its
-    `reserved_bool` says is not documented, so that it is read and not written."""
+    """Return the product of int8 of a QuantBatchMatmulV3 key; its scales and its bias, which FIXPIPE and L0C take care of, are left out.
+    What its `reserved_bool` says is not documented, so that it is read and not written."""
     _check_constant_fields(QUANTISED, {n: v for n, v in key.items() if n != "reserved_bool"})
     one, other = (_dtype(QUANTISED, key, n) for n in ("a_dtype", "b_dtype"))
     if (one, other) != ("int8", "int8") or key["trans_a_flag"]:
@@ -140,14 +140,14 @@ def quantised_of(key: Fields) -> Product:
 
 
 def _check_constant_fields(op: str, key: Fields) -> None:
-    """Nothing; BankError where a field that is always alike is not."""
+    """Raise BankError where a field that is always alike is not."""
     alike = {n: v for n, v in ALIKE.items() if n in key} | {n: 1 for n in key if n.startswith("batch_")}
     if odd := [n for n, v in alike.items() if key[n] != v]:
         raise BankError(f"{op}: {odd[0]} {key[odd[0]]}: what that says is not documented")
 
 
 def product_of(key: Fields) -> Product:
-    """The product of a MatMulV3 key."""
+    """Return the product of a MatMulV3 key."""
     _check_constant_fields(MATMUL, key)
     dtype, other, out = (_dtype(MATMUL, key, n) for n in ("a_dtype", "b_dtype", "out_dtype"))
     if dtype != other or dtype not in ("fp16", "fp32"):
@@ -185,7 +185,7 @@ def conv2d_key(w: Window) -> tuple[str, Fields]:
 
 
 def window_of(key: Fields) -> Window:
-    """The convolution of a Conv2DV2 key."""
+    """Return the convolution of a Conv2DV2 key."""
     if any(key[f"reserverdParam{i}"] for i in range(1, 7)):
         raise BankError("Conv2DV2: with what else FIXPIPE does (reserverdParam)")
     dtype, other, out = (_dtype(CONV2D, key, n) for n in ("aDtype", "bDtype", "cDtype"))
@@ -207,7 +207,7 @@ def window_of(key: Fields) -> Window:
 
 
 def doubt(op: str, soc: str) -> str:
-    """Why a key may not be hit on a chip whatever its fields, in words; "" where nothing is known against it."""
+    """Return why a key may not be hit on a chip whatever its fields, in words; "" where nothing is known against it."""
     of = GENERATION.get(op, "")
     known = not of or soc.startswith(of)
     return "" if known else f"public banks of {op} are of {of} alone; whether CANN asks for it on {soc} is not known"

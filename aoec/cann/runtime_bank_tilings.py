@@ -22,15 +22,15 @@ SLOTS = ("pbAL0", "pbBL0", "pbCL0", "pbAL1", "pbBL1")  # bits of pBufferFlag, lo
 
 
 def knowledge_of(problem: Problem, tiling: Mapping[str, int]) -> Fields:
-    """The tiling of a record, of the fields of a MatmulTiling or ConvTiling."""
+    """Return the tiling of a record, of the fields of a MatmulTiling or ConvTiling."""
     if isinstance(problem, Product):
         return matmul_knowledge(problem, tiling)
     return conv2d_knowledge(problem, tiling)
 
 
 def tiling_of(problem: Problem, knowledge: Fields, unit_flag: bool) -> Tiling:
-    """The fields of a MatmulTiling or ConvTiling; UnsupportedError where a record says what they have no word for. `unit_flag`: whether the
-    chip's kernels drain L0C in granules."""
+    """Return the fields of a MatmulTiling or ConvTiling; UnsupportedError where a record says what they have no word for. `unit_flag`:
+    whether the chip's kernels drain L0C in granules."""
     if isinstance(problem, Window):
         own = conv2d_tiling(problem, knowledge)
     else:
@@ -41,13 +41,13 @@ def tiling_of(problem: Problem, knowledge: Fields, unit_flag: bool) -> Tiling:
 # ---------------------------------------------------------------- MatMulV3
 
 def matmul_knowledge(p: Product, t: Mapping[str, int]) -> Fields:
-    """The 23 fields of MatMulV3."""
+    """Return the 23 fields of MatMulV3."""
     template = K_SHIFT if t["kRotate"] else SPLIT_K if t["singleCoreK"] < p.k else BASE
     return {n: template if n == "tilingEnable" else t[n] for n in kind_of(MATMUL).knowledge}
 
 
 def matmul_tiling(p: Product, knowledge: Fields) -> Tiling:
-    """The fields of a MatmulTiling. L2 tiles of no stated size are even cuts, as the kernels make them."""
+    """Return the fields of a MatmulTiling. L2 tiles of no stated size are even cuts, as the kernels make them."""
     template = int(knowledge["tilingEnable"])
     if template not in (BASE, 1, SPLIT_K, K_SHIFT):  # 1 is taken as 0
         raise UnsupportedError(f"tilingEnable {template}: {OTHER.get(template, 'a template without a form of ours')}")
@@ -64,8 +64,9 @@ def matmul_tiling(p: Product, knowledge: Fields) -> Tiling:
 # ---------------------------------------------------------------- QuantBatchMatmulV3
 
 def quantised_tiling(p: Product, knowledge: Fields) -> Tiling:
-    """The fields of a MatmulTiling, as the operator itself makes them of its own: tiles are counted in fractals (16, of k 32), a core's
-    block is an even share in fractals, or in tiles where an operand is read across its rows; L0A and L0B have two slots in any case."""
+    """Return the fields of a MatmulTiling, as the operator itself makes them of its own: tiles are counted in fractals (16, of k 32), a
+    core's block is an even share in fractals, or in tiles where an operand is read across its rows; L0A and L0B have two slots in any
+    case."""
     k = {n: int(v) for n, v in knowledge.items()}
     if min(v for n, v in k.items() if n.endswith(("_dim", "_l0", "_al1", "_bl1")) or n == "db_l0c") < 1:
         raise UnsupportedError("a tile or part of 0")
@@ -83,7 +84,7 @@ def quantised_tiling(p: Product, knowledge: Fields) -> Tiling:
 
 
 def inner_n(block: dict[str, int], tile: dict[str, int], k: dict[str, int]) -> bool:
-    """Whether n is walked first where both operands lie in L1 along all of k: what is read again is less."""
+    """Return whether n is walked first where both operands lie in L1 along all of k: what is read again is less."""
     again_a = block["m"] + block["n"] * -(-block["m"] // (k["m_al1"] * tile["m"]))
     again_b = block["n"] + block["m"] * -(-block["n"] // (k["n_bl1"] * tile["n"]))
     return again_a < again_b
@@ -92,7 +93,7 @@ def inner_n(block: dict[str, int], tile: dict[str, int], k: dict[str, int]) -> b
 # ---------------------------------------------------------------- Conv2DV2
 
 def conv2d_knowledge(w: Window, t: Mapping[str, int]) -> Fields:
-    """The fields of Conv2DV2 that records must have. A bias and scales lie in L1 whole, as in nearly all public records."""
+    """Return the fields of Conv2DV2 that records must have. A bias and scales lie in L1 whole, as in nearly all public records."""
     pixels = w.ho * w.wo if w.point else w.ho
     rows = share(pixels, t["hoL1"], t["hoDim"])
     channels = share(w.co // w.groups, t["nL0"], t["nDim"])
@@ -111,18 +112,18 @@ def conv2d_knowledge(w: Window, t: Mapping[str, int]) -> Fields:
 
 
 def share(extent: int, tile: int, parts: int) -> int:
-    """What a core has of an axis, in whole tiles."""
+    """Return what a core has of an axis, in whole tiles."""
     tiles = -(-extent // tile)
     return min(-(-tiles // parts) * tile, extent)
 
 
 def up(extent: int, unit: int) -> int:
-    """An extent rounded up."""
+    """Return an extent rounded up."""
     return -(-extent // unit) * unit
 
 
 def conv2d_tiling(w: Window, knowledge: Fields) -> Tiling:
-    """The fields of a ConvTiling."""
+    """Return the fields of a ConvTiling."""
     k = {n: int(v) for n, v in knowledge.items()}
     for name, why in (("isWeightUbTransFlag", "the filter goes through UB"), ("enlarge", "groups are worked on together")):
         if k.get(name):

@@ -16,19 +16,19 @@ HUNDREDTHS = 10_000  # of the whole: a percentage has two decimals, as AOE's def
 
 
 def by_index(plan: BucketPlan) -> str:
-    """The line with the last gradient of each segment."""
+    """Return the line with the last gradient of each segment."""
     return f"set_split_strategy_by_idx([{', '.join(map(str, plan.ends))}])"
 
 
 def by_size(plan: BucketPlan, trace: StepTrace) -> str:
-    """The line with each segment's share of the bytes, in per cent with two decimals that sum to 100."""
+    """Return the line with each segment's share of the bytes, in per cent with two decimals that sum to 100."""
     shares = percentages([sum(trace.gradients[n].size for n in r) for r in plan.ranges()])
     return f"set_split_strategy_by_size([{', '.join(f'{share // 100}.{share % 100:02}' for share in shares)}])"
 
 
 def percentages(sizes: Sequence[int]) -> list[int]:
-    """Each size's share of all in hundredths of a per cent, at least one each, which sum to HUNDREDTHS: rounded down, and what is left over
-    goes to those that lost most."""
+    """Return each size's share of all in hundredths of a per cent, at least one each, which sum to HUNDREDTHS: rounded down, and what is
+    left over goes to those that lost most."""
     whole = sum(sizes)
     shares = [max(1, size * HUNDREDTHS // whole) for size in sizes]
     order = sorted(range(len(sizes)), key=lambda n: (-(sizes[n] * HUNDREDTHS % whole), n))
@@ -42,5 +42,5 @@ def percentages(sizes: Sequence[int]) -> list[int]:
 
 
 def mindspore(plan: BucketPlan) -> str:
-    """The line for MindSpore's parallel context."""
+    """Return the line for MindSpore's parallel context."""
     return f"mindspore.set_auto_parallel_context(all_reduce_fusion_config=[{', '.join(map(str, plan.ends))}])"

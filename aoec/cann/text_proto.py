@@ -27,7 +27,7 @@ class Message:
     messages: dict[str, list[Message]] = field(default_factory=dict)
 
     def text(self, name: str) -> str:
-        """The last value of a scalar, as protobuf has it; "" where there is none."""
+        """Return the last value of a scalar, as protobuf has it; "" where there is none."""
         return self.scalars.get(name, [""])[-1]
 
     def texts(self, name: str) -> list[str]:
@@ -38,7 +38,7 @@ class Message:
 
 
 def parse(text: str, source: str = "") -> Message:
-    """The message that a text says; ParseError, with the place, where it is none."""
+    """Return the message that a text says; ParseError, with the place, where it is none."""
     return _Reader(text, source).message()
 
 
@@ -50,7 +50,7 @@ class _Reader:
         self.stack: list[tuple[Message, str]] = [(Message(), "")]
 
     def message(self) -> Message:
-        """All of the text."""
+        """Return all of the text."""
         at = 0
         while found := FIELD.match(self.text, at):
             kind = str(found.lastgroup)
@@ -88,14 +88,14 @@ class _Reader:
 
 
 def values(said: str) -> list[str]:
-    """The values of a scalar, or of a list of them: words and numbers as they are written, texts whole."""
+    """Return the values of a scalar, or of a list of them: words and numbers as they are written, texts whole."""
     if said[0] == "[":
         return [v for m in VALUES.finditer(said, 1) for v in values(m[0])]
     return ["".join(plain(m[0][1:-1]) for m in TEXTS.finditer(said))] if said[0] in "\"'" else [said]
 
 
 def plain(quoted: str) -> str:
-    """What a quoted text stands for; bytes that are no UTF-8 are replaced."""
+    """Return what a quoted text stands for; bytes that are no UTF-8 are replaced."""
     return ESCAPE.sub(_unescape, quoted.encode()).decode("utf-8", "replace") if "\\" in quoted else quoted
 
 

@@ -37,7 +37,7 @@ class TuneOps:
 
 
 def read(path: str | Path) -> TuneOps:
-    """What a tune_ops_file lists; either list may be missing, and not both. CheckError where the file is none."""
+    """Return what a tune_ops_file lists; either list may be missing, and not both. CheckError where the file is none."""
     said = read_json(path)
     good = isinstance(said, dict) and said and set(said) <= set(LISTS) and all(
         isinstance(v, list) and all(isinstance(w, str) and w for w in v) for v in said.values())
@@ -47,5 +47,5 @@ def read(path: str | Path) -> TuneOps:
 
 
 def text(ops: TuneOps) -> str:
-    """The file; a list without words is left out."""
+    """Return the file; a list without words is left out."""
     return json.dumps({name: list(words) for name, words in zip(LISTS, (ops.names, ops.types)) if words}, indent=2) + "\n"

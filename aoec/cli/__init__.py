@@ -30,7 +30,7 @@ EXIT_BAD_INPUT, EXIT_FAULT, EXIT_INTERRUPTED, EXIT_CLOSED_PIPE = 2, 70, 130, 141
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit code of one command; no exception leaves it, and what went wrong is one sentence on standard error."""
+    """Return the exit code of one command; no exception leaves it, and what went wrong is one sentence on standard error."""
     open_streams()
     from aoec.cli.parser import parse
     words = list(sys.argv[1:] if argv is None else argv)
@@ -110,7 +110,7 @@ def shorten_words(message: str) -> str:
 
 
 def in_full(error: AoecError, words: Sequence[str]) -> str:
-    """The error's text, with options that would help shown as the whole corrected command, ready to paste."""
+    """Return the error's text, with options that would help shown as the whole corrected command, ready to paste."""
     options = getattr(error, "options", "")
     return str(error).replace(options, f"aoec {shlex.join(replaced_by(options, words))} {options}") if options else str(error)
 
@@ -129,7 +129,7 @@ def replaced_by(options: str, words: Sequence[str]) -> list[str]:
 
 
 def first_line(error: Exception) -> str:
-    """The first line of an exception's text, at most 200 characters."""
+    """Return the first line of an exception's text, at most 200 characters."""
     return (str(error).splitlines() or ["no message"])[0][:200]
 
 

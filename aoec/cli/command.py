@@ -64,24 +64,24 @@ class VendorOptions(Options):
 
 
 def command_names() -> tuple[str, ...]:
-    """The name of every command: that of its file in `commands/`. No list names them."""
+    """Return the name of every command: that of its file in `commands/`. No list names them."""
     return module_names(COMMANDS)
 
 
 @cache
 def load_command(name: str) -> Command[Any] | CommandGroup:
-    """The command of this name."""
+    """Return the command of this name."""
     found: Command[Any] | CommandGroup = importlib.import_module(f"{COMMANDS}.{name}").COMMAND
     return found
 
 
 def all_commands() -> tuple[Command[Any] | CommandGroup, ...]:
-    """Every command, in the order of the list."""
+    """Return every command, in the order of the list."""
     return tuple(sorted(map(load_command, command_names()), key=lambda c: (c.order, c.name)))
 
 
 def as_json(facts: Any) -> str:
-    """Facts as a program reads them."""
+    """Return facts as a program reads them."""
     return json.dumps(facts, indent=2) + "\n"
 
 

@@ -44,12 +44,12 @@ class Parser(argparse.ArgumentParser):
         super().__init__(*words, **{"formatter_class": Help, **more})
 
     def format_help(self) -> str:
-        """The help, whose first line names what must be given; what may be given is listed below it."""
+        """Return the help, whose first line names what must be given; what may be given is listed below it."""
         self.usage = self.usage or " ".join([self.prog.replace("%", "%%"), "[options]", *self._usage_words()])
         return super().format_help() + (f"{READ} {self.page}\n" if self.page else "")
 
     def _usage_words(self) -> list[str]:
-        """What must be given, as the line of usage has it."""
+        """Return what must be given, as the line of usage has it."""
         either = {id(a): g for g in self._mutually_exclusive_groups if g.required for a in g._group_actions}
         out: list[str] = []
         for a in self._actions:
@@ -65,8 +65,8 @@ class Parser(argparse.ArgumentParser):
         return out
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """What argparse gives; what is left over is refused here, where the command and its options are known. A command that is nothing
-        but a choice of others shows them where none is chosen."""
+        """Return what argparse gives; what is left over is refused here, where the command and its options are known. A command that is
+        nothing but a choice of others shows them where none is chosen."""
         words = sys.argv[1:] if args is None else list(args)
         if not words and self._subparsers is not None:
             self.print_help(sys.stderr)
@@ -110,8 +110,8 @@ class Version(argparse.Action):
 
 
 def parser(only: str = "") -> Parser:
-    """The parser of `aoec`. Of what it returns, `command` is the command that was named. `only`: the one command that it knows, where that
-    is known already: the others need not be loaded."""
+    """Return the parser of `aoec`. Of what it returns, `command` is the command that was named. `only`: the one command that it knows,
+    where that is known already: the others need not be loaded."""
     p = Parser(prog="aoec", allow_abbrev=False, description=(
         "Open Ascend Optimization Engine. It tunes ONNX models for Ascend NPUs on a model of the machine, and shows why."),
         epilog="Begin with: aoec compile --tune model.onnx. All times are modelled: they come from the machines that aoec targets lists, "
@@ -173,7 +173,7 @@ def _add_option(place: Container, name: str, said: Option, default: Any) -> None
 
 
 def reader(read: Callable[[str], Any]) -> Callable[[str], Any]:
-    """A reader of text as argparse has them: its complaint is said with the option's word."""
+    """Return a reader of text as argparse has them: its complaint is said with the option's word."""
     def value(text: str) -> Any:
         try:
             return read(text)
@@ -183,7 +183,7 @@ def reader(read: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 def parse(words: Sequence[str], behind: Sequence[str] = ()) -> tuple[Command[Any], Options]:
-    """The command that words name, and its options. `behind`: the words that follow a vendor's command."""
+    """Return the command that words name, and its options. `behind`: the words that follow a vendor's command."""
     named = next((word for word in words if not word.startswith("-")), "")
     found = vars(parser(named if named in command_names() else "").parse_args(words))
     command = found.pop("command")

@@ -30,7 +30,7 @@ class Curve:
 
     @property
     def lows(self) -> Floats:
-        """The lower bound of each piece."""
+        """Return the lower bound of each piece."""
         return np.concatenate(([0.0], self.bounds))
 
     def us(self, sizes: ArrayLike) -> Floats:

@@ -53,7 +53,7 @@ class Difference:
 
 
 def _same_shape(at: At) -> bool:
-    """True where input and result have one shape, or it is not known."""
+    """Return True where input and result have one shape, or it is not known."""
     a, b = (at.shapes.get(name) for name in (at.node.input[0], at.node.output[0]))
     return a is None or b is None or tuple(a) == tuple(b)
 
@@ -64,14 +64,14 @@ def _rule(*names: str) -> Callable[[At], bool]:
 
 def _as_onnxruntime(operators: str, when: str, says: str, gives: str, torch: bool = False,
                     applies: Callable[[At], bool] = _always) -> Difference:
-    """One where we give what onnxruntime does, and PyTorch too where it is said."""
+    """Return one where we give what onnxruntime does, and PyTorch too where it is said."""
     ours = "as PyTorch and onnxruntime" if torch else "as onnxruntime"
     return Difference(tuple(operators.split()), when, says, gives, ours, False, False, applies)
 
 
 def _otherwise(operators: str, when: str, says: str, gives: str, ours: str, values: bool = True,
                applies: Callable[[At], bool] = _always) -> Difference:
-    """One where we give something else than onnxruntime."""
+    """Return one where we give something else than onnxruntime."""
     return Difference(tuple(operators.split()), when, says, gives, ours, True, values, applies)
 
 
@@ -128,14 +128,14 @@ DIFFERENCES: tuple[Difference, ...] = (
 
 
 def of_node(node: onnx.NodeProto, version: int, shapes: Shapes) -> list[Difference]:
-    """The differences that a node of ONNX's own domain may meet."""
+    """Return the differences that a node of ONNX's own domain may meet."""
     at = At(node, version, shapes)
     return [d for d in DIFFERENCES if node.op_type in d.operators and not domain(node) and d.applies(at)]
 
 
 def of_model(model: onnx.ModelProto, shapes: Shapes) -> Iterator[tuple[str, Difference]]:
-    """(operator, difference) of every node of a model, in subgraphs too, where onnxruntime gives something else than we do on ordinary
-    values."""
+    """Yield (operator, difference) of every node of a model, in subgraphs too, where onnxruntime gives something else than we do on
+    ordinary values."""
     for node in _nodes(model.graph):
         yield from ((node.op_type, d) for d in of_node(node, opset(model), shapes) if d.onnxruntime_differs and not d.values)
 
@@ -149,7 +149,7 @@ def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
 
 
 def rows() -> Iterator[str]:
-    """The table, as lines of Markdown."""
+    """Yield the table, as lines of Markdown."""
     yield "| operator | where | ONNX | onnxruntime | aoec |"
     yield "|---|---|---|---|---|"
     for d in DIFFERENCES:

@@ -116,7 +116,7 @@ FEATURE_GAIN = 6.0  # a mean over some 49 correlated pixels varies by about a si
 
 
 def grid(x: np.ndarray, step: float = 2.0**-10) -> np.ndarray:
-    """`x` rounded to whole multiples of `step`, in fp32."""
+    """Return `x` rounded to whole multiples of `step`, in fp32."""
     return (np.rint(np.asarray(x, np.float64) / step) * step).astype(np.float32)
 
 
@@ -134,12 +134,12 @@ def resnet50(batch: int = 1, seed: int = 0, blocks: tuple[int, ...] = (3, 4, 6, 
 
 
 def tiny_resnet(batch: int = 1, seed: int = 0) -> onnx.ModelProto:
-    """Two stages of bottlenecks on images of 32 x 32, ten classes."""
+    """Return two stages of bottlenecks on images of 32 x 32, ten classes."""
     return resnet50(batch, seed, blocks=(1, 2), width=16, size=32, classes=10, name="tiny_resnet")
 
 
 def mlp_softmax(batch: int = 4, seed: int = 0) -> onnx.ModelProto:
-    """Two linear layers and a softmax: the smallest model with matrices, relu and a reduction."""
+    """Return two linear layers and a softmax: the smallest model with matrices, relu and a reduction."""
     net = _Net(seed, np.zeros((batch, 40), np.float32))
     w1, w2 = net.normal(40, 72) * np.float32(0.2), net.normal(72, 10) * np.float32(0.2)
     net.node("Gemm", ["data", net.constant("w1", w1), net.constant("b1", net.normal(72))], "hidden", np.zeros(0))

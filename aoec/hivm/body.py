@@ -38,7 +38,7 @@ class Body:
         self.lines.append(PAD * self.depth + text)
 
     def name(self, word: str) -> str:
-        """A name for a value that no other has."""
+        """Return a name for a value that no other has."""
         plain = re.sub(r"\W", "_", word, flags=re.ASCII)
         plain = plain if plain[:1].isalpha() or plain[:1] == "_" else f"v{plain}"
         while True:
@@ -49,7 +49,7 @@ class Body:
                 return f"%{made}"
 
     def value(self, computed: str, word: str = "v") -> str:
-        """The name of the value that `computed` is, which is written if no line around this one has it."""
+        """Return the name of the value that `computed` is, which is written if no line around this one has it."""
         for region in reversed(self.known):
             if computed in region:
                 return region[computed]
@@ -70,7 +70,7 @@ class Body:
         self.line(tail)
 
     def constant(self, value: int, kind: str = "index") -> str:
-        """The name of a whole number, or of a truth value."""
+        """Return the name of a whole number, or of a truth value."""
         if kind == "i1":
             return self._constant("true" if value else "false", kind, "yes" if value else "no")
         return self._constant(str(value), kind, f"c{value}".replace("-", "m") + ("" if kind == "index" else f"_{kind}"))
@@ -81,7 +81,7 @@ class Body:
         return self.constants[text, kind]
 
     def number(self, e: Expr, dtype: str) -> str:
-        """The name of a scalar operand, as its dtype rounds it; UnsupportedError where it is no constant."""
+        """Return the name of a scalar operand, as its dtype rounds it; UnsupportedError where it is no constant."""
         if not isinstance(e, (Int, Float)):
             raise UnsupportedError(f"a scalar operand of HIVM is a constant here, and {show(e)} is none")
         kind = TYPES[dtype]
@@ -93,14 +93,14 @@ class Body:
         return self._constant(real(float(rounded), dtype), kind, f"real_{kind}")
 
     def head(self) -> list[str]:
-        """Lines that say the constants."""
+        """Return lines that say the constants."""
         return [f"{PAD * 2}{name} = arith.constant {value}" + ("" if kind == "i1" else f" : {kind}")
                 for (value, kind), name in self.constants.items()]
 
     # ------------------------------------------------------------ index expressions
 
     def index(self, e: Expr) -> str:
-        """The name of an index expression's value."""
+        """Return the name of an index expression's value."""
         if isinstance(e, Int):
             return self.constant(e.value)
         if isinstance(e, Var):
@@ -123,7 +123,7 @@ class Body:
         raise UnsupportedError(f"an index of HIVM text cannot be {show(e)}")
 
     def truth(self, e: Expr) -> str:
-        """The name of a condition's value: whether an index expression is not 0."""
+        """Return the name of a condition's value: whether an index expression is not 0."""
         if isinstance(e, Int):
             return self.constant(int(e.value != 0), "i1")
         if isinstance(e, Binary) and e.op in COMPARISONS:
@@ -137,12 +137,12 @@ class Body:
         return self.value(f"arith.cmpi ne, {self.index(e)}, {self.constant(0)} : index")
 
     def wide(self, e: Expr) -> str:
-        """The name of an index expression's value as i64: a flag's number."""
+        """Return the name of an index expression's value as i64: a flag's number."""
         return self.constant(e.value, "i64") if isinstance(e, Int) else self.value(f"arith.index_cast {self.index(e)} : index to i64")
 
 
 def real(value: float, dtype: str) -> str:
-    """A real number as MLIR reads it: in decimals, or by its bits where it is not finite."""
+    """Return a real number as MLIR reads it: in decimals, or by its bits where it is not finite."""
     if not np.isfinite(value):
         kind = np.dtype(NUMPY_DTYPES[dtype])
         return f"0x{int(np.asarray(value).astype(kind).view(f'u{kind.itemsize}')):0{2 * kind.itemsize}X}"

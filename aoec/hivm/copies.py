@@ -14,7 +14,7 @@ AT = "index read by the scalar unit"  # stands for a value that no variable of t
 
 
 def elements(site: Site, name: str, size: int) -> Expr:
-    """Bytes as elements; UnsupportedError where they are not known to be whole ones."""
+    """Return bytes as elements; UnsupportedError where they are not known to be whole ones."""
     found = site.expr(name)
     if multiple(found) % size:
         raise site.refusal(f"{name} is not known to be of whole elements, and a view counts elements")

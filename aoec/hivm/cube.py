@@ -94,7 +94,7 @@ class Loads:
         self.found.setdefault(name, []).append(Load(site, tuple(path), self.place))
 
     def check_loop(self, loop: For) -> None:
-        """Nothing, or UnsupportedError where a loop loads for its next turn what mmadL1 loads on its own."""
+        """Raise UnsupportedError where a loop loads for its next turn what mmadL1 loads on its own."""
         uses = {r.buffer for i in instructions(loop.body) if i.op in PRODUCTS for n in ("a", "b", "bias")
                 if isinstance(r := dict(i.fields).get(n), Ref)}
         for name in uses - self.used:
@@ -102,7 +102,8 @@ class Loads:
                 raise self.found[name][0].site.refusal("it loads for the next turn of a loop, and mmadL1 loads what it uses")
 
     def of(self, site: Site, operand: str, path: Sequence[For]) -> tuple[Site, dict[str, Expr], list[For]]:
-        """The one load that filled an operand, what its loops of one turn are replaced by, and its other loops without the product."""
+        """Return the one load that filled an operand, what its loops of one turn are replaced by, and its other loops without the
+        product."""
         ref = site.ref(operand)
         loads = self.found.get(ref.buffer, [])
         self.used.add(ref.buffer)
@@ -122,7 +123,7 @@ class Loads:
 
 
 def instructions(items: Sequence[Item]) -> list[Instr]:
-    """Every instruction of a body that runs at all."""
+    """Return every instruction of a body that runs at all."""
     out: list[Instr] = []
     for item in items:
         if isinstance(item, For) and item.trips != Int(0):
@@ -133,7 +134,7 @@ def instructions(items: Sequence[Item]) -> list[Instr]:
 
 
 def is_inside(item: Item) -> bool:
-    """Whether an item is part of what mmadL1 does on its own: loads of L0, and flags between MTE1 and M."""
+    """Return whether an item is part of what mmadL1 does on its own: loads of L0, and flags between MTE1 and M."""
     if isinstance(item, For):
         return item.trips == Int(0) or all(is_inside(i) for i in item.body)
     if isinstance(item, (SetFlag, WaitFlag)):
@@ -142,7 +143,7 @@ def is_inside(item: Item) -> bool:
 
 
 def sums_up(loop: For) -> bool:
-    """Whether a loop has one product, or one loop of this kind, and else nothing but what is part of it."""
+    """Return whether a loop has one product, or one loop of this kind, and else nothing but what is part of it."""
     rest = [i for i in loop.body if not is_inside(i)]
     return len(rest) == 1 and (isinstance(rest[0], Instr) and rest[0].op in PRODUCTS or isinstance(rest[0], For) and sums_up(rest[0]))
 
@@ -160,17 +161,18 @@ def guards_of(items: Sequence[Item]) -> list[tuple[Expr, str]]:
 
 
 def may_be(a: Expr, b: Expr, scope: Scope) -> bool:
-    """Whether two ids can be the same number."""
+    """Return whether two ids can be the same number."""
     return scope.least(a - b) <= 0 <= scope.most(a - b)
 
 
 def buffers_of(flag: SetFlag, guards: Sequence[tuple[Expr, str]], scope: Scope) -> set[str]:
-    """The buffers in L1 that a flag may give back."""
+    """Return the buffers in L1 that a flag may give back."""
     return {buffer for number, buffer in guards if may_be(number, flag.id, scope)}
 
 
 def defer_release(items: Sequence[Item], guards: Sequence[tuple[Expr, str]], scope: Scope) -> list[Item]:
-    """A body in which a buffer in L1 is given back behind the products that mmadL1 reads it for, and not behind its load into L0 or BT."""
+    """Return a body in which a buffer in L1 is given back behind the products that mmadL1 reads it for, and not behind its load into L0 or
+    BT."""
     out, at = list(items), 0
     while at < len(out):
         item = out[at]
@@ -187,12 +189,12 @@ def defer_release(items: Sequence[Item], guards: Sequence[tuple[Expr, str]], sco
 
 
 def _uses(item: Instr) -> set[str]:
-    """What an instruction reads of L0 and BT."""
+    """Return what an instruction reads of L0 and BT."""
     return {r.buffer for n in ("a", "b", "bias") if isinstance(r := dict(item.fields).get(n), Ref)} if item.op in PRODUCTS else set()
 
 
 def _waits(item: Item, flag: SetFlag, scope: Scope) -> bool:
-    """Whether an item waits for a flag, or may."""
+    """Return whether an item waits for a flag, or may."""
     if isinstance(item, For):
         return item.trips != Int(0) and any(_waits(i, flag, scope) for i in item.body)
     return isinstance(item, WaitFlag) and (item.source, item.target) == RELEASE and may_be(item.id, flag.id, scope)
@@ -205,7 +207,7 @@ def _same(scope: Scope, a: Expr, b: Expr) -> bool:
 
 
 def tile_of_a(site: Site, loads: Loads, path: Sequence[For]) -> Tile:
-    """The tile of L1 that the left side was loaded from: windows of one position, or fractals."""
+    """Return the tile of L1 that the left side was loaded from: windows of one position, or fractals."""
     load, once, loops = loads.of(site, "a", path)
     if load.op != "load3d":
         rows, along = ceildiv(site.expr("m"), ROWS), ceildiv(site.expr("k"), BLOCK_BYTES // load.size("src"))
@@ -233,7 +235,7 @@ def tile_of_a(site: Site, loads: Loads, path: Sequence[For]) -> Tile:
 
 
 def tile_of_b(site: Site, loads: Loads, path: Sequence[For]) -> Tile:
-    """The tile of L1 that the right side was loaded from."""
+    """Return the tile of L1 that the right side was loaded from."""
     load, once, loops = loads.of(site, "b", path)
     along, columns = ceildiv(site.expr("k"), BLOCK_BYTES // load.size("src")), ceildiv(site.expr("n"), ROWS)
     at, along_k, across = fractals_of(site, load, "b", once, loops, (along, columns))
@@ -242,8 +244,8 @@ def tile_of_b(site: Site, loads: Loads, path: Sequence[For]) -> Tile:
 
 def fractals_of(site: Site, load: Site, side: str, once: Mapping[str, Expr], loops: Sequence[For],
                 counts: tuple[Expr, Expr]) -> tuple[Expr, Expr, Expr]:
-    """Where in L1 a tile begins that load2d laid into L0 fractal by fractal, and how far its fractals lie apart: along the outer and along
-    the inner of the two sides that L0 has them in. `counts`: fractals of either."""
+    """Return where in L1 a tile begins that load2d laid into L0 fractal by fractal, and how far its fractals lie apart: along the outer and
+    along the inner of the two sides that L0 has them in. `counts`: fractals of either."""
     if len(loops) > 1:
         raise load.refusal("it fills a tile in several steps, and a view is of one")
     scope, size = site.scope, FRACTAL_BYTES // load.size("src")
@@ -253,7 +255,7 @@ def fractals_of(site: Site, load: Site, side: str, once: Mapping[str, Expr], loo
         return substitute(e, {**once, loop.var: Int(turn)})
 
     def step(e: Expr) -> Expr:
-        """How far an expression moves on in a turn of the loop."""
+        """Return how far an expression moves on in a turn of the loop."""
         first, second = scope(at(e, 1) - at(e, 0)), scope(at(e, 2) - at(e, 1))
         if first != second:
             raise load.refusal("its tiles do not lie at even distances")
@@ -277,7 +279,7 @@ def fractals_of(site: Site, load: Site, side: str, once: Mapping[str, Expr], loo
 
 
 def bias_of(site: Site, loads: Loads, path: Sequence[For]) -> tuple[str, Expr]:
-    """Where in L1 the bias lies that BT was loaded with."""
+    """Return where in L1 the bias lies that BT was loaded with."""
     load, once, loops = loads.of(site, "bias", path)
     if loops:
         raise load.refusal("it fills the table in several steps")
@@ -287,7 +289,7 @@ def bias_of(site: Site, loads: Loads, path: Sequence[For]) -> tuple[str, Expr]:
 
 
 def product_of(site: Site, loads: Loads, path: Sequence[For]) -> Product:
-    """The product that an mmad is, in terms of L1."""
+    """Return the product that an mmad is, in terms of L1."""
     c = site.ref("dst")
     bias = bias_of(site, loads, path) if site.op == "mmad_bias" and site.expr("init") != Int(0) else None
     return Product(site, tile_of_a(site, loads, path), tile_of_b(site, loads, path), site.expr("m"), site.expr("n"), site.expr("k"),
@@ -295,13 +297,13 @@ def product_of(site: Site, loads: Loads, path: Sequence[For]) -> Product:
 
 
 def reach_of(items: Sequence[Item]) -> frozenset[str]:
-    """Buffers in L1 that products read on behind their end: images whose rows are no whole fractals."""
+    """Return buffers in L1 that products read on behind their end: images whose rows are no whole fractals."""
     return frozenset(src.buffer for i in instructions(items) if i.op == "load3d" and isinstance(src := i["src"], Ref)
                      and isinstance(h := i["h"], Expr) and isinstance(w := i["w"], Expr) and multiple(h * w) % ROWS)
 
 
 def sum_of(product: Product, loop: For, scope: Scope) -> Product | None:
-    """The product that a loop adds up along k; None where it is none."""
+    """Return the product that a loop adds up along k; None where it is none."""
     v, c0 = loop.var, BLOCK_BYTES // product.site.size("a")
 
     def at(e: Expr, turn: int) -> Expr:

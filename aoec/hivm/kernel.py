@@ -52,7 +52,7 @@ EVENTS = 8  # ids of a flag that have a name
 
 
 def write_module(program: Program, machine: Machine) -> str:
-    """The module of a filled program; UnsupportedError names the instruction that the words of HIVM do not carry, and says why."""
+    """Return the module of a filled program; UnsupportedError names the instruction that the words of HIVM do not carry, and says why."""
     if holes(program):
         raise CheckError(f"program {program.name} has open holes {', '.join(f'?{h}' for h in holes(program))}; "
                          "fill them before it is written")
@@ -70,12 +70,12 @@ def write_module(program: Program, machine: Machine) -> str:
 
 
 def cores_of(stream: Stream) -> int:
-    """Cores that a stream runs on."""
+    """Return cores that a stream runs on."""
     return prod(int(evaluate(extent, {})) for _, extent in stream.grid)
 
 
 def _head(program: Program, machine: Machine, writers: Sequence[_Function]) -> list[str]:
-    """What the text is, what is lost in it, and what is unknown of it."""
+    """Return what the text is, what is lost in it, and what is unknown of it."""
     blocks = min(cores_of(s) for s in program.streams)
     used = dict.fromkeys(word for w in writers for word in w.used)
     out = [f"// Program {program.name} as HIVM for {machine.name}; {plural(blocks, 'block')}.",
@@ -115,7 +115,7 @@ class _Function:
         self.kept = self._counters_in_text()
 
     def write(self) -> list[str]:
-        """The lines of the function."""
+        """Return the lines of the function."""
         body, stream = self.body, self.stream
         name = self.program.name + (f"_mix_{stream.core}" if self.is_mixed else "")
         ffts = body.name("ffts") if self.is_mixed else ""
@@ -144,7 +144,7 @@ class _Function:
     # ------------------------------------------------------------ memory, cores
 
     def declare_spaces(self) -> list[str]:
-        """Lines that say the buffers which the text names, at the program's addresses, and zeros in L1 where a bias needs them."""
+        """Return lines that say the buffers which the text names, at the program's addresses, and zeros in L1 where a bias needs them."""
         body, named = self.body, {v.buffer for i in instructions(self.stream.body) for _, v in i.fields if isinstance(v, Ref)}
         out, ends, read_on = [], dict[str, int](), reach_of(self.stream.body)
         for s in self.program.spaces:
@@ -176,11 +176,11 @@ class _Function:
         return out
 
     def declare(self, base: Base, address: int) -> str:
-        """The line that says where a buffer lies."""
+        """Return the line that says where a buffer lies."""
         return f"    {base.value} = hivm.hir.pointer_cast({self.body.constant(address, 'i64')}) : {base.type}"
 
     def most_rows(self, item: Instr) -> int:
-        """The most rows that a product of a tile in L0C can have."""
+        """Return the most rows that a product of a tile in L0C can have."""
         dst = item["dst"]
         assert isinstance(dst, Ref)
         space, n = self.buffers[dst.buffer], item["n"]
@@ -214,7 +214,7 @@ class _Function:
             rest *= size
 
     def _counters_in_text(self) -> frozenset[str]:
-        """Counters that the text needs: not those of slots of L0."""
+        """Return counters that the text needs: not those of slots of L0."""
         names: set[str] = set()
 
         def add(e: Expr) -> None:
@@ -263,7 +263,7 @@ class _Function:
                 self.cross_flag(item)
 
     def defer(self, items: Sequence[Item]) -> Sequence[Item]:
-        """A body in which buffers in L1 are given back where mmadL1 has read them."""
+        """Return a body in which buffers in L1 are given back where mmadL1 has read them."""
         return defer_release(items, self.loads.guards, self.scope) if self.loads.guards else items
 
     def loop(self, loop: For) -> None:
@@ -304,7 +304,7 @@ class _Function:
         self.loads.check_loop(loop)
 
     def sum(self, loop: For) -> Product | None:
-        """The one product that a loop adds up; None where its turns are products of their own."""
+        """Return the one product that a loop adds up; None where its turns are products of their own."""
         kept = replace(self.loads, found={k: [*v] for k, v in self.loads.found.items()}, used={*self.loads.used},
                        released={**self.loads.released}, advanced={**self.loads.advanced})
         if any(a.counter in self.kept for a in _advances(loop.body)):
@@ -359,7 +359,7 @@ class _Function:
             FUNCTIONS[item.op](site)
 
     def site(self, item: Instr) -> Site:
-        """An instruction where it stands."""
+        """Return an instruction where it stands."""
         return Site(item, self.body, self.buffers, self.bases, self.scope, self.room_at, self.machine.scope("UB").size_bytes)
 
     # ------------------------------------------------------------ flags
@@ -382,7 +382,7 @@ class _Function:
             self.body.line(f"hivm.hir.sync_block_wait[<{core}>, {_pipe(there)}, {_pipe(item.pipe)}] flag = {number}  {MARK} {show(item)}")
 
     def other_pipe(self, item: CrossSet | CrossWait) -> str:
-        """The pipe at the other end of a flag between cores; UnsupportedError where several are."""
+        """Return the pipe at the other end of a flag between cores; UnsupportedError where several are."""
         name = item.to if isinstance(item, CrossSet) else item.source
         other = next(s for s in self.program.streams if s.name == name)
         wanted = CrossWait if isinstance(item, CrossSet) else CrossSet
@@ -395,7 +395,7 @@ class _Function:
 
 
 def _pipe(name: str) -> str:
-    """A pipe as HIVM calls it."""
+    """Return a pipe as HIVM calls it."""
     return f"<{table().pipes[name]}>"
 
 
@@ -409,5 +409,5 @@ def _all(items: Sequence[Item]) -> Iterator[Item]:
 
 
 def _advances(items: Sequence[Item]) -> list[Advance]:
-    """The steps of counters in a body."""
+    """Return the steps of counters in a body."""
     return [i for i in _all(items) if isinstance(i, Advance)]

@@ -9,7 +9,8 @@ LOOP = re.compile(r"\{  // (for \w+ in .*)$")
 
 
 def instruction_at(lines: Sequence[str], line: int) -> str:
-    """The instruction of a line (from 1): that of its own comment, or of the one above it in its region; empty where none is said."""
+    """Return the instruction of a line (from 1): that of its own comment, or of the one above it in its region; empty where none is
+    said."""
     if not 0 < line <= len(lines):
         return ""
     for at in range(line - 1, -1, -1):
@@ -25,7 +26,7 @@ def instruction_at(lines: Sequence[str], line: int) -> str:
 
 
 def loops_at(lines: Sequence[str], line: int) -> tuple[str, ...]:
-    """The loops around a line, outermost first."""
+    """Return the loops around a line, outermost first."""
     if not 0 < line <= len(lines):
         return ()
     out, depth = list[str](), len(lines[line - 1]) - len(lines[line - 1].lstrip())

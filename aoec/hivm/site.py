@@ -30,70 +30,70 @@ class Site:
 
     @property
     def op(self) -> str:
-        """The instruction's name."""
+        """Return the instruction's name."""
         return self.item.op
 
     @property
     def operands(self) -> tuple[str, ...]:
-        """Names of its operands, in order."""
+        """Return names of its operands, in order."""
         return tuple(o.name for o in INSTRUCTIONS[self.op].operands)
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Names of its numbers, in order."""
+        """Return names of its numbers, in order."""
         return tuple(n.name for n in INSTRUCTIONS[self.op].numbers)
 
     # ------------------------------------------------------------ what its fields are
 
     def ref(self, operand: str) -> Ref:
-        """An operand of a buffer."""
+        """Return an operand of a buffer."""
         found = self.item[operand]
         assert isinstance(found, Ref)
         return found
 
     def expr(self, name: str) -> Expr:
-        """A number."""
+        """Return a number."""
         found = self.item[name]
         assert isinstance(found, Expr)
         return found
 
     def constant(self, name: str) -> int:
-        """A number that must be known; UnsupportedError where it is not."""
+        """Return a number that must be known; UnsupportedError where it is not."""
         found = self.expr(name)
         if not isinstance(found, Int):
             raise self.refusal(f"{name} = {show(found)} is known only when the kernel runs")
         return found.value
 
     def dtype(self, operand: str) -> str:
-        """The dtype of an operand."""
+        """Return the dtype of an operand."""
         return self.buffers[self.ref(operand).buffer].dtype
 
     def size(self, operand: str) -> int:
-        """Bytes of an operand's element."""
+        """Return bytes of an operand's element."""
         return DTYPES[self.dtype(operand)]
 
     def least(self, e: Expr) -> int:
-        """The least value that an expression has here."""
+        """Return the least value that an expression has here."""
         return self.scope.least(e)
 
     def simplify(self, e: Expr) -> Expr:
-        """An expression in its shortest form here."""
+        """Return an expression in its shortest form here."""
         return self.scope(e)
 
     def refusal(self, why: str) -> UnsupportedError:
-        """What is said of an instruction that no op carries."""
+        """Return what is said of an instruction that no op carries."""
         return UnsupportedError(f"{self.op} is not carried by the words of HIVM ({table().words[self.op].op or 'no op'}): {why}")
 
     # ------------------------------------------------------------ what it becomes
 
     def view(self, operand: str, at: Expr, sizes: Sequence[Expr | int], strides: Sequence[Expr | int], is_open: bool = False) -> View:
-        """A view of an operand, `at` elements behind where it begins; see views.py."""
+        """Return a view of an operand, `at` elements behind where it begins; see views.py."""
         ref = self.ref(operand)
         start = self.simplify(offset_of(ref, self.buffers[ref.buffer]) + at)
         return view(self.body, self.bases[ref.buffer], start, sizes, strides, ref.buffer, is_open)
 
     def scalar(self, dtype: str) -> str:
-        """The name of its scalar as a constant of a dtype."""
+        """Return the name of its scalar as a constant of a dtype."""
         e = self.expr("scalar")
         if not isinstance(e, (Int, Float)):
             raise self.refusal(f"scalar = {show(e)} is known only when the kernel runs")
@@ -106,7 +106,7 @@ class Site:
         self.body.line("hivm.hir.pipe_barrier[<PIPE_V>]")
 
     def room(self, dtype: str, size: int) -> str:
-        """An op's operand for the room of its routine: so many bytes of UB behind all buffers. CapacityError where none are left."""
+        """Return an op's operand for the room of its routine: so many bytes of UB behind all buffers. CapacityError where none are left."""
         if size and self.room_at + size > self.most_ub:
             raise CapacityError(f"{self.op} ({table().words[self.op].op}) needs {size} bytes of UB besides the buffers, and the program "
                                 f"leaves {max(self.most_ub - self.room_at, 0)}; a smaller tile leaves more")
@@ -125,14 +125,14 @@ class Site:
             write()
 
     def cast_mode(self) -> str:
-        """The rounding of a cast of its dtypes; UnsupportedError where vcast does not take them."""
+        """Return the rounding of a cast of its dtypes; UnsupportedError where vcast does not take them."""
         pair = f"{self.dtype('dst')} {self.dtype('src')}"
         if pair not in table().casts:
             raise self.refusal(table().no_casts.get(pair, f"vcast takes no {self.dtype('src')} to {self.dtype('dst')}"))
         return table().casts[pair]
 
     def adds(self) -> bool:
-        """Whether it adds to what GM holds; UnsupportedError where that is not known, or it adds what the op does not."""
+        """Return whether it adds to what GM holds; UnsupportedError where that is not known, or it adds what the op does not."""
         atomic = self.item["atomic"]
         if atomic not in (Int(0), Int(1)):
             raise self.refusal("whether it adds is known only when the kernel runs")

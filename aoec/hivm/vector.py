@@ -31,7 +31,7 @@ class Operand:
 
     @property
     def block(self) -> int:
-        """Elements of a block."""
+        """Return elements of a block."""
         return BLOCK_BYTES // DTYPES[self.dtype]
 
 
@@ -49,13 +49,13 @@ class Piece:
 
 
 def operands_of(site: Site) -> list[Operand]:
-    """The operands of an instruction; UnsupportedError where a stride is known only when the kernel runs."""
+    """Return the operands of an instruction; UnsupportedError where a stride is known only when the kernel runs."""
     return [Operand(n, site.dtype(n), site.constant(f"{n}_blk") * (BLOCK_BYTES // site.size(n)),
                     site.constant(f"{n}_rep") * (BLOCK_BYTES // site.size(n))) for n in site.operands]
 
 
 def pieces(site: Site, operands: Sequence[Operand]) -> Iterator[Piece]:
-    """The parts of an instruction."""
+    """Yield the parts of an instruction."""
     full = REPEAT_BYTES // max(DTYPES[o.dtype] for o in operands)
     lanes, repeat, none = site.expr("lanes"), site.expr("repeat"), tuple(Int(0) for _ in operands)
     if all(o.blk == o.block and o.rep == full for o in operands):
@@ -78,21 +78,21 @@ def pieces(site: Site, operands: Sequence[Operand]) -> Iterator[Piece]:
 
 
 def whole_repeats(site: Site, operands: Sequence[Operand], full: int) -> tuple[tuple[Expr, ...], list[tuple[int, ...]]]:
-    """Sizes and strides of a whole repeat: a row, or eight blocks apart."""
+    """Return sizes and strides of a whole repeat: a row, or eight blocks apart."""
     if all(o.blk == o.block for o in operands):
         return (Int(full),), [(1,)] * len(operands)
     return blocks_of(site, operands, Int(full))
 
 
 def blocks_of(site: Site, operands: Sequence[Operand], lanes: Expr) -> tuple[tuple[Expr, ...], list[tuple[int, ...]]]:
-    """Sizes and strides of lanes that are whole blocks apart."""
+    """Return sizes and strides of lanes that are whole blocks apart."""
     if len({o.block for o in operands}) > 1:
         raise site.refusal("blocks apart have other numbers of elements in operands of other sizes, and a view has one shape")
     return (lanes // operands[0].block, Int(operands[0].block)), [(o.blk, 1) for o in operands]
 
 
 def one_repeat(site: Site, operands: Sequence[Operand], lanes: Expr, at: tuple[Expr, ...], when: Expr | None) -> Iterator[Piece]:
-    """The parts of one repeat: a row, or whole blocks and what is left of the last."""
+    """Yield the parts of one repeat: a row, or whole blocks and what is left of the last."""
     if all(o.blk == o.block for o in operands):
         yield Piece((lanes,), at, tuple((1,) for _ in operands), when)
         return

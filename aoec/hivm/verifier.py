@@ -31,7 +31,7 @@ class Refusal:
     loops: tuple[str, ...]
 
     def sentence(self) -> str:
-        """All of it in one line."""
+        """Return all of it in one line."""
         where = f" in {', '.join(self.loops)}" if self.loops else ""
         return f"{self.instruction or 'it'}{where}: {self.why}"
 
@@ -46,7 +46,7 @@ class Verdict:
 
 
 def verify(text: str, wheel: Wheel, seconds: float = SECONDS) -> Verdict:
-    """The verdict on a text; CheckError for what is no text of that kind, BackendError where the verifier gives none."""
+    """Return the verdict on a text; CheckError for what is no text of that kind, BackendError where the verifier gives none."""
     from aoec.base.process.tool import run_tool
     if len(text.encode()) > MOST_BYTES:
         raise CheckError(f"the text has {len(text.encode()):,} bytes; at most {MOST_BYTES:,} are verified")

@@ -22,7 +22,7 @@ class Base:
 
     @property
     def type(self) -> str:
-        """Its type: elements one behind the other."""
+        """Return its type: elements one behind the other."""
         return f"memref<{self.elements}x{TYPES[self.dtype]}, {space(self.scope)}>"
 
 
@@ -35,12 +35,12 @@ class View:
 
 
 def space(scope: str) -> str:
-    """An address space as MLIR writes it."""
+    """Return an address space as MLIR writes it."""
     return f"#hivm.address_space<{ADDRESS_SPACES[scope]}>"
 
 
 def offset_of(ref: Ref, buffer: Tensor | Space) -> Expr:
-    """The element that an operand begins at, counted from the start of the buffer's first slot."""
+    """Return the element that an operand begins at, counted from the start of the buffer's first slot."""
     if isinstance(buffer, Space) and ref.slot != Int(0):
         return ref.slot * (int(evaluate(buffer.size_bytes, {})) // DTYPES[buffer.dtype]) + ref.offset
     return ref.offset
@@ -48,7 +48,7 @@ def offset_of(ref: Ref, buffer: Tensor | Space) -> Expr:
 
 def view(body: Body, base: Base, offset: Expr, sizes: Sequence[Expr | int], strides: Sequence[Expr | int], word: str = "view",
          is_open: bool = False) -> View:
-    """The view of a buffer from an element on; sizes and strides in elements. `is_open`: its type does not say its first size."""
+    """Return the view of a buffer from an element on; sizes and strides in elements. `is_open`: its type does not say its first size."""
     def each(items: Sequence[Expr | int], first: bool = False) -> tuple[list[str], list[str]]:
         exprs = [as_expr(i) for i in items]
         said = [isinstance(e, Int) and not (first and n == 0) for n, e in enumerate(exprs)]

@@ -33,28 +33,28 @@ class Wheel:
 
     @property
     def tool(self) -> Path:
-        """The verifier."""
+        """Return the verifier."""
         return self.folder / TOOL
 
     @property
     def name(self) -> str:
-        """What it is called in sentences."""
+        """Return what it is called in sentences."""
         return f"bishengir-opt of {DISTRIBUTION} {self.version}"
 
     @cached_property
     def library(self) -> bytes:
-        """The names in its tile library, as they lie in its files; empty where it has none."""
+        """Return the names in its tile library, as they lie in its files; empty where it has none."""
         paths = [self.folder / "lib" / name for name in LIBRARIES]
         return b"\0".join(p.read_bytes() for p in paths if p.is_file() and p.stat().st_size <= MOST_BYTES)
 
     def has_routine(self, name: str) -> bool:
-        """Whether a file of the library has the name of a routine. (Its symbols stand one behind the other, so that a name which begins
-        another is found with it.)"""
+        """Return whether a file of the library has the name of a routine. (Its symbols stand one behind the other, so that a name which
+        begins another is found with it.)"""
         return not self.library or ROUTINE + name.encode() in self.library
 
 
 def interpreter_of(place: str) -> Path:
-    """The interpreter that --check-python names: itself, or that of an environment's folder. BackendError where there is none."""
+    """Return the interpreter that --check-python names: itself, or that of an environment's folder. BackendError where there is none."""
     path = Path(place)
     for found in ([path / "bin" / "python", path / "bin" / "python3"] if path.is_dir() else [path]):
         if found.is_file() and os.access(found, os.X_OK):
@@ -63,7 +63,7 @@ def interpreter_of(place: str) -> Path:
 
 
 def find_wheel(place: str) -> Wheel:
-    """The wheel in the environment of an interpreter; BackendError says in a sentence what is missing."""
+    """Return the wheel in the environment of an interpreter; BackendError says in a sentence what is missing."""
     python = interpreter_of(place)
     with TemporaryDirectory(prefix="aoec-wheel-") as folder:
         ran = run_tool([str(python), "-I", "-c", ASK], Path(folder), ASK_SECONDS)

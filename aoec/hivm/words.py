@@ -35,7 +35,7 @@ class Table:
 
 @cache
 def table() -> Table:
-    """The table that comes with aoec."""
+    """Return the table that comes with aoec."""
     raw = tomllib.loads(resources.files("aoec.hivm").joinpath("words.toml").read_text("utf-8"))
     words = {name: Word(name, row.get("op", ""), tuple(row.get("types", ())), row.get("lacks", ""), row.get("lost", ""))
              for name, row in raw["words"].items()}

@@ -250,7 +250,7 @@ class _FuncBody:
 
 
 def _in_order(body: tuple[Any, ...]) -> Iterable[Any]:
-    """Every node or item of a body, in order; without recursion, since texts from outside nest as deep as they like."""
+    """Yield every node or item of a body, in order; without recursion, since texts from outside nest as deep as they like."""
     stack = list(reversed(body))
     while stack:
         n = stack.pop()

@@ -40,7 +40,7 @@ def check_plan(p: Plan, at: Places) -> None:
 
 
 def _check_slices(p: Plan, order: Mapping[str, int], at: Places, where: str) -> None:
-    """Nothing, or CheckError for regions that are none, or that meet."""
+    """Raise CheckError for regions that are none, or that meet."""
     taken: dict[int, str] = {}
     for first, last, count in p.slices:
         said, here = f"{where}: slices {first}..{last}/{count}", ("slices", (first, last, count))

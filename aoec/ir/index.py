@@ -91,7 +91,7 @@ _holes: dict[tuple[str, tuple[int, ...]], Hole] = {}
 
 
 def _leaf(known: dict[Any, Any], key: Any, cls: type, **values: Any) -> Any:
-    """The one leaf of a key, made now; of two threads that make it at once both get the first."""
+    """Return the one leaf of a key, made now; of two threads that make it at once both get the first."""
     e: Any = object.__new__(cls)
     for name, value in values.items():
         _set(e, name, value)
@@ -209,7 +209,7 @@ _call_node = lru_cache(maxsize=1 << 14)(Call)
 
 
 def is_zero(e: Expr) -> bool:
-    """Whether `e` is the real constant 0, of either sign."""
+    """Return whether `e` is the real constant 0, of either sign."""
     return isinstance(e, Float) and e.value == 0
 
 
@@ -222,7 +222,7 @@ def as_expr(x: ExprLike) -> Expr:
 
 
 def binary(op: str, left: ExprLike, right: ExprLike) -> Expr:
-    """The node of `left op right`, with constants and neutral elements folded."""
+    """Return the node of `left op right`, with constants and neutral elements folded."""
     a, b = as_expr(left), as_expr(right)
     x, y = a.value if type(a) is Int else None, b.value if type(b) is Int else None
     if x is not None and y is not None and op != "/" and not (op in ("//", "%") and y == 0):
@@ -244,7 +244,7 @@ def binary(op: str, left: ExprLike, right: ExprLike) -> Expr:
 
 
 def call(fn: str, *args: ExprLike) -> Expr:
-    """The node of `fn(args...)`, with constant integer arguments folded."""
+    """Return the node of `fn(args...)`, with constant integer arguments folded."""
     items = tuple(as_expr(a) for a in args)
     if fn in INT_CALLS and all(isinstance(a, Int) for a in items) and not (fn == "ceildiv" and items[1] == Int(0)):
         return Int(int(INT_CALLS[fn](*[a.value for a in items])))  # type: ignore[attr-defined]
@@ -268,7 +268,7 @@ def both(a: ExprLike, b: ExprLike) -> Expr: return binary("and", a, b)
 
 
 def round_up(a: ExprLike, unit: int) -> Expr:
-    """`a` rounded up to a multiple of `unit`."""
+    """Return `a` rounded up to a multiple of `unit`."""
     return ceildiv(a, unit) * unit
 
 
@@ -308,7 +308,7 @@ INT_CALLS: dict[str, Callable[..., Any]] = {
 
 
 def children(e: Expr) -> tuple[Expr, ...]:
-    """The direct sub-expressions of `e`."""
+    """Return the direct sub-expressions of `e`."""
     if isinstance(e, Binary): return (e.left, e.right)
     if isinstance(e, Call): return e.args
     if isinstance(e, Read): return e.indices
@@ -317,7 +317,7 @@ def children(e: Expr) -> tuple[Expr, ...]:
 
 
 def rebuild(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
-    """`e` with `f` applied to each direct sub-expression."""
+    """Return `e` with `f` applied to each direct sub-expression."""
     if isinstance(e, Binary): return binary(e.op, f(e.left), f(e.right))
     if isinstance(e, Call): return call(e.fn, *[f(a) for a in e.args])
     if isinstance(e, Read): return Read(e.buffer, tuple(f(i) for i in e.indices))
@@ -336,14 +336,14 @@ def walk(e: Expr) -> Iterator[Expr]:
 
 @lru_cache(maxsize=1 << 16)
 def variables(e: Expr) -> frozenset[str]:
-    """The names of the variables in `e`."""
+    """Return the names of the variables in `e`."""
     if isinstance(e, Var):
         return frozenset((e.name,))
     return frozenset().union(*[variables(c) for c in children(e)])
 
 
 def holes(e: Expr) -> dict[str, tuple[int, ...]]:
-    """Hole name -> choices, for the holes in `e` (choices from wherever they are stated)."""
+    """Return hole name -> choices, for the holes in `e` (choices from wherever they are stated)."""
     out: dict[str, tuple[int, ...]] = {}
     for n in named_holes(e):
         out[n.name] = n.choices or out.get(n.name, ())
@@ -352,13 +352,13 @@ def holes(e: Expr) -> dict[str, tuple[int, ...]]:
 
 @lru_cache(maxsize=1 << 16)
 def named_holes(e: Expr) -> tuple[Hole, ...]:
-    """The holes in `e`, in order, each as often as it is named."""
+    """Return the holes in `e`, in order, each as often as it is named."""
     return tuple([n for n in walk(e) if isinstance(n, Hole)])
 
 
 @lru_cache(maxsize=1 << 16)
 def hole_names(e: Expr) -> frozenset[str]:
-    """The names of the holes in `e`."""
+    """Return the names of the holes in `e`."""
     if isinstance(e, Hole):
         return frozenset((e.name,))
     return frozenset().union(*[hole_names(c) for c in children(e)])
@@ -366,12 +366,12 @@ def hole_names(e: Expr) -> frozenset[str]:
 
 @lru_cache(maxsize=1 << 14)
 def reads(e: Expr) -> tuple[Read, ...]:
-    """The reads in `e`, in order, nested ones included."""
+    """Return the reads in `e`, in order, nested ones included."""
     return tuple([n for n in walk(e) if isinstance(n, Read)])
 
 
 def substitute(e: Expr, values: Mapping[str, Expr]) -> Expr:
-    """`e` with variables replaced by name."""
+    """Return `e` with variables replaced by name."""
     if isinstance(e, Var):
         return values.get(e.name, e)
     if not (variables(e) & values.keys()):
@@ -380,21 +380,21 @@ def substitute(e: Expr, values: Mapping[str, Expr]) -> Expr:
 
 
 def fill(e: Expr, values: Mapping[str, int]) -> Expr:
-    """`e` with holes replaced by integers; holes that are not named stay."""
+    """Return `e` with holes replaced by integers; holes that are not named stay."""
     if isinstance(e, Hole):
         return Int(int(values[e.name])) if e.name in values else e
     return rebuild(e, lambda c: fill(c, values))
 
 
 def rename_reads(e: Expr, names: Mapping[str, str]) -> Expr:
-    """`e` with the buffers of its reads renamed."""
+    """Return `e` with the buffers of its reads renamed."""
     if isinstance(e, Read):
         return Read(names.get(e.buffer, e.buffer), tuple(rename_reads(i, names) for i in e.indices))
     return rebuild(e, lambda c: rename_reads(c, names))
 
 
 def evaluate(e: Expr, env: Mapping[str, Any]) -> Any:
-    """The value of an integer (or machine-formula) expression; `env` maps variable and hole names to ints or arrays.
+    """Return the value of an integer (or machine-formula) expression; `env` maps variable and hole names to ints or arrays.
 
     Arrays broadcast, so one call evaluates a whole column of candidates. Raises KeyError for an unbound name.
     """
@@ -430,7 +430,7 @@ class Known(dict[Expr, Any]):
 
 
 def multiple(e: Expr) -> int:
-    """A number that an expression is a multiple of, whatever its variables are; 0 of 0."""
+    """Return a number that an expression is a multiple of, whatever its variables are; 0 of 0."""
     if isinstance(e, Int):
         return abs(e.value)
     if isinstance(e, Binary) and e.op in "+-":
@@ -445,7 +445,7 @@ def multiple(e: Expr) -> int:
 # ---------------------------------------------------------------- normal form
 
 def normalise(e: Expr) -> Expr:
-    """The canonical form of `e`: integer parts as a sum of products, terms and factors in a fixed order, without choices of holes.
+    """Return the canonical form of `e`: integer parts as a sum of products, terms and factors in a fixed order, without choices of holes.
 
     Meaning is kept for integers; `normalise` is idempotent. Every rule is compatible with filling holes: it either looks at
     the polynomial as a whole (so that a filled one meets the rule anew) or at equality and constants, which filling keeps.
@@ -474,7 +474,7 @@ def _normalise(e: Expr) -> Expr:
 
 @lru_cache(maxsize=1 << 16)
 def is_element(e: Expr) -> bool:
-    """True where `e` holds a real constant, read, cast or real function: kept in the written order."""
+    """Return True where `e` holds a real constant, read, cast or real function: kept in the written order."""
     if isinstance(e, (Float, Read, Cast)): return True
     if isinstance(e, Binary) and e.op == "/": return True
     if isinstance(e, Call) and e.fn not in INT_CALLS: return True
@@ -506,7 +506,7 @@ def _compound_poly(e: Binary | Call) -> Poly:
 
 
 def _atom(e: Expr) -> Poly:
-    """The polynomial of what a rule left: opaque, unless it is a number or arithmetic."""
+    """Return the polynomial of what a rule left: opaque, unless it is a number or arithmetic."""
     if isinstance(e, Int) or (isinstance(e, Binary) and e.op in "+-*"):
         return _poly(e)
     return {(e,): 1}
@@ -553,13 +553,13 @@ def _from_poly(p: Poly) -> Expr:
 
 
 def _term(atoms: tuple[Expr, ...], c: int) -> Expr:
-    """The product of atoms and a coefficient, which comes last."""
+    """Return the product of atoms and a coefficient, which comes last."""
     factors = atoms if atoms and c == 1 else (*atoms, Int(c))
     return reduce(lambda a, b: _binary_node("*", a, b), factors)
 
 
 def _modulo(p: Poly, n: int) -> tuple[Poly, Poly]:
-    """(q, r) with p = q * n + r and every coefficient of r in [0, n): the one such pair, whatever order the parts came in."""
+    """Return (q, r) with p = q * n + r and every coefficient of r in [0, n): the one such pair, whatever order the parts came in."""
     whole, rest = ({t: f(c, n) for t, c in p.items() if f(c, n)} for f in (INT_OPS["//"], INT_OPS["%"]))
     return whole, rest
 
@@ -598,7 +598,7 @@ def _extremum(fn: str, args: list[Expr]) -> Expr:
 
 
 def affine(e: Expr, names: Set[str]) -> tuple[dict[str, Expr], Expr] | None:
-    """(coefficient by variable, constant) where `e` is affine in `names`; None where it is not.
+    """Return (coefficient by variable, constant) where `e` is affine in `names`; None where it is not.
 
     Coefficients and constant may hold other variables and holes, never one of `names`.
     """

@@ -29,7 +29,7 @@ class Term(NamedTuple, Generic[Run]):
 
     @property
     def number(self) -> int | None:
-        """Its value, where that is known."""
+        """Return its value, where that is known."""
         return self.low if self.low == self.high and self.sum is not None else None
 
 
@@ -40,7 +40,7 @@ class Ranges(Generic[Run]):
         self.ranges: list[tuple[int, int]] = []  # of each place
 
     def place(self, low: int, high: int) -> int:
-        """The place of a new variable between low and high."""
+        """Return the place of a new variable between low and high."""
         self.ranges.append((low, max(low, high)))
         return len(self.ranges) - 1
 
@@ -54,14 +54,14 @@ class Ranges(Generic[Run]):
 
     @abstractmethod
     def other(self, e: Expr, scope: Mapping[str, int]) -> Term[Run]:
-        """The term of what is no number, variable or operation on whole numbers."""
+        """Return the term of what is no number, variable or operation on whole numbers."""
 
     @abstractmethod
     def knows(self, op: str) -> bool:
-        """True where an operator or function can be written."""
+        """Return True where an operator or function can be written."""
 
     def term(self, e: Expr, scope: Mapping[str, int]) -> Term[Run]:
-        """An expression as far as it is known. `scope`: variable name -> place."""
+        """Return an expression as far as it is known. `scope`: variable name -> place."""
         if isinstance(e, Int):
             return self.of({CONSTANT: e.value})
         if isinstance(e, Var) and e.name in scope:
@@ -79,7 +79,7 @@ class Ranges(Generic[Run]):
         return found
 
     def of(self, total: Sum) -> Term[Run]:
-        """A sum; of one that int64 may not hold nothing is known but how it is written."""
+        """Return a sum; of one that int64 may not hold nothing is known but how it is written."""
         still = {v: self.ranges[v][0] for v in total if v != CONSTANT and self.ranges[v][0] == self.ranges[v][1]}
         if still:
             start = total.get(CONSTANT, 0) + sum(total[v] * at for v, at in still.items())
@@ -100,7 +100,7 @@ class Ranges(Generic[Run]):
         return Term(None, max(low, -MOST), min(high, MOST), self.write_operation(op, given))
 
     def _sum(self, op: str, given: list[Term[Run]]) -> Term[Run] | None:
-        """The sum that it makes of sums, where it makes one."""
+        """Return the sum that it makes of sums, where it makes one."""
         numbers, sums = [t.number for t in given], [t.sum for t in given if t.sum is not None]
         if len(sums) < len(given):
             return None

@@ -32,7 +32,7 @@ def refusals(constraint: Constraint, rows: Mapping[str, Any], count: int) -> lis
 
 
 def shortfall(e: Expr, rows: Mapping[str, Any], count: int) -> Shortfall:
-    """How each row breaks a condition: of an `and` its first broken part says it, of an `or` the first that can."""
+    """Return how each row breaks a condition: of an `and` its first broken part says it, of an `or` the first that can."""
     if not isinstance(e, Binary) or e.op not in (*WORDS, "and", "or"):
         return Shortfall(column(e, rows, count) == 0, [""] * count)
     if e.op in WORDS:
@@ -53,5 +53,5 @@ def find_shortfall(e: Binary, rows: Mapping[str, Any], count: int) -> Shortfall:
 
 
 def column(e: Expr, rows: Mapping[str, Any], count: int) -> np.ndarray:
-    """The values of an expression, one a row."""
+    """Return the values of an expression, one a row."""
     return np.broadcast_to(np.asarray(evaluate(e, rows)), (count,))

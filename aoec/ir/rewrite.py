@@ -35,12 +35,12 @@ def _catch_deep(f: Callable[Params, R]) -> Callable[Params, R]:
 
 @_catch_deep
 def map_exprs(noun: Noun, f: Change) -> Noun:
-    """The noun with `f` applied to each whole expression (a block's target included: `f` of a Read at the left must be a Read)."""
+    """Return the noun with `f` applied to each whole expression (a block's target included: `f` of a Read at the left must be a Read)."""
     return _map(noun, f)  # type: ignore[return-value]
 
 
 def holes(noun: Noun) -> dict[str, tuple[int, ...]]:
-    """Hole name -> choices, in the order first named; CheckError where a hole's choices are stated twice and differ."""
+    """Return hole name -> choices, in the order first named; CheckError where a hole's choices are stated twice and differ."""
     found: dict[str, tuple[int, ...]] = {}
 
     def look(e: Expr) -> Expr:
@@ -59,14 +59,14 @@ def _state(found: dict[str, tuple[int, ...]], h: Hole) -> None:
 
 
 def fill(noun: Noun, values: Mapping[str, int]) -> Noun:
-    """The noun with holes replaced by integers; holes that are not named stay, with their choices where each is now first named."""
+    """Return the noun with holes replaced by integers; holes that are not named stay, with their choices where each is now first named."""
     left = {name: choices for name, choices in holes(noun).items() if name not in values}
     bare = map_exprs(noun, bare_holes)  # so that folding sees equal holes as equal
     return _restate(map_exprs(bare, lambda e: fill_expr(e, values)), left)
 
 
 def normalise(noun: Noun) -> Noun:
-    """The canonical form: each expression in normal form, choices where a hole is first named, no constraint that always holds,
+    """Return the canonical form: each expression in normal form, choices where a hole is first named, no constraint that always holds,
     no counter of depth 1 (its slot is always 0)."""
     normal = _drop_true(map_exprs(noun, normalise_expr))
     if isinstance(normal, Program):
@@ -76,7 +76,7 @@ def normalise(noun: Noun) -> Noun:
 
 
 def drop_counters(stream: Stream, names: Collection[str]) -> Stream:
-    """The stream without counters that always stand at 0, in normal form where they were named."""
+    """Return the stream without counters that always stand at 0, in normal form where they were named."""
     if not names:
         return stream
     zero: dict[str, Expr] = {n: Int(0) for n in names}
@@ -102,7 +102,7 @@ def _drop_true(noun: Noun) -> Noun:
 
 
 def _restate(noun: Noun, choices: Mapping[str, tuple[int, ...]]) -> Noun:
-    """The noun with the choices of each hole where it is first named, and nowhere else."""
+    """Return the noun with the choices of each hole where it is first named, and nowhere else."""
     if not choices:
         return noun
     left = dict(choices)
@@ -111,7 +111,7 @@ def _restate(noun: Noun, choices: Mapping[str, tuple[int, ...]]) -> Noun:
 
 @_catch_deep
 def replace_holes(e: Expr, f: Callable[[Hole], Expr]) -> Expr:
-    """`e` with `f` of each hole in its place, left to right; nothing is folded."""
+    """Return `e` with `f` of each hole in its place, left to right; nothing is folded."""
     if isinstance(e, Hole): return f(e)
     if isinstance(e, Binary): return Binary(e.op, replace_holes(e.left, f), replace_holes(e.right, f))
     if isinstance(e, Call): return Call(e.fn, tuple([replace_holes(a, f) for a in e.args]))
@@ -121,7 +121,7 @@ def replace_holes(e: Expr, f: Callable[[Hole], Expr]) -> Expr:
 
 
 def bare_holes(e: Expr) -> Expr:
-    """`e` with its holes by their names alone."""
+    """Return `e` with its holes by their names alone."""
     return replace_holes(e, lambda h: Hole(h.name)) if any(h.choices for h in named_holes(e)) else e
 
 
@@ -177,7 +177,7 @@ def _stream(s: Stream, f: Change) -> Stream:
 
 
 def map_items(body: tuple[Item, ...], f: Change) -> tuple[Item, ...]:
-    """The items with `f` of every expression in them."""
+    """Return the items with `f` of every expression in them."""
     return tuple([For(i.var, f(i.trips), map_items(i.body, f)) if isinstance(i, For) else _item(i, f) for i in body])
 
 

@@ -44,12 +44,12 @@ class StepTrace:
 
     @property
     def compute_us(self) -> float:
-        """What the step takes without communication."""
+        """Return what the step takes without communication."""
         return self.forward_us + self.backward_us + self.optimiser_us
 
     @property
     def size(self) -> int:
-        """Bytes of all gradients."""
+        """Return bytes of all gradients."""
         return sum(g.size for g in self.gradients)
 
 
@@ -63,7 +63,7 @@ class BucketPlan:
     channels: int = 1
 
     def ranges(self) -> list[range]:
-        """The gradients of each bucket, as numbers."""
+        """Return the gradients of each bucket, as numbers."""
         return [range(a + 1, b + 1) for a, b in pairwise((-1, *self.ends))]
 
     def check(self, count: int) -> None:

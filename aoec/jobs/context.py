@@ -42,7 +42,7 @@ class Job(Context):
 
     @classmethod
     def begin(cls, context: Context, bank: Bank, order: Order, title: str, share: bool = False) -> Job:
-        """A job with its first searches. `share`: a part of its time is left for other layouts."""
+        """Return a job with its first searches. `share`: a part of its time is left for other layouts."""
         clock = JobTime(order.seconds)
         whole = Unfinished(bank, order.by(clock.deadline))
         first = whole.another(order.by(clock.until(FIRST if share else 1.0)))
@@ -50,17 +50,17 @@ class Job(Context):
 
     @property
     def bank(self) -> Bank:
-        """The bank, over what lies beneath it."""
+        """Return the bank, over what lies beneath it."""
         return self.runs[0].bank
 
     def another_run(self, order: Order) -> Unfinished:
-        """A further search of this job in the bank's journal."""
+        """Return a further search of this job in the bank's journal."""
         self.runs.append(self.runs[0].another(order))
         return self.runs[-1]
 
     def trial(self, **changes: Any) -> Job:
-        """The same job for a model that is only tried: nothing is said of it, and result files hear no more of it than what was searched.
-        `changes`: of its options."""
+        """Return the same job for a model that is only tried: nothing is said of it, and result files hear no more of it than what was
+        searched. `changes`: of its options."""
         results = self.results.aside() if self.results else None
         return replace(self, voice=Quiet(self.voice.as_json, self.voice.bar), results=results, options=replace(self.options, **changes))
 

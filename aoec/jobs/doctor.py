@@ -19,7 +19,7 @@ CANN_VARIABLES = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME", "ASCEND_OPP_PATH")
 
 
 def examine(bank_path: Path) -> dict[str, Any]:
-    """Facts by section, as plain values."""
+    """Return facts by section, as plain values."""
     return {
         "versions": {"python": platform.python_version(), **{p: _version(p) for p in PACKAGES}},
         "system": {"platform": platform.platform(terse=True), "cores": cores(), "memory_bytes": _memory_bytes()},
@@ -47,7 +47,7 @@ def _memory_bytes() -> int | None:
 
 
 def kernel_cache() -> dict[str, Any]:
-    """Where the compiled kernels are kept, and how many files of them there are (0: the first use compiles them)."""
+    """Return where the compiled kernels are kept, and how many files of them there are (0: the first use compiles them)."""
     folder = _cache_folder()
     files = [f for name in KERNELS for f in folder.rglob(f"{name}.*.nbc")] if folder.is_dir() else []
     return {"cache": str(folder), "compiled": len(files), "writable": os.access(_existing(folder), os.W_OK),
@@ -60,7 +60,7 @@ def _cache_folder() -> Path:
 
 
 def _existing(folder: Path) -> Path:
-    """The folder, or the nearest one above it that exists."""
+    """Return the folder, or the nearest one above it that exists."""
     return next(p for p in (folder, *folder.absolute().parents) if p.exists())
 
 
@@ -83,7 +83,7 @@ def _bank(path: Path) -> dict[str, Any]:
 
 
 def _cann() -> dict[str, Any]:
-    """What of CANN is in sight; aoec does not need it."""
+    """Return what of CANN is in sight; aoec does not need it."""
     seen: dict[str, Any] = {name: os.environ.get(name) for name in CANN_VARIABLES}
     seen |= {"atc": shutil.which("atc"), "libascendcl": _libascendcl()}
     return {"seen": any(seen.values()), **seen}
@@ -96,7 +96,7 @@ def _libascendcl() -> str | None:
 
 
 def show(facts: dict[str, Any]) -> str:
-    """The facts as lines for people."""
+    """Return the facts as lines for people."""
     versions, system, kernels, bank, cann = (facts[k] for k in ("versions", "system", "kernels", "bank", "cann"))
     memory = f", {system['memory_bytes'] / 2**30:.0f} GiB memory" if system["memory_bytes"] else ""
     state = f"{plural(kernels['compiled'], 'file')} of compiled kernels" if kernels["compiled"] else \

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 def module_of(text: str, source: str, target: str | None, values: Holes, default: str, change: Callable[[Program], Program]) -> str:
-    """The HIVM text of a program's text, or of a scheduled func's. `change`: how the program is shown."""
+    """Return the HIVM text of a program's text, or of a scheduled func's. `change`: how the program is shown."""
     from aoec.hivm.kernel import write_module
     program, machine = closed_program(text, source, target, values, default)
     return write_module(change(program), machine)
 
 
 def verdict_on(text: str, python: str, seconds: float) -> tuple[Verdict, str]:
-    """The verdict on an HIVM text by the wheel in the environment of an interpreter, and what the verifier is called."""
+    """Return the verdict on an HIVM text by the wheel in the environment of an interpreter, and what the verifier is called."""
     from aoec.hivm.verifier import verify
     from aoec.hivm.wheel import find_wheel
     wheel = find_wheel(python)

@@ -13,7 +13,7 @@ _noted = threading.Event()
 
 
 def is_asked() -> bool:
-    """Whether the user has asked this process to stop."""
+    """Return whether the user has asked this process to stop."""
     return _noted.is_set()
 
 

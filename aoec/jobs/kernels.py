@@ -34,19 +34,20 @@ _running: dict[str, subprocess.Popen[bytes]] = {}
 
 
 def values_needed(options: CompileOptions) -> bool:
-    """Whether a job checks values, and so needs the kernels that run programs: as its user says, else where schedules are searched."""
+    """Return whether a job checks values, and so needs the kernels that run programs: as its user says, else where schedules are
+    searched."""
     return options.tune if options.verify is None else options.verify
 
 
 def missing(parts: Sequence[str]) -> list[str]:
-    """Those parts of the kernels that are not on disk for this source, this Python and this Numba."""
+    """Return those parts of the kernels that are not on disk for this source, this Python and this Numba."""
     folder = Path(kernel_cache()["cache"])
     return [p for p in parts if not all(is_compiled(folder, module, function) for module, function in KERNELS[p])]
 
 
 def is_compiled(folder: Path, module: str, function: str) -> bool:
-    """Whether Numba has a kernel on disk. Its index is a pickle and is not read as one. What is looked for in its bytes is Numba's version,
-    at the beginning, and the hash of the source, or of older Numbas the time at which the source was changed."""
+    """Return whether Numba has a kernel on disk. Its index is a pickle and is not read as one. What is looked for in its bytes is Numba's
+    version, at the beginning, and the hash of the source, or of older Numbas the time at which the source was changed."""
     source = kernel_sources() / f"{module}.py"
     pattern = f"{module}.{function}-*.py{sys.version_info.major}{sys.version_info.minor}*.nbi"
     try:
@@ -87,7 +88,7 @@ def wait(parts: Sequence[str], tell: Line = unseen) -> None:
 
 
 def pending(parts: Sequence[str]) -> int:
-    """How many of the parts are being compiled, or will be."""
+    """Return how many of the parts are being compiled, or will be."""
     _advance()
     return sum(p in _running or p in _queue for p in parts)
 

@@ -14,7 +14,7 @@ SomeOptions = TypeVar("SomeOptions", bound="CompileOptions")
 
 
 def keep_options(options: SomeOptions, jobs: Collection[str]) -> SomeOptions:
-    """The options as they are given."""
+    """Return the options as they are given."""
     return options
 
 

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 def recall(at: tuple[str, ...], make: Callable[[], T], to: Callable[[T], Any], back: Callable[[Any], T],
           whole: Callable[[], bool] = lambda: True) -> T:
-    """What is kept under a key; where that is nothing, or nothing that can be used, what `make` makes, which is kept from now on.
+    """Return what is kept under a key; where that is nothing, or nothing that can be used, what `make` makes, which is kept from now on.
 
     `to` and `back` turn it into plain values and back. The key names all that it follows from but the sources and packages of aoec. Where
     `whole` then says no, what was made is not kept.
@@ -35,5 +35,5 @@ def recall(at: tuple[str, ...], make: Callable[[], T], to: Callable[[T], Any], b
 
 @lru_cache(maxsize=1)
 def memo() -> Memo:
-    """What these sources, with this NumPy, have made."""
+    """Return what these sources, with this NumPy, have made."""
     return Memo(cache_folder() / "made", f"{version('aoec')}-{source_version()}-numpy{np.__version__}")

@@ -17,14 +17,14 @@ LONGEST = 44  # characters of what is worked on, so that a bar with all that bel
 
 
 def describe_left(seconds: float | None) -> str:
-    """What is left, in words; "" where nobody can say."""
+    """Return what is left, in words; "" where nobody can say."""
     if seconds is None:
         return ""
     return f"{seconds:.0f} s left" if seconds < 100 else f"{seconds / 60:.0f} min left"
 
 
 def describe_elapsed(seconds: float) -> str:
-    """Seconds as minutes and seconds, with hours where there are some: "0:42"."""
+    """Return seconds as minutes and seconds, with hours where there are some: "0:42"."""
     minutes, rest = divmod(int(seconds), 60)
     return f"{minutes // 60}:{minutes % 60:02}:{rest:02}" if minutes >= 60 else f"{minutes}:{rest:02}"
 

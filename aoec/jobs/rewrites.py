@@ -16,8 +16,8 @@ Facts = dict[str, Any]
 
 
 def facts(name: str | None = None, files: Sequence[str] = ()) -> list[Facts]:
-    """All rules, file by file in the order of names, or the one of that name; of `files` where these are given, after each rule was tried.
-    CheckError with the nearest name where there is none."""
+    """Return all rules, file by file in the order of names, or the one of that name; of `files` where these are given, after each rule was
+    tried. CheckError with the nearest name where there is none."""
     if files:
         found = [(file, r) for file in files for r in read_own([file])]
     else:
@@ -37,12 +37,12 @@ def _facts(file: str, r: Rule) -> Facts:
 
 
 def show(found: Sequence[Facts]) -> str:
-    """A line for each rule."""
+    """Return a line for each rule."""
     rows = [(f["name"], f["does"]) for f in found]
     return "\n".join([*align_columns(rows, terminal_width()), "", "The pattern of one: aoec rewrites NAME"]) + "\n"
 
 
 def show_one(f: Facts) -> str:
-    """A rule with its pattern and what stands in its place."""
+    """Return a rule with its pattern and what stands in its place."""
     return "\n".join([f"{f['name']}: {f['does']}  ({f['file']})", "", *[f"  {line}" for line in f["pattern"]], "", "becomes:", "",
                       *[f"  {line}" for line in f["replacement"]]]) + "\n"

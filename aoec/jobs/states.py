@@ -17,12 +17,12 @@ SPELLED = {"cold inputs": COLD, "previous launch": PREVIOUS_LAUNCH, "cleared": C
 
 
 def state_text(state: State) -> str:
-    """A memory state as a record's key names it; a name where it has one."""
+    """Return a memory state as a record's key names it; a name where it has one."""
     return next((name for name, named in SPELLED.items() if named == state), "") or ",".join(f"{name}={size}" for name, size in state)
 
 
 def state_of(text: str) -> State:
-    """The memory state that a record's key names; CheckError of a text that names none."""
+    """Return the memory state that a record's key names; CheckError of a text that names none."""
     text = text.removesuffix(DEFAULT).removesuffix(ROBUST).removesuffix(IMPORTED)
     if text in SPELLED:
         return SPELLED[text]
@@ -33,13 +33,13 @@ def state_of(text: str) -> State:
 
 
 def measured_facts(made: Measure, state: State) -> dict[str, Any]:
-    """A measure as plain values, labelled, with the state that it is from."""
+    """Return a measure as plain values, labelled, with the state that it is from."""
     return {"kind": "modelled", "state": state_text(state), **asdict(made)}
 
 
 def of_program(text: str, program: Program) -> State:
-    """The state that --state gives a filled program: one of its short names, or as a record or a dump spells it. CheckError where it is of
-    tensors that the program has not, or of more bytes of an input than there are; of an output it is what comes by beside it."""
+    """Return the state that --state gives a filled program: one of its short names, or as a record or a dump spells it. CheckError where it
+    is of tensors that the program has not, or of more bytes of an input than there are; of an output it is what comes by beside it."""
     if text in NAMED:
         return NAMED[text]
     state, ends = state_of(text), [t for t in program.tensors if t.role != "temp"]

@@ -104,7 +104,7 @@ class Voice:
 
 
 def facts(reports: Sequence[Report], output: str) -> dict[str, Any]:
-    """What a program reads of a compile: the report, or a list of them by gear, and the file's name."""
+    """Return what a program reads of a compile: the report, or a list of them by gear, and the file's name."""
     from aoec.report.table import as_dict
     said = [as_dict(r) for r in reports]
     return {**(said[0] if len(said) == 1 else {"times": "modelled", "gears": said}), "output": output}

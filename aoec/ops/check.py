@@ -16,7 +16,7 @@ class NodeError(CheckError):
 
 
 def check(graph: Graph) -> None:
-    """Nothing, or NodeError for the first node whose operator, operands, attributes or result do not fit the dictionary."""
+    """Raise NodeError for the first node whose operator, operands, attributes or result do not fit the dictionary."""
     tensors = {t.name: t for t in graph.tensors}
     for node in graph.nodes:
         if not node.op.startswith(PREFIX):  # those mean what ONNX says, and shapes were inferred by it

@@ -58,16 +58,16 @@ class Elements:
     domains: tuple[Domain, ...] = (REAL,)
 
     def expression_of(self, attributes: Attributes) -> str:
-        """The expression for attributes."""
+        """Return the expression for attributes."""
         return self.expression if isinstance(self.expression, str) else self.expression(attributes)
 
     def count(self, attributes: Attributes) -> int:
-        """How many arguments it has."""
+        """Return how many arguments it has."""
         expression = self.expression_of(attributes)
         return sum(f"${letter}" in expression for letter in LETTERS)
 
     def domain(self, at: int) -> Domain:
-        """The domain of an argument."""
+        """Return the domain of an argument."""
         return self.domains[min(at, len(self.domains) - 1)]
 
 
@@ -95,12 +95,12 @@ class Op:
     samples: tuple[Sample, ...] = field(default=(), compare=False)
 
     def meaning_text(self, shapes: Sequence[Shape], attributes: Attributes) -> str:
-        """The meaning in index notation for arguments of these shapes."""
+        """Return the meaning in index notation for arguments of these shapes."""
         return self.text if isinstance(self.text, str) else self.text(shapes, attributes)
 
 
 def numbers(attributes: Attributes) -> dict[str, int | float]:
-    """Parameter name -> number, with list attributes taken apart (those of no known parts are for the template alone)."""
+    """Return parameter name -> number, with list attributes taken apart (those of no known parts are for the template alone)."""
     out: dict[str, int | float] = {}
     for name, value in attributes.items():
         if isinstance(value, (int, float)):
@@ -120,16 +120,16 @@ def tensor(name: str, indices: Sequence[str]) -> str:
 
 
 def broadcast(shapes: Sequence[Shape]) -> Shape:
-    """The common shape under NumPy's rule; ValueError where there is none."""
+    """Return the common shape under NumPy's rule; ValueError where there is none."""
     return tuple(int(n) for n in np.broadcast_shapes(*shapes))
 
 
 def elementwise(name: str, expression: Union[str, Callable[[Attributes], str]], reference: Callable[..., np.ndarray],
                 params: str = "", sized: bool = True, flags: tuple[str, ...] = (), dtype: str = "", cann: tuple[str, ...] = (),
                 onnx: Onnx | None = None, sensitive: str = "", of: Domain | tuple[Domain, ...] = REAL) -> Op:
-    """The operator whose element is `expression`, or what that gives for the attributes, over A, B, ... under broadcasting (a dimension of
-    extent 1 is read at 0). `sized`: it can be called by sizes; `flags`: the flags of such a call; `of`: the domain of its arguments, or of
-    each. All else is as in `Op`."""
+    """Return the operator whose element is `expression`, or what that gives for the attributes, over A, B, ... under broadcasting (a
+    dimension of extent 1 is read at 0). `sized`: it can be called by sizes; `flags`: the flags of such a call; `of`: the domain of its
+    arguments, or of each. All else is as in `Op`."""
     elements = Elements(expression, tuple(p for p in params.split(", ") if p), of if isinstance(of, tuple) else (of,))
 
     def text(shapes: Sequence[Shape], attributes: Attributes) -> str:

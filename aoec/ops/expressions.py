@@ -26,7 +26,7 @@ CASTS = {"fp32": np.float32, "fp16": np.float16, "int32": np.int32, "int64": np.
 
 
 def value_at(e: Expr, points: Mapping[str, np.ndarray], values: Mapping[str, np.ndarray]) -> Any:
-    """The value of an expression at all points at once."""
+    """Return the value of an expression at all points at once."""
     if isinstance(e, (Int, Float)):
         return e.value
     if isinstance(e, Var):
@@ -44,7 +44,8 @@ def value_at(e: Expr, points: Mapping[str, np.ndarray], values: Mapping[str, np.
 
 
 def _index(e: Expr, size: int, points: Mapping[str, np.ndarray], values: Mapping[str, np.ndarray]) -> np.ndarray:
-    """The places that an index names; where data say them, counted from the end where they are negative, the nearest that there are."""
+    """Return the places that an index names; where data say them, counted from the end where they are negative, the nearest that there
+    are."""
     found = np.asarray(value_at(e, points, values)).astype(np.int64)
     return np.clip(np.where(found < 0, found + size, found), 0, size - 1) if reads(e) else found
 
@@ -61,8 +62,8 @@ def _evaluate_guarded(e: Call, points: Mapping[str, np.ndarray], values: Mapping
 
 
 def fold(e: Expr) -> Expr:
-    """The expression with every part of numbers alone, one of them real, as its number: what attributes make has no instruction. A choice
-    that numbers decide is what they choose. Indices stay as they are, and so does what is no number (0 / 0)."""
+    """Return the expression with every part of numbers alone, one of them real, as its number: what attributes make has no instruction. A
+    choice that numbers decide is what they choose. Indices stay as they are, and so does what is no number (0 / 0)."""
     if not isinstance(e, (Binary, Call, Cast)):
         return e
     e = rebuild(e, fold)
@@ -76,7 +77,7 @@ def fold(e: Expr) -> Expr:
 
 
 def _number(e: Expr, given: Sequence[int | float]) -> np.ndarray | None:
-    """What numbers make, in fp64; None of functions of whole numbers, which have instructions."""
+    """Return what numbers make, in fp64; None of functions of whole numbers, which have instructions."""
     if isinstance(e, Cast):
         return np.asarray(value_at(e, {}, {}))
     assert isinstance(e, (Binary, Call))

@@ -48,13 +48,13 @@ SLOPES: dict[str, Slope] = {
 
 
 def gradient(op: str | Op, shapes: Sequence[Shape], attributes: Attributes | Sequence[tuple[str, Attribute]] = ()) -> Meaning:
-    """The gradient of an operator for arguments of these shapes: see `derived`."""
+    """Return the gradient of an operator for arguments of these shapes: see `derived`."""
     return derive_gradient(meaning(op, shapes, attributes))
 
 
 def derive_gradient(m: Meaning) -> Meaning:
-    """The meaning <name>_gradient: the arguments of `m`, whose extents are bound, and dY for each result Y, give dX for each argument X on
-    which a result depends smoothly.
+    """Return the meaning <name>_gradient: the arguments of `m`, whose extents are bound, and dY for each result Y, give dX for each
+    argument X on which a result depends smoothly.
 
     UnsupportedError where there is none, or a statement has no slope: whole numbers, or a tensor that is written over.
     """
@@ -75,7 +75,7 @@ class _Backwards:
         self.totals: dict[str, str] = {}
 
     def fresh(self, name: str) -> str:
-        """A name that no tensor has."""
+        """Return a name that no tensor has."""
         while name in self.names:
             name += "_"
         self.names.add(name)
@@ -99,14 +99,14 @@ class _Backwards:
         return Meaning(f"{m.name}_gradient", inputs, (), out, (*self.again(), *self.made), tuple(self.loops))
 
     def local_dims(self, s: Statement) -> tuple[Dim, ...]:
-        """The dimensions of a local tensor: the loops at which it is written."""
+        """Return the dimensions of a local tensor: the loops at which it is written."""
         extents = loops(self.m, s)
         if not all(isinstance(i, Var) for i in s.target.indices):
             raise UnsupportedError(f"{self.m.name} has no gradient: the local {s.target.buffer} is written at computed places")
         return tuple(Dim(i.name, Int(extents[i.name])) for i in s.target.indices if isinstance(i, Var))
 
     def again(self) -> list[Statement]:
-        """The statements of the meaning that the gradient reads results of."""
+        """Return the statements of the meaning that the gradient reads results of."""
         wanted = {r.buffer for s in self.made for r in _read(s)}
         out: list[Statement] = []
         for s in reversed(self.m.statements):
@@ -117,7 +117,7 @@ class _Backwards:
         return out[::-1]
 
     def total(self, name: str) -> str:
-        """The gradient of a tensor: its one part under that name, or a statement that adds its parts."""
+        """Return the gradient of a tensor: its one part under that name, or a statement that adds its parts."""
         parts = self.parts[name]
         if name not in self.totals and parts == [self.results.get(name)]:
             self.totals[name] = parts[0]
@@ -164,7 +164,7 @@ class _Backwards:
         self.made.append(Statement(Read(part, tuple(at)), "+=", by if times == 1 else by * float(times)))
 
     def loop(self, dim: Dim) -> str:
-        """A new loop over a dimension."""
+        """Return a new loop over a dimension."""
         taken = {d.name for d in self.loops} | {d.name for dims in self.dims.values() for d in dims}
         name = next(n for n in (f"{dim.name}_{k}" for k in range(len(taken) + 1)) if n not in taken)
         self.loops.append(replace(dim, name=name))
@@ -172,7 +172,7 @@ class _Backwards:
 
 
 def slopes(e: Expr, by: Expr, name: str, known: Expr | None = None) -> Iterator[tuple[Read, Expr]]:
-    """(read, how much it is given) of each element that a value reads, where the value, which may be `known`, is given `by`."""
+    """Yield (read, how much it is given) of each element that a value reads, where the value, which may be `known`, is given `by`."""
     if isinstance(e, Read):
         yield e, by
     elif isinstance(e, Cast):
@@ -190,5 +190,5 @@ def slopes(e: Expr, by: Expr, name: str, known: Expr | None = None) -> Iterator[
 
 
 def _read(s: Statement) -> tuple[Read, ...]:
-    """All that a statement reads, indices among it, but what it writes."""
+    """Return all that a statement reads, indices among it, but what it writes."""
     return tuple(r for e in (s.value, *s.target.indices, *(() if s.init is None else (s.init,))) for r in reads(e))

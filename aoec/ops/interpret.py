@@ -24,7 +24,7 @@ REDUCE: dict[str, Any] = {"+=": np.add, "max=": np.maximum, "min=": np.minimum}
 
 
 def interpret(m: Meaning, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The results of a meaning whose extents are bound (ops.meaning), in fp64, or in int64 of whole numbers."""
+    """Return the results of a meaning whose extents are bound (ops.meaning), in fp64, or in int64 of whole numbers."""
     values = {a.name: np.asarray(x, np.int64 if np.asarray(x).dtype.kind in "iub" else np.float64) for a, x in zip(m.inputs, inputs)}
     for o in m.outputs:
         values[o.name] = np.full([d.extent.value for d in o.dims if isinstance(d.extent, Int)], np.nan)
@@ -55,12 +55,12 @@ def _run(m: Meaning, s: Statement, values: dict[str, np.ndarray]) -> None:
 
 
 def _points(ranges: Mapping[str, range]) -> dict[str, np.ndarray]:
-    """Loop -> its values, along an axis of its own."""
+    """Return loop -> its values, along an axis of its own."""
     return {v: np.arange(r.start, r.stop).reshape([-1 if v == w else 1 for w in ranges]) for v, r in ranges.items()}
 
 
 def _reduce(s: Statement, kept: Sequence[str], ranges: Mapping[str, range], values: Mapping[str, np.ndarray]) -> np.ndarray:
-    """The values over ranges of loops, reduced over those that are not kept; by halves where they are too many to hold at once."""
+    """Return the values over ranges of loops, reduced over those that are not kept; by halves where they are too many to hold at once."""
     if prod(map(len, ranges.values())) > LIMIT_HELD:
         longest = max(ranges, key=lambda v: len(ranges[v]))
         middle = (ranges[longest].start + ranges[longest].stop) // 2
@@ -72,7 +72,7 @@ def _reduce(s: Statement, kept: Sequence[str], ranges: Mapping[str, range], valu
 
 
 def _product(s: Statement, kept: Sequence[str], values: Mapping[str, np.ndarray]) -> np.ndarray | None:
-    """The sum of products of two tensors' elements at loops alone, by NumPy's own; None of any other statement."""
+    """Return the sum of products of two tensors' elements at loops alone, by NumPy's own; None of any other statement."""
     e = s.value
     found = [e.left, e.right] if s.op == "+=" and isinstance(e, Binary) and e.op == "*" else []
     plain = [r for r in found if isinstance(r, Read) and all(isinstance(i, Var) for i in r.indices)]

@@ -17,7 +17,7 @@ from aoec.ops.registry import get
 
 
 def meaning(op: str | Op, input_shapes: Sequence[Shape], attributes: Attributes | Sequence[tuple[str, Attribute]] = ()) -> Meaning:
-    """The meaning with parameters substituted and every extent an Int; CheckError where shapes or attributes do not fit.
+    """Return the meaning with parameters substituted and every extent an Int; CheckError where shapes or attributes do not fit.
 
     Extents come from `input_shapes`, in the order of the operator's arguments (absent optional ones left out).
     """
@@ -40,7 +40,7 @@ def _meaning(word: Op, shapes: tuple[Shape, ...], attributes: tuple[tuple[str, A
 
 
 def bind(m: Meaning, shapes: Sequence[Shape], params: Mapping[str, Expr] = MappingProxyType({})) -> Meaning:
-    """A meaning with its extents, from arguments of these shapes, and parameters put in; CheckError where they do not fit."""
+    """Return a meaning with its extents, from arguments of these shapes, and parameters put in; CheckError where they do not fit."""
     if len(m.inputs) != len(shapes) or any(len(a.dims) != len(s) for a, s in zip(m.inputs, shapes)):
         raise CheckError(f"{m.name}: arguments of shapes {_shapes(shapes)} do not fit {', '.join(map(_signature, m.inputs))}")
     extents = _extents(m, shapes)
@@ -51,7 +51,7 @@ def bind(m: Meaning, shapes: Sequence[Shape], params: Mapping[str, Expr] = Mappi
 
 
 def _extents(m: Meaning, shapes: Sequence[Shape]) -> dict[str, int]:
-    """Dimension name -> extent; CheckError where two arguments disagree."""
+    """Return dimension name -> extent; CheckError where two arguments disagree."""
     out: dict[str, int] = {}
     for a, shape in zip(m.inputs, shapes):
         for d, n in zip(a.dims, shape):
@@ -87,7 +87,7 @@ def _shapes(shapes: Sequence[Shape]) -> str:
 
 
 def shape(op: str, input_shapes: Sequence[Shape], attributes: Attributes | Sequence[tuple[str, Attribute]] = ()) -> Shape:
-    """The shape of the (first) result."""
+    """Return the shape of the (first) result."""
     return _values(meaning(op, input_shapes, attributes).outputs[0].dims)
 
 
@@ -96,7 +96,7 @@ def _values(dims: Sequence[Dim]) -> Shape:
 
 
 def loops(m: Meaning, s: Statement) -> dict[str, int]:
-    """Loop name -> extent of a statement: the target's in order, then those that the value adds (reduced where op is a reducer)."""
+    """Return loop name -> extent of a statement: the target's in order, then those that the value adds (reduced where op is a reducer)."""
     every = [*m.loops, *(d for a in (*m.outputs, *m.inputs) for d in a.dims)]
     extents = {d.name: n for d, n in zip(every, _values(every))}
     written = [*s.target.indices, s.value, *([] if s.init is None else [s.init])]
@@ -105,7 +105,7 @@ def loops(m: Meaning, s: Statement) -> dict[str, int]:
 
 
 def _variables_in_order(e: Expr) -> list[str]:
-    """The variables of an expression in order of first mention."""
+    """Return the variables of an expression in order of first mention."""
     if isinstance(e, Var):
         return [e.name]
     return list(dict.fromkeys(v for part in children(e) for v in _variables_in_order(part)))

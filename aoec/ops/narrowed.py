@@ -33,24 +33,24 @@ class Narrowed:
 
 
 def declared_dtype(t: Tensor) -> str:
-    """The dtype that the model declares for a real tensor."""
+    """Return the dtype that the model declares for a real tensor."""
     return next((dtype for dtype, text in DECLARED.items() if text == t.declared), "fp32")
 
 
 def holds(number: float, dtype: str) -> bool:
-    """Whether a dtype of 16 bits has a number to the bits that it has of others; a power of two below its normal numbers, too."""
+    """Return whether a dtype of 16 bits has a number to the bits that it has of others; a power of two below its normal numbers, too."""
     small = 0 < abs(number) < NORMAL[dtype]
     return not small or rounded_to(number, dtype) == number
 
 
 def rounded_to(number: float, dtype: str) -> float:
-    """The nearest number that a dtype of reals has."""
+    """Return the nearest number that a dtype of reals has."""
     with np.errstate(over="ignore"):
         return float(np.float32(number).astype(NUMPY[dtype]))
 
 
 def nodes_kept(graph: Graph, precision: str) -> list[tuple[OpNode, float]]:
-    """The nodes that stay in fp32 in a precision of 16 bits, each with its own number that would be another one there: less than the
+    """Return the nodes that stay in fp32 in a precision of 16 bits, each with its own number that would be another one there: less than the
     smallest normal number, or rounded to 0 or 1."""
     if precision not in (*NORMAL, "mixed"):
         return []
@@ -64,14 +64,14 @@ def nodes_kept(graph: Graph, precision: str) -> list[tuple[OpNode, float]]:
 
 
 def kept_words(graph: Graph, precision: str) -> list[str]:
-    """A sentence on those nodes, if there are any."""
+    """Return a sentence on those nodes, if there are any."""
     found = nodes_kept(graph, precision)
     listed = ", ".join(f"{n.name} ({number:g})" for n, number in found[:3]) + ", ..." * (len(found) > 3)
     return [f"fp32, as 16 bits do not hold their numbers: {listed}"] if found else []
 
 
 def find_narrowed(graph: Graph) -> list[Narrowed]:
-    """The nodes of a graph with results, or factors of products, of less precision than the model declares, in order; conversions of
+    """Return the nodes of a graph with results, or factors of products, of less precision than the model declares, in order; conversions of
     layouts are none of the model's."""
     tensors = {t.name: t for t in graph.tensors}
     out = []
@@ -87,7 +87,7 @@ def find_narrowed(graph: Graph) -> list[Narrowed]:
 
 
 def summary(graph: Graph, found: Sequence[Narrowed]) -> str:
-    """How many nodes those are, and of which operators, in words."""
+    """Return how many nodes those are, and of which operators, in words."""
     if not found:
         return "no node has less precision than the model declares"
     common = Counter(n.op for n in found).most_common()
@@ -97,13 +97,13 @@ def summary(graph: Graph, found: Sequence[Narrowed]) -> str:
 
 
 def counts(graph: Graph) -> dict[str, int]:
-    """Operator -> how many nodes of it those are."""
+    """Return operator -> how many nodes of it those are."""
     return dict(Counter(n.op for n in find_narrowed(graph)).most_common())
 
 
 def table(graphs: Mapping[str, Graph], precision: str) -> str:
-    """Those nodes of each gear's graph as CSV, and behind them those that are fp32 for a number that they have; the gear of a model without
-    any is ""."""
+    """Return those nodes of each gear's graph as CSV, and behind them those that are fp32 for a number that they have; the gear of a model
+    without any is ""."""
     out = io.StringIO()
     rows = csv.writer(out, lineterminator="\n")
     rows.writerow(["gear", "node", "operator", "model", "run"])

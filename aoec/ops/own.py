@@ -31,7 +31,7 @@ NO_DEFINITIONS: Definitions = MappingProxyType({})
 
 
 def read_definitions(text: str, source: str = "") -> dict[str, str]:
-    """Operator -> canonical text of its meaning; ParseError or CheckError, with the place where there is one."""
+    """Return operator -> canonical text of its meaning; ParseError or CheckError, with the place where there is one."""
     if len(text) > LIMIT_CHARACTERS:
         raise CheckError(f"{len(text):,} characters of definitions are too many; the limit is {LIMIT_CHARACTERS:,}", source=source)
     found = parse_definitions(text, source)
@@ -44,7 +44,7 @@ def read_definitions(text: str, source: str = "") -> dict[str, str]:
 
 
 def read_files(paths: Sequence[str]) -> dict[str, str]:
-    """Operator -> meaning, of all that the files define; an AoecError where one is no such file, or two define the same operator."""
+    """Return operator -> meaning, of all that the files define; an AoecError where one is no such file, or two define the same operator."""
     out: dict[str, str] = {}
     for path in paths:
         found = read_definitions(read_text(path), path)
@@ -55,7 +55,7 @@ def read_files(paths: Sequence[str]) -> dict[str, str]:
 
 
 def _place(text: str, name: str) -> tuple[int, int]:
-    """Line and column, from 1, of the first line that begins with the name; 0, 0 where none does."""
+    """Return line and column, from 1, of the first line that begins with the name; 0, 0 where none does."""
     for number, line in enumerate(text.splitlines(), 1):
         if line.lstrip().startswith(name):
             return number, len(line) - len(line.lstrip()) + 1
@@ -63,7 +63,7 @@ def _place(text: str, name: str) -> tuple[int, int]:
 
 
 def fault_of(m: Meaning) -> str:
-    """Why a well-formed meaning cannot be an operator of the user's own, as a sentence; "" where it can."""
+    """Return why a well-formed meaning cannot be an operator of the user's own, as a sentence; "" where it can."""
     if m.name in OPS or m.name.startswith(PREFIX):
         return f"operator {m.name} has the name of a word of aoec's own; give it another, such as my_{m.name}"
     written = {s.target.buffer for s in m.statements}
@@ -77,7 +77,7 @@ def fault_of(m: Meaning) -> str:
 
 
 def _statement_fault(m: Meaning, s: Statement) -> str:
-    """What is wrong with a statement that the grammar allows."""
+    """Return what is wrong with a statement that the grammar allows."""
     loops = {d.name for a in (*m.inputs, *m.outputs) for d in a.dims} | {d.name for d in m.loops}
     kept = frozenset().union(*[variables(i) for i in s.target.indices])
     extra = sorted((_names(s.value) & loops) - kept)
@@ -91,13 +91,13 @@ def _statement_fault(m: Meaning, s: Statement) -> str:
 
 
 def _names(e: Expr) -> frozenset[str]:
-    """The names of all variables of an expression, in indices too."""
+    """Return the names of all variables of an expression, in indices too."""
     return frozenset((e.name,)) if isinstance(e, Var) else frozenset().union(*[_names(c) for c in children(e)])
 
 
 def bound(m: Meaning, shapes: Sequence[Shape], attributes: Mapping[str, int | float]) -> Meaning:
-    """The meaning for arguments of these shapes; CheckError where they do not fit, or a read can leave its tensor and does not say what
-    it gives there."""
+    """Return the meaning for arguments of these shapes; CheckError where they do not fit, or a read can leave its tensor and does not say
+    what it gives there."""
     out = bind(m, shapes, {name: as_expr(attributes[name]) for name in m.params})
     dims = [*out.loops, *(d for a in (*out.outputs, *out.inputs) for d in a.dims)]
     ranges = {d.name: d.extent.value for d in dims if isinstance(d.extent, Int)}
@@ -114,12 +114,12 @@ def bound(m: Meaning, shapes: Sequence[Shape], attributes: Mapping[str, int | fl
 
 
 def extents(a: Argument) -> Shape:
-    """The shape of an argument of a bound meaning."""
+    """Return the shape of an argument of a bound meaning."""
     return tuple(d.extent.value for d in a.dims if isinstance(d.extent, Int))
 
 
 def _check_reads(name: str, e: Expr, sizes: Mapping[str, Shape], ranges: Mapping[str, int]) -> None:
-    """Nothing, or CheckError where a read without `else` may lie outside its tensor. What data say is taken to be inside."""
+    """Raise CheckError where a read without `else` may lie outside its tensor. What data say is taken to be inside."""
     if isinstance(e, Read):
         for i, size in zip(e.indices, sizes[e.buffer]):
             if reads(i):
@@ -132,7 +132,7 @@ def _check_reads(name: str, e: Expr, sizes: Mapping[str, Shape], ranges: Mapping
 
 
 def _interval(e: Expr, ranges: Mapping[str, int]) -> tuple[int, int]:
-    """(least, largest) value that an index can take, or beyond; CheckError where it is no sum, product or quotient of loops."""
+    """Return (least, largest) value that an index can take, or beyond; CheckError where it is no sum, product or quotient of loops."""
     if isinstance(e, Int):
         return e.value, e.value
     if isinstance(e, Var) and e.name in ranges:
@@ -151,13 +151,13 @@ def _interval(e: Expr, ranges: Mapping[str, int]) -> tuple[int, int]:
 # ---------------------------------------------------------------- words
 
 def word(node: OpNode) -> Op:
-    """The operator of a node: its own definition's, or a word of the dictionary."""
+    """Return the operator of a node: its own definition's, or a word of the dictionary."""
     return own(node.op, node.definition) if node.definition else get(node.op)
 
 
 @lru_cache(maxsize=4096)
 def own(name: str, definition: str) -> Op:
-    """The operator that a definition makes. CheckError where it is none."""
+    """Return the operator that a definition makes. CheckError where it is none."""
     m = parse_meaning(definition, f"the definition of {name}")
     fault = f"operator {name} is defined as {m.name}" if m.name != name else fault_of(m)
     if fault or len(m.outputs) != 1:
@@ -166,7 +166,7 @@ def own(name: str, definition: str) -> Op:
 
 
 def _interpret(name: str, definition: str, *arrays: np.ndarray, **attributes: Attribute) -> np.ndarray:
-    """What the definition gives of arrays, in fp64 or int64. CheckError where it cannot be calculated."""
+    """Return what the definition gives of arrays, in fp64 or int64. CheckError where it cannot be calculated."""
     try:
         return interpret(meaning(own(name, definition), [x.shape for x in arrays], attributes), arrays)[0]
     except (ArithmeticError, IndexError, TypeError, ValueError) as e:  # a definition may say what no array has
@@ -174,7 +174,7 @@ def _interpret(name: str, definition: str, *arrays: np.ndarray, **attributes: At
 
 
 def shape_of(node: OpNode, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """The shape of a node's result, of arguments of these shapes."""
+    """Return the shape of a node's result, of arguments of these shapes."""
     if node.definition:
         return extents(bound(parse_meaning(node.definition), shapes, numbers(dict(node.attributes))).outputs[0])
     return shape(node.op, shapes, node.attributes)
@@ -183,8 +183,8 @@ def shape_of(node: OpNode, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]
 # ---------------------------------------------------------------- what fusion asks
 
 def family_of(m: Meaning) -> str:
-    """The family as whose words an operator may stand in a group: elementwise where every result is made of what lies at its own place,
-    softmax or reduce where rows (the last dimension) are reduced too, `own` for all else, which is a group of its own."""
+    """Return the family as whose words an operator may stand in a group: elementwise where every result is made of what lies at its own
+    place, softmax or reduce where rows (the last dimension) are reduced too, `own` for all else, which is a group of its own."""
     order = _common_order([r for s in m.statements for r in (s.target, *reads(s.value))])
     plain = all(s.init is None and not _depends_on_place(s.value, m.params) for s in m.statements)
     if not order or not plain or m.loops or any(d.extent is not None for o in m.outputs for d in o.dims):
@@ -198,12 +198,12 @@ def family_of(m: Meaning) -> str:
 
 
 def _loops(e: Expr) -> frozenset[str]:
-    """The loops of what an expression reads, and of the read itself."""
+    """Return the loops of what an expression reads, and of the read itself."""
     return frozenset().union(*[variables(i) for r in reads(e) for i in r.indices])
 
 
 def _depends_on_place(e: Expr, params: Sequence[str]) -> bool:
-    """True where a value depends on loops themselves, or on what lies outside a tensor."""
+    """Return True where a value depends on loops themselves, or on what lies outside a tensor."""
     if isinstance(e, Read):
         return False
     loop = isinstance(e, Var) and e.name not in params
@@ -211,7 +211,7 @@ def _depends_on_place(e: Expr, params: Sequence[str]) -> bool:
 
 
 def _common_order(accesses: Sequence[Read]) -> tuple[str, ...]:
-    """The loops of all accesses in the one order in which each has them; none where there is no such order."""
+    """Return the loops of all accesses in the one order in which each has them; none where there is no such order."""
     longest = max(accesses, key=lambda r: len(r.indices), default=None)
     if longest is None or not all(isinstance(i, Var) for r in accesses for i in r.indices):
         return ()
@@ -224,7 +224,7 @@ def _common_order(accesses: Sequence[Read]) -> tuple[str, ...]:
 
 
 def factors(s: Statement) -> tuple[Read, Read] | None:
-    """The two reads of a sum of products; None of any other statement."""
+    """Return the two reads of a sum of products; None of any other statement."""
     e = s.value
     if s.op != "+=" or not isinstance(e, Binary) or e.op != "*" or not isinstance(e.left, Read) or not isinstance(e.right, Read):
         return None

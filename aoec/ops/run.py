@@ -29,7 +29,8 @@ REALS = ("fp32", "fp16", "bf16")
 
 def evaluate(graph: Graph, feeds: Mapping[str, np.ndarray], weights: Mapping[str, np.ndarray],
              every: bool = False) -> dict[str, np.ndarray]:
-    """Output name -> logical array in the dtype of its tensor (with `every`, of all tensors). Feeds are cast to the inputs' dtypes."""
+    """Return output name -> logical array in the dtype of its tensor (with `every`, of all tensors). Feeds are cast to the inputs'
+    dtypes."""
     made = _Evaluation(graph, weights)
     values = made.run(MAIN, {name: _feed(feeds, made.tensors[name]) for name in graph.inputs})
     return values if every else {name: values[name] for name in graph.outputs}
@@ -44,7 +45,7 @@ class _Evaluation:
         self.constants = {t.name: to_logical(weights[t.name], t) for t in graph.tensors if t.data}
 
     def run(self, place: Place, given: Mapping[str, Any]) -> dict[str, Any]:
-        """All values of a body, or of what lies in none, and the constants."""
+        """Return all values of a body, or of what lies in none, and the constants."""
         values = {**self.constants, **given}
         for node in self.nodes[place]:
             values.update(step(node, self.tensors, values, self.bodies))
@@ -61,7 +62,7 @@ class Bodies:
         self.run = run
 
     def walk(self, node: OpNode, given: Sequence[Any]) -> list[Any]:
-        """The results of a node with bodies."""
+        """Return the results of a node with bodies."""
         return walk(node, given, partial(self._run, node), partial(self._nothing, node))
 
     def _body(self, node: OpNode, kind: str) -> Body:
@@ -82,7 +83,8 @@ class Bodies:
 
 
 def step(node: OpNode, tensors: Mapping[str, Tensor], values: Mapping[str, Any], bodies: Bodies | None = None) -> dict[str, Any]:
-    """Output name -> what the node makes of logical values, rounded to the dtypes of its tensors; `bodies`: those of the node's graph."""
+    """Return output name -> what the node makes of logical values, rounded to the dtypes of its tensors; `bodies`: those of the node's
+    graph."""
     given = [values[i] if i else None for i in node.inputs]
     if bodies is not None and node.name in bodies.nodes:
         results = bodies.walk(node, given)
@@ -92,7 +94,7 @@ def step(node: OpNode, tensors: Mapping[str, Tensor], values: Mapping[str, Any],
 
 
 def run_node(node: OpNode, inputs: list[np.ndarray | None]) -> list[np.ndarray]:
-    """The results of a node of the dictionary, before they are rounded to their tensors' dtypes."""
+    """Return the results of a node of the dictionary, before they are rounded to their tensors' dtypes."""
     wide = [x.astype(np.float32) if x is not None and x.dtype in (np.float16, ml_dtypes.bfloat16) else x for x in inputs]
     while wide and wide[-1] is None:
         wide.pop()
@@ -107,7 +109,7 @@ def _feed(feeds: Mapping[str, Any], tensor: Tensor) -> Any:
 
 
 def _as(value: Any, tensor: Tensor) -> Any:
-    """A value as its tensor has it; CheckError for another shape."""
+    """Return a value as its tensor has it; CheckError for another shape."""
     if tensor.dtype == OPAQUE:
         return value
     array = np.asarray(value)

@@ -38,10 +38,10 @@ class Sample:
 
 
 def sample(*arguments: tuple[int, ...] | Given, **attributes: Attribute) -> Sample:
-    """A sample of arguments, reals of a shape where no more is said."""
+    """Return a sample of arguments, reals of a shape where no more is said."""
     return Sample(tuple(a if isinstance(a, Given) else Given(a) for a in arguments), attributes)
 
 
 def places(extent: int, *shape: int) -> Given:
-    """An argument that says where in so many elements others are read; negative ones count from the end."""
+    """Return an argument that says where in so many elements others are read; negative ones count from the end."""
     return Given(shape, Domain("int64", -extent, extent - 1))

@@ -29,29 +29,29 @@ class Part:
 
 
 def whole_box(shape: Shape) -> Box:
-    """All of a tensor."""
+    """Return all of a tensor."""
     return tuple((0, n) for n in shape)
 
 
 def sizes(box: Box) -> Shape:
-    """The shape of a part."""
+    """Return the shape of a part."""
     return tuple(n for _, n in box)
 
 
 def taken_box(node: OpNode) -> Box | None:
-    """What a `slice` takes of its tensor; None where it leaves elements out between those."""
+    """Return what a `slice` takes of its tensor; None where it leaves elements out between those."""
     starts, count, steps = (node.attribute(name) for name in ("starts", "sizes", "steps"))
     assert isinstance(starts, tuple) and isinstance(count, tuple) and isinstance(steps, tuple)
     return None if set(steps) - {1} else tuple((int(at), int(n)) for at, n in zip(starts, count))
 
 
 def taking(box: Box) -> dict[str, Attribute]:
-    """The attributes of a `slice` that takes a part."""
+    """Return the attributes of a `slice` that takes a part."""
     return {"starts": tuple(at for at, _ in box), "sizes": sizes(box), "steps": (1,) * len(box)}
 
 
 def run_of(shape: Shape, start: int, count: int) -> Box | None:
-    """The part of a tensor that is `count` elements from `start` on in row-major order; None where these are no box."""
+    """Return the part of a tensor that is `count` elements from `start` on in row-major order; None where these are no box."""
     if not shape:
         return () if (start, count) == (0, 1) else None
     each = prod(shape[1:])
@@ -64,13 +64,13 @@ def run_of(shape: Shape, start: int, count: int) -> Box | None:
 
 
 def uneven(of: int, units: int) -> bool:
-    """Whether `units`, such as images, that stay whole, make `of` parts of which the first hold one more than the last."""
+    """Return whether `units`, such as images, that stay whole, make `of` parts of which the first hold one more than the last."""
     return units > of and units % of != 0
 
 
 def nth(shape: Shape, at: int, of: int, units: int = 1) -> Box | None:
-    """The part number `at`, from 0, of `of` in row-major order, equal ones where `units` do not make them uneven; None where they are no
-    boxes."""
+    """Return the part number `at`, from 0, of `of` in row-major order, equal ones where `units` do not make them uneven; None where they
+    are no boxes."""
     count = prod(shape)
     each, more = divmod(units, of) if uneven(of, units) else (1, 0)
     whole_units = units if uneven(of, units) else of
@@ -81,13 +81,14 @@ def nth(shape: Shape, at: int, of: int, units: int = 1) -> Box | None:
 
 
 def start_of(shape: Shape, box: Box) -> int | None:
-    """The element at which a part begins in row-major order; None where it does not lie in one run."""
+    """Return the element at which a part begins in row-major order; None where it does not lie in one run."""
     start = sum(at * prod(shape[axis + 1:]) for axis, (at, _) in enumerate(box))
     return start if run_of(shape, start, prod(sizes(box))) == box else None
 
 
 def part_of(node: OpNode, shapes: Sequence[Shape | None], result: Shape, box: Box) -> Part | None:
-    """What makes a part of a node's result of arguments of these shapes (None: an absent one); None where the node cannot be cut so."""
+    """Return what makes a part of a node's result of arguments of these shapes (None: an absent one); None where the node cannot be cut
+    so."""
     if node.op.startswith(PREFIX) or len(node.outputs) != 1:
         return None
     given = [s for s in shapes if s is not None]
@@ -109,13 +110,13 @@ def _move_box(source: Shape, result: Shape, box: Box) -> list[Box] | None:
 
 
 def _resize_node(node: OpNode, box: Box) -> OpNode:
-    """The node, saying the size of its part where it says that of its result."""
+    """Return the node, saying the size of its part where it says that of its result."""
     name = EXTENTS.get(node.op)
     return replace(node, attributes=tuple((k, sizes(box) if k == name else v) for k, v in node.attributes))
 
 
 def _alike(node: OpNode, shapes: Sequence[Shape], cut: OpNode, boxes: Sequence[Box], box: Box) -> bool:
-    """Whether the node of the parts says what that of the whole says, and makes what is to be made."""
+    """Return whether the node of the parts says what that of the whole says, and makes what is to be made."""
     try:
         own = meaning(word(cut), [sizes(b) for b in boxes], cut.attributes)
     except CheckError:
@@ -126,7 +127,7 @@ def _alike(node: OpNode, shapes: Sequence[Shape], cut: OpNode, boxes: Sequence[B
 
 
 def _normal_statement(s: Statement, once: dict[str, Expr]) -> Statement:
-    """A statement in the normal form, loops that are made `once` at 0."""
+    """Return a statement in the normal form, loops that are made `once` at 0."""
     target, value, init = (None if e is None else normalise(substitute(e, once)) for e in (s.target, s.value, s.init))
     assert isinstance(target, Read) and value is not None
     return replace(s, target=target, value=value, init=init)
@@ -139,7 +140,7 @@ class _Uncut(Exception):
 
 
 def _argument_boxes(m: Meaning, box: Box) -> list[Box] | None:
-    """What each argument is read of for a part of the (one) result; None where that is no box, or hangs on where the part lies."""
+    """Return what each argument is read of for a part of the (one) result; None where that is no box, or hangs on where the part lies."""
     result = m.outputs[0]
     known: dict[str, tuple[Range, ...]] = {
         result.name: tuple(None if r == (0, n) else r for r, n in zip(box, extents(result)))}

@@ -27,8 +27,8 @@ _TENSOR = re.compile(r"tensor\((\w+)\)(?:\[([^\]]*)\])?")
 
 
 def tensor(text: str) -> tuple[str, tuple[Any, ...] | None] | None:
-    """(element type, dimensions) of a tensor's type; a dimension is a number or a name, and they are None where not even the rank is known.
-    None for other types."""
+    """Return (element type, dimensions) of a tensor's type; a dimension is a number or a name, and they are None where not even the rank is
+    known. None for other types."""
     found = _TENSOR.fullmatch(text)
     if not found:
         return None
@@ -38,30 +38,30 @@ def tensor(text: str) -> tuple[str, tuple[Any, ...] | None] | None:
 
 
 def as_bytes(array: np.ndarray, element: str) -> np.ndarray:
-    """An array of small elements as a graph holds it, of bytes."""
+    """Return an array of small elements as a graph holds it, of bytes."""
     return array.view(np.uint8) if element in CODED else array.astype(STORED[element])
 
 
 def from_bytes(array: np.ndarray, element: str) -> np.ndarray:
-    """What `stored` made bytes of."""
+    """Return what `stored` made bytes of."""
     return array.view(NUMPY[element]) if element in CODED else array.astype(NUMPY[element])
 
 
 def in_bytes(array: np.ndarray) -> np.ndarray:
-    """An array as files hold it: what NumPy's own formats do not know, elements of few bits, as `stored`."""
+    """Return an array as files hold it: what NumPy's own formats do not know, elements of few bits, as `stored`."""
     element = next((e for e in STORED if array.dtype == NUMPY[e]), "")
     return as_bytes(array, element) if element else array
 
 
 def small(text: str) -> str:
-    """The element type of a tensor's type where it is one of `STORED`, else ""."""
+    """Return the element type of a tensor's type where it is one of `STORED`, else ""."""
     at = tensor(text)
     return at[0] if at is not None and at[0] in STORED else ""
 
 
 def read_value(name: str, value: Any, text: str) -> Any:
-    """A value that a user gives for an input of that type, an array in the type's elements; CheckError where it does not fit. Elements
-    of few bits may be given as bytes: codes, or the whole numbers themselves."""
+    """Return a value that a user gives for an input of that type, an array in the type's elements; CheckError where it does not fit.
+    Elements of few bits may be given as bytes: codes, or the whole numbers themselves."""
     at = tensor(text)
     if at is None:
         if text.startswith("seq(") and not isinstance(value, (list, tuple)):
@@ -80,7 +80,7 @@ def read_value(name: str, value: Any, text: str) -> Any:
 
 
 def _of_bytes(name: str, array: np.ndarray, element: str) -> np.ndarray:
-    """An array of small elements of the bytes that stand for them, which files hold; CheckError where there are no such elements."""
+    """Return an array of small elements of the bytes that stand for them, which files hold; CheckError where there are no such elements."""
     bits = int(element.removeprefix("float")[0]) if element in CODED else int(element[-1])
     low, high = (-1 << bits - 1, (1 << bits - 1) - 1) if element.startswith("int") else (0, (1 << bits) - 1)
     if array.size and not low <= array.min() <= array.max() <= high:
@@ -89,13 +89,13 @@ def _of_bytes(name: str, array: np.ndarray, element: str) -> np.ndarray:
 
 
 def fits(given: np.dtype, wanted: np.dtype) -> bool:
-    """True for the dtype itself, texts of any width for texts, and floats of another width, which are rounded."""
+    """Return True for the dtype itself, texts of any width for texts, and floats of another width, which are rounded."""
     floats = {np.dtype(NUMPY[e]) for e in FLOATS}
     return given == wanted or given in floats and wanted in floats or wanted == np.object_ and given.kind in "OUST"
 
 
 def result(value: Any, text: str) -> Any:
-    """A value that the host made, a tensor in the elements that its type says; of no rows, which a Loop of no rounds gives, with the
+    """Return a value that the host made, a tensor in the elements that its type says; of no rows, which a Loop of no rounds gives, with the
     dimensions that it says."""
     at = tensor(text)
     if at is not None and at[1] and isinstance(value, np.ndarray) and value.shape == (0,):

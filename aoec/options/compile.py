@@ -70,16 +70,16 @@ class ModelTuning(Options):
 
     @property
     def slicing(self) -> Slices:
-        """Which groups are to run in slices."""
+        """Return which groups are to run in slices."""
         return self.slices if isinstance(self.slices, Slices) else regions.parse_slices(self.slices or self.default_slices())
 
     @property
     def planning(self) -> str:
-        """Where the plan of a model comes from, in the words of --plans."""
+        """Return where the plan of a model comes from, in the words of --plans."""
         return self.plans or self.default_slices()
 
     def default_slices(self) -> str:
-        """What is done where --slices and --plans say nothing, in their words."""
+        """Return what is done where --slices and --plans say nothing, in their words."""
         return "bank"
 
 
@@ -159,7 +159,7 @@ class CompileOptions(ModelOptions, GearOptions, TrainingOptions, TuningOptions, 
 
     @property
     def name(self) -> str:
-        """The path of the model, or the name of one at hand."""
+        """Return the path of the model, or the name of one at hand."""
         return str(self.model) if isinstance(self.model, (str, Path)) else self.model.graph.name or "model"
 
     def default_slices(self) -> str:
@@ -169,7 +169,7 @@ class CompileOptions(ModelOptions, GearOptions, TrainingOptions, TuningOptions, 
 
     @property
     def path(self) -> str:
-        """Where the compiled model is written."""
+        """Return where the compiled model is written."""
         return str(self.output)
 
     def check(self) -> None:
@@ -209,7 +209,7 @@ class TuneOptions(GradientOptions, CompileOptions):
         super().__post_init__()
 
     def default_slices(self) -> str:
-        """Those of the bank: operators and subgraphs are jobs of their own, as AOE has them."""
+        """Return those of the bank: operators and subgraphs are jobs of their own, as AOE has them."""
         return "bank"
 
 

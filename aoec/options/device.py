@@ -22,7 +22,7 @@ class OnOption(Options):
 
     @property
     def device(self) -> int | None:
-        """The number of the device; None of the model machine."""
+        """Return the number of the device; None of the model machine."""
         return None if self.on == MODEL else int(self.on.partition(":")[2] or 0)
 
 

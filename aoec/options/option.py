@@ -64,7 +64,7 @@ class Option:
     vendor: tuple[str, ...] = ()
 
     def value(self, name: str, given: Any) -> Any:
-        """The value of a field for what a caller gave: text is read, paths become text. ParseError for what cannot be."""
+        """Return the value of a field for what a caller gave: text is read, paths become text. ParseError for what cannot be."""
         if given is None or isinstance(given, bool):
             return given
         if isinstance(given, Mapping):
@@ -75,7 +75,7 @@ class Option:
         return self.one(name, given)
 
     def one(self, name: str, given: Any) -> Any:
-        """The value of one item of a field."""
+        """Return the value of one item of a field."""
         if self.file is not None and isinstance(given, os.PathLike):
             return str(given)
         if self.choices and given not in self.choices:
@@ -89,32 +89,32 @@ class Option:
 
 
 def as_tuple(value: Any) -> Any:
-    """A list, and those in it, as tuples; anything else as it is."""
+    """Return a list, and those in it, as tuples; anything else as it is."""
     return tuple(map(as_tuple, value)) if isinstance(value, (list, tuple)) else value
 
 
 def option(*flags: str, help: str, default: Any = MISSING, factory: Any = MISSING, metavar: str = "", read: Read | None = None,
            choices: tuple[str, ...] = (), file: File | None = None, many: bool = False, one_of: str = "", required: bool = False,
            with_it: tuple[str, ...] = (), vendor: tuple[str, ...] = (), kw_only: bool = True) -> Any:
-    """A field that is given behind a word."""
+    """Return a field that is given behind a word."""
     found = Option(flags, help, metavar, read, choices, file, many, False, one_of, required, with_it, vendor)
     return _field(found, default, factory, kw_only)
 
 
 def argument(metavar: str, *, help: str, default: Any = MISSING, read: Read | None = None, choices: tuple[str, ...] = (),
              file: File | None = None, many: bool = False, kw_only: bool = True) -> Any:
-    """A field that is given without a word. It may be left out where it has a default."""
+    """Return a field that is given without a word. It may be left out where it has a default."""
     return _field(Option((), help, metavar, read, choices, file, many), default, MISSING, kw_only)
 
 
 def switch(*flags: str, help: str, default: Any = False, negatable: bool = False, one_of: str = "", required: bool = False,
            kw_only: bool = True) -> Any:
-    """A field that is true where its word is given."""
+    """Return a field that is true where its word is given."""
     return _field(Option(flags, help, negatable=negatable, one_of=one_of, required=required), default, MISSING, kw_only)
 
 
 def redeclare(of: type[Options], name: str, *, default: Any = MISSING, kw_only: bool = True, **changes: Any) -> Any:
-    """A field of another class with another default, or with other words (`changes`: fields of Option)."""
+    """Return a field of another class with another default, or with other words (`changes`: fields of Option)."""
     was = of.__dataclass_fields__[name]
     found = Option(**{**(vars(was.metadata[WHERE]) if WHERE in was.metadata else {}), **changes})
     return _field(found, was.default if default is MISSING else default, was.default_factory, kw_only)
@@ -145,17 +145,17 @@ class Options:
             object.__setattr__(self, name, found.value(name, getattr(self, name)))
 
     def left_behind(self) -> str:
-        """What there is after a Ctrl-C, in words."""
+        """Return what there is after a Ctrl-C, in words."""
         return "nothing was written"
 
     def into(self, other: type[SomeOptions], **changes: Any) -> SomeOptions:
-        """The options of another command, with the values of all fields that both have, and `changes`."""
+        """Return the options of another command, with the values of all fields that both have, and `changes`."""
         common = {f.name: getattr(self, f.name) for f in fields(other) if hasattr(self, f.name)}
         return other(**{**common, **changes})
 
 
 def options_of(cls: type[Options]) -> dict[str, Option]:
-    """Name -> option, of the fields that a command line has; those of the class itself first, then those of its bases as listed."""
+    """Return name -> option, of the fields that a command line has; those of the class itself first, then those of its bases as listed."""
     return _options_of(cls)  # type: ignore[arg-type]  # mypy takes the hash of its instances
 
 
@@ -170,24 +170,24 @@ def _options_of(cls: Any) -> dict[str, Option]:
 
 
 def vendor_words(cls: type[Options]) -> dict[str, str]:
-    """Name of an option of AOE or ATC -> the word of ours that means the same."""
+    """Return name of an option of AOE or ATC -> the word of ours that means the same."""
     return {theirs: found.flags[-1] for found in options_of(cls).values() for theirs in found.vendor}
 
 
 def title_of(cls: type[Options], name: str) -> str:
-    """The title of the group that a field stands under in help: that of the outermost class with a title that has the field."""
+    """Return the title of the group that a field stands under in help: that of the outermost class with a title that has the field."""
     owners = [c for c in cls.__mro__ if issubclass(c, Options) and name in c.__dataclass_fields__]
     return next((str(c.__dict__["title"]) for c in owners if "title" in c.__dict__), "")
 
 
 def default_of(cls: type[Options], name: str) -> Any:
-    """The default of a field; MISSING where it has none."""
+    """Return the default of a field; MISSING where it has none."""
     found = cls.__dataclass_fields__[name]
     return found.default if found.default_factory is MISSING else found.default_factory()
 
 
 def named_paths(given: Options, *uses: File) -> Iterator[str]:
-    """The paths that options name for these uses, without the standard streams."""
+    """Yield the paths that options name for these uses, without the standard streams."""
     for name, found in options_of(type(given)).items():
         value = getattr(given, name)
         for path in value if isinstance(value, tuple) else [value]:

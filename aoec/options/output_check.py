@@ -21,12 +21,12 @@ def check_outputs(options: Options) -> None:
 
 
 def written_files(options: Options) -> list[str]:
-    """The files that a command writes whole, without the standard streams."""
+    """Return the files that a command writes whole, without the standard streams."""
     return list(dict.fromkeys([*named_paths(options, File.WRITTEN), *further_files(options, File.WRITTEN)]))
 
 
 def further_files(options: Options, use: File) -> list[str]:
-    """The files that are written beside an output, or in a folder, whose names follow from its name."""
+    """Return the files that are written beside an output, or in a folder, whose names follow from its name."""
     out = list[str]()
     for name, found in options_of(type(options)).items():
         path = getattr(options, name)
@@ -49,5 +49,5 @@ def check_apart(options: Options) -> None:
 
 
 def banks(options: Options) -> list[str]:
-    """The bank of a command that has one, named or not."""
+    """Return the bank of a command that has one, named or not."""
     return [str(bank_path(getattr(options, name))) for name, found in options_of(type(options)).items() if found.file is File.BANK]

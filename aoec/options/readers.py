@@ -20,7 +20,7 @@ def steps(text: str) -> int:
 
 
 def place_to_run(text: str) -> str:
-    """The model machine, or a device with its number."""
+    """Return the model machine, or a device with its number."""
     if not (found := re.fullmatch(r"model|npu(:[0-9]{1,3})?", text)):
         raise ParseError(f"{text[:40]!r} is not model, npu or npu:N, N the number of a device")
     return text if found[1] or text == "model" else f"{text}:0"
@@ -57,7 +57,7 @@ def seed(text: str) -> int:
 
 
 def mode(text: str) -> str:
-    """One of PRECISIONS, of its own name or of the vendor's."""
+    """Return one of PRECISIONS, of its own name or of the vendor's."""
     if text not in (*PRECISIONS, *SPELLINGS):
         raise ParseError(f"{text!r} is not one of {', '.join(PRECISIONS)}, nor ATC's {', '.join(SPELLINGS)}")
     return SPELLINGS.get(text, text)
@@ -84,7 +84,7 @@ def dims(text: str) -> tuple[tuple[int, ...], ...]:
 
 
 def budget(text: str) -> int:
-    """A number of trials."""
+    """Return a number of trials."""
     if re.fullmatch(r"[0-9]{1,9}", text):
         return int(text)
     if re.fullmatch(r"[0-9]+(\.[0-9]+)?s", text):
@@ -96,7 +96,7 @@ def budget(text: str) -> int:
 
 
 def seconds(text: str) -> float:
-    """Seconds, of 90s or 15m or 2h."""
+    """Return seconds, of 90s or 15m or 2h."""
     match = re.fullmatch(r"([0-9]{1,7}(?:\.[0-9]{1,3})?)([smh])", text)
     if not match or not float(match[1]):
         raise ParseError(f"{text[:40]!r} is no time such as 90s, 15m or 2h")
@@ -124,7 +124,7 @@ def choices(text: str) -> tuple[str, tuple[int, ...]]:
 
 
 def state(text: str) -> str:
-    """One of the named memory states, or one by tensors, as text: whether they are a program's is known where that is read."""
+    """Return one of the named memory states, or one by tensors, as text: whether they are a program's is known where that is read."""
     if text not in ("cold", "previous", "cleared", "cold inputs", "previous launch") \
             and not re.fullmatch(r"\w+=[0-9]{1,15}(,\w+=[0-9]{1,15})*", text):
         raise ParseError(f"{text[:60]!r} is neither cold, previous nor cleared, nor of the form X=4096,Y=512")
@@ -139,7 +139,7 @@ def hole(text: str) -> tuple[str, int]:
 
 
 def byte_size(text: str) -> int:
-    """A size in bytes, with KB, MB or GB of ten's powers or KiB, MiB or GiB of two's behind it if wanted."""
+    """Return a size in bytes, with KB, MB or GB of ten's powers or KiB, MiB or GiB of two's behind it if wanted."""
     found = re.fullmatch(r"([0-9]{1,15}(?:\.[0-9]{1,6})?) ?(?:([KMG])(i?)B?|B)?", text.strip(), re.IGNORECASE)
     if not found:
         raise ParseError(f"{text[:40]!r} is no size such as 25000000, 25MB or 25MiB")
@@ -156,7 +156,7 @@ def channels(text: str) -> int:
 
 
 def job_names(text: str) -> tuple[str, ...]:
-    """Names in a list, each once, in the order in which they are done: sgat, opat, gdat."""
+    """Return names in a list, each once, in the order in which they are done: sgat, opat, gdat."""
     names = [name.strip() for name in text.split(",")]
     if len(set(names)) != len(names) or not all(re.fullmatch(r"[a-z]{1,20}", name) for name in names):
         raise ParseError(f"{text[:40]!r} is no list of jobs such as opat or sgat,opat,gdat")

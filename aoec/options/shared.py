@@ -30,7 +30,7 @@ class OwnOperators(Options):
 
     @property
     def operator_files(self) -> list[str]:
-        """The files of the user's own operators."""
+        """Return the files of the user's own operators."""
         return [str(path) for path in self.ops]
 
 
@@ -43,7 +43,7 @@ class OwnRewrites(Options):
 
     @property
     def rewrite_files(self) -> list[str]:
-        """The files of the user's own rewrites."""
+        """Return the files of the user's own rewrites."""
         return [str(path) for path in self.rewrites]
 
 
@@ -66,7 +66,7 @@ class ModelOptions(OwnOperators, OwnRewrites):
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Name of an input -> its dimensions."""
+        """Return name of an input -> its dimensions."""
         return {name: tuple(dims) for name, dims in self.input_shape.items()}
 
 
@@ -91,7 +91,7 @@ class OwnBank(Options):
 
     @property
     def bank_path(self) -> Path:
-        """Where the bank is, named or not."""
+        """Return where the bank is, named or not."""
         return bank_place.bank_path(self.bank)
 
 
@@ -215,5 +215,5 @@ class OneInput(Options):
 
     @property
     def text(self) -> str:
-        """What the input holds."""
+        """Return what the input holds."""
         return read_text(self.input)

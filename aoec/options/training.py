@@ -29,19 +29,19 @@ class Training:
     gradients: tuple[str, ...] = ()
 
     def scale(self, precision: str) -> float:
-        """What the loss is multiplied by before its gradients are made."""
+        """Return what the loss is multiplied by before its gradients are made."""
         return self.loss_scale if self.loss_scale is not None else FP16_LOSS_SCALE if precision == "fp16" else 1.0
 
 
 def read_share(text: str) -> float:
-    """A number from 0 up to, but not with, 1."""
+    """Return a number from 0 up to, but not with, 1."""
     if not 0 <= (number := read_number(text)) < 1:
         raise ParseError(f"{text!r} is not a number from 0 to below 1")
     return number
 
 
 def read_number(text: str) -> float:
-    """A number that is not negative."""
+    """Return a number that is not negative."""
     try:
         number = float(text)
     except ValueError:
@@ -52,14 +52,14 @@ def read_number(text: str) -> float:
 
 
 def read_scale(text: str) -> float:
-    """A number above 0."""
+    """Return a number above 0."""
     if not (number := read_number(text)) > 0:
         raise ParseError(f"{text[:40]!r} is not a number above 0")
     return number
 
 
 def read_names(text: str) -> tuple[str, ...]:
-    """Names between commas."""
+    """Return names between commas."""
     names = tuple(name.strip() for name in text.split(","))
     if not all(names):
         raise ParseError(f"{text[:40]!r} is not of the form NAME,NAME")
@@ -98,7 +98,7 @@ class TrainingOptions(Options):
 
     @property
     def training(self) -> Training | None:
-        """What a training graph is made by; None where none is asked for."""
+        """Return what a training graph is made by; None where none is asked for."""
         if self.loss is None and not self.gradients:
             return None
         return Training(self.loss or "", self.optimiser, self.gradient_type, self.momentum, self.weight_decay, self.loss_scale,

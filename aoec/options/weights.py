@@ -16,7 +16,7 @@ class WeightsOption(OneInput):
 
     @property
     def weights_path(self) -> str:
-        """Where the constants are; "" where nothing says so."""
+        """Return where the constants are; "" where nothing says so."""
         return str(self.weights or weights_beside(self.input))
 
 
@@ -28,5 +28,5 @@ class GraphOutput(OutputOption):
 
 
 def weights_beside(path: str) -> str:
-    """Where the constants of a graph at `path` lie; "" for the standard streams."""
+    """Return where the constants of a graph at `path` lie; "" for the standard streams."""
     return "" if path == "-" else f"{path}{ENDING}"

@@ -18,7 +18,7 @@ def check(trace: Trace) -> None:
 
 
 def apply(func: Func, trace: Trace) -> Func:
-    """The scheduled func, with the constraints on holes that the steps add.
+    """Return the scheduled func, with the constraints on holes that the steps add.
 
     Raises ScheduleError with the number of the first step that cannot be applied; `func` itself never changes.
     """
@@ -46,12 +46,12 @@ class _Same:
 
 @lru_cache(maxsize=512)
 def _after(same: _Same, step: Step) -> Func:
-    """The func after a step; sketches of one func begin alike, and what they share is done once."""
+    """Return the func after a step; sketches of one func begin alike, and what they share is done once."""
     return from_step(step).apply(same.func)
 
 
 def _at(number: int, step: Step, func: Func | None) -> Func | None:
-    """The func after the step (None: the step is only checked); its errors say which step it was."""
+    """Return the func after the step (None: the step is only checked); its errors say which step it was."""
     try:
         if func is not None:
             return _after(_Same(func), step)

@@ -102,7 +102,7 @@ class CacheRead(Primitive):
         return replace(func, body=body, locals=func.locals + (new,))
 
     def _depth(self, found: list[tuple[Block, Path]]) -> int:
-        """How many loops enclose the copy: those down to `at`."""
+        """Return how many loops enclose the copy: those down to `at`."""
         shared = [loop.var for loop in reduce(common, [above for _, above in found])]
         if self.at is None:
             return 0
@@ -133,7 +133,7 @@ def cached_name(source: Buffer, scope: str) -> str:
 
 
 def copy_loops(name: str, box: tuple[Interval, ...]) -> list[Loop]:
-    """The tensor loops <name>_0.. over a box."""
+    """Return the tensor loops <name>_0.. over a box."""
     return [Loop(f"{name}_{d}", b.extent, (), "tensor") for d, b in enumerate(box)]
 
 
@@ -142,17 +142,17 @@ def _instead(block: Block, _: Node) -> tuple[Node, ...]:
 
 
 def offset(point: Sequence[Expr], box: tuple[Interval, ...]) -> tuple[Expr, ...]:
-    """The point of the buffer that is `point` of the box."""
+    """Return the point of the buffer that is `point` of the box."""
     return tuple(normalise(b.offset + p) for p, b in zip(point, box))
 
 
 def redirect(block: Block, old: str, new: str, box: tuple[Interval, ...]) -> Block:
-    """The block reading `new`, which holds `box` of `old`."""
+    """Return the block reading `new`, which holds `box` of `old`."""
     return map_block(block, lambda e: map_reads(e, old, lambda r: Read(new, shift(r.indices, box))))
 
 
 def guarded_regions(block: Block, above: Path, depth: int, buffer: Buffer) -> list[tuple[Interval, ...]]:
-    """The boxes of `buffer` that a block reads in one iteration of the loop at `depth - 1`, cut where reads are guarded."""
+    """Return the boxes of `buffer` that a block reads in one iteration of the loop at `depth - 1`, cut where reads are guarded."""
     exprs = [block.value, *([block.init] if block.init is not None else []), *block.target.indices]
     found: dict[Read, tuple[Interval, ...]] = {}
     for e in exprs:
@@ -172,7 +172,7 @@ def _clip_box(read: Read, box: tuple[Interval, ...], buffer: Buffer, guards: lis
 
 
 def _guarded_reads(e: Expr, buffer: str) -> list[tuple[Read, list[Expr]]]:
-    """The reads of a buffer with the conditions under which they happen."""
+    """Return the reads of a buffer with the conditions under which they happen."""
     if isinstance(e, Read) and e.buffer == buffer:
         return [(e, [])]
     if isinstance(e, Call) and e.fn == "select" and not reads(e.args[0]):
@@ -182,7 +182,7 @@ def _guarded_reads(e: Expr, buffer: str) -> list[tuple[Read, list[Expr]]]:
 
 
 def _bounds(guard: Expr, i: Expr, size: Expr) -> bool:
-    """True where the guard says that index `i` is not below 0, or below `size`."""
+    """Return True where the guard says that index `i` is not below 0, or below `size`."""
     if not isinstance(guard, Binary):
         return False
     op, a, b = guard.op, guard.left, guard.right

@@ -138,7 +138,7 @@ class _Move:
 
     @property
     def own(self) -> dict[str, Expr]:
-        """The block's own loops."""
+        """Return the block's own loops."""
         return extents(self.above[len(self.shared):])
 
     def to_readers(self, uses: list[tuple[Block, Path]]) -> Func:
@@ -179,8 +179,8 @@ class _Move:
         return self.place_nest(moved, node_name(self.path[-1].body[0]), after=False)
 
     def part_axis(self, box: tuple[Interval, ...]) -> int:
-        """The dimension of the block's target along which its writers make parts that do not meet, all of them in the box; ScheduleError
-        where there is none."""
+        """Return the dimension of the block's target along which its writers make parts that do not meet, all of them in the box;
+        ScheduleError where there is none."""
         target = self.func.buffer(self.block.target.buffer)
         made = [path_region(b.target, p, 0, target) for b, p in writers(self.func, target.name)]
         for d, (n, b) in enumerate(zip(target.shape, box)):
@@ -192,7 +192,7 @@ class _Move:
         raise ScheduleError(f"{target.name} has several writers; they cannot move apart")
 
     def shrunk(self, access: Read, box: tuple[Interval, ...], partition: bool, whole: int | None = None) -> Node:
-        """The nest with its loops over the box of what it accesses, but along the dimension `whole`."""
+        """Return the nest with its loops over the box of what it accesses, but along the dimension `whole`."""
         values: dict[str, Expr] = {}
         sizes: dict[str, Expr] = {}
         for i, b in [(i, b) for d, (i, b) in enumerate(zip(access.indices, box)) if d != whole]:
@@ -210,7 +210,7 @@ class _Move:
         return _resize_nest(self.nest, sizes, values)
 
     def loop_of(self, i: Expr, buffer: str) -> tuple[Expr, str]:
-        """(base, own loop) of an index that is base + loop; ("" where it has none)."""
+        """Return (base, own loop) of an index that is base + loop; ("" where it has none)."""
         inside = sorted(variables(i) & self.own.keys())
         if not inside:
             return i, ""
@@ -249,7 +249,7 @@ class _Move:
 
 
 def _free(b: Block, loops: list[str]) -> list[str]:
-    """The loops that the target of `b` does not name."""
+    """Return the loops that the target of `b` does not name."""
     named = frozenset().union(*[variables(i) for i in b.target.indices])
     return [v for v in loops if v not in named]
 

@@ -67,7 +67,7 @@ class ComputeInline(Primitive):
         return result
 
     def _loops(self, func: Func, block: Block) -> list[str]:
-        """The block's loops in the order of its target's indices."""
+        """Return the block's loops in the order of its target's indices."""
         buffer = block.target.buffer
         if buffer not in {b.name for b in func.locals} or len(writers(func, buffer)) > 1:
             raise ScheduleError(f"{buffer} is not a local buffer that {block.name} alone writes")

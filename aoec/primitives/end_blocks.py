@@ -79,7 +79,7 @@ class EndBlocks(Primitive):
         check_new(func, name, store, *[lp.var for lp in (*made, *left)])
 
         def access(read: Expr, own: list[Loop], behind: int) -> Read:
-            """The access with loops of its own, so many elements further on."""
+            """Return the access with loops of its own, so many elements further on."""
             new: dict[str, Expr] = {lp.var: Var(x.var) for lp, x in zip(loops[:-1], own)}
             found = tidy(substitute(read, {**new, loops[-1].var: Var(own[-1].var) + behind}))
             assert isinstance(found, Read)
@@ -95,7 +95,7 @@ class EndBlocks(Primitive):
         return replace(func, body=replace_node(func.body, loops[0].var, lambda n: new), locals=(*func.locals, ends))
 
     def _row(self, func: Func, block: Block, loops: list[Loop]) -> tuple[Buffer, int, int]:
-        """The buffer in UB that the block copies to GM, elements of a row, and how many of these its end has."""
+        """Return the buffer in UB that the block copies to GM, elements of a row, and how many of these its end has."""
         read = block.value
         if block.instr != "copy" or block.op != "=" or not isinstance(read, Read) or find_buffer(func, block.target.buffer).scope != "GM":
             raise ScheduleError(f"{self.block} is no copy to GM; tensorize it as one first")

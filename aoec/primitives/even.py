@@ -74,7 +74,7 @@ class Even(Primitive):
         return replace(func, body=replace_node(func.body, self.loop, uncut), constraints=(*func.constraints, *even))
 
     def _split(self, trips: Expr) -> Expr:
-        """The extent that was split, from how many tiles there are; of a plain number of them all are whole, or keep their cuts."""
+        """Return the extent that was split, from how many tiles there are; of a plain number of them all are whole, or keep their cuts."""
         if isinstance(trips, Call) and trips.fn == "ceildiv" and same(trips.args[1], self.factor):
             return trips.args[0]
         return trips * self.factor
@@ -91,13 +91,13 @@ class Even(Primitive):
 
 
 def smallest(e: Expr) -> tuple[Expr, ...]:
-    """The expressions whose minimum is `e`."""
+    """Return the expressions whose minimum is `e`."""
     return tuple(x for a in e.args for x in smallest(a)) if isinstance(e, Call) and e.fn == "min" else (e,)
 
 
 
 def without_cuts(e: Expr, slack: Expr) -> Expr:
-    """`e` without those arguments of a minimum that are another argument plus `slack`."""
+    """Return `e` without those arguments of a minimum that are another argument plus `slack`."""
     e = rebuild(e, lambda c: without_cuts(c, slack))
     if not (isinstance(e, Call) and e.fn == "min"):
         return e

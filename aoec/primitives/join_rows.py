@@ -130,7 +130,7 @@ class JoinRows(Primitive):
         return replace(done, body=(*body, *made), locals=(*func.locals, *local))
 
     def _parts(self, func: Func) -> list[Part]:
-        """The copies, in the order of what they write, which no other block writes or reads, nor writes what they read."""
+        """Return the copies, in the order of what they write, which no other block writes or reads, nor writes what they read."""
         parts = sorted([self._part(func, *find_block(func, name)) for name in dict.fromkeys(self.block)], key=lambda p: p.first)
         if len(parts) < 2:
             raise ScheduleError("parts of rows are copied by two blocks or more")
@@ -147,7 +147,7 @@ class JoinRows(Primitive):
         return parts
 
     def _part(self, func: Func, block: Block, above: Path) -> Part:
-        """What a block copies, in loops over rows and, the last of them, a row's elements."""
+        """Return what a block copies, in loops over rows and, the last of them, a row's elements."""
         read, gm = block.value, {b.name for b in (*func.inputs, *func.outputs)}
         if block.op != "=" or block.instr is not None or not isinstance(read, Read) or not {read.buffer, block.target.buffer} <= gm:
             raise ScheduleError(f"{block.name} copies no input to an output; join rows before other steps")
@@ -167,7 +167,7 @@ R, W = Var("r"), Var("w")
 
 
 def span_of(index: Expr, loops: Sequence[Loop]) -> tuple[int, int] | None:
-    """(how many, the first) of the values that an index takes in loops, if it takes them one after the other."""
+    """Return (how many, the first) of the values that an index takes in loops, if it takes them one after the other."""
     parts = affine(index, frozenset(lp.var for lp in loops))
     if parts is None or not isinstance(parts[1], Int) or len(parts[0]) < len([lp for lp in loops if lp.extent != Int(1)]):
         return None
@@ -180,12 +180,12 @@ def span_of(index: Expr, loops: Sequence[Loop]) -> tuple[int, int] | None:
 
 
 def copy_nest(name: str, sizes: Mapping[str, Expr], to: Read, value: Read) -> Node:
-    """A copy in loops of these sizes, which are named after it."""
+    """Return a copy in loops of these sizes, which are named after it."""
     new: dict[str, Expr] = {v: Var(f"{name}_{v}") for v in sizes}
     sides = [Read(r.buffer, tuple(normalise(substitute(i, new)) for i in r.indices)) for r in (to, value)]
     return wrap(Block(name, sides[0], "=", sides[1]), [Loop(f"{name}_{v}", n, ()) for v, n in sizes.items()])
 
 
 def names_of(node: Node) -> list[str]:
-    """The names of a loop or block and of all in it."""
+    """Return the names of a loop or block and of all in it."""
     return [node.name] if isinstance(node, Block) else [node.var, *[n for inner in node.body for n in names_of(inner)]]

@@ -18,7 +18,7 @@ Path = tuple[Loop, ...]
 # ---------------------------------------------------------------- finding
 
 def find_loop(func: Func, name: str) -> tuple[Loop, Path]:
-    """The loop of that name with the loops above it."""
+    """Return the loop of that name with the loops above it."""
     loops = {n.var: (n, above) for n, above in walk(func.body) if isinstance(n, Loop)}
     if name not in loops:
         raise ScheduleError(f"no loop {name}{near(name, loops)}")
@@ -26,7 +26,7 @@ def find_loop(func: Func, name: str) -> tuple[Loop, Path]:
 
 
 def find_block(func: Func, name: str) -> tuple[Block, Path]:
-    """The block of that name with the loops above it."""
+    """Return the block of that name with the loops above it."""
     known = {b.name: (b, above) for b, above in blocks(func.body)}
     if name not in known:
         raise ScheduleError(f"no block {name}{near(name, known)}")
@@ -34,7 +34,7 @@ def find_block(func: Func, name: str) -> tuple[Block, Path]:
 
 
 def find_buffer(func: Func, name: str) -> Buffer:
-    """The buffer of that name."""
+    """Return the buffer of that name."""
     known = {b.name: b for b in func.buffers}
     if name not in known:
         raise ScheduleError(f"no buffer {name}{near(name, known)}")
@@ -42,17 +42,17 @@ def find_buffer(func: Func, name: str) -> Buffer:
 
 
 def writers(func: Func, buffer: str) -> list[tuple[Block, Path]]:
-    """The blocks that write a buffer, with the loops above them."""
+    """Return the blocks that write a buffer, with the loops above them."""
     return [(b, above) for b, above in blocks(func.body) if b.target.buffer == buffer]
 
 
 def readers(func: Func, buffer: str) -> list[tuple[Block, Path]]:
-    """The blocks that read a buffer, with the loops above them."""
+    """Return the blocks that read a buffer, with the loops above them."""
     return [(b, above) for b, above in blocks(func.body) if any(r.buffer == buffer for r in block_reads(b))]
 
 
 def reductions(block: Block, above: Path) -> list[str]:
-    """The loops over which a block accumulates: those that its target does not name."""
+    """Return the loops over which a block accumulates: those that its target does not name."""
     named = frozenset().union(*[variables(i) for i in block.target.indices])
     return [loop.var for loop in above if loop.var not in named] if block.op != "=" else []
 
@@ -66,12 +66,12 @@ def check_fused(body: tuple[Node, ...], outer: Loop, inner: Loop) -> None:
 
 
 def extents(path: Path) -> dict[str, Expr]:
-    """Loop variable -> extent, outermost first."""
+    """Return loop variable -> extent, outermost first."""
     return {loop.var: loop.extent for loop in path}
 
 
 def chain(loop: Loop) -> tuple[list[Loop], tuple[Node, ...]]:
-    """The loops nested perfectly from `loop` inwards, and the body of the last."""
+    """Return the loops nested perfectly from `loop` inwards, and the body of the last."""
     loops = [loop]
     while len(loops[-1].body) == 1 and isinstance(loops[-1].body[0], Loop):
         loops.append(loops[-1].body[0])
@@ -79,7 +79,7 @@ def chain(loop: Loop) -> tuple[list[Loop], tuple[Node, ...]]:
 
 
 def own_nest(func: Func, name: str) -> tuple[Node, Path]:
-    """The outermost node that holds only the block of that name, with the loops above it."""
+    """Return the outermost node that holds only the block of that name, with the loops above it."""
     block, above = find_block(func, name)
     node: Node = block
     for depth in range(len(above) - 1, -1, -1):
@@ -96,7 +96,7 @@ def node_name(n: Node) -> str:
 
 
 def replace_node(body: tuple[Node, ...], name: str, f: Callable[[Node], tuple[Node, ...]]) -> tuple[Node, ...]:
-    """The body with the loop or block of that name replaced; loops left empty go too."""
+    """Return the body with the loop or block of that name replaced; loops left empty go too."""
     out: list[Node] = []
     for n in body:
         if node_name(n) == name:
@@ -111,17 +111,17 @@ def replace_node(body: tuple[Node, ...], name: str, f: Callable[[Node], tuple[No
 
 
 def remove_node(body: tuple[Node, ...], name: str) -> tuple[Node, ...]:
-    """The body without the node of that name."""
+    """Return the body without the node of that name."""
     return replace_node(body, name, lambda n: ())
 
 
 def insert(body: tuple[Node, ...], beside: str, new: tuple[Node, ...], after: bool = False) -> tuple[Node, ...]:
-    """The body with `new` put before (or after) the node named `beside`."""
+    """Return the body with `new` put before (or after) the node named `beside`."""
     return replace_node(body, beside, lambda n: (n, *new) if after else (*new, n))
 
 
 def map_block(block: Block, f: Callable[[Expr], Expr]) -> Block:
-    """The block with `f` applied to its target, value and init."""
+    """Return the block with `f` applied to its target, value and init."""
     target, value, init = f(block.target), f(block.value), None if block.init is None else f(block.init)
     assert isinstance(target, Read)
     if target is block.target and value is block.value and init is block.init:
@@ -130,26 +130,26 @@ def map_block(block: Block, f: Callable[[Expr], Expr]) -> Block:
 
 
 def map_nodes(body: tuple[Node, ...], f: Callable[[Expr], Expr]) -> tuple[Node, ...]:
-    """The body with `f` applied to every extent, target, value and init."""
+    """Return the body with `f` applied to every extent, target, value and init."""
     return tuple([Loop(n.var, f(n.extent), map_nodes(n.body, f), n.kind) if isinstance(n, Loop) else map_block(n, f) for n in body])
 
 
 def substitute_all(body: tuple[Node, ...], values: Mapping[str, Expr]) -> tuple[Node, ...]:
-    """The body with loop variables replaced; changed expressions are tidied."""
+    """Return the body with loop variables replaced; changed expressions are tidied."""
     def f(e: Expr) -> Expr:
         return tidy(substitute(e, values)) if variables(e) & values.keys() else e
     return map_nodes(body, f)
 
 
 def tidy(e: Expr) -> Expr:
-    """`e` with its indices in normal form; a bare integer expression stays as it is written."""
+    """Return `e` with its indices in normal form; a bare integer expression stays as it is written."""
     if isinstance(e, Read):
         return Read(e.buffer, tuple(normalise(i) for i in e.indices))
     return rebuild(e, tidy)
 
 
 def map_reads(e: Expr, buffer: str, f: Callable[[Read], Expr]) -> Expr:
-    """`e` with the reads of a buffer replaced."""
+    """Return `e` with the reads of a buffer replaced."""
     if isinstance(e, Read) and e.buffer == buffer:
         return f(e)
     if all(r.buffer != buffer for r in reads(e)):
@@ -164,7 +164,7 @@ def fold_constants(e: Expr) -> Expr:
 
 
 def wrap(block: Block, loops: list[Loop]) -> Node:
-    """The block inside the loops, outermost first."""
+    """Return the block inside the loops, outermost first."""
     node: Node = block
     for loop in reversed(loops):
         node = replace(loop, body=(node,))
@@ -172,14 +172,14 @@ def wrap(block: Block, loops: list[Loop]) -> Node:
 
 
 def child(func: Func, at: str | None, below: Path, block: str) -> str:
-    """The name of the node directly under loop `at` (None: at the top) that leads to a block with loops `below` above it."""
+    """Return the name of the node directly under loop `at` (None: at the top) that leads to a block with loops `below` above it."""
     names = [loop.var for loop in below]
     depth = 0 if at is None else names.index(at) + 1
     return names[depth] if depth < len(names) else block
 
 
 def precedes(func: Func, first: str, second: str) -> bool:
-    """True where block `first` stands before block `second`."""
+    """Return True where block `first` stands before block `second`."""
     names = [b.name for b, _ in blocks(func.body)]
     return names.index(first) < names.index(second)
 
@@ -198,19 +198,19 @@ def check_new(func: Func, *names: str) -> None:
 
 
 def replace_buffer(func: Func, buffer: Buffer) -> Func:
-    """The func with the local buffer of that name replaced."""
+    """Return the func with the local buffer of that name replaced."""
     return replace(func, locals=tuple(buffer if b.name == buffer.name else b for b in func.locals))
 
 
 # ---------------------------------------------------------------- regions of blocks
 
 def path_region(read: Read, above: Path, depth: int, buffer: Buffer) -> tuple[Interval, ...]:
-    """What an access to a buffer covers in one iteration of the loop at `depth - 1` of its path (0: in the whole func)."""
+    """Return what an access to a buffer covers in one iteration of the loop at `depth - 1` of its path (0: in the whole func)."""
     return region(read, extents(above[depth:]), extents(above[:depth]), buffer.shape)
 
 
 def accesses(func: Func, buffer: str) -> list[tuple[Read, Path]]:
-    """Every read and write of a buffer with the loops above it."""
+    """Return every read and write of a buffer with the loops above it."""
     out = []
     for b, above in blocks(func.body):
         own = [b.target] if b.target.buffer == buffer else []
@@ -219,7 +219,7 @@ def accesses(func: Func, buffer: str) -> list[tuple[Read, Path]]:
 
 
 def alive(func: Func, buffer: str) -> tuple[Interval, ...]:
-    """What of a local buffer is touched in one iteration of the loop that encloses all its uses."""
+    """Return what of a local buffer is touched in one iteration of the loop that encloses all its uses."""
     depth = len(lifetime(func, buffer))
     if not (found := accesses(func, buffer)):
         raise ScheduleError(f"nothing reads or writes {buffer}")

@@ -50,17 +50,17 @@ class OnePass:
 
     @property
     def tall(self) -> Expr:
-        """Rows of a tile."""
+        """Return rows of a tile."""
         return normalise(self.rows * self.shares)
 
     @property
     def valid(self) -> Expr:
-        """Keys of the part."""
+        """Return keys of the part."""
         return normalise(minimum(self.keys, self.every[1] - self.part * self.keys))
 
     def constraints(self) -> tuple[Constraint, ...]:
-        """Each share has rows in every tile, so that no core waits for another in vain; the carried result holds every column, and one part
-        every key."""
+        """Return each share has rows in every tile, so that no core waits for another in vain; the carried result holds every column, and
+        one part every key."""
         last = (self.every[0] - 1) % self.tall
         busy = normalise(le((self.shares - 1) * self.rows, last))
         all_keys = (Constraint(normalise(le(self.every[1], self.keys)), "the one part has all keys"),) if self.once else ()
@@ -84,7 +84,7 @@ class OnePass:
         return (Loop(self.lead.name, f.product.extent(LEAD), (tiles,)),)
 
     def scores(self) -> list[Node]:
-        """The product of the part, and what is done to each score before the greatest is known, where the scores lie."""
+        """Return the product of the part, and what is done to each score before the greatest is known, where the scores lie."""
         f = self.found
         out = self.cube(f.scores, self.valid)
         c = f.scores.block.target.buffer
@@ -102,7 +102,8 @@ class OnePass:
         return out
 
     def before_top(self, n: Nest) -> list[Node]:
-        """What is done before the greatest score is known, with what it reads of inputs; nothing where that stands in front of all."""
+        """Return what is done before the greatest score is known, with what it reads of inputs; nothing where that stands in front of
+        all."""
         made = [self.brought(r, n) for r in reads(n.block.value) if r.buffer in {b.name for b in self.func.inputs}]
         made.append(self.each(n))
         if not self.once or any(self.moves(node) for node in made):
@@ -111,8 +112,8 @@ class OnePass:
         return []
 
     def added_to_columns(self) -> tuple[Nest, Nest] | None:
-        """What makes numbers for all rows alike, and what adds them to the scores first, where the way out of the product can add them: all
-        keys are one part, and no core is between."""
+        """Return what makes numbers for all rows alike, and what adds them to the scores first, where the way out of the product can add
+        them: all keys are one part, and no core is between."""
         f, local = self.found, self.found.scores.block.target.buffer
         if not self.once or self.split or len(f.before) < 2:
             return None
@@ -129,12 +130,12 @@ class OnePass:
         return (made, add) if free and not moved and not made.loop(ROW) else None
 
     def moves(self, node: Node) -> bool:
-        """Whether a nest is other work for another row or place along the leading axis."""
+        """Return whether a nest is other work for another row or place along the leading axis."""
         return any({self.tile.name, self.lead.name} & variables(i) for b, _ in blocks((node,)) for r in [b.target, *reads(b.value)]
                    for i in r.indices) or any(self.local(b.target.buffer).shape[:-1] for b, _ in blocks((node,)))
 
     def shares_of(self) -> list[Node]:
-        """The maximum so far and by how much it has grown; exp of what scores are below it, on its way to the product."""
+        """Return the maximum so far and by how much it has grown; exp of what scores are below it, on its way to the product."""
         f, m = self.found, self.found.top.block.target.buffer
         greatest = self.reduce_part(f.top, "max=")
         out = [greatest] if self.once else [
@@ -153,14 +154,14 @@ class OnePass:
         return [*out, self.nest_block(x, Block(x, Read(x, (self.flat(x), Var(f"{x}_j"))), "=", value), self.keys)]
 
     def sums(self) -> list[Node]:
-        """The sum of a row's shares so far."""
+        """Return the sum of a row's shares so far."""
         total, scale = self.found.total.block.target.buffer, f"{self.found.top.block.target.buffer}_scale"
         old = self.rowwise(self.found.total, "_old", self.row(total, f"{total}_old") * self.row(scale, f"{total}_old"))
         new = self.row(f"{total}_old", f"{total}_new") + self.row(f"{total}_part", f"{total}_new")
         return [self.reduce_part(self.found.total, "+="), old, self.vector(total, f"{total}_new", new, None)]
 
     def results(self) -> list[Node]:
-        """The product of the part, added to the result so far."""
+        """Return the product of the part, added to the result so far."""
         f, o = self.found, self.found.product.block.target.buffer
         out = self.cube(f.product, self.result)
         copied: Expr = self.sent_element(f"{o}_out", f"{o}_in")
@@ -175,7 +176,7 @@ class OnePass:
         return [*out, self.vector(o, f"{o}_old", old, self.columns), self.vector(o, f"{o}_new", new, self.columns)]
 
     def after(self) -> list[Node]:
-        """What follows, on the whole result of a tile; the output is stored from a buffer of its own."""
+        """Return what follows, on the whole result of a tile; the output is stored from a buffer of its own."""
         o = self.found.product.block.target.buffer
         total = self.found.total.block.target.buffer
         self.held = {o: f"{o}_in", total: f"{total}_part"} if self.once else {o: o, total: total}
@@ -196,7 +197,7 @@ class OnePass:
     # ------------------------------------------------------------ nests of cubes
 
     def cube(self, n: Nest, columns: Expr) -> list[Node]:
-        """A product of the part, and its copy on the way out. It is as wide as `columns`; the other axis runs within."""
+        """Return a product of the part, and its copy on the way out. It is as wide as `columns`; the other axis runs within."""
         block, name = n.block, n.block.name
         along = next(v for v in n.axes if v not in {i.name for i in block.target.indices if isinstance(i, Var)})
         keys = n.loop(KEY)
@@ -219,7 +220,7 @@ class OnePass:
                 nest([(f"{out}_r", tall), (f"{out}_j", columns)], copied)]
 
     def factor(self, e: Expr, n: Nest, new: dict[str, Expr]) -> Expr:
-        """A factor of a product: of an input where it lies there, of what is made here where its copy lies."""
+        """Return a factor of a product: of an input where it lies there, of what is made here where its copy lies."""
         if not isinstance(e, Read) or e.buffer in {b.name for b in self.func.inputs}:
             return substitute(e, new)
         return Read(f"{e.buffer}_out", (Var(f"{n.block.name}_r"), Var(f"{n.block.name}_k")))
@@ -227,19 +228,19 @@ class OnePass:
     # ------------------------------------------------------------ nests of vector units
 
     def at(self, name: str, columns: Expr | None) -> tuple[Expr, ...]:
-        """Indices of a tile in the nest of a name: of an element, or of a row's one where there are no columns."""
+        """Return indices of a tile in the nest of a name: of an element, or of a row's one where there are no columns."""
         return (*[Var(f"{name}_v")] * self.split, Var(f"{name}_i"), Int(0) if columns is None else Var(f"{name}_j"))
 
     def flat(self, name: str) -> Expr:
-        """The row of a tile of cubes that is row i of share v."""
+        """Return the row of a tile of cubes that is row i of share v."""
         return Var(f"{name}_v") * self.rows + Var(f"{name}_i") if self.split else Var(f"{name}_i")
 
     def row_of(self, name: str) -> Expr:
-        """The row of an input or output that is row i of share v."""
+        """Return the row of an input or output that is row i of share v."""
         return self.tile * self.tall + self.flat(name)
 
     def row(self, buffer: str, name: str) -> Read:
-        """A row's one element in the nest of a name."""
+        """Return a row's one element in the nest of a name."""
         return Read(buffer, self.at(name, None))
 
     def sent_element(self, buffer: str, name: str) -> Read:
@@ -260,12 +261,12 @@ class OnePass:
         return replace(whole, kind="core") if self.split and isinstance(whole, Loop) else whole
 
     def vector(self, buffer: str, name: str, value: Expr, columns: Expr | None, dtype: str = "fp32") -> Node:
-        """A block of that name over a tile of a buffer."""
+        """Return a block of that name over a tile of a buffer."""
         self.add(buffer, dtype, (*[self.shares] * self.split, self.rows, Int(1) if columns is None else columns))
         return self.nest_block(name, Block(name, Read(buffer, self.at(name, columns)), "=", value), columns)
 
     def rowwise(self, n: Nest, suffix: str, value: Expr) -> Node:
-        """A block over what there is one of a row: `_start` of the state itself, else of a buffer of its own."""
+        """Return a block over what there is one of a row: `_start` of the state itself, else of a buffer of its own."""
         name = n.block.target.buffer
         return self.vector(name if suffix == "_start" else f"{name}{suffix}", f"{name}{suffix}", value, None)
 
@@ -277,7 +278,7 @@ class OnePass:
         return self.nest_block(name, Block(name, Read(name, self.at(name, None)), op, source), self.keys)
 
     def each(self, n: Nest, columns: Expr | None = None) -> Node:
-        """A block that works on each element, in the place of what it reads where that is alike."""
+        """Return a block that works on each element, in the place of what it reads where that is alike."""
         block, wide = n.block, self.keys if columns is None else columns
         target, kind = block.target.buffer, self.func.buffer(block.target.buffer).dtype
         whole = bool(n.loop(ROW))
@@ -291,11 +292,11 @@ class OnePass:
         return nest([(f"{target}_j", wide)], Block(target, Read(target, (Var(f"{target}_j"),)), block.op, value))
 
     def is_whole(self, r: Read) -> bool:
-        """Whether a read is of an element that a tile holds, not of a row's one."""
+        """Return whether a read is of an element that a tile holds, not of a row's one."""
         return r.buffer in self.held and r.indices[-1] != Int(0) and len(r.indices) > 2
 
     def read_after(self, buffer: str, n: Nest) -> bool:
-        """Whether a block behind another reads a local too, which may not be overwritten then."""
+        """Return whether a block behind another reads a local too, which may not be overwritten then."""
         f = self.found
         order = [f.scores, *f.before, f.top, f.gap, f.exp, f.total, *([f.cast] if f.cast else []), f.product, *f.after]
         return any(r.buffer == buffer for m in order[order.index(n) + 1:] for r in reads(m.block.value))
@@ -314,7 +315,7 @@ class OnePass:
         return Read(self.held[e.buffer], self.at(name, None if e.indices[-1] == Int(0) else self.keys))
 
     def brought(self, r: Read, n: Nest) -> Node:
-        """The copy of what a block reads of an input: zeros behind the last key; a row of it where all queries read one."""
+        """Return the copy of what a block reads of an input: zeros behind the last key; a row of it where all queries read one."""
         name = f"{r.buffer}_in"
         rows, j = bool(n.loop(ROW)) and any(n.loop(ROW) in variables(i) for i in r.indices), Var(f"{name}_j")
         new: dict[str, Expr] = {n.loop(LEAD): self.lead, n.loop(ROW): self.row_of(name), n.loop(KEY): self.part * self.keys + j}
@@ -337,7 +338,7 @@ class OnePass:
 
 
 def nest(loops: Sequence[tuple[str, Expr]], block: Node) -> Node:
-    """The block inside loops, outermost first."""
+    """Return the block inside loops, outermost first."""
     for var, extent in reversed(loops):
         block = Loop(var, normalise(extent), (block,))
     return block

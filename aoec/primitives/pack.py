@@ -87,7 +87,7 @@ class Pack(Primitive):
         return replace(func, body=body, locals=(*func.locals, Buffer(name, source.dtype, (tidy(size),), "UB")))
 
     def _source(self, func: Func, block: Block) -> Buffer:
-        """The buffer in UB that the block copies to GM."""
+        """Return the buffer in UB that the block copies to GM."""
         read = block.value
         if block.instr != "copy" or block.op != "=" or not isinstance(read, Read) or find_buffer(func, block.target.buffer).scope != "GM":
             raise ScheduleError(f"{self.block} is no copy to GM; tensorize it as one first")
@@ -98,7 +98,7 @@ class Pack(Primitive):
 
 
 def place(loops: list[Loop]) -> Expr:
-    """Where the element of these loops lies, one row behind the other."""
+    """Return where the element of these loops lies, one row behind the other."""
     out: Expr = Int(0)
     for lp in loops:
         out = out * lp.extent + Var(lp.var)

@@ -100,7 +100,7 @@ class Vector:
 
 
 def without_units(block: Block, loops: Path) -> tuple[Block, frozenset[str]]:
-    """The block with loops of extent 1 at 0, and the names of the other loops."""
+    """Return the block with loops of extent 1 at 0, and the names of the other loops."""
     units = {x.var: Int(0) for x in loops if x.extent == Int(1)}
 
     def still(e: Expr) -> Expr:
@@ -112,7 +112,7 @@ def without_units(block: Block, loops: Path) -> tuple[Block, frozenset[str]]:
 
 
 def conjuncts(e: Expr) -> list[Expr]:
-    """The conditions that `and` joins."""
+    """Return the conditions that `and` joins."""
     return conjuncts(e.left) + conjuncts(e.right) if isinstance(e, Binary) and e.op == "and" else [e]
 
 
@@ -124,7 +124,7 @@ def _scope(func: Func, block: Block, read: Read, *scopes: str) -> None:
 
 
 def _single(i: Expr, names: frozenset[str], what: str) -> str:
-    """The one loop of an index base + loop; "" where none of `names` is in it."""
+    """Return the one loop of an index base + loop; "" where none of `names` is in it."""
     inside = sorted(variables(i) & names)
     if not inside:
         return ""
@@ -141,7 +141,7 @@ def _uncast(e: Expr) -> Expr:
 # ---------------------------------------------------------------- copy, mmad, results
 
 def match_copy(func: Func, block: Block, loops: Path) -> Copy:
-    """A copy, perhaps guarded by a select with a constant where there is nothing to read; to GM it may add to what is there."""
+    """Return a copy, perhaps guarded by a select with a constant where there is nothing to read; to GM it may add to what is there."""
     block, names = without_units(block, loops)
     walked = {v for i in block.target.indices for v in variables(i)}
     adds = block.op == "+=" and func.buffer(block.target.buffer).scope == "GM" and names <= walked
@@ -159,7 +159,7 @@ def match_copy(func: Func, block: Block, loops: Path) -> Copy:
 
 
 def match_mmad(func: Func, block: Block, loops: Path) -> Mmad:
-    """A matrix product of L0A and L0B into L0C."""
+    """Return a matrix product of L0A and L0B into L0C."""
     block, names = without_units(block, loops)
     value = block.value
     if block.op != "+=" or not (isinstance(value, Binary) and value.op == "*"):
@@ -180,12 +180,13 @@ def match_mmad(func: Func, block: Block, loops: Path) -> Mmad:
 
 
 def _upright(func: Func, read: Read, loops: list[str]) -> list[str]:
-    """The loops of an operand as a[m.., k] or b[k, n]: where its layout says that it is held transposed, the last two change places."""
+    """Return the loops of an operand as a[m.., k] or b[k, n]: where its layout says that it is held transposed, the last two change
+    places."""
     return [*loops[:-2], loops[-1], loops[-2]] if func.buffer(read.buffer).layout in ("NN", "NZ") else loops
 
 
 def match_result(word: str, source: str, target: str, func: Func, block: Block, loops: Path) -> Result:
-    """A result on its way out: `fixpipe` and `drain` do relu and a cast, `epilogue` adds a bias too, `store` nothing. `fixpipe` and
+    """Return a result on its way out: `fixpipe` and `drain` do relu and a cast, `epilogue` adds a bias too, `store` nothing. `fixpipe` and
     `epilogue` scale sums."""
     block, names = without_units(block, loops)
     wide = match_scale(block.value) if word in ("fixpipe", "epilogue") else None
@@ -205,7 +206,7 @@ def match_result(word: str, source: str, target: str, func: Func, block: Block, 
 
 
 def _steps(block: Block, word: str) -> tuple[Read, bool, Read | None]:
-    """(result that is read, relu, bias) of a block that does no more to a result than `word` can."""
+    """Return (result that is read, relu, bias) of a block that does no more to a result than `word` can."""
     value, relu = block.value, False
     bias: Read | None = None
     if word == "epilogue" and isinstance(value, Call) and value.fn == "select" and not is_selection(value):
@@ -225,12 +226,12 @@ def _steps(block: Block, word: str) -> tuple[Read, bool, Read | None]:
 
 
 def _is_relu(e: Expr) -> bool:
-    """Whether `e` is the greater of something and the real 0."""
+    """Return whether `e` is the greater of something and the real 0."""
     return isinstance(e, Call) and e.fn == "max" and len(e.args) == 2 and is_zero(e.args[1])
 
 
 def _loops(indices: Sequence[Expr], names: frozenset[str]) -> tuple[str, ...]:
-    """The loops that run over the indices, in order."""
+    """Return the loops that run over the indices, in order."""
     return tuple(v for v in (_single(i, names, "an index of the target") for i in indices) if v)
 
 
@@ -257,7 +258,7 @@ def _split_c0(func: Func, block: Block, word: str, rows: tuple[str, ...], column
 # ---------------------------------------------------------------- load3d
 
 def match_load3d(func: Func, block: Block, loops: Path) -> Load3d:
-    """An img2col load from L1 to L0A."""
+    """Return an img2col load from L1 to L0A."""
     block, names = without_units(block, loops)
     copy = match_copy(func, block, loops)
     _scope(func, block, copy.source, "L1")
@@ -299,7 +300,7 @@ def _at(start: Expr, loop: str, stride: int) -> Expr:
 
 
 def _position(block: Block, i: Expr, loop: str, k: str) -> tuple[Expr, int, int, int]:
-    """(start, stride, dilation, filter size) of an image coordinate start + loop*stride + (..k.. % size)*dilation."""
+    """Return (start, stride, dilation, filter size) of an image coordinate start + loop*stride + (..k.. % size)*dilation."""
     atoms: dict[str, Expr] = {}
     names = frozenset({loop, k} - {""})
     parts = affine(lift(i, names, atoms), names | atoms.keys())
@@ -316,7 +317,7 @@ def _position(block: Block, i: Expr, loop: str, k: str) -> tuple[Expr, int, int,
 
 
 def _k_start(block: Block, channel: Expr, k: str, area: int) -> Expr:
-    """The first k of the tile, from the channel index base + (first + k) // area."""
+    """Return the first k of the tile, from the channel index base + (first + k) // area."""
     atoms: dict[str, Expr] = {}
     parts = affine(lift(channel, frozenset({k}), atoms), frozenset({k}) | atoms.keys())
     quotient = next(iter(atoms.values()), None)
@@ -345,7 +346,7 @@ REDUCE = {"+=": ("vcadd", "vadd"), "max=": ("vcmax", "vmax"), "min=": ("vcmin", 
 
 
 def match_vector(func: Func, block: Block, loops: Path) -> Vector:
-    """One vector operation on buffers in UB."""
+    """Return one vector operation on buffers in UB."""
     block, _ = without_units(block, loops)
     value = block.value
     if isinstance(value, Cast) and value.dtype == func.buffer(block.target.buffer).dtype and not isinstance(value.value, Read):
@@ -361,7 +362,7 @@ def match_vector(func: Func, block: Block, loops: Path) -> Vector:
 
 
 def match_padded(func: Func, block: Block, loops: Path) -> Vector:
-    """One vector operation, element by element, on whole tiles in UB that lie alike, with what pads their rows."""
+    """Return one vector operation, element by element, on whole tiles in UB that lie alike, with what pads their rows."""
     found = match_vector(func, block, loops)
     shapes = {tuple(map(normalise, func.buffer(r.buffer).shape)) for r in (block.target, *found.operands)}
     if block.op != "=" or len(shapes) > 1 or any(r.indices != found.target.indices for r in found.operands):
@@ -380,7 +381,7 @@ def _accumulation(block: Block, value: Expr) -> Vector | None:
 
 
 def _gather(value: Expr, block: Block) -> Vector | None:
-    """What reads where an index says."""
+    """Return what reads where an index says."""
     found = [r for i in value.indices for r in reads(i)] if isinstance(value, Read) else []
     return Vector("vgather", block.target, (value, *found)) if isinstance(value, Read) and found else None
 

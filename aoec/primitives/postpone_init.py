@@ -70,7 +70,7 @@ class PostponeInit(Primitive):
         return replace(func, body=replace_node(rest, self.block, lambda n: (started,)))
 
     def _loops(self, func: Func, block: Block) -> list[str]:
-        """The loops that the block's target is indexed by, in order."""
+        """Return the loops that the block's target is indexed by, in order."""
         buffer = block.target.buffer
         if block.op != "+=" or block.instr is not None or func.buffer(buffer).dtype not in SUMS:
             raise ScheduleError(f"{self.block} is no sum in {' or '.join(SUMS)}, or belongs to an instruction already")

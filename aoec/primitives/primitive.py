@@ -27,18 +27,18 @@ class Primitive:
     word: ClassVar[str]
 
     def apply(self, func: Func) -> Func:
-        """A func with the same meaning; ScheduleError where there is none, and nothing is changed."""
+        """Return a func with the same meaning; ScheduleError where there is none, and nothing is changed."""
         raise NotImplementedError
 
     @classmethod
     def sample(cls, func: Func, random: Random) -> Self:
-        """A call with names of a func, legal most often: what laws try. By the names of the fields that must be given; a primitive whose
-        fields belong together in another way has its own."""
+        """Return a call with names of a func, legal most often: what laws try. By the names of the fields that must be given; a primitive
+        whose fields belong together in another way has its own."""
         names, kinds = Names(func, random), field_types(cls)  # type: ignore[arg-type]  # mypy takes the hash of its instances
         return cls(**{f.name: names.value(f.name, kinds[f.name]) for f in fields(cls) if f.default is MISSING})
 
     def step(self) -> Step:
-        """The step of a trace that says this."""
+        """Return the step of a trace that says this."""
         given = [(f.name, getattr(self, f.name)) for f in fields(self) if getattr(self, f.name) != f.default]
         return Step(self.word, tuple(given))
 
@@ -56,7 +56,7 @@ def primitives() -> dict[str, type[Primitive]]:
 
 
 def near(name: str, known: Any) -> str:
-    """A hint at what was meant: ` (did you mean x?)`, or what there is."""
+    """Return a hint at what was meant: ` (did you mean x?)`, or what there is."""
     known = sorted(known)
     close = difflib.get_close_matches(name, known, n=1)
     if close:
@@ -66,7 +66,7 @@ def near(name: str, known: Any) -> str:
 
 @cache
 def field_types(primitive: type[Primitive]) -> dict[str, Any]:
-    """Field -> its type without `| None`."""
+    """Return field -> its type without `| None`."""
     hints = get_type_hints(primitive)
     return {f.name: _without_none(hints[f.name]) for f in fields(primitive)}
 
@@ -78,7 +78,7 @@ def _without_none(hint: Any) -> Any:
 
 
 def from_step(step: Step) -> Primitive:
-    """The primitive that a step says; ScheduleError where it is no word, or a field is wrong, missing or unknown."""
+    """Return the primitive that a step says; ScheduleError where it is no word, or a field is wrong, missing or unknown."""
     words = primitives()
     if step.primitive not in words:
         raise ScheduleError(f"unknown primitive {step.primitive}{near(step.primitive, words)}")

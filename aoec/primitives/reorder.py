@@ -65,7 +65,7 @@ class Reorder(Primitive):
         return replace(func, body=replace_node(func.body, top, lambda n: last))
 
     def _order(self, nest: list[Loop]) -> list[Loop]:
-        """The nest with the named loops in their new order, in the places that named loops had."""
+        """Return the nest with the named loops in their new order, in the places that named loops had."""
         by_name = {loop.var: loop for loop in nest}
         named = iter(self.loops)
         return [by_name[next(named)] if loop.var in self.loops else loop for loop in nest]
@@ -88,7 +88,7 @@ def check_values(func: Func, top: str, nest: list[Loop], moved: tuple[str, ...])
     inside = [b for b, above in blocks(func.body) if top in {loop.var for loop in above}]
     written = {b.target.buffer for b in inside}
     def private(buffer: str) -> bool:
-        """Whether what is alive of a buffer lies within one iteration of all moved loops."""
+        """Return whether what is alive of a buffer lies within one iteration of all moved loops."""
         return set(moved) <= {loop.var for loop in lives.get(buffer, ())}
     for b in inside:
         free = set(moved) - frozenset().union(*[variables(i) for i in b.target.indices])

@@ -31,16 +31,16 @@ class Names:
         self.local = random.choice([b.name for b in func.locals] or [self.chosen.target.buffer])
 
     def new(self, stem: str) -> str:
-        """A name that nothing in the func has."""
+        """Return a name that nothing in the func has."""
         taken = {*self.loops, *(b.name for b in self.func.buffers), *(b.name for b, _ in blocks(self.func.body)), *holes(self.func)}
         return next(name for name in (f"{stem}{at}" for at in range(len(taken) + 1)) if name not in taken)
 
     def some(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Some of the names, in any order."""
+        """Return some of the names, in any order."""
         return tuple(self.random.sample(list(names), self.random.randint(1, min(4, len(names)))))
 
     def value(self, field: str, kind: Any) -> Any:
-        """A value of a primitive's field, by its name and type."""
+        """Return a value of a primitive's field, by its name and type."""
         if kind is Expr:
             return Int(self.random.randint(1, 4))
         name = getattr(self, FIELDS[field]) if field in FIELDS else self.new(field)

@@ -68,7 +68,7 @@ class SetScope(Primitive):
 
 
 def relative(func: Func, buffer: str, box: tuple[Interval, ...]) -> Func:
-    """The func with every access to `buffer` counted from the start of the box."""
+    """Return the func with every access to `buffer` counted from the start of the box."""
     def shift_reads(e: Expr) -> Expr:
         return map_reads(e, buffer, lambda r: Read(buffer, shift(r.indices, box)))
     return replace(func, body=map_nodes(func.body, shift_reads))

@@ -22,11 +22,11 @@ class Nest:
     axes: dict[str, str]
 
     def extent(self, axis: str) -> Expr:
-        """The extent of the loop over an axis."""
+        """Return the extent of the loop over an axis."""
         return next(lp.extent for lp in self.loops if self.axes.get(lp.var) == axis)
 
     def loop(self, axis: str) -> str:
-        """The loop over an axis; "" where there is none."""
+        """Return the loop over an axis; "" where there is none."""
         return next((v for v, a in self.axes.items() if a == axis), "")
 
 
@@ -47,7 +47,7 @@ class Softmax:
 
 
 def found_softmax(func: Func, product: str) -> Softmax:
-    """The softmax whose shares the block `product` multiplies; ScheduleError where it is none, or others use what belongs to it."""
+    """Return the softmax whose shares the block `product` multiplies; ScheduleError where it is none, or others use what belongs to it."""
     nests = _nests(func)
     made = {n.block.target.buffer: n for n in nests}
     at = next((i for i, n in enumerate(nests) if n.block.name == product), 0)
@@ -96,23 +96,23 @@ def _check(func: Func, found: Softmax) -> None:
 
 
 def _axis(i: Expr, axes: dict[str, str]) -> str:
-    """The axis that an index runs along: "" where it stands at 0, "?" of any other."""
+    """Return the axis that an index runs along: "" where it stands at 0, "?" of any other."""
     return axes.get(i.name, "?") if isinstance(i, Var) else "" if i == Int(0) else "?"
 
 
 def _is(n: Nest, word: str) -> bool:
-    """Whether a block applies a function or operation to a read."""
+    """Return whether a block applies a function or operation to a read."""
     e = n.block.value
     return isinstance(e, Call) and e.fn == word or isinstance(e, Binary) and e.op == word
 
 
 def _on(made: Nest, n: Nest) -> Read:
-    """What a block would read of all that another makes: the element of its own loops."""
+    """Return what a block would read of all that another makes: the element of its own loops."""
     return Read(made.block.target.buffer, tuple(Var(n.loop(a)) for a in (LEAD, ROW, KEY)))
 
 
 def _nests(func: Func) -> list[Nest]:
-    """Every block with its loops, their axes found from those of the locals: the two innermost of scores are rows and keys."""
+    """Return every block with its loops, their axes found from those of the locals: the two innermost of scores are rows and keys."""
     out: list[tuple[Block, tuple[Loop, ...]]] = []
     for node in func.body:
         loops, body = chain(node) if isinstance(node, Loop) else (list[Loop](), (node,))
@@ -164,10 +164,10 @@ def _left_factor(b: Block) -> Read:
 
 
 def _right(b: Block) -> Read:
-    """The right one of two reads; a read of nothing of another block."""
+    """Return the right one of two reads; a read of nothing of another block."""
     return b.value.right if isinstance(b.value, Binary) and isinstance(b.value.right, Read) else NOTHING
 
 
 def _read(b: Block) -> Read:
-    """The first read of a block; one of nothing where it has none."""
+    """Return the first read of a block; one of nothing where it has none."""
     return next(iter(block_reads(b)), NOTHING)

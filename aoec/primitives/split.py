@@ -81,13 +81,13 @@ class Split(Primitive):
         return replace(func, body=replace_node(func.body, self.loop, split_loop), constraints=func.constraints + constraints)
 
     def _inner(self, extent: Expr, factor: Expr, count: Expr, outer: str, inner: str) -> tuple[Expr, Expr]:
-        """(the old variable, the extent of the inner loop)."""
+        """Return (the old variable, the extent of the inner loop)."""
         if self.deal:
             return Var(inner) * count + Var(outer), ceildiv(extent - Var(outer), count)
         return Var(outer) * factor + Var(inner), minimum(factor, extent - Var(outer) * factor)
 
     def _tiles(self, extent: Expr) -> tuple[Expr, Expr, tuple[Constraint, ...]]:
-        """(iterations in a tile, number of tiles, constraints)."""
+        """Return (iterations in a tile, number of tiles, constraints)."""
         if self.factor is not None:
             return self.factor, ceildiv(extent, self.factor), self._most(self.factor)
         assert self.parts is not None
@@ -101,7 +101,7 @@ class Split(Primitive):
         return factor, self.parts, (Constraint(eq(ceildiv(extent, factor), self.parts), reason),)
 
     def _most(self, factor: Expr) -> tuple[Constraint, ...]:
-        """What is asked of the factor."""
+        """Return what is asked of the factor."""
         if self.most is None:
             return ()
         return (Constraint(le(factor, self.most), f"a tile of loop {self.loop} is at most {show(self.most)}; use a smaller tile"),)

@@ -94,14 +94,14 @@ class BlockWalk:
 
     @classmethod
     def of(cls, s: Swizzle, outer: Loop, inner: Loop) -> BlockWalk:
-        """The grid of two loops; ScheduleError where something is no number."""
+        """Return the grid of two loops; ScheduleError where something is no number."""
         height, width = (number_of(loop.extent, f"the extent of {loop.var}") for loop in (outer, inner))
         rows, columns = (most if n is None else min(number_of(n, what), most) for n, most, what in (
             (s.rows, height, "rows"), (s.columns, width, "columns")))
         return cls(height, width, rows, columns, number_of(s.cores, "cores"))
 
     def place(self, order: str, t: Expr) -> tuple[Expr, Expr]:
-        """(iteration of the outer loop, of the inner one) that stands at a place of the walk."""
+        """Return (iteration of the outer loop, of the inner one) that stands at a place of the walk."""
         down, across = -(-self.height // self.rows), -(-self.width // self.columns)
         i, within = (t // (self.rows * self.width), t % (self.rows * self.width)) if down > 1 else (Int(0), t)
         h = least(self.rows, self.height, i)
@@ -122,19 +122,19 @@ class BlockWalk:
         return i * self.rows + x, j * self.columns + y
 
     def common(self, i: Expr, j: Expr) -> Expr:
-        """The least common multiple of the sides of tile (i, j)."""
+        """Return the least common multiple of the sides of tile (i, j)."""
         heights, widths = (self.rows, self.height % self.rows or self.rows), (self.columns, self.width % self.columns or self.columns)
         by_row = [choose(j, self.width, self.columns, *[Int(lcm(x, y)) for y in widths]) for x in heights]
         return choose(i, self.height, self.rows, *by_row)
 
     def run(self, t: Expr, first: Expr, count: Expr) -> Expr:
-        """Where in a tile of so many iterations the run of a core begins, if core `first` has the first of those that are dealt."""
+        """Return where in a tile of so many iterations the run of a core begins, if core `first` has the first of those that are dealt."""
         core, end = t % self.cores, first + count
         return end // self.cores * core + minimum(end % self.cores, core) - minimum(first, core)
 
 
 def number_of(e: Expr, what: str) -> int:
-    """The value of an expression that is a number of 1 or more."""
+    """Return the value of an expression that is a number of 1 or more."""
     e = normalise(e)
     if not isinstance(e, Int) or e.value < 1:
         names = ", ".join(sorted(variables(e)))
@@ -143,10 +143,10 @@ def number_of(e: Expr, what: str) -> int:
 
 
 def least(size: int, extent: int, at: Expr) -> Expr:
-    """How many iterations tile `at` of a loop has."""
+    """Return how many iterations tile `at` of a loop has."""
     return Int(size) if extent % size == 0 else minimum(size, Int(extent) - at * size)
 
 
 def choose(at: Expr, extent: int, size: int, of_whole: Expr, of_last: Expr) -> Expr:
-    """One of two values, by whether tile `at` of a loop is whole or the last and shorter."""
+    """Return one of two values, by whether tile `at` of a loop is whole or the last and shorter."""
     return of_whole if extent % size == 0 or of_whole == of_last else select(lt(at, extent // size), of_whole, of_last)

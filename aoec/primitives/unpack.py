@@ -87,7 +87,7 @@ class Unpack(Primitive):
                        locals=(*func.locals, Buffer(run, target.dtype, (tidy(size),), "UB")))
 
     def _target(self, func: Func, block: Block) -> Buffer:
-        """The buffer in UB that the block copies to from GM."""
+        """Return the buffer in UB that the block copies to from GM."""
         read = block.value
         if block.instr != "copy" or block.op != "=" or not isinstance(read, Read) or find_buffer(func, read.buffer).scope != "GM":
             raise ScheduleError(f"{self.block} is no copy from GM; tensorize it as one first")

@@ -43,7 +43,7 @@ def check_wraps(block: Block, index: Expr, outer: list[str], inner: set[str]) ->
 
 
 def is_larger_multiple(a: Expr, b: Expr) -> bool:
-    """Whether `a` is `b` times something that is not known to be 1."""
+    """Return whether `a` is `b` times something that is not known to be 1."""
     left, right = factors(a), factors(b)
     if left[0] % right[0] or left == right:
         return False
@@ -51,7 +51,7 @@ def is_larger_multiple(a: Expr, b: Expr) -> bool:
 
 
 def factors(e: Expr) -> tuple[int, tuple[Expr, ...]]:
-    """(the number in a product, its other factors)."""
+    """Return (the number in a product, its other factors)."""
     if isinstance(e, Int):
         return e.value, ()
     if isinstance(e, Binary) and e.op == "*":

@@ -16,7 +16,7 @@ PRECISION = {"fp16": "force_fp16", "cube16": "cube_fp16in_fp32out", "keep": "mus
 
 
 def text(d: Delivery, inputs: tuple[tuple[str, tuple[int, ...]], ...]) -> str:
-    """The file. `inputs`: names and shapes of the model's, where it has them once."""
+    """Return the file. `inputs`: names and shapes of the model's, where it has them once."""
     gradients = [] if d.gradients is None else gradient_part.apply(d.gradients)
     if d.lines:
         said = [*_head(d), *_before(d, inputs), *_apply(d, inputs), *_further(d, inputs), *gradients, *_undo(d), *_back(d)]
@@ -35,7 +35,7 @@ def _head(d: Delivery) -> list[str]:
 
 
 def atc(d: Delivery, inputs: tuple[tuple[str, tuple[int, ...]], ...], output: str, more: str = "") -> str:
-    """The line that compiles the model."""
+    """Return the line that compiles the model."""
     if not inputs:
         return f"atc ... --output={output} --soc_version={d.soc} --op_compiler_cache_mode=force{more}   # as you compile your model"
     shapes = ";".join(f"{name}:{','.join(map(str, shape))}" for name, shape in inputs)
@@ -108,5 +108,5 @@ def _back(d: Delivery) -> list[str]:
 
 
 def _plain(name: str) -> str:
-    """A name without what Markdown or a terminal would act on."""
+    """Return a name without what Markdown or a terminal would act on."""
     return "".join(c if c.isalnum() or c in "._- " else "_" for c in name)

@@ -15,7 +15,8 @@ DECIMALS = 12  # most that a cap needs: a byte is 9.5e-7 MiB
 
 
 def bucket_caps(plan: BucketPlan, trace: StepTrace) -> list[float]:
-    """The cap of each bucket in MiB, with as few decimals as tell its bytes from one gradient less. The last bucket takes what is left."""
+    """Return the cap of each bucket in MiB, with as few decimals as tell its bytes from one gradient less. The last bucket takes what is
+    left."""
     caps = []
     for listed in plan.ranges():
         whole = sum(trace.gradients[n].size for n in listed)
@@ -25,17 +26,17 @@ def bucket_caps(plan: BucketPlan, trace: StepTrace) -> list[float]:
 
 
 def _floor(size: int, decimals: int) -> float:
-    """A size in MiB, rounded down."""
+    """Return a size in MiB, rounded down."""
     scale = 10 ** decimals
     return float(size * scale // MIB / scale) if decimals < DECIMALS else size / MIB
 
 
 def caps_line(plan: BucketPlan, trace: StepTrace) -> str:
-    """The argument as it is written."""
+    """Return the argument as it is written."""
     return f"bucket_cap_mb_list=[{', '.join(_plain(cap) for cap in bucket_caps(plan, trace))}]"
 
 
 def _plain(cap: float) -> str:
-    """A number with all its digits and no exponent."""
+    """Return a number with all its digits and no exponent."""
     text = format(Decimal(repr(cap)), "f")
     return text.rstrip("0").rstrip(".") if "." in text else text

@@ -60,7 +60,7 @@ class Line:
 
     @property
     def sure(self) -> bool:
-        """Whether it has a record against which nothing is known."""
+        """Return whether it has a record against which nothing is known."""
         return bool(self.record) and not self.doubt
 
 
@@ -91,7 +91,7 @@ class Delivery:
         return sum(x.all_us for x in self.lines)
 
     def share(self, lines: Sequence[Line]) -> float:
-        """The share of the modelled time that some of the groups take."""
+        """Return the share of the modelled time that some of the groups take."""
         return sum(x.all_us for x in lines) / self.total_us if self.total_us else 0.0
 
     @property
@@ -101,12 +101,13 @@ class Delivery:
 
     @property
     def keys_share(self) -> float | None:
-        """The share of the time in the user's own file that records are of."""
+        """Return the share of the time in the user's own file that records are of."""
         return self.keys_us[1] / self.keys_us[0] if self.keys_us else None
 
     @property
     def of_records(self) -> dict[str, float | None]:
-        """Modelled µs of all groups that have a record: by our schedules and by default ones, each as it is and as a tiling says it."""
+        """Return modelled µs of all groups that have a record: by our schedules and by default ones, each as it is and as a tiling says
+        it."""
         xs = self.recorded_lines
         read = [x.record_default_us * x.count for x in xs if x.record_default_us is not None]
         return {"us": sum(x.all_us for x in xs), "default_us": sum(x.default_us * x.count for x in xs),
@@ -114,7 +115,7 @@ class Delivery:
 
 
 def facts(d: Delivery) -> dict[str, Any]:
-    """The delivery as a program reads it."""
+    """Return the delivery as a program reads it."""
     sure = [x for x in d.recorded_lines if x.sure]
     return {
         "status": LABEL, "times": "modelled", "model": d.name, "target": d.target, "soc": d.soc, "cores": d.cores, "precision": d.precision,
@@ -158,7 +159,7 @@ def kernels_csv(d: Delivery) -> str:
 
 
 def text(d: Delivery) -> str:
-    """The table, what it comes to, and the reason for each group without a record."""
+    """Return the table, what it comes to, and the reason for each group without a record."""
     if d.gradients is not None and not d.lines:
         head = f"{_clip(d.name)}: {LABEL}; {d.gradients.times}"
         return "\n".join([head, "", *totals(d), "", *(f"{name}: {what}" for name, what in d.files.items())]) + "\n"
@@ -183,7 +184,7 @@ def _clip(words: str) -> str:
 
 
 def totals(d: Delivery) -> list[str]:
-    """What of the modelled time, and of what the schedules save of it, CANN's bank can be told; what gradient tuning found."""
+    """Return what of the modelled time, and of what the schedules save of it, CANN's bank can be told; what gradient tuning found."""
     more = [] if d.gradients is None else gradient_part.totals(d.gradients)
     if not d.lines and more:
         return [*more, *d.notes]
@@ -200,13 +201,13 @@ def totals(d: Delivery) -> list[str]:
 
 
 def _model_times(ns: Mapping[str, int]) -> str:
-    """What a compiled model takes, in words."""
+    """Return what a compiled model takes, in words."""
     latency, default, alone = (f"{ns[name] / 1000:,.2f}" for name in WHOLE)
     return f"one inference: {latency} µs, {default} by default schedules of the same groups; groups alone: {alone}"
 
 
 def _of_records(us: Mapping[str, float | None]) -> str:
-    """What groups with a record take, in words."""
+    """Return what groups with a record take, in words."""
     read = us["record_default_us"]
     so = "" if read is None else f", {read:,.1f} µs with default ones"
     return (f"modelled time of these groups: {us['us']:,.1f} µs with our schedules, {us['default_us']:,.1f} µs with default ones; as the "
@@ -214,7 +215,7 @@ def _of_records(us: Mapping[str, float | None]) -> str:
 
 
 def _reasons(d: Delivery) -> list[str]:
-    """Why groups have no record, those of one reason together."""
+    """Return why groups have no record, those of one reason together."""
     by_why: dict[str, list[Line]] = {}
     for x in d.lines:
         if not x.record:

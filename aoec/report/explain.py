@@ -46,7 +46,7 @@ class Change:
 # ---------------------------------------------------------------- one candidate
 
 def one(f: Facts) -> str:
-    """The text on one candidate."""
+    """Return the text on one candidate."""
     m = f["measure"]
     out = [headline(f), m["verdict"]["sentence"] + ".", ""]
     out += path_lines(f)
@@ -55,14 +55,14 @@ def one(f: Facts) -> str:
 
 
 def headline(f: Facts) -> str:
-    """Name, machine, times, cores, and what was in L2 at the start."""
+    """Return name, machine, times, cores, and what was in L2 at the start."""
     m = f["measure"]
     return (f"{f['source']}: {f['program']} on {f['target']}: modelled {m['time_us']:,.2f} us, launch {m['launch_us']:,.2f} us of it; "
             f"{m['cycles']:,.0f} cycles on {plural(m['cores'], 'core')}, from {state_words(f['state'])}")
 
 
 def path_lines(f: Facts) -> list[str]:
-    """The critical path as a table, largest part first."""
+    """Return the critical path as a table, largest part first."""
     if f["path"] is None:
         return [f"no critical path: it was looked for in {f['note']}"]
     total = sum(p["cycles"] for p in f["path"]) or 1.0
@@ -78,12 +78,12 @@ def _part_words(f: Facts, p: Facts) -> str:
 
 
 def _rate(work: Facts) -> str:
-    """Bytes a cycle of a transfer from or to GM, in words."""
+    """Return bytes a cycle of a transfer from or to GM, in words."""
     return f" at {work['gm_bytes'] * work['times'] / work['cycles']:,.0f} bytes a cycle" if work["gm_bytes"] and work["cycles"] else ""
 
 
 def works(f: Facts, pipe: str) -> list[Facts]:
-    """The instructions of a pipe, of the stream whose path is told."""
+    """Return the instructions of a pipe, of the stream whose path is told."""
     names = {pipe, f"{f['core'].partition('.')[0]}.{pipe}"}
     return [w for w in f["measure"]["reasons"]["work"] if w["pipe"] in names]
 
@@ -105,12 +105,12 @@ def _hidden(f: Facts) -> Iterator[str]:
 
 
 def _on_path(f: Facts, pipe: str) -> float:
-    """Cycles of a pipe's work on the path."""
+    """Return cycles of a pipe's work on the path."""
     return sum(p["cycles"] for p in f["path"] or () if p["pipe"] == pipe and p["what"] in ("work", "memory"))
 
 
 def _waits(f: Facts) -> Iterator[str]:
-    """The longest waits of pipes, as sentences."""
+    """Yield the longest waits of pipes, as sentences."""
     for w in f["measure"]["reasons"]["waits"][:4]:
         account = f["measure"]["reasons"]["accounts"][w["pipe"]]
         yield f"{w['pipe']} waits {percent(w['cycles'] / account['total'])} of the time: {wait_words(w)}."
@@ -119,7 +119,7 @@ def _waits(f: Facts) -> Iterator[str]:
 # ---------------------------------------------------------------- two candidates
 
 def compare(a: Facts, b: Facts) -> dict[str, Any]:
-    """What changed and what it cost, as plain values: `changes`, and `differences` with the largest first."""
+    """Return what changed and what it cost, as plain values: `changes`, and `differences` with the largest first."""
     longer = max(a["measure"]["time_us"], b["measure"]["time_us"])
     return {"kind": "modelled", "a_us": a["measure"]["time_us"], "b_us": b["measure"]["time_us"],
             "delta_us": b["measure"]["time_us"] - a["measure"]["time_us"], "changes": [asdict(c) for c in changes(a, b)],
@@ -127,7 +127,7 @@ def compare(a: Facts, b: Facts) -> dict[str, Any]:
 
 
 def two(said: Facts) -> str:
-    """The text on two candidates."""
+    """Return the text on two candidates."""
     a, b = said["a"], said["b"]
     faster = said["a_us"] / said["b_us"] if said["b_us"] else 1.0
     how = f"{faster:.2f} times as fast" if faster >= 1 else f"{1 / faster:.2f} times as slow"
@@ -149,7 +149,7 @@ def _row_words(d: Facts) -> str:
 
 
 def differences(a: Facts, b: Facts, longer: float) -> list[Difference]:
-    """Parts of the two times, the largest difference first; by pipes' accounts where a path is not known."""
+    """Return parts of the two times, the largest difference first; by pipes' accounts where a path is not known."""
     pipe = "" if paths_known(a, b) else busiest(b)
     sides = [_parts(x, pipe) for x in (a, b)]
     out = []
@@ -161,17 +161,18 @@ def differences(a: Facts, b: Facts, longer: float) -> list[Difference]:
 
 
 def paths_known(a: Facts, b: Facts) -> bool:
-    """Whether both candidates have a critical path."""
+    """Return whether both candidates have a critical path."""
     return a["path"] is not None and b["path"] is not None
 
 
 def busiest(f: Facts) -> str:
-    """The pipe that holds work for most of the time, of the core that is told."""
+    """Return the pipe that holds work for most of the time, of the core that is told."""
     return str(max(("M", "V", "MTE1", "MTE2", "MTE3", "FIXP"), key=lambda p: held_share(x) if (x := _account(f, p)) else 0.0))
 
 
 def _parts(f: Facts, pipe: str) -> dict[tuple[str, str, str], float]:
-    """(pipe, what, buffer or instruction) -> microseconds, together the modelled time: of the critical path, or of a pipe's account."""
+    """Return (pipe, what, buffer or instruction) -> microseconds, together the modelled time: of the critical path, or of a pipe's
+    account."""
     if pipe:
         account = _account(f, pipe) or {}
         return {(pipe, what, ""): account.get(kind, 0.0) / f["clock_mhz"] for kind, what in ACCOUNTS.items()} | _launch(f)
@@ -188,7 +189,7 @@ def _launch(f: Facts) -> dict[tuple[str, str, str], float]:
 
 
 def sentence(a: Facts, b: Facts, key: tuple[str, str, str], x: float, y: float) -> str:
-    """What became of one part of the time, and why as far as the programs tell."""
+    """Return what became of one part of the time, and why as far as the programs tell."""
     pipe, what, name = key
     head = f"{y - x:+,.2f} us: " + (f"{pipe} {WHATS[what]}" if pipe else WHATS[what]).strip() + (f" ({name})" if name else "")
     instead = f"{y:,.2f} us instead of {x:,.2f}"
@@ -199,7 +200,7 @@ def sentence(a: Facts, b: Facts, key: tuple[str, str, str], x: float, y: float) 
 
 
 def _mine(f: Facts, pipe: str, name: str) -> list[Facts]:
-    """The instructions of a pipe for a buffer (of V: of that name), the longest first."""
+    """Return the instructions of a pipe for a buffer (of V: of that name), the longest first."""
     return [w for w in works(f, pipe) if name in (w["buffer"], w["op"])]
 
 
@@ -208,7 +209,7 @@ def _busy_us(f: Facts, pipe: str, name: str) -> float:
 
 
 def _more_or_less(a: Facts, b: Facts, pipe: str, name: str) -> Iterator[str]:
-    """How much work there is, and in what pieces."""
+    """Yield how much work there is, and in what pieces."""
     before, after = _busy_us(a, pipe, name), _busy_us(b, pipe, name)
     if not before or not after:
         return
@@ -237,13 +238,13 @@ def _exposure_words(a: Facts, b: Facts, pipe: str, name: str) -> Iterator[str]:
 
 
 def _path_us(f: Facts, pipe: str, name: str) -> float:
-    """Microseconds of the path that are work of a pipe for a buffer (of V: work of that name), what sharing costs included."""
+    """Return microseconds of the path that are work of a pipe for a buffer (of V: work of that name), what sharing costs included."""
     mine = (p for p in f["path"] or () if p["pipe"] == pipe and p["what"] in ("work", "memory") and name in p["name"].split(" "))
     return float(sum(p["cycles"] for p in mine)) / float(f["clock_mhz"])
 
 
 def _leader(f: Facts) -> str:
-    """The pipe that most of the path is work of."""
+    """Return the pipe that most of the path is work of."""
     pipes = {p["pipe"] for p in f["path"] or ()} or {""}
     return str(max(sorted(pipes), key=lambda p: _on_path(f, p)))
 
@@ -297,7 +298,7 @@ def _slot(f: Facts, name: str) -> str:
 
 
 def _instructions(a: Facts, b: Facts) -> list[tuple[str, ...]]:
-    """(pipe and buffer, pieces in a, pieces in b)."""
+    """Return (pipe and buffer, pieces in a, pieces in b)."""
     keys = dict.fromkeys((w["pipe"], w["buffer"]) for x in (a, b) for w in x["measure"]["reasons"]["work"])
     return [(f"{pipe} for {buffer}", *(", ".join(_pieces(w) for w in x["measure"]["reasons"]["work"] if (w["pipe"], w["buffer"]) ==
                                                  (pipe, buffer)) or "none" for x in (a, b))) for pipe, buffer in keys]

@@ -60,7 +60,7 @@ class Small:
 
 @lru_cache(maxsize=1)
 def small_kernels() -> Small | None:
-    """What published rows say of small kernels, if there are any."""
+    """Return what published rows say of small kernels, if there are any."""
     found = _file().get("small")
     return Small(**found) if found else None
 
@@ -71,36 +71,37 @@ def _file() -> dict[str, Any]:
 
 
 def known_version() -> str:
-    """The version of the model that the figures are of."""
+    """Return the version of the model that the figures are of."""
     return str(_file()["model_version"])
 
 
 @lru_cache(maxsize=1)
 def figures() -> tuple[Fidelity, ...]:
-    """All figures."""
+    """Return all figures."""
     names = Fidelity.__dataclass_fields__
     return tuple(Fidelity(**{n: row[n] for n in names}) for row in _file().get("row", ()))
 
 
 def operator_class(op: str) -> str:
-    """The class of the figures that an operator of a graph belongs to."""
+    """Return the class of the figures that an operator of a graph belongs to."""
     return CLASSES.get(op, "reduce" if op.startswith(("reduce", "global_avg")) else "elementwise")
 
 
 def fidelity(target: str, op_class: str) -> Fidelity | None:
-    """The figures of a target and class, if there is any row."""
+    """Return the figures of a target and class, if there is any row."""
     return next((f for f in figures() if (f.target, f.operator_class) == (target, op_class)), None)
 
 
 def nearest(target: str, op_class: str) -> Fidelity | None:
-    """The figures of the target most like it that has rows of the class."""
+    """Return the figures of the target most like it that has rows of the class."""
     line = next((names for names in LINES if target in names), (target,))
     found = (fidelity(name, op_class) for name in sorted(line, key=lambda n: abs(line.index(n) - line.index(target))))
     return next((f for f in found if f is not None), None)
 
 
 def near(target: str, classes: Sequence[str], version: str) -> list[tuple[str, str]]:
-    """(classes, how near their times on a target are to published ones), all that are told alike together; `version`: the model today."""
+    """Return (classes, how near their times on a target are to published ones), all that are told alike together; `version`: the model
+    today."""
     told: dict[str, list[str]] = {}
     for c in classes:
         told.setdefault(_fidelity_words(target, c, version), []).append(c)
@@ -117,7 +118,7 @@ def _fidelity_words(target: str, op_class: str, version: str) -> str:
 
 
 def as_dict(target: str, classes: Sequence[str], version: str) -> dict[str, Any]:
-    """The figures of some classes on a target, for JSON: by class, with the target that they are of."""
+    """Return the figures of some classes on a target, for JSON: by class, with the target that they are of."""
     out: dict[str, Any] = {}
     for name in classes:
         f = nearest(target, name)

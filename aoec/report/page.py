@@ -61,8 +61,8 @@ class About:
 
 
 def facts(report: Report, details: Mapping[str, Detail], about: About, structure: Structure | None = None) -> dict[str, Any]:
-    """All figures of the page as plain values: those of the closing table, of each of its groups what only the page shows, and how the
-    model is put together."""
+    """Return all figures of the page as plain values: those of the closing table, of each of its groups what only the page shows, and how
+    the model is put together."""
     said = as_dict(report)
     whole = sum(r.count * (r.times.tuned_us or 0.0) for r in report.rows)
     groups = [{**g, "share": g["count"] * (g["tuned_us"] or 0.0) / whole if whole else 0.0,
@@ -76,26 +76,26 @@ def facts(report: Report, details: Mapping[str, Detail], about: About, structure
 
 
 def _structure(s: Structure) -> dict[str, Any]:
-    """The launches as plain values."""
+    """Return the launches as plain values."""
     listed = [{"name": x.name, "kind": x.kind, "us": x.us, "slices": x.slices, "reads": list(x.reads),
                "imported": [list(pair) for pair in x.imported], "added": [list(pair) for pair in x.added]} for x in s.launches]
     return {"launches": listed, "elsewhere": dict(s.elsewhere)}
 
 
 def _read_structure(said: Mapping[str, Any]) -> Structure:
-    """The launches of the facts."""
+    """Return the launches of the facts."""
     listed = [Launch(x["name"], x["kind"], _pairs(x["imported"]), _pairs(x["added"]), x["us"], x["slices"], tuple(x["reads"]))
               for x in said["launches"]]
     return Structure(tuple(listed), tuple(said["elsewhere"].items()))
 
 
 def _pairs(listed: Sequence[Sequence[str]]) -> tuple[tuple[str, str], ...]:
-    """Names and words of operators, out of lists."""
+    """Return names and words of operators, out of lists."""
     return tuple((name, word) for name, word in listed)
 
 
 def _detail(d: Detail | None) -> dict[str, Any]:
-    """A detail as plain values."""
+    """Return a detail as plain values."""
     if d is None:
         return {"detail": None, "trials": 0}
     roofline = asdict(d.roofline) if d.roofline else None
@@ -106,7 +106,7 @@ def _detail(d: Detail | None) -> dict[str, Any]:
 
 
 def as_json(said: Mapping[str, Any]) -> str:
-    """The facts as a file."""
+    """Return the facts as a file."""
     return json.dumps(said, indent=1, allow_nan=False) + "\n"
 
 
@@ -114,8 +114,8 @@ def as_json(said: Mapping[str, Any]) -> str:
 
 def pages(said: Mapping[str, Any], details: Mapping[str, Detail], gears: Mapping[str, str] | None = None,
           beside: Mapping[str, str] | None = None) -> dict[str, str]:
-    """File name -> text: index.html, and where there are too many groups for it a file for each further one. `gears`: address by name, of
-    a model for several shapes. `beside`: address by title, of other pages of the same model."""
+    """Return file name -> text: index.html, and where there are too many groups for it a file for each further one. `gears`: address by
+    name, of a model for several shapes. `beside`: address by title, of other pages of the same model."""
     environment, number = make_environment(), Numbers(said)
     inside, outside, size = [], {}, 0
     for place, group in enumerate(said["groups"]):
@@ -157,7 +157,7 @@ class Numbers:
         self.said = said
 
     def __call__(self, at: str, kind: str = "us") -> Any:
-        """The number as an element that says where it stands; a dash where there is none."""
+        """Return the number as an element that says where it stands; a dash where there is none."""
         from markupsafe import Markup
         value: Any = self.said
         for name in at.split("."):
@@ -185,13 +185,13 @@ FORMS: Mapping[str, Callable[[Any], str]] = {
 
 
 def clean(words: str) -> str:
-    """Words without what is not printed, such as control characters and those that turn the direction of a line."""
+    """Return words without what is not printed, such as control characters and those that turn the direction of a line."""
     return "".join(c if c.isprintable() else "?" for c in words)
 
 
 @lru_cache(maxsize=1)
 def make_environment() -> Environment:
-    """The templates, with what they call; everything is escaped but what is marked as ours."""
+    """Return the templates, with what they call; everything is escaped but what is marked as ours."""
     from jinja2 import DictLoader, Environment, StrictUndefined
     from markupsafe import Markup
     script, style = _text("page.js"), _text("page.css")
@@ -204,7 +204,7 @@ def make_environment() -> Environment:
 
 
 def name_list(names: Sequence[str]) -> str:
-    """Names in a line, the first of them where there are many."""
+    """Return names in a line, the first of them where there are many."""
     more = f" and {len(names) - NAMES:,} more" if len(names) > NAMES else ""
     return ", ".join(map(clean, names[:NAMES])) + more
 

@@ -27,7 +27,7 @@ DECISIONS = {"wide": "sums in fp32", "tail": "norms joined with their factors", 
 
 
 def describe(plan: Plan) -> Facts:
-    """A plan in short, as plain values; µs are what it claims."""
+    """Return a plan in short, as plain values; µs are what it claims."""
     kinds = {kind: [g for g in plan.groups if g.kind == kind] for kind in KINDS}
     return {"plan": plan.name, "target": plan.target, "times": "claimed, modelled",
             "groups": {kind: {"count": len(own), "us": total_us(own)} for kind, own in kinds.items() if own},
@@ -44,12 +44,12 @@ def decisions(plan: Plan) -> dict[str, list[str]]:
 
 
 def total_us(groups: Iterable[PlanGroup]) -> float:
-    """What groups claim to take, in µs; 0 of those that say nothing."""
+    """Return what groups claim to take, in µs; 0 of those that say nothing."""
     return sum(g.takes_ns or 0 for g in groups) / 1000
 
 
 def words(f: Facts, source: str) -> str:
-    """The text on one plan."""
+    """Return the text on one plan."""
     out = [f"{source}: {_headline(f)}"]
     if f["groups"]:
         rows = [[kind, str(g["count"]), f"{g['us']:,.2f}", f"{g['us'] / (f['us'] or 1):.1%}"] for kind, g in f["groups"].items()]
@@ -66,7 +66,7 @@ def words(f: Facts, source: str) -> str:
 
 
 def meaning(name: str) -> str:
-    """What an exception of fusion means, behind its name."""
+    """Return what an exception of fusion means, behind its name."""
     _, dot, end = name.rpartition(".")
     return f": {ENDINGS.get(end, OPERAND) if dot else SINGLE}"
 
@@ -78,7 +78,7 @@ def _more(items: Sequence[object]) -> list[str]:
 # ---------------------------------------------------------------- two plans
 
 def compare(a: Plan, b: Plan) -> Facts:
-    """What two plans have otherwise, as plain values."""
+    """Return what two plans have otherwise, as plain values."""
     both = decisions(a), decisions(b)
     said = {word: {"a": sorted(set(both[0][word]) - set(both[1][word])), "b": sorted(set(both[1][word]) - set(both[0][word]))}
             for word in DECISIONS}
@@ -88,7 +88,7 @@ def compare(a: Plan, b: Plan) -> Facts:
 
 
 def parts(a: Plan, b: Plan) -> Iterator[Facts]:
-    """Each connected part of groups that differs: groups of both plans that have nodes in common, directly or through others."""
+    """Yield each connected part of groups that differs: groups of both plans that have nodes in common, directly or through others."""
     sides = (a.groups, b.groups)
     at: tuple[dict[str, int], dict[str, int]] = ({}, {})
     for own, groups in zip(at, sides):
@@ -110,7 +110,8 @@ def parts(a: Plan, b: Plan) -> Iterator[Facts]:
 
 
 def part_facts(old: Sequence[PlanGroup], new: Sequence[PlanGroup], plans: tuple[Plan, Plan]) -> Facts:
-    """A part as plain values: its cause, its groups and what they claim before and after, and exceptions of fusion among its nodes."""
+    """Return a part as plain values: its cause, its groups and what they claim before and after, and exceptions of fusion among its
+    nodes."""
     names = [{name for g in groups for name in g.nodes} for groups in (old, new)]
     every = names[0] | names[1]
     apart = sorted(x for x in set(plans[0].apart) ^ set(plans[1].apart) if {x, x.rpartition(".")[0]} & every)
@@ -119,7 +120,7 @@ def part_facts(old: Sequence[PlanGroup], new: Sequence[PlanGroup], plans: tuple[
 
 
 def cause(old: Sequence[PlanGroup], new: Sequence[PlanGroup]) -> str:
-    """What became of a part, in a word."""
+    """Return what became of a part, in a word."""
     if not old or not new:
         return "added" if new else "gone"
     if len(old) == len(new) == 1 and old[0].nodes == new[0].nodes:
@@ -130,12 +131,12 @@ def cause(old: Sequence[PlanGroup], new: Sequence[PlanGroup]) -> str:
 
 
 def group_facts(g: PlanGroup) -> Facts:
-    """A group as plain values."""
+    """Return a group as plain values."""
     return {"name": g.name, "kind": g.kind, "nodes": list(g.nodes), "us": None if g.takes_ns is None else g.takes_ns / 1000}
 
 
 def regions(plan: Plan) -> dict[frozenset[str], tuple[str, int, float]]:
-    """The nodes of each region in slices -> (its text, how many slices, µs that its groups claim)."""
+    """Return the nodes of each region in slices -> (its text, how many slices, µs that its groups claim)."""
     at = {g.name: i for i, g in enumerate(plan.groups)}
     out = {}
     for first, last, count in plan.slices:
@@ -146,7 +147,7 @@ def regions(plan: Plan) -> dict[frozenset[str], tuple[str, int, float]]:
 
 
 def changed_slices(a: Plan, b: Plan) -> list[Facts]:
-    """The regions that one plan alone has, or in another count, with what their nodes claim in both."""
+    """Return the regions that one plan alone has, or in another count, with what their nodes claim in both."""
     both, out = (regions(a), regions(b)), []
     for nodes in {**both[0], **both[1]}:
         old, new = (side.get(nodes) for side in both)
@@ -157,7 +158,8 @@ def changed_slices(a: Plan, b: Plan) -> list[Facts]:
 
 
 def other_times(a: Plan, b: Plan) -> list[Facts]:
-    """The groups that both plans have and that claim another time, largest change first: what they read lies otherwise, or schedules do."""
+    """Return the groups that both plans have and that claim another time, largest change first: what they read lies otherwise, or schedules
+    do."""
     before = {(g.kind, g.nodes): g for g in a.groups}
     pairs = [(before[g.kind, g.nodes], g) for g in b.groups if (g.kind, g.nodes) in before]
     found = [{"a": old.name, "b": new.name, "nodes": list(new.nodes), "a_us": old.takes_ns / 1000, "b_us": new.takes_ns / 1000}
@@ -166,7 +168,7 @@ def other_times(a: Plan, b: Plan) -> list[Facts]:
 
 
 def compare_words(f: Facts, sources: tuple[str, str]) -> str:
-    """The text on two plans."""
+    """Return the text on two plans."""
     a, b = f["a"], f["b"]
     out = [f"A {sources[0]}: {_headline(a)}", f"B {sources[1]}: {_headline(b)}"]
     out += [f"the plans are of two models, {a['plan']} and {b['plan']}"] if a["plan"] != b["plan"] else []
@@ -190,7 +192,7 @@ def compare_words(f: Facts, sources: tuple[str, str]) -> str:
 
 
 def _parts_lines(found: Sequence[Facts]) -> list[str]:
-    """Lines on the parts, by what became of them."""
+    """Return lines on the parts, by what became of them."""
     if not found:
         return []
     counts = Counter(p["cause"] for p in found)

@@ -11,7 +11,7 @@ HEADS = {"memory": "shared memory", "issue": "not issued", "queue": "queue full"
 
 
 def lines(facts: Facts) -> str:
-    """The text of a measure's facts (dataclasses.asdict and `kind`)."""
+    """Return the text of a measure's facts (dataclasses.asdict and `kind`)."""
     plain = "".join(f"{k:18} {value(v)}\n" for k, v in facts.items() if k not in ("reasons", "verdict"))
     why, verdict = facts.get("reasons"), facts.get("verdict")
     if not why or not verdict:
@@ -21,7 +21,7 @@ def lines(facts: Facts) -> str:
 
 
 def value(v: Any) -> str:
-    """A figure, or figures by name, as read by people."""
+    """Return a figure, or figures by name, as read by people."""
     if isinstance(v, dict):
         return ", ".join(f"{k} {value(x)}" for k, x in v.items())
     if isinstance(v, float):
@@ -30,12 +30,12 @@ def value(v: Any) -> str:
 
 
 def state_words(state: str) -> str:
-    """A memory state in words, to stand behind "from"."""
+    """Return a memory state in words, to stand behind "from"."""
     return f"L2 with {state} (bytes)" if "=" in state else "an L2 that was cleared" if state == "cleared" else state
 
 
 def percent(share: float) -> str:
-    """A share as a percentage: to one decimal below ten."""
+    """Return a share as a percentage: to one decimal below ten."""
     return f"{100 * share:.1f} %" if 0.0005 <= abs(share) < 0.0995 else f"{100 * share:.0f} %"
 
 
@@ -56,7 +56,7 @@ def _summary(why: Facts) -> list[str]:
 
 
 def _accounts(why: Facts) -> tuple[list[str], list[list[str]]]:
-    """Heads and rows of where each pipe's cycles went; kinds that nothing went to are left out."""
+    """Return heads and rows of where each pipe's cycles went; kinds that nothing went to are left out."""
     accounts = why["accounts"]
     kinds = [k for k in KINDS if any(a[k] for a in accounts.values())]
     heads = ["cycles of", *(HEADS.get(k, k) for k in kinds), "total", "held", "mean core"]
@@ -65,12 +65,12 @@ def _accounts(why: Facts) -> tuple[list[str], list[list[str]]]:
 
 
 def held_share(account: Facts) -> float:
-    """The share of the time that a pipe holds work."""
+    """Return the share of the time that a pipe holds work."""
     return (account["busy"] + account["memory"]) / account["total"] if account["total"] else 0.0
 
 
 def _waits(why: Facts) -> list[str]:
-    """The longest waits, as lines."""
+    """Return the longest waits, as lines."""
     rows = [f"  {w['cycles']:>14,.0f}  {wait_words(w)}" for w in why["waits"][:8]]
     return ["longest waits, in cycles:", *rows] if rows else []
 

@@ -33,7 +33,7 @@ class Shares:
 
 
 def as_dict(s: Shares) -> dict[str, Any]:
-    """The shares as plain values, in microseconds: gains add up, as decimals of three places."""
+    """Return the shares as plain values, in microseconds: gains add up, as decimals of three places."""
     opat, sgat = s.gains_ns
     times = {"default_us": s.default_ns, "after_opat_us": s.opat_ns, "after_sgat_us": s.compiled_ns, "opat_gain_us": opat,
              "sgat_gain_us": sgat, "gain_us": opat + sgat}
@@ -42,7 +42,7 @@ def as_dict(s: Shares) -> dict[str, Any]:
 
 
 def words(s: Shares) -> str:
-    """The shares in a sentence; "" where nothing is gained."""
+    """Return the shares in a sentence; "" where nothing is gained."""
     if s.parts is None:
         return ""
     opat, sgat = (f"{100 * part:.0f} %" for part in s.parts)

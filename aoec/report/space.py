@@ -12,7 +12,7 @@ SHOWN = 12  # choices of a hole at most
 
 
 def lines(facts: Facts) -> str:
-    """The text of a space's facts."""
+    """Return the text of a space's facts."""
     many = len(facts["sketches"])
     head = (f"{facts['func']} on {facts['target']}: {many} sketch{'es' * (many != 1)}, {plural(facts['size'], 'candidate')}, "
             f"{count(facts['legal'], facts['error'])} legal")
@@ -23,7 +23,7 @@ def lines(facts: Facts) -> str:
 
 
 def overview(sketches: Sequence[Facts]) -> list[str]:
-    """A line for each sketch, with how many candidates it has; how to see one alone."""
+    """Return a line for each sketch, with how many candidates it has; how to see one alone."""
     rows = [(str(s["sketch"]), f"{s['size']:,}", f"{'about ' * bool(s['error'])}{s['legal']:,}", s["structure"]) for s in sketches]
     heads = ("sketch", "candidates", "legal", "")
     widths = [max(len(r[i]) for r in [heads, *rows]) for i in range(3)]
@@ -32,7 +32,7 @@ def overview(sketches: Sequence[Facts]) -> list[str]:
 
 
 def sketch(facts: Facts) -> list[str]:
-    """One sketch: its structure, holes with their choices, and what each constraint leaves; those that take nothing are counted."""
+    """Return one sketch: its structure, holes with their choices, and what each constraint leaves; those that take nothing are counted."""
     rows = [[f"{facts['size']:,}", "all"]]
     before = facts["size"]
     for c in facts["constraints"]:
@@ -50,17 +50,17 @@ def sketch(facts: Facts) -> list[str]:
 
 
 def because(constraint: Facts) -> str:
-    """A constraint in a line: its reason without what would help, and the holes that it reads."""
+    """Return a constraint in a line: its reason without what would help, and the holes that it reads."""
     return f"{constraint['reason'].partition(';')[0]} ({', '.join(constraint['holes'])})"
 
 
 def count(left: int, error: float) -> str:
-    """A count, or an estimate with its standard error."""
+    """Return a count, or an estimate with its standard error."""
     return f"{left:,}" if not error else f"about {left:,} (estimate, standard error {error:,.0f})"
 
 
 def choices(values: Sequence[int]) -> str:
-    """The choices of a hole, as many as a line takes."""
+    """Return the choices of a hole, as many as a line takes."""
     if len(values) > 2 and list(values) == list(range(values[0], values[0] + len(values))):
         return f"{values[0]} to {values[-1]}"
     shown = values if len(values) <= SHOWN else [*values[:SHOWN - 3], "...", *values[-2:]]

@@ -32,21 +32,22 @@ class Within:
 
 
 def range_about(us: float, on_machines: Sequence[float]) -> Within:
-    """The range of a time that would be so many microseconds on each of the machines; a small kernel's is widened by published ones."""
+    """Return the range of a time that would be so many microseconds on each of the machines; a small kernel's is widened by published
+    ones."""
     low, high = (float(x) for x in np.quantile(on_machines, QUANTILES))
     plain = Within(us, min(low, us), max(high, us), len(on_machines))
     return widen(plain, small_kernels())
 
 
 def widen(plain: Within, known: Small | None) -> Within:
-    """The range with what published small kernels took, where the kernel is as small as they are."""
+    """Return the range with what published small kernels took, where the kernel is as small as they are."""
     if known is None or plain.us >= known.limit_us:
         return plain
     return Within(plain.us, min(plain.low_us, plain.us * known.least), max(plain.high_us, plain.us * known.most), plain.machines, True)
 
 
 def sum_of(us: float, parts: Sequence[tuple[float, Within, Sequence[float]]]) -> Within:
-    """The range of a whole that takes `us`, of parts (how often, its range, its times on the machines).
+    """Return the range of a whole that takes `us`, of parts (how often, its range, its times on the machines).
 
     What a machine does to one part it does to all: parts are summed machine by machine. Of what published small kernels took besides, the
     median is common to all small parts, and the rest is independent from part to part, so its squares add.
@@ -64,12 +65,12 @@ def sum_of(us: float, parts: Sequence[tuple[float, Within, Sequence[float]]]) ->
 
 
 def in_words(w: Mapping[str, Any]) -> str:
-    """A range that was made plain values, as people read it."""
+    """Return a range that was made plain values, as people read it."""
     besides = f"; widened, for {small_kernels()}" if w["published"] else ""
     return f"{w['low_us']:,.2f} to {w['high_us']:,.2f} us, on nine in ten of {w['machines']} machines with varied numbers{besides}"
 
 
 def legend(machines: int, published: bool) -> list[tuple[str, str]]:
-    """How to read the ranges."""
+    """Return how to read the ranges."""
     lines = [("within", f"nine in ten of {machines} machines, with numbers varied within their confidence, lie in this range about tuned")]
     return [*lines, ("", f"small kernels: widened, for {small_kernels()}")] if published else lines

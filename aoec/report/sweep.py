@@ -41,14 +41,14 @@ class Sheet:
         self.slabs.append({name: column([row.get(name) for row in rows]) for name in names})
 
     def columns(self) -> list[str]:
-        """The names of all columns, in order."""
+        """Return the names of all columns, in order."""
         there = dict.fromkeys([*ALWAYS, *(name for slab in self.slabs for name in slab)])
         ranks = {name: i for i, name in enumerate(COLUMNS)}
         rest = [name for name in there if name not in self.swept]
         return [*self.swept, *sorted(rest, key=lambda name: ranks.get(name, ranks.get(name.partition(".")[0] + ".", len(ranks))))]
 
     def rows(self, names: Sequence[str]) -> Iterator[Row]:
-        """Each row, with None where it has nothing in a column."""
+        """Yield each row, with None where it has nothing in a column."""
         for slab in self.slabs:
             count = len(next(iter(slab.values())))
             table = [slab[n].tolist() if n in slab else [None] * count for n in names]
@@ -57,7 +57,7 @@ class Sheet:
 
 
 def column(values: Sequence[Any]) -> np.ndarray:
-    """The values as an array: of reals, with NaN for what is missing, or of objects."""
+    """Return the values as an array: of reals, with NaN for what is missing, or of objects."""
     real = all(v is None or isinstance(v, (float, int)) for v in values) and any(isinstance(v, float) for v in values)
     if real:
         return np.array([np.nan if v is None else v for v in values], np.float64)
@@ -67,7 +67,7 @@ def column(values: Sequence[Any]) -> np.ndarray:
 
 
 def plain(value: Any) -> Any:
-    """A number with six decimals at most (of µs: picoseconds), whole where it is whole; None where it is missing."""
+    """Return a number with six decimals at most (of µs: picoseconds), whole where it is whole; None where it is missing."""
     if not isinstance(value, float):
         return value
     return None if value != value else int(value) if value == int(value) else round(value, 6)
@@ -76,7 +76,7 @@ def plain(value: Any) -> Any:
 # ---------------------------------------------------------------- for programs
 
 def csv_text(sheet: Sheet) -> str:
-    """A line of names and one a row."""
+    """Return a line of names and one a row."""
     names, out = sheet.columns(), io.StringIO()
     writer = csv.DictWriter(out, names, lineterminator="\n")
     writer.writeheader()
@@ -85,7 +85,7 @@ def csv_text(sheet: Sheet) -> str:
 
 
 def json_text(sheet: Sheet) -> str:
-    """The rows as JSON; what a column says by pipe, path or scope is an object of its own."""
+    """Return the rows as JSON; what a column says by pipe, path or scope is an object of its own."""
     facts = {"kind": "modelled", "input": sheet.title, "state": sheet.state, "swept": list(sheet.swept)}
     rows = ",\n  ".join(json.dumps(nest_columns(row)) for row in sheet.rows(sheet.columns()))
     return json.dumps(facts)[:-1] + f', "rows": [\n  {rows}\n]}}\n'
@@ -122,7 +122,7 @@ class Line:
 
 
 def lines(sheet: Sheet) -> tuple[list[Line], list[Line]]:
-    """The lines of schedules, and those of lower bounds by machine and other sizes."""
+    """Return the lines of schedules, and those of lower bounds by machine and other sizes."""
     targets = {v for row in sheet.rows(["target"]) for v in row.values()}
     out: dict[str, Line] = {}
     bounds: dict[str, Line] = {}
@@ -153,7 +153,8 @@ def put(line: Line, x: int | None, row: Row) -> None:
 
 
 def table(sheet: Sheet) -> str:
-    """A column for each line and a row for each value of x, the least first, in µs; the fastest is marked, what is illegal is a dash."""
+    """Return a column for each line and a row for each value of x, the least first, in µs; the fastest is marked, what is illegal is a
+    dash."""
     drawn, _ = lines(sheet)
     xs = sorted({x for line in drawn for x in (*line.best, *line.illegal)})
     head = [sheet.x or "", *(f"{line.label} " for line in drawn)]
@@ -165,7 +166,7 @@ def table(sheet: Sheet) -> str:
 
 
 def cells(drawn: Sequence[Line], x: int) -> list[str]:
-    """The times of all lines at x; of those of the same sizes the fastest is marked."""
+    """Return the times of all lines at x; of those of the same sizes the fastest is marked."""
     times = [(line.sizes, line.best.get(x, line.level)) for line in drawn]
     groups = {sizes: [t for same, t in times if same == sizes and t is not None] for sizes, _ in times}
     counts = {sizes: sum(line.sizes == sizes for line in drawn) for sizes in groups}
@@ -173,7 +174,7 @@ def cells(drawn: Sequence[Line], x: int) -> list[str]:
 
 
 def summary(sheet: Sheet, expected: int) -> str:
-    """How many rows of each status there are, and why the first that is not timed is not."""
+    """Return how many rows of each status there are, and why the first that is not timed is not."""
     counts: dict[str, int] = {}
     first = ""
     for row in sheet.rows(["status", "reason"]):

@@ -45,12 +45,12 @@ class Times:
 
     @property
     def gain(self) -> float | None:
-        """The share of the default's time that is saved: 0.25 is a quarter."""
+        """Return the share of the default's time that is saved: 0.25 is a quarter."""
         return (self.default_us - self.tuned_us) / self.default_us if self.default_us and self.tuned_us is not None else None
 
     @property
     def gap(self) -> float | None:
-        """How far above the bound: 0.08 is 8 %."""
+        """Return how far above the bound: 0.08 is 8 %."""
         return self.tuned_us / self.bound_us - 1 if self.bound_us and self.tuned_us is not None else None
 
 
@@ -86,7 +86,7 @@ class Stock:
 
     @property
     def words(self) -> str:
-        """What its time rests on, such as "rules 12 %, proxies 80 %"."""
+        """Return what its time rests on, such as "rules 12 %, proxies 80 %"."""
         return ", ".join(f"{COVERS.get(name, name)} {100 * part:.0f} %" for name, part in self.shares.items() if part >= 0.005)
 
 
@@ -162,7 +162,7 @@ class Report:
 
 
 def as_dict(report: Report) -> dict[str, Any]:
-    """The report as plain values for JSON; every time is labelled modelled."""
+    """Return the report as plain values for JSON; every time is labelled modelled."""
     throughput = dict(zip(("default", "tuned"), report.throughput_per_s)) if report.throughput_per_s else None
     return {
         "times": "modelled", "model": report.model, "target": report.target, "precision": report.precision,
@@ -193,7 +193,7 @@ def _total_seconds(report: Report) -> float | None:
 
 
 def stock_as_dict(stock: Stock | None) -> dict[str, Any] | None:
-    """The stock model as plain values."""
+    """Return the stock model as plain values."""
     if stock is None:
         return None
     return {"product": stock.product, "latency_us": stock.latency_us, "isolated_us": stock.isolated_us,
@@ -215,12 +215,12 @@ def print_table(report: Report, file: TextIO | None = None, every: bool = False)
 
 
 def usable(width: int) -> int:
-    """The width nearest to this one that a report is printed in."""
+    """Return the width nearest to this one that a report is printed in."""
     return min(max(width, WIDTHS[0]), WIDTHS[1])
 
 
 def show_table(report: Report, width: int = PLAIN_WIDTH, every: bool = False) -> str:
-    """The report as plain text, no line longer than `width`."""
+    """Return the report as plain text, no line longer than `width`."""
     console = Console(width=width, color_system=None, highlight=False, force_terminal=False, legacy_windows=False)
     with console.capture() as captured:
         _print(report, console, every)
@@ -239,7 +239,7 @@ def _sayable(text: str, encoding: str | None) -> str:
 
 
 def sentence(report: Report) -> str:
-    """What came out, in one sentence: times before and after, against what, how it is known, how long it took."""
+    """Return what came out, in one sentence: times before and after, against what, how it is known, how long it took."""
     after, ours, stock = (_figure(report, side) for side in ("tuned", "default", "stock"))
     gear = f", gear {report.gear}," if report.gear else ""
     images = "images" if report.images else "inferences"
@@ -258,7 +258,7 @@ def sentence(report: Report) -> str:
 
 
 def _figure(report: Report, side: str) -> float | None:
-    """The figure that was tuned for, of one side: microseconds of an inference, or inferences (images) a second."""
+    """Return the figure that was tuned for, of one side: microseconds of an inference, or inferences (images) a second."""
     if report.metric == "throughput" and report.throughput_per_s is not None:
         per_s = {"default": report.throughput_per_s[0], "tuned": report.throughput_per_s[1],
                  "stock": report.stock.throughput_per_s if report.stock else None}[side]
@@ -321,7 +321,7 @@ def _saving_us(r: Row) -> float:
 
 
 def _rest(rows: Sequence[Row], shown: Sequence[Row]) -> str:
-    """What the rows that are not shown come to."""
+    """Return what the rows that are not shown come to."""
     left = [r for r in rows if r not in shown]
     saved = sum(map(_saving_us, left))
     gained = f", in which tuning saved {_number(saved)}" if saved >= 0.005 else ""
@@ -329,7 +329,7 @@ def _rest(rows: Sequence[Row], shown: Sequence[Row]) -> str:
 
 
 def _stock_table(stock: Stock) -> Table:
-    """The groups of the stock model."""
+    """Return the groups of the stock model."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     rows = [(r.name, _text(r.what), str(r.count), _number(r.us), _number(r.bound_us), r.cover,
              _text("; ".join([*([r.rule] if r.rule else []), *r.differs]))) for r in stock.rows]
@@ -355,7 +355,7 @@ def fold_views(rows: Sequence[Row]) -> list[Row]:
 
 
 def _pairs(lines: Sequence[tuple[str, str]]) -> Table:
-    """Two columns of text; what is too long for a line goes on below its own column."""
+    """Return two columns of text; what is too long for a line goes on below its own column."""
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(no_wrap=True)
     grid.add_column()
@@ -365,7 +365,8 @@ def _pairs(lines: Sequence[tuple[str, str]]) -> Table:
 
 
 def _table(report: Report, console: Console) -> tuple[Table, list[str]]:
-    """(the table, no wider than the console, columns that are left out for that): those are left out of which the rest needs least."""
+    """Return (the table, no wider than the console, columns that are left out for that): those are left out of which the rest needs
+    least."""
     def needs(without: Sequence[str], most: int | None) -> int:
         return Measurement.get(console, console.options.update(width=10 * WIDTHS[1]), _table_of(report, without, most)).maximum
 
@@ -381,7 +382,8 @@ def _table(report: Report, console: Console) -> tuple[Table, list[str]]:
 
 
 def _table_of(report: Report, without: Sequence[str], most: int | None = None) -> Table:
-    """One table, so that the whole model's numbers stand under the groups'; numbers are never cut, words may be, to `most` characters."""
+    """Return one table, so that the whole model's numbers stand under the groups'; numbers are never cut, words may be, to `most`
+    characters."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     held, ranged = any(r.held for r in report.rows), bool(report.within)
     every = ("group", "what", "×", "default", "tuned", *["within"] * ranged, "bound", "gain", "gap", "bound by", "runs on",
@@ -430,12 +432,12 @@ def _gap_style(gap: float | None) -> str:
 
 
 def _text(words: str) -> Text:
-    """Words from a model as they are: neither markup nor control characters of a terminal act."""
+    """Return words from a model as they are: neither markup nor control characters of a terminal act."""
     return Text("".join(c if c.isprintable() else "?" for c in words))
 
 
 def _number(value: float | None) -> str:
-    """A figure with about four digits: no table needs more, and no model is as good."""
+    """Return a figure with about four digits: no table needs more, and no model is as good."""
     if value is None:
         return "–"
     return f"{value:,.2f}" if abs(value) < 99.995 else f"{value:,.1f}" if abs(value) < 999.95 else f"{value:,.0f}"
@@ -450,7 +452,7 @@ def _times(t: Times) -> dict[str, float | None]:
 
 
 def _work(report: Report) -> list[str]:
-    """What was done, and from which state it was timed."""
+    """Return what was done, and from which state it was timed."""
     ours = [r for r in report.rows if PLACES[r.kind] == "AI Core"]
     work = [f"{plural(sum(r.count for r in ours), 'group')} on the AI Core, {len(ours):,} distinct"]
     work += [f"{report.found:,} found in the bank"] if report.found else []
@@ -462,7 +464,7 @@ def _work(report: Report) -> list[str]:
 
 
 def _took(seconds: Mapping[str, float]) -> str:
-    """What each part of the work took; short parts are one, so that what is said adds up to the whole."""
+    """Return what each part of the work took; short parts are one, so that what is said adds up to the whole."""
     long = {part: s for part, s in seconds.items() if s >= SHORTEST_S}
     rest = sum(seconds.values()) - sum(long.values())
     parts = [f"{part} {s:,.1f}" for part, s in (*long.items(), *([("rest", rest)] if rest >= SHORTEST_S / 2 else []))]
@@ -470,14 +472,14 @@ def _took(seconds: Mapping[str, float]) -> str:
 
 
 def _beside(report: Report) -> list[str]:
-    """What was looked at beside the trials, which a budget does not count."""
+    """Return what was looked at beside the trials, which a budget does not count."""
     other = ", ".join(f"{n:,} {name}" for name, n in report.beside.items() if n)
     timed = [f"{plural(sum(report.beside.values()), 'more candidate')} timed ({other})"] if other else []
     return [*timed, *([f"{report.bounded:,} decided by bounds"] if report.bounded else [])]
 
 
 def _legend(report: Report) -> Table:
-    """How to read the table: a line for each word of it that needs one."""
+    """Return how to read the table: a line for each word of it that needs one."""
     proofs = {r.proof for r in report.rows}
     marks = "; * best of its space, proved" * ("space" in proofs) + "; = at the bound" * ("bound" in proofs)
     images = f", in which an inference takes {report.images:,} images" if report.images > 1 else ""
@@ -495,7 +497,7 @@ def _legend(report: Report) -> Table:
 
 
 def _stock_legend(stock: Stock) -> list[tuple[str, str]]:
-    """What the stock time is, and what it rests on."""
+    """Return what the stock time is, and what it rests on."""
     parts = ", ".join(f"{name} {100 * part:.1f} %" for name, part in stock.shares.items())
     return [("stock", f"CANN without tuning, by its public rules for {stock.product} (docs/stock.md), modelled: "
                       f"{_number(stock.latency_us)} µs one inference, {_number(stock.isolated_us)} groups alone"),
@@ -503,7 +505,7 @@ def _stock_legend(stock: Stock) -> list[tuple[str, str]]:
 
 
 def _holding(report: Report, held: Held) -> list[tuple[str, str]]:
-    """How far the gains hold."""
+    """Return how far the gains hold."""
     worst = max((r for r in report.rows if r.held), key=lambda r: r.held.worst if r.held else 0.0)
     assert worst.held is not None
     unsure = sum(r.held is not None and not r.held.confirmed for r in report.rows)
@@ -519,7 +521,7 @@ def _fields(x: Held | Within | None) -> dict[str, Any] | None:
 
 
 def _places(rows: Sequence[Row]) -> list[str]:
-    """A line on what runs off the AI Core, where something does."""
+    """Return a line on what runs off the AI Core, where something does."""
     host = [r for r in rows if r.kind == "host"]
     count, us = sum(r.count for r in host), sum(r.count * (r.times.tuned_us or 0.0) for r in host)
     said = f"{plural(count, 'group')} on the host (≈), for about {us:,.0f} µs of the whole-model lines: an estimate (docs/design.md)."

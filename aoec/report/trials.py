@@ -25,7 +25,7 @@ class Line:
 
 
 def as_csv(lines: Iterable[Line], names: Sequence[str]) -> str:
-    """The table as CSV; a hole that a sketch has not, a time that there is not, is empty."""
+    """Return the table as CSV; a hole that a sketch has not, a time that there is not, is empty."""
     out = StringIO()
     write = csv.writer(out, lineterminator="\n").writerow
     write([*COLUMNS, *[f"?{n}" for n in names]])
@@ -35,7 +35,7 @@ def as_csv(lines: Iterable[Line], names: Sequence[str]) -> str:
 
 
 def as_json_lines(lines: Iterable[Line], names: Sequence[str] = ()) -> str:
-    """The table as JSON, a line a candidate."""
+    """Return the table as JSON, a line a candidate."""
     return "".join(json.dumps({**{c: getattr(x, c) for c in COLUMNS}, "holes": dict(x.holes)}) + "\n" for x in lines)
 
 

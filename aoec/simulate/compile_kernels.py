@@ -59,13 +59,13 @@ def compile_values() -> None:
 
 
 def idle_program() -> Program:
-    """A program that does nothing on cores of the default machine."""
+    """Return a program that does nothing on cores of the default machine."""
     machine = load()
     return Program("idle", machine.name, (), (), (Stream("idle", next(iter(machine.cores)), (), (), ()),), ())
 
 
 def idle() -> tuple[kernel.Tables, kernel.State, Array]:
-    """(tables of a row of an idle program, a state to walk them in, zeros for its core counts)."""
+    """Return (tables of a row of an idle program, a state to walk them in, zeros for its core counts)."""
     encoded = encode(idle_program(), load())
     t = Tabulator(encoded, {}, 1, COLD).fill().tables
     return t, fresh_state(encoded, len(t.cursor_base), core_counts(encoded, t)), np.zeros(len(encoded.starts), np.int64)

@@ -34,13 +34,13 @@ def note(folder: Path, tool: str, words: Sequence[str]) -> None:
 
 
 def commands(folder: Path) -> list[list[str]]:
-    """Every command line that the tools of a folder were started with."""
+    """Return every command line that the tools of a folder were started with."""
     path = folder / "commands.jsonl"
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
 
 
 def start(tool: str, words: Sequence[str], folder: Path, release: int) -> int:
-    """The exit code of a tool."""
+    """Return the exit code of a tool."""
     note(folder, tool, words)
     if os.environ.get(FAULT) == "hang":
         time.sleep(3600)
@@ -56,7 +56,7 @@ def start(tool: str, words: Sequence[str], folder: Path, release: int) -> int:
 
 
 def _values(words: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:
-    """Options with a value behind them, and all other words."""
+    """Return options with a value behind them, and all other words."""
     values: dict[str, list[str]] = {}
     rest, left = [], list(words)
     while left:
@@ -96,7 +96,8 @@ def _compile(words: Sequence[str], release: int) -> int:
 
 
 def _link(words: Sequence[str], release: int) -> int:
-    """One object, linked for the AI core: the object itself. Of the two halves of a mixed kernel, which are both whole here, the first."""
+    """Return one object, linked for the AI core: the object itself. Of the two halves of a mixed kernel, which are both whole here, the
+    first."""
     values, rest = _values([w for w in words if w != "-m"])
     inputs = [w for w in rest if not w.startswith("-") and w != "aicorelinux"]
     halves = [b"_mix_aic\0", b"_mix_aiv\0"] if len(inputs) == 2 else []
@@ -109,7 +110,7 @@ def _link(words: Sequence[str], release: int) -> int:
 
 
 def _extract(words: Sequence[str], release: int) -> int:
-    """The device code of a shared object: all of it."""
+    """Return the device code of a shared object: all of it."""
     _, rest = _values([w for w in words if w not in ("-O", "binary")])
     inputs = [w for w in rest if not w.startswith("-")]
     if "--only-section=.aicore_binary" not in rest or len(inputs) != 2:

@@ -42,7 +42,7 @@ class CompileError(BackendError):
 
 @lru_cache(maxsize=1)
 def compiler() -> str:
-    """The path of g++; BackendError where there is none, or what it makes are no ELF objects."""
+    """Return the path of g++; BackendError where there is none, or what it makes are no ELF objects."""
     if sys.platform != "linux":
         raise BackendError(f"the stand-in needs ELF objects, which g++ makes on Linux; this is {sys.platform}")
     found = shutil.which("g++")
@@ -52,7 +52,7 @@ def compiler() -> str:
 
 
 def compile_kernel(source: str, product: int = 2201, release: int = 91, defines: tuple[str, ...] = ()) -> Path:
-    """The shared object of a source; CompileError says why there is none."""
+    """Return the shared object of a source; CompileError says why there is none."""
     _check(product, "product", PRODUCTS)
     _check(release, "release", RELEASES)
     said = [f"-D{d}" for d in (f"STANDIN_PRODUCT={product}", f"STANDIN_RELEASE={release}", *defines)]
@@ -67,7 +67,7 @@ def compile_kernel(source: str, product: int = 2201, release: int = 91, defines:
 
 
 def acl_library(release: int) -> Path:
-    """The stand-in for libascendcl of a release: what the release lacks it does not export."""
+    """Return the stand-in for libascendcl of a release: what the release lacks it does not export."""
     _check(release, "release", RELEASES)
     source = HERE / "acl" / "ascendcl.cpp"
     flags = ("-O1", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread", f"-DSTANDIN_ACL={release}")
@@ -84,7 +84,7 @@ def _check(value: int, what: str, known: tuple[int, ...]) -> None:
 
 @lru_cache(maxsize=1)
 def runtime_objects() -> tuple[Path, ...]:
-    """The objects of the runtime, which all kernels share."""
+    """Return the objects of the runtime, which all kernels share."""
     with ThreadPoolExecutor(min(2, os.cpu_count() or 1), "g++") as pool:
         return tuple(pool.map(_runtime_object, sorted(RUNTIME.glob("*.cpp"))))
 
@@ -99,7 +99,7 @@ def _runtime_object(path: Path) -> Path:
 
 @lru_cache(maxsize=1)
 def _processor() -> str:
-    """What code for this processor alone depends on."""
+    """Return what code for this processor alone depends on."""
     try:
         flags = re.search(r"^(?:flags|Features)\s*:.*$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     except OSError:
@@ -108,7 +108,7 @@ def _processor() -> str:
 
 
 def sources_digest() -> str:
-    """16 hex digits for the header and the runtime: what a compiled kernel depends on beside its source."""
+    """Return 16 hex digits for the header and the runtime: what a compiled kernel depends on beside its source."""
     return _digest(*(p.read_text("utf-8") for p in sorted((*RUNTIME.glob("*.?pp"), *INCLUDE.glob("*.h")))))[:16]
 
 
@@ -123,7 +123,7 @@ def _version() -> str:
 
 @lru_cache(maxsize=1)
 def _folder() -> Path:
-    """Where results are kept; what lies there is run, so it must be a place that no other user can write to."""
+    """Return where results are kept; what lies there is run, so it must be a place that no other user can write to."""
     folder = cache_folder().absolute() / "standin"
     folder.mkdir(parents=True, exist_ok=True)
     if why := why_not_own(folder, (".so", ".o")):
@@ -132,7 +132,7 @@ def _folder() -> Path:
 
 
 def _keep(name: str, build: Callable[[Path], None]) -> Path:
-    """The file of that name in the cache, which `build` makes where it is not there yet."""
+    """Return the file of that name in the cache, which `build` makes where it is not there yet."""
     path = _folder() / name
     if not path.exists():
         with tempfile.TemporaryDirectory(prefix="aoec-standin-") as folder:
@@ -157,7 +157,7 @@ def _run(command: list[str], seconds: float, what: str) -> None:
 
 
 def first_error(log: str, what: str) -> str:
-    """The first error of g++'s output as a sentence, with the line of the kernel that led to it."""
+    """Return the first error of g++'s output as a sentence, with the line of the kernel that led to it."""
     said = re.search(r"^(\S+?):(\d+):\d+: (?:fatal )?error: (.*)$", log, re.MULTILINE)
     if not said:
         return f"{what} does not compile: {(log.strip().splitlines() or ['g++ says nothing'])[-1]}"

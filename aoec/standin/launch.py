@@ -38,7 +38,7 @@ class Buffer:
 
     @staticmethod
     def of(array: np.ndarray, room: int = 0) -> Buffer:
-        """A buffer that holds the array."""
+        """Return a buffer that holds the array."""
         size = array.nbytes
         memory = np.full(size + room + 2 * GUARD_BYTES + ALIGN_BYTES, GUARD, np.uint8)
         start = GUARD_BYTES + -(memory.ctypes.data + GUARD_BYTES) % ALIGN_BYTES
@@ -48,11 +48,11 @@ class Buffer:
 
     @property
     def at(self) -> int:
-        """The address of the first byte."""
+        """Return the address of the first byte."""
         return int(self.memory.ctypes.data) + self.start
 
     def is_whole(self) -> bool:
-        """Whether nothing was written before or behind the array."""
+        """Return whether nothing was written before or behind the array."""
         stop = self.start + self.size
         before, behind, after = self.memory[:self.start], self.memory[stop:stop + self.room], self.memory[stop + self.room:]
         return bool((before == GUARD).all() and (behind == POISON).all() and (after == GUARD).all())
@@ -72,12 +72,12 @@ class Kernel:
 
     @staticmethod
     def compile(source: str, name: str, product: int = 2201, release: int = 91, defines: tuple[str, ...] = ()) -> Kernel:
-        """The kernel of that name in a source."""
+        """Return the kernel of that name in a source."""
         return Kernel(compile_kernel(source, product, release, defines), name)
 
     def launch(self, arguments: Sequence[np.ndarray | int], blocks: int = 1, seed: int = 0, races: bool = True,
                room: int = 0, seconds: float = LAUNCH_SECONDS) -> list[np.ndarray]:
-        """The arrays among the arguments after the launch, in their order; the given ones stay as they are.
+        """Return the arrays among the arguments after the launch, in their order; the given ones stay as they are.
 
         An array is a buffer of global memory, a whole number a scalar argument. With `races` an access that no flag orders behind another
         ends the launch; without, the order of the pipes, which the seed chooses, shows in the values. Raises LaunchFault.
@@ -93,7 +93,7 @@ class Kernel:
 
     def launch_at(self, values: Sequence[int], regions: Sequence[tuple[int, int]], blocks: int = 1, seed: int = 0,
                   races: bool = True, seconds: float = LAUNCH_SECONDS) -> int:
-        """How many instructions were executed; `regions`: address and bytes of what the arguments reach. Raises LaunchFault."""
+        """Return how many instructions were executed; `regions`: address and bytes of what the arguments reach. Raises LaunchFault."""
         words, places = (ctypes.c_uint64 * len(values))(*values), (_Region * len(regions))(*[_Region(*r) for r in regions])
         message, executed = ctypes.create_string_buffer(MESSAGE_BYTES), ctypes.c_int64()
         if self.library.standin_launch(self.entry, words, len(values), places, len(regions), ctypes.c_int64(blocks), ctypes.c_uint64(seed),

@@ -15,18 +15,18 @@ from aoec.target.isa.scales import scale_words, word_tensors
 
 
 def elements(t: Tensor) -> int:
-    """How many elements a tensor of a filled program has."""
+    """Return how many elements a tensor of a filled program has."""
     return prod(int(evaluate(d, {})) for d in t.shape)
 
 
 def blank(t: Tensor, zero: bool = False) -> np.ndarray:
-    """A flat tensor that nothing was written to, or zeros."""
+    """Return a flat tensor that nothing was written to, or zeros."""
     dtype = np.dtype(NUMPY_DTYPES[t.dtype])
     return np.full(elements(t) * dtype.itemsize, 0 if zero else POISON, np.uint8).view(dtype)
 
 
 def draw(program: Program, seed: int = 5, real: bool = False) -> dict[str, np.ndarray]:
-    """Inputs by name, flat: small whole numbers, or of real dtypes normal ones; words of scales between 0.001 and 0.1."""
+    """Return inputs by name, flat: small whole numbers, or of real dtypes normal ones; words of scales between 0.001 and 0.1."""
     random, words, out = np.random.default_rng(seed), word_tensors(program), dict[str, np.ndarray]()
     for t in program.tensors:
         if t.role == "input":
@@ -41,8 +41,8 @@ def draw(program: Program, seed: int = 5, real: bool = False) -> dict[str, np.nd
 
 def launch(kernel: Kernel, program: Program, given: Mapping[str, np.ndarray], blocks: int, room: int = 0, seed: int = 0,
            races: bool = True) -> dict[str, np.ndarray]:
-    """What the kernel of a program writes, by name; `given`: its inputs. `blocks` and `room` (bytes that it may read behind a tensor) are
-    of its manifest, `seed` and `races` of `Kernel.launch`. Raises LaunchFault."""
+    """Return what the kernel of a program writes, by name; `given`: its inputs. `blocks` and `room` (bytes that it may read behind a
+    tensor) are of its manifest, `seed` and `races` of `Kernel.launch`. Raises LaunchFault."""
     zeros = added_to(program)
     arrays = [given[t.name] if t.role == "input" else blank(t, t.name in zeros) for t in program.tensors]
     results = kernel.launch(arrays, blocks, seed, races, room)

@@ -21,7 +21,7 @@ CODE = ("import sys; from pathlib import Path; from aoec.standin.bisheng import 
 
 
 def make_toolkit(folder: Path, release: int, compiler: bool = True) -> Path:
-    """The root of a toolkit of that release in a new folder; `compiler`: whether it has one."""
+    """Return the root of a toolkit of that release in a new folder; `compiler`: whether it has one."""
     (folder / "lib64").mkdir(parents=True)
     shutil.copyfile(acl_library(release), folder / "lib64/libascendcl.so")
     os.symlink("libascendcl.so", folder / "lib64/libruntime.so")

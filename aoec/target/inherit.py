@@ -34,7 +34,7 @@ class Merged:
 
 
 def read_merged(text: str, source: str, folder: Path | None = None) -> Merged:
-    """The text of a machine file merged over its parents; relative paths start at `folder` (none: shipped parents only)."""
+    """Return the text of a machine file merged over its parents; relative paths start at `folder` (none: shipped parents only)."""
     return _merge_file(text, source, folder, (source if folder is None else str(Path(source).resolve()),))
 
 
@@ -47,21 +47,21 @@ def shipped_texts() -> dict[str, str]:
 
 @lru_cache(maxsize=1)
 def shipped_machines() -> dict[str, str]:
-    """Names of files by the name of the machine that each describes; families describe none."""
+    """Return names of files by the name of the machine that each describes; families describe none."""
     named = ((tomllib.loads(text).get("name"), stem) for stem, text in sorted(shipped_texts().items()))
     return {str(name): stem for name, stem in named if name is not None}
 
 
 @lru_cache(maxsize=64)
 def shipped_clock_mhz(name: str) -> float | None:
-    """The clock of a machine that comes with aoec, in MHz; None of any other. Nothing else of the machine is read."""
+    """Return the clock of a machine that comes with aoec, in MHz; None of any other. Nothing else of the machine is read."""
     stem = shipped_machines().get(name)
     clock = read_merged(shipped_texts()[stem], stem).raw.get("clock_mhz") if stem else None
     return float(clock["value"]) if isinstance(clock, dict) else None
 
 
 def read_file(path: Path) -> str:
-    """The text of a machine file; TargetError where it cannot be read, is too long or no text."""
+    """Return the text of a machine file; TargetError where it cannot be read, is too long or no text."""
     try:
         return read_bytes(path, LIMIT_BYTES).decode("utf-8")
     except BackendError as e:
@@ -72,12 +72,12 @@ def read_file(path: Path) -> str:
 
 
 def is_path(name: str) -> bool:
-    """Whether a target's or parent's name is a file's path."""
+    """Return whether a target's or parent's name is a file's path."""
     return name.endswith(".toml") or "/" in name or "\\" in name
 
 
 def near(name: str, names: Iterable[str]) -> str:
-    """A half sentence with the nearest of `names`, or all of them where none is near."""
+    """Return a half sentence with the nearest of `names`, or all of them where none is near."""
     known = sorted(names)
     folded = {n.lower(): n for n in known}
     match = difflib.get_close_matches(name, known, n=1, cutoff=0.5) or difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.5)
@@ -85,7 +85,7 @@ def near(name: str, names: Iterable[str]) -> str:
 
 
 def is_number(entry: Any) -> bool:
-    """Whether a table of a machine file is a number with its source, which is overridden as a whole."""
+    """Return whether a table of a machine file is a number with its source, which is overridden as a whole."""
     return isinstance(entry, dict) and bool(entry.keys() & {"value", "source", "confidence"}) and not entry.keys() & {"busy", "latency"}
 
 
@@ -165,7 +165,7 @@ def _copy_tables(value: Any) -> Any:
 
 
 def _places(raw: Mapping[str, Any], where: str = "") -> list[str]:
-    """The dotted places of all values: numbers, formulas, lists and words."""
+    """Return the dotted places of all values: numbers, formulas, lists and words."""
     places: list[str] = []
     for key, value in raw.items():
         at = f"{where}.{key}" if where else key
@@ -227,7 +227,7 @@ def _key(key: str) -> str:
 
 
 def _value(value: Any) -> str:
-    """A value as TOML writes it: text with the escapes of JSON, which TOML shares but for one control character."""
+    """Return a value as TOML writes it: text with the escapes of JSON, which TOML shares but for one control character."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{_key(k)} = {_value(v)}" for k, v in value.items()) + "}"
     if isinstance(value, list):

@@ -96,17 +96,17 @@ class Machine:
 
     @property
     def us_per_tick(self) -> float:
-        """Microseconds of a tick, in which the timeline counts."""
+        """Return microseconds of a tick, in which the timeline counts."""
         return 1.0 / (TICKS_PER_CYCLE * self.clock_mhz)
 
     @property
     def hbm_bytes_per_cycle(self) -> float:
-        """Bytes a cycle between HBM and all cores together."""
+        """Return bytes a cycle between HBM and all cores together."""
         return self.hbm_bytes_per_s / (self.clock_mhz * 1e6)
 
     @property
     def l2_bytes_per_cycle(self) -> float:
-        """Bytes a cycle between L2 and all cores together."""
+        """Return bytes a cycle between L2 and all cores together."""
         return self.l2_bytes_per_s / (self.clock_mhz * 1e6)
 
     def peak_ops_per_s(self, dtype: str) -> float | None:
@@ -116,7 +116,7 @@ class Machine:
         return 2 * FRACTAL_PLACES * rate * cube.count * self.clock_mhz * 1e6 if cube and rate else None
 
     def l2_keeps(self, window_bytes: Any) -> Any:
-        """The share (0 to 1) of what is touched again after `window_bytes` of others that L2 still holds; works on columns.
+        """Return the share (0 to 1) of what is touched again after `window_bytes` of others that L2 still holds; works on columns.
 
         All of it within usable L2 (ops-nn matmul_v3_base_tiling: 100 of 192 MB), nothing once as much as L2 holds has come by (asc-devkit
         DataCopy sample: 302 MB read four times, no hits); linear between the two. One measurement lies there: 75 of 128 MB on a 950PR, read
@@ -126,7 +126,7 @@ class Machine:
         return np.where(window_bytes <= self.l2_usable_bytes, 1.0, np.clip(falling, 0.0, 1.0))
 
     def l2_ends_with(self, window_bytes: Any) -> Any:
-        """The share (0 to 1) of the bytes that a launch touches which L2 still holds at its end; works on columns.
+        """Return the share (0 to 1) of the bytes that a launch touches which L2 still holds at its end; works on columns.
 
         What is touched last has nothing come by after it, what is touched first all of `window_bytes`: the mean of `l2_keeps` over them.
         """
@@ -137,37 +137,38 @@ class Machine:
 
     @property
     def text(self) -> str:
-        """All that the machine's files say, as one machine file."""
+        """Return all that the machine's files say, as one machine file."""
         return show_machine_file(self.merged.raw)
 
     def core(self, kind: str) -> CoreKind:
-        """The core kind of that name; TargetError where this machine has none."""
+        """Return the core kind of that name; TargetError where this machine has none."""
         return _lookup(self.cores, kind, f"{self.name}: core kind")
 
     def scope(self, name: str) -> Scope:
-        """The on-chip scope of that name; TargetError where this machine has none."""
+        """Return the on-chip scope of that name; TargetError where this machine has none."""
         return _lookup(self.scopes, name, f"{self.name}: scope")
 
     def has(self, op: str, *dtypes: str, **numbers: int) -> bool:
-        """True where a core of this machine has the instruction: for these dtypes of its operands and these numbers, where given."""
+        """Return True where a core of this machine has the instruction: for these dtypes of its operands and these numbers, where given."""
         return op in self.timing and not any(f.fits(op, dtypes, numbers) for f in self.without)
 
     def cost(self, op: str) -> Timing:
-        """The timing of an instruction; TargetError where this machine has none."""
+        """Return the timing of an instruction; TargetError where this machine has none."""
         return _lookup(self.timing, op, f"{self.name}: instruction")
 
     def launch_us(self, cores: Any, streams: int = 1) -> Any:
-        """Microseconds from a ready task to its first instruction plus from its last to its end, nothing hidden; works on columns."""
+        """Return microseconds from a ready task to its first instruction plus from its last to its end, nothing hidden; works on
+        columns."""
         return self.launch_fixed_us + self.launch_per_core_us * cores + self.launch_stream_us * (streams - 1)
 
 
 def targets() -> list[str]:
-    """The names of the machines that come with aoec, sorted."""
+    """Return the names of the machines that come with aoec, sorted."""
     return sorted(shipped_machines())
 
 
 def load(name_or_path: str | FilePath = DEFAULT) -> Machine:
-    """The machine of that name, or of that TOML file (a name that ends in .toml or holds a separator)."""
+    """Return the machine of that name, or of that TOML file (a name that ends in .toml or holds a separator)."""
     text = str(name_or_path)
     if is_path(text):
         return parse_machine(read_file(FilePath(text)), text, FilePath(text).parent)
@@ -178,12 +179,12 @@ def load(name_or_path: str | FilePath = DEFAULT) -> Machine:
 
 
 def parse_machine(text: str, source: str = "machine", folder: FilePath | None = None) -> Machine:
-    """The machine that a TOML text describes, over what it extends; TargetError names what is missing, unknown or inconsistent."""
+    """Return the machine that a TOML text describes, over what it extends; TargetError names what is missing, unknown or inconsistent."""
     return _Reader(source, read_merged(text, source, folder)).machine()
 
 
 def with_numbers(machine: Machine, raw: dict[str, Any]) -> Machine:
-    """A machine of the same formulas whose numbers are those of `raw`, merged content in the form of a machine file."""
+    """Return a machine of the same formulas whose numbers are those of `raw`, merged content in the form of a machine file."""
     return _Reader(machine.name, Merged(raw, machine.merged.origins), machine.timing).machine()
 
 
@@ -209,7 +210,7 @@ class _Reader:
         self.units = {f"numbers.{k}": str(v) for k, v in self.table(merged.raw, "units").items()} if "units" in merged.raw else {}
 
     def file(self, where: str) -> str:
-        """The file that says what stands at a place."""
+        """Return the file that says what stands at a place."""
         return self.merged.origins.get(where, self.source)
 
     def fail(self, where: str, message: str) -> TargetError:
@@ -303,7 +304,7 @@ class _Reader:
         return CoreKind(kind, count, tuple(pipes), depth, bus, self.heads(entry, at))
 
     def heads(self, core: dict[str, Any], at: str) -> tuple[tuple[str, float, float], ...]:
-        """(pipe, cycles, cycles a core) of the pipes of a core that do not run from the start of a launch."""
+        """Return (pipe, cycles, cycles a core) of the pipes of a core that do not run from the start of a launch."""
         entries = self.table(core, "heads", at) if "heads" in core else {}
         self.only(entries, core["pipes"], f"{at}.heads")
         keys = ("fixed_cycles", "core_cycles")
@@ -352,7 +353,7 @@ class _Reader:
 
     def timing(self, raw: dict[str, Any], cores: Mapping[str, CoreKind], scopes: Mapping[str, Scope],
                *named: Iterable[str]) -> dict[str, Timing]:
-        """The timing of every instruction that a core of this machine can run; formulas may use what is `named`."""
+        """Return the timing of every instruction that a core of this machine can run; formulas may use what is `named`."""
         if self.known is not None:
             return self.known
         entries = self.table(raw, "timing")
@@ -366,14 +367,14 @@ class _Reader:
         return {i.name: self.formulas(i, self.table(entries, i.name, "timing"), words) for i in had}
 
     def lacks(self, raw: dict[str, Any]) -> tuple[Form, ...]:
-        """What the file says that the machine lacks: instructions, or forms of them ("vconv int32 fp32", "load3d channels=4")."""
+        """Return what the file says that the machine lacks: instructions, or forms of them ("vconv int32 fp32", "load3d channels=4")."""
         given = raw.get("lacks", [])
         if not isinstance(given, list) or not all(isinstance(g, str) and g.strip() for g in given):
             raise self.fail("lacks", "must be a list of instructions that this machine does not have")
         return tuple(self.form(text) for text in given)
 
     def form(self, text: str) -> Form:
-        """An entry of `lacks`: an instruction, dtypes of its operands in order, numbers as name=value."""
+        """Return an entry of `lacks`: an instruction, dtypes of its operands in order, numbers as name=value."""
         op, *words = text.split()
         self.only({op: None}, INSTRUCTIONS, "lacks")
         dtypes, numbers = [w for w in words if "=" not in w], dict(w.split("=", 1) for w in words if "=" in w)
@@ -394,7 +395,7 @@ class _Reader:
             self.formula(entry[k], f"{at}.{k}", known) if k in entry else Int(k == "memory") for k in ("latency", "granule", "memory")))
 
     def formula(self, text: Any, at: str, known: set[str] | None) -> Expr:
-        """The formula of a text, terms put in their places; it may name what is `known` (None: a term, whose users check it)."""
+        """Return the formula of a text, terms put in their places; it may name what is `known` (None: a term, whose users check it)."""
         if not isinstance(text, str):
             raise self.fail(at, "must be a formula in quotes")
         if len(text) > FORMULA_LIMIT:

@@ -21,7 +21,7 @@ class Form:
     numbers: tuple[tuple[str, int], ...]
 
     def fits(self, op: str, dtypes: Sequence[str], numbers: Mapping[str, int]) -> bool:
-        """Whether an instruction is of this form."""
+        """Return whether an instruction is of this form."""
         return (op == self.op and (not self.dtypes or tuple(dtypes[:len(self.dtypes)]) == self.dtypes)
                 and all(numbers.get(name) == value for name, value in self.numbers))
 
@@ -90,7 +90,8 @@ class Timing:
 
 
 def spelt_out(formula: Expr, terms: Mapping[str, Expr], known: dict[str, int]) -> int:
-    """The size of a formula with its terms in place, without making it; `known`: sizes of terms. RecursionError for terms that go round."""
+    """Return the size of a formula with its terms in place, without making it; `known`: sizes of terms. RecursionError for terms that go
+    round."""
     size = 0
     for e in walk(formula):
         if isinstance(e, Var) and e.name in terms:
@@ -103,7 +104,7 @@ def spelt_out(formula: Expr, terms: Mapping[str, Expr], known: dict[str, int]) -
 
 
 def unit_of(place: str) -> str:
-    """The unit that the name of a number says; "" where it says none."""
+    """Return the unit that the name of a number says; "" where it says none."""
     if place.startswith("tables.kf."):
         return "products/cycle"
     if place.startswith("tables."):

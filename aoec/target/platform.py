@@ -63,7 +63,7 @@ class _File:
         return TargetError(f"{self.source}: {where}: {message}")
 
     def text(self, section: str, key: str) -> str:
-        """The words of a key; TargetError where they are missing."""
+        """Return the words of a key; TargetError where they are missing."""
         if not self.config.has_section(section):
             raise self.fail(f"[{section}]", f"this section is missing; {near(section, self.config.sections())}")
         value = self.config[section].get(key, "").strip()
@@ -72,7 +72,7 @@ class _File:
         return value
 
     def integer(self, section: str, key: str) -> int:
-        """The whole number of a key, above zero."""
+        """Return the whole number of a key, above zero."""
         value = self.text(section, key)
         if not re.fullmatch(r"[0-9]{1,16}", value) or not 0 < int(value) < MOST:
             raise self.fail(f"[{section}] {key}", f"is {value[:40]!r} and must be a whole number above zero")
@@ -82,7 +82,7 @@ class _File:
         return bool(self.config.get(section, key, fallback="").strip())
 
     def first(self, section: str, *keys: str) -> str:
-        """The first of some keys that the file has; the first of all where it has none, which is then missed by name."""
+        """Return the first of some keys that the file has; the first of all where it has none, which is then missed by name."""
         return next((key for key in keys if self.has(section, key)), keys[0])
 
     def put(self, place: str, value: int | float, source: str, confidence: str = "official") -> None:
@@ -99,7 +99,7 @@ class _File:
 
 
 def import_platform(path: Path) -> tuple[str, list[str]]:
-    """(machine file, notes) of a platform_config file: what is not taken over and what no file says is in the notes."""
+    """Return (machine file, notes) of a platform_config file: what is not taken over and what no file says is in the notes."""
     ini = _File(str(path), _parse_config(path))
     arch = ini.text("version", "AIC_version")
     if arch not in FAMILIES:

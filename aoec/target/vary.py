@@ -25,13 +25,13 @@ def vary_machine(machine: Machine, seed: int) -> Machine:
 
 
 def ratio(place: str, confidence: str, seed: int) -> float:
-    """What a number is multiplied by."""
+    """Return what a number is multiplied by."""
     most = 1 + SPREAD[confidence]
     return float(most ** random.Random(f"{seed} {place}").uniform(-1, 1))
 
 
 def varies(place: str, machine: Machine) -> bool:
-    """Whether a number is no fact of the machine's structure. How much of L2 is usable is behaviour, though a whole number."""
+    """Return whether a number is no fact of the machine's structure. How much of L2 is usable is behaviour, though a whole number."""
     if place == "shared.l2_usable_bytes":
         return True
     named = place.rpartition(".")[2]

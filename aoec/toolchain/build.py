@@ -48,7 +48,7 @@ class Source:
 
 def build(sources: Sequence[Source], toolkit: Toolkit, jobs: int = 0, seconds: float = SECONDS,
           progress: Callable[[int, int], None] | None = None) -> list[Path | CompileError]:
-    """The object of each source, or why there is none, in the order of the sources.
+    """Return the object of each source, or why there is none, in the order of the sources.
 
     `jobs`: kernels that are compiled at once, 0 for half the processors; `seconds`: the most for each command; `progress(done, all)` is
     called for each distinct source, in this thread. CannNotFound where there is no compiler, UnsupportedProduct where no route is known.
@@ -85,7 +85,7 @@ def default_jobs() -> int:
 
 
 def results_folder() -> Path:
-    """Where results are kept. Objects there are loaded onto a device, so it must be a folder that no other user can write to."""
+    """Return where results are kept. Objects there are loaded onto a device, so it must be a folder that no other user can write to."""
     folder = cache_folder().absolute() / "toolchain"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if why := why_not_own(folder):
@@ -105,7 +105,7 @@ def _plan(toolkit: Toolkit, source: Source) -> Plan | CompileError:
 
 
 def _key(source: Source, toolkit: Toolkit, how: Plan) -> str:
-    """The name of a result: a hash of all that decides it."""
+    """Return the name of a result: a hash of all that decides it."""
     lines = command_lines(how.route, source.product, source.core_type, source.name,
                           Files("source.cpp", "out.bin", headers=tuple(map(str, toolkit.headers))), how.accepted)
     facts = [FORMAT, source.name, source.text, source.product, source.core_type, lines, how.version, toolkit.version]
@@ -114,7 +114,7 @@ def _key(source: Source, toolkit: Toolkit, how: Plan) -> str:
 
 def _result(folder: Path, key: str, source: Source, toolkit: Toolkit, how: Plan, seconds: float,
             stopped: threading.Event) -> Path | CompileError:
-    """What is kept of a source, or what comes of it now, which is then kept."""
+    """Return what is kept of a source, or what comes of it now, which is then kept."""
     path = folder / f"{key}.o"
     found = _kept_result(path, source)
     if found is not None:
@@ -132,7 +132,7 @@ def _result(folder: Path, key: str, source: Source, toolkit: Toolkit, how: Plan,
 
 
 def _kept_result(path: Path, source: Source) -> Path | CompileError | None:
-    """What an earlier run has kept; None where that is nothing that can be believed."""
+    """Return what an earlier run has kept; None where that is nothing that can be believed."""
     try:
         record = json.loads(_read_own(path.with_suffix(".json"), RECORD_BYTES))
         if isinstance(record, dict) and isinstance(record.get("object"), str):
@@ -148,7 +148,7 @@ def _kept_result(path: Path, source: Source) -> Path | CompileError | None:
 
 
 def _read_own(path: Path, limit: int) -> bytes:
-    """The bytes of a file that this user alone can have written; OSError otherwise."""
+    """Return the bytes of a file that this user alone can have written; OSError otherwise."""
     with open(path, "rb") as f:
         found = os.fstat(f.fileno())
         if not is_own(found) or others_can_write(found) or found.st_size > limit:
@@ -159,7 +159,7 @@ def _read_own(path: Path, limit: int) -> bytes:
 
 
 def _compile(source: Source, toolkit: Toolkit, how: Plan, seconds: float, stopped: threading.Event) -> bytes | CompileError:
-    """The bytes of the object, or the error with the command line that ended so."""
+    """Return the bytes of the object, or the error with the command line that ended so."""
     with tempfile.TemporaryDirectory(prefix="aoec-build-") as folder:
         files = place_files(Path(folder), source.name, toolkit.headers)
         Path(files.source).write_text(source.text, "utf-8")

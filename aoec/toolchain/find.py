@@ -44,7 +44,7 @@ class Toolkit:
     tried: tuple[str, ...] = ()
 
     def tool(self, name: str) -> Path:
-        """The path of `bisheng`, `ld.lld` or `llvm-objcopy`; CannNotFound says where it was looked for."""
+        """Return the path of `bisheng`, `ld.lld` or `llvm-objcopy`; CannNotFound says where it was looked for."""
         found = {"bisheng": self.compiler, "ld.lld": self.linker, "llvm-objcopy": self.objcopy}[name]
         if found is None:
             short = f"CANN at {self.root} (release {self.release or 'unknown'}) has no {name}"
@@ -54,7 +54,8 @@ class Toolkit:
 
 
 def find_toolkit(environ: Mapping[str, str] | None = None) -> Toolkit:
-    """The toolkit that the variables name, or that lies below a default root; CannNotFound says what was looked at and what still works."""
+    """Return the toolkit that the variables name, or that lies below a default root; CannNotFound says what was looked at and what still
+    works."""
     given = os.environ if environ is None else environ
     looked = []
     for root, why in _candidates(given):
@@ -69,8 +70,8 @@ def find_toolkit(environ: Mapping[str, str] | None = None) -> Toolkit:
 
 
 def spelling(toolkit: Toolkit) -> str:
-    """The spelling of `aoec emit --cann` that fits: the newest that is not newer than the toolkit, by the headers' layout where no file
-    says a release. CANN 8.2 to 8.4 take the words of 8.1."""
+    """Return the spelling of `aoec emit --cann` that fits: the newest that is not newer than the toolkit, by the headers' layout where no
+    file says a release. CANN 8.2 to 8.4 take the words of 8.1."""
     if not toolkit.release:
         return SPELLINGS[1] if toolkit.layout == "new" else SPELLINGS[0]
     fits = [s for s in SPELLINGS if _number(s) <= _number(toolkit.release)]
@@ -94,7 +95,7 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
 
 
 def _libraries(root: Path) -> tuple[Path, ...]:
-    """The libraries that are there, in their order; each from the first folder that has it."""
+    """Return the libraries that are there, in their order; each from the first folder that has it."""
     found = []
     for name in LIBRARIES:
         place = next((p for f in LIBRARY_FOLDERS if (p := root / f / name).is_file()), None)
@@ -104,7 +105,7 @@ def _libraries(root: Path) -> tuple[Path, ...]:
 
 
 def _compiler(root: Path, environ: Mapping[str, str], name: str = "bisheng") -> Path | None:
-    """The tool below the root, or else on PATH."""
+    """Return the tool below the root, or else on PATH."""
     for folder in COMPILERS:
         if os.access(root / folder / name, os.X_OK) and (root / folder / name).is_file():
             return root / folder / name
@@ -127,7 +128,7 @@ def _toolkit(root: Path, libraries: tuple[Path, ...], compiler: Path | None, env
 
 
 def _release(root: Path) -> tuple[str, str]:
-    """("8.1", "8.1.RC1") of the first file that says a version; ("", "") where none does."""
+    """Return ("8.1", "8.1.RC1") of the first file that says a version; ("", "") where none does."""
     for name in (*VERSION_FILES, *(str(p.relative_to(root)) for p in sorted(root.glob("*-linux/ascend_toolkit_install.info")))):
         try:
             with open(root / name, "rb") as f:

@@ -29,7 +29,7 @@ class Compiler:
 
     @property
     def has_target(self) -> bool:
-        """Whether it compiles for the AI core, as far as it says."""
+        """Return whether it compiles for the AI core, as far as it says."""
         return TARGET in self.targets
 
 
@@ -43,7 +43,7 @@ class Plan:
 
 
 def ask_compiler(toolkit: Toolkit) -> Compiler:
-    """What bisheng says of its version and targets; CannNotFound where it is not there or does not run."""
+    """Return what bisheng says of its version and targets; CannNotFound where it is not there or does not run."""
     path = toolkit.tool("bisheng")
     memo, key = _memo(), ("compiler", *_identity(toolkit))
     found = memo.get(*key)
@@ -63,8 +63,8 @@ def ask_compiler(toolkit: Toolkit) -> Compiler:
 
 
 def plan(toolkit: Toolkit, product: int, core_type: str) -> Plan:
-    """The first route by which the compiler makes an object of an empty kernel of that product and kind. UnsupportedProduct where none is
-    known; CompileError, with what was said of each route, where none works."""
+    """Return the first route by which the compiler makes an object of an empty kernel of that product and kind. UnsupportedProduct where
+    none is known; CompileError, with what was said of each route, where none works."""
     routes = [r for r in ORDER if has_route(r, product, core_type)]
     if not routes:
         raise UnsupportedProduct(f"no compile route is known for {kind_of(core_type)} kernels of product {product}")
@@ -88,7 +88,7 @@ def plan(toolkit: Toolkit, product: int, core_type: str) -> Plan:
 
 
 def _try(toolkit: Toolkit, route: str, product: int, core_type: str) -> tuple[tuple[str, ...] | None, Ran, list[str]]:
-    """(the optional words that are taken, or None where the route does not work; what the last command did; that command)."""
+    """Return (the optional words that are taken, or None where the route does not work; what the last command did; that command)."""
     ran, argv = _compile(toolkit, route, product, core_type, ())
     if ran.code:
         return None, ran, argv
@@ -110,14 +110,14 @@ def _compile(toolkit: Toolkit, route: str, product: int, core_type: str, words: 
 
 
 def how_it_ended(ran: Ran, seconds: float) -> str:
-    """What became of a command, in words."""
+    """Return what became of a command, in words."""
     if ran.is_late:
         return f"did not end in {seconds:.0f} s and was killed"
     return f"ended by signal {-ran.code if ran.code < 0 else ran.code - 128}" if ran.is_crash else f"ended with code {ran.code}"
 
 
 def last_lines(text: str, count: int = LOG_LINES) -> str:
-    """The lines of a log from its first error on, and its last ones where it has none."""
+    """Return the lines of a log from its first error on, and its last ones where it has none."""
     lines = [line for line in text.strip().splitlines() if line.strip()]
     first = next((i for i, line in enumerate(lines) if "error" in line.lower()), max(0, len(lines) - count))
     return "\n".join(lines[first:first + count])
@@ -128,7 +128,7 @@ def _memo() -> Memo:
 
 
 def _identity(toolkit: Toolkit) -> tuple[str, ...]:
-    """What a compiler is known by: its path, size and time, and the toolkit's version."""
+    """Return what a compiler is known by: its path, size and time, and the toolkit's version."""
     out = [str(toolkit.root), toolkit.version]
     for name in tools_of("modern") + tools_of("cce"):
         path = {"bisheng": toolkit.compiler, "ld.lld": toolkit.linker, "llvm-objcopy": toolkit.objcopy}[name]

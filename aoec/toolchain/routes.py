@@ -38,18 +38,18 @@ def kind_of(core_type: str) -> str:
 
 
 def has_route(route: str, product: int, core_type: str) -> bool:
-    """Whether a route has a command line for kernels of a product and core type."""
+    """Return whether a route has a command line for kernels of a product and core type."""
     return kind_of(core_type) in _table()[route]["products"].get(str(product), {})
 
 
 def optional_words(route: str) -> tuple[str, ...]:
-    """Words that a route's compiler may or may not take."""
+    """Return words that a route's compiler may or may not take."""
     return tuple(w for s in _table()[route]["steps"] for w in s.get("optional", ()))
 
 
 def command_lines(route: str, product: int, core_type: str, name: str, files: Files, accepted: Sequence[str] = ()) -> list[list[str]]:
-    """The command lines, each with the tool's name first; `accepted`: the optional words that the compiler takes. UnsupportedProduct where
-    the route has none for that product and kind of core."""
+    """Return the command lines, each with the tool's name first; `accepted`: the optional words that the compiler takes. UnsupportedProduct
+    where the route has none for that product and kind of core."""
     if not has_route(route, product, core_type):
         raise UnsupportedProduct(f"the {route} compile route has no command line for {kind_of(core_type)} kernels of product {product}")
     own = _table()[route]["products"][str(product)]
@@ -68,10 +68,10 @@ def command_lines(route: str, product: int, core_type: str, name: str, files: Fi
 
 
 def tools_of(route: str) -> tuple[str, ...]:
-    """The tools that a route starts."""
+    """Return the tools that a route starts."""
     return tuple(dict.fromkeys(s["tool"] for s in _table()[route]["steps"]))
 
 
 def place_files(folder: Path, name: str, headers: Sequence[Path]) -> Files:
-    """The files of a kernel in a folder of its own."""
+    """Return the files of a kernel in a folder of its own."""
     return Files(str(folder / f"{name}.cpp"), str(folder / f"{name}.bin"), f"{folder}/", tuple(map(str, headers)))

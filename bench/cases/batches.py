@@ -11,7 +11,7 @@ Name = tuple[str, str, str]
 
 
 def name_of(r: Result) -> Name:
-    """The model, its chip and what it looks at but for the batch."""
+    """Return the model, its chip and what it looks at but for the batch."""
     s = r.case.shape.sizes
     return r.case.operator, r.case.chip, "x".join(str(s[k]) for k in ("image1", "seq") if k in s)
 
@@ -21,7 +21,7 @@ def batch(r: Result) -> int:
 
 
 def by_model(results: Sequence[Result]) -> dict[Name, list[Result]]:
-    """The modelled rows of each model by batch."""
+    """Return the modelled rows of each model by batch."""
     found: dict[Name, list[Result]] = {}
     for r in sorted((r for r in results if r.modelled is not None), key=batch):
         found.setdefault(name_of(r), []).append(r)
@@ -29,7 +29,7 @@ def by_model(results: Sequence[Result]) -> dict[Name, list[Result]]:
 
 
 def told_apart(rows: Sequence[Result]) -> list[Result]:
-    """Rows by measured throughput without those within the noise of the one before."""
+    """Return rows by measured throughput without those within the noise of the one before."""
     out: list[Result] = []
     for r in sorted(rows, key=lambda r: r.case.value):
         if not out or r.case.value > out[-1].case.value * (1 + NOISE):
@@ -42,7 +42,7 @@ def rank(rows: Sequence[Result]) -> float | None:
 
 
 def text(results: Sequence[Result]) -> str:
-    """The rows, the table of models with their ranks over batches, and what is beyond the bound."""
+    """Return the rows, the table of models with their ranks over batches, and what is beyond the bound."""
     models = by_model(results)
     told = [r for rows in models.values() for r in rows]
     beyond = [r.case.id for r in told if r.modelled is not None and r.bound is not None and r.modelled > r.bound]

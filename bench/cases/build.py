@@ -48,12 +48,12 @@ UNCHANGED = {"tail": "the last block is not cut smaller"}
 
 
 def unchanged(case: Case) -> str:
-    """The words of a case that do not change its program, with the reason."""
+    """Return the words of a case that do not change its program, with the reason."""
     return "; ".join(f"{word} changes nothing here: {why}" for word, why in UNCHANGED.items() if word in case.tile)
 
 
 def build(case: Case, machine: Machine, folder: Path = Path()) -> Program:
-    """The program of a case; AoecError with the reason where the case cannot be expressed."""
+    """Return the program of a case; AoecError with the reason where the case cannot be expressed."""
     if unsaid := [why for word, why in UNSAID.items() if word in case.tile]:
         raise UnsupportedError(unsaid[0])
     program = built(case, machine, folder)
@@ -64,7 +64,7 @@ def build(case: Case, machine: Machine, folder: Path = Path()) -> Program:
 
 
 def built(case: Case, machine: Machine, folder: Path) -> Program:
-    """The program, whatever its inputs do to L2."""
+    """Return the program, whatever its inputs do to L2."""
     if case.tile.trace:
         return traced(case, machine, folder)
     for start, builder in BUILDERS:
@@ -79,7 +79,7 @@ def built(case: Case, machine: Machine, folder: Path) -> Program:
 
 
 def only_func(case: Case) -> Func:
-    """The func of a case whose operator is one group."""
+    """Return the func of a case whose operator is one group."""
     graph = graph_of(case, flat=True)
     work = [g for g in graph.groups if g.kind in ("cube", "vector")]
     if len(work) != 1:
@@ -88,7 +88,8 @@ def only_func(case: Case) -> Func:
 
 
 def tiled_product(case: Case, func: Func, machine: Machine) -> Program:
-    """A product with the row's tiling; what that says nothing of, as how results leave a core of cube and vector both, as found best."""
+    """Return a product with the row's tiling; what that says nothing of, as how results leave a core of cube and vector both, as found
+    best."""
     trace = cube_trace(case, func, machine)
     if holes_of(trace):
         return in_order(case, pinned_best(func, [trace], {}, machine, PREVIOUS_LAUNCH), machine)
@@ -96,7 +97,7 @@ def tiled_product(case: Case, func: Func, machine: Machine) -> Program:
 
 
 def open_product(case: Case, func: Func, machine: Machine) -> Program:
-    """A product whose tile is left open: the best that our default finds, with the L2 blocks that are said, or without any."""
+    """Return a product whose tile is left open: the best that our default finds, with the L2 blocks that are said, or without any."""
     count = case.tile.one("l2", 1)
     traces = [t for t in sketches(func, machine) if ("lm" in holes_of(t) or "ln" in holes_of(t)) == (count > 1)]
     return pinned_best(func, traces, {"lm": count, "ln": count}, machine, PREVIOUS_LAUNCH)
@@ -110,7 +111,7 @@ def attention_program(case: Case, func: Func, machine: Machine) -> Program:
 
 
 def traced(case: Case, machine: Machine, folder: Path) -> Program:
-    """The program of a trace in our own words, inline or in a file beside the cases."""
+    """Return the program of a trace in our own words, inline or in a file beside the cases."""
     text = case.tile.trace
     source = "tile"
     if text.startswith("@"):
@@ -123,7 +124,7 @@ def traced(case: Case, machine: Machine, folder: Path) -> Program:
 
 
 def vector_program(case: Case, func: Func, machine: Machine) -> Program:
-    """An elementwise operator by tiles: the run or the rows in UB, cores, slots; the rest as found best."""
+    """Return an elementwise operator by tiles: the run or the rows in UB, cores, slots; the rest as found best."""
     pinned: dict[str, int] = {}
     kind = core_kind(machine, False)
     limit = machine.core(kind).count
@@ -142,13 +143,14 @@ def vector_program(case: Case, func: Func, machine: Machine) -> Program:
 
 
 def with_work(func: Func, tile: int, cores: int) -> int:
-    """How many of the cores have work where each takes as many whole tiles of the outermost axis: the grid that a trace can state."""
+    """Return how many of the cores have work where each takes as many whole tiles of the outermost axis: the grid that a trace can
+    state."""
     tiles = ceil(output_nest(func).extent(output_nest(func).loops[0].var) / tile)
     return ceil(tiles / ceil(tiles / cores))
 
 
 def pinned_best(func: Func, traces: Sequence[Trace], pinned: Mapping[str, int], machine: Machine, state: State = ()) -> Program:
-    """The program of the best candidate among sketches with some holes at stated values."""
+    """Return the program of the best candidate among sketches with some holes at stated values."""
     kept, reasons = [], []
     for number, trace in enumerate(traces):
         own = {n: v for n, v in pinned.items() if n in holes_of(trace)}

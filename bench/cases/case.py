@@ -79,12 +79,12 @@ class Case:
 
     @property
     def family(self) -> str:
-        """The operator class that fidelity is told of."""
+        """Return the operator class that fidelity is told of."""
         return family(self.operator)
 
     @property
     def publisher(self) -> str:
-        """The source without the place in it: what the leave-one-out table leaves out."""
+        """Return the source without the place in it: what the leave-one-out table leaves out."""
         return re.split(r"[@:,(]", self.source.strip(), maxsplit=1)[0].strip() or "unnamed"
 
 
@@ -104,7 +104,7 @@ def family(operator: str) -> str:
 
 
 def read_cases(paths: Sequence[str | Path]) -> list[Case]:
-    """The cases of all files in order; CaseError where a file, a row or an id is not right."""
+    """Return the cases of all files in order; CaseError where a file, a row or an id is not right."""
     out: list[Case] = []
     seen: dict[str, str] = {}
     for path in paths:
@@ -129,7 +129,7 @@ def _text(path: Path) -> str:
 
 
 def parse_cases(text: str, source: str = "cases") -> list[Case]:
-    """The cases of a CSV text; CaseError at the first that is not right."""
+    """Return the cases of a CSV text; CaseError at the first that is not right."""
     if "\0" in text:
         raise CaseError(f"{source}: a NUL character: this is no text file")
     try:
@@ -191,7 +191,7 @@ def _plain(name: str, text: str, where: str) -> None:
 
 
 def _parsed(cell: dict[str, str], line: int) -> Case:
-    """The case of stripped cells; ValueError with the reason."""
+    """Return the case of stripped cells; ValueError with the reason."""
     metric = ALIASES.get(cell["metric"], cell["metric"])
     dtypes, known = parse_dtype(cell["dtype"])
     unit = UNITS.get(cell["unit"].lower(), cell["unit"])
@@ -205,14 +205,14 @@ def _parsed(cell: dict[str, str], line: int) -> Case:
 
 
 def one_of(column: str, text: str, known: Sequence[str]) -> str:
-    """The text, if it is one of the known words; ValueError."""
+    """Return the text, if it is one of the known words; ValueError."""
     if text not in known:
         raise ValueError(f"{column} {text[:40]!r} is none of {', '.join(k for k in known if k)}")
     return text
 
 
 def parse_value(text: str, metric: str, unit: str) -> float:
-    """The positive finite value in µs, cycles or the metric's plain unit."""
+    """Return the positive finite value in µs, cycles or the metric's plain unit."""
     one_of("metric", metric, tuple(METRICS))
     one_of("unit", unit, tuple(METRICS[metric]))
     try:
@@ -225,7 +225,8 @@ def parse_value(text: str, metric: str, unit: str) -> float:
 
 
 def parse_dtype(text: str) -> tuple[tuple[str, ...], bool]:
-    """(dtypes, known): `fp16`, `int8->bf16` (operands -> result); a question mark at the end says that the source does not state it."""
+    """Return (dtypes, known): `fp16`, `int8->bf16` (operands -> result); a question mark at the end says that the source does not state
+    it."""
     known = not text.endswith("?")
     parts = tuple(SPELLED_DTYPES.get(p.strip().lower(), p.strip()) for p in text.rstrip("?").split("->"))
     if len(parts) > 2:
@@ -256,7 +257,7 @@ def parse_shape(text: str) -> Shape:
 
 
 def _sizes(text: str) -> Iterable[tuple[str, int]]:
-    """(name, size) of words `m=1`, and of `m=n=k=8192`, which gives one size to several; `image=3x224x224` gives c, h, w."""
+    """Yield (name, size) of words `m=1`, and of `m=n=k=8192`, which gives one size to several; `image=3x224x224` gives c, h, w."""
     for word in text.split():
         *names, value = word.lower().split("=")
         if not names or not all(n.isidentifier() for n in names):

@@ -35,7 +35,7 @@ CHIPS = {
 
 
 def chip_of(name: str) -> Chip:
-    """The chip of a name in a table, or of a target's own name; TargetError where neither is known."""
+    """Return the chip of a name in a table, or of a target's own name; TargetError where neither is known."""
     if name in CHIPS:
         return CHIPS[name]
     known = {plain(n): chip for n, chip in (*((t, Chip(t)) for t in targets()), *CHIPS.items())}
@@ -47,20 +47,20 @@ def chip_of(name: str) -> Chip:
 
 
 def plain(name: str) -> str:
-    """A name in small letters and digits alone."""
+    """Return a name in small letters and digits alone."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 @lru_cache(maxsize=32)
 def machine_of(name: str) -> Machine:
-    """The machine that stands for a chip; TargetError where this build has none."""
+    """Return the machine that stands for a chip; TargetError where this build has none."""
     chip = chip_of(name)
     machine = load(chip.target)
     return fewer(machine, chip.cores) if chip.cores else machine
 
 
 def fewer(machine: Machine, cores: int) -> Machine:
-    """The machine with another number of cube cores, and as many vector cores to each as before."""
+    """Return the machine with another number of cube cores, and as many vector cores to each as before."""
     first = machine.core("aic" if "aic" in machine.cores else "core").count
     kinds = {k: replace(c, count=c.count * cores // first) for k, c in machine.cores.items()}
     return replace(machine, cores=kinds, hash=f"{machine.hash}-{cores}")

@@ -29,7 +29,7 @@ CASED = ("tile", "micro", "fused", "lib", "e2e")
 
 
 def convert(rows: Sequence[Row]) -> list[Row]:
-    """A case for every row of a class that a model of one AI Core can say something of, in order."""
+    """Return a case for every row of a class that a model of one AI Core can say something of, in order."""
     out: list[Row] = []
     before: dict[tuple[str, ...], Row] = {}
     words: dict[str, dict[str, tuple[int, ...]]] = {}
@@ -58,8 +58,8 @@ def convert(rows: Sequence[Row]) -> list[Row]:
 
 
 def high_level(row: Row, words: dict[str, tuple[int, ...]]) -> bool:
-    """Whether a row is of the vendor's high-level Matmul API and says nothing else of its tiling: so are the products of the Ascend C
-    guide and of the asc-devkit sample of that API, and their tiling is read at run time unless they say constant."""
+    """Return whether a row is of the vendor's high-level Matmul API and says nothing else of its tiling: so are the products of the Ascend
+    C guide and of the asc-devkit sample of that API, and their tiling is read at run time unless they say constant."""
     of_it = re.search(r"best-practice guide|/matmul_high_performance/", row["source"]) and row["op"].lower() == "matmul"
     return bool(of_it) and class_of(row) == "tile" and not words.keys() & {"basic", "constant", "mix"}
 
@@ -80,13 +80,13 @@ def mixed(cases: Sequence[Row]) -> None:
 
 
 def class_of(row: Row) -> str:
-    """The first word of the notes: class=tile; ..."""
+    """Return the first word of the notes: class=tile; ..."""
     found = re.match(r"class=(\w+)", row["notes"].strip())
     return found.group(1) if found else ""
 
 
 def plain(row: Row, kind: str) -> Row:
-    """The case without tile words and pairs."""
+    """Return the case without tile words and pairs."""
     metric, value, unit = measured(row)
     operator = re.sub(r"[^a-z0-9_]", "_", row["op"].lower())
     return dict(zip(COLUMNS, (
@@ -95,12 +95,12 @@ def plain(row: Row, kind: str) -> Row:
 
 
 def profiler(row: Row) -> str:
-    """What the variant says of what ran before each launch; else that follows from the source."""
+    """Return what the variant says of what ran before each launch; else that follows from the source."""
     return "model" if "in-model" in row["variant"] else "other" if "isolated replay" in row["variant"] else ""
 
 
 def measured(row: Row) -> tuple[str, str, str]:
-    """(metric, value, unit): of a latency the notes say whether it is a task's or a core's time."""
+    """Return (metric, value, unit): of a latency the notes say whether it is a task's or a core's time."""
     metric = METRIC_ALIASES.get(row["metric"], row["metric"])
     unit = "us" if row["unit"] == "us" else row["unit"]
     if metric == "time":
@@ -126,7 +126,7 @@ def dtype_of(text: str) -> str:
 
 
 def base_shape(text: str) -> str:
-    """The shape without how often it is read: what rows of one case share."""
+    """Return the shape without how often it is read: what rows of one case share."""
     return re.split(r" read | axis|,| \+ dequant", text)[0].strip()
 
 
@@ -134,7 +134,7 @@ NUMBER = re.compile(r"(\d+(?:\.\d+)?)M\b")
 
 
 def shape_of(row: Row) -> str:
-    """The shape in the case format; sizes keep their names, lists of tensors are joined by +."""
+    """Return the shape in the case format; sizes keep their names, lists of tensors are joined by +."""
     text = NUMBER.sub(lambda m: str(int(float(m.group(1)) * (1 << 20))), row["shape"].replace("~", "="))
     text = re.sub(r"R=S=(\d+)", r"kh=kw=\1", text)
     text = re.sub(r"RxS=(\d+) taps", r"taps=\1", text)
@@ -149,7 +149,7 @@ def shape_of(row: Row) -> str:
 
 
 def tensors_of(op: str, text: str) -> str:
-    """Tensors of inputs joined by +, then the result; words that say how they are used go to the tile."""
+    """Return tensors of inputs joined by +, then the result; words that say how they are used go to the tile."""
     axis = re.search(r"axis ?= ?(\d)", text)
     given, _, result = text.partition("->")
     tensors = re.findall(r"\d+(?:x\d+)*", re.sub(r"\(.*?\)|axis ?= ?\d|read .*|perm \d|, \d+ slots.*", " ", given))
@@ -168,7 +168,7 @@ LAYOUTS = (  # what the table says -> operands of a product, a:b
 
 
 def layout_of(row: Row) -> str:
-    """The layout words of a case; nd where nothing is said."""
+    """Return the layout words of a case; nd where nothing is said."""
     return next((word for pattern, word in LAYOUTS if re.search(pattern, row["layout"])), "nd")
 
 
@@ -187,7 +187,7 @@ def number_pairs(cases: Sequence[Row]) -> None:
 
 
 def read_table(paths: Iterable[str]) -> list[Row]:
-    """The rows of all tables by id."""
+    """Return the rows of all tables by id."""
     rows: dict[str, Row] = {}
     for path in paths:
         with open(path, encoding="utf-8", newline="") as f:

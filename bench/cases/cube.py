@@ -31,8 +31,8 @@ class Tiling:
 
 
 def tiling(case: Case, machine: Machine) -> Tiling:
-    """What the words say, with the vendor's defaults for what they do not: one block a load and no slots to spare for Norm, for MDL half
-    of L1 for each operand in two slots (`halves`), as many blocks as L1 holds where one operand's depth is published as filling it
+    """Return what the words say, with the vendor's defaults for what they do not: one block a load and no slots to spare for Norm, for MDL
+    half of L1 for each operand in two slots (`halves`), as many blocks as L1 holds where one operand's depth is published as filling it
     (asc-devkit's 8192^3 sample: depthB1 = 8)."""
     size = DTYPES[case.dtypes[0]]
     s = case.shape.sizes
@@ -43,7 +43,7 @@ def tiling(case: Case, machine: Machine) -> Tiling:
 
 
 def base_block(case: Case, machine: Machine, size: int) -> tuple[int, int, int]:
-    """The L0 block, at most the shape rounded up to fractals; an `auto` k fills half of L0A or L0B."""
+    """Return the L0 block, at most the shape rounded up to fractals; an `auto` k fills half of L0A or L0B."""
     given = case.tile.numbers("base")
     m, n, *k = given if given else STOCK
     s = case.shape.sizes
@@ -85,14 +85,14 @@ def halves(case: Case, machine: Machine, base: tuple[int, int, int], size: int) 
 
 
 def full_depth(case: Case, machine: Machine, base: tuple[int, int, int], size: int) -> int:
-    """Blocks of B that fit L1 beside the stated blocks of A."""
+    """Return blocks of B that fit L1 beside the stated blocks of A."""
     m, n, k = base
     left = machine.scope("L1").size_bytes - case.tile.one("deptha", 1) * m * k * size
     return max(1, left // (n * k * size))
 
 
 def depths(case: Case, machine: Machine, base: tuple[int, int, int], step: tuple[int, int], size: int) -> tuple[int, int]:
-    """Blocks of A and of B in L1; twice what a load brings where nothing is said, once under Norm."""
+    """Return blocks of A and of B in L1; twice what a load brings where nothing is said, once under Norm."""
     slots = 1 if "norm" in case.tile else 2
     both = case.tile.one("depth", 0)
     a = case.tile.one("deptha", both or slots * step[0])
@@ -101,7 +101,7 @@ def depths(case: Case, machine: Machine, base: tuple[int, int, int], step: tuple
 
 
 def grid_of(case: Case, machine: Machine, base: tuple[int, int, int], m: int, n: int) -> tuple[int, int]:
-    """Cores along m and n: as stated, as the share of one core says, else the even split of blocks over the stated cores."""
+    """Return cores along m and n: as stated, as the share of one core says, else the even split of blocks over the stated cores."""
     down, across = ceil(m / base[0]), ceil(n / base[1])
     if given := case.tile.numbers("grid"):
         return filled(down, given[0]), filled(across, given[1])
@@ -113,12 +113,12 @@ def grid_of(case: Case, machine: Machine, base: tuple[int, int, int], m: int, n:
 
 
 def filled(blocks: int, parts: int) -> int:
-    """The parts that get any of so many blocks: an even share of them each, the last what is left."""
+    """Return the parts that get any of so many blocks: an even share of them each, the last what is left."""
     return ceil(blocks / ceil(blocks / parts))
 
 
 def even_grid(down: int, across: int, cores: int) -> tuple[int, int]:
-    """The grid whose busiest core has fewest blocks; of equals the one with most cores, then the squarest."""
+    """Return the grid whose busiest core has fewest blocks; of equals the one with most cores, then the squarest."""
     pairs = [(filled(down, a), filled(across, cores // a)) for a in range(1, min(down, cores) + 1)]
     return min(pairs, key=lambda g: (ceil(down / g[0]) * ceil(across / g[1]), -g[0] * g[1], abs(g[0] - g[1])))
 
@@ -128,7 +128,7 @@ def round_up(value: int, unit: int) -> int:
 
 
 def vendor_tiling(case: Case, machine: Machine) -> MatmulTiling:
-    """The row's tiling in the vendor's own fields.
+    """Return the row's tiling in the vendor's own fields.
 
     A share of one core is whole base blocks, in as many L2 blocks as are said; without a grid, a share or a core count, and
     with an L1 tile, base blocks are dealt out to the cores in turn.
@@ -153,14 +153,15 @@ def vendor_tiling(case: Case, machine: Machine) -> MatmulTiling:
 
 
 def numbering(case: Case, blocks: int) -> dict[str, int]:
-    """How dealt blocks are numbered: through groups of as many rows (direction 0) or columns (1) as the swizzle says, else through all
-    rows of an L2 block, or one row after another; `blocks`: rows of blocks."""
+    """Return how dealt blocks are numbered: through groups of as many rows (direction 0) or columns (1) as the swizzle says, else through
+    all rows of an L2 block, or one row after another; `blocks`: rows of blocks."""
     group, columns = case.tile.numbers("swizzle") or (ceil(blocks / case.tile.one("l2", blocks)), 0)
     return {"swizzleOffset": max(1, group), "swizzleDirection": int(columns)}
 
 
 def ahead(trace: Trace) -> Trace:
-    """The trace with what streams through L1 loaded a turn ahead where no form of ours says so: beside an operand that stays, the other."""
+    """Return the trace with what streams through L1 loaded a turn ahead where no form of ours says so: beside an operand that stays, the
+    other."""
     if any(s.primitive == "preload" for s in trace.steps):
         return trace
     slots = {str(s["buffer"]): s["depth"] for s in trace.steps if s.primitive == "double_buffer"}
@@ -169,13 +170,13 @@ def ahead(trace: Trace) -> Trace:
 
 
 def cube_trace(case: Case, func: Func, machine: Machine) -> Trace:
-    """The trace of a product with the row's tiling; where cores hold cube and vector both, with holes in how results leave."""
+    """Return the trace of a product with the row's tiling; where cores hold cube and vector both, with holes in how results leave."""
     t = vendor_tiling(case, machine)
     trace = matmul_trace(func, machine, t)
     return ahead(trace) if t.preload else trace
 
 
 def in_order(case: Case, program: Program, machine: Machine) -> Program:
-    """The program of a product with its loads in the order in which the vendor's template has them."""
+    """Return the program of a product with its loads in the order in which the vendor's template has them."""
     t = vendor_tiling(case, machine)
     return left_first(program) if "mdl" in case.tile and t.stepKb > t.stepKa else program

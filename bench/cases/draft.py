@@ -34,14 +34,14 @@ class Net:
         return name
 
     def zeros(self, name: str, shape: Sequence[int], dtype: str = "") -> str:
-        """A constant whose values do not matter to time; its bytes are not held."""
+        """Return a constant whose values do not matter to time; its bytes are not held."""
         return self.draft.constant(name, np.broadcast_to(NUMPY[dtype or self.dtype](0), tuple(shape)), dtype or self.dtype)
 
     def shape(self, name: str) -> tuple[int, ...]:
         return self.draft.tensors[name].shape
 
     def node(self, op: str, inputs: Sequence[str], dtype: str = "", layout: str = "ND", **attributes: Attribute) -> str:
-        """The result of an operator; its shape is the operator's own rule's."""
+        """Return the result of an operator; its shape is the operator's own rule's."""
         if op not in OPS:
             raise UnsupportedError(f"aoec has no operator {op}{near(op, OPS)}")
         shape = result_shape(op, [self.shape(i) for i in inputs], attributes)
@@ -51,19 +51,19 @@ class Net:
 
     def own(self, op: str, definition: str, inputs: Sequence[str], shape: Sequence[int], dtype: str = "", layout: str = "ND",
             **attributes: Attribute) -> str:
-        """The result of an operator by its own definition in index notation, of that shape."""
+        """Return the result of an operator by its own definition in index notation, of that shape."""
         out = self.draft.tensor(op, dtype or self.dtype, tuple(shape), layout)
         self.draft.nodes.append(replace(self.draft.node(op, inputs, out, attributes), definition=definition))
         return out
 
     def one(self, output: str) -> Graph:
-        """The graph of one cube operator as it stands: operands lie in GM as the case says, nothing converts them."""
+        """Return the graph of one cube operator as it stands: operands lie in GM as the case says, nothing converts them."""
         self.draft.outputs = (output,)
         graph, _ = self.draft.finish()
         return replace(graph, groups=(Group("g0", "cube", tuple(n.name for n in graph.nodes)),))
 
     def graph(self, *outputs: str) -> Graph:
-        """The fused graph, sums as a compile for the machine has them."""
+        """Return the fused graph, sums as a compile for the machine has them."""
         self.draft.outputs = outputs
         graph, weights = self.draft.finish()
         if self.machine is None:

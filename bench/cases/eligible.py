@@ -14,7 +14,7 @@ COUNTED = ("tile", "micro")
 
 
 def why_not(case: Case) -> str:
-    """The first reason why a case is not counted; empty where it is."""
+    """Return the first reason why a case is not counted; empty where it is."""
     if case.kind not in COUNTED:
         return f"class {case.kind}: no schedule is published"
     if case.metric not in TIME_METRICS:
@@ -29,7 +29,7 @@ def why_not(case: Case) -> str:
 
 
 def no_operator(case: Case) -> str:
-    """Why aoec has no such operator; empty where it has."""
+    """Return why aoec has no such operator; empty where it has."""
     if any(case.operator.startswith(start) for start, _ in BUILDERS):
         return ""
     try:
@@ -40,7 +40,7 @@ def no_operator(case: Case) -> str:
 
 
 def apart(case: Case) -> bool:
-    """Whether a case is of another generation, reported apart."""
+    """Return whether a case is of another generation, reported apart."""
     try:
         return "950" in chip_of(case.chip).target
     except AoecError:
@@ -48,10 +48,10 @@ def apart(case: Case) -> bool:
 
 
 def counted(results: Sequence[Result]) -> list[Result]:
-    """The eligible results of the generations that the model is about."""
+    """Return the eligible results of the generations that the model is about."""
     return [r for r in results if not r.why_not and not apart(r.case)]
 
 
 def not_counted(results: Sequence[Result]) -> list[Result]:
-    """The results of schedules of these generations that do not count: their tile or dtype is not stated, or there is a warning."""
+    """Return the results of schedules of these generations that do not count: their tile or dtype is not stated, or there is a warning."""
     return [r for r in results if r.why_not and not apart(r.case) and r.case.kind in COUNTED]

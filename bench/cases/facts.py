@@ -19,7 +19,7 @@ SMALL_US = 40.0  # where the median of measured by modelled times is 1.2 and mor
 
 
 def facts_toml(results: Sequence[Result]) -> str:
-    """The text of the file: one table a target and class with any eligible row that is modelled."""
+    """Return the text of the file: one table a target and class with any eligible row that is modelled."""
     told = [r for r in results if r.modelled is not None and not r.why_not]
     lines = [HEAD, f'model_version = "{model_version()}"']
     for name, s in by(told, lambda r: f"{chip_of(r.case.chip).target}.{r.case.family}").items():
@@ -32,7 +32,7 @@ def facts_toml(results: Sequence[Result]) -> str:
 
 
 def small_lines(results: Sequence[Result]) -> list[str]:
-    """The table of small kernels. Rows whose dtype is not published are in it: for what they lack alone they would not be small."""
+    """Return the table of small kernels. Rows whose dtype is not published are in it: for what they lack alone they would not be small."""
     found = [r.case.value / r.modelled for r in results if r.modelled and r.modelled < SMALL_US and r.unit == "us" and not apart(r.case)]
     if not found:
         return []

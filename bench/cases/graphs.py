@@ -50,7 +50,7 @@ SCALED = {"div": "muls", "real_div": "muls", "mul": "muls", "add": "adds", "sub"
 
 
 def scaled(n: Net, x: list[str]) -> list[str]:
-    """The operands with a number for each column of the rows, where the table leaves it out."""
+    """Return the operands with a number for each column of the rows, where the table leaves it out."""
     return [*x, n.input("scale", n.shape(x[0])[-1:])] if len(x) == 1 else x
 
 
@@ -67,8 +67,8 @@ def _gelu_exponent(n: Net, x: list[str]) -> str:
 
 
 def graph_of(case: Case, flat: bool = False, machine: Machine | None = None) -> Graph:
-    """The fused graph of a case's operator, as a compile for the machine would have it, if one is given; `flat`: elementwise tensors as one
-    run. UnsupportedError where aoec has no such operator."""
+    """Return the fused graph of a case's operator, as a compile for the machine would have it, if one is given; `flat`: elementwise tensors
+    as one run. UnsupportedError where aoec has no such operator."""
     sizes = case.shape.sizes
     if case.operator in KERNELS:
         return KERNELS[case.operator](case, machine)
@@ -88,7 +88,7 @@ def graph_of(case: Case, flat: bool = False, machine: Machine | None = None) -> 
 
 
 def vector_graph(case: Case, flat: bool, machine: Machine | None) -> Graph:
-    """An operator of one or two tensors by its recipe, or by the name that we share."""
+    """Return an operator of one or two tensors by its recipe, or by the name that we share."""
     if case.operator in CASTS and set(case.dtypes) <= {*REALS, "int8", "uint8", "int32", "int64"}:
         return cast_graph(case)
     if case.operator not in {*OPS, *RECIPES, *REDUCERS, *SCALED}:
@@ -111,7 +111,8 @@ def vector_graph(case: Case, flat: bool, machine: Machine | None) -> Graph:
 
 
 def held(case: Case) -> bool:
-    """Whether the operator is one of the case's dtypes: of reals that stay so, of whole numbers, or a comparison that gives truths."""
+    """Return whether the operator is one of the case's dtypes: of reals that stay so, of whole numbers, or a comparison that gives
+    truths."""
     first, result = case.dtypes
     if case.operator in COMPARED:
         return first in (*REALS, *WHOLE) and result == "bool"
@@ -119,7 +120,7 @@ def held(case: Case) -> bool:
 
 
 def unknown(case: Case) -> str:
-    """Why a case's operator is none of aoec's, with the names that look like it."""
+    """Return why a case's operator is none of aoec's, with the names that look like it."""
     known = {*OPS, *RECIPES, *REDUCERS, *MOVES, *POOLS, *JOINED, *KERNELS, *CASTS, "matmul", "batch_matmul", "conv2d", "quantize_static"}
     return UNSAID.get(case.operator) or f"aoec has no operator {case.operator}{near(case.operator, known - {case.operator})}"
 
@@ -138,7 +139,7 @@ UNSAID = {
 
 
 def rows_of(shape: tuple[int, ...], layout: str) -> tuple[int, ...]:
-    """The matrices [..., m, n] that an NZ tensor [..., n1, m1, 16, 16] holds; any other shape as it is.
+    """Return the matrices [..., m, n] that an NZ tensor [..., n1, m1, 16, 16] holds; any other shape as it is.
 
     The operator then takes them as ND: as many bytes, rows that lie whole instead of in columns of fractals.
     """
@@ -149,7 +150,7 @@ def rows_of(shape: tuple[int, ...], layout: str) -> tuple[int, ...]:
 
 
 def cast_graph(case: Case) -> Graph:
-    """A conversion of dtypes, as one run."""
+    """Return a conversion of dtypes, as one run."""
     net = Net("cast", case.dtypes[0])
     return net.graph(net.node("cast", [net.input("x", (prod(case.shape.inputs[0]),))], case.dtypes[1]))
 
@@ -159,7 +160,7 @@ REDUCERS = {name: name for name in ("reduce_sum", "reduce_mean", "reduce_max", "
 
 
 def reduced(shape: tuple[int, ...], result: tuple[int, ...]) -> tuple[int, ...]:
-    """The axes that a reduction to `result` takes away: those that are not matched from the front; of no result, all."""
+    """Return the axes that a reduction to `result` takes away: those that are not matched from the front; of no result, all."""
     axes, rest = [], list(result)
     for axis, size in enumerate(shape):
         if rest and rest[0] == size:
@@ -170,7 +171,7 @@ def reduced(shape: tuple[int, ...], result: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def quantised_graph(case: Case, machine: Machine | None) -> Graph:
-    """Rows of reals as int8, by a scale for each column."""
+    """Return rows of reals as int8, by a scale for each column."""
     if case.dtypes[0] not in REALS or case.dtypes[1] != "int8" or len(case.shape.inputs[0]) != 2:
         raise UnsupportedError(f"aoec has no {case.operator} of {' to '.join(case.dtypes)}")
     net = Net(case.operator, case.dtypes[0])
@@ -181,7 +182,7 @@ def quantised_graph(case: Case, machine: Machine | None) -> Graph:
 
 
 def moves_graph(case: Case, machine: Machine | None) -> Graph:
-    """An operator that moves elements."""
+    """Return an operator that moves elements."""
     move = moved(case)
     net = Net(case.operator, case.dtypes[0])
     net.machine = machine
@@ -191,7 +192,7 @@ def moves_graph(case: Case, machine: Machine | None) -> Graph:
 
 
 def matmul_graph(case: Case, machine: Machine | None = None) -> Graph:
-    """A product, perhaps of a batch, and what its kernel joins to it; B as it lies in GM."""
+    """Return a product, perhaps of a batch, and what its kernel joins to it; B as it lies in GM."""
     s = case.shape.sizes
     if not {"m", "n", "k"} <= set(s):
         raise UnsupportedError(f"shape {case.shape.text!r} gives no m, n and k")
@@ -230,7 +231,7 @@ JOINED: Mapping[str, Callable[[Net, str, str, str], str]] = {
 
 
 def conv_graph(case: Case, s: Mapping[str, int]) -> Graph:
-    """A convolution n c h w -> k filters; pads as the size of the result asks for."""
+    """Return a convolution n c h w -> k filters; pads as the size of the result asks for."""
     if not {"n", "c", "h", "w", "k"} <= set(s) or case.operator not in ("conv2d", "conv2d_bnreduce"):
         raise UnsupportedError(unknown(case) if "n" in s else f"shape {case.shape.text!r} names no convolution")
     if case.dtypes[0] not in REALS:
@@ -251,7 +252,7 @@ POOLS = {"maxpool": "max_pool", "avgpool": "avg_pool"}
 
 
 def pool_graph(case: Case) -> Graph:
-    """A pooling of an image in NC1HWC0, [n, c1, h, w, 16]: strides and pads as the size of the result asks for."""
+    """Return a pooling of an image in NC1HWC0, [n, c1, h, w, 16]: strides and pads as the size of the result asks for."""
     (n, c1, h, w, c0), (*_, ho, wo, _) = case.shape.inputs[0], case.shape.output
     net = Net(case.operator, case.dtypes[0])
     x = net.input("x", (n, c1 * c0, h, w), "NC1HWC0")
@@ -262,7 +263,7 @@ def pool_graph(case: Case) -> Graph:
 
 
 def filter_of(s: Mapping[str, int]) -> tuple[int, int]:
-    """Rows and columns of a filter; `taps` names a filter of one row."""
+    """Return rows and columns of a filter; `taps` names a filter of one row."""
     return (1, s["taps"]) if "taps" in s else (s.get("kh", 1), s.get("kw", 1))
 
 

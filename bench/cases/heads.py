@@ -8,7 +8,7 @@ from bench.cases.case import Case
 
 
 def machine_with_head(machine: Machine, case: Case) -> Machine:
-    """The machine whose cube cores start loading when the vendor's high-level Matmul API does, where a case is of that.
+    """Return the machine whose cube cores start loading when the vendor's high-level Matmul API does, where a case is of that.
 
     `runtime` and `constant` are of that API, which reads and checks its tiling before it loads anything; `basic` and rows that say
     nothing have the head of MTE2 that every kernel has. A machine for which the time is not known stays as it is.

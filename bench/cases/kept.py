@@ -18,7 +18,7 @@ FIELDS = ("modelled", "bound_by", "reason", "note", "parts_us", "bound", "unit",
 
 @lru_cache(maxsize=1)
 def builder_version() -> str:
-    """A hash of the sources that make programs of cases."""
+    """Return a hash of the sources that make programs of cases."""
     h = hashlib.sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
         if path.stem.startswith(("build", "profilers", "cube", "micro", "text", "graphs", "time", "chips", "heads", "library", "models",
@@ -42,7 +42,7 @@ class Kept:
                 self.found[entry.pop("key")] = entry
 
     def key(self, case: Case, how: str = "") -> str:
-        """What a result depends on, hashed; a case without a machine depends on its text alone."""
+        """Return what a result depends on, hashed; a case without a machine depends on its text alone."""
         try:
             machine = machine_of(case.chip).hash
         except AoecError:
@@ -51,12 +51,12 @@ class Kept:
         return hashlib.sha256("|".join((plain, how, machine, model_version(), builder_version())).encode()).hexdigest()[:24]
 
     def of(self, case: Case, how: str = "") -> Result | None:
-        """The kept result of a case, if there is one."""
+        """Return the kept result of a case, if there is one."""
         entry = self.found.get(self.key(case, how)) if self.path else None
         return Result(case, **entry) if entry else None  # type: ignore[arg-type]
 
     def put(self, result: Result, how: str = "") -> Result:
-        """The result, which is kept at once."""
+        """Return the result, which is kept at once."""
         if self.path:
             entry = {name: getattr(result, name) for name in FIELDS}
             entry["parts_us"] = dict(result.parts_us)

@@ -63,7 +63,7 @@ def definitions() -> Mapping[str, str]:
 
 
 def rows(case: Case, at: int = 0) -> tuple[int, int]:
-    """(rows, columns) of an operand, out of fractals [.., n1, m1, 16, 16] where the row says NZ."""
+    """Return (rows, columns) of an operand, out of fractals [.., n1, m1, 16, 16] where the row says NZ."""
     shape = case.shape.inputs[at]
     if case.layout.startswith("nz") and len(shape) >= 4 and shape[-2:] == (16, 16):
         return prod(shape[:-4]) * shape[-3] * 16, shape[-4] * 16
@@ -71,21 +71,22 @@ def rows(case: Case, at: int = 0) -> tuple[int, int]:
 
 
 def reals(case: Case) -> Net:
-    """A net in the case's dtype; UnsupportedError where that is none of reals."""
+    """Return a net in the case's dtype; UnsupportedError where that is none of reals."""
     if case.dtypes[0] not in REALS or not case.shape.inputs:
         raise UnsupportedError(f"aoec has no {case.operator} of {case.dtypes[0]} and shape {case.shape.text!r}")
     return Net(case.operator, case.dtypes[0])
 
 
 def dynamic_quant(case: Case, machine: Machine | None) -> Graph:
-    """Rows of reals as int8, each scaled by the largest of it."""
+    """Return rows of reals as int8, each scaled by the largest of it."""
     net, shape = reals(case), rows(case)
     net.machine = machine
     return net.graph(net.own("dynamic_quant", definitions()["dynamic_quant"], [net.input("x", shape)], shape, "int8"))
 
 
 def layernorm_grad(case: Case, machine: Machine | None) -> Graph:
-    """The gradient of a norm of rows by what it normed: from gradient, input, variance and mean of each row, scale of each column."""
+    """Return the gradient of a norm of rows by what it normed: from gradient, input, variance and mean of each row, scale of each
+    column."""
     net, shape = reals(case), rows(case)
     net.machine = machine
     inputs = [net.input("d", shape), net.input("x", shape), *(net.input(n, shape[:1]) for n in "vm"), net.input("g", shape[1:])]
@@ -93,7 +94,7 @@ def layernorm_grad(case: Case, machine: Machine | None) -> Graph:
 
 
 def bn_relu(case: Case, machine: Machine | None) -> Graph:
-    """An image in blocks of channels, scaled and moved for each channel, and its positive part."""
+    """Return an image in blocks of channels, scaled and moved for each channel, and its positive part."""
     net, image = reals(case), case.shape.inputs[0]
     if len(image) != 5:
         raise UnsupportedError(f"{case.shape.text!r} is no image [n, c1, h, w, c0]")
@@ -104,8 +105,8 @@ def bn_relu(case: Case, machine: Machine | None) -> Graph:
 
 
 def gelu_grad(n: Net, y: str, layout: str, dtype: str) -> str:
-    """The gradient behind a gelu, from the one before it and what gelu was taken of: of its form with tanh, as the vendor's vector library
-    has it. With h = 0.79788 (x + 0.044715 x^3): y ((1 + tanh h) / 2 + x (1 - tanh^2 h) h' / 2)."""
+    """Return the gradient behind a gelu, from the one before it and what gelu was taken of: of its form with tanh, as the vendor's vector
+    library has it. With h = 0.79788 (x + 0.044715 x^3): y ((1 + tanh h) / 2 + x (1 - tanh^2 h) h' / 2)."""
     def of(op: str, *inputs: str, **attributes: float) -> str:
         return n.node(op, inputs, dtype, layout, **attributes)
     x = n.input("x", n.shape(y), layout, dtype)
@@ -118,7 +119,7 @@ def gelu_grad(n: Net, y: str, layout: str, dtype: str) -> str:
 
 
 def of_two(case: Case, machine: Machine | None) -> Graph:
-    """A gradient by what it comes from and what was calculated, both of one shape."""
+    """Return a gradient by what it comes from and what was calculated, both of one shape."""
     net, shape = reals(case), rows(case)
     net.machine = machine
     inputs = [net.input(name, shape) for name in "ab"]
@@ -126,8 +127,8 @@ def of_two(case: Case, machine: Machine | None) -> Graph:
 
 
 def filter_grad(case: Case, machine: Machine | None) -> Graph:
-    """The gradient of 1 x 1 filters: a product over all pixels, both operands in fractals and the left one turned. Gradient, then image, in
-    [n, c1, h, w, 16]; result [c1 x filter, k1, 16, 16]."""
+    """Return the gradient of 1 x 1 filters: a product over all pixels, both operands in fractals and the left one turned. Gradient, then
+    image, in [n, c1, h, w, 16]; result [c1 x filter, k1, 16, 16]."""
     net, result = reals(case), case.shape.output
     shapes = case.shape.inputs[:2]
     if len(shapes) != 2 or any(len(s) != 5 for s in shapes) or len(result) != 4:
@@ -141,7 +142,7 @@ def filter_grad(case: Case, machine: Machine | None) -> Graph:
 
 
 def image_grad(case: Case, machine: Machine | None) -> Graph:
-    """The gradient of a convolution of stride 1 by its image: a convolution of the gradient with the filters turned about. Gradient
+    """Return the gradient of a convolution of stride 1 by its image: a convolution of the gradient with the filters turned about. Gradient
     [n, k1, h, w, 16], filters [c1 x filter, k1, 16, 16], result [n, c1, h, w, 16]."""
     net, result = reals(case), case.shape.output
     if len(case.shape.inputs) != 2 or [len(s) for s in (*case.shape.inputs, result)] != [5, 4, 5]:
@@ -179,7 +180,7 @@ def attention(case: Case, machine: Machine | None) -> Graph:
 
 
 def grouped_matmul(case: Case, machine: Machine | None) -> Graph:
-    """A product for each of `groups`, of m rows each."""
+    """Return a product for each of `groups`, of m rows each."""
     s = case.shape.sizes
     if not {"groups", "m", "n", "k"} <= set(s):
         raise UnsupportedError(f"shape {case.shape.text!r} gives no groups, m (rows of each), n and k")

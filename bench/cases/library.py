@@ -41,7 +41,7 @@ class Tuned:
 
 
 def tune(graph: Graph, machine: Machine, trials: int, done: Done | None = None, before: str = "previous") -> Tuned:
-    """Every AI Core group of a graph scheduled, in the state that what ran `before` leaves; 0 trials: the default schedule.
+    """Return every AI Core group of a graph scheduled, in the state that what ran `before` leaves; 0 trials: the default schedule.
 
     Equal tasks are done once, also across calls that share `done`, and what differs in its batch alone starts from what was found.
     """
@@ -56,7 +56,7 @@ def tune(graph: Graph, machine: Machine, trials: int, done: Done | None = None, 
 
 
 def plan(graph: Graph, machine: Machine, before: str) -> list[Task]:
-    """The tasks of a graph after an equal run (previous), another model (cold), with L2 cleared, or as part of a model.
+    """Return the tasks of a graph after an equal run (previous), another model (cold), with L2 cleared, or as part of a model.
 
     As part of a model what it works on has just been made, the first of it last, as far as L2 holds it; its weights and tables were last
     read a run of the model ago.
@@ -71,12 +71,12 @@ def plan(graph: Graph, machine: Machine, before: str) -> list[Task]:
 
 
 def before_of(case: Case, state: str) -> str:
-    """What ran before a case's launches: by its profiler, unless a named state is asked for."""
+    """Return what ran before a case's launches: by its profiler, unless a named state is asked for."""
     return state if state in NAMED else {"msopprof": "cleared", "model": "model"}.get(profiler_of(case), "previous")
 
 
 def one(task: Task, machine: Machine, trials: int, done: Done) -> tuple[Measure, float]:
-    """(measure, bound in µs) of one task."""
+    """Return (measure, bound in µs) of one task."""
     at = done.at(task, machine, trials)
     if at not in done.measures:
         if trials:
@@ -90,7 +90,7 @@ def one(task: Task, machine: Machine, trials: int, done: Done) -> tuple[Measure,
 
 
 def tuned(case: Case, trials: int, state: str = "") -> Result:
-    """The result of a case whose schedule is not known, in a named state of L2 if one is given."""
+    """Return the result of a case whose schedule is not known, in a named state of L2 if one is given."""
     try:
         if case.metric not in TIME_METRICS:
             raise UnsupportedError(f"{case.metric} is neither a time nor cycles")
@@ -106,7 +106,7 @@ def tuned(case: Case, trials: int, state: str = "") -> Result:
 
 
 def guess(r: Result) -> str:
-    """What a vendor kernel probably does that takes so much longer than our best: from what its row and the bound tell."""
+    """Return what a vendor kernel probably does that takes so much longer than our best: from what its row and the bound tell."""
     assert r.bound is not None
     machine = machine_of(r.case.chip)
     count = next(iter(machine.cores.values())).count
@@ -127,7 +127,7 @@ def guess(r: Result) -> str:
 
 
 def text(results: Sequence[Result]) -> str:
-    """The table of tuned against vendor kernels, and what stands out of it."""
+    """Return the table of tuned against vendor kernels, and what stands out of it."""
     told = [r for r in results if r.ratio is not None and r.bound is not None]
     fast = [r for r in told if r.ratio is not None and r.ratio < FAST]
     slow = [r for r in told if r.ratio is not None and r.ratio > SLOW]

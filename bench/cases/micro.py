@@ -50,12 +50,12 @@ def copy_program(case: Case, machine: Machine) -> Program:
 
 
 def load_l1(case: Case, source: str, rows: int, columns: int, stride: int) -> str:
-    """One load into L1: ND to NZ on the way, which is also what a load of unnamed kind does in the samples."""
+    """Return one load into L1: ND to NZ on the way, which is also what a load of unnamed kind does in the samples."""
     return f"copy_gm_l1_nd2nz(dst=x[0], src={source}, rows={rows}, cols={columns}, src_stride={stride}, dst_rows={rows})"
 
 
 def matrix(case: Case) -> tuple[int, int]:
-    """Rows and columns of the first operand."""
+    """Return rows and columns of the first operand."""
     if not case.shape.inputs or len(case.shape.inputs[0]) > 2:
         raise UnsupportedError(f"shape {case.shape.text!r} is no matrix")
     sizes = case.shape.inputs[0]
@@ -90,7 +90,7 @@ REDUCERS = {"max": ("vmax", "vcmax"), "min": ("vmin", "vcmin"), "sum": ("vadd", 
 
 
 def reduce_program(case: Case, machine: Machine) -> Program:
-    """A reduction by blocks: BM x BN tiles in, summed into an accumulator, reduced whole at the end of a program's rows, one store.
+    """Return a reduction by blocks: BM x BN tiles in, summed into an accumulator, reduced whole at the end of a program's rows, one store.
 
     More programs than cores run in turns.
     """
@@ -111,13 +111,13 @@ def reduce_program(case: Case, machine: Machine) -> Program:
 
 
 def open_tile(rows: int, columns: int, case: Case, machine: Machine) -> tuple[int, int]:
-    """A tile of whole rows, or a part of one, that takes a share of UB."""
+    """Return a tile of whole rows, or a part of one, that takes a share of UB."""
     most = machine.scope("UB").size_bytes // UB_SHARE // DTYPES[case.dtypes[0]]
     return max(1, min(rows, most // columns)), min(columns, most)
 
 
 def parts_of(case: Case, bm: int, bn: int, machine: Machine) -> int:
-    """Parts that a block is loaded in: as `sub` says, or as UB asks for."""
+    """Return parts that a block is loaded in: as `sub` says, or as UB asks for."""
     sub = case.tile.numbers("sub")
     wanted = ceil(bm / sub[0]) if sub and bm > 1 else ceil(bn / sub[0]) if sub else 1
     most = machine.scope("UB").size_bytes // 3 // DTYPES[case.dtypes[0]]
@@ -126,7 +126,7 @@ def parts_of(case: Case, bm: int, bn: int, machine: Machine) -> int:
 
 def reduce_text(case: Case, machine: Machine, kind: str, shape: tuple[int, int], tile: tuple[int, int], plan: tuple[int, int, int, int],
                 across: bool) -> str:
-    """The text of a reduction: turns x steps x parts of loads and accumulation; results go out once a turn."""
+    """Return the text of a reduction: turns x steps x parts of loads and accumulation; results go out once a turn."""
     (_, columns), (bm, bn), (cores, turns, steps, part) = shape, tile, plan
     dtype = case.dtypes[0]
     size = DTYPES[dtype]
@@ -155,7 +155,7 @@ def reduce_text(case: Case, machine: Machine, kind: str, shape: tuple[int, int],
 
 
 def halved(add: str, rows: int, columns: int, dtype: str) -> list[str]:
-    """Rows of a tile added to one, the second half to the first: few heads of instructions, as a compiler's tree of a tile is."""
+    """Return rows of a tile added to one, the second half to the first: few heads of instructions, as a compiler's tree of a tile is."""
     out = []
     while rows > 1:
         out += vector(add, "x.a", ["x.a", "x.a"], rows // 2 * columns, dtype)
@@ -164,7 +164,7 @@ def halved(add: str, rows: int, columns: int, dtype: str) -> list[str]:
 
 
 def instruction_program(case: Case, machine: Machine) -> Program:
-    """A reduction of what is in UB already: by halves (`tree`) or by the whole-reduce instruction, on one core."""
+    """Return a reduction of what is in UB already: by halves (`tree`) or by the whole-reduce instruction, on one core."""
     elements, dtype = case.shape.inputs[0][0], case.dtypes[0]
     body = reduce_rows("vcadd", "x", "x", elements, dtype) if "whole" in case.tile else []
     while "tree" in case.tile and elements > REPEAT // DTYPES[dtype]:

@@ -33,7 +33,7 @@ UNBUILT = {"wav2vec2": "its architecture is not written here"}
 
 
 def model_graph(case: Case) -> Graph:
-    """The graph of a model row at its batch, image or length, and precision; UnsupportedError with what is missing."""
+    """Return the graph of a model row at its batch, image or length, and precision; UnsupportedError with what is missing."""
     name = case.operator.removeprefix("model_")
     if case.dtypes[0] in MISSING:
         raise UnsupportedError(f"{case.operator} in {case.dtypes[0]}: {MISSING[case.dtypes[0]]}")
@@ -50,8 +50,8 @@ def model_graph(case: Case) -> Graph:
 
 
 def run(case: Case, trials: int, done: Done, slices: bool = False) -> Result:
-    """Inferences a second, back to back on the row's devices, modelled; the bound is what no schedule of the groups can beat. `slices`:
-    regions of the model run in slices where that is faster."""
+    """Return inferences a second, back to back on the row's devices, modelled; the bound is what no schedule of the groups can beat.
+    `slices`: regions of the model run in slices where that is faster."""
     try:
         if case.metric != "throughput":
             raise UnsupportedError(f"{case.metric} of a whole model is not compared")

@@ -11,7 +11,7 @@ COCO = 80  # classes
 
 
 def yolo_heads(n: Model, parts: Sequence[str]) -> Graph:
-    """Three boxes a place: four sides, a score, and one for each class."""
+    """Return three boxes a place: four sides, a score, and one for each class."""
     return n.graph(*[n.conv(x, 3 * (COCO + 5), 1, act="") for x in parts])
 
 
@@ -65,7 +65,7 @@ def yolo_v4(n: Model, x: str) -> Graph:
 
 
 def csp_darknet(n: Model, x: str, filters: int, count: int) -> str:
-    """A stage in two paths, one through residual blocks; the first stage keeps its width in both."""
+    """Return a stage in two paths, one through residual blocks; the first stage keeps its width in both."""
     half = filters if count == 1 else filters // 2
     past, y = n.conv(x, half, 1, act="mish"), n.conv(x, half, 1, act="mish")
     for _ in range(count):
@@ -100,7 +100,7 @@ def yolox(width: float, depth: float) -> Callable[[Model, str], Graph]:
 
 
 def csp(n: Model, x: str, filters: int, count: int, short: bool) -> str:
-    """Two paths of half the filters, one through `count` blocks, with a way around each where `short`."""
+    """Return two paths of half the filters, one through `count` blocks, with a way around each where `short`."""
     y, past = (n.conv(x, filters // 2, 1, act="silu") for _ in range(2))
     for _ in range(count):
         z = n.conv(n.conv(y, filters // 2, 1, act="silu"), filters // 2, 3, act="silu")
@@ -109,7 +109,7 @@ def csp(n: Model, x: str, filters: int, count: int, short: bool) -> str:
 
 
 def apart(n: Model, x: str, filters: int) -> list[str]:
-    """The head that parts classes from boxes."""
+    """Return the head that parts classes from boxes."""
     x = n.conv(x, filters, 1, act="silu")
     kinds, sides = (n.conv(n.conv(x, filters, 3, act="silu"), filters, 3, act="silu") for _ in range(2))
     return [n.conv(kinds, COCO, 1, act="sigmoid"), n.conv(sides, 4, 1, act=""), n.conv(sides, 1, 1, act="sigmoid")]
@@ -135,7 +135,7 @@ def yolo_v7_w6(n: Model, x: str) -> Graph:
 
 
 def elan(n: Model, x: str, first: int, each: int, filters: int, taken: Sequence[int]) -> str:
-    """Two 1x1 side by side, four 3x3 behind the second; those that are `taken` together, and a 1x1."""
+    """Return two 1x1 side by side, four 3x3 behind the second; those that are `taken` together, and a 1x1."""
     made = [n.conv(x, first, 1, act="silu") for _ in range(2)]
     for _ in range(4):
         made.append(n.conv(made[-1], each, 3, act="silu"))
@@ -154,7 +154,7 @@ def spp_csp(n: Model, x: str, filters: int) -> str:
 # ---------------------------------------------------------------- SSD, RetinaNet
 
 def ssd_heads(n: Model, parts: Sequence[str], boxes: Sequence[int]) -> Graph:
-    """Four sides and scores of classes and background for each box, in rows of a pixel."""
+    """Return four sides and scores of classes and background for each box, in rows of a pixel."""
     return n.graph(*[n.turned(n.conv(x, count * each, 3, act=""), 0, 2, 3, 1) for x, count in zip(parts, boxes) for each in (4, COCO + 1)])
 
 

@@ -15,7 +15,7 @@ def resnet(blocks: Sequence[int], deep: bool, group: int = 1, width: int = 64) -
 
 
 def pyramid(n: Model, x: str, blocks: Sequence[int], deep: bool = True, group: int = 1, width: int = 64) -> list[str]:
-    """What each stage of a ResNet gives."""
+    """Return what each stage of a ResNet gives."""
     x = n.pool(n.conv(x, 64, 7, 2), 3, 2, 1)
     made = []
     for stage, count in enumerate(blocks):
@@ -26,7 +26,7 @@ def pyramid(n: Model, x: str, blocks: Sequence[int], deep: bool = True, group: i
 
 
 def residual(n: Model, x: str, planes: int, stride: int, deep: bool, group: int, width: int) -> str:
-    """One block, added to its input or to a projection of it."""
+    """Return one block, added to its input or to a projection of it."""
     out = planes * 4 if deep else planes
     short = x if stride == 1 and n.shape(x)[1] == out else n.conv(x, out, 1, stride, act="")
     if deep:
@@ -118,7 +118,7 @@ def efficientnet_v2_s(n: Model, x: str) -> Graph:
 
 
 def fused_block(n: Model, x: str, expand: int, filters: int, stride: int) -> str:
-    """A 3x3 that widens, and a 1x1 back; one 3x3 where nothing is widened."""
+    """Return a 3x3 that widens, and a 1x1 back; one 3x3 where nothing is widened."""
     if expand == 1:
         return n.conv(x, filters, 3, stride, act="silu")
     return n.conv(n.conv(x, n.shape(x)[1] * expand, 3, stride, act="silu"), filters, 1, act="")

@@ -23,25 +23,25 @@ class Move:
 
 
 def moved(case: Case) -> Move:
-    """What a case moves; UnsupportedError where its shapes do not say what goes where."""
+    """Return what a case moves; UnsupportedError where its shapes do not say what goes where."""
     first, result = case.shape.inputs[0], case.shape.output or case.shape.inputs[0]
     return MOVES[case.operator](case.shape.inputs, result, first)
 
 
 def _part(inputs: Sequence[Shape], result: Shape, x: Shape) -> Move:
-    """The first elements of each axis."""
+    """Return the first elements of each axis."""
     if result == x or len(result) != len(x):
         raise UnsupportedError(f"which part of {'x'.join(map(str, x))} is taken is not stated")
     return Move("slice", (x,), {"starts": (0,) * len(x), "sizes": result, "steps": (1,) * len(x)})
 
 
 def _copy(inputs: Sequence[Shape], result: Shape, x: Shape) -> Move:
-    """All of a tensor."""
+    """Return all of a tensor."""
     return Move("slice", (x,), {"starts": (0,) * len(x), "sizes": x, "steps": (1,) * len(x)})
 
 
 def _turned(inputs: Sequence[Shape], result: Shape, x: Shape) -> Move:
-    """The order of the axes that leads to the result, of equal ones the first first."""
+    """Return the order of the axes that leads to the result, of equal ones the first first."""
     left, perm = dict(enumerate(x)), []
     for extent in result:
         axis = next((a for a, n in left.items() if n == extent), None)
@@ -62,7 +62,7 @@ def _joined(inputs: Sequence[Shape], result: Shape, x: Shape) -> Move:
 
 
 def _read(inputs: Sequence[Shape], result: Shape, x: Shape) -> Move:
-    """Rows of a table by int32 indices."""
+    """Return rows of a table by int32 indices."""
     if len(inputs) < 2:
         raise UnsupportedError("how many indices read the table is not stated")
     return Move("gather", (x, inputs[1]), {"axis": 0}, ("", "int32"))
@@ -82,13 +82,13 @@ def _fractals(inputs: Sequence[Shape], result: Shape, x: Shape) -> Move:
 
 
 def image_of(blocks: Shape, image: Shape) -> bool:
-    """Whether an image [n, c, h, w] lies in blocks of 16 channels [n, c1, h, w, 16]."""
+    """Return whether an image [n, c, h, w] lies in blocks of 16 channels [n, c1, h, w, 16]."""
     return len(blocks) == 5 and len(image) == 4 and blocks[4] == 16 and (
         blocks[0], -(-image[1] // 16), *blocks[2:4]) == (image[0], blocks[1], *image[2:])
 
 
 def _filled(inputs: Sequence[Shape], result: Shape, x: Shape) -> Move:
-    """Elements of a tensor or one number, by a truth each."""
+    """Return elements of a tensor or one number, by a truth each."""
     return Move("where", (x, (1,), x), {}, ("bool", "", ""))
 
 

@@ -24,20 +24,20 @@ class Done:
     schedules: dict[str, tuple[int, int, dict[str, int]]] = field(default_factory=dict)
 
     def at(self, task: Task, machine: Machine, trials: int) -> tuple[str, str]:
-        """What the measure of a task depends on."""
+        """Return what the measure of a task depends on."""
         return task.func_key, f"{machine.hash} {task.state_text} {trials}"
 
 
 def likeness(task: Task, machine: Machine) -> str:
-    """What groups have in common that differ in their batch (or rows) alone, one and several apart."""
+    """Return what groups have in common that differ in their batch (or rows) alone, one and several apart."""
     name, shapes = task.label.rsplit(" ", 1)
     first, *rest = [s.split("x") for s in shapes.split("->")]
     return f"{machine.hash} {name} {first[0] == '1'} {[s[1:] for s in (first, *rest)]}"
 
 
 def scheduled(task: Task, machine: Machine, done: Done) -> tuple[Problem, Outcome]:
-    """The problem of a task and its schedule: of the cube, whose default is laid out long, one that served its like, fitted; else the
-    default."""
+    """Return the problem of a task and its schedule: of the cube, whose default is laid out long, one that served its like, fitted; else
+    the default."""
     like = likeness(task, machine)
     if task.group.kind == "cube" and like in done.schedules and (fitted := fit(task, machine, done.schedules[like])):
         return fitted
@@ -49,7 +49,8 @@ def scheduled(task: Task, machine: Machine, done: Done) -> tuple[Problem, Outcom
 
 
 def fit(task: Task, machine: Machine, known: tuple[int, int, dict[str, int]]) -> tuple[Problem, Outcome] | None:
-    """The same sketch with the nearest choices of its holes, settled; None where the task has other sketches or that one is illegal."""
+    """Return the same sketch with the nearest choices of its holes, settled; None where the task has other sketches or that one is
+    illegal."""
     number, count, values = known
     traces = sketches(task.func, machine)
     if len(traces) != count:

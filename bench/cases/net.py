@@ -22,7 +22,7 @@ class Model(Net):
         return self.active(y, act)
 
     def active(self, x: str, act: str) -> str:
-        """The tensor through an activation by its usual name; itself where there is none."""
+        """Return the tensor through an activation by its usual name; itself where there is none."""
         if act == "relu6":
             return self.node("clip", [x], lo=0.0, hi=6.0)
         if act == "leaky":
@@ -35,11 +35,11 @@ class Model(Net):
         return self.node("max_pool", [x], kernel=(kernel, kernel), stride=(stride, stride), pad=pads, dilation=(1, 1))
 
     def up(self, x: str) -> str:
-        """Every pixel twice down and across."""
+        """Return every pixel twice down and across."""
         return self.node("upsample", [x], scale=(2, 2))
 
     def unit(self, x: str) -> str:
-        """The channels of each pixel over their length."""
+        """Return the channels of each pixel over their length."""
         squares = self.node("reduce_sum", [self.node("mul", [x, x])], axes=(1,))
         return self.node("mul", [x, self.node("rsqrt", [self.node("adds", [squares], scalar=1e-10)])])
 
@@ -61,7 +61,7 @@ class Model(Net):
         return self.node("transpose", [x], perm=perm)
 
     def rows(self, x: str) -> str:
-        """The tensor as [batch, features]."""
+        """Return the tensor as [batch, features]."""
         n, *rest = self.shape(x)
         return self.shaped(x, n, prod(rest))
 

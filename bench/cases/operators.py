@@ -33,7 +33,7 @@ UNITS = {"µs": "us", "μs": "us", "usec": "us", "microseconds": "us", "msec": "
 
 
 def operator_of(name: str) -> str:
-    """The name that cases have for an operator; one that no table spells so stays, in small letters."""
+    """Return the name that cases have for an operator; one that no table spells so stays, in small letters."""
     plain = re.sub(r"[^a-z0-9]", "", name.lower())
     short = re.sub(r"(v\d+)?d?$", "", plain)
     version = re.sub(r"v\d+$", "", plain)

@@ -28,7 +28,8 @@ METRIC_WORDS = {
 # ---------------------------------------------------------------- figures
 
 def figures(results: Sequence[Result]) -> str:
-    """The table of docs/fidelity.md: a line for each operator class and chip, lines for all of them, and what could not be modelled."""
+    """Return the table of docs/fidelity.md: a line for each operator class and chip, lines for all of them, and what could not be
+    modelled."""
     ours = [r for r in counted(results) if r.modelled is not None]
     groups: dict[tuple[str, str], list[Result]] = {}
     for r in ours:
@@ -41,19 +42,19 @@ def figures(results: Sequence[Result]) -> str:
 
 
 def independent(r: Result) -> bool:
-    """Whether no number and no reading of the machine was taken from a row."""
+    """Return whether no number and no reading of the machine was taken from a row."""
     return r.case.id not in READ_FROM
 
 
 def cells(name: str, chip: str, results: Iterable[Result]) -> list[str]:
-    """The cells of a line: what is modelled of some rows."""
+    """Return the cells of a line: what is modelled of some rows."""
     told = [r for r in results if r.modelled is not None]
     s, free = score(told), sum(map(independent, told))
     return [name, chip, str(s.rows), str(s.rows - free), str(free), percent(s.mean_error), percent(s.median_error), worst_words(told)]
 
 
 def chip_words(name: str) -> str:
-    """The chip as its source names it, with the target that stands for it."""
+    """Return the chip as its source names it, with the target that stands for it."""
     target = chip_of(name).target
     return name if name in target else f"{name}, as {target}"
 
@@ -63,7 +64,7 @@ def percent(x: float | None) -> str:
 
 
 def worst_words(told: Sequence[Result]) -> str:
-    """The largest error with its direction and its row."""
+    """Return the largest error with its direction and its row."""
     if not told:
         return "-"
     r = max(told, key=lambda r: r.error or 0.0)
@@ -71,7 +72,7 @@ def worst_words(told: Sequence[Result]) -> str:
 
 
 def in_words(eligible: int, s: Score) -> str:
-    """What the table does not say: rows that cannot be modelled, ranks and pairs."""
+    """Return what the table does not say: rows that cannot be modelled, ranks and pairs."""
     rank = "" if s.spearman is None else f" The rank correlation is {s.spearman:.3f}."
     return (f"{eligible} rows count, and {s.rows} of them can be modelled.{rank} "
             f"Of {s.pairs} pairs of variants {s.right_pairs} are ordered correctly.")
@@ -80,14 +81,14 @@ def in_words(eligible: int, s: Score) -> str:
 # ---------------------------------------------------------------- the case format
 
 def metrics() -> str:
-    """The table of metrics, and the other names that are understood."""
+    """Return the table of metrics, and the other names that are understood."""
     rows = [[f"`{name}`", ", ".join(units), METRIC_WORDS[name]] for name, units in METRICS.items()]
     others = "; ".join(f"`{alias}` = `{name}`" for alias, name in ALIASES.items())
     return "\n".join([*grid(("metric", "units", "what it is"), rows), "", fill(f"Other names: {others}.", 140)])
 
 
 def tile_words() -> str:
-    """The table of tile words."""
+    """Return the table of tile words."""
     def count(least: int, most: int) -> str:
         return "alone" if not most else str(least) if least == most else f"{least} to {most}"
     return "\n".join(grid(("word", "numbers", "what it says"), [
@@ -95,7 +96,7 @@ def tile_words() -> str:
 
 
 def chips() -> str:
-    """The table of chips."""
+    """Return the table of chips."""
     return "\n".join(grid(("name", "target", "remark"), [[name, c.target, c.remark] for name, c in CHIPS.items()]))
 
 
@@ -107,12 +108,12 @@ def details() -> str:
 # ---------------------------------------------------------------- marks
 
 def marks(name: str) -> tuple[str, str]:
-    """The lines between which a block of a page stands."""
+    """Return the lines between which a block of a page stands."""
     return f"<!-- {name}: made by a program -->", f"<!-- {name}: end -->"
 
 
 def with_blocks(page: str, blocks: Mapping[str, str]) -> str:
-    """The page with each block between its marks; AoecError where a mark is missing."""
+    """Return the page with each block between its marks; AoecError where a mark is missing."""
     for name, block in blocks.items():
         begin, end = marks(name)
         before, mark, rest = page.partition(begin)

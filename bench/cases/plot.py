@@ -13,7 +13,7 @@ COLOURS = ("#1f6fb4", "#d95f02", "#1b9e77", "#7b5ea7", "#c0392b", "#8d6e3f", "#3
 
 
 def svg(results: Sequence[Result], title: str) -> str:
-    """The plot of the results that are modelled; filled marks are counted, open ones are not."""
+    """Return the plot of the results that are modelled; filled marks are counted, open ones are not."""
     told = [r for r in results if r.modelled]
     values = [v for r in told for v in (r.case.value, r.modelled or 1.0)] or [1.0, 10.0]
     low, high = floor(log10(min(values))), max(ceil(log10(max(values))), floor(log10(min(values))) + 1)
@@ -40,7 +40,7 @@ class _Axis:
         return TOP + SIZE - SIZE * (log10(value) - self.low) / (self.high - self.low)
 
     def grid(self) -> list[str]:
-        """Lines and labels at powers of ten, and the names of the axes."""
+        """Return lines and labels at powers of ten, and the names of the axes."""
         out = []
         for power in range(self.low, self.high + 1):
             x, y, words = self.x(10.0**power), self.y(10.0**power), label(power)
@@ -52,7 +52,7 @@ class _Axis:
                 f'<text x="18" y="{TOP + middle}" text-anchor="middle" transform="rotate(-90 18 {TOP + middle})">modelled, µs</text>']
 
     def band(self) -> list[str]:
-        """The lines of equality, and of 10 % to either side."""
+        """Return the lines of equality, and of 10 % to either side."""
         low, high = 10.0**self.low, 10.0**self.high
         lines = []
         for factor, dash in ((1.0, ""), (1.1, "4 4"), (1 / 1.1, "4 4")):
@@ -63,7 +63,7 @@ class _Axis:
 
 
 def mark(r: Result, at: _Axis, colour: str) -> str:
-    """A circle, with what it is for a pointer."""
+    """Return a circle, with what it is for a pointer."""
     assert r.modelled
     counted = not r.why_not and not apart(r.case)
     fill = colour if counted else "none"
@@ -74,7 +74,7 @@ def mark(r: Result, at: _Axis, colour: str) -> str:
 
 
 def legend(families: Sequence[str], colour: dict[str, str]) -> list[str]:
-    """The classes of operators by colour, and what marks and lines mean."""
+    """Return the classes of operators by colour, and what marks and lines mean."""
     out = []
     for i, f in enumerate(families):
         y = TOP + 14 + 18 * i
@@ -85,12 +85,12 @@ def legend(families: Sequence[str], colour: dict[str, str]) -> list[str]:
 
 
 def label(power: int) -> str:
-    """A power of ten to read."""
+    """Return a power of ten to read."""
     return f"{10**power:,}" if power >= 0 else f"{10.0**power:.{-power}f}"
 
 
 def title_of(results: Sequence[Result]) -> str:
-    """A line with the figures of what is counted."""
+    """Return a line with the figures of what is counted."""
     s = score(r for r in results if not r.why_not and not apart(r.case))
     if s.median_error is None:
         return "modelled against measured"

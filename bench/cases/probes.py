@@ -37,14 +37,14 @@ def indented(lines: Sequence[str], by: int = 2) -> list[str]:
 
 
 def repeated(loops: Sequence[tuple[str, int]], lines: Sequence[str]) -> list[str]:
-    """The lines in loops of (variable, trips)."""
+    """Return the lines in loops of (variable, trips)."""
     for var, trips in reversed(loops):
         lines = [f"for {var} in {trips} {{", *["  " + x for x in lines], "}"]
     return list(lines)
 
 
 def handed(first: str, second: str, number: int = 0) -> list[str]:
-    """The lines by which one pipe waits for another."""
+    """Return the lines by which one pipe waits for another."""
     return [f"set({first}, {second}, {number})", f"wait({first}, {second}, {number})"]
 
 
@@ -55,7 +55,7 @@ def made(name: str, core: str, cores: int, tensors: Sequence[str], spaces: Seque
 # ---------------------------------------------------------------- launches, flags, scalar work
 
 def launches() -> Iterator[Probe]:
-    """Kernels that do next to nothing: one block of 32 bytes in or out of each core."""
+    """Yield kernels that do next to nothing: one block of 32 bytes in or out of each core."""
     for kind, cores in (("aiv", 1), ("aiv", VECTOR), ("aic", 1), ("aic", CUBE)):
         unit = "vector" if kind == "aiv" else "cube"
         scope, copy = ("UB", "copy_gm_ub(dst=x[0], src=X[core*256], bursts=1, length=32, src_gap=0, dst_gap=0)") if kind == "aiv" else \
@@ -166,7 +166,7 @@ def stores() -> Iterator[Probe]:
 # ---------------------------------------------------------------- vector instructions
 
 def vectors() -> Iterator[Probe]:
-    """Instructions of the vector unit, on 128 elements (their heads) and on 16,384 (their repeats)."""
+    """Yield instructions of the vector unit, on 128 elements (their heads) and on 16,384 (their repeats)."""
     for repeat, turns in ((1, 2000), (128, 200)):
         n = repeat * 128
         loop = [("i", turns)]
@@ -197,7 +197,7 @@ def vectors() -> Iterator[Probe]:
 # ---------------------------------------------------------------- the cube core
 
 def cubes() -> Iterator[Probe]:
-    """Products, loads of L0 and the way out, by one cube core, on tiles of 128 rows and columns."""
+    """Yield products, loads of L0 and the way out, by one cube core, on tiles of 128 rows and columns."""
     for k, turns in ((16, 500), (128, 200)):
         yield cube_probe(f"mmad-k{k}", f"mmad of 128 x 128 x {k} of fp16, one on the other", k,
                          repeated([("i", turns)], [f"mmad(dst=C[0], a=a[0], b=b[0], m=128, n=128, k={k}, init=0)"]))
@@ -287,12 +287,12 @@ def operator(name: str, about: str, func: Func, machine: Machine) -> Probe:
 
 
 def micro() -> list[Probe]:
-    """Those of one part of the chip each."""
+    """Return those of one part of the chip each."""
     return [*launches(), *hand_overs(), *loads_ub(), *loads_l1(), *stores(), *vectors(), *cubes()]
 
 
 def probes(machine: Machine, names: Sequence[str] = ()) -> list[Probe]:
-    """All of them in a fixed order, or those whose names begin so."""
+    """Return all of them in a fixed order, or those whose names begin so."""
     def wanted(name: str) -> bool:
         return not names or name.startswith(tuple(names))
 

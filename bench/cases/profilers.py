@@ -27,12 +27,12 @@ MODELS = re.compile(r"[/:]application_test/|/profiling_analysis_|_alignment_repo
 
 
 def profiler_of(case: Case) -> str:
-    """The tool that a case was measured with: as its row says, else as its publisher does, else another."""
+    """Return the tool that a case was measured with: as its row says, else as its publisher does, else another."""
     if not case.profiler and MODELS.search(case.source):
         return "model"
     return case.profiler or USED.get(case.publisher, "other")
 
 
 def state_of(case: Case) -> State:
-    """The memory state that a case's launches find."""
+    """Return the memory state that a case's launches find."""
     return PROFILERS[profiler_of(case)]

@@ -51,12 +51,12 @@ class Score:
 
     @property
     def sign_accuracy(self) -> float | None:
-        """The share of pairs of which the model says rightly which is faster."""
+        """Return the share of pairs of which the model says rightly which is faster."""
         return self.right_pairs / self.pairs if self.pairs else None
 
 
 def score(results: Iterable[Result]) -> Score:
-    """The figures of what was modelled."""
+    """Return the figures of what was modelled."""
     told = [r for r in results if r.modelled is not None]
     errors = [e for r in told if (e := r.error) is not None]
     found = pairs(told)
@@ -66,21 +66,21 @@ def score(results: Iterable[Result]) -> Score:
 
 
 def spearman(x: Sequence[float], y: Sequence[float]) -> float | None:
-    """The rank correlation, ties at their mean rank; None for fewer than three points or where one side does not vary."""
+    """Return the rank correlation, ties at their mean rank; None for fewer than three points or where one side does not vary."""
     if len(x) < 3 or len(set(x)) < 2 or len(set(y)) < 2:
         return None
     return float(np.corrcoef(ranks(x), ranks(y))[0, 1])
 
 
 def ranks(values: Sequence[float]) -> np.ndarray:
-    """The rank of each value, equal ones at the mean of theirs."""
+    """Return the rank of each value, equal ones at the mean of theirs."""
     _, place, counts = np.unique(np.asarray(values, float), return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
     return ((last - counts + 1 + last) / 2.0)[place]
 
 
 def pairs(results: Iterable[Result]) -> list[tuple[Result, Result]]:
-    """Each result with that of the next step of its ladder, where their measured values differ.
+    """Return each result with that of the next step of its ladder, where their measured values differ.
 
     Steps whose words are equal are one schedule measured twice: what they differ by is the spread of the measurement, no choice.
     """
@@ -96,13 +96,13 @@ def pairs(results: Iterable[Result]) -> list[tuple[Result, Result]]:
 
 
 def same_sign(a: Result, b: Result) -> bool:
-    """Whether the model says which of two is faster as the measurement does."""
+    """Return whether the model says which of two is faster as the measurement does."""
     assert a.modelled is not None and b.modelled is not None
     return (a.modelled - b.modelled) * (a.case.value - b.case.value) > 0
 
 
 def by(results: Iterable[Result], name: Callable[[Result], str]) -> dict[str, Score]:
-    """Scores of the results of one name each, names sorted."""
+    """Return scores of the results of one name each, names sorted."""
     groups: dict[str, list[Result]] = {}
     for r in results:
         groups.setdefault(name(r), []).append(r)
@@ -110,11 +110,11 @@ def by(results: Iterable[Result], name: Callable[[Result], str]) -> dict[str, Sc
 
 
 def leave_one_out(results: Sequence[Result]) -> dict[str, Score]:
-    """Scores without each publisher in turn: whether one source carries the whole."""
+    """Return scores without each publisher in turn: whether one source carries the whole."""
     return {p: score(r for r in results if r.case.publisher != p) for p in sorted({r.case.publisher for r in results})}
 
 
 def worst(results: Iterable[Result], count: int = 10) -> list[Result]:
-    """The results furthest off, by the factor."""
+    """Return the results furthest off, by the factor."""
     told = [r for r in results if r.modelled]
     return sorted(told, key=lambda r: -abs(np.log(r.ratio)))[:count]

@@ -14,7 +14,7 @@ WARM = "from the previous launch alone"  # had no profiler cleared L2
 
 
 def summary(results: Sequence[Result]) -> dict[str, dict[str, Score]]:
-    """The tables of figures: in all, and by class, chip, operator class, and without each source."""
+    """Return the tables of figures: in all, and by class, chip, operator class, and without each source."""
     ours = counted(results)
     return {
         "counted": {"all": score(ours), WARM: score(replace(r, modelled=r.warm) for r in ours)},
@@ -26,7 +26,7 @@ def summary(results: Sequence[Result]) -> dict[str, dict[str, Score]]:
 
 
 def text(results: Sequence[Result]) -> str:
-    """Everything for people; times are modelled and measured, in µs where nothing else is said."""
+    """Return everything for people; times are modelled and measured, in µs where nothing else is said."""
     head = f"{'case':7} {'chip':11} {'what':44} {'metric':10} {'modelled':>12} {'measured':>12} {'ratio':>6}  binds; why"
     lines = [head, *[line(r) for r in results]]
     ours = counted(results)
@@ -40,12 +40,12 @@ def text(results: Sequence[Result]) -> str:
 
 
 def what(r: Result) -> str:
-    """The operator, its shape and its words, cut."""
+    """Return the operator, its shape and its words, cut."""
     return f"{r.case.operator} {r.case.shape.text} {r.case.tile}"
 
 
 def line(r: Result) -> str:
-    """One result."""
+    """Return one result."""
     where = f"{r.case.id:7} {r.case.chip[:11]:11} {what(r)[:44]:44} {r.case.metric[:10]:10}"
     aside = f"  [{r.why_not}]" if r.why_not else ""
     if r.modelled is None:
@@ -55,7 +55,7 @@ def line(r: Result) -> str:
 
 
 def row(name: str, s: Score) -> str:
-    """One line of figures."""
+    """Return one line of figures."""
     cells = [percent(s.mean_error), percent(s.median_error), "-" if s.spearman is None else f"{s.spearman:.3f}"]
     return f"{name[:32]:32} {s.rows:5} {cells[0]:>7} {cells[1]:>7} {cells[2]:>9} {s.pairs:6} {percent(s.sign_accuracy):>6}"
 
@@ -65,7 +65,7 @@ def percent(x: float | None) -> str:
 
 
 def _pairs_text(results: Iterable[Result]) -> list[str]:
-    """The pairs whose sign the model has wrong."""
+    """Return the pairs whose sign the model has wrong."""
     wrong = [(a, b) for a, b in pairs(r for r in results if r.modelled is not None) if not same_sign(a, b)]
     return ["", "pairs told the wrong way round:" if wrong else "no pair is told the wrong way round",
             *[f"  {a.case.id} -> {b.case.id}: measured {a.case.value:,.2f} -> {b.case.value:,.2f}, "
@@ -73,7 +73,7 @@ def _pairs_text(results: Iterable[Result]) -> list[str]:
 
 
 def as_dict(results: Sequence[Result]) -> dict[str, Any]:
-    """Everything for programs."""
+    """Return everything for programs."""
     tables = {title: {n: score_dict(s) for n, s in scores.items()} for title, scores in summary(results).items()}
     return {"times": "modelled", "cases": [result_dict(r) for r in results], "figures": tables,
             "worst": [r.case.id for r in worst(counted(results))]}

@@ -30,7 +30,7 @@ STATED = (
 
 
 def stated(source: str, shape: str, variant: str) -> dict[str, tuple[int, ...]]:
-    """The words that a row's source states of its tiling."""
+    """Return the words that a row's source states of its tiling."""
     for where, product, which, words in STATED:
         if re.search(where, source) and re.search(product, shape) and re.search(which, variant):
             return dict(parse_tile(words).words)

@@ -20,7 +20,7 @@ class Stage:
 
 
 def vector(op: str, dst: str, sources: Sequence[str], elements: int, dtype: str, scalar: float | None = None, at: int = 0) -> list[str]:
-    """Instructions of an elementwise operation on contiguous elements, 255 repeats at most in one."""
+    """Return instructions of an elementwise operation on contiguous elements, 255 repeats at most in one."""
     lanes = REPEAT_BYTES // DTYPES[dtype]
     whole, rest = divmod(elements, lanes)
     counts = [MOST_REPEATS] * (whole // MOST_REPEATS) + ([whole % MOST_REPEATS] if whole % MOST_REPEATS else [])
@@ -50,33 +50,33 @@ def reduce_rows(op: str, dst: str, src: str, elements: int, dtype: str) -> list[
 
 
 def pipeline(stage: Stage, loops: Sequence[tuple[str, str]], buffers: int, indent: int = 2) -> list[str]:
-    """The lines of one stage in serial loops (variable, trips), buffers handed on by flags; ends drained."""
+    """Return the lines of one stage in serial loops (variable, trips), buffers handed on by flags; ends drained."""
     return [*primed(stage, buffers, indent), *looped(stage, loops, indent), *drained(stage, buffers, indent)]
 
 
 def _handed(stage: Stage) -> list[tuple[str, str]]:
-    """Who gives a slot back to whom."""
+    """Return who gives a slot back to whom."""
     if stage.work:
         return ([("V", "MTE2")] if stage.loads else []) + ([("MTE3", "V")] if stage.stores else [])
     return [("MTE3", "MTE2")] if stage.loads and stage.stores else []
 
 
 def primed(stage: Stage, buffers: int, indent: int) -> list[str]:
-    """The lines that give all slots out before a loop."""
+    """Return the lines that give all slots out before a loop."""
     free = _handed(stage)
     lines = [f"for d in {buffers} {{", *[f"  set({a}, {b}, d)" for a, b in free], "}"] if free else []
     return ["  " * indent + x for x in lines]
 
 
 def drained(stage: Stage, buffers: int, indent: int) -> list[str]:
-    """The lines that take all slots back after a loop."""
+    """Return the lines that take all slots back after a loop."""
     free = _handed(stage)
     lines = [f"for e in {buffers} {{", *[f"  wait({a}, {b}, e)" for a, b in free], "}"] if free else []
     return ["  " * indent + x for x in lines]
 
 
 def looped(stage: Stage, loops: Sequence[tuple[str, str]], indent: int) -> list[str]:
-    """The lines of the stage in its loops."""
+    """Return the lines of the stage in its loops."""
     lines = ["  " * i + f"for {var} in {trips} {{" for i, (var, trips) in enumerate(loops)]
     lines += ["  " * len(loops) + x for x in _inner(stage)]
     lines += ["  " * i + "}" for i in reversed(range(len(loops)))]
@@ -84,7 +84,7 @@ def looped(stage: Stage, loops: Sequence[tuple[str, str]], indent: int) -> list[
 
 
 def _inner(stage: Stage) -> list[str]:
-    """One iteration: loads, work and stores with the flags between them."""
+    """Return one iteration: loads, work and stores with the flags between them."""
     loaded, stored = bool(stage.loads), bool(stage.stores)
     if not stage.work:
         if not stage.stores:
@@ -99,16 +99,16 @@ def _inner(stage: Stage) -> list[str]:
 
 def program(name: str, target: str, tensors: Sequence[str], spaces: Sequence[str], core: str, cores: int, body: Sequence[str],
             buffers: int = 1) -> str:
-    """A program of one stream over `cores` cores, whose index is `core`."""
+    """Return a program of one stream over `cores` cores, whose index is `core`."""
     return "\n".join((f"program {name} for {target} {{", *[f"  {t}" for t in tensors], *[f"  {s}" for s in spaces],
                       f"  stream s {core} grid [core in {cores}] counters [a depth {buffers}] {{", *body, "  }", "}", ""))
 
 
 def load_ub(dst: str, src: str, rows: int, row_bytes: int | str, gap_bytes: int) -> str:
-    """One copy of `rows` bursts from GM to UB."""
+    """Return one copy of `rows` bursts from GM to UB."""
     return f"copy_gm_ub(dst={dst}, src={src}, bursts={rows}, length={row_bytes}, src_gap={gap_bytes}, dst_gap=0)"
 
 
 def store_ub(dst: str, src: str, rows: int, row_bytes: int, gap_bytes: int = 0, src_gap: int = 0) -> str:
-    """One copy of `rows` bursts from UB to GM; `src_gap` in blocks."""
+    """Return one copy of `rows` bursts from UB to GM; `src_gap` in blocks."""
     return f"copy_ub_gm(dst={dst}, src={src}, bursts={rows}, length={row_bytes}, src_gap={src_gap}, dst_gap={gap_bytes})"

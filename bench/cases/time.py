@@ -21,7 +21,8 @@ PIPES = {"mac_time": "M", "mte1_time": "MTE1", "mte2_time": "MTE2", "mte3_time":
 
 
 def modelled(case: Case, folder: Path = Path(), state: State | None = None) -> Result:
-    """The result of a case, in the state that its profiler leaves unless another is given; one that cannot be expressed has the reason."""
+    """Return the result of a case, in the state that its profiler leaves unless another is given; one that cannot be expressed has the
+    reason."""
     found = state_of(case) if state is None else state
     try:
         machine = machine_with_head(machine_of(case.chip), case)
@@ -43,7 +44,7 @@ def unit_of(case: Case) -> str:
 
 
 def of_metric(case: Case, told: Measure, program: Program, machine: Machine) -> float:
-    """The modelled value of the case's metric: of pipes and cores as profilers mean over the cores."""
+    """Return the modelled value of the case's metric: of pipes and cores as profilers mean over the cores."""
     reasons = told.reasons
     assert reasons is not None
     if case.metric in PIPES:
@@ -63,7 +64,7 @@ def of_metric(case: Case, told: Measure, program: Program, machine: Machine) -> 
 
 
 def bytes_of(program: Program) -> list[int]:
-    """Bytes of each tensor."""
+    """Return bytes of each tensor."""
     sizes = []
     for t in program.tensors:
         n = DTYPES[t.dtype]
@@ -74,7 +75,7 @@ def bytes_of(program: Program) -> list[int]:
 
 
 def reason_of(told: Measure, machine: Machine) -> str:
-    """Where the time goes, in a line: what binds, the pipes' mean times, launch, bytes by memory."""
+    """Return where the time goes, in a line: what binds, the pipes' mean times, launch, bytes by memory."""
     assert told.reasons is not None and told.verdict is not None
     pipes = sorted(((n, a.mean_busy / machine.clock_mhz) for n, a in told.reasons.accounts.items()), key=lambda p: -p[1])[:4]
     shares = " ".join(f"{p}={us:,.2f}" for p, us in pipes)

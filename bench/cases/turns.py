@@ -11,7 +11,7 @@ LOAD = 4  # statements of a load: wait for a slot, copy, set, wait for the set
 
 
 def left_first(program: Program) -> Program:
-    """The program with the load of A that comes first behind a load of B put before it.
+    """Return the program with the load of A that comes first behind a load of B put before it.
 
     Our loops have the larger chunk outside, so that B's comes first where it is the larger one. Behind A's it waits for a slot of A,
     though it has one of its own: of a loop over chunks of A inside one over chunks of B the first iteration is taken out, with the load
@@ -21,7 +21,7 @@ def left_first(program: Program) -> Program:
 
 
 def turned(body: tuple[Item, ...]) -> tuple[Item, ...]:
-    """Statements with their loops turned so."""
+    """Return statements with their loops turned so."""
     out: list[Item] = []
     for item in body:
         if isinstance(item, For):
@@ -32,7 +32,7 @@ def turned(body: tuple[Item, ...]) -> tuple[Item, ...]:
 
 
 def first_out(body: tuple[Item, ...]) -> tuple[Item, ...]:
-    """The body of a loop over chunks of B with the first chunk of A taken out of the loop inside; nothing where it is none."""
+    """Return the body of a loop over chunks of B with the first chunk of A taken out of the loop inside; nothing where it is none."""
     if len(body) <= LOAD or not (loads(body) and isinstance(body[LOAD], For) and loads(body[LOAD].body)):
         return ()
     right, inner, rest = body[:LOAD], body[LOAD], body[LOAD + 1:]
@@ -44,12 +44,12 @@ def first_out(body: tuple[Item, ...]) -> tuple[Item, ...]:
 
 
 def loads(body: tuple[Item, ...]) -> bool:
-    """Whether statements begin with a load into L1."""
+    """Return whether statements begin with a load into L1."""
     return len(body) > LOAD and isinstance(body[1], Instr) and body[1].op.startswith("copy_gm_l1")
 
 
 def at(item: Item, values: dict[str, Expr], suffix: str = "") -> Item:
-    """A statement with values for variables; loops in it have the suffix behind their names, so that each name stands once."""
+    """Return a statement with values for variables; loops in it have the suffix behind their names, so that each name stands once."""
     if isinstance(item, For):
         inside = values | ({item.var: Var(item.var + suffix)} if suffix else {})
         return For(item.var + suffix, expr(item.trips, values), tuple(at(x, inside, suffix) for x in item.body))

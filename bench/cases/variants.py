@@ -26,7 +26,7 @@ NUMBERS = (
 
 
 def words_of(op: str, shape: str, variant: str, notes: str, before: Words | None) -> Words:
-    """The tile words of a row; `before`: those of the row that it may lean on."""
+    """Return the tile words of a row; `before`: those of the row that it may lean on."""
     triton = triton_words(variant) if "Triton" in variant else None
     if triton is not None:
         return triton
@@ -45,7 +45,7 @@ def words_of(op: str, shape: str, variant: str, notes: str, before: Words | None
 
 
 def settled(op: str, words: Words, text: str) -> Words:
-    """What several words of the text say together."""
+    """Return what several words of the text say together."""
     if re.search(r"(?<!no )L2 (cache )?split", text):
         words["l2"] = (2,)
     if "L2-aware" in text:  # PyPTO's guide: each turn of 24 cores takes 6 x 4 blocks of 128 x 256, the square that shares most
@@ -77,7 +77,7 @@ def settled(op: str, words: Words, text: str) -> Words:
 
 
 def _case_number(variant: str) -> int:
-    """The step of the vendor's nine-step sample on a chip whose rows name no more than the case; -1 for others."""
+    """Return the step of the vendor's nine-step sample on a chip whose rows name no more than the case; -1 for others."""
     found = re.search(r"high-level Matmul API case (\d)$", variant)
     return int(found.group(1)) if found else -1
 
@@ -93,7 +93,7 @@ LADDER: dict[int, Words] = {
 
 
 def triton_words(variant: str) -> Words:
-    """Block sizes and program counts of a Triton kernel: BM x BN blocks, or runs of BN alone, SUB parts of one, `grid` instances."""
+    """Return block sizes and program counts of a Triton kernel: BM x BN blocks, or runs of BN alone, SUB parts of one, `grid` instances."""
     words: Words = {}
     rows, columns = re.search(r"\bBM(\d+)", variant), re.search(r"\bBN(\d+)", variant)
     flat, sub = re.search(r"\bB(\d+)", variant), re.search(r"SUB(?:_M )?(\d+)", variant)

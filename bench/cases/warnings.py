@@ -27,6 +27,6 @@ RULES = (
 
 
 def warning_of(row: dict[str, str]) -> str:
-    """The warnings of a table's row, joined; empty where there is none."""
+    """Return the warnings of a table's row, joined; empty where there is none."""
     return "; ".join(dict.fromkeys(words for column, pattern, also, second, words in RULES
                                    if re.search(pattern, row[column], re.I) and (not also or re.search(second, row[also], re.I))))

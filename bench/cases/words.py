@@ -70,17 +70,17 @@ class Tile:
         return word in self.words
 
     def one(self, word: str, default: int) -> int:
-        """The word's first number, or the default."""
+        """Return the word's first number, or the default."""
         found = self.words.get(word)
         return found[0] if found else default
 
     def numbers(self, word: str) -> tuple[int, ...]:
-        """The word's numbers; none where it is not said."""
+        """Return the word's numbers; none where it is not said."""
         return self.words.get(word, ())
 
     @property
     def published(self) -> bool:
-        """Whether a tile or a core count is said at all."""
+        """Return whether a tile or a core count is said at all."""
         return bool(self.trace) or any(w in self.words for w in PLACED)
 
     def __str__(self) -> str:
@@ -90,7 +90,7 @@ class Tile:
 
 
 def parse_tile(text: str) -> Tile:
-    """The words of a cell; ValueError names the one that is wrong, and the nearest right one."""
+    """Return the words of a cell; ValueError names the one that is wrong, and the nearest right one."""
     if text.startswith("sched"):
         return Tile(trace=text)
     if text.startswith("trace="):
@@ -129,7 +129,7 @@ def _number(name: str, text: str) -> int:
 
 
 def show_words(words: dict[str, tuple[int, ...]]) -> str:
-    """The words as a cell holds them."""
+    """Return the words as a cell holds them."""
     return " ".join(n if not v else f"{n}={_joiner(n).join(str(x) if x or n in ('swizzle', 'order') else 'auto' for x in v)}"
                     for n, v in words.items())
 

@@ -11,7 +11,7 @@ SIZE = WIDTH // HEADS
 
 
 def llama_block(batch: int = 1, seed: int = 0, words: int = 128, layers: int = 2) -> Network:
-    """Layers of Llama 3.2 1B on a text."""
+    """Return layers of Llama 3.2 1B on a text."""
     n = Net(seed)
     x = n.input("inputs_embeds", n.random.standard_normal((batch, words, WIDTH), np.float32))
     turn = turns(n, n.input("position_ids", np.tile(np.arange(words), (batch, 1))))
@@ -22,7 +22,7 @@ def llama_block(batch: int = 1, seed: int = 0, words: int = 128, layers: int = 2
 
 
 def llama_decode(batch: int = 1, seed: int = 0, past: int = 1023) -> Network:
-    """A layer of Llama 3.2 1B on one word, whose keys and values join those of the words before."""
+    """Return a layer of Llama 3.2 1B on one word, whose keys and values join those of the words before."""
     n = Net(seed)
     x = n.input("inputs_embeds", n.random.standard_normal((batch, 1, WIDTH), np.float32))
     turn = turns(n, n.input("position_ids", np.full((batch, 1), past)))
@@ -35,7 +35,7 @@ def llama_decode(batch: int = 1, seed: int = 0, past: int = 1023) -> Network:
 
 
 def turns(n: Net, places: str) -> list[str]:
-    """Cosines and sines of each place's angles, [batch, 1, words, size]."""
+    """Return cosines and sines of each place's angles, [batch, 1, words, size]."""
     rates = n.constant((BASE ** (-np.arange(0, SIZE, 2) / SIZE))[None, :, None])
     angles = n.node("MatMul", rates, n.node("Cast", n.node("Unsqueeze", places, n.constant([1], np.int64)), to=1))
     half = n.node("Transpose", angles, perm=[0, 2, 1])
@@ -44,7 +44,7 @@ def turns(n: Net, places: str) -> list[str]:
 
 
 def layer(n: Net, x: str, batch: int, words: int, turn: list[str], future: str, cached: tuple[str, ...] = ()) -> tuple[str, str, str]:
-    """(what the layer makes, its keys, its values): norms before each part, heads that share keys and values, gates with SiLU."""
+    """Return (what the layer makes, its keys, its values): norms before each part, heads that share keys and values, gates with SiLU."""
     y = rms_norm(n, x, WIDTH)
     q, k, v = (n.heads(n.dense(y, WIDTH, h * SIZE, bias=False), (batch, words, h, SIZE)) for h in (HEADS, SHARED, SHARED))
     q, k = rotary(n, q, turn, SIZE), rotary(n, k, turn, SIZE)

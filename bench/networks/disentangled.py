@@ -34,7 +34,7 @@ def deberta_base(batch: int = 1, seed: int = 0, words: int = 512, layers: int = 
 
 
 def buckets(words: int) -> np.ndarray:
-    """How far each word is from each other: near ones counted one by one, far ones by their logarithm."""
+    """Return how far each word is from each other: near ones counted one by one, far ones by their logarithm."""
     apart = np.arange(words)[:, None] - np.arange(words)[None]
     middle = BUCKETS // 2
     size = np.maximum(np.abs(apart), middle - 1)
@@ -63,12 +63,12 @@ def attention(n: Net, x: str, shape: tuple[int, int, int], places: str, at: list
 
 
 def merged(n: Net, x: str, layer: tuple[str, str], shape: tuple[int, int, int]) -> str:
-    """The linear layer's result as [batch * heads, words, size]."""
+    """Return the linear layer's result as [batch * heads, words, size]."""
     batch, words, heads = shape
     y = n.node("Add", layer[1], n.node("MatMul", x, layer[0]))
     return n.shaped(n.heads(y, (batch, words, heads, 64)), batch * heads, words, 64)
 
 
 def turned(n: Net, x: str) -> str:
-    """The last two axes one for the other."""
+    """Return the last two axes one for the other."""
     return n.node("Transpose", x, perm=[0, 2, 1])

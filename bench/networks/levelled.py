@@ -12,7 +12,7 @@ PARTS = 256  # of a power of two, in which a factor is given: sums in another or
 
 
 def levelled(network: Network) -> Network:
-    """The network, the weights and bias of each convolution scaled alike.
+    """Return the network, the weights and bias of each convolution scaled alike.
 
     Weights of variance gain / fan-in keep unit variance where the gain of what they read is known. Residual sums, the greatest of
     neighbours and concatenations leave it a little off, an activation that lets large numbers through whole passes it on, and sixty layers
@@ -30,13 +30,13 @@ def levelled(network: Network) -> Network:
 
 
 def factor(deviation: float) -> float:
-    """What makes a deviation one, to so many parts of a power of two."""
+    """Return what makes a deviation one, to so many parts of a power of two."""
     fraction, exponent = np.frexp(1.0 / deviation)
     return float(np.ldexp(np.round(fraction * PARTS) / PARTS, exponent))
 
 
 def _divided(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with each convolution's results divided by their deviation from 0, which it gives too."""
+    """Return the model with each convolution's results divided by their deviation from 0, which it gives too."""
     nodes, outputs = [], []
     for node in model.graph.node:
         nodes.append(node)

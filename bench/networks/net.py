@@ -34,11 +34,11 @@ class Net:
         self.gain: dict[str, float] = {}  # of what an activation gives
 
     def node(self, op: str, *inputs: str, **attributes: object) -> str:
-        """The result of a node of one result."""
+        """Return the result of a node of one result."""
         return self.parts(op, 1, *inputs, **attributes)[0]
 
     def parts(self, op: str, count: int, *inputs: str, **attributes: object) -> list[str]:
-        """The results of a node."""
+        """Return the results of a node."""
         name = f"{op.lower()}_{len(self.nodes)}"
         out = [name if count == 1 else f"{name}_{i}" for i in range(count)]
         self.nodes.append(helper.make_node(op, inputs, out, name=name, **attributes))
@@ -49,7 +49,7 @@ class Net:
         return name
 
     def image(self, name: str, *shape: int) -> str:
-        """An image of unit variance."""
+        """Return an image of unit variance."""
         self.channels[name] = shape[1]
         return self.input(name, self.random.standard_normal(shape, np.float32))
 
@@ -70,7 +70,7 @@ class Net:
     # ------------------------------------------------------------ layers
 
     def dense(self, x: str, given: int, made: int, bias: bool = True) -> str:
-        """A linear layer on the last axis, as exporters write it: MatMul, then Add."""
+        """Return a linear layer on the last axis, as exporters write it: MatMul, then Add."""
         y = self.node("MatMul", x, self.normal(given, made, deviation=sqrt(self.gain.get(x, 1.0) / given)))
         return self.node("Add", self.normal(made, deviation=0.1), y) if bias else y
 
@@ -81,7 +81,8 @@ class Net:
 
     def conv(self, x: str, filters: int, kernel: int, stride: int = 1, act: str = "relu", group: int = 1, pad: int = -1,
              scale: float = 1.0) -> str:
-        """A convolution with bias and its activation, the size kept but for the stride where no pad is given; `scale`: of its results."""
+        """Return a convolution with bias and its activation, the size kept but for the stride where no pad is given; `scale`: of its
+        results."""
         each = self.channels[x] // group
         deviation = scale * sqrt(self.gain.get(x, 1.0) / (each * kernel * kernel))
         w, b = self.normal(filters, each, kernel, kernel, deviation=deviation), self.normal(filters, deviation=0.1)
@@ -91,7 +92,7 @@ class Net:
         return self.active(y, act)
 
     def active(self, x: str, act: str) -> str:
-        """A tensor through an activation, spelt out where exporters do; itself where there is none."""
+        """Return a tensor through an activation, spelt out where exporters do; itself where there is none."""
         if not act:
             return x
         y = {"relu": lambda: self.node("Relu", x), "relu6": lambda: self.node("Clip", x, self.constant(0.0), self.constant(6.0)),
@@ -107,7 +108,7 @@ class Net:
         return self.node("Mul", self.node("Mul", x, self.node("Add", erf, self.constant(1))), self.constant(0.5))
 
     def added(self, a: str, b: str) -> str:
-        """The sum of two images, or rows."""
+        """Return the sum of two images, or rows."""
         y = self.node("Add", a, b)
         if a in self.channels:
             self.channels[y] = self.channels[a]
@@ -121,7 +122,7 @@ class Net:
         return y
 
     def kept(self, op: str, x: str, *more: str, **attributes: object) -> str:
-        """An image of as many channels: pooling, resizing."""
+        """Return an image of as many channels: pooling, resizing."""
         y = self.node(op, x, *more, **attributes)
         self.channels[y], self.gain[y] = self.channels[x], self.gain.get(x, 1.0)
         return y
@@ -131,7 +132,7 @@ class Net:
         return self.node("Transpose", self.shaped(x, *shape), perm=[0, 2, 1, 3])
 
     def network(self, name: str, outputs: dict[str, tuple[str, Sequence[int]]]) -> Network:
-        """The network with its results by the names that users see: (tensor, shape)."""
+        """Return the network with its results by the names that users see: (tensor, shape)."""
         for out, (tensor, _) in outputs.items():
             self.nodes.append(helper.make_node("Identity", [tensor], [out], name=out))
         inputs = [helper.make_tensor_value_info(k, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape) for k, v in self.inputs.items()]
@@ -142,5 +143,5 @@ class Net:
 
 
 def parameters(model: onnx.ModelProto) -> int:
-    """Numbers that the real constants of a model hold."""
+    """Return numbers that the real constants of a model hold."""
     return sum(prod(w.dims) for w in model.graph.initializer if w.data_type == TensorProto.FLOAT)

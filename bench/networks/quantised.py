@@ -32,7 +32,7 @@ def bert_base_int8(batch: int = 1, seed: int = 0, words: int = 128, layers: int 
 
 
 def in_dynamic_int8(network: onnx.ModelProto) -> onnx.ModelProto:
-    """A model with int8 weights by channel, whose products read uint8 of the range that each tensor has."""
+    """Return a model with int8 weights by channel, whose products read uint8 of the range that each tensor has."""
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     with TemporaryDirectory() as folder:
@@ -43,7 +43,7 @@ def in_dynamic_int8(network: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def int8(network: onnx.ModelProto, seed: int) -> onnx.ModelProto:
-    """A model of images with uint8 images, int8 weights by channel, ranges calibrated on four images of noise."""
+    """Return a model of images with uint8 images, int8 weights by channel, ranges calibrated on four images of noise."""
     import onnxruntime
     from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 

@@ -8,7 +8,7 @@ import onnx
 
 
 def results(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray], names: Sequence[str], optimised: bool = True) -> dict[str, np.ndarray]:
-    """Tensors of a model by name. `optimised`: as people run it; else each operator is calculated by itself, as the model has it."""
+    """Return tensors of a model by name. `optimised`: as people run it; else each operator is calculated by itself, as the model has it."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -19,5 +19,5 @@ def results(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray], names: Sequ
 
 
 def apart(found: Mapping[str, np.ndarray], wanted: Mapping[str, np.ndarray]) -> dict[str, float]:
-    """Result -> its largest difference, relative to the largest number wanted."""
+    """Return result -> its largest difference, relative to the largest number wanted."""
     return {n: float(np.abs(found[n].astype(np.float64) - w).max() / max(np.abs(w).max(), 1e-30)) for n, w in wanted.items()}

@@ -8,7 +8,7 @@ DTYPES = {"bf16": TensorProto.BFLOAT16}  # of precisions; fp16 of the others
 
 
 def rounded(model: onnx.ModelProto, precision: str = "fp16") -> onnx.ModelProto:
-    """The model with its real constants, its inputs and what its nodes give to others rounded to a precision's 16 bits.
+    """Return the model with its real constants, its inputs and what its nodes give to others rounded to a precision's 16 bits.
 
     Run without optimisations (which might take a conversion there and back away) it says how far these bits themselves are from fp32,
     whoever calculates: no product, sum or function of it is calculated in them, and nothing of aoec is asked.

@@ -8,7 +8,7 @@ from bench.networks.net import Net, Network
 
 
 def lstm(batch: int = 1, seed: int = 0, frames: int = 64, features: int = 80, hidden: int = 256, classes: int = 40) -> Network:
-    """Logits of a sound's `classes` at each of `frames`, from two LSTMs (Hochreiter and Schmidhuber, 1997) that go both ways."""
+    """Return logits of a sound's `classes` at each of `frames`, from two LSTMs (Hochreiter and Schmidhuber, 1997) that go both ways."""
     n = Net(seed)
     x, given = n.input("frames", n.random.standard_normal((frames, batch, features), np.float32)), features
     for _ in range(2):
@@ -43,7 +43,7 @@ def crnn(batch: int = 1, seed: int = 0, across: int = 100, hidden: int = 256, cl
 
 
 def gru(batch: int = 1, seed: int = 0, frames: int = 100, features: int = 80, hidden: int = 512) -> Network:
-    """Two GRUs (Cho et al., 2014) one behind the other, as PyTorch has them: the states of all steps, and the last ones."""
+    """Return two GRUs (Cho et al., 2014) one behind the other, as PyTorch has them: the states of all steps, and the last ones."""
     n = Net(seed)
     x, given = n.input("frames", n.random.standard_normal((frames, batch, features), np.float32)), features
     last = []

@@ -35,12 +35,12 @@ class Steps:
 
 
 def quantised(model: onnx.ModelProto) -> list[str]:
-    """The tensors of eight bits that the model makes, in its order."""
+    """Return the tensors of eight bits that the model makes, in its order."""
     return [n.output[0] for n in model.graph.node if n.op_type == "QuantizeLinear"]
 
 
 def watched(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model, which gives these tensors too."""
+    """Return the model, which gives these tensors too."""
     graph = onnx.shape_inference.infer_shapes(model).graph
     known = {v.name: v for v in (*graph.value_info, *graph.output)}
     given = {o.name for o in model.graph.output}
@@ -50,7 +50,7 @@ def watched(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def separated(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The watched model, in which each reader of a tensor of eight bits reads an input of the model by the name of `given`."""
+    """Return the watched model, in which each reader of a tensor of eight bits reads an input of the model by the name of `given`."""
     out = watched(model)
     own = set(quantised(model))
     read = {i for n in out.graph.node for i in n.input} & own
@@ -64,12 +64,12 @@ def separated(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def given(name: str) -> str:
-    """The name of the input that stands for a tensor."""
+    """Return the name of the input that stands for a tensor."""
     return f"{name}_given"
 
 
 def held(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray]) -> Steps:
-    """How the tensors found lie to what ONNX's operators, one by one in fp32, make of those found before each."""
+    """Return how the tensors found lie to what ONNX's operators, one by one in fp32, make of those found before each."""
     cut, names = separated(model), quantised(model)
     inputs = {i.name for i in cut.graph.input}
     wanted = results(cut, {**feeds, **{given(n): found[n] for n in names if given(n) in inputs}}, names, optimised=False)

@@ -71,7 +71,7 @@ def causal(n: Net, x: str, batch: int, words: int, width: int, past: str) -> str
 
 
 def gelu_tanh(n: Net, x: str) -> str:
-    """The form with tanh, spelt out: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))."""
+    """Return the form with tanh, spelt out: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))."""
     cubed = n.node("Mul", n.node("Pow", x, n.constant(3.0)), n.constant(0.044715))
     tanh = n.node("Tanh", n.node("Mul", n.node("Add", x, cubed), n.constant(sqrt(2 / np.pi))))
     y = n.node("Mul", n.node("Mul", x, n.constant(0.5)), n.node("Add", tanh, n.constant(1.0)))
@@ -81,7 +81,8 @@ def gelu_tanh(n: Net, x: str) -> str:
 
 def llm_block(batch: int = 1, seed: int = 0, words: int = 128, layers: int = 2, width: int = 1024, heads: int = 16,
               shared: int = 4) -> Network:
-    """Layers as in Llama 3 (2024): RMSNorm, grouped queries (`shared` heads of k and v), rotary places, SwiGLU; the last one's logits."""
+    """Return layers as in Llama 3 (2024): RMSNorm, grouped queries (`shared` heads of k and v), rotary places, SwiGLU; the last one's
+    logits."""
     n = Net(seed)
     ids = n.input("input_ids", n.random.integers(0, VOCABULARY["llm"], (batch, words)))
     x = n.node("Gather", n.normal(VOCABULARY["llm"], width), ids, axis=0)
@@ -114,14 +115,14 @@ def rms_norm(n: Net, x: str, width: int) -> str:
 
 
 def rotary(n: Net, x: str, turn: list[str], size: int) -> str:
-    """Each head turned by the angles of its place: x * cos + (-x2, x1) * sin."""
+    """Return each head turned by the angles of its place: x * cos + (-x2, x1) * sin."""
     halves = n.sliced(x, 3, size // 2, size), n.sliced(x, 3, 0, size // 2)
     other = n.node("Concat", n.node("Neg", halves[0]), halves[1], axis=3)
     return n.node("Add", n.node("Mul", x, turn[0]), n.node("Mul", other, turn[1]))
 
 
 def repeated(n: Net, x: str, batch: int, words: int, heads: int, shared: int, size: int) -> str:
-    """Each shared head once for every query that asks it."""
+    """Return each shared head once for every query that asks it."""
     wide = n.node("Unsqueeze", x, n.constant([2], np.int64))
     wide = n.node("Expand", wide, n.constant([batch, shared, heads // shared, words, size], np.int64))
     return n.shaped(wide, batch, heads, words, size)

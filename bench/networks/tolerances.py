@@ -17,6 +17,6 @@ STEP = 1  # of a tensor of eight bits: a sum half way between two numbers may fa
 
 
 def tolerance(precision: str, rounding: float) -> Tolerance:
-    """The tolerance of a network's results in a precision. `rounding`: what it costs in 16 bits to round its tensors to them and to
+    """Return the tolerance of a network's results in a precision. `rounding`: what it costs in 16 bits to round its tensors to them and to
     calculate in fp32 (networks/rounded.py); the vector unit rounds within an operator too, so twice as much is right, and no more."""
     return EXACT if precision == "fp32" else Tolerance(2 * rounding, "twice what 16 bits cost where nothing but storing rounds to them")

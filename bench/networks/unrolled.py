@@ -7,7 +7,7 @@ from onnx import helper, numpy_helper
 
 
 def unrolled(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with each LSTM (no lengths, states or peepholes given) in single operators, as ONNX defines it."""
+    """Return the model with each LSTM (no lengths, states or peepholes given) in single operators, as ONNX defines it."""
     shapes = {v.name: [d.dim_value for d in v.type.tensor_type.shape.dim]
               for v in (*model.graph.input, *onnx.shape_inference.infer_shapes(model).graph.value_info)}
     made = _Written({c.name: numpy_helper.to_array(c) for c in model.graph.initializer})
@@ -52,7 +52,7 @@ class _Written:
                                            [node.output[0]]))
 
     def direction(self, words: list[str], w: np.ndarray, r: np.ndarray, b: np.ndarray, batch: int) -> list[str]:
-        """The hidden state after each word, in their order: gates i, o, f and the new cell, as ONNX lists them."""
+        """Return the hidden state after each word, in their order: gates i, o, f and the new cell, as ONNX lists them."""
         hidden = r.shape[1]
         w_name, r_name, bias = self.constant(w.T), self.constant(r.T), self.constant(b[:4 * hidden] + b[4 * hidden:])
         h = c = self.constant(np.zeros((batch, hidden), np.float32))

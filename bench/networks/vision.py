@@ -31,7 +31,7 @@ def yolov5s(batch: int = 1, seed: int = 0, size: int = 640) -> Network:
 
 
 def c3(n: Net, x: str, filters: int, count: int, shortcut: bool = True) -> str:
-    """A stage: half the channels through bottlenecks, half past them."""
+    """Return a stage: half the channels through bottlenecks, half past them."""
     a = n.conv(x, filters // 2, 1, 1, "silu")
     for _ in range(count):
         y = n.conv(n.conv(a, filters // 2, 1, 1, "silu"), filters // 2, 3, 1, "silu", scale=0.5 if shortcut else 1.0)
@@ -41,7 +41,7 @@ def c3(n: Net, x: str, filters: int, count: int, shortcut: bool = True) -> str:
 
 
 def pooled_pyramid(n: Net, x: str, filters: int) -> str:
-    """The greatest of 5, 9 and 13 pixels around, beside each other (SPPF)."""
+    """Return the greatest of 5, 9 and 13 pixels around, beside each other (SPPF)."""
     parts = [n.conv(x, filters // 2, 1, 1, "silu")]
     for _ in range(3):
         parts.append(n.kept("MaxPool", parts[-1], kernel_shape=[5, 5], strides=[1, 1], pads=[2, 2, 2, 2]))
@@ -49,13 +49,13 @@ def pooled_pyramid(n: Net, x: str, filters: int) -> str:
 
 
 def doubled(n: Net, x: str) -> str:
-    """Every pixel twice down and across, as exporters write it."""
+    """Return every pixel twice down and across, as exporters write it."""
     scales = n.constant([1, 1, 2, 2])
     return n.kept("Resize", x, "", scales, mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor")
 
 
 def detected(n: Net, x: str, batch: int, side: int, stride: int, anchors: tuple[tuple[int, int], ...]) -> str:
-    """Boxes in pixels and scores in 0 .. 1 of one scale: [batch, 3 * side^2, 85]."""
+    """Return boxes in pixels and scores in 0 .. 1 of one scale: [batch, 3 * side^2, 85]."""
     y = n.shaped(n.conv(x, 255, 1, 1, ""), batch, 3, 85, side, side)
     y = n.node("Sigmoid", n.node("Transpose", y, perm=[0, 1, 3, 4, 2]))
     at, size, score = n.parts("Split", 3, y, n.constant([2, 2, 81], np.int64), axis=4)
@@ -83,7 +83,7 @@ def unet(batch: int = 1, seed: int = 0, size: int = 256, width: int = 64) -> Net
 
 
 def grown(n: Net, x: str, filters: int) -> str:
-    """An image of twice the size, by a transposed convolution."""
+    """Return an image of twice the size, by a transposed convolution."""
     given = n.channels[x]
     w = n.normal(given, filters, 2, 2, deviation=np.sqrt(n.gain.get(x, 1.0) / given))
     y = n.node("ConvTranspose", x, w, n.normal(filters, deviation=0.1), kernel_shape=[2, 2], strides=[2, 2])
@@ -144,7 +144,7 @@ def resnet50(batch: int = 1, seed: int = 0) -> Network:
 
 
 def of(model: onnx.ModelProto, seed: int) -> Network:
-    """A model of images with one of noise."""
+    """Return a model of images with one of noise."""
     (data,) = model.graph.input
     shape = [d.dim_value for d in data.type.tensor_type.shape.dim]
     return Network(model, {data.name: np.random.default_rng(seed).standard_normal(shape, np.float32)})

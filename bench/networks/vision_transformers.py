@@ -25,7 +25,7 @@ def vit_b16(batch: int = 1, seed: int = 0, size: int = 224, layers: int = 12, wi
 
 
 def layer(n: Net, x: str, shape: tuple[int, int, int], heads: int, inner: int, act: str, epsilon: float = 1e-5) -> str:
-    """A layer of [batch, words, width]: attention and two linear layers, each behind a norm and beside a sum."""
+    """Return a layer of [batch, words, width]: attention and two linear layers, each behind a norm and beside a sum."""
     width = shape[2]
     x = n.node("Add", x, attention(n, n.normed(x, width, epsilon), shape, heads))
     y = n.active(n.dense(n.normed(x, width, epsilon), width, inner), act)
@@ -60,7 +60,7 @@ def mobilevit_s(batch: int = 1, seed: int = 0, size: int = 256) -> Network:
 
 
 def inverted(n: Net, x: str, filters: int, stride: int) -> str:
-    """A block of MobileNetV2 with SiLU: four times as many channels, a convolution of each alone, fewer channels again."""
+    """Return a block of MobileNetV2 with SiLU: four times as many channels, a convolution of each alone, fewer channels again."""
     wide, again = 4 * n.channels[x], stride == 1 and n.channels[x] == filters
     y = n.conv(n.conv(x, wide, 1, 1, "silu"), wide, 3, stride, "silu", group=wide)
     y = n.conv(y, filters, 1, 1, "", scale=0.5 if again else 1.0)
@@ -68,7 +68,7 @@ def inverted(n: Net, x: str, filters: int, stride: int) -> str:
 
 
 def mobile_attention(n: Net, x: str, shape: tuple[int, int, int], width: int, layers: int) -> str:
-    """A MobileViT block on images of `shape` (batch, channels, side): attention of the pixels at one place of all 2 x 2 patches."""
+    """Return a MobileViT block on images of `shape` (batch, channels, side): attention of the pixels at one place of all 2 x 2 patches."""
     batch, filters, side = shape
     half = side // 2
     y = n.conv(x, filters, 3, 1, "silu")

@@ -29,7 +29,7 @@ class Case:
 
     @property
     def said(self) -> str:
-        """The node, its opset and its inputs in one line."""
+        """Return the node, its opset and its inputs in one line."""
         (node,) = self.model.graph.node
         given = ", ".join(f"{a.name}={helper.get_attribute_value(a)}" for a in node.attribute)
         inputs = " ".join(f"{x.dtype}{list(x.shape)}" for x in self.feeds.values())
@@ -56,30 +56,30 @@ class Maker:
         return choices[int(self.random.integers(0, len(choices)))]
 
     def number(self, low: int, high: int) -> int:
-        """A whole number from low to high, both included."""
+        """Return a whole number from low to high, both included."""
         return int(self.random.integers(low, high + 1))
 
     def yes(self, share: float = 0.5) -> bool:
         return bool(self.random.random() < share)
 
     def real(self, low: float, high: float) -> float:
-        """A real that fp32 holds."""
+        """Return a real that fp32 holds."""
         return float(np.float32(self.random.uniform(low, high)))
 
     def shape(self, low: int = 0, high: int = 4, most: int = 9) -> tuple[int, ...]:
-        """A shape of `low` to `high` dimensions; one in eight dimensions is longer, one in sixteen is 1."""
+        """Return a shape of `low` to `high` dimensions; one in eight dimensions is longer, one in sixteen is 1."""
         return tuple(
             1 if (at := self.number(0, 15)) == 0 else self.number(1, 70) if at < 3 else self.number(1, most)
             for _ in range(self.number(low, high))
         )[:high]
 
     def broadcast(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """A shape that spreads over the given one."""
+        """Return a shape that spreads over the given one."""
         kept = shape[self.number(0, len(shape)) :] if self.yes(0.3) else shape
         return tuple(1 if self.yes(0.2) else n for n in kept)
 
     def axis(self, rank: int) -> int:
-        """An axis, counted from either end."""
+        """Return an axis, counted from either end."""
         return self.number(-rank, rank - 1)
 
     # ------------------------------------------------------------ values
@@ -94,7 +94,7 @@ class Maker:
             return np.where(places, self.random.choice(specials(dtype), x.shape), x).astype(dtype)
 
     def whole(self, shape: Sequence[int], dtype: Any, low: int | None = None, high: int | None = None) -> Array:
-        """Small whole numbers, from low to high where these are given; with `special` a third are ends of the range."""
+        """Return small whole numbers, from low to high where these are given; with `special` a third are ends of the range."""
         limits = np.iinfo(dtype)
         least = max(limits.min, -9) if low is None else low
         x = self.random.integers(least, 9 if high is None else high, tuple(shape), dtype, endpoint=True)
@@ -104,7 +104,7 @@ class Maker:
         return np.where(self.random.random(x.shape) < 1 / 3, self.random.choice(ends, x.shape), x)
 
     def any(self, shape: Sequence[int], dtype: Any) -> Array:
-        """Values of any dtype."""
+        """Return values of any dtype."""
         kind = np.dtype(dtype).kind
         return (
             self.random.integers(0, 2, tuple(shape)).astype(bool)
@@ -126,7 +126,7 @@ class Maker:
         sums: bool = False,
         **attributes: Any,
     ) -> Case:
-        """A case of an operator on arrays, of which those in `fixed` are constants of the model. `results`: the dtype of each."""
+        """Return a case of an operator on arrays, of which those in `fixed` are constants of the model. `results`: the dtype of each."""
         names = [f"x{at}" if x is not None else "" for at, x in enumerate(inputs)]
         outputs = [f"y{at}" if dtype is not None else "" for at, dtype in enumerate(results)]
         node = helper.make_node(op, names, outputs, **{k: v for k, v in attributes.items() if v is not None})
@@ -144,12 +144,12 @@ class Maker:
 
 
 def element(dtype: Any) -> int:
-    """ONNX's number of a NumPy dtype."""
+    """Return ONNX's number of a NumPy dtype."""
     return TensorProto.BOOL if np.dtype(dtype) == np.bool_ else helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
 
 
 def specials(dtype: Any) -> Array:
-    """Zeros, ones, NaN, infinities, ends of the range, subnormals and large values of a dtype of reals, of either sign."""
+    """Return zeros, ones, NaN, infinities, ends of the range, subnormals and large values of a dtype of reals, of either sign."""
     f = np.finfo(dtype)
     some = [
         0.0,

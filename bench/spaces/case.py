@@ -34,12 +34,12 @@ class Case:
 
     @cached_property
     def rows(self) -> dict[tuple[int, ...], int]:
-        """Values -> row."""
+        """Return values -> row."""
         return {tuple(v): i for i, v in enumerate(self.values.tolist())}
 
     @cached_property
     def choices(self) -> tuple[tuple[int, ...], ...]:
-        """The values of each parameter, ascending."""
+        """Return the values of each parameter, ascending."""
         return tuple(tuple(sorted(set(column))) for column in self.values.T.tolist())
 
     @cached_property
@@ -48,12 +48,12 @@ class Case:
 
     @cached_property
     def ranks(self) -> list[int]:
-        """The rank of each row in the space."""
+        """Return the rank of each row in the space."""
         return [self.space.rank((0, tuple(v))) for v in self.values.tolist()]
 
     @cached_property
     def key(self) -> str:
-        """What tells this space from another of its name: a hash of names, values and times."""
+        """Return what tells this space from another of its name: a hash of names, values and times."""
         parts = repr(self.names).encode(), self.values.astype(np.int64).tobytes(), self.times_ms.tobytes()
         return hashlib.sha256(b"|".join(parts)).hexdigest()[:16]
 
@@ -62,7 +62,7 @@ class Case:
         return float(np.nanmin(self.times_ms))
 
     def within(self, percent: int) -> int:
-        """How many configurations lie so near the best."""
+        """Return how many configurations lie so near the best."""
         return int((self.times_ms <= self.best_ms * (1 + percent / 100)).sum())
 
 
@@ -95,7 +95,7 @@ class Game:
 
 
 def read(path: Path) -> Case:
-    """The space in a file; AoecError where it is none."""
+    """Return the space in a file; AoecError where it is none."""
     with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
         head, *rows = csv.reader(file)
     if not rows or head[-1] != "time_ms":
@@ -106,7 +106,7 @@ def read(path: Path) -> Case:
 
 
 def integers(column: list[str]) -> np.ndarray:
-    """The column as integers; the place of each value among all, sorted, where one is not an integer."""
+    """Return the column as integers; the place of each value among all, sorted, where one is not an integer."""
     try:
         return np.array([int(v) for v in column], dtype=np.int64)
     except ValueError:

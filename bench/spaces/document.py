@@ -40,7 +40,7 @@ def tables(games: Games, sizes: Mapping[str, Size], mine: str, peers: Sequence[s
 
 
 def named(player: str, games: Games) -> str:
-    """A player, and how many games it played in a space: from the fewest to the most."""
+    """Return a player, and how many games it played in a space: from the fewest to the most."""
     counts = [len(played[player]) for played in games.values() if played.get(player)]
     least, most = min(counts), max(counts)
     return f"{player}, {least}{f' to {most}' * (most > least)} seed{'s' * (most > 1)}"

@@ -32,12 +32,12 @@ class Figure:
     ms_per_proposal: float  # CPU
 
     def meets(self, other: Figure) -> bool:
-        """Whether the intervals overlap."""
+        """Return whether the intervals overlap."""
         return self.low <= other.high and other.low <= self.high
 
 
 def figure(games: Sequence[Mapping[str, object]], mark: int) -> Figure:
-    """The figure of the games that one player played in one space."""
+    """Return the figure of the games that one player played in one space."""
     counts = np.array([g["reached"].get(str(mark), g["budget"] + 1) for g in games])  # type: ignore[attr-defined,operator]
     drawn = np.random.RandomState(0).randint(len(counts), size=(DRAWS, len(counts)))
     low, high = np.quantile(np.median(counts[drawn], axis=1), (0.025, 0.975))
@@ -63,7 +63,7 @@ def figures_of(games: Mapping[str, Sequence[Mapping[str, object]]], mark: int) -
 
 
 def words(games: Games, mine: str, peers: Sequence[str], mark: int) -> dict[str, str]:
-    """The verdict on `mine` in each space that it and a peer played in."""
+    """Return the verdict on `mine` in each space that it and a peer played in."""
     out = {}
     for space, played in games.items():
         figures = figures_of(played, mark)
@@ -89,7 +89,7 @@ def table(games: Games, mine: str, peers: Sequence[str]) -> str:
 
 
 def players_of(games: Games, mine: str, peers: Sequence[str]) -> list[str]:
-    """All who played: `mine`, others of ours, peers."""
+    """Return all who played: `mine`, others of ours, peers."""
     players = list(dict.fromkeys(p for played in games.values() for p, each in played.items() if each))
     return sorted(players, key=lambda p: (p != mine, p in peers))
 
@@ -106,7 +106,7 @@ def summary(said: Mapping[str, str], mark: int) -> str:
 
 
 def costs(games: Games, players: Sequence[str]) -> str:
-    """CPU milliseconds for each measure, over all games of each player, and of the space where that is most."""
+    """Return CPU milliseconds for each measure, over all games of each player, and of the space where that is most."""
     out = ["CPU ms a measure, mean over spaces (most)", ""]
     for p in players:
         each = [figure(played[p], MARKS[0]).ms_per_proposal for played in games.values() if played.get(p)]

@@ -34,7 +34,7 @@ SLAB = 4096
 
 
 def fused_gelu(target: str, m: int, k: int, n: int) -> Func:
-    """A matrix product with bias and GELU, as one group of that machine."""
+    """Return a matrix product with bias and GELU, as one group of that machine."""
     net = Model("fused", "fp16")
     net.machine = load(target)
     graph = net.graph(net.dense(net.input("x", (m, k)), n, "gelu"))
@@ -42,7 +42,7 @@ def fused_gelu(target: str, m: int, k: int, n: int) -> Func:
 
 
 def operator(text: str) -> Callable[[str], Func]:
-    """An operator given by name and sizes, as that target's own group."""
+    """Return an operator given by name and sizes, as that target's own group."""
     def func(target: str) -> Func:
         graph, constants = graph_of(text)
         fused, _ = fuse(graph, constants, load(target))
@@ -65,7 +65,7 @@ OPERATORS: dict[str, tuple[str, Callable[[str], Func]]] = {
 
 
 def own(name: str, folder: Path) -> Case:
-    """One of our own spaces, from the folder, where it is put when it is timed for the first time."""
+    """Return one of our own spaces, from the folder, where it is put when it is timed for the first time."""
     path = folder / f"{name}.csv.gz"
     if not path.exists():
         target, func = OPERATORS[name]
@@ -75,7 +75,7 @@ def own(name: str, folder: Path) -> Case:
 
 
 def timed(name: str, p: Problem) -> Case:
-    """The part of a problem's space that the module's head describes, with the time of every legal candidate."""
+    """Return the part of a problem's space that the module's head describes, with the time of every legal candidate."""
     number, default = start(p).default
     leading = p.space.grids[number]
     alike = [i for i, g in enumerate(p.space.grids) if (g.names, g.choices) == (leading.names, leading.choices)][:SKETCHES]
@@ -90,7 +90,7 @@ def timed(name: str, p: Problem) -> Case:
 
 
 def legal_rows(p: Problem, sketch: int, grid: Grid) -> np.ndarray:
-    """The legal candidates of one sketch in a grid: its number, then the holes' values."""
+    """Return the legal candidates of one sketch in a grid: its number, then the holes' values."""
     out = []
     for at in range(0, grid.size, SLAB):
         rows = grid.rows(at, at + SLAB)
@@ -100,7 +100,7 @@ def legal_rows(p: Problem, sketch: int, grid: Grid) -> np.ndarray:
 
 
 def times_ms(p: Problem, sketch: int, names: tuple[str, ...], legal: np.ndarray) -> np.ndarray:
-    """Modelled times of legal candidates; NaN where one cannot be timed."""
+    """Return modelled times of legal candidates; NaN where one cannot be timed."""
     out = [np.empty(0)]
     for at in range(0, len(legal), SLAB):
         found = time_rows(p.sketches[sketch].encoded, dict(zip(names, np.ascontiguousarray(legal[at:at + SLAB, 1:].T))), p.state)
@@ -109,7 +109,7 @@ def times_ms(p: Problem, sketch: int, names: tuple[str, ...], legal: np.ndarray)
 
 
 def thinned(grid: Grid, size: int) -> Grid:
-    """The grid with the same holes and at most so many candidates: the hole with the most choices loses some first, evenly."""
+    """Return the grid with the same holes and at most so many candidates: the hole with the most choices loses some first, evenly."""
     counts = [len(c) for c in grid.choices]
     while prod(counts) > size:
         counts[counts.index(max(counts))] -= 1

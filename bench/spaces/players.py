@@ -29,7 +29,7 @@ TICKS = 1e6  # a ms: our strategies take integers
 
 
 def ours(name: str) -> Player:
-    """One of our strategies, with the list of legal configurations as its pool."""
+    """Return one of our strategies, with the list of legal configurations as its pool."""
     def play(case: Case, game: Game, seed: int) -> None:
         strategy = make(name, case.space, seed, Listed(case.space, case.ranks))
         while batch := strategy.ask(64):
@@ -89,7 +89,7 @@ class Budget:
 
 
 def kernel_tuner(strategy: str) -> Player:
-    """A strategy of Kernel Tuner with its defaults."""
+    """Return a strategy of Kernel Tuner with its defaults."""
     def play(case: Case, game: Game, seed: int) -> None:
         from kernel_tuner.interface import Options
         from kernel_tuner.searchspace import Searchspace
@@ -105,7 +105,7 @@ def kernel_tuner(strategy: str) -> Player:
 
 
 def optuna(sampler: Callable[[Any, int], Any]) -> Player:
-    """A sampler of optuna, a parameter an ordered integer: the place of a value among the parameter's."""
+    """Return a sampler of optuna, a parameter an ordered integer: the place of a value among the parameter's."""
     def play(case: Case, game: Game, seed: int) -> None:
         import optuna as package
         package.logging.set_verbosity(package.logging.ERROR)
@@ -119,12 +119,12 @@ def optuna(sampler: Callable[[Any, int], Any]) -> Player:
 
 
 def nearest(case: Case, values: tuple[int, ...]) -> int:
-    """The row that differs from a proposal in the fewest parameters, of equals the first."""
+    """Return the row that differs from a proposal in the fewest parameters, of equals the first."""
     return case.rows[values] if values in case.rows else int((case.values != values).sum(axis=1).argmin())
 
 
 def measured(case: Case, game: Game, values: tuple[int, ...]) -> float | None:
-    """The time of a proposal; None where it is not legal or fails."""
+    """Return the time of a proposal; None where it is not legal or fails."""
     if values not in case.rows:
         game.refuse()
         return None
@@ -132,7 +132,7 @@ def measured(case: Case, game: Game, values: tuple[int, ...]) -> float | None:
 
 
 def worse(case: Case) -> float:
-    """A time above all, for peers that must be told a number."""
+    """Return a time above all, for peers that must be told a number."""
     return 2 * float(np.nanmax(case.times_ms))
 
 
@@ -173,7 +173,7 @@ OURS = {name: ours(name) for name in STRATEGIES if name not in ("exhaustive", "r
 
 
 def player(name: str) -> Player | None:
-    """Who has that name, its packages imported; None where one that it needs is not installed."""
+    """Return who has that name, its packages imported; None where one that it needs is not installed."""
     logging.disable(logging.WARNING)
     warnings.simplefilter("ignore")
     package, play = ("sklearn.ensemble", OURS[name]) if name in OURS else PEERS[name]

@@ -43,7 +43,7 @@ class Lazy(Mapping[str, np.ndarray]):
 
 
 def load(path: str | Path) -> dict[str, np.ndarray]:
-    """Name -> array of a .npz file; BackendError where it cannot be read, CheckError where it is not what it says."""
+    """Return name -> array of a .npz file; BackendError where it cannot be read, CheckError where it is not what it says."""
     check_file(path, "a file of arrays")
     try:
         with zipfile.ZipFile(path) as z:
@@ -62,7 +62,7 @@ def save(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def pack(arrays: Mapping[str, np.ndarray]) -> bytes:
-    """The bytes of a .npz file of the arrays; equal arrays give equal bytes."""
+    """Return the bytes of a .npz file of the arrays; equal arrays give equal bytes."""
     out = io.BytesIO()
     write(out, arrays)
     return out.getvalue()

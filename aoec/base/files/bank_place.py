@@ -15,7 +15,7 @@ NO_BASE = "none"
 
 
 def bank_path(named: str | Path | None) -> Path:
-    """The bank that is named, else $TUNE_BANK_PATH's, else $ASCEND_CACHE_PATH's (AOE's order), else the user data directory's.
+    """Return the bank that is named, else $TUNE_BANK_PATH's, else $ASCEND_CACHE_PATH's (AOE's order), else the user data directory's.
 
     The first two may be files, or directories that hold one; the third is a directory, of which AOE uses `aoe_data`.
     """
@@ -26,8 +26,8 @@ def bank_path(named: str | Path | None) -> Path:
 
 
 def path_of(name: str) -> Path:
-    """The path that a name of a bank says: itself, or PATH of sqlite:///PATH, as SQLAlchemy and tuners that use it write it (four strokes
-    of an absolute one). BankError of any other address, of which folders would be made here."""
+    """Return the path that a name of a bank says: itself, or PATH of sqlite:///PATH, as SQLAlchemy and tuners that use it write it (four
+    strokes of an absolute one). BankError of any other address, of which folders would be made here."""
     if found := re.fullmatch(r"sqlite:///(.+)", name):
         return Path(found[1])
     if found := re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/+", name):
@@ -43,7 +43,7 @@ def default_bank() -> Path:
 
 
 def in_folder(folder: Path) -> Path:
-    """The bank of a directory: aoec.db, or what earlier releases called it."""
+    """Return the bank of a directory: aoec.db, or what earlier releases called it."""
     old, new = folder / OLD_NAME, folder / NAME
     return old if old.is_file() and not new.exists() else new
 
@@ -54,12 +54,12 @@ def default_path() -> Path:
 
 
 def check_base(named: str | None) -> None:
-    """Nothing, or BankError where the bank beneath is not there: asked before any work."""
+    """Raise BankError where the bank beneath is not there: asked before any work."""
     asked = base_named(named)
     if asked not in ("", NO_BASE) and not path_of(asked).expanduser().exists():
         raise BankError(f"there is no bank {asked} (this is the bank beneath, of {'--base' if named else '$AOEC_BASE_BANK'})")
 
 
 def base_named(named: str | None) -> str:
-    """The bank beneath it that is named, else $AOEC_BASE_BANK, which may be NO_BASE too; "": the built-in one."""
+    """Return the bank beneath it that is named, else $AOEC_BASE_BANK, which may be NO_BASE too; "": the built-in one."""
     return named or os.environ.get("AOEC_BASE_BANK", "")

@@ -34,7 +34,7 @@ KINDS = {stat.S_IFDIR: "a directory", stat.S_IFCHR: "a device", stat.S_IFBLK: "a
 
 
 def read_bytes(path: str | Path, limit_bytes: int) -> bytes:
-    """The content of a file, or of standard input for `-`; BackendError where it cannot be read or is larger than the limit."""
+    """Return the content of a file, or of standard input for `-`; BackendError where it cannot be read or is larger than the limit."""
     try:
         if str(path) == "-":
             data = sys.stdin.buffer.read(limit_bytes + 1)
@@ -88,8 +88,8 @@ def _read_pipe(f: IO[bytes], path: str | Path, limit_bytes: int) -> bytes:
 
 
 def check_file(path: str | Path, what: str, pipes: bool = False) -> int:
-    """The size of a file in bytes, 0 of a pipe; BackendError where there is none, or where it is a directory, a device, which may have no
-    end, or, unless `pipes` will do, a pipe."""
+    """Return the size of a file in bytes, 0 of a pipe; BackendError where there is none, or where it is a directory, a device, which may
+    have no end, or, unless `pipes` will do, a pipe."""
     try:
         found = os.stat(path)
     except OSError as e:
@@ -101,7 +101,8 @@ def check_file(path: str | Path, what: str, pipes: bool = False) -> int:
 
 
 def meant(path: str | Path) -> str:
-    """A sentence's tail for a file that is not there: the name in its folder that is nearest to it, or the folder that is not there."""
+    """Return a sentence's tail for a file that is not there: the name in its folder that is nearest to it, or the folder that is not
+    there."""
     folder = Path(path).parent
     try:
         names = os.listdir(folder)
@@ -113,7 +114,7 @@ def meant(path: str | Path) -> str:
 
 
 def read_text(path: str | Path) -> str:
-    """The text of a file, or of standard input for `-`; ParseError where it is no UTF-8 text."""
+    """Return the text of a file, or of standard input for `-`; ParseError where it is no UTF-8 text."""
     data = read_bytes(path, TEXT_LIMIT_BYTES)
     try:
         return data.decode("utf-8")
@@ -123,7 +124,7 @@ def read_text(path: str | Path) -> str:
 
 
 def read_json(path: str | Path) -> Any:
-    """What a small file of JSON says; CheckError where it is none."""
+    """Return what a small file of JSON says; CheckError where it is none."""
     import json  # here: few commands read any
 
     try:
@@ -241,19 +242,19 @@ def check_writable(path: str | Path) -> None:
 
 
 def same(path: str | Path, other: str | Path) -> bool:
-    """Whether two paths lead to one file or folder that is there."""
+    """Return whether two paths lead to one file or folder that is there."""
     return os.path.exists(path) and os.path.exists(other) and os.path.samefile(path, other)
 
 
 def check_apart(written: Iterable[str], read: Collection[str]) -> None:
-    """Nothing, or BackendError where a file that is to be written is one that is read."""
+    """Raise BackendError where a file that is to be written is one that is read."""
     for path in written:
         if any(same(path, other) for other in read):
             raise BackendError(f"cannot write {path}: it is read here, and would be lost; name another file")
 
 
 def check_folder(path: str | Path) -> None:
-    """Nothing, or BackendError where no folder is or can be made at `path`."""
+    """Raise BackendError where no folder is or can be made at `path`."""
     check_path(path)
     there = next(p for p in (Path(path), *Path(path).absolute().parents) if p.exists())
     if not there.is_dir():
@@ -285,14 +286,14 @@ def write_folder(path: str | Path, files: Mapping[str, str]) -> None:
 
 
 def check_new_folder(path: str | Path) -> None:
-    """Nothing, or BackendError where a folder at `path` cannot be made, or holds something already."""
+    """Raise BackendError where a folder at `path` cannot be made, or holds something already."""
     check_folder(path)
     if Path(path).is_dir() and any(Path(path).iterdir()):
         raise BackendError(f"cannot write {path}: there are files in it already; name a new folder, or empty this one")
 
 
 def reason(error: OSError) -> str:
-    """The operating system's words for an error, in lower case, without numbers and paths."""
+    """Return the operating system's words for an error, in lower case, without numbers and paths."""
     text = error.strerror or str(error) or type(error).__name__
     return text[:1].lower() + text[1:]
 
@@ -305,6 +306,6 @@ def _umask() -> int:
 
 
 def check_path(path: str | Path) -> None:
-    """Nothing, or BackendError where a name is the address of something on a network, of which folders would be made here."""
+    """Raise BackendError where a name is the address of something on a network, of which folders would be made here."""
     if found := re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/+", str(path)):
         raise BackendError(f"{path} is an address ({found[0]}), and only files are read and written here: give a path")

@@ -39,7 +39,7 @@ class Memo:
         self._tidy = False  # whether this process has looked how many values there are
 
     def get(self, *key: str) -> Any:
-        """The value of a key; None where there is none that can be believed."""
+        """Return the value of a key; None where there is none that can be believed."""
         name = _name(key)
         try:
             with open(self.folder / name, "rb") as f:
@@ -86,6 +86,6 @@ def _checksum(name: str, body: bytes) -> bytes:
 
 
 def _newest(folder: Path) -> list[Path]:
-    """What a folder holds, newest first."""
+    """Return what a folder holds, newest first."""
     with os.scandir(folder) as entries:
         return [Path(path) for _, path in sorted(((e.stat().st_mtime, e.path) for e in entries), reverse=True)]

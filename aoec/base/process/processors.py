@@ -11,7 +11,7 @@ _share = 0  # of a worker process; 0: nobody shares
 
 
 def threads() -> int:
-    """How many threads may work at once in this process."""
+    """Return how many threads may work at once in this process."""
     return _share or os.cpu_count() or 1
 
 
@@ -22,7 +22,7 @@ def keep_to(share: int) -> None:
 
 
 def share_of(processes: int) -> int:
-    """How many processors each of so many processes has."""
+    """Return how many processors each of so many processes has."""
     return max(1, (os.cpu_count() or 1) // processes)
 
 

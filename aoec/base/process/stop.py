@@ -27,7 +27,7 @@ _behind = [-1]  # where Python wrote signals before
 
 
 def most_steps() -> int:
-    """The most steps that a program may take when it is run, or walked for its time."""
+    """Return the most steps that a program may take when it is run, or walked for its time."""
     return _steps[0]
 
 
@@ -37,7 +37,7 @@ def allow(steps: int) -> None:
 
 
 def too_long(program: str, steps: int) -> str:
-    """What is said of a program that takes more than so many steps."""
+    """Return what is said of a program that takes more than so many steps."""
     return (f"program {program} takes more than {steps:,} steps (instructions, flags and iterations of loops) and may never end; "
             f"{OPTION} N allows more")
 
@@ -84,7 +84,7 @@ def wait_for_all(others: list[Future[Any]]) -> None:
 
 @lru_cache(maxsize=1)
 def _file() -> int:
-    """The file that signals are written to, with the thread that reads it."""
+    """Return the file that signals are written to, with the thread that reads it."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     threading.Thread(target=_watch, args=(reader,), name="ctrl-c", daemon=True).start()

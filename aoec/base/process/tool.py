@@ -33,7 +33,7 @@ class Ran:
 
     @property
     def is_crash(self) -> bool:
-        """Whether it did not end by itself: a signal, a shell's code for one, or a time limit."""
+        """Return whether it did not end by itself: a signal, a shell's code for one, or a time limit."""
         return self.is_late or self.code < 0 or self.code > 128
 
 
@@ -74,7 +74,7 @@ def end_all() -> None:
 
 
 def _is_over(number: int) -> bool:
-    """Whether a process has ended. It is not reaped, so that its number, which is also its group's, stays its own."""
+    """Return whether a process has ended. It is not reaped, so that its number, which is also its group's, stays its own."""
     return os.waitid(os.P_PID, number, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
 
 
@@ -88,7 +88,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _bytes_in(folder: Path) -> int:
-    """Bytes of the files of a folder."""
+    """Return bytes of the files of a folder."""
     found = 0
     for f in folder.iterdir():
         with contextlib.suppress(OSError):  # a program may take it away meanwhile

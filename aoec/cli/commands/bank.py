@@ -82,7 +82,7 @@ class PruneOptions(BankAction):
 
 
 def load_machine(options: B) -> tuple[B, dict[str, Machine]]:
-    """The machine that --target names, which may be a file, by its own name; and the options with that name."""
+    """Return the machine that --target names, which may be a file, by its own name; and the options with that name."""
     if not options.target:
         return options, {}
     from aoec.target.machine import load
@@ -128,7 +128,7 @@ def run_show(options: KeyOptions) -> int:
 
 
 def measured_rows(options: KeyOptions) -> tuple[Measured, ...]:
-    """What devices took, in the user's own bank, for the funcs that are asked for."""
+    """Return what devices took, in the user's own bank, for the funcs that are asked for."""
     from aoec.jobs.bank import bank
     return bank.measured_of(options.bank_path, options.target, options.key)
 
@@ -184,7 +184,7 @@ def run_import_cann(options: ImportCannOptions) -> int:
 
 
 def show_count(what: str) -> Callable[[int, int], None]:
-    """A function that says on a terminal, now and then, how many are done."""
+    """Return a function that says on a terminal, now and then, how many are done."""
     shown = 0.0
 
     def hear(done: int, of: int) -> None:

@@ -55,7 +55,7 @@ def run(options: EmitOptions) -> int:
 
 
 def _form(options: EmitOptions) -> Callable[[Program], Program]:
-    """How a program is shown: as it was made, without what runs once, or simplified."""
+    """Return how a program is shown: as it was made, without what runs once, or simplified."""
     from aoec.ir.text.simplify import simplify, without_single
     return (lambda p: p) if options.raw else without_single if options.short else simplify
 

@@ -43,7 +43,7 @@ def run(options: ExplainOptions) -> int:
 
 
 def is_plan(path: str) -> bool:
-    """Whether a file holds a plan, by its name or its first word."""
+    """Return whether a file holds a plan, by its name or its first word."""
     from aoec.base.files.files import read_text
     from aoec.jobs.stages.nouns import FIRST
     if path == "-" or path.endswith((".plan", ".aoec", ".onnx")):

@@ -13,7 +13,7 @@ from aoec.options.option import option, options
 
 
 def read_jobs(text: str) -> tuple[str, ...]:
-    """The names of kinds of jobs in a list."""
+    """Return the names of kinds of jobs in a list."""
     for name in (found := readers.job_names(text)):
         if name not in kinds.names():
             raise ParseError(f"job {name!r} is unknown{nearest(name, kinds.names())}".rstrip("?"))

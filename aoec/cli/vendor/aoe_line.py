@@ -36,7 +36,7 @@ Tune = Callable[[Sequence[str]], int]
 
 
 def main(words: Sequence[str], tune: Tune, note: Note) -> int:
-    """The exit code of AOE's command line; `tune` runs a command of aoec's. CheckError for what is not to be had here."""
+    """Return the exit code of AOE's command line; `tune` runs a command of aoec's. CheckError for what is not to be had here."""
     given = parse(words)
     if "help" in given:
         return told_help()
@@ -65,7 +65,7 @@ def one_of_many(asked: Asked, common: Sequence[str], work: Path, tune: Tune, not
 
 
 def tune_model(asked: Asked, common: Sequence[str], work: Path, tune: Tune, note: Note) -> tuple[int, Job | None]:
-    """The exit code of tuning one model, and what its result file says."""
+    """Return the exit code of tuning one model, and what its result file says."""
     words = ["tune", str(asked.source), *common, "--results", str(work), "-o", str(asked.result)]
     note(f"aoe: aoec {shlex.join(words)}")
     before = results_in(work)
@@ -83,17 +83,17 @@ def tune_model(asked: Asked, common: Sequence[str], work: Path, tune: Tune, note
 
 
 def results_in(work: Path) -> set[Path]:
-    """The result files that this process has written there."""
+    """Return the result files that this process has written there."""
     return set(work.glob(f"aoe_result_[gos]*_pid{os.getpid()}.json"))
 
 
 def parse(words: Sequence[str]) -> Options:
-    """Name -> value of AOE's options; CheckError for what is none, without a value, or given twice."""
+    """Return name -> value of AOE's options; CheckError for what is none, without a value, or given twice."""
     return read_options("aoe", words, WORDS, SHORT)
 
 
 def job_of(given: Mapping[str, str], note: Note) -> str:
-    """The job, whose name is said: opat, sgat or gdat; CheckError for one that does not exist, or that nobody names."""
+    """Return the job, whose name is said: opat, sgat or gdat; CheckError for one that does not exist, or that nobody names."""
     asked = given.get("job_type", "").lower()
     if not asked and (mode := os.environ.get(MODE)):
         asked = mode.lower()
@@ -110,7 +110,7 @@ def job_of(given: Mapping[str, str], note: Note) -> str:
 
 
 def translate_options(given: Mapping[str, str], note: Note, job: str) -> list[str]:
-    """The words for `aoec tune` that follow from options and environment, whatever the model."""
+    """Return the words for `aoec tune` that follow from options and environment, whatever the model."""
     words = ["--target", given["soc_version"]] if "soc_version" in given else []
     for shape in filter(None, given.get("input_shape", "").split(";")):
         words += ["--input-shape", shape]
@@ -133,7 +133,7 @@ def translate_options(given: Mapping[str, str], note: Note, job: str) -> list[st
 
 
 def gradient_words(given: Mapping[str, str], note: Note, job: str) -> list[str]:
-    """What is of gradient tuning alone; for another job it changes nothing, which is said."""
+    """Return what is of gradient tuning alone; for another job it changes nothing, which is said."""
     found = [name for name in OF_GRADIENTS if name in given]
     if job != "gdat":
         for name in found:
@@ -143,7 +143,7 @@ def gradient_words(given: Mapping[str, str], note: Note, job: str) -> list[str]:
 
 
 def time_words(given: Mapping[str, str], note: Note) -> list[str]:
-    """The time of the job alone: what says how schedules are searched says nothing of slices, which is said."""
+    """Return the time of the job alone: what says how schedules are searched says nothing of slices, which is said."""
     for name in ("tune_optimization_level", "Fdeeper_opat", "config"):
         if name in given:
             note(f"aoe: --{name} changes nothing: it is of operator tuning, --job_type=2 (some tutorials swap 1 and 2)")
@@ -151,7 +151,7 @@ def time_words(given: Mapping[str, str], note: Note) -> list[str]:
 
 
 def effort(given: Mapping[str, str], note: Note) -> list[str]:
-    """How much is searched, and how: AOE's levels in trials, the spellings of tutorials, a JSON of theirs."""
+    """Return how much is searched, and how: AOE's levels in trials, the spellings of tutorials, a JSON of theirs."""
     level = given.get("tune_optimization_level", "O2")
     if level not in LEVELS:
         raise CheckError(f"--tune_optimization_level is O1 or O2, not {level}")
@@ -207,7 +207,7 @@ def close(asked: Asked, job: Job) -> None:
 
 
 def summary(ended: Sequence[tuple[str, Job | None]]) -> str:
-    """A line for each of several models, tuned or not, under a line of headings."""
+    """Return a line for each of several models, tuned or not, under a line of headings."""
     rows = [(name, job.status or "nothing to tune", *(f"{t:,.6g}" if t is not None else "-" for t in (job.baseline_ms, job.result_ms)),
              improvement(job.baseline_ms or 0.0, job.result_ms or 0.0)) if job else (name, "failed", "-", "-", "-") for name, job in ended]
     done = sum(job is not None for _, job in ended)
@@ -216,6 +216,6 @@ def summary(ended: Sequence[tuple[str, Job | None]]) -> str:
 
 
 def told_help() -> int:
-    """0, after each option was listed with what becomes of it."""
+    """Return 0, after each option was listed with what becomes of it."""
     print(help_lines(WORDS, "aoec aoe --job_type=2 --framework=5 --model=model.onnx --output=model"))
     return 0

@@ -33,7 +33,7 @@ class Asked:
 
     @property
     def source(self) -> Path:
-        """The model that is tuned: itself, or a copy that ends where --out_nodes says."""
+        """Return the model that is tuned: itself, or a copy that ends where --out_nodes says."""
         return self.result.parents[2] / f"{self.name}.onnx" if self.ends else self.model
 
     def tidy(self) -> None:
@@ -53,7 +53,7 @@ class Asked:
 
 
 def asked_for(given: Mapping[str, str], work: Path, stamp: str, note: Note) -> list[Asked]:
-    """What is to be tuned; CheckError where that is nothing, not to be had, or named twice over."""
+    """Return what is to be tuned; CheckError where that is nothing, not to be had, or named twice over."""
     if sum(name in given for name in SOURCES) != 1:
         raise CheckError("give one of --model FILE.onnx, --model_path DIRECTORY and --singleop FILE.json")
     framework = given.get("framework", "5")
@@ -72,12 +72,12 @@ def _model_to_tune(given: Mapping[str, str], work: Path, stamp: str, model: Path
 
 
 def job_folder(work: Path, name: str, stamp: str) -> Path:
-    """Where AOE keeps what belongs to the tuning of one model."""
+    """Return where AOE keeps what belongs to the tuning of one model."""
     return work / "aoe_workspace" / f"{name}_{stamp}"
 
 
 def _files(given: Mapping[str, str]) -> list[Path]:
-    """The models' files."""
+    """Return the models' files."""
     if "model" in given:
         path = Path(given["model"])
         if path.suffix == ".om":
@@ -91,7 +91,7 @@ def _files(given: Mapping[str, str]) -> list[Path]:
 
 
 def cut_model(path: Path, ends: str, copy: Path) -> Path:
-    """A copy of a model that ends at outputs of nodes; CheckError where it could not find its constants."""
+    """Return a copy of a model that ends at outputs of nodes; CheckError where it could not find its constants."""
     from aoec.frontend.read.ends import ending_at, parse_ends
     from aoec.frontend.read.read import open_model
     from aoec.jobs.compile.models import refers_elsewhere
@@ -105,7 +105,7 @@ def cut_model(path: Path, ends: str, copy: Path) -> Path:
 
 
 def _output(given: Mapping[str, str], model: Path, note: Note) -> Path | None:
-    """Where --output wants the compiled model: never a .om, which CANN would read; a directory for many models and for operators."""
+    """Return where --output wants the compiled model: never a .om, which CANN would read; a directory for many models and for operators."""
     if "output" not in given:
         return None
     path = Path(given["output"])
@@ -121,5 +121,5 @@ def _output(given: Mapping[str, str], model: Path, note: Note) -> Path | None:
 
 
 def as_ours(path: Path) -> Path:
-    """Where the compiled model is of which a vendor's tool would write `path`, which may lack its ending."""
+    """Return where the compiled model is of which a vendor's tool would write `path`, which may lack its ending."""
     return path.with_suffix(".aoec") if path.suffix in (".om", ".aoec") else path.with_name(path.name + ".aoec")

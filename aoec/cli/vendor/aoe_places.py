@@ -29,13 +29,13 @@ def ini(note: Note) -> dict[str, str]:
 
 
 def work_folder(said: dict[str, str]) -> Path:
-    """Where workspace and results go: $ASCEND_WORK_PATH, else WORK_PATH of aoe.ini, else the current directory."""
+    """Return where workspace and results go: $ASCEND_WORK_PATH, else WORK_PATH of aoe.ini, else the current directory."""
     return Path(os.environ.get("ASCEND_WORK_PATH") or said.get("WORK_PATH") or ".").expanduser()
 
 
 def bank_words(base: str | None) -> list[str]:
-    """Where the bank is, as aoec's own commands look for it (AOE asks for a directory in $TUNE_BANK_PATH), and the one beneath it, which is
-    only read: --base_result."""
+    """Return where the bank is, as aoec's own commands look for it (AOE asks for a directory in $TUNE_BANK_PATH), and the one beneath it,
+    which is only read: --base_result."""
     root = os.environ.get("TUNE_BANK_PATH")
     if root and not (Path(root).is_dir() and os.access(root, os.R_OK | os.W_OK | os.X_OK)):
         raise CheckError(f"TUNE_BANK_PATH={root} must be a directory that can be read and written")
@@ -43,7 +43,7 @@ def bank_words(base: str | None) -> list[str]:
 
 
 def environment(said: dict[str, str], note: Note) -> list[str]:
-    """The words for `aoec tune` that follow from other variables and from aoe.ini."""
+    """Return the words for `aoec tune` that follow from other variables and from aoe.ini."""
     words = []
     repeat = os.environ.get("REPEAT_TUNE", "")
     if repeat.lower() not in ("", "true", "false"):

@@ -30,13 +30,13 @@ class Real:
 
     @property
     def line(self) -> str:
-        """What to type."""
+        """Return what to type."""
         where = f"TUNE_BANK_PATH={shlex.quote(str(self.bank))} " if self.bank else ""
         return where + shlex.join(["atc", *self.options])
 
 
 def real_command(given: Options) -> Real:
-    """The same model for the real atc. What it remembers of kernels was built before the bank was there, and is made anew
+    """Return the same model for the real atc. What it remembers of kernels was built before the bank was there, and is made anew
     (op_compiler_cache_mode, atlasatcparam_16_0084)."""
     target = chip(given["soc_version"])
     said = {name: value for name, value in given.items() if name not in NOT_ATC} | {"soc_version": target}
@@ -49,7 +49,7 @@ def real_command(given: Options) -> Real:
 
 
 def chip(target: str) -> str:
-    """The name of a target that CANN knows: that of the machine that a file describes."""
+    """Return the name of a target that CANN knows: that of the machine that a file describes."""
     if not target.endswith(".toml"):
         return target
     from aoec.target.machine import load
@@ -57,7 +57,7 @@ def chip(target: str) -> str:
 
 
 def program() -> str:
-    """The atc of the path; CheckError where there is none."""
+    """Return the atc of the path; CheckError where there is none."""
     found = shutil.which("atc")
     if found is None:
         raise CheckError("--exec: there is no atc on the path; CANN's set_env.sh puts it there. Without --exec nothing but aoec runs")
@@ -65,7 +65,7 @@ def program() -> str:
 
 
 def run(real: Real, note: Callable[[str], None]) -> int:
-    """The exit code of the real atc. Ctrl-C is its own too; where it does not end then, it is ended, and nothing is left running."""
+    """Return the exit code of the real atc. Ctrl-C is its own too; where it does not end then, it is ended, and nothing is left running."""
     path = program()
     note(f"atc: running {path}")
     child = subprocess.Popen([path, *real.options], env={**os.environ, "TUNE_BANK_PATH": str(real.bank)})

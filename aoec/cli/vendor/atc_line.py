@@ -41,7 +41,7 @@ class Job:
 
 
 def main(words: Sequence[str], compile_: Compile, note: Note) -> int:
-    """The exit code of ATC's command line; `compile_` runs a command of aoec's. CheckError for what is not to be had here."""
+    """Return the exit code of ATC's command line; `compile_` runs a command of aoec's. CheckError for what is not to be had here."""
     if not {"-h", "--help"}.isdisjoint(words):
         print(help_lines(WORDS, "aoec atc --model=model.onnx --framework=5 --soc_version=Ascend310P3 --output=model"))
         return 0
@@ -59,7 +59,8 @@ def main(words: Sequence[str], compile_: Compile, note: Note) -> int:
 
 
 def parse(words: Sequence[str]) -> Options:
-    """Name -> value of ATC's options, which may be written with one dash, and with dashes inside. CheckError for what ATC would refuse."""
+    """Return name -> value of ATC's options, which may be written with one dash, and with dashes inside. CheckError for what ATC would
+    refuse."""
     given = read_options("atc", [_spelt(w) for w in words], WORDS, SHORT)
     for name, allowed in VALUES.items():
         if name in given and given[name] not in allowed:
@@ -75,7 +76,7 @@ def _spelt(word: str) -> str:
 
 
 def convert_models(given: Options, compile_: Compile, note: Note) -> int:
-    """The exit code of compiling what is asked for, after all that could be wrong with the rest was looked at."""
+    """Return the exit code of compiling what is asked for, after all that could be wrong with the rest was looked at."""
     fates: Fates = {name: (WORDS[name].use, WORDS[name].said) for name in given}
     for name, default in (("soc_version", DEFAULT_TARGET), ("framework", "5")):
         if name not in given and not (name == "framework" and "singleop" in given):
@@ -95,7 +96,7 @@ def convert_models(given: Options, compile_: Compile, note: Note) -> int:
 
 
 def compile_one(job: Job, common: Sequence[str], compile_: Compile, note: Note, one_of_many: bool) -> int:
-    """The exit code of one model; of several, one that cannot be is said, and keeps no other from its turn."""
+    """Return the exit code of one model; of several, one that cannot be is said, and keeps no other from its turn."""
     words = ["compile", str(job.model), *common, "-o", str(job.output)]
     note(f"atc: aoec {shlex.join(words)}")
     try:
@@ -110,7 +111,7 @@ def compile_one(job: Job, common: Sequence[str], compile_: Compile, note: Note, 
 # ---------------------------------------------------------------- what is compiled
 
 def models_to_compile(given: Options, fates: Fates) -> list[Job]:
-    """What is to be compiled, ready to be read; CheckError where that is nothing, or not to be had."""
+    """Return what is to be compiled, ready to be read; CheckError where that is nothing, or not to be had."""
     if given.get("mode", "0") != "0":
         raise CheckError(f"--mode={given['mode']} compiles nothing: {MODES[given['mode']]}")
     if ("model" in given) == ("singleop" in given):
@@ -121,7 +122,7 @@ def models_to_compile(given: Options, fates: Fates) -> list[Job]:
 
 
 def model(given: Options, fates: Fates) -> Job:
-    """The model that is given, or a copy that ends where --out_nodes says."""
+    """Return the model that is given, or a copy that ends where --out_nodes says."""
     path = Path(given["model"])
     if path.suffix == ".om":
         raise CheckError(f"{path} is compiled already: give --model the ONNX file that it was made from")
@@ -136,7 +137,7 @@ def model(given: Options, fates: Fates) -> Job:
 
 
 def operators(given: Options) -> list[Job]:
-    """A model for each operator of a description, written into the directory --output."""
+    """Return a model for each operator of a description, written into the directory --output."""
     from aoec.frontend.vendor import singleop
     folder, jobs = Path(given.get("output") or "."), []
     described = singleop.read(given["singleop"])
@@ -151,7 +152,7 @@ def operators(given: Options) -> list[Job]:
 # ---------------------------------------------------------------- how
 
 def shapes(given: Options) -> list[str]:
-    """The words for shapes and gears; CheckError for what is no shape of an ONNX model here."""
+    """Return the words for shapes and gears; CheckError for what is no shape of an ONNX model here."""
     if given.get("input_format", "NCHW").upper() not in ("NCHW", "ND", "NCDHW"):
         raise CheckError(f"--input_format={given['input_format']}: an ONNX model says its own; images are NCHW")
     if "~" in given.get("input_shape", ""):
@@ -163,8 +164,8 @@ def shapes(given: Options) -> list[str]:
 
 
 def precision(given: Options, target: str, fates: Fates) -> list[str]:
-    """The words for precision. Where ATC chooses by what its operators support, aoec takes the mode that comes to the same on the target:
-    vector work has fp32 everywhere, products where the cube takes it."""
+    """Return the words for precision. Where ATC chooses by what its operators support, aoec takes the mode that comes to the same on the
+    target: vector work has fp32 everywhere, products where the cube takes it."""
     if "precision_mode" in given and "precision_mode_v2" in given:
         raise CheckError("--precision_mode and --precision_mode_v2 exclude each other")
     name = "precision_mode_v2" if "precision_mode_v2" in given else "precision_mode"

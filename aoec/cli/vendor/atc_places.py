@@ -18,7 +18,7 @@ DELIVERED = ("", "bank")  # where that is: in a directory as $TUNE_BANK_PATH nam
 
 
 def banks_of(given: Options, fates: Fates, note: Note) -> list[str]:
-    """The words for the bank of aoec's to compile from, and for results of tuning beneath it; what becomes of options is said."""
+    """Return the words for the bank of aoec's to compile from, and for results of tuning beneath it; what becomes of options is said."""
     found, beneath = None, list[str]()
     if path := os.environ.get("TUNE_BANK_PATH"):
         found = bank_at(path)
@@ -40,14 +40,14 @@ def banks_of(given: Options, fates: Fates, note: Note) -> list[str]:
 
 
 def bank_at(path: str) -> Path | None:
-    """The bank of aoec's that a file is or a directory holds; None where there is none."""
+    """Return the bank of aoec's that a file is or a directory holds; None where there is none."""
     at = Path(path).expanduser()
     at = in_folder(at) if at.is_dir() else at
     return at if at.is_file() else None
 
 
 def _without(path: str) -> str:
-    """Why a place is passed over."""
+    """Return why a place is passed over."""
     at = Path(path).expanduser()
     beside = "a bank of CANN's, which --exec takes, and " * bool(of_cann(at))
     return (f"it holds {beside}no bank of aoec's (aoec.db)" if at.exists() else "it is not there") + "; the next place is looked at"
@@ -60,7 +60,8 @@ def of_cann(folder: Path) -> dict[str, Path]:
 
 
 def find_delivered(given: Options, chip: str) -> Path | None:
-    """The directory that CANN is to take its bank for a chip from: that of --exec, else the first of the places above that has one."""
+    """Return the directory that CANN is to take its bank for a chip from: that of --exec, else the first of the places above that has
+    one."""
     return next((found[chip].absolute() for found in map(of_cann, _places(given)) if chip in found), None)
 
 
@@ -70,7 +71,7 @@ def _places(given: Options) -> list[Path]:
 
 
 def need_delivered(given: Options, chip: str) -> None:
-    """Nothing, or CheckError where there is no delivered bank for the chip."""
+    """Raise CheckError where there is no delivered bank for the chip."""
     if find_delivered(given, chip) is not None:
         return
     for place in (places := _places(given)):

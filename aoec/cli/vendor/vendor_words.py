@@ -36,7 +36,7 @@ class Word:
 
 
 def read_options(tool: str, words: Sequence[str], table: Mapping[str, Word], short: Mapping[str, str]) -> Options:
-    """Name -> value of a tool's options; CheckError for what is none, without a value, given twice, or not to be had here."""
+    """Return name -> value of a tool's options; CheckError for what is none, without a value, given twice, or not to be had here."""
     out: Options = {}
     left = list(words)
     while left:
@@ -57,13 +57,13 @@ def read_options(tool: str, words: Sequence[str], table: Mapping[str, Word], sho
 
 
 def nearest(word: str, table: Mapping[str, Word], tool: str) -> str:
-    """What may have been meant."""
+    """Return what may have been meant."""
     near = difflib.get_close_matches(re.sub("^-+", "", word).replace("-", "_"), table, 1)
     return f"did you mean --{near[0]}?" if near else f"see aoec {tool} --help"
 
 
 def help_lines(table: Mapping[str, Word], example: str) -> str:
-    """Each option with what becomes of it, an example, and where to read more."""
+    """Return each option with what becomes of it, an example, and where to read more."""
     width = max(map(len, table)) + 1
     lines = [f"--{w.name:{width}}{w.use.value}{': ' + w.said if w.said else ''}" for w in table.values()]
     return "\n".join([*lines, "", f"example: {example}", f"{READ} docs/{PAGE}.md"])

@@ -47,7 +47,7 @@ class Elements:
     extents: dict[str, Shape] = field(default_factory=dict)  # of arguments
 
     def write(self) -> str:
-        """The value of the result, in the type that it has there."""
+        """Return the value of the result, in the type that it has there."""
         s = self.step
         given = (i for i in zip(s.node.inputs, s.inputs()) if i[0])
         for argument, (tensor, name) in zip(self.meaning.inputs, given, strict=True):
@@ -59,14 +59,14 @@ class Elements:
         return made.name if made.shape == s.out.shape else s.put("Expand", [made.name, s.constant(s.out.shape, np.int64)])
 
     def statement(self, statement: Statement) -> Value:
-        """The value that a statement gives its tensor."""
+        """Return the value that a statement gives its tensor."""
         loops = [i.name for i in statement.target.indices if isinstance(i, Var)]
         if statement.op != "=" or len(loops) < len(statement.target.indices) or len(set(loops)) < len(loops):
             raise self.refuse()
         return self.value(statement.value, loops)
 
     def value(self, e: Expr, loops: Sequence[str]) -> Value:
-        """The value of an expression at all places of the loops."""
+        """Return the value of an expression at all places of the loops."""
         if isinstance(e, (Int, Float)):
             return Value("", FLOAT, (), e.value)
         if isinstance(e, Read):
@@ -80,7 +80,7 @@ class Elements:
         raise self.refuse()
 
     def read(self, e: Read, loops: Sequence[str]) -> Value:
-        """A tensor that is read at the loops, or at 0 where it has one element: ONNX does so by the rule of NumPy."""
+        """Return a tensor that is read at the loops, or at 0 where it has one element: ONNX does so by the rule of NumPy."""
         extents = self.extents.get(e.buffer, (0,) * len(e.indices))  # a local tensor is read where it is written
         behind = [Var(loop) for loop in loops[max(len(loops) - len(e.indices), 0):]]
         if e.buffer not in self.values or len(e.indices) > len(behind) or any(
@@ -89,7 +89,7 @@ class Elements:
         return self.values[e.buffer]
 
     def call(self, word: str, given: list[Value]) -> Value:
-        """An operator or a function of values."""
+        """Return an operator or a function of values."""
         if word in COMPARED:
             a, b = self.alike(given)
             return self.put("Not", [self.put("Equal", [a, b], BOOL)], BOOL) if word == "!=" else self.put(NAMES[word], [a, b], BOOL)
@@ -107,7 +107,7 @@ class Elements:
         return self.compose(word, values)
 
     def compose(self, word: str, values: list[Value]) -> Value:
-        """What ONNX has no one operator for: a root's inverse, what is cut off, and a remainder with the sign of its divisor."""
+        """Return what ONNX has no one operator for: a root's inverse, what is cut off, and a remainder with the sign of its divisor."""
         if word == "rsqrt":
             return self.put("Reciprocal", [self.put("Sqrt", values)])
         if word == "trunc":
@@ -120,7 +120,7 @@ class Elements:
         raise self.refuse(f"{word} has no operators of ONNX here")
 
     def alike(self, values: Sequence[Value]) -> list[Value]:
-        """The values in one type: real where one is, else that of whole numbers that holds all, which numbers are too."""
+        """Return the values in one type: real where one is, else that of whole numbers that holds all, which numbers are too."""
         types = {v.type for v in values if v.number is None}
         types = types - {BOOL} or types
         if FLOAT in types or not types or any(v.number is not None and v.number % 1 != 0 for v in values):
@@ -130,13 +130,13 @@ class Elements:
         return [self.in_type(v, wanted) for v in values]
 
     def in_type(self, v: Value, wanted: int) -> Value:
-        """A value in a type; a number becomes a constant of it."""
+        """Return a value in a type; a number becomes a constant of it."""
         if v.number is not None:
             return Value(self.step.constant(v.number, helper.tensor_dtype_to_np_dtype(wanted)), wanted, ())
         return v if v.type == wanted else Value(self.step.as_type(v.name, v.type, wanted), wanted, v.shape)
 
     def put(self, op: str, values: Sequence[Value], type_: int = 0, **attributes: Any) -> Value:
-        """What a new node makes; of its first argument's type where none is stated."""
+        """Return what a new node makes; of its first argument's type where none is stated."""
         shape = reduce(np.broadcast_shapes, (v.shape for v in values), ())
         return Value(self.step.put(op, [v.name for v in values], **attributes), type_ or values[0].type, shape)
 
@@ -145,6 +145,6 @@ class Elements:
 
 
 def write_elements(s: Step) -> str:
-    """The value of a node whose meaning is elementwise; UnsupportedError where it is none, or ONNX has no operators for it."""
+    """Return the value of a node whose meaning is elementwise; UnsupportedError where it is none, or ONNX has no operators for it."""
     shapes = [s.writer.tensors[i].shape for i in s.node.inputs if i]
     return Elements(s, ops.meaning(ops.word(s.node), shapes, s.node.attributes)).write()

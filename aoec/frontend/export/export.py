@@ -19,8 +19,8 @@ from aoec.ir.graph.graph import Graph
 
 
 def export(graph: Graph, weights: Mapping[str, np.ndarray], inputs: Sequence[End], outputs: Sequence[End]) -> onnx.ModelProto:
-    """The model of a graph, whatever its layouts and groups. `weights`: constants as they are stored. UnsupportedError for what it has no
-    operators for: products of whole numbers, words of a user's own that are not elementwise, those of the host, and control flow."""
+    """Return the model of a graph, whatever its layouts and groups. `weights`: constants as they are stored. UnsupportedError for what it
+    has no operators for: products of whole numbers, words of a user's own that are not elementwise, those of the host, and control flow."""
     from aoec.frontend.export.export_words import write  # which needs Step
     w = Writer(graph, weights, {t.name: t for t in graph.tensors})
     if graph.bodies:
@@ -39,7 +39,7 @@ def export(graph: Graph, weights: Mapping[str, np.ndarray], inputs: Sequence[End
 
 
 def _input_of(w: Writer, end: End) -> onnx.ValueInfoProto:
-    """The declaration of an input, whose tensor has a value then."""
+    """Return the declaration of an input, whose tensor has a value then."""
     declared = _value_info(end)
     wanted = w.type(end.tensor)
     w.values[end.tensor] = end.name if declared == wanted else w.put("Cast", [end.name], end.tensor, to=wanted)
@@ -47,7 +47,7 @@ def _input_of(w: Writer, end: End) -> onnx.ValueInfoProto:
 
 
 def _output_of(w: Writer, end: End) -> onnx.ValueInfoProto:
-    """The declaration of an output, which is made of its tensor's value."""
+    """Return the declaration of an output, which is made of its tensor's value."""
     declared = _value_info(end)
     w.nodes.append(helper.make_node("Cast", [w.value(end.tensor)], [end.name], w.fresh(f"{end.name}_end"), to=declared))
     return helper.make_tensor_value_info(end.name, declared, w.tensors[end.tensor].shape)

@@ -22,8 +22,8 @@ BEFORE_ALL = -(1 << 63) + 1  # the end of a slice that goes backwards to the fir
 
 
 def write(s: Step) -> str:
-    """The value that a node's result is: by the rule for its word, by the node of ONNX that its declaration names, or by its meaning, where
-    that is elementwise. UnsupportedError where ONNX has no operators that say it here."""
+    """Return the value that a node's result is: by the rule for its word, by the node of ONNX that its declaration names, or by its
+    meaning, where that is elementwise. UnsupportedError where ONNX has no operators that say it here."""
     op = s.node.op
     if op in RULES:
         return RULES[op](s)
@@ -34,24 +34,24 @@ def write(s: Step) -> str:
 
 
 def _fits(s: Step, onnx: Onnx) -> bool:
-    """Whether the operator set that is written has the node, for arguments of these shapes."""
+    """Return whether the operator set that is written has the node, for arguments of these shapes."""
     return onnx.since <= OPSET and (onnx.broadcasts or s.input(0).shape == s.out.shape)
 
 
 def _node(s: Step, onnx: Onnx) -> str:
-    """The node of ONNX that a declaration names."""
+    """Return the node of ONNX that a declaration names."""
     own = {name: _like(default, s.attribute(name, default)) for name, default in onnx.attributes.items()}
     fixed = {name: value for name, (value, default) in onnx.fixed.items() if value != default}
     return s.put(onnx.name, _in_types(s, onnx), **own, **fixed)
 
 
 def _like(default: Attribute, value: Attribute) -> Attribute:
-    """An attribute in the type of its default: a real may be said as a whole number."""
+    """Return an attribute in the type of its default: a real may be said as a whole number."""
     return float(value) if isinstance(default, float) else value  # type: ignore[arg-type]
 
 
 def _in_types(s: Step, onnx: Onnx) -> list[str]:
-    """The values of the arguments in the types that ONNX wants them in."""
+    """Return the values of the arguments in the types that ONNX wants them in."""
     types = [s.writer.type(i) for i in s.node.inputs if i]
     wanted = {"result": s.writer.type(s.out.name), "common": FLOAT if FLOAT in types else types[0], "bool": BOOL}
     given = [i for i in s.inputs() if i]
@@ -134,7 +134,7 @@ def _rms_norm(s: Step) -> str:
 
 
 def _window(s: Step) -> dict[str, object]:
-    """The attributes of a window, but for its kernel."""
+    """Return the attributes of a window, but for its kernel."""
     return {"strides": s.numbers("stride"), "pads": s.numbers("pad"), "dilations": list(s.node.attribute("dilation", (1, 1)))}  # type: ignore[arg-type]
 
 
@@ -154,13 +154,13 @@ def _avg_pool(s: Step) -> str:
 # ---------------------------------------------------------------- products
 
 def _sums(s: Step) -> None:
-    """Nothing, or UnsupportedError for a product of whole numbers."""
+    """Raise UnsupportedError for a product of whole numbers."""
     if {s.writer.type(i) for i in s.node.inputs[:2]} != {FLOAT}:
         raise s.refuse("it is a product of whole numbers")
 
 
 def _transpose_operand(s: Step, at: int, how: str, value: str) -> str:
-    """An operand of a product with its last two axes swapped, where an attribute says so."""
+    """Return an operand of a product with its last two axes swapped, where an attribute says so."""
     if not s.node.attribute(how):
         return value
     axes = [*range(len(s.input(at).shape))]
@@ -182,12 +182,12 @@ def _interpolate(s: Step) -> str:
 
 
 def _bias(s: Step, columns: int) -> str:
-    """The bias of a product without what it has beyond the result's columns or channels."""
+    """Return the bias of a product without what it has beyond the result's columns or channels."""
     return _first(s, s.inputs()[2], 0, s.input(2).shape[0], columns)
 
 
 def _first(s: Step, value: str, axis: int, size: int, wanted: int) -> str:
-    """The first elements of a value along an axis."""
+    """Return the first elements of a value along an axis."""
     return value if size == wanted else s.put("Slice", [value, *(s.constant([v], np.int64) for v in (0, wanted, axis))])
 
 
@@ -201,7 +201,7 @@ def _conv2d(s: Step) -> str:
 
 
 def _kernel(s: Step) -> tuple[str, int]:
-    """(the weight [co, c, kh, kw] of a convolution, unpacked where it is packed; in how many groups)."""
+    """Return (the weight [co, c, kh, kw] of a convolution, unpacked where it is packed; in how many groups)."""
     if s.node.op == "conv2d":
         return s.inputs()[1], int(s.attribute("group", 1))  # type: ignore[arg-type]
     if s.node.attribute("trans_b"):
@@ -216,8 +216,8 @@ def _kernel(s: Step) -> tuple[str, int]:
 
 
 def _rows_as_kernel(s: Step) -> str:
-    """The weight [co, c, kh, kw] of rows W[co, k], k over blocks of channels, the kernel and the channels of a block; there may be more
-    rows and channels than the convolution has."""
+    """Return the weight [co, c, kh, kw] of rows W[co, k], k over blocks of channels, the kernel and the channels of a block; there may be
+    more rows and channels than the convolution has."""
     channels, each, (rows, k) = s.out.shape[1], int(s.number("c0")), s.input(1).shape
     down, across = s.numbers("kernel")
     blocks = k // (down * across * each)

@@ -52,7 +52,7 @@ class Writer:
     constants: list[onnx.TensorProto] = field(default_factory=list)
 
     def fresh(self, wanted: str) -> str:
-        """A name that nothing has yet."""
+        """Return a name that nothing has yet."""
         name, at = wanted, 1
         while name in self.taken:
             name, at = f"{wanted}_{at}", at + 1
@@ -60,31 +60,31 @@ class Writer:
         return name
 
     def put(self, op: str, inputs: Sequence[str], near: str, **attributes: Any) -> str:
-        """The value that a new node makes; `near`: what its name resembles."""
+        """Return the value that a new node makes; `near`: what its name resembles."""
         name = self.fresh(near)
         self.nodes.append(helper.make_node(op, list(inputs), [name], name, **attributes))
         return name
 
     def constant(self, near: str, array: np.ndarray) -> str:
-        """A constant."""
+        """Return a constant."""
         name = self.fresh(near)
         self.constants.append(numpy_helper.from_array(np.asarray(array, order="C"), name))
         return name
 
     def elements(self, name: str) -> np.ndarray:
-        """The elements of a constant of the graph, reals as float."""
+        """Return the elements of a constant of the graph, reals as float."""
         t = self.tensors[name]
         array = to_logical(self.weights[name], t).reshape(t.shape)
         return array.astype(np.float32) if t.dtype in REALS else array
 
     def value(self, name: str) -> str:
-        """ONNX's name for a tensor; a constant is there from when it is first read."""
+        """Return ONNX's name for a tensor; a constant is there from when it is first read."""
         if name not in self.values:
             self.values[name] = self.constant(name, self.elements(name))
         return self.values[name]
 
     def type(self, name: str) -> int:
-        """ONNX's type for a tensor."""
+        """Return ONNX's type for a tensor."""
         t = self.tensors[name]
         if t.dtype not in TYPES:
             raise UnsupportedError(f"tensor {name} is of a type that only the host holds ({t.declared}), which is not written as ONNX")
@@ -106,7 +106,7 @@ class Step:
         return self.writer.tensors[self.node.inputs[at]]
 
     def inputs(self) -> list[str]:
-        """The values of its arguments."""
+        """Return the values of its arguments."""
         return [self.writer.value(i) if i else "" for i in self.node.inputs]
 
     def has(self, at: int) -> bool:
@@ -118,31 +118,31 @@ class Step:
         return value
 
     def numbers(self, name: str) -> list[int]:
-        """An attribute that is a list of whole numbers."""
+        """Return an attribute that is a list of whole numbers."""
         value = self.attribute(name)
         assert isinstance(value, tuple)
         return [int(v) for v in value]
 
     def number(self, name: str) -> float:
-        """An attribute that is one number."""
+        """Return an attribute that is one number."""
         return float(self.attribute(name))  # type: ignore[arg-type]
 
     def put(self, op: str, inputs: Sequence[str], **attributes: Any) -> str:
-        """The value that a new node makes, named after the result."""
+        """Return the value that a new node makes, named after the result."""
         return self.writer.put(op, inputs, self.out.name, **attributes)
 
     def constant(self, array: object, dtype: Any = np.float32) -> str:
-        """A constant beside the node; reals are float."""
+        """Return a constant beside the node; reals are float."""
         return self.writer.constant(f"{self.out.name}_given", np.asarray(array, dtype))
 
     def scalar(self, value: float) -> str:
-        """A number of the result's type."""
+        """Return a number of the result's type."""
         return self.constant(value, helper.tensor_dtype_to_np_dtype(self.writer.type(self.out.name)))
 
     def as_type(self, value: str, was: int, wanted: int) -> str:
-        """A value in another type."""
+        """Return a value in another type."""
         return value if was == wanted else self.put("Cast", [value], to=wanted)
 
     def refuse(self, why: str) -> UnsupportedError:
-        """The error of a node that is not written."""
+        """Return the error of a node that is not written."""
         return UnsupportedError(f"node {self.node.name} ({self.node.op}) is not written as ONNX: {why}")

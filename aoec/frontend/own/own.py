@@ -41,7 +41,7 @@ COMPARISONS = ("==", "!=", "<", "<=", ">", ">=", "and", "or")
 
 
 def is_own(proto: onnx.NodeProto, definitions: Definitions) -> bool:
-    """True for a node whose operator is one of the definitions."""
+    """Return True for a node whose operator is one of the definitions."""
     return proto.domain not in OWN_DOMAIN and proto.op_type in definitions
 
 
@@ -52,7 +52,8 @@ def parse_definition(definition: str) -> Meaning:
 
 
 def call_of(proto: onnx.NodeProto, m: Meaning) -> Attributes:
-    """The parameters that a node gives to its operator; CheckError where arguments, results or attributes are not the definition's."""
+    """Return the parameters that a node gives to its operator; CheckError where arguments, results or attributes are not the
+    definition's."""
     for what, given, wanted in (("argument", proto.input, m.inputs), ("result", proto.output, m.outputs)):
         if len(given) > len(wanted) or what == "argument" and (len(given) < len(wanted) or not all(given)):
             said = ", ".join(a.name for a in wanted)
@@ -92,7 +93,8 @@ def _open(types: Mapping[str, onnx.TypeProto], name: str) -> bool:
 
 
 def result_types(proto: onnx.NodeProto, definitions: Definitions, types: Mapping[str, onnx.TypeProto]) -> dict[str, onnx.TypeProto]:
-    """Result -> type, of a node of a defined operator; none where its arguments are not known yet. CheckError where they do not fit."""
+    """Return result -> type, of a node of a defined operator; none where its arguments are not known yet. CheckError where they do not
+    fit."""
     if any(_open(types, i) or types[i].tensor_type.elem_type not in DTYPES for i in proto.input):
         return {}
     m = parse_definition(definitions[proto.op_type])
@@ -113,7 +115,8 @@ def result_types(proto: onnx.NodeProto, definitions: Definitions, types: Mapping
 
 
 def _element(e: Expr, elements: Mapping[str, int]) -> int:
-    """ONNX's element type of an expression's value: what it is cast to, a truth, reals where it reads any, else what it reads first."""
+    """Return ONNX's element type of an expression's value: what it is cast to, a truth, reals where it reads any, else what it reads
+    first."""
     if isinstance(e, Cast):
         return ELEMENTS.get(e.dtype, TensorProto.FLOAT)
     if getattr(e, "op", "") in COMPARISONS or isinstance(e, Call) and e.fn == "not":
@@ -144,7 +147,7 @@ class Words:
 
 
 def translate(n: Node, known: Words) -> bool:
-    """True, after the nodes that a node of a defined operator stands for were added."""
+    """Return True, after the nodes that a node of a defined operator stands for were added."""
     m = parse_definition(known.definitions[n.proto.op_type])
     params = call_of(n.proto, m)
     if any(n.draft.tensors[i].dtype == OPAQUE for i in n.inputs()):
@@ -166,7 +169,7 @@ def translate(n: Node, known: Words) -> bool:
 
 
 def _node(n: Node, known: Words, m: Meaning, inputs: Sequence[str], params: Attributes, dtype: str, result: str = "") -> str:
-    """The tensor that a node of the operator with this meaning makes: the result named, or a new one."""
+    """Return the tensor that a node of the operator with this meaning makes: the result named, or a new one."""
     name, definition = known.name_meaning(m)
     label = n.proto.name if result else f"{n.proto.name}_{m.name}" if n.proto.name else ""
     node = OpNode(n.draft.fresh(label or f"{name}_0", "node"), name, tuple(inputs), (), tuple(params.items()), definition)
@@ -179,7 +182,7 @@ def _node(n: Node, known: Words, m: Meaning, inputs: Sequence[str], params: Attr
 
 
 def _rows_and_columns(m: Meaning, s: Statement) -> bool:
-    """True for a sum of products of two tensors, each with loops of its own that the result keeps: what the cube multiplies."""
+    """Return True for a sum of products of two tensors, each with loops of its own that the result keeps: what the cube multiplies."""
     found = words.factors(s)
     if found is None or [t.target.buffer for t in m.statements].count(s.target.buffer) > 1:
         return False
@@ -188,13 +191,13 @@ def _rows_and_columns(m: Meaning, s: Statement) -> bool:
 
 
 def _at_loops(r: Read) -> frozenset[str]:
-    """The loops of an access at loops alone, each once; none of any other."""
+    """Return the loops of an access at loops alone, each once; none of any other."""
     found = frozenset().union(*[variables(i) for i in r.indices])
     return found if all(isinstance(i, Var) for i in r.indices) and len(found) == len(r.indices) else frozenset()
 
 
 def _transposes(s: Statement) -> bool:
-    """True for a copy at other places alone: of a tensor with its dimensions in another order."""
+    """Return True for a copy at other places alone: of a tensor with its dimensions in another order."""
     e, y = s.value, s.target
     return s.op == "=" and isinstance(e, Read) and bool(_at_loops(e)) and _at_loops(e) == _at_loops(y) and e.indices != y.indices
 
@@ -221,7 +224,7 @@ class _Parts:
                 self.left.append(s)
 
     def move(self, s: Statement) -> Statement:
-        """The statement with what moves and constants make of it read from tensors of the draft."""
+        """Return the statement with what moves and constants make of it read from tensors of the draft."""
         real = not reads(s.value) or any(self.is_real(r) for r in reads(s.value))
         made = add_moves(self.n, s, self.extents, real, self.tensor)
         new: dict[Expr, Read] = {}
@@ -232,11 +235,11 @@ class _Parts:
         return replace_parts(s, new)
 
     def node(self, m: Meaning, inputs: list[str], dtype: str) -> str:
-        """The tensor that a node of a part of the definition makes."""
+        """Return the tensor that a node of a part of the definition makes."""
         return _node(self.n, self.known, replace(m, name=f"{self.m.name}.{m.name}"), inputs, {}, dtype)
 
     def convolve(self, s: Statement) -> bool:
-        """True where the sum of an image under a filter is a tensor of the draft now."""
+        """Return True where the sum of an image under a filter is a tensor of the draft now."""
         found = image_of(s, self.extents)
         if found is None or self.times(s) > 1:
             return False
@@ -246,7 +249,7 @@ class _Parts:
         return bool(made)
 
     def times(self, s: Statement) -> int:
-        """How often the definition writes what a statement does."""
+        """Return how often the definition writes what a statement does."""
         return [t.target.buffer for t in self.m.statements].count(s.target.buffer)
 
     def multiply(self, s: Statement) -> None:
@@ -261,7 +264,7 @@ class _Parts:
         self.left.append(Statement(s.target, "=", Read(sums, s.target.indices) + s.init))
 
     def tap(self, s: Statement) -> bool:
-        """True where the window, its taps cut out, is a tensor of the draft now."""
+        """Return True where the window, its taps cut out, is a tensor of the draft now."""
         if self.times(s) > 1:
             return False
         dtype = self.dtype(s.target.buffer)
@@ -272,14 +275,14 @@ class _Parts:
         return bool(made)
 
     def tensor(self, name: str) -> str:
-        """The draft's tensor for one of the definition, made now where there is none yet."""
+        """Return the draft's tensor for one of the definition, made now where there is none yet."""
         if name not in self.held:
             self.held[name] = self.make_tensor(name)
         return self.held[name]
 
     def result(self, name: str) -> str:
-        """The draft's tensor for a result. Others are made of what it is made of, not of what it is rounded to, where they can be one
-        launch with it, which makes what they share once."""
+        """Return the draft's tensor for a result. Others are made of what it is made of, not of what it is rounded to, where they can be
+        one launch with it, which makes what they share once."""
         if name in self.held:
             return self.held[name]
         made = self.make_tensor(name)
@@ -321,8 +324,8 @@ class _Parts:
         return out
 
     def by_our_words(self, s: Statement) -> str:
-        """The tensor of a statement that adds a vector, applies relu, or both, by the words that products are fused with, or that only
-        transposes or reads a part; "" of others."""
+        """Return the tensor of a statement that adds a vector, applies relu, or both, by the words that products are fused with, or that
+        only transposes or reads a part; "" of others."""
         e, point, relu = s.value, s.target.indices, False
         if _transposes(s) and isinstance(e, Read):
             return self.n.step("transpose", [self.held[e.buffer]], {"perm": tuple(e.indices.index(i) for i in point)})
@@ -346,7 +349,7 @@ class _Parts:
         return self.n.step("relu", [at]) if relu else at
 
     def is_real(self, r: Read) -> bool:
-        """Whether a read is of reals, as what no node makes yet will be made."""
+        """Return whether a read is of reals, as what no node makes yet will be made."""
         return (self.n.made_dtype(self.held[r.buffer]) if r.buffer in self.held else self.dtype(r.buffer)) == "fp32"
 
 
@@ -355,5 +358,5 @@ def _labels(r: Read) -> tuple[str, ...]:
 
 
 def _variables(e: Expr) -> Iterable[str]:
-    """The variables of an expression, in order of mention."""
+    """Return the variables of an expression, in order of mention."""
     return [e.name] if isinstance(e, Var) else [v for c in children(e) for v in _variables(c)]

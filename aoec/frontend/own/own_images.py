@@ -43,12 +43,12 @@ class Image:
     extents: Mapping[str, int]
 
     def sizes(self, labels: Sequence[str]) -> tuple[int, ...]:
-        """The extents of loops."""
+        """Return the extents of loops."""
         return tuple(self.extents[v] for v in labels)
 
 
 def image_of(s: Statement, extents: Mapping[str, int]) -> Image | None:
-    """The convolution that a statement with its numbers is; None where it is none, or steps back, or starts inside its image."""
+    """Return the convolution that a statement with its numbers is; None where it is none, or steps back, or starts inside its image."""
     e = s.value
     if s.op != "+=" or s.init is not None or not isinstance(e, Binary) or e.op != "*":
         return None
@@ -60,7 +60,8 @@ def image_of(s: Statement, extents: Mapping[str, int]) -> Image | None:
 
 
 def filters_of(m: Meaning, shapes: Sequence[Sequence[int]], params: Mapping[str, int | float]) -> frozenset[str]:
-    """The arguments of a definition that are nothing but filters of images, for arguments of these shapes; none where these do not fit."""
+    """Return the arguments of a definition that are nothing but filters of images, for arguments of these shapes; none where these do not
+    fit."""
     try:
         bound = words.bound(m, [tuple(s) for s in shapes], params)
     except CheckError:  # which the node that is made of it says better
@@ -100,13 +101,13 @@ def _image(x: Read, padded: bool, w: Read, y: Read, extents: Mapping[str, int]) 
 
 
 def _names(r: Read) -> tuple[str, ...]:
-    """The loops of a read at loops alone, each once; none of any other."""
+    """Return the loops of a read at loops alone, each once; none of any other."""
     found = tuple(i.name for i in r.indices if isinstance(i, Var))
     return found if len(found) == len(set(found)) == len(r.indices) else ()
 
 
 def _steps(i: Expr, kept: Sequence[str], weights: Sequence[str]) -> tuple[str, str, int, int, int] | None:
-    """(loop of results, loop of the filter, stride, dilation, first place) of an index of an image; None of any other."""
+    """Return (loop of results, loop of the filter, stride, dilation, first place) of an index of an image; None of any other."""
     found = affine(normalise(i), variables(i))
     if found is None or len(found[0]) != 2:
         return None

@@ -35,7 +35,7 @@ class Moved:
 
 
 def moves(s: Statement) -> bool:
-    """True where a statement has a part that a move or a constant may make."""
+    """Return True where a statement has a part that a move or a constant may make."""
     return any(_is_moved(r) for r in reads(s.value)) or bool(_of_loops(s.value) or _beside(s))
 
 
@@ -51,7 +51,7 @@ def replace_parts(s: Statement, new: Mapping[Expr, Read]) -> Statement:
 
 
 def add_moves(n: Node, s: Statement, extents: Extents, real: bool, tensor: Tensor) -> dict[Expr, Moved]:
-    """Part of the statement -> what stands for it, by nodes that are added. `real`: whether its values are.
+    """Return part of the statement -> what stands for it, by nodes that are added. `real`: whether its values are.
 
     Other parts stay as they are: reads where data say that are no gathers, reads around an end that are no slices, and constants that would
     be too large."""
@@ -99,7 +99,7 @@ def _add_gather(n: Node, r: Read, extents: Extents, tensor: Tensor) -> Moved | N
 
 
 def _labels(r: Read) -> tuple[str, ...]:
-    """The loops of a read at loops alone, each once; none of any other."""
+    """Return the loops of a read at loops alone, each once; none of any other."""
     found = tuple(i.name for i in r.indices if isinstance(i, Var))
     return found if len(found) == len(set(found)) == len(r.indices) else ()
 
@@ -135,7 +135,7 @@ def _add_roll(n: Node, r: Read, extents: Extents, tensor: Tensor) -> Moved | Non
 # ---------------------------------------------------------------- beside its rows
 
 def _beside(s: Statement) -> list[Call]:
-    """The guarded reads along the last loop of an elementwise statement that do not begin with a block, of whichever dtype."""
+    """Return the guarded reads along the last loop of an elementwise statement that do not begin with a block, of whichever dtype."""
     last = s.target.indices[-1] if s.op == "=" and s.target.indices else None
     found = dict.fromkeys(e for e in walk(s.value) if isinstance(e, Call) and e.fn == "guard")
     return [g for g in found if isinstance(g.args[0], Read) and _shift(g.args[0].indices[-1], last) % BLOCK_BYTES]
@@ -151,7 +151,7 @@ def _shift(i: Expr, last: Expr | None) -> int:
 # ---------------------------------------------------------------- loops alone
 
 def _of_loops(e: Expr) -> list[Expr]:
-    """The largest parts of a value that depend on loops and on nothing that is read."""
+    """Return the largest parts of a value that depend on loops and on nothing that is read."""
     if isinstance(e, Read) or not variables(e):
         return []
     if not reads(e):
@@ -160,7 +160,7 @@ def _of_loops(e: Expr) -> list[Expr]:
 
 
 def _constant(n: Node, e: Expr, extents: Extents, real: bool) -> Moved:
-    """The values of what depends on loops alone, in the dtype of what it meets."""
+    """Return the values of what depends on loops alone, in the dtype of what it meets."""
     labels = tuple(v for v in extents if v in variables(e))
     shape = tuple(extents[v] for v in labels)
     points: dict[str, Any] = {v: np.arange(extents[v]).reshape([-1 if v == w else 1 for w in labels]) for v in labels}

@@ -36,8 +36,8 @@ class Cut:
 
 
 def taps(s: Statement, extents: Mapping[str, int]) -> list[dict[str, Expr]]:
-    """The values of the loops that a statement sums over, for each of its taps; none where it is no window with weights that change along
-    it, or has too many."""
+    """Return the values of the loops that a statement sums over, for each of its taps; none where it is no window with weights that change
+    along it, or has too many."""
     own = variables(s.target)
     over = [v for v in extents if v not in own and v in variables(s.value)]
     found = [r for r in reads(s.value) if not variables(r).isdisjoint(over)]
@@ -134,7 +134,7 @@ def _outside_values(e: Expr) -> dict[Read, float]:
 
 
 def _with(e: Expr, names: Mapping[Read, Read]) -> Expr:
-    """The expression with other accesses, which leave no tensor."""
+    """Return the expression with other accesses, which leave no tensor."""
     if isinstance(e, Call) and e.fn == "guard":
         return _with(e.args[0], names)
     return names[e] if isinstance(e, Read) else rebuild(e, lambda part: _with(part, names))

@@ -45,7 +45,8 @@ def fold_affine(draft: Draft) -> None:
 
 
 def _chain(draft: Draft, first: OpNode, users: Mapping[str, list[OpNode]]) -> list[OpNode]:
-    """The affine steps from `first` on, each the only reader of the one before; up to a number whose sum with those before loses one."""
+    """Return the affine steps from `first` on, each the only reader of the one before; up to a number whose sum with those before loses
+    one."""
     chain, total = [first], _affine(draft, first)
     while (n := draft.only_user(chain[-1].outputs[0], users)) and (own := _affine(draft, n)) and _data(draft, n) == chain[-1].outputs[0]:
         assert total is not None
@@ -73,12 +74,12 @@ def _fold(draft: Draft, chain: list[OpNode], before: OpNode | None, users: Mappi
 
 
 def _data(draft: Draft, node: OpNode) -> str:
-    """The argument that is no constant."""
+    """Return the argument that is no constant."""
     return next((i for i in node.inputs if not draft.is_constant(i)), "")
 
 
 def _affine(draft: Draft, node: OpNode) -> _Affine | None:
-    """What the node does to each channel; None where it is no affine step."""
+    """Return what the node does to each channel; None where it is no affine step."""
     given = dict(node.attributes)
     if draft.tensors[node.outputs[0]].dtype not in REALS:  # factors are computed in reals
         return None
@@ -101,7 +102,7 @@ def _affine(draft: Draft, node: OpNode) -> _Affine | None:
 
 
 def _channels(draft: Draft, node: OpNode, data: str) -> np.ndarray | None:
-    """The constant argument as a vector over the channels of the other one; None where it is none."""
+    """Return the constant argument as a vector over the channels of the other one; None where it is none."""
     constants = [i for i in node.inputs if draft.is_constant(i)]
     shape = draft.tensors[data].shape
     if len(constants) != 1 or shape != draft.tensors[node.outputs[0]].shape or len(shape) < 2:
@@ -113,7 +114,7 @@ def _channels(draft: Draft, node: OpNode, data: str) -> np.ndarray | None:
 
 
 def _takes(draft: Draft, node: OpNode) -> bool:
-    """True for a convolution or matrix multiplication whose weight and bias are constants."""
+    """Return True for a convolution or matrix multiplication whose weight and bias are constants."""
     matrix = node.op == "matmul" and len(draft.tensors[node.inputs[1]].shape) == 2 and len(draft.tensors[node.inputs[0]].shape) == 2
     return (node.op == "conv2d" or matrix) and all(draft.is_constant(i) for i in node.inputs[1:])
 

@@ -51,7 +51,7 @@ def find_attentions(draft: Draft) -> None:
 
 
 def _attention(find: Finder, node: OpNode) -> _Scores | None:
-    """The scores of an attention that ends with this product of shares and values; None of any other node."""
+    """Return the scores of an attention that ends with this product of shares and values; None of any other node."""
     if node.op != "matmul" or len(node.inputs) != 2 or any(dict(node.attributes).get(f"trans_{x}") for x in "ab"):
         return None
     shares = _seen_apart(find, _sole_producer(find, node, 0))
@@ -67,13 +67,13 @@ def _attention(find: Finder, node: OpNode) -> _Scores | None:
 
 
 def _seen_apart(find: Finder, node: OpNode | None) -> OpNode | None:
-    """The node before a reshape, where there is one."""
+    """Return the node before a reshape, where there is one."""
     return _sole_producer(find, node, 0) if node is not None and node.op == "reshape" else node
 
 
 def _together(draft: Draft, found: _Scores, apart: tuple[int, ...], shape: tuple[int, ...]) -> _Scores | None:
-    """The scores with what is added to the rows of a head repeated for all heads that are rows of one product; None where it is not one
-    constant for all heads, or a row of keys."""
+    """Return the scores with what is added to the rows of a head repeated for all heads that are rows of one product; None where it is not
+    one constant for all heads, or a row of keys."""
     bias = draft.tensors[found.bias].shape
     rows = bias[-2] if len(bias) > 1 else 1
     if prod(bias[:-2]) != 1 or shape[-2] % apart[-2]:
@@ -90,7 +90,7 @@ def _together(draft: Draft, found: _Scores, apart: tuple[int, ...], shape: tuple
 
 
 def _fits(draft: Draft, found: _Scores, values: str, shape: tuple[int, ...]) -> bool:
-    """Whether heads are alike in all tensors, and what is added is broadcast to the scores."""
+    """Return whether heads are alike in all tensors, and what is added is broadcast to the scores."""
     q, k, v = (draft.tensors[x] for x in (found.q, found.k, values))
     keys, deep = k.shape[:-3:-1] if found.turned else k.shape[-2:]
     alike = q.shape[:-2] == k.shape[:-2] == v.shape[:-2] == shape[:-2] and q.dtype == k.dtype == v.dtype == "fp32"
@@ -101,7 +101,7 @@ def _fits(draft: Draft, found: _Scores, values: str, shape: tuple[int, ...]) -> 
 
 
 def _scores(find: Finder, softmax: OpNode, shape: tuple[int, ...]) -> _Scores | None:
-    """What a softmax takes, as a product of queries and keys of that shape, scaled, with something added at last."""
+    """Return what a softmax takes, as a product of queries and keys of that shape, scaled, with something added at last."""
     node, bias = _sole_producer(find, softmax, 0), ""
     if node is not None and node.op == "where":
         under, bias = _scaled_product(find, _sole_producer(find, node, 1)), _mask_bias(find, node)

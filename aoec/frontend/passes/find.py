@@ -21,37 +21,37 @@ class Finder:
         return cls(draft, draft.producers(), draft.users())
 
     def producer(self, name: str, op: str) -> OpNode | None:
-        """The node that makes the tensor, where it is an `op`."""
+        """Return the node that makes the tensor, where it is an `op`."""
         node = self.producers.get(name)
         return node if node is not None and node.op == op else None
 
     def only_user(self, name: str) -> OpNode | None:
-        """The one node that reads the tensor, where the graph's results do not hold it."""
+        """Return the one node that reads the tensor, where the graph's results do not hold it."""
         return self.draft.only_user(name, self.users)
 
     def unary(self, name: str, op: str) -> str | None:
-        """What the `op` that makes the tensor reads."""
+        """Return what the `op` that makes the tensor reads."""
         node = self.producer(name, op)
         return node.inputs[0] if node else None
 
     def scalar(self, name: str, op: str) -> tuple[str, float] | None:
-        """What the `op` with a number (adds, muls) that makes the tensor reads, and the number."""
+        """Return what the `op` with a number (adds, muls) that makes the tensor reads, and the number."""
         node = self.producer(name, op)
         return (node.inputs[0], float(dict(node.attributes)["scalar"])) if node else None  # type: ignore[arg-type]
 
     def same(self, a: str, b: str) -> bool:
-        """True for one tensor, or two that equal nodes make of the same."""
+        """Return True for one tensor, or two that equal nodes make of the same."""
         left, right = self.producers.get(a), self.producers.get(b)
         return a == b or left is not None and right is not None and (left.op, left.inputs, left.attributes) == (right.op, right.inputs,
                                                                                                               right.attributes)
 
     def square(self, name: str) -> str | None:
-        """What is multiplied with itself to make the tensor."""
+        """Return what is multiplied with itself to make the tensor."""
         node = self.producer(name, "mul")
         return node.inputs[0] if node and node.inputs[0] == node.inputs[1] else None
 
     def row_mean(self, name: str) -> str | None:
-        """The tensor whose means over the last dimension these are, with that dimension kept."""
+        """Return the tensor whose means over the last dimension these are, with that dimension kept."""
         node = self.producer(name, "reduce_mean")
         if node is None:
             return None

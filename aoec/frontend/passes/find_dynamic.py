@@ -66,7 +66,7 @@ def _ends(find: Finder, name: str, op: str) -> tuple[str, str] | None:
 
 
 def _scale(find: Finder, name: str) -> tuple[tuple[str, str], np.ndarray] | None:
-    """(the extremes of the step, the constant that it is multiplied by), of a scale of sums."""
+    """Return (the extremes of the step, the constant that it is multiplied by), of a scale of sums."""
     node = find.producer(_view_source(find, name), "mul")
     for step, constant in (node.inputs, node.inputs[::-1]) if node is not None else ():
         ends = _ends(find, step, "range_step")
@@ -76,7 +76,8 @@ def _scale(find: Finder, name: str) -> tuple[tuple[str, str], np.ndarray] | None
 
 
 def _sums(find: Finder, name: str) -> tuple[OpNode, tuple[str, str], np.ndarray] | None:
-    """(the product, the extremes of the tensor's range, what a zero point of 1 makes of each column), of sums less their zero point."""
+    """Return (the product, the extremes of the tensor's range, what a zero point of 1 makes of each column), of sums less their zero
+    point."""
     less = find.producer(_view_source(find, name), "sub")
     taken = find.producer(less.inputs[1], "mul") if less is not None else None
     node = find.producer(_view_source(find, less.inputs[0]), "matmul") if less is not None else None

@@ -94,7 +94,7 @@ class _Search:
         return self.draft.tensors[name].dtype in ("int8", "uint8")
 
     def as_signed(self, name: str) -> str:
-        """The tensor of int8 for one of eight bits."""
+        """Return the tensor of int8 for one of eight bits."""
         if self.draft.tensors[name].dtype == "int8":
             return name
         if name not in self.signed:
@@ -103,13 +103,13 @@ class _Search:
 
     def step(self, op: str, inputs: Sequence[str], label: str, dtype: str, shape: Sequence[int] = (),
              attributes: Mapping[str, Attribute] = NONE) -> str:
-        """The tensor that a new node makes, of its first input's shape where none is given."""
+        """Return the tensor that a new node makes, of its first input's shape where none is given."""
         out = self.draft.tensor(label, dtype, shape or self.draft.tensors[inputs[0]].shape)
         self.draft.nodes.append(self.draft.node(op, inputs, out, attributes))
         return out
 
     def weight(self, real: str, axis: int) -> Weight | None:
-        """A constant of eight bits without a zero point, scaled as a whole or along `axis` alone."""
+        """Return a constant of eight bits without a zero point, scaled as a whole or along `axis` alone."""
         node = self.find.producers.get(real)
         if node is not None and node.op == "transpose" and (before := self.weight(node.inputs[0], -1)) is not None:
             turned = [run_node(node, [a])[0] for a in (before.numbers, before.scale)]
@@ -124,7 +124,7 @@ class _Search:
         return self.along(Weight((numbers.astype(np.int16) - int(middle)).astype(np.int8), scale), axis)
 
     def along(self, w: Weight, axis: int) -> Weight | None:
-        """The weight with its scales as a vector along an axis (-1: as they are); None where they go along another."""
+        """Return the weight with its scales as a vector along an axis (-1: as they are); None where they go along another."""
         if axis < 0:
             return w
         own = all(n == 1 for at, n in enumerate(w.scale.shape) if at != axis)
@@ -160,7 +160,7 @@ class _Search:
         return self.compute_in_int8(source, of) if alone else ""
 
     def zero(self, node: OpNode, of: Scale) -> str:
-        """The zero point of a conversion, of int8."""
+        """Return the zero point of a conversion, of int8."""
         shape = self.draft.tensors[node.inputs[2]].shape
         return self.draft.constant(f"{node.outputs[0]}_zero", np.full(shape, of.zero, np.int8), "int8")
 
@@ -190,7 +190,7 @@ class _Search:
         return self.step("concat", names, f"{out.name}_signed", "int8", out.shape, dict(source.attributes))
 
     def quantise(self, real: str, node: OpNode, of: Scale) -> str:
-        """The tensor of int8 that a conversion makes of reals."""
+        """Return the tensor of int8 that a conversion makes of reals."""
         return self.step("quantise", [real, node.inputs[1], self.zero(node, of)], f"{node.outputs[0]}_signed", "int8", attributes=LIMITS)
 
     def compute_in_int8(self, source: OpNode, of: Scale) -> str:
@@ -225,7 +225,7 @@ class _Search:
         return self.step("add_quantised", [p.name for p in parts], f"{out.name}_signed", "int8", out.shape, given)
 
     def sums(self, node: OpNode) -> tuple[str, np.ndarray] | None:
-        """(int32 sums of a product with its bias, the scale of each column or one for all); None where it is none of eight bits."""
+        """Return (int32 sums of a product with its bias, the scale of each column or one for all); None where it is none of eight bits."""
         bias = node.inputs[2] if node.op in ("conv2d", "matmul") and len(node.inputs) > 2 else ""
         if node.op == "add":  # a matrix product and a vector
             product, bias = next(((p, b) for i, b in (node.inputs, node.inputs[::-1])
@@ -243,7 +243,7 @@ class _Search:
         return None if start is None else (self.product(node, x, w.numbers, start), factor)
 
     def start(self, bias: str, zero: int, rows: np.ndarray, factor: np.ndarray) -> np.ndarray | None:
-        """What sums start from: the bias in steps of `factor`, less the zero point times each row's weights; None beyond int32."""
+        """Return what sums start from: the bias in steps of `factor`, less the zero point times each row's weights; None beyond int32."""
         given = self.constant_reals(bias) if bias else np.zeros(1)
         if given is None or given.size not in (1, len(rows)):
             return None
@@ -252,7 +252,7 @@ class _Search:
         return steps.astype(np.int32) if np.abs(steps).max() <= MOST_SUM else None
 
     def product(self, node: OpNode, x: Whole, numbers: np.ndarray, start: np.ndarray) -> str:
-        """The int32 tensor of a product's sums."""
+        """Return the int32 tensor of a product's sums."""
         out, given = self.draft.tensors[node.outputs[0]], dict(node.attributes)
         if any(given.get("pad", ())):  # type: ignore[arg-type]
             given["pad_value"] = x.of.zero

@@ -29,7 +29,7 @@ def drop_guards(draft: Draft) -> None:
 
 
 def _never(find: Finder, condition: str) -> bool:
-    """True for a condition that holds nowhere."""
+    """Return True for a condition that holds nowhere."""
     if condition in find.draft.weights:
         return not find.draft.weights[condition].any()
     shares, mask = find.unary(condition, "is_nan"), find.unary(condition, "is_negative_inf")
@@ -38,7 +38,7 @@ def _never(find: Finder, condition: str) -> bool:
 
 
 def _is_number(find: Finder, softmax: OpNode) -> bool:
-    """True for a softmax of scores that leave something in every row."""
+    """Return True for a softmax of scores that leave something in every row."""
     scores, rank = softmax.inputs[0], len(find.draft.tensors[softmax.inputs[0]].shape)
     plus = find.producer(scores, "add") if dict(softmax.attributes)["axis"] in (-1, rank - 1) else None
     pairs = [plus.inputs, plus.inputs[::-1]] if plus else []
@@ -46,13 +46,13 @@ def _is_number(find: Finder, softmax: OpNode) -> bool:
 
 
 def _leaves(weights: Mapping[str, np.ndarray], mask: str) -> bool:
-    """True for a constant of numbers and -inf that leaves a number in every row."""
+    """Return True for a constant of numbers and -inf that leaves a number in every row."""
     c = weights.get(mask)
     return c is not None and c.ndim > 0 and bool((c < np.inf).all() and np.isfinite(c).any(axis=-1).all())
 
 
 def _finite(find: Finder, name: str, depth: int = DEPTH) -> bool:
-    """True for a tensor that is made of numbers where nothing overflows: of products, or of constants that are numbers."""
+    """Return True for a tensor that is made of numbers where nothing overflows: of products, or of constants that are numbers."""
     if name in find.draft.weights:
         return bool(np.isfinite(find.draft.weights[name]).all())
     node = find.producers.get(name)

@@ -19,8 +19,8 @@ def drop_identities(draft: Draft, rewriting: Rewriting | None = None) -> None:
 
 
 def _as_view(draft: Draft, node: OpNode) -> OpNode:
-    """The node; as a view where it is a transpose that leaves the elements in their order. A reduction takes axes of one element between
-    its own with them, so that these lie beside each other."""
+    """Return the node; as a view where it is a transpose that leaves the elements in their order. A reduction takes axes of one element
+    between its own with them, so that these lie beside each other."""
     if node.op in REDUCTIONS:
         return _as_rows(draft, node)
     if node.op != "transpose":

@@ -30,7 +30,7 @@ def join_slices(draft: Draft) -> None:
 
 
 def _of_slice(node: OpNode, inner: OpNode) -> OpNode:
-    """The slice that a slice of `inner` is."""
+    """Return the slice that a slice of `inner` is."""
     (starts, steps), (first, by) = ([n.attribute(name) for name in ("starts", "steps")] for n in (node, inner))
     assert isinstance(starts, tuple) and isinstance(steps, tuple) and isinstance(first, tuple) and isinstance(by, tuple)
     given = {"starts": tuple(int(f) + int(at) * int(b) for f, at, b in zip(first, starts, by)), "sizes": node.attribute("sizes"),
@@ -66,7 +66,7 @@ def _slice_source(node: OpNode | None) -> Taken | None:
 
 
 def _of_whole_slices(draft: Draft, node: OpNode, axis: int, parts: Sequence[Taken | None]) -> tuple[str, ...]:
-    """A concat's inputs, with one tensor in place of neighbouring slices that follow each other in another."""
+    """Return a concat's inputs, with one tensor in place of neighbouring slices that follow each other in another."""
     out = list[str]()
     at = 0
     while at < len(parts):
@@ -79,7 +79,7 @@ def _of_whole_slices(draft: Draft, node: OpNode, axis: int, parts: Sequence[Take
 
 
 def _with(a: Taken | None, b: Taken | None, axis: int) -> Taken | None:
-    """What two slices take that follow each other along an axis; None where they do not."""
+    """Return what two slices take that follow each other along an axis; None where they do not."""
     if a is None or b is None or a[0] != b[0]:
         return None
     (source, one), (_, other) = a, b
@@ -90,7 +90,7 @@ def _with(a: Taken | None, b: Taken | None, axis: int) -> Taken | None:
 
 
 def _slice(draft: Draft, node: OpNode, source: str, box: Box) -> str:
-    """The tensor that holds a part of another: that itself where the part is all of it."""
+    """Return the tensor that holds a part of another: that itself where the part is all of it."""
     t = draft.tensors[source]
     if sizes(box) == t.shape:
         return source

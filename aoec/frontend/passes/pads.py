@@ -32,7 +32,7 @@ def fold_pads(draft: Draft) -> None:
 
 
 def _ends(draft: Draft, node: OpNode, padding: OpNode) -> tuple[int, ...] | None:
-    """The window's pads with the padding added, above, left, below and right; None where it cannot do all of that itself."""
+    """Return the window's pads with the padding added, above, left, below and right; None where it cannot do all of that itself."""
     if padding.attribute("value") != NEUTRAL[node.op]:
         return None
     before, after = _numbers(padding, "before"), _numbers(padding, "after")
@@ -60,7 +60,7 @@ def _merge_pad(draft: Draft, node: OpNode, source: str, ends: tuple[int, ...]) -
 
 
 def _numbers(node: OpNode, name: str) -> tuple[int, ...]:
-    """An attribute that is a list of whole numbers."""
+    """Return an attribute that is a list of whole numbers."""
     value = node.attribute(name)
     assert isinstance(value, tuple)
     return tuple(int(n) for n in value)

@@ -39,8 +39,8 @@ Dtypes = dict[str, str]  # tensor -> dtype
 
 
 def choose_precision(draft: Draft, precision: str, own: Mapping[str, str] | None = None) -> list[str]:
-    """Notices for the user, after the draft's tensors and constants took the precision. `own`: tensor -> the dtype that the model declares
-    for those reals that it names."""
+    """Return notices for the user, after the draft's tensors and constants took the precision. `own`: tensor -> the dtype that the model
+    declares for those reals that it names."""
     _split_bias(draft)
     kept = _model_dtypes(draft, own or {})
     exact = {i for n in draft.nodes for i in n.inputs[SCALES.get(n.op, slice(0, 0))] if draft.is_constant(i)}
@@ -106,8 +106,8 @@ def _mixed_dtypes(draft: Draft, apart: Set[str]) -> Dtypes:
 
 
 def _cast_between(draft: Draft, dtypes: Dtypes, exact: set[str], products: str) -> list[str]:
-    """The constants that overflowed, after tensors took their dtypes and nodes read all reals in the dtype of what they make, products in
-    `products` where that is given."""
+    """Return the constants that overflowed, after tensors took their dtypes and nodes read all reals in the dtype of what they make,
+    products in `products` where that is given."""
     nodes, draft.nodes = draft.nodes, []
     reals = {name for name, t in draft.tensors.items() if t.dtype == "fp32"} - {o for n in nodes if n.op in EXACT for o in n.outputs}
     for name in reals & dtypes.keys() - draft.weights.keys():  # some of a draft's tensors are nobody's by now
@@ -127,7 +127,7 @@ def _cast_between(draft: Draft, dtypes: Dtypes, exact: set[str], products: str) 
 
 
 def _cast_or(draft: Draft, node: OpNode) -> OpNode:
-    """The node; a view of the same shape in another dtype, which a cast of the model has become, is a cast."""
+    """Return the node; a view of the same shape in another dtype, which a cast of the model has become, is a cast."""
     if node.op != "reshape":
         return node
     x, y = draft.tensors[node.inputs[0]], draft.tensors[node.outputs[0]]
@@ -135,7 +135,7 @@ def _cast_or(draft: Draft, node: OpNode) -> OpNode:
 
 
 def _as(draft: Draft, name: str, dtype: str, made: dict[tuple[str, str], str], lost: list[str]) -> str:
-    """The tensor in that dtype: itself, or its cast, of a constant made here, else by a node; one for all who read it so."""
+    """Return the tensor in that dtype: itself, or its cast, of a constant made here, else by a node; one for all who read it so."""
     if draft.tensors[name].dtype == dtype:
         return name
     if (name, dtype) not in made:
@@ -151,7 +151,7 @@ def _as(draft: Draft, name: str, dtype: str, made: dict[tuple[str, str], str], l
 
 
 def _round(draft: Draft, name: str, dtype: str) -> bool:
-    """True where the tensor, which is of the dtype from now on, is a constant with numbers beyond that."""
+    """Return True where the tensor, which is of the dtype from now on, is a constant with numbers beyond that."""
     draft.tensors[name] = replace(draft.tensors[name], dtype=dtype)
     if dtype == "fp32" or name not in draft.weights:
         return False

@@ -34,7 +34,7 @@ def stack_rows(draft: Draft) -> None:
 
 
 def of_single_elements(draft: Draft, node: OpNode) -> bool:
-    """True for a concat of few parts of one element of two or four bytes, in many rows."""
+    """Return True for a concat of few parts of one element of two or four bytes, in many rows."""
     if node.op != "concat" or not 1 < len(node.inputs) < MOST:
         return False
     out, parts = draft.tensors[node.outputs[0]], [draft.tensors[i] for i in node.inputs]

@@ -40,20 +40,20 @@ def _constant_side(draft: Draft, node: OpNode) -> int | None:
 
 
 def _is_number(op: str, value: np.ndarray, side: int) -> bool:
-    """True for one number, and for many that change nothing: they do what one does."""
+    """Return True for one number, and for many that change nothing: they do what one does."""
     neutral = op in NEUTRAL and (side == 1 or op in ("add", "mul"))
     return value.size == 1 or neutral and value.size > 0 and bool((value == NEUTRAL[op]).all())
 
 
 def _exact(draft: Draft, node: OpNode) -> bool:
-    """True for sums and products of signed whole numbers whose constants a real scalar holds exactly."""
+    """Return True for sums and products of signed whole numbers whose constants a real scalar holds exactly."""
     constants = [draft.weights[i] for i in node.inputs if i in draft.weights]
     signed = all(draft.tensors[i].dtype in ("int32", "int64") for i in node.inputs)
     return signed and node.op in ("add", "sub", "mul") and all(c.size != 1 or abs(int(c.reshape(()))) <= MOST for c in constants)
 
 
 def _steps(op: str, c: float, side: int) -> Steps | None:
-    """The chain that computes `x op c` (side 1) or `c op x` (side 0); None where there is none."""
+    """Return the chain that computes `x op c` (side 1) or `c op x` (side 0); None where there is none."""
     if op in ("add", "mul"):
         return [(f"{op}s", {"scalar": c})]
     if op == "sub":

@@ -71,8 +71,8 @@ def _repeat_source(find: Finder, name: str) -> tuple[str, int] | None:
 
 
 def _of_rows(draft: Draft, name: str, shape: Shape, rows: Shape) -> tuple[str, Shape] | None:
-    """(a tensor that is added to scores of heads, in which shape it is added to those of groups); a constant mask for all heads is repeated
-    for the heads of a group. None where it would have to be made anew."""
+    """Return (a tensor that is added to scores of heads, in which shape it is added to those of groups); a constant mask for all heads is
+    repeated for the heads of a group. None where it would have to be made anew."""
     t = draft.tensors[name]
     own = (*[1] * (len(shape) - len(t.shape)), *t.shape)
     heads, count = own[-3], own[-2]

@@ -53,7 +53,7 @@ def find_shuffles(draft: Draft) -> None:
 
 
 def _shuffle(find: Finder, turned: OpNode) -> Shuffle | None:
-    """What a transpose and the views around it do, where they are such an interleaving of whole blocks of channels."""
+    """Return what a transpose and the views around it do, where they are such an interleaving of whole blocks of channels."""
     perm, first = turned.attribute("perm"), find.producer(turned.inputs[0], "reshape")
     last = find.only_user(turned.outputs[0])
     if perm not in (BY_PHASE, BY_CHANNEL) or first is None or last is None or last.op != "reshape":
@@ -65,7 +65,8 @@ def _shuffle(find: Finder, turned: OpNode) -> Shuffle | None:
 
 
 def _maker(find: Finder, name: str) -> OpNode | None:
-    """The convolution of constant weights, in one group, that makes an image for one reader alone, perhaps through work on each element."""
+    """Return the convolution of constant weights, in one group, that makes an image for one reader alone, perhaps through work on each
+    element."""
     while find.only_user(name) is not None and (node := find.producers.get(name)) is not None:
         if node.op == "conv2d":
             plain = node.attribute("group", 1) == 1 and all(find.draft.is_constant(i) for i in node.inputs[1:] if i)
@@ -77,12 +78,12 @@ def _maker(find: Finder, name: str) -> OpNode | None:
 
 
 def _is_unary(node: OpNode) -> bool:
-    """True for work on each element by itself."""
+    """Return True for work on each element by itself."""
     return node.op in OPS and OPS[node.op].family == "elementwise" and len(node.inputs) == len(node.outputs) == 1 and not node.definition
 
 
 def _by_phase(draft: Draft, conv: OpNode, phases: int) -> OpNode:
-    """The convolution with its channels phase after phase, in place of channel after channel."""
+    """Return the convolution with its channels phase after phase, in place of channel after channel."""
     def order_by_phase(name: str) -> str:
         w = draft.weights[name]
         turned = w.reshape(-1, phases, *w.shape[1:]).swapaxes(0, 1).reshape(w.shape)
@@ -91,7 +92,7 @@ def _by_phase(draft: Draft, conv: OpNode, phases: int) -> OpNode:
 
 
 def _each_behind(find: Finder, name: str) -> list[OpNode]:
-    """The nodes behind a tensor that work on each element by itself, for one reader each but the last."""
+    """Return the nodes behind a tensor that work on each element by itself, for one reader each but the last."""
     found: list[OpNode] = []
     while (user := find.only_user(found[-1].outputs[0] if found else name)) is not None and _is_unary(user):
         found.append(user)

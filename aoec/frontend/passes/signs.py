@@ -41,8 +41,8 @@ def move_signs(draft: Draft) -> None:
 
 
 def _without_signs(find: Finder, joined: OpNode, factor: str) -> tuple[tuple[str, ...], np.ndarray, int] | None:
-    """(a concat's parts without their signs, a sign for each place along its axis, which axis counted from the last, -1), where some part
-    has one and the factor, with signs, is a constant or less than half as large as the concat."""
+    """Return (a concat's parts without their signs, a sign for each place along its axis, which axis counted from the last, -1), where some
+    part has one and the factor, with signs, is a constant or less than half as large as the concat."""
     draft, axis = find.draft, joined.attribute("axis")
     out, t = draft.tensors[joined.outputs[0]], draft.tensors[factor]
     assert isinstance(axis, int)

@@ -63,7 +63,7 @@ def scale_last(draft: Draft) -> None:
 
 
 def _leads_to_product(find: Finder, node: OpNode) -> bool:
-    """True where a product alone reads what the node gives, seen otherwise or transposed perhaps."""
+    """Return True where a product alone reads what the node gives, seen otherwise or transposed perhaps."""
     user = find.only_user(node.outputs[0])
     while user is not None and user.op in MOVED:
         user = find.only_user(user.outputs[0])
@@ -94,8 +94,8 @@ def _perm(node: OpNode) -> Perm:
 
 
 def _sinks(draft: Draft, node: OpNode, turned: dict[str, OpNode], users: dict[str, list[OpNode]]) -> Perm | None:
-    """The permutation that elementwise work, or a concat of rows, can do before: of all that it reads but constants, whose results nobody
-    else reads, all alike, and for elementwise work of the shape that it gives; None where there is none."""
+    """Return the permutation that elementwise work, or a concat of rows, can do before: of all that it reads but constants, whose results
+    nobody else reads, all alike, and for elementwise work of the shape that it gives; None where there is none."""
     joins = node.op == "concat" and _along_rows(draft, node)
     if node.op not in OPS or not joins and OPS[node.op].family != "elementwise" or len(node.outputs) != 1:
         return None
@@ -110,13 +110,13 @@ def _sinks(draft: Draft, node: OpNode, turned: dict[str, OpNode], users: dict[st
 
 
 def _along_rows(draft: Draft, concat: OpNode) -> bool:
-    """True where a concat makes rows out of shorter ones."""
+    """Return True where a concat makes rows out of shorter ones."""
     return dict(concat.attributes)["axis"] == len(draft.tensors[concat.outputs[0]].shape) - 1
 
 
 def _cuts(draft: Draft, node: OpNode, turned: dict[str, OpNode], users: dict[str, list[OpNode]]) -> Perm | None:
-    """The permutation that a slice of rows can do before: where nobody but slices of rows, of all together no more than there is, reads
-    what it reads; None where there is none. Planes of which rows are made lie in one run, their elements in the rows do not."""
+    """Return the permutation that a slice of rows can do before: where nobody but slices of rows, of all together no more than there is,
+    reads what it reads; None where there is none. Planes of which rows are made lie in one run, their elements in the rows do not."""
     name = node.inputs[0] if node.op == "slice" else ""
     if name not in turned or name in draft.outputs:
         return None
@@ -127,7 +127,7 @@ def _cuts(draft: Draft, node: OpNode, turned: dict[str, OpNode], users: dict[str
 
 
 def _sunk(draft: Draft, node: OpNode, turned: dict[str, OpNode], perm: Perm) -> tuple[OpNode, OpNode]:
-    """(the work on what was not yet transposed, the transpose of its result)"""
+    """Return (the work on what was not yet transposed, the transpose of its result)"""
     back = tuple(int(axis) for axis in np.argsort(perm))
     result = draft.tensors[node.outputs[0]]
     inner = draft.tensor(f"{result.name}_before", result.dtype, (result.shape[axis] for axis in back))
@@ -138,14 +138,14 @@ def _sunk(draft: Draft, node: OpNode, turned: dict[str, OpNode], perm: Perm) -> 
 
 
 def _before(word: str, value: Attribute, back: Perm) -> Attribute:
-    """An attribute of a node as it meets what was not yet transposed: those of slices are a number for each axis."""
+    """Return an attribute of a node as it meets what was not yet transposed: those of slices are a number for each axis."""
     if word == "axis":
         return back.index(int(value))  # type: ignore[arg-type]
     return tuple(value[axis] for axis in back) if word in EACH_AXIS and isinstance(value, tuple) else value  # type: ignore[return-value]
 
 
 def _constant(draft: Draft, name: str, back: Perm) -> str:
-    """A constant as it meets what was not yet transposed."""
+    """Return a constant as it meets what was not yet transposed."""
     t, array = draft.tensors[name], draft.weights[name]
     if array.size == 1:
         return name

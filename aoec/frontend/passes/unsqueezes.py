@@ -41,7 +41,7 @@ def work_as_images(draft: Draft) -> None:
 
 
 def _before_view(find: Finder, node: OpNode, images: Collection[str] = ()) -> list[OpNode] | None:
-    """The node on what a view reads, perhaps a view of another argument, and the view of its result; None where that is not so. With
+    """Return the node on what a view reads, perhaps a view of another argument, and the view of its result; None where that is not so. With
     `images` the view is of one of them; without, another view is behind the node."""
     if node.op.startswith(host.PREFIX):
         return None
@@ -72,7 +72,7 @@ def _before_view(find: Finder, node: OpNode, images: Collection[str] = ()) -> li
 
 
 def _is_narrow(find: Finder, name: str) -> bool:
-    """Whether a tensor is a view that only adds or drops axes of one element, and nobody else reads it."""
+    """Return whether a tensor is a view that only adds or drops axes of one element, and nobody else reads it."""
     view = find.producer(name, "reshape")
     if view is None or find.only_user(name) is None:
         return False
@@ -81,7 +81,8 @@ def _is_narrow(find: Finder, name: str) -> bool:
 
 
 def _seen_as(shape: Shape, whole: Shape, source: Shape) -> tuple[int, ...] | None:
-    """A shape that broadcasts to `whole`, as one that broadcasts to `source`, which has the same axes but for those of one element."""
+    """Return a shape that broadcasts to `whole`, as one that broadcasts to `source`, which has the same axes but for those of one
+    element."""
     own = [*[1] * (len(whole) - len(shape)), *shape]
     wide = iter([n for n, of in zip(own, whole) if of != 1])
     return tuple(1 if n == 1 else next(wide) for n in source) if len(own) == len(whole) else None

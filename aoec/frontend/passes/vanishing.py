@@ -43,7 +43,7 @@ class Vanishing:
     reasons: list[tuple[str, float, str]] = field(default_factory=list)
 
     def notices(self, dtype: str) -> list[str]:
-        """A sentence for the user, if there is anything to be said."""
+        """Return a sentence for the user, if there is anything to be said."""
         if not self.reasons:
             return []
         name, number, pole = self.reasons[0]
@@ -53,7 +53,7 @@ class Vanishing:
 
 
 def vanishing(draft: Draft, dtype: str, wide: Container[str]) -> Vanishing:
-    """The nodes that stay in fp32 where others get a dtype of 16 bits. `wide`: tensors that are fp32 for other reasons (wide.py)."""
+    """Return the nodes that stay in fp32 where others get a dtype of 16 bits. `wide`: tensors that are fp32 for other reasons (wide.py)."""
     find, out = Finder.of(draft), Vanishing()
 
     def keep(nodes: Sequence[OpNode], number: float, pole: str = "") -> None:
@@ -78,7 +78,7 @@ def _attribute(node: OpNode, name: str) -> float:
 
 
 def _guarding(draft: Draft, node: OpNode, dtype: str) -> Iterator[tuple[float, float, float]]:
-    """(a number by which the node keeps its result away from a pole, how near its result comes to that, the same in the dtype)."""
+    """Yield (a number by which the node keeps its result away from a pole, how near its result comes to that, the same in the dtype)."""
     if node.op == "clip":
         for number in (_attribute(node, "lo"), _attribute(node, "hi")):
             if np.isfinite(number) and number:
@@ -93,21 +93,21 @@ def _guarding(draft: Draft, node: OpNode, dtype: str) -> Iterator[tuple[float, f
 
 
 def _number(draft: Draft, inputs: Sequence[str]) -> float | None:
-    """The least number beside 0, by magnitude, of constants among arguments; None where there is none."""
+    """Return the least number beside 0, by magnitude, of constants among arguments; None where there is none."""
     arrays = [draft.weights[i].reshape(-1) for i in inputs if i in draft.weights and draft.tensors[i].dtype in REALS]
     found = [float(x[np.abs(x).argmin()]) for w in arrays if (x := w[(w != 0) & np.isfinite(w)]).size]
     return min(found, key=abs, default=None)
 
 
 def _lost(find: Finder, guard: OpNode, exact: float, rounded: float, dtype: str) -> tuple[list[OpNode], list[OpNode]]:
-    """(the guard and all nodes between it and poles that the rounded number no longer keeps away from as the exact one does; what has these
-    poles)."""
+    """Return (the guard and all nodes between it and poles that the rounded number no longer keeps away from as the exact one does; what
+    has these poles)."""
     leads: dict[str, bool] = {}
     between: list[OpNode] = []
     poles: dict[str, OpNode] = {}
 
     def visit(node: OpNode, exact: float, rounded: float, depth: int) -> bool:
-        """Whether a way from the node leads to such a pole."""
+        """Return whether a way from the node leads to such a pole."""
         if node.name in leads or depth > DEPTH:
             return leads.get(node.name, False)
         leads[node.name] = False
@@ -124,7 +124,7 @@ def _lost(find: Finder, guard: OpNode, exact: float, rounded: float, dtype: str)
 
 
 def _meets(draft: Draft, node: OpNode, name: str, exact: float, rounded: float, dtype: str) -> bool:
-    """Whether a node has a pole in the tensor, from which a number has another distance once it is rounded."""
+    """Return whether a node has a pole in the tensor, from which a number has another distance once it is rounded."""
     at, poles = POLES.get(node.op, (0, ()))
     if not poles or node.inputs[at] != name or node.op == "power" and (_number(draft, node.inputs[1:]) or 0.0) >= 0:
         return False
@@ -146,7 +146,7 @@ def _carry_value(node: OpNode, name: str, value: float) -> float:
 
 
 def _readers(find: Finder, node: OpNode) -> list[OpNode]:
-    """The nodes that read a large quotient, up to the first of each way that does more than move or scale it."""
+    """Return the nodes that read a large quotient, up to the first of each way that does more than move or scale it."""
     out: dict[str, OpNode] = {}
     waiting = [node]
     while waiting:

@@ -15,7 +15,8 @@ Perm = tuple[int, ...]
 
 
 def viewed_before(draft: Draft, view: OpNode, turn: OpNode) -> tuple[OpNode, OpNode] | None:
-    """(a view of what `turn` transposes, the transpose that gives the result of `view`, which reads that); None where no view does."""
+    """Return (a view of what `turn` transposes, the transpose that gives the result of `view`, which reads that); None where no view
+    does."""
     source, turned, result = (draft.tensors[t] for t in (turn.inputs[0], view.inputs[0], view.outputs[0]))
     perm = turn.attribute("perm")
     assert isinstance(perm, tuple)
@@ -29,8 +30,8 @@ def viewed_before(draft: Draft, view: OpNode, turn: OpNode) -> tuple[OpNode, OpN
 
 
 def _order(perm: Perm, turned: Sequence[int], result: Sequence[int]) -> list[int] | None:
-    """The axes of the result, in the order in which they lie before a transpose that gave `turned`; None where some axis of the result is
-    made of axes that the transpose brought together."""
+    """Return the axes of the result, in the order in which they lie before a transpose that gave `turned`; None where some axis of the
+    result is made of axes that the transpose brought together."""
     if 0 in turned:
         return None
     wide = [axis for axis, size in enumerate(turned) if size > 1]
@@ -49,7 +50,7 @@ def _order(perm: Perm, turned: Sequence[int], result: Sequence[int]) -> list[int
 
 
 def _parts(a: Sequence[int], b: Sequence[int]) -> list[tuple[list[int], list[int]]]:
-    """The shortest runs of axes of two shapes of equal size that hold the same elements; all extents are above 1."""
+    """Return the shortest runs of axes of two shapes of equal size that hold the same elements; all extents are above 1."""
     out: list[tuple[list[int], list[int]]] = []
     i = j = 0
     while i < len(a):

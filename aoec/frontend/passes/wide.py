@@ -30,8 +30,8 @@ CARRYING = ("add", "adds", "sub", "mul", "muls", "div", "clip", "maximum", "mini
 
 
 def wide_tensors(draft: Draft, apart: Set[str] = frozenset()) -> dict[str, str]:
-    """Tensor -> fp32, of those reals, with all that is read by what makes such alone; nothing where products or the host begin, and no sine
-    that is a result of the graph, or of what something else reads too. `apart`: nodes whose results are fp32 whatever reads them
+    """Return tensor -> fp32, of those reals, with all that is read by what makes such alone; nothing where products or the host begin, and
+    no sine that is a result of the graph, or of what something else reads too. `apart`: nodes whose results are fp32 whatever reads them
     (vanishing.py)."""
     users = draft.users()
     compared = {n.outputs[0] for n in draft.nodes if n.op == "cast" and draft.tensors[n.inputs[0]].dtype in SUMS
@@ -77,7 +77,7 @@ def _brought_back(draft: Draft) -> set[str]:
 
 
 def _scaled_sums(draft: Draft) -> set[str]:
-    """Sums of products of whole numbers as reals, and what they are once they are scaled."""
+    """Return sums of products of whole numbers as reals, and what they are once they are scaled."""
     sums: set[str] = set()
     reals: set[str] = set()
     for n in draft.nodes:
@@ -90,5 +90,5 @@ def _scaled_sums(draft: Draft) -> set[str]:
 
 
 def _keeps_sums(node: OpNode, sums: set[str]) -> bool:
-    """Whether a node gives sums again: moved, or with what zero points add."""
+    """Return whether a node gives sums again: moved, or with what zero points add."""
     return node.op in ("add", "sub", "adds", "reshape", "transpose") and not sums.isdisjoint(node.inputs)

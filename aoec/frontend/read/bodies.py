@@ -31,7 +31,7 @@ def inline_bodies(proto: onnx.ModelProto, known: frozenset[str], definitions: De
 
 
 def _bodies(proto: onnx.ModelProto, known: frozenset[str], definitions: Definitions) -> dict[tuple[str, str], defs.OpSchema]:
-    """(domain, operator) -> schema, of those nodes whose operator has a body."""
+    """Return (domain, operator) -> schema, of those nodes whose operator has a body."""
     versions = opsets(proto)
     schemas = {(domain(n), n.op_type): defs.get_schema(n.op_type, versions[domain(n)], domain(n)) for n in proto.graph.node
                if n.op_type not in known | WHOLE and not is_own(n, definitions)}
@@ -39,7 +39,8 @@ def _bodies(proto: onnx.ModelProto, known: frozenset[str], definitions: Definiti
 
 
 def _one_inlined(proto: onnx.ModelProto, body: tuple[str, str], schema: defs.OpSchema) -> onnx.ModelProto:
-    """The model with one operator replaced. Of types that onnx's inliner does not know, or where it has no body, the operator stays."""
+    """Return the model with one operator replaced. Of types that onnx's inliner does not know, or where it has no body, the operator
+    stays."""
     try:
         return inliner.inline_selected_functions(proto, [body], inline_schema_functions=True)
     except RuntimeError:
@@ -47,8 +48,8 @@ def _one_inlined(proto: onnx.ModelProto, body: tuple[str, str], schema: defs.OpS
 
 
 def _by_context(proto: onnx.ModelProto, body: tuple[str, str], schema: defs.OpSchema) -> onnx.ModelProto:
-    """The model with each node of an operator replaced by the body for its own arguments, of which some may be absent: the inliner asks
-    for the type of each."""
+    """Return the model with each node of an operator replaced by the body for its own arguments, of which some may be absent: the inliner
+    asks for the type of each."""
     out = onnx.ModelProto()
     out.CopyFrom(proto)
     g = out.graph

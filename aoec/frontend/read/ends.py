@@ -13,7 +13,7 @@ End = tuple[str, int]  # a node, and which of its outputs
 
 
 def parse_ends(text: str) -> list[End]:
-    """What `--out_nodes` says; CheckError where that is not of its form."""
+    """Return what `--out_nodes` says; CheckError where that is not of its form."""
     out = []
     for part in text.split(";"):
         name, colon, number = part.rpartition(":")
@@ -24,8 +24,8 @@ def parse_ends(text: str) -> list[End]:
 
 
 def ending_at(model: onnx.ModelProto, ends: Sequence[End]) -> onnx.ModelProto:
-    """The model with these outputs in this order in place of its own, and only the nodes and inputs that lead to them; constants as they
-    lie. CheckError where a node is not there, has no such output, or gives what has no type."""
+    """Return the model with these outputs in this order in place of its own, and only the nodes and inputs that lead to them; constants as
+    they lie. CheckError where a node is not there, has no such output, or gives what has no type."""
     tensors = list(dict.fromkeys(_tensor(model.graph, *end) for end in ends))
     cut = onnx.ModelProto()
     cut.CopyFrom(model)
@@ -50,7 +50,7 @@ def _tensor(graph: onnx.GraphProto, name: str, number: int) -> str:
 
 
 def _leads(node: onnx.NodeProto, needed: set[str]) -> bool:
-    """Whether a node makes something that is needed; what it reads is needed then too."""
+    """Return whether a node makes something that is needed; what it reads is needed then too."""
     if needed.isdisjoint(node.output):
         return False
     needed.update(_read(node))
@@ -58,7 +58,7 @@ def _leads(node: onnx.NodeProto, needed: set[str]) -> bool:
 
 
 def _read(node: onnx.NodeProto) -> Iterator[str]:
-    """All names that a node reads, or that its bodies do."""
+    """Yield all names that a node reads, or that its bodies do."""
     yield from node.input
     for a in node.attribute:
         for body in (a.g, *a.graphs):

@@ -23,7 +23,8 @@ Source = Union[str, Path, "ModelProto"]
 
 
 def value(source: Source, key: str) -> str:
-    """What a model's metadata say of a key; "" where they say nothing, or the file is no whole model, which its reader says better."""
+    """Return what a model's metadata say of a key; "" where they say nothing, or the file is no whole model, which its reader says
+    better."""
     try:
         with bytes_of(source) as data:
             return next((text for _, _, name, text in entries(data) if name == key), "")
@@ -52,7 +53,7 @@ def bytes_of(source: Source) -> Iterator[Data]:
 
 
 def entries(data: Data) -> Iterator[tuple[int, int, str, str]]:
-    """(start, stop, key, value) of a model's metadata. ValueError or IndexError where the bytes are no message."""
+    """Yield (start, stop, key, value) of a model's metadata. ValueError or IndexError where the bytes are no message."""
     from onnx import StringStringEntryProto
     for number, start, inner, stop in fields(data):
         if number == METADATA and stop - inner <= LIMIT_BYTES:
@@ -64,7 +65,7 @@ def entries(data: Data) -> Iterator[tuple[int, int, str, str]]:
 
 
 def fields(data: Data) -> Iterator[tuple[int, int, int, int]]:
-    """(number, start, start of what it holds, stop) of the fields of a message."""
+    """Yield (number, start, start of what it holds, stop) of the fields of a message."""
     at = 0
     while at < len(data):
         start = at
@@ -85,7 +86,7 @@ def fields(data: Data) -> Iterator[tuple[int, int, int, int]]:
 
 
 def varint(data: Data, at: int) -> tuple[int, int]:
-    """(a number of seven bits a byte, where it ends)."""
+    """Return (a number of seven bits a byte, where it ends)."""
     out = 0
     for shift in range(0, 70, 7):
         byte = data[at]
@@ -96,7 +97,7 @@ def varint(data: Data, at: int) -> tuple[int, int]:
 
 
 def field(number: int, held: bytes) -> bytes:
-    """A field of bytes."""
+    """Return a field of bytes."""
     return encode_varint(number << 3 | BYTES) + encode_varint(len(held)) + held
 
 

@@ -21,8 +21,8 @@ FEW = 16  # elements: whole numbers of one dimension from which a shape can be w
 
 
 def parameters(graph: onnx.GraphProto) -> list[str]:
-    """The inputs, without a constant of their name, that some operator of ONNX's own domain reads at such a place, or, if they are single
-    numbers or few whole ones, that what it reads there is worked out from."""
+    """Return the inputs, without a constant of their name, that some operator of ONNX's own domain reads at such a place, or, if they are
+    single numbers or few whole ones, that what it reads there is worked out from."""
     constants = {i.name for i in graph.initializer}
     nodes = list(_every(graph))
     read = {n.input[at] for n in nodes for at in PLACES.get(n.op_type, ()) if at < len(n.input)}
@@ -31,7 +31,7 @@ def parameters(graph: onnx.GraphProto) -> list[str]:
 
 
 def _every(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    """The nodes of ONNX's own domain, in subgraphs too."""
+    """Yield the nodes of ONNX's own domain, in subgraphs too."""
     for n in graph.node:
         if n.domain in ("", "ai.onnx"):
             yield n
@@ -40,7 +40,7 @@ def _every(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
 
 
 def _behind(nodes: list[onnx.NodeProto], names: set[str]) -> set[str]:
-    """All that these values are worked out from."""
+    """Return all that these values are worked out from."""
     makers = {o: n for n in nodes for o in n.output if o}
     found, rest = set(names), list(names)
     while rest:
@@ -53,7 +53,7 @@ def _behind(nodes: list[onnx.NodeProto], names: set[str]) -> set[str]:
 
 
 def _is_count(t: onnx.TypeProto) -> bool:
-    """True for a single number, and for few whole numbers in one dimension."""
+    """Return True for a single number, and for few whole numbers in one dimension."""
     shape, element = shape_of(t), t.tensor_type.elem_type
     if shape is None or element == onnx.TensorProto.STRING:
         return False
@@ -62,7 +62,7 @@ def _is_count(t: onnx.TypeProto) -> bool:
 
 
 def with_values(model: onnx.ModelProto, values: Mapping[str, np.ndarray]) -> onnx.ModelProto:
-    """The model with these of its inputs as constants; the model itself where there are none."""
+    """Return the model with these of its inputs as constants; the model itself where there are none."""
     if not values:
         return model
     out = onnx.ModelProto()

@@ -41,8 +41,8 @@ T = TypeVar("T")
 
 def read(model: Union[str, Path, onnx.ModelProto], input_shapes: Shapes, known: frozenset[str], notices: list[str],
          definitions: Definitions = NO_DEFINITIONS) -> tuple[onnx.ModelProto, Arrays]:
-    """The model with local and schema functions (but those in `known` and `definitions`) inlined, dimensions bound, shapes inferred; and,
-    by name, the large constants whose data it does not hold.
+    """Return the model with local and schema functions (but those in `known` and `definitions`) inlined, dimensions bound, shapes inferred;
+    and, by name, the large constants whose data it does not hold.
 
     ParseError: not an ONNX file, or an invalid graph; BackendError: cannot be read; UnsupportedError: unbound
     dimensions, unknown operators.
@@ -53,7 +53,7 @@ def read(model: Union[str, Path, onnx.ModelProto], input_shapes: Shapes, known: 
 
 
 def _own(model: Union[str, Path, onnx.ModelProto]) -> tuple[onnx.ModelProto, Path | None]:
-    """(a model to be changed, its file)."""
+    """Return (a model to be changed, its file)."""
     if not isinstance(model, onnx.ModelProto):
         return _parse_file(Path(model)), Path(model)
     check_functions(model.graph.name or "model", model)
@@ -102,7 +102,7 @@ def _run_checked(name: str, step: Callable[[], T]) -> T:
 
 
 def _sentence(e: Exception) -> str:
-    """The first line of what an exception says, and those behind it where it ends in a colon, up to an empty one."""
+    """Return the first line of what an exception says, and those behind it where it ends in a colon, up to an empty one."""
     lines = [" ".join(line.split()) for line in str(e).strip().partition("\n\n")[0].splitlines()] or [type(e).__name__]
     text = " ".join(lines) if lines[0].endswith(":") else lines[0]
     return text if len(text) <= 300 else text[:300] + " ..."
@@ -183,7 +183,7 @@ def refuse(name: str, operators: Mapping[str, int], why: str) -> None:
 
 
 def _check_flags(name: str, proto: onnx.ModelProto) -> None:
-    """Nothing, or ParseError for a `keepdims` that is neither 0 nor 1, which one program takes for yes and another for no, and for two
+    """Raise ParseError for a `keepdims` that is neither 0 nor 1, which one program takes for yes and another for no, and for two
     results of one name, of which the checker says nothing."""
     if twice := next((o for o, count in Counter(o.name for o in proto.graph.output).items() if count > 1), None):
         raise ParseError(f"the ONNX graph is invalid: its output {twice} is listed more than once", source=name)
@@ -237,13 +237,13 @@ def _strictly(proto: onnx.ModelProto) -> onnx.ModelProto:
 # ---------------------------------------------------------------- dimensions
 
 def graph_inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
-    """The inputs that a user gives: those without an initialiser."""
+    """Return the inputs that a user gives: those without an initialiser."""
     constants = {i.name for i in graph.initializer} | {i.values.name for i in graph.sparse_initializer}
     return [i for i in graph.input if i.name not in constants]
 
 
 def free_inputs(graph: onnx.GraphProto) -> list[str]:
-    """The inputs whose shapes the model leaves open, in whole or in part."""
+    """Return the inputs whose shapes the model leaves open, in whole or in part."""
     return [i.name for i in graph_inputs(graph) if free_axes(i)]
 
 
@@ -274,7 +274,7 @@ def _dims(i: onnx.ValueInfoProto) -> Sequence[onnx.TensorShapeProto.Dimension]:
 
 
 def free_axes(i: onnx.ValueInfoProto) -> list[int]:
-    """The axes without a value; [NO_RANK] where not even the rank is stated."""
+    """Return the axes without a value; [NO_RANK] where not even the rank is stated."""
     if not i.type.HasField("tensor_type"):
         return []
     if not i.type.tensor_type.HasField("shape"):
@@ -327,7 +327,7 @@ def suggest_shape(i: onnx.ValueInfoProto) -> str:
 
 
 def _suggestion(name: str, free: Sequence[onnx.ValueInfoProto], options: str) -> str:
-    """The sentence on unbound dimensions, with options that are ready to paste."""
+    """Return the sentence on unbound dimensions, with options that are ready to paste."""
     said = "; ".join(f"{i.name} is {_list([_say(d) for d in _dims(i)])}" if free_axes(i) != [NO_RANK] else f"{i.name} states no shape"
                      for i in free)
     return f"{name}: input dimensions are not bound ({said}); give them, for example: {options}"

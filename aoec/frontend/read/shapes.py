@@ -18,7 +18,7 @@ SMALL = 1 << 12  # elements: constants that can be shapes, axes, pads
 
 def infer(proto: onnx.NodeProto, types: Mapping[str, onnx.TypeProto], constants: Mapping[str, np.ndarray],
           opsets: Mapping[str, int]) -> dict[str, onnx.TypeProto]:
-    """Result name -> type, for those that ONNX can tell from the arguments' types and small constants."""
+    """Return result name -> type, for those that ONNX can tell from the arguments' types and small constants."""
     names = [i for i in dict.fromkeys(proto.input) if i]
     inputs = [helper.make_value_info(i, types.get(i, onnx.TypeProto())) for i in names]
     outputs = [helper.make_value_info(o, onnx.TypeProto()) for o in proto.output if o]

@@ -32,7 +32,7 @@ def make_dense(graph: onnx.GraphProto) -> None:
 
 
 def to_dense(sparse: onnx.SparseTensorProto, name: str) -> np.ndarray:
-    """The array of a sparse constant, of which the indices are places in each dimension or in the flattened array."""
+    """Return the array of a sparse constant, of which the indices are places in each dimension or in the flattened array."""
     if prod(sparse.dims) > MOST_ELEMENTS:
         raise UnsupportedError(f"the sparse constant {name} has the shape {list(sparse.dims)}; sparse constants of up to {MOST_ELEMENTS:,} "
                                "elements are made dense")

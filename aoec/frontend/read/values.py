@@ -25,7 +25,7 @@ STATED = (TensorProto.FLOAT16, TensorProto.BFLOAT16, *SMALL)  # elements whose O
 
 
 def shape_of(t: onnx.TypeProto) -> tuple[int, ...] | None:
-    """The shape of a type, where it is a tensor with every dimension known."""
+    """Return the shape of a type, where it is a tensor with every dimension known."""
     if not t.HasField("tensor_type") or not t.tensor_type.HasField("shape"):
         return None
     dims = t.tensor_type.shape.dim
@@ -33,7 +33,7 @@ def shape_of(t: onnx.TypeProto) -> tuple[int, ...] | None:
 
 
 def tensor(name: str, t: onnx.TypeProto | None) -> Tensor:
-    """The graph tensor for a value: one of our dtypes where its type is a tensor of them and of a fixed shape, else opaque."""
+    """Return the graph tensor for a value: one of our dtypes where its type is a tensor of them and of a fixed shape, else opaque."""
     elem, shape = (t.tensor_type.elem_type, shape_of(t)) if t is not None else (TensorProto.UNDEFINED, None)
     if shape is not None and prod(shape) > MOST_ELEMENTS:
         raise UnsupportedError(f"tensor {name} of shape {list(shape)} has more elements than the {MOST_ELEMENTS:,} that are taken")
@@ -43,7 +43,7 @@ def tensor(name: str, t: onnx.TypeProto | None) -> Tensor:
 
 
 def dtype_of(elem: int) -> str:
-    """The dtype that holds an element type in a graph; "" where none does."""
+    """Return the dtype that holds an element type in a graph; "" where none does."""
     return DTYPES.get(elem) or SMALL.get(elem, "")
 
 
@@ -65,22 +65,22 @@ def spell_type(t: onnx.TypeProto) -> str:
 
 
 def _dimension_name(dim: str) -> str:
-    """A dimension's name, "?" where it has none but what inference calls it."""
+    """Return a dimension's name, "?" where it has none but what inference calls it."""
     return "?" if not dim or dim.startswith("unk__") else dim
 
 
 def element(elem: int) -> str:
-    """An element type as ONNX's type strings name it."""
+    """Return an element type as ONNX's type strings name it."""
     return "undefined" if elem == TensorProto.UNDEFINED else TensorProto.DataType.Name(elem).lower()
 
 
 def type_of(array: np.ndarray) -> onnx.TypeProto:
-    """The type of a constant."""
+    """Return the type of a constant."""
     return helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
 
 
 def as_declared(array: np.ndarray, t: onnx.TypeProto | None) -> np.ndarray:
-    """The array in the element type that a type states, as it is where it states none."""
+    """Return the array in the element type that a type states, as it is where it states none."""
     if t is None or not t.tensor_type.elem_type or t.tensor_type.elem_type == TensorProto.STRING:
         return array
     with np.errstate(over="ignore", invalid="ignore"):
@@ -90,7 +90,7 @@ def as_declared(array: np.ndarray, t: onnx.TypeProto | None) -> np.ndarray:
 # ---------------------------------------------------------------- nodes with subgraphs
 
 def subgraphs(node: onnx.NodeProto) -> list[onnx.GraphProto]:
-    """The graphs among a node's attributes."""
+    """Return the graphs among a node's attributes."""
     return [g for a in node.attribute for g in (*([a.g] if a.HasField("g") else []), *a.graphs)]
 
 
@@ -100,7 +100,7 @@ def captured_names(node: onnx.NodeProto) -> list[str]:
 
 
 def _free(graph: onnx.GraphProto) -> Iterator[str]:
-    """The names that a graph reads and nothing in it makes before."""
+    """Yield the names that a graph reads and nothing in it makes before."""
     made = {i.name for i in (*graph.input, *graph.initializer)} | {i.values.name for i in graph.sparse_initializer} | {""}
     for n in graph.node:
         yield from (i for i in (*n.input, *captured_names(n)) if i not in made)

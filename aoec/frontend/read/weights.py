@@ -27,7 +27,8 @@ Arrays = dict[str, np.ndarray]
 
 
 def take(proto: onnx.ModelProto, source: Path | None = None) -> tuple[onnx.ModelProto, Arrays]:
-    """(the model without the data of its large real initialisers, these by name) of a model that is not used again; `source` is its file.
+    """Return (the model without the data of its large real initialisers, these by name) of a model that is not used again; `source` is its
+    file.
 
     All other data that lie beside it are in the model then. A constant whose data are not of the size that it declares is left as it is,
     for the checker to refuse; ParseError for data that are not where the model says, or may not be looked at.
@@ -50,7 +51,7 @@ def take(proto: onnx.ModelProto, source: Path | None = None) -> tuple[onnx.Model
 
 
 def array_of(w: TensorProto, name: str = "", source: str = "") -> np.ndarray:
-    """The array of a constant; ParseError where its data are not of the size, or not of the kind, that it declares."""
+    """Return the array of a constant; ParseError where its data are not of the size, or not of the kind, that it declares."""
     try:
         return numpy_helper.to_array(w)
     except (ValueError, TypeError, KeyError) as e:
@@ -69,7 +70,7 @@ def check(proto: onnx.ModelProto, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def _large(graph: onnx.GraphProto) -> Iterator[tuple[TensorProto, int]]:
-    """(initialiser, its size in bytes) of those to be taken."""
+    """Yield (initialiser, its size in bytes) of those to be taken."""
     named = Counter(w.name for w in graph.initializer)
     for w in graph.initializer:
         if w.data_type in REALS and named[w.name] == 1 and all(d >= 0 for d in w.dims):
@@ -109,7 +110,7 @@ def _map_constant(w: TensorProto, size_bytes: int, source: Path, files: dict[Pat
 
 
 def _inside(source: Path, location: str, name: str) -> Path:
-    """The file that a location means, relative to the model's folder and in it."""
+    """Return the file that a location means, relative to the model's folder and in it."""
     folder = os.path.realpath(source.parent)
     path = os.path.realpath(os.path.join(folder, location)) if "\0" not in location else ""
     if not location or os.path.isabs(location) or ".." in Path(location).parts or not path.startswith(os.path.join(folder, "")):
@@ -129,7 +130,7 @@ def _map_file(path: Path, name: str, source: Path) -> np.ndarray:
 
 
 def _number(text: str, key: str, name: str, source: Path) -> int:
-    """A place or size in a file."""
+    """Return a place or size in a file."""
     if not (text.isascii() and text.isdigit() and len(text) < 20):
         raise ParseError(f"the ONNX graph is invalid: {key} of the data of constant {name} cannot be {text[:40]!r}", source=str(source))
     return int(text)

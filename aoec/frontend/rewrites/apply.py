@@ -47,12 +47,12 @@ class Rewriting:
     met: set[Site] = field(default_factory=set)  # of the declined: where the rule's pattern is
 
     def counts(self) -> dict[str, int]:
-        """Rule -> at how many places it was applied, those of names that come first in the alphabet first."""
+        """Return rule -> at how many places it was applied, those of names that come first in the alphabet first."""
         return count_rules(self.applied)
 
 
 def count_rules(sites: Iterable[tuple[str, str]]) -> dict[str, int]:
-    """Rule -> how many of the sites are its own, by name."""
+    """Return rule -> how many of the sites are its own, by name."""
     return dict(sorted(Counter(rule for rule, _ in sites).items()))
 
 
@@ -110,7 +110,7 @@ class Replacement:
         del self.tensors[rule.result]
 
     def put(self) -> bool:
-        """Whether the scene has the replacement in place of the match; nothing is changed where it cannot be."""
+        """Return whether the scene has the replacement in place of the match; nothing is changed where it cannot be."""
         result = self.root.outputs[0]
         t = self.draft.tensors[result]
         try:
@@ -137,7 +137,7 @@ class Replacement:
     # ------------------------------------------------------------ terms
 
     def _build(self, term: Term, name: str) -> str:
-        """The tensor that a term is; `name`: what the rule calls it."""
+        """Return the tensor that a term is; `name`: what the rule calls it."""
         if isinstance(term, Name):
             return self.tensors[term.name] if term.name in self.tensors else self._number(self._value(Name(term.name)), name)
         if isinstance(term, Number):
@@ -150,7 +150,7 @@ class Replacement:
         return self._chain(term, name)
 
     def _chain(self, chain: Any, name: str) -> str:
-        """A product or sum from left to right, its numbers together at last."""
+        """Return a product or sum from left to right, its numbers together at last."""
         two, one, total = CHAINS[chain.op]
         numbers = [self._value(p) for p in chain.parts if self._is_number(p)]
         parts = [self._build(p, name) for p in chain.parts if not self._is_number(p)]
@@ -174,7 +174,7 @@ class Replacement:
         return float(value)
 
     def _number(self, value: float, name: str) -> str:
-        """A constant of one element in the result's dtype."""
+        """Return a constant of one element in the result's dtype."""
         dtype = self.draft.tensors[self.root.outputs[0]].dtype
         try:
             with np.errstate(all="ignore"):
@@ -189,7 +189,7 @@ class Replacement:
     # ------------------------------------------------------------ nodes
 
     def _node(self, op: str, inputs: list[str], attributes: dict[str, Attribute], name: str) -> str:
-        """What a node gives: a constant where all that it reads is constant."""
+        """Return what a node gives: a constant where all that it reads is constant."""
         types = [self._type(i) for i in inputs]
         usual = defaults(op)
         attributes = {k: v for k, v in attributes.items() if not (v == 0 and isinstance(v, int) and usual.get(k) == 0)}
@@ -248,13 +248,13 @@ class Replacement:
         self.scene.put(nodes, self.root, self._place_of(keeper or self.root))
 
     def _place_of(self, keeper: OpNode) -> int:
-        """Where the keeper stands, if all that is read is made before, else where the pattern ends."""
+        """Return where the keeper stands, if all that is read is made before, else where the pattern ends."""
         place, at = self.scene.place, self.scene.place[keeper.name]
         makers = [self.scene.producers[i] for _, inputs, _, _ in self.made for i in inputs if i in self.scene.producers]
         return at if all(place[m.name] < at for m in makers) else place[self.root.name]
 
 
 def result_dtype(op: str, dtypes: Sequence[str]) -> str:
-    """The dtype of what a word makes of arguments."""
+    """Return the dtype of what a word makes of arguments."""
     own = ops.get(op).dtype if op in ops.OPS else ""
     return own or dtypes[1 if op == "where" and len(dtypes) > 1 else 0]

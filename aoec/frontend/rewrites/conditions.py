@@ -12,7 +12,7 @@ CONDITIONS: dict[str, Callable[..., bool]] = {}
 
 
 def condition(test: Callable[..., bool]) -> Callable[..., bool]:
-    """The function, which rules name from now on."""
+    """Return the function, which rules name from now on."""
     CONDITIONS[test.__name__] = test
     return test
 
@@ -23,9 +23,9 @@ MOST_TIMES = 8  # as large as both together
 
 @condition
 def join(scene: Scene, a: str, b: str) -> bool:
-    """Whether two constants are one when they are added: their sum is not much larger than both, and is a number where both are. The lowest
-    number that a dtype has is a mask, and twice that would be none beside others. Of two single numbers none is lost: in 1 - x + 1e-8 the
-    second keeps a logarithm finite where x is 1."""
+    """Return whether two constants are one when they are added: their sum is not much larger than both, and is a number where both are. The
+    lowest number that a dtype has is a mask, and twice that would be none beside others. Of two single numbers none is lost: in 1 - x +
+    1e-8 the second keeps a logarithm finite where x is 1."""
     first, second = scene.draft.weights.get(a), scene.draft.weights.get(b)
     if first is None or second is None:
         return False
@@ -43,5 +43,5 @@ def join(scene: Scene, a: str, b: str) -> bool:
 
 
 def loses(a: float, b: float) -> bool:
-    """Whether the sum of two numbers in fp32 has less than ten bits of the smaller."""
+    """Return whether the sum of two numbers in fp32 has less than ten bits of the smaller."""
     return a != 0 and b != 0 and abs(float(np.float32(a + b)) - (a + b)) > 2.0**-10 * min(abs(a), abs(b))

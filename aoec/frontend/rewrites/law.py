@@ -61,12 +61,12 @@ class Sample:
 
 
 def draw(rule: Rule, random: Random) -> Sample | None:
-    """A sample that the rule matches; None where none was found in so many tries."""
+    """Return a sample that the rule matches; None where none was found in so many tries."""
     return _draw(rule, random, TRIES, Budget())[0]
 
 
 def _draw(rule: Rule, random: Random, tries: int, budget: Budget) -> tuple[Sample | None, int]:
-    """(a sample, after how many tries)."""
+    """Return (a sample, after how many tries)."""
     for number in range(tries if budget.left > 0 else 0):
         try:
             sample = _Drawing(rule, random, budget).sample()
@@ -78,7 +78,7 @@ def _draw(rule: Rule, random: Random, tries: int, budget: Budget) -> tuple[Sampl
 
 
 def broken(sample: Sample) -> str:
-    """What pattern and replacement give where they differ, as the end of a sentence; "" where they are the same."""
+    """Return what pattern and replacement give where they differ, as the end of a sentence; "" where they are the same."""
     made, before = _apply(sample), sample.values
     if made is None:
         t = sample.draft.tensors[sample.rule.result]
@@ -108,7 +108,8 @@ def broken(sample: Sample) -> str:
 
 
 def read_own(paths: Sequence[str]) -> tuple[Rule, ...]:
-    """The rules of a user's files, each of which holds on random graphs; an AoecError for a file that is none, or a rule that is false."""
+    """Return the rules of a user's files, each of which holds on random graphs; an AoecError for a file that is none, or a rule that is
+    false."""
     out: list[Rule] = []
     for path, rules in library.read_files(paths):
         check_laws(rules, path)
@@ -155,20 +156,20 @@ def _copy(draft: Draft) -> Draft:
 
 
 def _matches(sample: Sample) -> bool:
-    """Whether the rule's pattern is what the sample says."""
+    """Return whether the rule's pattern is what the sample says."""
     scene = Scene(sample.draft)
     return Matcher(sample.rule, scene).at(scene.producers[sample.rule.result]) is not None
 
 
 def _apply(sample: Sample) -> Draft | None:
-    """The sample's graph with the rule applied at its end; None where the replacement cannot stand there."""
+    """Return the sample's graph with the rule applied at its end; None where the replacement cannot stand there."""
     out, done = _copy(sample.draft), Rewriting()
     apply((sample.rule,), out, done)
     return out if any(s.tensor == sample.rule.result for s in done.applied) else None
 
 
 def _in_fp32(draft: Draft) -> Draft:
-    """The graph with its reals in fp32."""
+    """Return the graph with its reals in fp32."""
     out = _copy(draft)
     out.tensors = {n: replace(t, dtype="fp32" if t.dtype in REALS else t.dtype) for n, t in out.tensors.items()}
     out.weights = {n: w.astype(np.float32) if out.tensors[n].dtype == "fp32" else w for n, w in out.weights.items()}
@@ -199,7 +200,7 @@ class _Drawing:
         self.numbers = np.random.default_rng(random.getrandbits(32))
 
     def sample(self) -> Sample:
-        """A graph of the pattern, whatever its conditions say."""
+        """Return a graph of the pattern, whatever its conditions say."""
         for name, kind in self.kinds.items():
             if kind.kind == "number":
                 self.values[name] = self.random.choice(NUMBERS)
@@ -220,7 +221,7 @@ class _Drawing:
     # ------------------------------------------------------------ tensors
 
     def _tensor(self, term: Term, label: str = "") -> str:
-        """The tensor that a term is, made now."""
+        """Return the tensor that a term is, made now."""
         if isinstance(term, Name):
             return self._name(term.name)
         if isinstance(term, Number):
@@ -242,7 +243,7 @@ class _Drawing:
         return self.tensors[name]
 
     def _leaf(self, name: str, kind: Declaration | None) -> str:
-        """An input or constant."""
+        """Return an input or constant."""
         said = "any" if kind is None else kind.kind
         dtype = {"any": self.random.choice((self.dtype, self.dtype, self.whole)), "real": self.dtype, "whole": self.whole}.get(said, said)
         if kind is None or kind.shape is None:
@@ -261,7 +262,7 @@ class _Drawing:
         return name
 
     def _single(self, value: float) -> str:
-        """A constant of one element."""
+        """Return a constant of one element."""
         with np.errstate(all="ignore"):
             array = np.full((1,) * self.random.randint(0, 2), value).astype(NUMPY[self.dtype])
         return self.draft.constant("number", array, self.dtype)
@@ -283,7 +284,7 @@ class _Drawing:
         return name
 
     def _chain(self, chain: Chain, label: str) -> str:
-        """A product or sum of its parts in any order and grouping."""
+        """Return a product or sum of its parts in any order and grouping."""
         two, one, _ = CHAINS[chain.op]
         parts: list[Union[str, float]] = []
         for p in chain.parts:
@@ -317,7 +318,7 @@ class _Drawing:
     # ------------------------------------------------------------ sizes and attributes
 
     def _sizes(self, item: Union[Expr, Spread]) -> tuple[int, ...]:
-        """What an item of a shape is: names without a value get one."""
+        """Return what an item of a shape is: names without a value get one."""
         if isinstance(item, Spread):
             if item.name not in self.values:
                 wide = self.values.get(item.wide) if item.wide else None
@@ -329,7 +330,7 @@ class _Drawing:
         return numbers_of((item,), self.values)
 
     def _pick(self, name: str) -> int:
-        """A size: often one that a condition asks for."""
+        """Return a size: often one that a condition asks for."""
         asked = []
         for e in (e for c in self.rule.conditions for e in walk(c) if isinstance(e, Binary) and e.op == "=="):
             for own, other in ((e.left, e.right), (e.right, e.left)):
@@ -344,7 +345,7 @@ class _Drawing:
         return self.random.choice(sizes) if sizes and self.random.random() < 0.8 else self.random.choice(self.pool)
 
     def _list(self, wide: Any) -> tuple[int, ...]:
-        """A list of sizes; one that broadcasts to `wide` where that is one."""
+        """Return a list of sizes; one that broadcasts to `wide` where that is one."""
         if not isinstance(wide, tuple):
             return tuple(self.random.choice(self.pool) for _ in range(self.random.randint(0, 3)))
         return tuple(self.random.choice((1, n)) for n in wide[self.random.randint(0, len(wide)):])
@@ -362,7 +363,7 @@ class _Drawing:
         return evaluate(value, self.values)
 
     def _free(self, name: str, shape: tuple[int, ...]) -> Any:
-        """An attribute that the pattern leaves open, by its name."""
+        """Return an attribute that the pattern leaves open, by its name."""
         random, rank = self.random, len(shape)
         if name in ("axes", "perm"):
             axes = list(range(rank))

@@ -25,13 +25,13 @@ MAKERS = (("aoec.grammars", ("rewrite.lark", "index.lark", "common.lark")), ("ao
 
 
 def subjects() -> tuple[str, ...]:
-    """The names of aoec's own files of rules, sorted."""
+    """Return the names of aoec's own files of rules, sorted."""
     return tuple(sorted(p.name.removesuffix(SUFFIX) for p in files(FOLDER).iterdir() if p.name.endswith(SUFFIX)))
 
 
 @lru_cache(maxsize=64)
 def rules(subject: str) -> tuple[Rule, ...]:
-    """The rules of one of aoec's own files."""
+    """Return the rules of one of aoec's own files."""
     text = files(FOLDER).joinpath(subject + SUFFIX).read_text("utf-8")
     memo = Memo(cache_folder() / "rules", _version())
     kept = memo.get(text)
@@ -52,7 +52,7 @@ def _version() -> str:
 
 
 def read(text: str, source: str = "") -> tuple[Rule, ...]:
-    """The rules that a text says, whose words are in the dictionary; ParseError or CheckError, with the place where there is one."""
+    """Return the rules that a text says, whose words are in the dictionary; ParseError or CheckError, with the place where there is one."""
     from aoec.ir.text.parse import parse_rules
     if len(text) > LIMIT_CHARACTERS:
         raise CheckError(f"{len(text):,} characters of rules are too many; the limit is {LIMIT_CHARACTERS:,}", source=source)
@@ -66,7 +66,7 @@ def read(text: str, source: str = "") -> tuple[Rule, ...]:
 
 
 def read_files(paths: Sequence[str]) -> list[tuple[str, tuple[Rule, ...]]]:
-    """(path, rules) of a user's files; an AoecError where one is no such file, or two rules have one name."""
+    """Return (path, rules) of a user's files; an AoecError where one is no such file, or two rules have one name."""
     out, names = [], set[str]()
     for path in paths:
         found = read(read_text(path), path)
@@ -79,7 +79,7 @@ def read_files(paths: Sequence[str]) -> list[tuple[str, tuple[Rule, ...]]]:
 
 
 def digest_rules(rules: Sequence[Rule]) -> str:
-    """The sha256, in hex, of the rules' canonical text; "" where there are none."""
+    """Return the sha256, in hex, of the rules' canonical text; "" where there are none."""
     return sha256("\n".join(map(show, rules)).encode()).hexdigest() if rules else ""
 
 
@@ -89,7 +89,7 @@ def _names() -> frozenset[str]:
 
 
 def fault_of(r: Rule) -> str:
-    """What of a rule no dictionary knows, as a sentence; "" where all is known."""
+    """Return what of a rule no dictionary knows, as a sentence; "" where all is known."""
     every = [t for e in r.equations for f in e.forms for t in terms(f)] + [t for _, f in r.made for t in terms(f)]
     for t in every:
         if isinstance(t, Apply):
@@ -105,7 +105,7 @@ def fault_of(r: Rule) -> str:
 
 
 def _place(text: str, name: str) -> tuple[int, int]:
-    """Line and column, from 1, of the line that begins a rule; 0, 0 where none does."""
+    """Return line and column, from 1, of the line that begins a rule; 0, 0 where none does."""
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split()
         if words[:1] == ["rule"] and words[1:2] and words[1].strip('"') == name:

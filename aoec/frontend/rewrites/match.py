@@ -62,13 +62,13 @@ class _Found:
 
 @lru_cache(maxsize=256)
 def defaults(op: str) -> Mapping[str, Any]:
-    """Attribute of a word -> what it is where a node does not say it."""
+    """Return attribute of a word -> what it is where a node does not say it."""
     return {name: value for name, value in attributes_of(op).items() if value is not inspect.Parameter.empty}
 
 
 @lru_cache(maxsize=256)
 def attributes_of(op: str) -> Mapping[str, Any]:
-    """Attribute of a word -> what it is where a node does not say it, `inspect.Parameter.empty` where a node has to."""
+    """Return attribute of a word -> what it is where a node does not say it, `inspect.Parameter.empty` where a node has to."""
     if op not in OPS:
         return {}
     elements, given = OPS[op].elements, inspect.signature(OPS[op].reference).parameters
@@ -91,7 +91,7 @@ MOST_KNOWN = 4096
 
 
 def words_of(rule: Rule) -> Words:
-    """The words of a rule, found once for each."""
+    """Return the words of a rule, found once for each."""
     known = _known.get(id(rule))
     if known is None or known.rule is not rule:
         if len(_known) >= MOST_KNOWN:
@@ -116,7 +116,7 @@ def _ends(rule: Rule) -> frozenset[str]:
 
 
 def _needs(rule: Rule) -> frozenset[str]:
-    """The words that each form of a line has."""
+    """Return the words that each form of a line has."""
     words = [[frozenset(t.op for t in terms(f) if isinstance(t, Apply)) for f in e.forms] for e in rule.equations]
     return frozenset[str]().union(*[frozenset.intersection(*forms) for forms in words])
 
@@ -131,7 +131,7 @@ class Matcher:
         self.steps = self.spent = 0  # of one node, and of all before
 
     def at(self, node: OpNode) -> Match | None:
-        """The first match that ends at a node; None where there is none."""
+        """Return the first match that ends at a node; None where there is none."""
         self.spent, self.steps = self.spent + self.steps, 0
         try:
             for found in self._term(Name(self.rule.result), node.outputs[0], _Found({}, {})):
@@ -146,7 +146,7 @@ class Matcher:
     # ------------------------------------------------------------ terms
 
     def _term(self, term: Term, tensor: str, found: _Found) -> Iterator[_Found]:
-        """Each way that a term is a tensor."""
+        """Yield each way that a term is a tensor."""
         self.steps += 1
         if self.steps > MOST_STEPS:
             raise Exhausted
@@ -179,14 +179,14 @@ class Matcher:
             yield from self._term(form, tensor, more)
 
     def _is_kind(self, kind: Declaration, tensor: str) -> bool:
-        """Whether a tensor is what a rule declares, its shape apart."""
+        """Return whether a tensor is what a rule declares, its shape apart."""
         draft = self.scene.draft
         dtype = draft.tensors[tensor].dtype
         fits = {"any": True, "real": dtype in REALS, "whole": dtype in WHOLE}.get(kind.kind, dtype == kind.kind)
         return fits and (not kind.constant or draft.is_constant(tensor))
 
     def _single(self, tensor: str) -> float | None:
-        """The number that a constant of one element is."""
+        """Return the number that a constant of one element is."""
         array = self.scene.draft.weights.get(tensor)
         if array is None or array.size != 1 or array.dtype == np.bool_:
             return None
@@ -213,7 +213,7 @@ class Matcher:
             yield from self._args(args[1:], inputs[1:], more)
 
     def _attributes(self, term: Apply, node: OpNode) -> tuple[tuple[Any, Given], ...] | None:
-        """(what the term says, what the node says) of each attribute; None where one that the term does not name is no default."""
+        """Return (what the term says, what the node says) of each attribute; None where one that the term does not name is no default."""
         held, out = {**defaults(node.op), **dict(node.attributes)}, []
         rank = len(self.scene.draft.tensors[node.inputs[0]].shape) if node.inputs else 0
         for name, value in term.attributes:
@@ -226,7 +226,7 @@ class Matcher:
     # ------------------------------------------------------------ products and sums
 
     def _chain(self, chain: Chain, tensor: str, found: _Found) -> Iterator[_Found]:
-        """Each way that a product or sum is a tensor: its numbers together in any places, all else each once."""
+        """Yield each way that a product or sum is a tensor: its numbers together in any places, all else each once."""
         numbers = [p for p in chain.parts if isinstance(p, Number)]
         free = [p.name for p in chain.parts if isinstance(p, Perhaps) or isinstance(p, Name) and self._is_number(p.name)]
         left = tuple(p for p in chain.parts
@@ -254,7 +254,7 @@ class Matcher:
 
     def _links(self, op: str, todo: tuple[str, ...], left: tuple[Term, ...], total: float, seen: int, counts: bool,
                found: _Found) -> Iterator[tuple[float, int, _Found]]:
-        """(the numbers together, how many, what is matched) for each way that tensors are all that is left of a chain."""
+        """Yield (the numbers together, how many, what is matched) for each way that tensors are all that is left of a chain."""
         self.steps += 1
         if self.steps > MOST_STEPS:
             raise Exhausted
@@ -281,7 +281,7 @@ class Matcher:
     # ------------------------------------------------------------ shapes, attributes, conditions
 
     def _settle(self, found: _Found) -> Values | None:
-        """Sizes and numbers that make shapes and attributes what they are, where all conditions hold; None where none do."""
+        """Return sizes and numbers that make shapes and attributes what they are, where all conditions hold; None where none do."""
         shapes = self.scene.draft.tensors
         rest = [(d.shape, shapes[found.tensors[name]].shape) for d in self.rule.declarations if d.shape is not None
                 for name in d.names if name in found.tensors]
@@ -299,7 +299,7 @@ class Matcher:
 
 
 def settle(pairs: list[tuple[Any, Given]], numbers: Values) -> Values | None:
-    """The values that make each of the pairs equal; None where nothing does."""
+    """Return the values that make each of the pairs equal; None where nothing does."""
     values, rest = dict(numbers), pairs
     while rest:
         later, known = [], len(values)
@@ -317,7 +317,7 @@ def settle(pairs: list[tuple[Any, Given]], numbers: Values) -> Values | None:
 
 
 def _from_front(name: str, value: Any, rank: int) -> Any:
-    """An attribute with axes counted from the first."""
+    """Return an attribute with axes counted from the first."""
     if name == "axis" and isinstance(value, int):
         return value + rank if value < 0 else value
     return tuple(a + rank if a < 0 else a for a in value) if name == "axes" and isinstance(value, tuple) else _plain(value)

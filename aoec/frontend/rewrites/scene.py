@@ -21,20 +21,20 @@ class Scene:
         self.slots: list[list[OpNode]] = [[n] for n in draft.nodes]  # place of a node -> what stands there now
 
     def nodes(self) -> list[OpNode]:
-        """All nodes, in order."""
+        """Return all nodes, in order."""
         return [n for slot in self.slots for n in slot]
 
     def words(self) -> Collection[str]:
-        """The words of all nodes."""
+        """Return the words of all nodes."""
         return {n.op for n in self.producers.values()}
 
     def only_user(self, name: str) -> OpNode | None:
-        """The one node that reads a tensor; None where several do or where it is a result of the graph."""
+        """Return the one node that reads a tensor; None where several do or where it is a result of the graph."""
         found = self.users.get(name, ())
         return found[0] if len(found) == 1 and name not in self.outputs else None
 
     def same(self, a: str, b: str) -> bool:
-        """True for one tensor, or two that equal nodes make of the same."""
+        """Return True for one tensor, or two that equal nodes make of the same."""
         if a == b:
             return True
         left, right = self.producers.get(a), self.producers.get(b)
@@ -54,8 +54,8 @@ class Scene:
         self._drop(gone.inputs)
 
     def rename(self, old: OpNode, to: str) -> bool:
-        """Whether all that read what a node makes read another tensor now. Where the node makes a result of the graph, the maker of the
-        other tensor makes that, if nothing else reads it."""
+        """Return whether all that read what a node makes read another tensor now. Where the node makes a result of the graph, the maker of
+        the other tensor makes that, if nothing else reads it."""
         name = old.outputs[0]
         if name not in self.outputs:
             readers = list({n.name: n for n in self.users.get(name, ())}.values())

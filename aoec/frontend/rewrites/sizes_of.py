@@ -25,7 +25,7 @@ class Misfit(Exception):
 
 
 def evaluate(e: Expr | str, values: Mapping[str, Given]) -> Given:
-    """The value of an expression. Open where a name has none; Misfit where it has none that is a number (1 / 0)."""
+    """Return the value of an expression. Open where a name has none; Misfit where it has none that is a number (1 / 0)."""
     if isinstance(e, str):
         return e
     if isinstance(e, Int | Float):
@@ -49,7 +49,7 @@ def evaluate(e: Expr | str, values: Mapping[str, Given]) -> Given:
 
 
 def _number(e: Expr, values: Mapping[str, Given]) -> int | float:
-    """The value of an expression that is a number: of a list nothing is calculated."""
+    """Return the value of an expression that is a number: of a list nothing is calculated."""
     value = evaluate(e, values)
     if not isinstance(value, int | float):
         raise Misfit("no number")
@@ -63,7 +63,7 @@ def _list(value: Given) -> tuple[Any, ...]:
 
 
 def numbers_of(items: List, values: Mapping[str, Given]) -> tuple[Any, ...]:
-    """The list that items say. Open where a name has no value."""
+    """Return the list that items say. Open where a name has no value."""
     out: list[Any] = []
     for item in items:
         if not isinstance(item, Spread):
@@ -95,7 +95,7 @@ def unify(value: Expr | List | str, given: Given, values: Values) -> None:
 
 
 def _linear(e: Expr | str, values: Values) -> tuple[str, int] | None:
-    """(name, factor) of a product of a whole number and a name without a value."""
+    """Return (name, factor) of a product of a whole number and a name without a value."""
     if isinstance(e, Binary) and e.op == "*":
         for factor, name in ((e.left, e.right), (e.right, e.left)):
             if isinstance(factor, Int) and isinstance(name, Var) and name.name not in values:
@@ -143,5 +143,5 @@ def _check_wide(item: Spread, values: Values) -> None:
 
 
 def is_near(a: float, b: float, near: bool) -> bool:
-    """Whether two numbers are the same; `near`: within 1 / 10,000."""
+    """Return whether two numbers are the same; `near`: within 1 / 10,000."""
     return a == b or abs(a - b) <= (1e-4 if near else 1e-12) * max(abs(a), abs(b)) < inf

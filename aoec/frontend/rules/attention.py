@@ -21,7 +21,7 @@ class Bias:
     made: list[str] = field(default_factory=list)
 
     def total(self, n: Node) -> str:
-        """The sum of all; "" where nothing is added."""
+        """Return the sum of all; "" where nothing is added."""
         parts = [*self.made, *([n.constant("bias", self.known)] if self.known.any() else [])]
         whole = parts[0] if parts else ""
         for part in parts[1:]:
@@ -107,7 +107,7 @@ def _bias(n: Node, batch: int, rows: int, keys: int) -> Bias:
 
 
 def _mask(n: Node, keys: int) -> str:
-    """The mask as something to add, of keys that it does not reach -inf."""
+    """Return the mask as something to add, of keys that it does not reach -inf."""
     mask, dtype = n.input(MASK), n.dtype_of(MASK)
     *lead, reach = n.made_shape(mask)
     if reach < keys:
@@ -127,7 +127,7 @@ def _mask_bias(n: Node, seen: str) -> str:
 
 
 def _without_blind_rows(n: Node, shares: str, bias: Bias, total: str) -> str:
-    """The shares, 0 in rows that see no key at all, which are no numbers else."""
+    """Return the shares, 0 in rows that see no key at all, which are no numbers else."""
     if not bias.made and not (bias.known == -np.inf).all(axis=-1).any():
         return shares
     blind = n.step("is_negative_inf", [n.step("reduce_max", [total], {"axes": (len(n.made_shape(total)) - 1,)})], dtype="bool")

@@ -42,8 +42,8 @@ def as_real(n: Node, x: str) -> str:
 
 
 def low_bits(n: Node, x: str, element: str) -> str:
-    """The low bits of whole numbers, of reals the nearest ones (of two the even one), in int32: with the sign that the highest of them is,
-    or without one."""
+    """Return the low bits of whole numbers, of reals the nearest ones (of two the even one), in int32: with the sign that the highest of
+    them is, or without one."""
     x = n.step("round", [x]) if n.made_dtype(x) == "fp32" else x
     wide = x if n.made_dtype(x) == "int32" else n.step("cast", [x], dtype="int32")
     mask = n.constant("mask", np.array((1 << BITS[element]) - 1), "int32")

@@ -20,12 +20,12 @@ TURNED = (*REALS, "int32")  # as the vector unit turns
 
 
 def places(n: Node, shape: Sequence[int], axis: int, dtype: str = PLACE) -> str:
-    """The constant 0, 1, 2, ... along an axis, with one element in all others."""
+    """Return the constant 0, 1, 2, ... along an axis, with one element in all others."""
     return n.constant("places", np.arange(shape[axis]).reshape([-1 if at == axis else 1 for at in range(len(shape))]), dtype)
 
 
 def one(n: Node, value: float, dtype: str) -> str:
-    """A constant of one element."""
+    """Return a constant of one element."""
     return n.constant("one", np.array(value), dtype)
 
 
@@ -38,8 +38,8 @@ def greatest(dtype: str) -> float:
 
 
 def first_of(n: Node, found: str, axis: int, last: bool = False) -> str:
-    """The first place (or the last) along an axis, which stays with one element, where `found` is true: by a reduction of reals, which
-    hold as many places as axes have."""
+    """Return the first place (or the last) along an axis, which stays with one element, where `found` is true: by a reduction of reals,
+    which hold as many places as axes have."""
     shape = n.draft.tensors[found].shape
     kind = "fp32" if shape[axis] <= COUNTED else PLACE
     at = n.step("where", [found, places(n, shape, axis, kind), one(n, -1 if last else shape[axis], kind)], dtype=kind)
@@ -49,13 +49,13 @@ def first_of(n: Node, found: str, axis: int, last: bool = False) -> str:
 
 
 def mark_nan(n: Node, x: str) -> str:
-    """True where an element is NaN; "" of whole numbers, which have none."""
+    """Return True where an element is NaN; "" of whole numbers, which have none."""
     return n.step("is_nan", [x], dtype="bool") if n.made_dtype(x) in REALS else ""
 
 
 def extremes(n: Node, word: str, x: str, axis: int) -> str:
-    """True where an element is the greatest or least one along an axis, or NaN: NumPy and PyTorch give the place of a NaN where there is
-    one. So some element of every row is true, whatever the row holds."""
+    """Return True where an element is the greatest or least one along an axis, or NaN: NumPy and PyTorch give the place of a NaN where
+    there is one. So some element of every row is true, whatever the row holds."""
     found, nan = n.step("equal", [x, reduce_axes(n, word, x, [axis])], dtype="bool"), mark_nan(n, x)
     return n.step("either", [found, nan]) if nan else found
 
@@ -72,7 +72,7 @@ def _extreme(word: str) -> Rule:
 
 
 def _hardmax(n: Node) -> bool:
-    """1 at the first of the greatest elements of each row; before version 13 all dimensions from `axis` on are one row."""
+    """Return 1 at the first of the greatest elements of each row; before version 13 all dimensions from `axis` on are one row."""
     shape, old = n.shape(), n.opset < 13
     axis = n.integer("axis", 1 if old else -1) % len(shape)
     rows = (prod(shape[:axis]), prod(shape[axis:])) if old else shape
@@ -97,14 +97,14 @@ def _one_hot(n: Node) -> bool:
 
 
 def count_from_start(n: Node, index: str, extent: int) -> str:
-    """An index from the start of its axis."""
+    """Return an index from the start of its axis."""
     kind = n.draft.tensors[index].dtype
     below = n.step("less", [index, one(n, 0, kind)], dtype="bool")
     return n.step("where", [below, n.step("add", [index, one(n, extent, kind)]), index], dtype=kind)
 
 
 def _trilu(n: Node) -> bool:
-    """Zeros on one side of a diagonal of each matrix."""
+    """Return zeros on one side of a diagonal of each matrix."""
     shape, k = n.shape(), n.constant_integers(1) or (0,)
     if n.has(1) and not n.is_constant(1) or n.dtype() not in KNOWN:
         return False
@@ -118,8 +118,8 @@ def _cumulative(word: str, neutral: int) -> Rule:
 
 
 def _all_before(n: Node, word: str, neutral: int) -> bool:
-    """Each element with the one 1, 2, 4, ... before it, so that after log2 steps all before it are in it. Of many rows along their last
-    axis as columns of what is transposed, of which parts are runs."""
+    """Return each element with the one 1, 2, 4, ... before it, so that after log2 steps all before it are in it. Of many rows along their
+    last axis as columns of what is transposed, of which parts are runs."""
     axes, x, shape = n.constant_integers(1), n.input(0), n.shape()
     axis = axes[0] % len(shape)
     extent, rows = shape[axis], prod(shape[:-1])
@@ -148,7 +148,7 @@ def _all_before(n: Node, word: str, neutral: int) -> bool:
 
 
 def _gather_nd(n: Node) -> bool:
-    """The last axis of the index holds a place in each of some axes, which are one axis here."""
+    """Return the last axis of the index holds a place in each of some axes, which are one axis here."""
     shape, own, batch = n.shape_of(0), n.shape_of(1), n.integer("batch_dims", 0)
     if n.dtype_of(1) not in ("int32", "int64") or not own or not prod(own):
         return False
@@ -167,7 +167,7 @@ def _gather_nd(n: Node) -> bool:
 
 
 def _reverse_sequence(n: Node) -> bool:
-    """Rows at places that follow from each sequence's length, which is data."""
+    """Return rows at places that follow from each sequence's length, which is data."""
     shape, time = n.shape(), n.integer("time_axis", 0)
     if n.dtype_of(1) != "int64" or (time, n.integer("batch_axis", 1)) not in ((0, 1), (1, 0)):
         return False

@@ -41,7 +41,7 @@ def fit_load3d(n: Node, x: str, kernel: str, w: Window) -> tuple[str, str, Windo
 
 
 def fits(w: Window) -> bool:
-    """Whether load3d takes a window, as far as it walks the dimensions."""
+    """Return whether load3d takes a window, as far as it walks the dimensions."""
     def most(values: tuple[int, ...]) -> int:
         return max(values[-2:])
     return (most(w.stride) <= STEP and most(w.kernel) <= KERNEL and most(w.dilation) <= DILATION
@@ -49,7 +49,7 @@ def fits(w: Window) -> bool:
 
 
 def _phases(n: Node, x: str, kernel: str, w: Window, axis: int) -> tuple[str, str, Window]:
-    """The convolution with all that lies within one step of an axis as channels, so that the step is 1."""
+    """Return the convolution with all that lies within one step of an axis as channels, so that the step is 1."""
     step, at = w.stride[axis], axis + 2
     size = n.made_shape(x)[at] + w.before[axis] + w.after[axis]
     taps = -(-w.kernel[axis] // step)

@@ -14,7 +14,7 @@ from aoec.ops import OPS, Op
 
 
 def node_attribute(n: Node, name: str, default: Attribute) -> Attribute:
-    """The attribute of a node, in the type of its default."""
+    """Return the attribute of a node, in the type of its default."""
     if isinstance(default, float):
         return n.number(name, default)
     if isinstance(default, str):
@@ -23,13 +23,14 @@ def node_attribute(n: Node, name: str, default: Attribute) -> Attribute:
 
 
 def is_meant(n: Node, op: Op) -> bool:
-    """Whether a node has the attributes that a word fixes."""
+    """Return whether a node has the attributes that a word fixes."""
     fixed = op.onnx.fixed if op.onnx else {}
     return all(node_attribute(n, name, default) == value for name, (value, default) in fixed.items())
 
 
 def rule_of(words: Sequence[Op]) -> Rule:
-    """The rule of an ONNX operator that words name: what it makes of more than two arguments, or of one, a word of two makes one by one."""
+    """Return the rule of an ONNX operator that words name: what it makes of more than two arguments, or of one, a word of two makes one by
+    one."""
     def rule(n: Node) -> bool:
         op = next((w for w in words if is_meant(n, w)), None)
         if op is None or op.onnx is None or op.onnx.whole and not all_known(n):

@@ -36,7 +36,7 @@ def _einsum(n: Node) -> bool:
 
 
 def _parse(equation: str, shapes: Sequence[tuple[int, ...]]) -> tuple[list[tuple[str, ...]], tuple[str, ...]] | None:
-    """(labels of each operand, labels of the result); what dots stand for is labelled by its place from the right. None where the
+    """Return (labels of each operand, labels of the result); what dots stand for is labelled by its place from the right. None where the
     equation does not fit the operands."""
     left, arrow, right = equation.replace(" ", "").partition("->")
     texts = left.split(",")
@@ -61,7 +61,7 @@ def _sizes(n: Node, t: Term) -> dict[str, int]:
 
 
 def _diagonal(n: Node, t: Term) -> Term:
-    """The term with every label once. A diagonal of a square at the end of rows is every (size + 1)th element of the rows."""
+    """Return the term with every label once. A diagonal of a square at the end of rows is every (size + 1)th element of the rows."""
     twice = next((label for label in t.labels if t.labels.count(label) > 1), None)
     if twice is None:
         return t
@@ -76,7 +76,7 @@ def _diagonal(n: Node, t: Term) -> Term:
 
 
 def _without_ones(n: Node, t: Term, sizes: dict[str, int]) -> Term:
-    """The term without dimensions of extent 1 along which it is broadcast."""
+    """Return the term without dimensions of extent 1 along which it is broadcast."""
     kept = [(label, size) for label, size in zip(t.labels, n.made_shape(t.tensor)) if size == sizes[label]]
     return t if len(kept) == len(t.labels) else Term(
         n.step("reshape", [t.tensor], {"shape": tuple(size for _, size in kept)}), tuple(label for label, _ in kept))
@@ -98,8 +98,8 @@ def arrange(n: Node, t: Term, labels: Sequence[str]) -> Term:
 
 
 def product(n: Node, a: Term, b: Term, needed: set[str]) -> Term:
-    """The product of two terms, summed over what both have and nobody needs. A sum for each pair of rows is the cube's; where an operand
-    has no rows of its own on either side, it is elementwise work."""
+    """Return the product of two terms, summed over what both have and nobody needs. A sum for each pair of rows is the cube's; where an
+    operand has no rows of its own on either side, it is elementwise work."""
     both = [label for label in a.labels if label in b.labels and label in needed]
     inner = [label for label in a.labels if label in b.labels and label not in needed]
     rows, columns = ([label for label in t.labels if label not in (*both, *inner)] for t in (a, b))
@@ -118,7 +118,7 @@ def product(n: Node, a: Term, b: Term, needed: set[str]) -> Term:
 
 
 def _elementwise(n: Node, a: Term, b: Term, kept: Sequence[str], inner: Sequence[str]) -> Term:
-    """The product element by element, each operand with an extent of 1 for what it has not, then summed."""
+    """Return the product element by element, each operand with an extent of 1 for what it has not, then summed."""
     labels = (*kept, *inner)
     wide = []
     for t in (a, b):

@@ -28,7 +28,7 @@ def _transpose(n: Node) -> bool:
 
 
 def _concat(n: Node) -> bool:
-    """What has no elements adds none."""
+    """Return what has no elements adds none."""
     kept = [i for i in n.inputs() if prod(n.draft.tensors[i].shape)]
     if len(kept) == 1:
         return n.emit("reshape", kept, {"shape": n.shape()})
@@ -36,7 +36,7 @@ def _concat(n: Node) -> bool:
 
 
 def part(n: Node, x: str, axis: int, start: int, size: int, by: int = 1) -> tuple[list[str], Attributes]:
-    """(inputs, attributes) of a slice that takes part of one axis: `size` elements from `start` on, `by` apart."""
+    """Return (inputs, attributes) of a slice that takes part of one axis: `size` elements from `start` on, `by` apart."""
     shape = n.draft.tensors[x].shape
     starts, steps, sizes = [0] * len(shape), [1] * len(shape), list(shape)
     starts[axis], steps[axis], sizes[axis] = start, by, size
@@ -44,7 +44,7 @@ def part(n: Node, x: str, axis: int, start: int, size: int, by: int = 1) -> tupl
 
 
 def _slice(n: Node) -> bool:
-    """Parts of axes at constant places, either way; before version 10 the places are attributes."""
+    """Return parts of axes at constant places, either way; before version 10 the places are attributes."""
     given = [n.integers(name, n.constant_integers(at)) for at, name in enumerate(("starts", "ends", "axes", "steps"), 1)]
     if not given[0] or any(n.has(at) and not n.is_constant(at) for at in range(1, 5)):
         return False
@@ -59,7 +59,7 @@ def _slice(n: Node) -> bool:
 
 
 def _split(n: Node) -> bool:
-    """Parts of an axis one after the other; what nobody reads is not made, and what has no elements is a constant."""
+    """Return parts of an axis one after the other; what nobody reads is not made, and what has no elements is a constant."""
     if n.has(1) and not n.is_constant(1) or not all(n.proto.output):
         return False
     axis, starts = n.integer("axis", 0) % len(n.shape_of(0)), [0]
@@ -70,8 +70,8 @@ def _split(n: Node) -> bool:
 
 
 def _expand(n: Node) -> bool:
-    """Rows of one element each are products with ones, which the vector unit spreads in registers: copies would move an element at a time
-    (2048 x 1024 on 310P3 1,259 us modelled, 8 so)."""
+    """Return rows of one element each are products with ones, which the vector unit spreads in registers: copies would move an element at a
+    time (2048 x 1024 on 310P3 1,259 us modelled, 8 so)."""
     own, shape = n.shape_of(0), n.shape()
     if own == shape:
         return view(n)
@@ -86,7 +86,7 @@ def _expand(n: Node) -> bool:
 
 
 def _tile(n: Node) -> bool:
-    """Each axis so many times: read again and again along an axis of its own before it."""
+    """Return each axis so many times: read again and again along an axis of its own before it."""
     own, times = n.shape_of(0), [a // b for a, b in zip(n.shape(), n.shape_of(0))]
     return n.emit("reshape", [repeat(n, n.input(0), own, times)], {"shape": n.shape()})
 
@@ -125,7 +125,7 @@ def _pad(n: Node) -> bool:
 
 
 def _end(n: Node, x: str, axis: int, places: list[int]) -> list[str]:
-    """What an axis is padded with of its own: a few times the same element is one slice, which images keep their layout for."""
+    """Return what an axis is padded with of its own: a few times the same element is one slice, which images keep their layout for."""
     if len(set(places)) == 1 and len(places) <= FEW_TIMES:
         return [take(n, x, axis, places[:1])] * len(places)
     return [take(n, x, axis, places)] if places else []
@@ -140,7 +140,7 @@ def _crop(n: Node, before: Sequence[int], after: Sequence[int]) -> str:
 
 
 def _pad_constant(n: Node, x: str, before: Sequence[int], after: Sequence[int]) -> bool:
-    """One operator where the vector unit writes such elements; else the element again and again at both ends of each axis."""
+    """Return one operator where the vector unit writes such elements; else the element again and again at both ends of each axis."""
     value, real = n.scalar(2, n.number("value", 0.0)), n.dtype() == "fp32"
     if value is not None and DTYPES[n.dtype()] in FILLED_BYTES and not isnan(value):
         return n.emit("pad", [x], {"before": tuple(before), "after": tuple(after), "value": value if real else int(value)})
@@ -171,7 +171,7 @@ def take(n: Node, x: str, axis: int, places: Sequence[int]) -> str:
 
 
 def steps(places: Sequence[int]) -> list[tuple[int, int, int]]:
-    """(first place, how many, step) of runs in equal steps, from the left, each as long as can be; a run of one has step 1."""
+    """Return (first place, how many, step) of runs in equal steps, from the left, each as long as can be; a run of one has step 1."""
     out: list[tuple[int, int, int]] = []
     at = 0
     while at < len(places):
@@ -198,7 +198,7 @@ def _gather(word: str) -> Rule:
 
 
 def _run(places: Sequence[int], extent: int) -> list[int] | None:
-    """The places, from 0 on, where they follow each other at equal steps and lie within the extent; else None."""
+    """Return the places, from 0 on, where they follow each other at equal steps and lie within the extent; else None."""
     found = [at + extent if at < 0 else at for at in places]
     runs = steps(found)
     return found if len(runs) == 1 and runs[0][2] and 0 <= min(found) <= max(found) < extent else None
@@ -228,7 +228,7 @@ def _rearrange(n: Node, apart: tuple[int, ...], perm: tuple[int, ...]) -> bool:
 
 
 def _dropout(n: Node) -> bool:
-    """A view, where it is not training, and a mask that hides nothing."""
+    """Return a view, where it is not training, and a mask that hides nothing."""
     training = n.has(2) and n.constant_integers(2) != (0,)
     masked = n.has_second_result() and n.shapes.get(n.proto.output[1]) == n.shape_of(0)
     if training or n.has_second_result() and not masked:

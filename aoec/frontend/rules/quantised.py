@@ -41,7 +41,7 @@ def _as_int8(n: Node, x: str) -> str:
 
 
 def _before_unsigned(n: Node, x: str) -> str:
-    """The tensor of int8 that one of uint8 was made of, perhaps in another shape; "" where it was not."""
+    """Return the tensor of int8 that one of uint8 was made of, perhaps in another shape; "" where it was not."""
     found = next((made for made in reversed(n.draft.nodes) if x in made.outputs), None)
     if found is not None and found.op == "reshape":
         inner = _before_unsigned(n, found.inputs[0])
@@ -50,7 +50,7 @@ def _before_unsigned(n: Node, x: str) -> str:
 
 
 def _zero_point(n: Node, at: int, of: int) -> str:
-    """The zero point in argument `at` of argument `of` after `_as_int8`, in int32; "" where it is 0."""
+    """Return the zero point in argument `at` of argument `of` after `_as_int8`, in int32; "" where it is 0."""
     middle = MIDDLE if n.dtype_of(of) == "uint8" else 0
     if not n.has(at):
         return n.constant("zero_point", np.array([-middle]), "int32") if middle else ""
@@ -64,7 +64,7 @@ def _zero_point(n: Node, at: int, of: int) -> str:
 
 
 def _beside(n: Node, x: str, shape: tuple[int, ...]) -> str:
-    """A zero point or scale in a shape with one open extent (-1), or as one number where it is one; of more dimensions as it is."""
+    """Return a zero point or scale in a shape with one open extent (-1), or as one number where it is one; of more dimensions as it is."""
     if not x or len(n.made_shape(x)) > 1:
         return x
     size = prod(n.made_shape(x))
@@ -86,7 +86,7 @@ def _subtract_zeros(n: Node, pair: Sequence[str], zeros: Sequence[str], ones: Se
 # ---------------------------------------------------------------- matrices
 
 def _matmul(n: Node, at: tuple[int, int], zero: tuple[int, int]) -> str:
-    """The product of two matrix arguments less their zero points, in int32; "" where they are none of eight bits."""
+    """Return the product of two matrix arguments less their zero points, in int32; "" where they are none of eight bits."""
     a_shape, b_shape = (n.shape_of(i) for i in at)
     if not all(n.dtype_of(i) in BYTES for i in at) or min(len(a_shape), len(b_shape)) < 2 or 0 in (*a_shape, *b_shape):
         return ""
@@ -114,8 +114,8 @@ def _qlinear_matmul(n: Node) -> bool:
 # ---------------------------------------------------------------- windows
 
 def _conv(n: Node, at: tuple[int, int], zero: tuple[int, int]) -> str:
-    """The convolution of two arguments less their zero points, in int32; "" where they are none of eight bits or no window fits. What is
-    beyond an image counts as its zero point: of it, and of the ones, there are zeros."""
+    """Return the convolution of two arguments less their zero points, in int32; "" where they are none of eight bits or no window fits.
+    What is beyond an image counts as its zero point: of it, and of the ones, there are zeros."""
     w = window(n, n.shape_of(at[1])[2:])
     if w is None or not all(n.dtype_of(i) in BYTES for i in at):
         return ""
@@ -131,7 +131,7 @@ def _conv(n: Node, at: tuple[int, int], zero: tuple[int, int]) -> str:
 
 
 def _channels(rank: int) -> tuple[int, ...]:
-    """The shape of a number for each channel of an image."""
+    """Return the shape of a number for each channel of an image."""
     return (1, -1, *(1,) * rank)
 
 
@@ -157,8 +157,8 @@ def _qlinear_conv(n: Node) -> bool:
 # ---------------------------------------------------------------- what is scaled by constants, in the words that a pass finds again
 
 def _is_scaled(n: Node) -> bool:
-    """True for arguments in which a pass finds a product of int8: all but the data are constants, one scale for data and result each, and a
-    weight without a zero point."""
+    """Return True for arguments in which a pass finds a product of int8: all but the data are constants, one scale for data and result
+    each, and a weight without a zero point."""
     if n.dtype_of(0) not in BYTES or n.dtype_of(3) not in BYTES or not all(n.is_constant(at) for at in (*range(1, 8), *[8] * n.has(8))):
         return False
     held = [n.draft.weights[n.input(at)] for at in range(1, 8)]
@@ -177,7 +177,7 @@ def _input_reals(n: Node, at: int, along: tuple[int, ...] = ()) -> str:
 
 
 def _real_bias(n: Node) -> str:
-    """The bias of a convolution, which counts in steps of the image's scale times the weight's."""
+    """Return the bias of a convolution, which counts in steps of the image's scale times the weight's."""
     scale = (n.draft.weights[n.input(1)].reshape(-1) * n.draft.weights[n.input(4)].reshape(-1)).astype(np.float32)
     each = n.constant("bias_scale", np.broadcast_to(scale, n.shape_of(8)))
     return n.step("dequantise", [n.input(8), each, n.constant("bias_zero", np.zeros(n.shape_of(8)), "int32")], dtype="fp32")
@@ -207,8 +207,8 @@ def _round_to(n: Node, x: str, zero: str, dtype: str) -> str:
 # ---------------------------------------------------------------- from and to reals
 
 def _blocks(n: Node) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """(shape of the data, shape of scales and zero points) that are broadcast against each other: one for all, one for each place of an
-    axis, or one for each block of some; None where these do not divide the axis."""
+    """Return (shape of the data, shape of scales and zero points) that are broadcast against each other: one for all, one for each place of
+    an axis, or one for each block of some; None where these do not divide the axis."""
     shape, scale = n.shape_of(0), n.shape_of(1)
     if prod(scale) == 1:
         return shape, (1,) * len(shape)
@@ -222,14 +222,14 @@ def _blocks(n: Node) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
 
 
 def _with_scale(n: Node, shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> list[str]:
-    """The data, scales and zero points of a conversion in shapes that are broadcast against each other."""
+    """Return the data, scales and zero points of a conversion in shapes that are broadcast against each other."""
     dtype = n.dtype() if n.dtype() in BYTES else n.dtype_of(0)
     zero = n.input(2) if n.has(2) else n.constant("zero", np.zeros(n.shape_of(1)), dtype)
     return [_as_shape(n, x, shape) for x, shape in ((n.input(0), shapes[0]), (n.input(1), shapes[1]), (zero, shapes[1]))]
 
 
 def _as_shape(n: Node, x: str, shape: tuple[int, ...]) -> str:
-    """A tensor in another shape; a constant at once."""
+    """Return a tensor in another shape; a constant at once."""
     if n.made_shape(x) == shape:
         return x
     if prod(n.made_shape(x)) != prod(shape):
@@ -240,7 +240,7 @@ def _as_shape(n: Node, x: str, shape: tuple[int, ...]) -> str:
 
 
 def _dequantise(n: Node) -> bool:
-    """(x - zero point) * scale."""
+    """Return (x - zero point) * scale."""
     shapes, element = _blocks(n), n.element_of(0)
     if shapes is None or n.dtype_of(0) not in (*WHOLE, "int32") or n.dtype() != "fp32" or 0 in n.shape():
         return False
@@ -273,7 +273,7 @@ def _quantise(n: Node) -> bool:
 
 
 def _dynamic_quantise(n: Node) -> bool:
-    """The range of x with 0 in it in 255 steps: (x in uint8, the step, the zero point)."""
+    """Return the range of x with 0 in it in 255 steps: (x in uint8, the step, the zero point)."""
     shape = n.shape_of(0)
     if 0 in shape or not shape:
         return False
@@ -286,7 +286,7 @@ def _dynamic_quantise(n: Node) -> bool:
 
 
 def _parts(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape in which cores share the search for a range: rows of the tensor, or as many others where these are few or many."""
+    """Return the shape in which cores share the search for a range: rows of the tensor, or as many others where these are few or many."""
     size = prod(shape)
     if FEWEST <= size // shape[-1] <= MOST_PARTS or size <= FEWEST * shape[-1] <= LITTLE:
         return shape

@@ -40,7 +40,7 @@ class Layer:
         return self.n.made_shape(self.weights)[1]
 
     def gate(self, gates: str, at: int, count: int = 1) -> str:
-        """Gates of all of them, [batch, count * hidden]."""
+        """Return gates of all of them, [batch, count * hidden]."""
         return self.n.piece(gates, len(self.n.made_shape(gates)) - 1, at * self.hidden, count * self.hidden)
 
     def multiply_transposed(self, h: str, weights: str) -> str:
@@ -48,7 +48,7 @@ class Layer:
         return self.n.step("matmul", [h, weights], {"trans_b": 1})
 
     def at(self, t: int) -> str:
-        """What the inputs make of the gates at a time, [batch, gates]."""
+        """Return what the inputs make of the gates at a time, [batch, gates]."""
         _, batch, gates = self.n.made_shape(self.inputs)
         return self.n.step("reshape", [self.n.piece(self.inputs, 0, t, 1)], {"shape": (batch, gates)})
 
@@ -61,7 +61,7 @@ def _rnn_step(layer: Layer, x: str, state: State) -> State:
 
 
 def _gru_step(layer: Layer, x: str, state: State) -> State:
-    """Gates z (how much stays), r (what of the state the new one sees) and h (the new one)."""
+    """Return gates z (how much stays), r (what of the state the new one sees) and h (the new one)."""
     n, h, (sigmoid, tanh) = layer.n, state[0], layer.activations
     parts = [n.piece(layer.weights, 0, at * layer.hidden, count * layer.hidden) for at, count in ((0, 2), (2, 1))]
     gates = n.step("add", [layer.gate(x, 0, 2), layer.multiply_transposed(h, parts[0])])
@@ -77,7 +77,7 @@ def _gru_step(layer: Layer, x: str, state: State) -> State:
 
 
 def _lstm_step(layer: Layer, x: str, state: State) -> State:
-    """Gates i (what comes in), o (what goes out), f (what stays of the cell) and c (the new cell)."""
+    """Return gates i (what comes in), o (what goes out), f (what stays of the cell) and c (the new cell)."""
     n, (h, c), (f, g, last) = layer.n, state, layer.activations
     gates = n.step("add", [x, layer.multiply_transposed(h, layer.weights)])
 
@@ -93,7 +93,7 @@ def _lstm_step(layer: Layer, x: str, state: State) -> State:
 
 
 def _rest_of(n: Node, x: str) -> str:
-    """1 - x."""
+    """Return 1 - x."""
     return n.step("adds", [n.step("muls", [x], {"scalar": -1.0})], {"scalar": 1.0})
 
 
@@ -127,7 +127,7 @@ def _recurrent(n: Node) -> bool:
 
 def _run(layer: Layer, step: Callable[[Layer, str, State], State], state: State, masks: Sequence[str], backwards: bool,
          ) -> tuple[list[str], State]:
-    """(the hidden state after every step in the order of time, zeros past the end of a sequence; the last state)."""
+    """Return (the hidden state after every step in the order of time, zeros past the end of a sequence; the last state)."""
     n = layer.n
     out: dict[int, str] = {}
     time = n.made_shape(layer.inputs)[0]
@@ -144,7 +144,7 @@ def _run(layer: Layer, step: Callable[[Layer, str, State], State], state: State,
 
 
 def _layer(n: Node, kind: str, x: str, d: int, activations: Sequence[Activation]) -> Layer:
-    """One direction, after the product of all inputs with its weights."""
+    """Return one direction, after the product of all inputs with its weights."""
     time, batch, size = n.made_shape(x)
     gates, hidden = n.shape_of(2)[1:]
     w, r = (n.step("reshape", [n.piece(n.input(at), 0, d, 1)], {"shape": n.shape_of(at)[1:]}) for at in (1, 2))
@@ -164,7 +164,7 @@ def _layer(n: Node, kind: str, x: str, d: int, activations: Sequence[Activation]
 
 
 def _initial(n: Node, kind: str, d: int, batch: int, batch_first: bool) -> State:
-    """The state before the first step: as given, else zeros."""
+    """Return the state before the first step: as given, else zeros."""
     hidden = n.shape_of(2)[2]
 
     def initial_state(at: int, label: str) -> str:
@@ -205,7 +205,7 @@ def _together(n: Node, rows: Sequence[str]) -> str:
 # ---------------------------------------------------------------- activations
 
 def _activations(n: Node, kind: str, directions: int) -> list[list[Activation]] | None:
-    """The activations of every direction, after the clip of what they take; None where one of them has no word."""
+    """Return the activations of every direction, after the clip of what they take; None where one of them has no word."""
     names = [name.lower() for name in n.texts("activations", ())] or list(DEFAULTS[kind]) * directions
     alphas, betas = list(n.numbers("activation_alpha", ())), list(n.numbers("activation_beta", ()))
     each = len(DEFAULTS[kind])
@@ -216,7 +216,8 @@ def _activations(n: Node, kind: str, directions: int) -> list[list[Activation]] 
 
 
 def _activation(n: Node, name: str, alphas: list[float], betas: list[float], clipped: bool) -> Activation:
-    """The activation of that name, which takes its numbers off the lists. The cell of an LSTM is not clipped (frontend/differences.py)."""
+    """Return the activation of that name, which takes its numbers off the lists. The cell of an LSTM is not clipped
+    (frontend/differences.py)."""
     word, defaults = ACTIVATIONS[name]
     given = {key: (values.pop(0) if values else defaults[key]) for key, values in (("alpha", alphas), ("beta", betas)) if key in defaults}
     limit = n.number("clip", 0.0) if clipped else 0.0

@@ -43,7 +43,7 @@ def neighbours(axes: Sequence[int]) -> list[tuple[int, ...]]:
 
 
 def axes_of(n: Node) -> tuple[int, ...] | None:
-    """The axes that are reduced, in order; None where they are not known."""
+    """Return the axes that are reduced, in order; None where they are not known."""
     rank = len(n.shape_of(0))
     if n.has(1) and not n.is_constant(1):
         return None
@@ -60,7 +60,7 @@ def _over(word: str) -> Over:
 
 
 def _reduction(over: Over, nothing: float) -> Rule:
-    """A rule: `over` gives the result with axes of one element, `nothing` is what comes of no elements."""
+    """Return a rule: `over` gives the result with axes of one element, `nothing` is what comes of no elements."""
     def rule(n: Node) -> bool:
         axes = axes_of(n)
         if axes is None or n.dtype_of(0) not in KNOWN:
@@ -72,7 +72,7 @@ def _reduction(over: Over, nothing: float) -> Rule:
 
 
 def empty(nothing: float, dtype: str) -> float:
-    """What comes of no elements: of whole numbers the least or greatest in place of infinity."""
+    """Return what comes of no elements: of whole numbers the least or greatest in place of infinity."""
     if dtype in REALS or abs(nothing) != inf:
         return nothing
     limits = np.iinfo(NUMPY[dtype]) if dtype != "bool" else None
@@ -80,7 +80,7 @@ def empty(nothing: float, dtype: str) -> float:
 
 
 def _mean(n: Node, x: str, axes: Sequence[int]) -> str:
-    """The mean over both dimensions of an image is pooling, which takes channels in blocks."""
+    """Return the mean over both dimensions of an image is pooling, which takes channels in blocks."""
     if (len(n.shape_of(0)), tuple(axes)) == (4, (2, 3)):
         return n.step("global_avg_pool", [x])
     return reduce_axes(n, "reduce_mean", x, axes)
@@ -106,7 +106,7 @@ def reduce_by_halves(n: Node, word: str, x: str, axis: int) -> str:
 
 
 def _log_sum_exp(n: Node, x: str, axes: Sequence[int]) -> str:
-    """The greatest element is taken out, so that nothing overflows; not where it is infinite, of which nothing would be left."""
+    """Return the greatest element is taken out, so that nothing overflows; not where it is infinite, of which nothing would be left."""
     top = reduce_axes(n, "reduce_max", x, axes)
     top = n.step("where", [n.step("is_inf", [top], dtype="bool"), n.zeros("nothing", ()), top], dtype=n.made_dtype(top))
     total = reduce_axes(n, "reduce_sum", n.step("exp", [n.step("sub", [x, top])]), axes)

@@ -36,7 +36,7 @@ def _resize(n: Node) -> bool:
 
 
 def _axes(n: Node) -> list[Axis] | None:
-    """The axes whose elements change; None where scales or sizes are not known."""
+    """Return the axes whose elements change; None where scales or sizes are not known."""
     shape, out, old = n.shape_of(0), n.shape(), n.opset < 11 or n.proto.op_type == "Upsample"
     places = (None, 1, None) if old else (1, 2, 3)
     if any(at and n.has(at) and not n.is_constant(at) for at in places):
@@ -53,8 +53,8 @@ def _numbers(n: Node, at: int | None) -> list[float]:
 
 
 def _whole_copies(n: Node, found: list[Axis]) -> tuple[int, int] | None:
-    """How often each pixel of an image stands down and across, where it is the nearest one in whole ratios by any rule that puts the copies
-    side by side: such work stays in blocks of channels. A scale that is not the ratio moves the copies."""
+    """Return how often each pixel of an image stands down and across, where it is the nearest one in whole ratios by any rule that puts the
+    copies side by side: such work stays in blocks of channels. A scale that is not the ratio moves the copies."""
     rank, shape, out = len(n.shape_of(0)), n.shape_of(0), n.shape()
     if n.text("mode", "nearest") != "nearest" or rank != 4 or shape[:2] != out[:2] or any(b % a for a, b in zip(shape, out)):
         return None
@@ -96,7 +96,7 @@ def _interpolate(n: Node, x: str, axis: Axis, weights: np.ndarray) -> str:
 
 
 def _with_outside(n: Node, x: str, rule: Rule, found: list[Axis]) -> bool:
-    """What lies outside of the input in any axis is one value."""
+    """Return what lies outside of the input in any axis is one value."""
     out, rank = n.shape(), len(n.shape())
     beyond = np.zeros(out, bool)
     for axis in found:

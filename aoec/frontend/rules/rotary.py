@@ -38,7 +38,8 @@ def _pairs(turned: int, interleaved: bool) -> np.ndarray:
 
 
 def _angles(n: Node, at: int, pairs: np.ndarray, size: int, shape: Sequence[int]) -> str:
-    """Cosines or sines for every element of a head, by a product that gives both of a pair theirs; 1 and 0 for what does not turn."""
+    """Return cosines or sines for every element of a head, by a product that gives both of a pair theirs; 1 and 0 for what does not
+    turn."""
     cache, half = n.input(at), len(pairs)
     if n.has(3):
         cache = n.step("gather", [cache, n.input(3)], {"axis": 0})

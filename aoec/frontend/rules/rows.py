@@ -45,7 +45,7 @@ def _softmax_along(n: Node, word: str, axis: int) -> bool:
 
 
 def _row_norm(word: str) -> Rule:
-    """All dimensions from `axis` on are one row, with a scale, and perhaps a bias, for each element."""
+    """Return all dimensions from `axis` on are one row, with a scale, and perhaps a bias, for each element."""
     def rule(n: Node) -> bool:
         shape = n.shape()
         axis = n.integer("axis", -1) % len(shape)
@@ -66,7 +66,7 @@ def _row_norm(word: str) -> Rule:
 
 
 def _of_one(n: Node, word: str, x: str, factors: Sequence[str], epsilon: float) -> str:
-    """Rows of one element, normalised: its distance to itself, or it over its magnitude; with what is multiplied and added."""
+    """Return rows of one element, normalised: its distance to itself, or it over its magnitude; with what is multiplied and added."""
     if word == "rms_norm":
         over = n.step("rsqrt", [n.step("adds", [n.step("mul", [x, x])], {"scalar": epsilon})])
     y = n.step("sub", [x, x]) if word == "layer_norm" else n.step("mul", [x, over])
@@ -85,14 +85,14 @@ def _statistics(n: Node, rows: str, epsilon: float) -> None:
 
 
 def _moments(n: Node, x: str, axes: tuple[int, ...]) -> tuple[str, str]:
-    """(mean, variance) over axes, which stay with one element."""
+    """Return (mean, variance) over axes, which stay with one element."""
     mean = reduce_axes(n, "reduce_mean", x, axes)
     far = n.step("sub", [x, mean])
     return mean, reduce_axes(n, "reduce_mean", n.step("mul", [far, far]), axes)
 
 
 def _row_factor(n: Node, at: int, row: tuple[int, ...]) -> str | None:
-    """An argument as one number for each element of a row; None where it is broadcast from some."""
+    """Return an argument as one number for each element of a row; None where it is broadcast from some."""
     shape = n.shape_of(at)
     if shape == row[-1:] == row:
         return n.input(at)
@@ -101,7 +101,7 @@ def _row_factor(n: Node, at: int, row: tuple[int, ...]) -> str | None:
 
 
 def _instance_norm(n: Node) -> bool:
-    """Each channel of an image is a row, with one scale and bias."""
+    """Return each channel of an image is a row, with one scale and bias."""
     shape = n.shape()
     rows = n.step("reshape", [n.input(0)], {"shape": (*shape[:2], prod(shape[2:]))})
     epsilon = n.number("epsilon", 1e-5)

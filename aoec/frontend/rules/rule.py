@@ -12,7 +12,7 @@ KNOWN = ("fp32", *WHOLE, "bool")  # dtypes that the vector unit is given
 
 
 def all_known(n: Node) -> bool:
-    """Whether the unit is given all of a node's dtypes."""
+    """Return whether the unit is given all of a node's dtypes."""
     return all(n.draft.tensors[i].dtype in KNOWN for i in n.inputs()) and n.dtype() in KNOWN
 
 
@@ -23,7 +23,7 @@ def unary(op: str, **attributes: Attribute) -> Rule:
 
 
 def chain(op: str) -> Rule:
-    """An operator of any number of arguments, from the left."""
+    """Return an operator of any number of arguments, from the left."""
     def rule(n: Node) -> bool:
         at = n.input(0)
         for other in n.inputs()[1:-1]:

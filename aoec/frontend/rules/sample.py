@@ -24,7 +24,8 @@ PLACE = "int32"
 
 
 def _grid_sample(n: Node) -> bool:
-    """Each point reads rows of channels, of all pixels that it lies between, with their weights; cubic curves of volumes are the host's."""
+    """Return each point reads rows of channels, of all pixels that it lies between, with their weights; cubic curves of volumes are the
+    host's."""
     shape, points = n.shape_of(0), n.shape_of(1)[:-1]
     sizes, mode, padding = shape[2:], n.text("mode", "linear"), n.text("padding_mode", "zeros")
     modes = LINEAR + NEAREST + (CUBIC if len(sizes) == 2 else ())
@@ -43,7 +44,8 @@ def _grid_sample(n: Node) -> bool:
 
 
 def _coordinate(n: Node, column: int, size: int) -> str:
-    """Where each point lies along an axis, in pixels; -1 to 1 of the grid are the middles of the outer pixels, or their outer edges."""
+    """Return where each point lies along an axis, in pixels; -1 to 1 of the grid are the middles of the outer pixels, or their outer
+    edges."""
     grid = n.piece(n.input(1), len(n.shape_of(1)) - 1, column, 1)
     x = n.step("adds", [n.step("reshape", [grid], {"shape": (prod(n.made_shape(grid)),)})], {"scalar": 1.0})
     if n.integer("align_corners", 0):
@@ -52,7 +54,7 @@ def _coordinate(n: Node, column: int, size: int) -> str:
 
 
 def _ways(n: Node, x: str, size: int, mode: str, padding: str) -> list[tuple[str, str]]:
-    """(place, weight) of the pixels along an axis that each point reads, "" for a weight of one."""
+    """Return (place, weight) of the pixels along an axis that each point reads, "" for a weight of one."""
     if mode in CUBIC:
         low, share = _split_floor(n, x)
         places = [low if by == 0 else n.wide(n.step("adds", [low], {"scalar": float(by)})) for by in (-1, 0, 1, 2)]
@@ -62,7 +64,7 @@ def _ways(n: Node, x: str, size: int, mode: str, padding: str) -> list[tuple[str
 
 
 def _inside(n: Node, x: str, size: int, padding: str) -> str:
-    """Places thrown back into the image, or moved to its edge; of zeros beyond it they stay where they are."""
+    """Return places thrown back into the image, or moved to its edge; of zeros beyond it they stay where they are."""
     if padding == "zeros":
         return x
     if padding == "reflection":
@@ -71,7 +73,7 @@ def _inside(n: Node, x: str, size: int, padding: str) -> str:
 
 
 def _polynomial(n: Node, x: str, powers: tuple[float, ...]) -> str:
-    """A polynomial of x, by its coefficients, the highest first."""
+    """Return a polynomial of x, by its coefficients, the highest first."""
     total = n.step("muls", [x], {"scalar": powers[0]})
     for at, c in enumerate(powers[1:], 1):
         total = n.step("adds", [total], {"scalar": c}) if c else total
@@ -98,14 +100,14 @@ def _split_floor(n: Node, x: str) -> tuple[str, str]:
 
 
 def _neighbours(n: Node, x: str) -> list[tuple[str, str]]:
-    """(place, weight) of the pixels at both sides."""
+    """Return (place, weight) of the pixels at both sides."""
     low, share = _split_floor(n, x)
     rest = n.step("adds", [n.step("muls", [share], {"scalar": -1.0})], {"scalar": 1.0})
     return [(low, rest), (n.wide(n.step("adds", [low], {"scalar": 1.0})), share)]
 
 
 def _read(n: Node, rows: str, start: str, sizes: tuple[int, ...], corner: tuple[tuple[str, str], ...], zeros: bool) -> str:
-    """The channels at one place for each point, times its weight; zeros where it lies outside, if that is asked for."""
+    """Return the channels at one place for each point, times its weight; zeros where it lies outside, if that is asked for."""
     index, inside, weight = start, "", ""
     for axis, (place, share) in enumerate(corner):
         held = n.wide(n.step("clip", [place], {"lo": 0.0, "hi": sizes[axis] - 1.0}))

@@ -21,7 +21,7 @@ REDUCTIONS = {"add": ("add", 0), "mul": ("mul", 1), "max": ("maximum", None), "m
 
 
 def _scatter_elements(n: Node) -> bool:
-    """Each element of the index says where along the axis its update belongs; along other axes it may stop short of the data."""
+    """Return each element of the index says where along the axis its update belongs; along other axes it may stop short of the data."""
     shape, own = n.shape_of(0), n.shape_of(1)
     if n.dtype_of(1) not in INDICES or not shape or not prod(own):
         return False
@@ -44,7 +44,7 @@ def _scatter_elements(n: Node) -> bool:
 
 
 def _scatter_nd(n: Node) -> bool:
-    """The last axis of the index holds a place in each of the first axes of the data, which are one axis of rows here."""
+    """Return the last axis of the index holds a place in each of the first axes of the data, which are one axis of rows here."""
     shape, own = n.shape_of(0), n.shape_of(1)
     if n.dtype_of(1) not in INDICES or not own or not prod(own) or not prod(shape):
         return False
@@ -61,7 +61,7 @@ def _scatter_nd(n: Node) -> bool:
 
 
 def _tensor_scatter(n: Node) -> bool:
-    """Rows one after the other from a place on that each of a batch has, or from the start; a circle goes on at the start."""
+    """Return rows one after the other from a place on that each of a batch has, or from the start; a circle goes on at the start."""
     shape, axis = n.shape_of(0), n.integer("axis", -2) % len(n.shape_of(0))
     many, mode = n.shape_of(1)[axis], n.text("mode", "linear")
     if axis == 0 or not prod(shape) or not many or mode not in ("linear", "circular"):
@@ -104,7 +104,7 @@ def _scatter(n: Node, sizes: Sizes, given: list[str], lanes: int) -> str:
 
 
 def _last(n: Node, sizes: Sizes, given: tuple[str, str, str], lanes: int) -> str:
-    """The data with the last update of each place that one speaks of."""
+    """Return the data with the last update of each place that one speaks of."""
     p, extent, k, q = sizes
     data, hit, updates = given
     numbers = n.constant("numbers", np.arange(1, k + 1).reshape(1, 1, k, 1), PLACE)

@@ -30,8 +30,9 @@ def _top(n: Node) -> bool:
 
 
 def _in_turn(n: Node, k: int, axis: int, largest: bool) -> bool:
-    """One extreme after the other, each but the first among those that are left; the first of equals comes first. The greatest of elements
-    with a NaN among them is NaN, and is found there; of the smallest NaN comes last, and values are read at the places that were found."""
+    """Return one extreme after the other, each but the first among those that are left; the first of equals comes first. The greatest of
+    elements with a NaN among them is NaN, and is found there; of the smallest NaN comes last, and values are read at the places that were
+    found."""
     shape, kind = n.shape_of(0), n.dtype_of(0)
     x, values, indices = n.input(0), list[str](), list[str]()
     done, numbers, beyond = "", places(n, shape, axis), one(n, least(kind) if largest else greatest(kind), kind)
@@ -58,7 +59,7 @@ def _in_turn(n: Node, k: int, axis: int, largest: bool) -> bool:
 
 
 def _keys(n: Node, x: str) -> str:
-    """What elements are compared by: infinity in place of NaN, which compares with nothing."""
+    """Return what elements are compared by: infinity in place of NaN, which compares with nothing."""
     nan, kind = mark_nan(n, x), n.made_dtype(x)
     return n.step("where", [nan, one(n, greatest(kind), kind), x], dtype=kind) if nan else x
 
@@ -90,7 +91,7 @@ def _in_rounds(n: Node, k: int, axis: int, largest: bool) -> bool:
 
 
 def _round(n: Node, x: str, at: str, kept: int, largest: bool) -> tuple[str, str]:
-    """(the best of each list in order, their places in all) of lists and the places of their elements."""
+    """Return (the best of each list in order, their places in all) of lists and the places of their elements."""
     lists, length = n.made_shape(x)
     keys = _keys(n, x)
     own, other = (n.step("reshape", [keys], {"shape": shape}) for shape in ((lists, length, 1), (lists, 1, length)))
@@ -108,7 +109,7 @@ def _round(n: Node, x: str, at: str, kept: int, largest: bool) -> tuple[str, str
 
 
 def _number(n: Node, here: str) -> str:
-    """Where in each row the one that is not 0 stands: a product, of digits."""
+    """Return where in each row the one that is not 0 stands: a product, of digits."""
     length = n.made_shape(here)[1]
     digits = n.constant("digits", np.stack([np.arange(length) % DIGIT, np.arange(length) // DIGIT], 1))
     found = n.step("cast", [n.step("matmul", [here, digits])], dtype=PLACE)

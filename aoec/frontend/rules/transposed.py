@@ -33,8 +33,8 @@ def _conv_transpose(n: Node) -> bool:
 
 def transpose_convolution(n: Node, x: str, kernel: str, w: Window, group: int, out: Sizes,
                           bias: np.ndarray | None = None) -> tuple[str, bool]:
-    """(the transposed convolution of a tensor by a kernel [c, co / group, *k], of extents `out`; whether it has the bias, one of each
-    channel). `w` is the window of the convolution that it is the gradient of; its pads before say what is cut off."""
+    """Return (the transposed convolution of a tensor by a kernel [c, co / group, *k], of extents `out`; whether it has the bias, one of
+    each channel). `w` is the window of the convolution that it is the gradient of; its pads before say what is cut off."""
     stride, size = w.stride, n.made_shape(x)[2:]
     # a result is pixel q * stride + phase - start; it begins with a phase where that costs no tap
     start = tuple(0 if _reach(b, span, s)[2] == -(-span // s) else b % s for b, span, s in zip(w.before, w.span, stride))
@@ -53,13 +53,13 @@ def transpose_convolution(n: Node, x: str, kernel: str, w: Window, group: int, o
 
 
 def _reach(before: int, span: int, stride: int) -> tuple[int, int, int]:
-    """(the first pixel, the last one, how many) over which a kernel's taps lie, from the pixel of a phase on."""
+    """Return (the first pixel, the last one, how many) over which a kernel's taps lie, from the pixel of a phase on."""
     low, high = -((span - 1 - before) // stride), (before + stride - 1) // stride
     return low, high, high - low + 1
 
 
 def _cropping(n: Node, size: Sizes, stride: Sizes, spans: Sizes) -> tuple[Sizes, Sizes]:
-    """(what is cut off before, extents of the result) along each dimension; as ONNX's text of the operator says."""
+    """Return (what is cut off before, extents of the result) along each dimension; as ONNX's text of the operator says."""
     rank = len(size)
     more = n.integers("output_padding", (0,) * rank)
     whole = [s * (i - 1) + span + m for s, i, span, m in zip(stride, size, spans, more)]
@@ -74,8 +74,8 @@ def _cropping(n: Node, size: Sizes, stride: Sizes, spans: Sizes) -> tuple[Sizes,
 
 
 def _phase_kernels(n: Node, kernel: str, group: int, which: np.ndarray) -> str:
-    """The kernel [c, co / group, *k] as [group * phases * co / group, c / group, *taps]: a kernel for each phase of each channel, flipped.
-    Taps are rows here, which move whole, and what has no tap is a row of zeros."""
+    """Return the kernel [c, co / group, *k] as [group * phases * co / group, c / group, *taps]: a kernel for each phase of each channel,
+    flipped. Taps are rows here, which move whole, and what has no tap is a row of zeros."""
     c, each, *sizes = n.made_shape(kernel)
     count, rank = prod(sizes), len(sizes)
     w = n.step("reshape", [kernel], {"shape": (group, c // group, each, count)})

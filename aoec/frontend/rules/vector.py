@@ -12,12 +12,12 @@ from aoec.ops.run import REALS
 
 
 def _any(rule: Rule) -> Rule:
-    """The rule where all dtypes are ones that the unit is given."""
+    """Return the rule where all dtypes are ones that the unit is given."""
     return lambda n: all_known(n) and rule(n)
 
 
 def _by_dtype(real: Rule, whole: Rule) -> Rule:
-    """One rule for reals, another for whole numbers."""
+    """Return one rule for reals, another for whole numbers."""
     return lambda n: (real if n.dtype_of(0) in REALS else whole)(n)
 
 
@@ -59,7 +59,7 @@ def _mod(n: Node) -> bool:
 
 
 def _mean(n: Node) -> bool:
-    """Each part is divided before it is added: the sum may be beyond 16 bits where the mean is not."""
+    """Return each part is divided before it is added: the sum may be beyond 16 bits where the mean is not."""
     *others, last = (n.step("muls", [i], {"scalar": 1.0 / len(n.inputs())}) for i in n.inputs())
     return n.emit("add", [reduce(lambda a, b: n.step("add", [a, b]), others), last]) if others else view(n)
 

@@ -37,7 +37,7 @@ class Window:
 
     @property
     def span(self) -> Sizes:
-        """What the kernel covers of each dimension."""
+        """Return what the kernel covers of each dimension."""
         return tuple(d * (k - 1) + 1 for k, d in zip(self.kernel, self.dilation))
 
     @property
@@ -45,18 +45,19 @@ class Window:
         return len(self.kernel)
 
     def of(self, axes: Sequence[int]) -> Window:
-        """The window over some of the dimensions; -1: one of extent 1."""
+        """Return the window over some of the dimensions; -1: one of extent 1."""
         def pick(values: Sizes, neutral: int) -> Sizes:
             return tuple(values[a] if a >= 0 else neutral for a in axes)
         return Window(pick(self.kernel, 1), pick(self.stride, 1), pick(self.dilation, 1), pick(self.before, 0), pick(self.after, 0))
 
     def attributes(self) -> dict[str, Attribute]:
-        """The attributes of a word for a window over two dimensions, but for its kernel."""
+        """Return the attributes of a word for a window over two dimensions, but for its kernel."""
         return {"stride": self.stride, "pad": (*self.before, *self.after), "dilation": self.dilation}
 
 
 def window(n: Node, kernel: Sizes) -> Window | None:
-    """The window that a node states; None where its rank is not one to three or does not fit its argument, or where nothing is there."""
+    """Return the window that a node states; None where its rank is not one to three or does not fit its argument, or where nothing is
+    there."""
     size, rank = n.shape_of(0)[2:], len(kernel)
     if not 1 <= rank <= 3 or len(size) != rank or 0 in (*n.shape_of(0), *kernel):
         return None
@@ -90,7 +91,7 @@ def crop(n: Node, x: str, w: Window) -> tuple[str, Window]:
 # ---------------------------------------------------------------- convolution
 
 def convolve(n: Node, inputs: Sequence[str], w: Window, group: int) -> str:
-    """The convolution of [image, kernel, perhaps bias] over one to three dimensions; of int8 in int32."""
+    """Return the convolution of [image, kernel, perhaps bias] over one to three dimensions; of int8 in int32."""
     x, kernel, *bias = inputs
     sums = "int32" if n.draft.tensors[x].dtype == "int8" else ""
     if w.rank == 2:
@@ -132,8 +133,8 @@ Pool = Callable[[str, Window, Sequence[int]], str]  # a tensor of four dimension
 
 
 def _pool(n: Node) -> tuple[Window, Window] | None:
-    """(the window with pads that give ONNX's output: ceil_mode may add some at the end, and padding may end before the tensor does; the
-    window as stated). None where no pads give it."""
+    """Return (the window with pads that give ONNX's output: ceil_mode may add some at the end, and padding may end before the tensor does;
+    the window as stated). None where no pads give it."""
     stated = window(n, n.integers("kernel_shape", ()))
     if stated is None or 0 in n.shape() or min(stated.before) < 0:
         return None
@@ -144,7 +145,7 @@ def _pool(n: Node) -> tuple[Window, Window] | None:
 
 
 def _results(w: Window, size: Sequence[int]) -> Sizes:
-    """How many windows there are along each dimension."""
+    """Return how many windows there are along each dimension."""
     return tuple((e + b + a - span) // s + 1 for e, b, a, span, s in zip(size, w.before, w.after, w.span, w.stride))
 
 
@@ -192,10 +193,10 @@ def _max_pool(n: Node) -> bool:
 
 
 def _max_pool_places(n: Node, x: str, w: Window) -> bool:
-    """True, after the greatest element of each window and its place in the tensor became the results: one tap of the kernel after the
-    other, of which the first of equal ones stays, or the last NaN, as in PyTorch. Where the first tap is padding the place begins as that
-    of the first element, of which nothing else need be greater than the padding. False for kernels of many taps, and where fp32 does not
-    hold every place."""
+    """Return True, after the greatest element of each window and its place in the tensor became the results: one tap of the kernel after
+    the other, of which the first of equal ones stays, or the last NaN, as in PyTorch. Where the first tap is padding the place begins as
+    that of the first element, of which nothing else need be greater than the padding. False for kernels of many taps, and where fp32 does
+    not hold every place."""
     batch, channels, *size = n.made_shape(x)
     if prod(w.kernel) > MOST_TAPS or prod(n.made_shape(x)) > EXACT or n.dtype_of(0) != "fp32":
         return False
@@ -241,7 +242,7 @@ def _avg_pool(n: Node) -> bool:
 
 
 def _with_counts(n: Node, x: str, w: Window, rows: Sequence[np.ndarray]) -> list[str]:
-    """The arguments of an average: where not all of each window counts, a constant of what its sum is multiplied by too."""
+    """Return the arguments of an average: where not all of each window counts, a constant of what its sum is multiplied by too."""
     counts = np.outer(*rows)
     if (counts == prod(w.kernel)).all():
         return [x]
@@ -249,7 +250,7 @@ def _with_counts(n: Node, x: str, w: Window, rows: Sequence[np.ndarray]) -> list
 
 
 def _counts(n: Node, w: Window, counted: Window | None, axis: int) -> np.ndarray:
-    """How many elements along an axis each window counts: those of the tensor, and those of the padding that `counted` states."""
+    """Return how many elements along an axis each window counts: those of the tensor, and those of the padding that `counted` states."""
     size, out = n.shape_of(0)[2 + axis], n.shape()[2 + axis]
     low, high = (-counted.before[axis], size + counted.after[axis]) if counted else (0, size)
     begin = np.arange(out) * w.stride[axis] - w.before[axis]
@@ -258,7 +259,7 @@ def _counts(n: Node, w: Window, counted: Window | None, axis: int) -> np.ndarray
 
 
 def _lp_pool(n: Node) -> bool:
-    """The root of the sum of powers: an average whose sums are multiplied by 1."""
+    """Return the root of the sum of powers: an average whose sums are multiplied by 1."""
     found = _pool(n)
     if found is None:
         return False
@@ -271,7 +272,7 @@ def _lp_pool(n: Node) -> bool:
 
 
 def _power(n: Node, x: str, p: int) -> str:
-    """The absolute values to a power of 1 and more."""
+    """Return the absolute values to a power of 1 and more."""
     if p == 2:
         return n.step("mul", [x, x])
     size = n.step("abs", [x])
@@ -279,7 +280,7 @@ def _power(n: Node, x: str, p: int) -> str:
 
 
 def _root(n: Node, x: str, p: int) -> bool:
-    """True, after the p-th root of sums of powers became the node's result."""
+    """Return True, after the p-th root of sums of powers became the node's result."""
     if p == 2:
         return n.emit("sqrt", [x])
     if p == 1:

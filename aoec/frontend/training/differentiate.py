@@ -23,7 +23,7 @@ from aoec.ops.run import REALS
 
 
 def differentiate(draft: Draft, loss: str, parameters: Sequence[str]) -> dict[str, str]:
-    """Parameter -> the tensor of its gradient, of its own shape. The nodes that make it are added to the draft behind the others.
+    """Return parameter -> the tensor of its gradient, of its own shape. The nodes that make it are added to the draft behind the others.
 
     The draft is as ONNX was translated, before clean-up passes. The loss is a tensor of reals; of one with many elements their sum is
     differentiated. A parameter on which the loss does not depend, or on which it depends through steps alone (a floor, a comparison), has
@@ -49,7 +49,7 @@ class _Backward:
         self.parts: dict[str, list[str]] = {}
 
     def _depths(self) -> dict[str, int]:
-        """Tensor of reals that depends on a parameter -> the most nodes between them."""
+        """Return tensor of reals that depends on a parameter -> the most nodes between them."""
         depth = dict.fromkeys(self.parameters, 0)
         for n in self.draft.nodes:
             found = [depth[i] for i in n.inputs if i in depth]
@@ -59,7 +59,7 @@ class _Backward:
         return depth
 
     def _path(self) -> list[OpNode]:
-        """The nodes between a parameter and the loss."""
+        """Return the nodes between a parameter and the loss."""
         if self.loss not in self.depth:
             raise CheckError(f"the loss {self.loss} does not depend on a parameter, so nothing can be trained by it")
         wanted, out = {self.loss}, []
@@ -70,7 +70,7 @@ class _Backward:
         return out[::-1]
 
     def _of_parameters(self) -> set[str]:
-        """Tensors that follow from parameters and constants alone."""
+        """Return tensors that follow from parameters and constants alone."""
         own = {*self.parameters, *self.draft.weights, ""}
         for n in self.draft.nodes:
             if own.issuperset(n.inputs):
@@ -78,7 +78,7 @@ class _Backward:
         return own
 
     def run(self) -> dict[str, str]:
-        """The gradients; the draft has the nodes that make them."""
+        """Return the gradients; the draft has the nodes that make them."""
         weights = self._of_parameters()
         number = {n.name: at for at, n in enumerate(self.path)}
         makers = {o: n for n in self.path for o in n.outputs}
@@ -127,7 +127,7 @@ class _Backward:
             self.parts.setdefault(x, []).append(made)
 
     def _total(self, x: str) -> str:
-        """The gradient of a tensor: the sum of its parts, made now; "" where it has none."""
+        """Return the gradient of a tensor: the sum of its parts, made now; "" where it has none."""
         parts = self.parts.get(x, [])
         if len(parts) > 1:
             builder, _ = make_node(self.draft, f"{x}_backward", f"{x}_gradient")

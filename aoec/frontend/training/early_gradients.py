@@ -26,15 +26,15 @@ def send_early(draft: Draft, gradients: Iterable[str]) -> None:
 
 
 def _with_moved(n: OpNode, behind: dict[str, list[OpNode]]) -> Iterator[OpNode]:
-    """A node, then what was moved behind it, each with what was moved behind that."""
+    """Yield a node, then what was moved behind it, each with what was moved behind that."""
     yield n
     for m in behind.get(n.name, ()):
         yield from _with_moved(m, behind)
 
 
 def _finishing(gradient: str, makers: dict[str, OpNode], users: dict[str, list[OpNode]], outputs: Collection[str]) -> list[OpNode]:
-    """The nodes, in order, that make a gradient of what a node makes and do nothing but move and scale it; what lies between them is read
-    by nothing else."""
+    """Return the nodes, in order, that make a gradient of what a node makes and do nothing but move and scale it; what lies between them is
+    read by nothing else."""
     out: list[OpNode] = []
     name = gradient
     while (n := makers.get(name)) is not None and n.op in MOVES and n.inputs[0] in makers:

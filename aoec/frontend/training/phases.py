@@ -11,9 +11,9 @@ ORDER: tuple[Phase, ...] = ("forward", "backward", "optimiser")
 
 
 def phases(graph: Graph, loss: str, gradients: Iterable[str]) -> dict[str, Phase]:
-    """Tensor that a node makes -> its part of the step. forward: what the loss is made of, and what follows from that alone, as running
-    statistics do. backward: what else a gradient is made of, and what follows from that. optimiser: what is made of a gradient, and is
-    part of none. `gradients`: the tensors of the gradients."""
+    """Return tensor that a node makes -> its part of the step. forward: what the loss is made of, and what follows from that alone, as
+    running statistics do. backward: what else a gradient is made of, and what follows from that. optimiser: what is made of a gradient, and
+    is part of none. `gradients`: the tensors of the gradients."""
     makers = {o: n for n in graph.nodes for o in n.outputs if o}
     sent = list(gradients)
 
@@ -47,8 +47,8 @@ def phases(graph: Graph, loss: str, gradients: Iterable[str]) -> dict[str, Phase
 
 
 def _give_back(graph: Graph, out: dict[str, Phase], needed: set[str]) -> dict[str, Phase]:
-    """The phases, where what neither loss nor gradients need is the optimiser's if it reads any of that: its own numbers, and their next
-    values."""
+    """Return the phases, where what neither loss nor gradients need is the optimiser's if it reads any of that: its own numbers, and their
+    next values."""
     readers: dict[str, list[str]] = {}
     for n in graph.nodes:
         for i in n.inputs:

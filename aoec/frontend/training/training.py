@@ -54,8 +54,8 @@ class TrainingGraph:
 
 def load_training(model: str | Path | onnx.ModelProto, asked: Training, shapes: Mapping[str, Sequence[int]] | None = None,
                   precision: str = "fp16", definitions: Definitions = NO_DEFINITIONS, rewriting: Rewriting | None = None) -> TrainingGraph:
-    """The training graph of a model. CheckError where it has no parameters, or no loss or output of that name; UnsupportedError, with node
-    and operator, where a gradient is asked for through what has none."""
+    """Return the training graph of a model. CheckError where it has no parameters, or no loss or output of that name; UnsupportedError,
+    with node and operator, where a gradient is asked for through what has none."""
     if asked.gradients or asked.loss and held_gradients(model):
         return _as_it_is(model, asked, shapes or {}, precision, definitions, rewriting)
     made = _Step(asked, precision)
@@ -66,7 +66,7 @@ def load_training(model: str | Path | onnx.ModelProto, asked: Training, shapes: 
 
 def _as_it_is(model: str | Path | onnx.ModelProto, asked: Training, shapes: Mapping[str, Sequence[int]], precision: str,
               definitions: Definitions, rewriting: Rewriting | None) -> TrainingGraph:
-    """A model that holds its gradients."""
+    """Return a model that holds its gradients."""
     graph, weights, notices = load(model, shapes, precision, definitions, rewriting)
     for name in asked.gradients:
         if name not in graph.outputs:
@@ -79,7 +79,7 @@ def _as_it_is(model: str | Path | onnx.ModelProto, asked: Training, shapes: Mapp
 
 
 def held_gradients(model: str | Path | onnx.ModelProto) -> bool:
-    """Whether outputs of a model are called as gradients of its inputs or constants are."""
+    """Return whether outputs of a model are called as gradients of its inputs or constants are."""
     from aoec.frontend.read.read import open_model
     g = open_model(model).graph
     names = {x.name for x in (*g.input, *g.initializer)}
@@ -87,8 +87,8 @@ def held_gradients(model: str | Path | onnx.ModelProto) -> bool:
 
 
 def find_gradients(graph: Graph, named: Sequence[str] = ()) -> tuple[tuple[str, str], ...]:
-    """(parameter, its gradient) of a training graph, in the order in which its nodes make them: outputs of those names, or those that
-    are called after an input or constant. Of a gradient that is called otherwise the parameter is ""."""
+    """Return (parameter, its gradient) of a training graph, in the order in which its nodes make them: outputs of those names, or those
+    that are called after an input or constant. Of a gradient that is called otherwise the parameter is ""."""
     names = {*graph.inputs, *(t.name for t in graph.tensors if t.data)}
     made = {o: at for at, n in enumerate(graph.nodes) for o in n.outputs}
     known = gradients_among(graph.outputs, names)
@@ -96,7 +96,7 @@ def find_gradients(graph: Graph, named: Sequence[str] = ()) -> tuple[tuple[str, 
 
 
 def find_loss(graph: Graph, named: str = "") -> str:
-    """The loss of a training graph: the output of that name, else the one called loss, else the only one that is one real number.
+    """Return the loss of a training graph: the output of that name, else the one called loss, else the only one that is one real number.
     CheckError where there is none."""
     if named and named not in graph.outputs:
         raise CheckError(f"--loss {named}: the model holds gradients already, and has no output of that name"
@@ -121,13 +121,13 @@ class _Step:
         self.sent: list[str] = []
 
     def prepare(self, proto: onnx.ModelProto, arrays: Arrays) -> list[str]:
-        """Notices, after parameters and running statistics became inputs of the model."""
+        """Return notices, after parameters and running statistics became inputs of the model."""
         self.kept, self.convolves = momenta(proto), any(n.op_type == "Conv" for n in proto.graph.node)
         self.parameters, self.running = free_parameters(proto, arrays, self.asked.trained)
         return mask_dropouts(proto)
 
     def extend(self, draft: Draft) -> list[str]:
-        """Notices, after loss, backward graph and optimiser were added to the draft, which is all fp32."""
+        """Return notices, after loss, backward graph and optimiser were added to the draft, which is all fp32."""
         scale = self.asked.scale(self.precision)
         norms, updates = train_batch_norms(draft, [p.name for p in self.running], self.kept)
         loss, notices = add_loss(draft, self.asked.loss)
@@ -150,7 +150,7 @@ class _Step:
         return [*notices, *self._describe(trained, bool(norms), scale)]
 
     def _describe(self, trained: Mapping[str, str], normed: bool, scale: float) -> list[str]:
-        """What is said of a training graph."""
+        """Return what is said of a training graph."""
         a, count = self.asked, sum(p.size for p in self.parameters if p.name in trained)
         out = [f"training: {plural(len(trained), 'gradient')} of {count:,} parameters; loss {a.loss}, optimiser {a.optimiser}"
                + (f", loss scale {scale:g}" if scale != 1 else "")]

@@ -19,13 +19,13 @@ Infer = Callable[[onnx.ModelProto], onnx.ModelProto]
 
 
 def as_run(node: onnx.NodeProto, shapes: Sequence[Sequence[int] | None]) -> list[onnx.NodeProto]:
-    """What stands for a node of SAID with arguments of these shapes, so that inference gives what onnxruntime does; nothing where it does,
-    or where the shapes are not known."""
+    """Return what stands for a node of SAID with arguments of these shapes, so that inference gives what onnxruntime does; nothing where it
+    does, or where the shapes are not known."""
     return _same(node, *shapes[:2]) if node.op_type == TRANSPOSED and len(shapes) > 1 else restate_pool(node, shapes[0])
 
 
 def _same(node: onnx.NodeProto, shape: Sequence[int] | None, weight: Sequence[int] | None) -> list[onnx.NodeProto]:
-    """The transposed convolution with its `output_shape` where it pads its result too and leaves it to auto_pad."""
+    """Return the transposed convolution with its `output_shape` where it pads its result too and leaves it to auto_pad."""
     given = {a.name: helper.get_attribute_value(a) for a in node.attribute if a.name}
     more = list(given.get("output_padding", ()))
     if not given.get("auto_pad", b"").startswith(b"SAME") or given.get("output_shape") or not any(more) or shape is None or weight is None:
@@ -39,7 +39,7 @@ def _same(node: onnx.NodeProto, shape: Sequence[int] | None, weight: Sequence[in
 
 
 def restate_pool(node: onnx.NodeProto, shape: Sequence[int] | None) -> list[onnx.NodeProto]:
-    """The pool of a tensor of this shape, said so that no window begins behind the tensor; none where it is so, or not known.
+    """Return the pool of a tensor of this shape, said so that no window begins behind the tensor; none where it is so, or not known.
 
     Along an axis from which a window is dropped the others lie within the padding that is stated, and rounding down counts these. Of
     another that is rounded up padding says as much, unless it would be counted: then axes are pooled apart.
@@ -93,7 +93,7 @@ def _with_attributes(node: onnx.NodeProto, **attributes: object) -> onnx.NodePro
 
 
 def infer_restated(proto: onnx.ModelProto, infer: Infer) -> onnx.ModelProto:
-    """What inference gives of a model after its nodes were said so; of each the tensors before it are known by then."""
+    """Return what inference gives of a model after its nodes were said so; of each the tensors before it are known by then."""
     marks = ("ceil_mode", "output_padding")
     if not any(n.op_type in SAID and any(a.name in marks and (a.i or any(a.ints)) for a in n.attribute) for n in proto.graph.node):
         return infer(proto)
@@ -108,7 +108,7 @@ def infer_restated(proto: onnx.ModelProto, infer: Infer) -> onnx.ModelProto:
 
 
 def _beyond(proto: onnx.ModelProto) -> Iterator[tuple[int, list[onnx.NodeProto]]]:
-    """Each node of which inference would give something else, by its place, said otherwise."""
+    """Yield each node of which inference would give something else, by its place, said otherwise."""
     graph = infer_shapes(proto, data_prop=True).graph
     types = {i.name: i.type.tensor_type for i in (*graph.input, *graph.value_info)}
     shapes = {name: [d.dim_value if d.HasField("dim_value") else 0 for d in t.shape.dim] for name, t in types.items()

@@ -27,7 +27,7 @@ GROWING: dict[str, Callable[..., int]] = {
 
 
 def _steps(start: Any, end: Any, step: Any) -> int:
-    """How many numbers a range has, or one less."""
+    """Return how many numbers a range has, or one less."""
     return int(abs((end - start) / (step or 1)))
 
 
@@ -46,14 +46,14 @@ class Constants:
         return name in self.draft.weights or name in self.held
 
     def array(self, name: str) -> np.ndarray:
-        """A constant in the element type that the model declares."""
+        """Return a constant in the element type that the model declares."""
         if name in self.held:
             return self.held[name]
         weights, small = self.draft.weights[name], stated_element(self.types.get(name))
         return typed.from_bytes(weights, small) if small in typed.STORED else as_declared(weights, self.types.get(name))
 
     def size(self, name: str) -> int:
-        """The number of a constant's elements."""
+        """Return the number of a constant's elements."""
         return int((self.held[name] if name in self.held else self.draft.weights[name]).size)
 
     def put(self, name: str, array: np.ndarray) -> None:
@@ -81,7 +81,7 @@ class Constants:
     # ------------------------------------------------------------ computed at once
 
     def fold(self, proto: onnx.NodeProto) -> bool:
-        """True where the node's results are known now: its inputs are constants, or it asks for a shape."""
+        """Return True where the node's results are known now: its inputs are constants, or it asks for a shape."""
         if proto.op_type == "Shape" and proto.input[0] not in self:
             return self._fold_shape(proto)
         if self.fold_empty(proto):
@@ -114,7 +114,7 @@ class Constants:
         return True
 
     def fold_empty(self, proto: onnx.NodeProto) -> bool:
-        """True, after results without any element became constants."""
+        """Return True, after results without any element became constants."""
         types = {o: self.types[o] for o in proto.output if o in self.types}
         shapes = {o: s for o, t in types.items() if (s := shape_of(t)) is not None and 0 in s and t.tensor_type.elem_type in DTYPES}
         if not shapes or len(shapes) < len([o for o in proto.output if o]):

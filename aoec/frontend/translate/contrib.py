@@ -63,7 +63,7 @@ def _spell_out(graph: onnx.GraphProto, version: int, around: dict[str, onnx.Tens
 
 
 def _is_known(n: onnx.NodeProto, scales: dict[str, onnx.TensorProto], version: int) -> bool:
-    """Whether a node is one of these, as far as it can be spelt out."""
+    """Return whether a node is one of these, as far as it can be spelt out."""
     if n.domain == "com.microsoft" and n.op_type in SKIPS:
         simple = SKIPS[n.op_type] == NORM
         has_scale = len(n.input) > 2 and all(n.input[:3])
@@ -81,8 +81,8 @@ def _is_known(n: onnx.NodeProto, scales: dict[str, onnx.TensorProto], version: i
 
 
 def _expand_thresholded(n: onnx.NodeProto, version: int, taken: set[str], graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    """The nodes in place of a ThresholdedRelu; `graph` gets their constants. Before there was Where, what passes is multiplied by 1 and
-    the rest, which is alpha then and so finite, by 0."""
+    """Yield the nodes in place of a ThresholdedRelu; `graph` gets their constants. Before there was Where, what passes is multiplied by 1
+    and the rest, which is alpha then and so finite, by 0."""
     x, alpha = n.input[0], next((a.f for a in n.attribute if a.name == "alpha"), 1.0)
     names = {label: _fresh(f"{n.output[0]}_{label}", taken) for label in ("passes", "alpha", "zero", "factor", "clipped")}
     graph.initializer.append(numpy_helper.from_array(np.array(alpha, np.float32), names["alpha"]))
@@ -97,7 +97,7 @@ def _expand_thresholded(n: onnx.NodeProto, version: int, taken: set[str], graph:
 
 
 def _by_group(n: onnx.NodeProto, taken: set[str], graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    """The nodes in place of a GroupNormalization with scales of groups; `graph` gets the shape [batch, groups, the rest]."""
+    """Yield the nodes in place of a GroupNormalization with scales of groups; `graph` gets the shape [batch, groups, the rest]."""
     x, scale, bias = n.input
     groups = next(a.i for a in n.attribute if a.name == "num_groups")
     epsilon = next((a.f for a in n.attribute if a.name == "epsilon"), 1e-5)
@@ -110,7 +110,7 @@ def _by_group(n: onnx.NodeProto, taken: set[str], graph: onnx.GraphProto) -> Ite
 
 
 def _by_channel(n: onnx.NodeProto, factor: onnx.TensorProto, taken: set[str], graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    """The nodes in place of a GroupNormalization with scales of channels, of the type of `factor`; `graph` gets their constants."""
+    """Yield the nodes in place of a GroupNormalization with scales of channels, of the type of `factor`; `graph` gets their constants."""
     x, scale, bias = n.input
     groups = next(a.i for a in n.attribute if a.name == "num_groups")
     epsilon = next((a.f for a in n.attribute if a.name == "epsilon"), 1e-5)
@@ -139,7 +139,7 @@ def _by_channel(n: onnx.NodeProto, factor: onnx.TensorProto, taken: set[str], gr
 
 def _skip(n: onnx.NodeProto, scales: dict[str, onnx.TensorProto], version: int, taken: set[str],
           graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    """The nodes in place of a sum and its norm; `graph` gets their constants. The fourth result is the sum."""
+    """Yield the nodes in place of a sum and its norm; `graph` gets their constants. The fourth result is the sum."""
     simple = SKIPS[n.op_type] == NORM
     given, (y, *rest) = [*n.input, "", ""], list(n.output)
     biases, bias = ([], given[3]) if simple else (given[3:4], given[4])
@@ -155,7 +155,7 @@ def _skip(n: onnx.NodeProto, scales: dict[str, onnx.TensorProto], version: int, 
 
 
 def _norm(n: onnx.NodeProto, scale: onnx.TensorProto, version: int, taken: set[str], graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    """The nodes in place of a norm; `graph` gets their constants."""
+    """Yield the nodes in place of a norm; `graph` gets their constants."""
     x, epsilon = n.input[0], next((a.f for a in n.attribute if a.name == "epsilon"), 1e-5)
     axes = list(range(-len(scale.dims), 0))
     if version >= 23:

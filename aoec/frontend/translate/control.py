@@ -47,7 +47,7 @@ class Control:
         self.walk, self.left, self.left_bytes = walk, MOST_NODES, MOST_BYTES
 
     def spelled_out(self, proto: onnx.NodeProto) -> bool:
-        """True where nodes that are not all the host's stand for this one now; else nothing is left of the attempt."""
+        """Return True where nodes that are not all the host's stand for this one now; else nothing is left of the attempt."""
         ways: Mapping[str, Callable[[onnx.NodeProto], bool]] = {"If": self._if, "Loop": self._loop, "Scan": self._scan}
         if proto.op_type not in ways or proto.domain not in host.OWN_DOMAIN:
             return False
@@ -106,7 +106,7 @@ class Control:
 
     def _rounds(self, body: onnx.GraphProto, states: list[str], xs: list[str], axes: Sequence[int], backward: Sequence[int],
                 proto: onnx.NodeProto) -> list[str]:
-        """The last states and what the rounds of a scan give, a round for each place along the axes of `xs`."""
+        """Return the last states and what the rounds of a scan give, a round for each place along the axes of `xs`."""
         many = len(body.output) - len(states)
         rows: list[list[str]] = [[] for _ in range(many)]
         length = self._shape(xs[0])[axes[0]]
@@ -125,7 +125,7 @@ class Control:
     # ------------------------------------------------------------ bodies
 
     def _body(self, graph: onnx.GraphProto, names: dict[str, str]) -> list[str]:
-        """The body's results by their names in the model, after its nodes were translated; `names`: those of its inputs."""
+        """Return the body's results by their names in the model, after its nodes were translated; `names`: those of its inputs."""
         for w in graph.initializer:
             array = array_of(w)
             names[w.name] = self._constant(array)
@@ -169,7 +169,7 @@ class Control:
         return self.walk.constants.array(name).reshape(-1)[0]  # type: ignore[no-any-return]
 
     def _any_on_host(self, names: Sequence[str]) -> bool:
-        """Whether one of the values is of a kind that only the host holds."""
+        """Return whether one of the values is of a kind that only the host holds."""
         tensors = self.walk.draft.tensors
         return any(not i or i in self.walk.constants.held or i in tensors and tensors[i].dtype == OPAQUE for i in names)
 
@@ -195,7 +195,7 @@ class Control:
         return self._add_node(op, [x, self._constant(np.array([axis], np.int64))])
 
     def _piece(self, x: str, axis: int, at: int) -> str:
-        """What lies at one place of an axis, without the axis; the places of a slice are attributes before version 10."""
+        """Return what lies at one place of an axis, without the axis; the places of a slice are attributes before version 10."""
         axis %= len(self._shape(x))
         if self.walk.opset < 10:
             one = self._add_node("Slice", [x], starts=[at], ends=[at + 1], axes=[axis])

@@ -34,12 +34,13 @@ class Gear:
 
     @property
     def name(self) -> str:
-        """Its values as they were asked for: "8", or "8,448,448"."""
+        """Return its values as they were asked for: "8", or "8,448,448"."""
         return ",".join(map(str, self.values))
 
 
 def gears(graph: onnx.GraphProto, shapes: Mapping[str, Shape], asked: Asked) -> list[Gear]:
-    """The gears of a model in the order asked for. CheckError: too few or too many, one twice, values without a dimension of their own."""
+    """Return the gears of a model in the order asked for. CheckError: too few or too many, one twice, values without a dimension of their
+    own."""
     option = "--dynamic-batch" if asked.batches else "--dynamic-dims"
     if asked.batches and asked.dims:
         raise CheckError("--dynamic-batch and --dynamic-dims exclude each other; --dynamic-dims can say what both do")
@@ -51,7 +52,7 @@ def gears(graph: onnx.GraphProto, shapes: Mapping[str, Shape], asked: Asked) -> 
 
 
 def dimension_names(graph: onnx.GraphProto) -> dict[str, tuple[str, ...]]:
-    """Input or output -> the names that the model has for its dimensions, "" where none."""
+    """Return input or output -> the names that the model has for its dimensions, "" where none."""
     return {i.name: tuple(d.dim_param for d in i.type.tensor_type.shape.dim) for i in (*graph_inputs(graph), *graph.output)}
 
 

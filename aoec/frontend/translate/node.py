@@ -19,7 +19,7 @@ NONE: Mapping[str, Attribute] = {}
 
 
 def title_of(proto: onnx.NodeProto) -> str:
-    """How a sentence calls a node: by its name and operator, or by its operator and first result."""
+    """Return how a sentence calls a node: by its name and operator, or by its operator and first result."""
     return f"{proto.name} ({proto.op_type})" if proto.name else f"{proto.op_type} -> {', '.join(proto.output[:1])}"
 
 
@@ -89,34 +89,34 @@ class Node:
         return self.draft.tensors[tensor].shape
 
     def made_dtype(self, tensor: str) -> str:
-        """The dtype of a tensor of the draft, such as a step made."""
+        """Return the dtype of a tensor of the draft, such as a step made."""
         return self.draft.tensors[tensor].dtype
 
     def dtype_of(self, at: int) -> str:
         return self.draft.tensors[self.proto.input[at]].dtype
 
     def dtype(self) -> str:
-        """The dtype of the (first) result, reals as fp32."""
+        """Return the dtype of the (first) result, reals as fp32."""
         return self.dtypes[self.proto.output[0]]
 
     def element_of(self, at: int) -> str:
-        """The element type of an argument of few bits, else ""."""
+        """Return the element type of an argument of few bits, else ""."""
         return self.few.get(self.proto.input[at], "")
 
     def element(self) -> str:
-        """The element type of the (first) result where it has few bits, else ""."""
+        """Return the element type of the (first) result where it has few bits, else ""."""
         return self.few.get(self.proto.output[0], "")
 
     def results(self) -> int:
-        """How many results the node has."""
+        """Return how many results the node has."""
         return len(self.proto.output)
 
     def has_result(self, at: int) -> bool:
-        """True where a result has a name (which does not say that it is read)."""
+        """Return True where a result has a name (which does not say that it is read)."""
         return at < len(self.proto.output) and bool(self.proto.output[at])
 
     def shape(self, at: int = 0) -> tuple[int, ...]:
-        """The shape of a result, the first where none is named."""
+        """Return the shape of a result, the first where none is named."""
         name = self.proto.output[at]
         if name not in self.shapes:
             raise self.unknown_shape(name)
@@ -126,19 +126,19 @@ class Node:
         return UnsupportedError(f"node {self.title()}: the shape of its result {name} depends on data, and must be known at import")
 
     def scalar(self, at: int, default: float | None) -> float | None:
-        """The number that an argument holds: `default` where it is absent, None where it is no single constant."""
+        """Return the number that an argument holds: `default` where it is absent, None where it is no single constant."""
         if not self.has(at):
             return default
         value = self.draft.weights.get(self.proto.input[at])
         return float(value.reshape(())) if value is not None and value.size == 1 else None
 
     def constant_integers(self, at: int) -> tuple[int, ...]:
-        """The whole numbers of a constant argument; none where it is absent or no constant."""
+        """Return the whole numbers of a constant argument; none where it is absent or no constant."""
         value = self.draft.weights.get(self.proto.input[at]) if self.has(at) else None
         return () if value is None else tuple(int(v) for v in value.ravel())
 
     def has_second_result(self) -> bool:
-        """True where a result beside the first is read by somebody (a mask, indices, running statistics)."""
+        """Return True where a result beside the first is read by somebody (a mask, indices, running statistics)."""
         return any(o in self.wanted for o in self.proto.output[1:])
 
     def title(self) -> str:
@@ -176,32 +176,33 @@ class Node:
         return self.step("pad", [x], {**ends, "value": 0.0})
 
     def step(self, op: str, inputs: Sequence[str], attributes: Mapping[str, Attribute] = NONE, dtype: str = "") -> str:
-        """The tensor that a new node makes on the way to the result, of the first argument's dtype where none is stated."""
+        """Return the tensor that a new node makes on the way to the result, of the first argument's dtype where none is stated."""
         shape = self._shape(op, inputs, attributes)
         out = self.draft.tensor(f"{self.proto.output[0]}_{op}", dtype or self.draft.tensors[inputs[0]].dtype, shape)
         self.draft.nodes.append(self.draft.node(op, inputs, out, attributes, f"{self.proto.name}_{op}" if self.proto.name else ""))
         return out
 
     def wide(self, name: str) -> str:
-        """The tensor, which stays in fp32 whatever the precision of others is."""
+        """Return the tensor, which stays in fp32 whatever the precision of others is."""
         self.draft.wide.add(name)
         return name
 
     def tensor_of(self, name: str, dtype: str, shape: Sequence[int]) -> Tensor:
-        """A tensor of the draft under a name of the model; UnsupportedError where it has another shape than ONNX infers."""
+        """Return a tensor of the draft under a name of the model; UnsupportedError where it has another shape than ONNX infers."""
         if self.shapes.get(name, shape) != shape:
             raise UnsupportedError(f"node {self.title()}: ONNX infers the shape {list(self.shapes[name])}, and {name} is {list(shape)}")
         return Tensor(name, dtype, tuple(shape))
 
     def _shape(self, op: str, inputs: Sequence[str], attributes: Mapping[str, Attribute]) -> tuple[int, ...]:
-        """What an operator makes of tensors of the draft; CheckError for a view of another number of elements."""
+        """Return what an operator makes of tensors of the draft; CheckError for a view of another number of elements."""
         shape = ops.shape(op, [self.draft.tensors[i].shape for i in inputs], attributes)
         if op == "reshape" and prod(shape) != prod(self.made_shape(inputs[0])):
             raise CheckError(f"{prod(self.made_shape(inputs[0])):,} elements do not make the shape {list(shape)}")
         return shape
 
     def emit(self, op: str, inputs: Sequence[str], attributes: Mapping[str, Attribute] = NONE, at: int = 0) -> bool:
-        """True, after the node that makes result `at` was added; UnsupportedError where its shape is not the one that ONNX infers."""
+        """Return True, after the node that makes result `at` was added; UnsupportedError where its shape is not the one that ONNX
+        infers."""
         shape, result = self._shape(op, inputs, attributes), self.proto.output[at]
         if self.shapes.get(result, shape) != shape:
             raise UnsupportedError(f"node {self.title()}: ONNX infers the shape {list(self.shape(at))}, and {op} gives {list(shape)}")

@@ -50,7 +50,7 @@ class Additions(Protocol):
 def load(model: Union[str, Path, onnx.ModelProto], input_shapes: Shapes | None = None, precision: str = "fp16",
          definitions: Definitions = NO_DEFINITIONS, rewriting: Rewriting | None = None,
          additions: Additions | None = None) -> tuple[Graph, dict[str, np.ndarray], list[str]]:
-    """(graph, its constants, notices for the user) of an ONNX model, by path or as a proto. `definitions` are operators of
+    """Return (graph, its constants, notices for the user) of an ONNX model, by path or as a proto. `definitions` are operators of
     the user's own (ops/own.py), which nodes of any domain but ONNX's own may name. `rewriting`: rules of the user's own, and places where
     rules are declined; it notes where rules were applied. `additions`: what a training graph is made by.
 
@@ -90,7 +90,7 @@ def _load(model: Union[str, Path, onnx.ModelProto], input_shapes: Shapes, precis
 
 
 def _own_notices(rewriting: Rewriting) -> list[str]:
-    """How often each of the user's own rules was applied."""
+    """Return how often each of the user's own rules was applied."""
     often = rewriting.counts()
     return [f"rule {r.name}: applied at {plural(often[r.name], 'place')}" if r.name in often else
             f"rule {r.name}: applied nowhere; aoec import shows the graph that it meets" for r in rewriting.own]
@@ -131,7 +131,7 @@ class _Translation:
 
     @property
     def reals(self) -> dict[str, str]:
-        """Tensor -> the dtype that the model declares, of reals."""
+        """Return tensor -> the dtype that the model declares, of reals."""
         return {name: REALS[t.tensor_type.elem_type] for name, t in self.types.items() if t.tensor_type.elem_type in REALS}
 
     def translate(self, proto: onnx.NodeProto) -> None:
@@ -159,7 +159,7 @@ class _Translation:
             self._to_host(proto)
 
     def _as_run(self, proto: onnx.NodeProto) -> list[onnx.NodeProto]:
-        """What stands for a node of which inference gives something else than onnxruntime."""
+        """Return what stands for a node of which inference gives something else than onnxruntime."""
         if proto.op_type not in SAID:
             return []
         return as_run(proto, [shape_of(self.types[i]) if i in self.types else None for i in proto.input])
@@ -179,7 +179,7 @@ class _Translation:
         return {o: t for o, t in infer(proto, self.types, known, self.opsets).items() if o not in self.types or shape_of(t) is not None}
 
     def _by_rule(self, proto: onnx.NodeProto) -> bool:
-        """True where our words cover the node, which is then in the draft; none of them is about values that only the host holds."""
+        """Return True where our words cover the node, which is then in the draft; none of them is about values that only the host holds."""
         results, few = self._results(proto), self._few(proto)
         held = any(i in self.constants.held or self.draft.tensors[i].dtype == OPAQUE for i in proto.input if i)
         if proto.op_type not in RULES or proto.domain not in host.OWN_DOMAIN or held or few and proto.op_type not in TAKES_SMALL or any(
@@ -195,11 +195,11 @@ class _Translation:
         return {o: tensor(o, self.types.get(o)) for o in proto.output if o}
 
     def _few(self, proto: onnx.NodeProto) -> dict[str, str]:
-        """Arguments and results of few bits -> their element type."""
+        """Return arguments and results of few bits -> their element type."""
         return {name: e for name in (*proto.input, *proto.output) if name and (e := stated_element(self.types.get(name))) in STORED}
 
     def _is_real(self, proto: onnx.NodeProto) -> bool:
-        """True where result and data are real numbers: what our words are about."""
+        """Return True where result and data are real numbers: what our words are about."""
         data = [i for at, i in enumerate(proto.input) if i and (at == 0 or i not in self.draft.weights)]
         return tensor("", self.types.get(proto.output[0])).dtype == "fp32" and all(self.draft.tensors[i].dtype == "fp32" for i in data)
 
@@ -240,7 +240,7 @@ class _Translation:
             self.draft.tensors[name] = replace(self.draft.tensors[name], declared=declared)
 
     def _runs(self, proto: onnx.NodeProto, around: Sequence[str]) -> bool:
-        """True where ONNX's reference implementation has the operator, and those in its subgraphs."""
+        """Return True where ONNX's reference implementation has the operator, and those in its subgraphs."""
         try:
             host.evaluator(proto, self.opsets, around)
         except Exception:  # of any class: the operator is then listed as unsupported
@@ -249,7 +249,7 @@ class _Translation:
 
 
 def as_cast(like: onnx.NodeProto, to: int) -> onnx.NodeProto:
-    """The Cast to an element type that a CastLike of a value of that type is."""
+    """Return the Cast to an element type that a CastLike of a value of that type is."""
     cast = onnx.helper.make_node("Cast", like.input[:1], like.output, like.name, to=to)
     cast.attribute.extend(like.attribute)
     return cast

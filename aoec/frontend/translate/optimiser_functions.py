@@ -81,7 +81,7 @@ def add_functions(name: str, proto: onnx.ModelProto, version: int) -> None:
 
 
 def _one_by_one(name: str, n: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
-    """A node for each tensor that a node updates."""
+    """Yield a node for each tensor that a node updates."""
     values = {a.name: a for a in n.attribute}
     mode = values.pop("mode", None)
     word = n.op_type if mode is None else f"{n.op_type}_{mode.s.decode(errors='replace')}"

@@ -84,7 +84,7 @@ class Walker:
     # ------------------------------------------------------------ what a body takes
 
     def _formals(self, proto: onnx.NodeProto) -> list[onnx.TypeProto]:
-        """The types of a body's own inputs."""
+        """Return the types of a body's own inputs."""
         if proto.op_type == "If":
             return []
         if proto.op_type == "Loop":
@@ -108,7 +108,7 @@ class Walker:
 
     def _model(self, body: onnx.GraphProto, formals: Sequence[onnx.TypeProto], around: Sequence[str], read: Sequence[str]
                ) -> onnx.ModelProto:
-        """A body as a model."""
+        """Return a body as a model."""
         if len(body.input) != len(formals):
             raise UnsupportedError(f"its body takes {len(body.input)} inputs, and {len(formals)} are given")
         inputs = [*zip([i.name for i in body.input], formals), *((name, self._boundary_type(name)) for name in read)]
@@ -134,7 +134,7 @@ class Walker:
         return rename_graph(graph, tensors, nodes), {tensors[name]: array for name, array in weights.items()}
 
     def _check(self, proto: onnx.NodeProto, graphs: Sequence[Graph]) -> None:
-        """Nothing, or UnsupportedError where the bodies do not give what the node takes of them, or have no work for the AI Core."""
+        """Raise UnsupportedError where the bodies do not give what the node takes of them, or have no work for the AI Core."""
         if all(n.op.startswith(host.PREFIX) for g in graphs for n in g.nodes):
             raise UnsupportedError(CORE)
         if any(n.op.removeprefix(host.PREFIX) in host.SEEDED for g in graphs for n in g.nodes):
@@ -159,7 +159,7 @@ class Walker:
                 raise UnsupportedError(f"what it carries has the shape {list(b.shape)} at first and {shape} after a round")
 
     def _rounds(self, proto: onnx.NodeProto) -> int | None:
-        """How many rounds there are at most, where that is known."""
+        """Return how many rounds there are at most, where that is known."""
         if proto.op_type == "Loop":
             known = proto.input[0] in self.constants and self.constants.size(proto.input[0]) == 1
             return max(0, int(self.constants.array(proto.input[0]).reshape(-1)[0])) if known else None
@@ -169,7 +169,8 @@ class Walker:
         return (shape_of(self.types[proto.input[_count_carried(proto)]]) or (0,))[axes[0]]
 
     def _shapes(self, proto: onnx.NodeProto, graphs: Sequence[Graph], weights: Weights, rounds: int | None) -> dict[str, tuple[int, ...]]:
-        """Result -> its shape, where the bodies tell it: what is carried keeps its own, and so does what both branches give alike."""
+        """Return result -> its shape, where the bodies tell it: what is carried keeps its own, and so does what both branches give
+        alike."""
         rest = 1 if proto.op_type == "Loop" else 0
         each = [[{t.name: t for t in g.tensors}[name] for name in g.outputs[rest:]] for g in graphs]
         if proto.op_type == "If":
@@ -183,7 +184,7 @@ class Walker:
         return out
 
     def _to_the_end(self, proto: onnx.NodeProto, graph: Graph, weights: Weights) -> bool:
-        """True where nothing ends a Loop before its count does."""
+        """Return True where nothing ends a Loop before its count does."""
         condition, go = proto.input[1] if len(proto.input) > 1 else "", graph.outputs[0]
         views = {n.outputs[0]: n.inputs[0] for n in graph.nodes if n.op == "reshape"}
         while go in views:
@@ -193,7 +194,7 @@ class Walker:
 
 
 def attempt(walker: Walker, proto: onnx.NodeProto, notices: list[str]) -> Walked | None:
-    """The node with its bodies, or None; why a node with bodies stays whole is a notice then."""
+    """Return the node with its bodies, or None; why a node with bodies stays whole is a notice then."""
     try:
         return walker.walk_bodies(proto)
     except (AoecError, LookupError, ValueError, TypeError, ArithmeticError) as e:  # of a body too that contradicts what is around it
@@ -202,7 +203,7 @@ def attempt(walker: Walker, proto: onnx.NodeProto, notices: list[str]) -> Walked
 
 
 def with_bodies(graph: Graph, weights: Weights, walked: Mapping[str, Walked]) -> tuple[Graph, Weights]:
-    """The graph with the bodies of those of its nodes that have some, by name, and all constants."""
+    """Return the graph with the bodies of those of its nodes that have some, by name, and all constants."""
     found = [(n.name, walked[n.name]) for n in graph.nodes if n.name in walked]
     for name, w in found:
         for kind, body in w.bodies:
@@ -232,7 +233,7 @@ def _count_scanned(proto: onnx.NodeProto) -> int:
 
 
 def _without(t: onnx.TypeProto, axis: int) -> onnx.TypeProto:
-    """The type of what lies at one place of an axis of a tensor."""
+    """Return the type of what lies at one place of an axis of a tensor."""
     shape = list(shape_of(t) or ())
     del shape[axis]
     return helper.make_tensor_type_proto(t.tensor_type.elem_type, shape)

@@ -30,7 +30,7 @@ class Growing:
         self.constants: list[onnx.TensorProto] = []
 
     def x(self, i: int) -> str:
-        """The name of an input that must be there."""
+        """Return the name of an input that must be there."""
         if not self.has(i):
             raise CheckError(f"operator {self.label} has no input {i}")
         return self.inputs[i]
@@ -59,13 +59,14 @@ class Growing:
         return name
 
     def scalar(self, value: float, like: str) -> str:
-        """A real of another tensor's type."""
+        """Return a real of another tensor's type."""
         name = f"c{len(self.constants)}"
         self.constants.append(numpy_helper.from_array(np.array(value, np.float32), name))
         return self.node("CastLike", name, like)
 
     def get(self, name: str, default: Any) -> Any:
-        """An attribute of its default's type; CheckError of any other. A list has as many numbers as its default, unless that is empty."""
+        """Return an attribute of its default's type; CheckError of any other. A list has as many numbers as its default, unless that is
+        empty."""
         value = self.attributes.get(name, default)
         if value is None:
             raise CheckError(f"operator {self.label} needs the attribute {name}")
@@ -77,7 +78,7 @@ class Growing:
         return value
 
     def numbers(self, name: str) -> list[int]:
-        """An attribute that must be there: a list of whole numbers."""
+        """Return an attribute that must be there: a list of whole numbers."""
         if name not in self.attributes:
             raise CheckError(f"operator {self.label} needs the attribute {name}")
         return list(self.get(name, ()))
@@ -87,17 +88,17 @@ Rule = Callable[[Growing], str]
 
 
 def same(op: str) -> Rule:
-    """ONNX's operator of the same inputs, without attributes."""
+    """Return ONNX's operator of the same inputs, without attributes."""
     return lambda g: g.node(op, *g.given_inputs)
 
 
 def alpha(op: str, name: str, default: float) -> Rule:
-    """ONNX's operator with `alpha`."""
+    """Return ONNX's operator with `alpha`."""
     return lambda g: g.node(op, g.x(0), alpha=float(g.get(name, default)))
 
 
 def with_scalar(op: str) -> Rule:
-    """An operation with the attribute `value`."""
+    """Return an operation with the attribute `value`."""
     return lambda g: g.node(op, g.x(0), g.scalar(g.get("value", 1.0), g.x(0)))
 
 
@@ -118,7 +119,7 @@ def softmax(op: str) -> Rule:
 
 
 def matmul(left: str, right: str) -> Rule:
-    """A product with the attributes of which operand is transposed, and a bias of it as third input."""
+    """Return a product with the attributes of which operand is transposed, and a bias of it as third input."""
     def rule(g: Growing) -> str:
         y = g.node("MatMul", *(transpose(g, i) if g.get(name, False) else g.x(i) for i, name in enumerate((left, right))))
         return g.node("Add", y, g.x(2)) if g.has(2) else y
@@ -138,7 +139,7 @@ def gemm(g: Growing) -> str:
 
 
 def plane(g: Growing, name: str, default: Shape = ()) -> list[int]:
-    """The two numbers for height and width of an attribute of four, which are in the order of the image's format."""
+    """Return the two numbers for height and width of an attribute of four, which are in the order of the image's format."""
     four = list(g.get(name, default)) if default else g.numbers(name)
     if len(four) != 4:
         raise CheckError(f"operator {g.label}: attribute {name} has {len(four)} numbers, not 4")
@@ -175,7 +176,7 @@ def pool(op: str, mode: str) -> Rule:
 
 
 def bias_add(g: Growing) -> str:
-    """A bias by channel: the second dimension of NCHW, the last of others."""
+    """Return a bias by channel: the second dimension of NCHW, the last of others."""
     bias = g.x(1)
     if g.formats[0].startswith("NC"):
         bias = g.node("Reshape", bias, g.constant([-1] + [1] * (len(g.shape(0)) - 2)))
@@ -208,7 +209,7 @@ def swish(g: Growing) -> str:
 
 
 def same_in_both() -> dict[str, str]:
-    """CANN's types -> ONNX operators of the same inputs, without attributes, by the words that name both."""
+    """Return CANN's types -> ONNX operators of the same inputs, without attributes, by the words that name both."""
     pairs = ((op.cann, op.onnx) for op in OPS.values() if op.elements and op.onnx)
     return {type_: onnx.name for types, onnx in pairs if not onnx.attributes and not onnx.fixed for type_ in types}
 

@@ -52,7 +52,7 @@ class Operator:
 
 
 def read(path: str) -> list[Operator]:
-    """The operators of a description file; CheckError where it is none."""
+    """Return the operators of a description file; CheckError where it is none."""
     said = read_json(path)
     if not isinstance(said, list) or not 0 < len(said) <= MOST_OPERATORS:
         raise CheckError(f"{path} is no description of single operators, which is a list of 1 to {MOST_OPERATORS} objects with op, "
@@ -73,7 +73,7 @@ def _operator(item: Any, number: int, several: bool, where: str) -> Operator:
 
 
 def _tensor(item: Any, where: str) -> Described | None:
-    """A tensor; None of one that is left out, whose type or format is UNDEFINED or RESERVED."""
+    """Return a tensor; None of one that is left out, whose type or format is UNDEFINED or RESERVED."""
     fields = _fields(item, where, {"type": str, "format": str},
                      {"shape": list, "origin_shape": list, "origin_format": str, "const_value": list})
     if {"UNDEFINED", "RESERVED"} & {fields["type"].upper(), fields["format"].upper()}:
@@ -92,7 +92,7 @@ def _tensor(item: Any, where: str) -> Described | None:
 
 
 def _fields(item: Any, where: str, needed: Mapping[str, type], others: Mapping[str, type]) -> dict[str, Any]:
-    """An object's fields, of which those named are of these types."""
+    """Return an object's fields, of which those named are of these types."""
     good = isinstance(item, dict) and needed.keys() <= item.keys() and all(
         isinstance(item[k], t) for k, t in {**needed, **others}.items() if k in item)
     if not good:
@@ -101,7 +101,8 @@ def _fields(item: Any, where: str, needed: Mapping[str, type], others: Mapping[s
 
 
 def model(operator: Operator) -> onnx.ModelProto:
-    """The ONNX model of an operator. UnsupportedError for one that has no meaning here; CheckError where it cannot be as described."""
+    """Return the ONNX model of an operator. UnsupportedError for one that has no meaning here; CheckError where it cannot be as
+    described."""
     if operator.op not in RULES:
         raise UnsupportedError(f"operator {operator.op} has no meaning here; those that can be described are "
                                f"{', '.join(sorted(RULES))}; give any other as a node of an ONNX model (--model)")
@@ -127,7 +128,7 @@ def model(operator: Operator) -> onnx.ModelProto:
 
 
 def _as_onnx(t: Described, images: bool) -> Described:
-    """A tensor with its dimensions in ONNX's order, where the operator is one of images."""
+    """Return a tensor with its dimensions in ONNX's order, where the operator is one of images."""
     if not images or t.format not in TURNED or len(t.shape) != 4:
         return t
     order = TURNED[t.format]
@@ -136,7 +137,7 @@ def _as_onnx(t: Described, images: bool) -> Described:
 
 
 def _proto(name: str, growing: Growing, inputs: list[Described | None], dtype: int) -> onnx.ModelProto:
-    """The model, its output's shape inferred."""
+    """Return the model, its output's shape inferred."""
     fed = [(growing.inputs[i], t) for i, t in enumerate(inputs) if t is not None]
     values = [helper.make_tensor(n, t.dtype, t.shape, t.value) for n, t in fed if t.value is not None]
     ports = [helper.make_tensor_value_info(n, t.dtype, t.shape) for n, t in fed if t.value is None]

@@ -27,7 +27,7 @@ IDENTITY = {"+=": 0.0, "max=": -math.inf, "min=": math.inf}
 
 
 def numpy_dtype(dtype: str) -> np.dtype:
-    """The NumPy dtype of an IR dtype (bf16 from ml_dtypes)."""
+    """Return the NumPy dtype of an IR dtype (bf16 from ml_dtypes)."""
     if dtype == "bf16":
         import ml_dtypes
         return np.dtype(ml_dtypes.bfloat16)
@@ -35,7 +35,7 @@ def numpy_dtype(dtype: str) -> np.dtype:
 
 
 def evaluate_func(func: Func, inputs: Mapping[str, np.ndarray], core_order: Order = iter) -> dict[str, np.ndarray]:
-    """Output name -> array, for inputs by name; `core_order` permutes the iterations of core loops.
+    """Return output name -> array, for inputs by name; `core_order` permutes the iterations of core loops.
 
     Raises CheckError for a hole that is not filled, an input of another shape, an index out of range.
     """
@@ -44,12 +44,12 @@ def evaluate_func(func: Func, inputs: Mapping[str, np.ndarray], core_order: Orde
 
 
 def lifetime(func: Func, buffer: str) -> tuple[Loop, ...]:
-    """The loops around every block that touches `buffer`, outermost first; none for inputs and outputs."""
+    """Return the loops around every block that touches `buffer`, outermost first; none for inputs and outputs."""
     return lifetimes(func).get(buffer, ())
 
 
 def lifetimes(func: Func) -> dict[str, tuple[Loop, ...]]:
-    """Local buffer -> the loops around every block that touches it, for those that are touched."""
+    """Return local buffer -> the loops around every block that touches it, for those that are touched."""
     out: dict[str, tuple[Loop, ...]] = {}
     local = {b.name for b in func.locals}
     for block, above in blocks(func.body):
@@ -59,7 +59,7 @@ def lifetimes(func: Func) -> dict[str, tuple[Loop, ...]]:
 
 
 def common(a: tuple[Loop, ...], b: tuple[Loop, ...]) -> tuple[Loop, ...]:
-    """The loops that both paths begin with."""
+    """Return the loops that both paths begin with."""
     same = 0
     while same < min(len(a), len(b)) and a[same].var == b[same].var:
         same += 1
@@ -67,7 +67,7 @@ def common(a: tuple[Loop, ...], b: tuple[Loop, ...]) -> tuple[Loop, ...]:
 
 
 def block_reads(block: Block) -> list[Read]:
-    """Every read of a block: of its value, its init and inside its indices."""
+    """Return every read of a block: of its value, its init and inside its indices."""
     exprs = (block.value, *([block.init] if block.init is not None else []), *block.target.indices)
     return [r for e in exprs for r in index.reads(e)]
 
@@ -78,7 +78,8 @@ def touched_buffers(block: Block) -> frozenset[str]:
 
 
 def nearest(place: int, extent: int) -> int:
-    """The element of an axis that an index from data names: counted from the end where it is negative, and the nearest that there is."""
+    """Return the element of an axis that an index from data names: counted from the end where it is negative, and the nearest that there
+    is."""
     return min(max(place + extent if place < 0 else place, 0), extent - 1)
 
 
@@ -196,7 +197,7 @@ def _poison_array(dtype: str, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _fitting(dtype: np.dtype) -> Callable[[Any], Any]:
-    """What makes a value one that an array of this dtype takes: of whole numbers the low bytes."""
+    """Return what makes a value one that an array of this dtype takes: of whole numbers the low bytes."""
     if dtype.kind not in "iu":
         return lambda x: x
     bits, low = 8 * dtype.itemsize, np.iinfo(dtype).min
@@ -204,7 +205,7 @@ def _fitting(dtype: np.dtype) -> Callable[[Any], Any]:
 
 
 def _element(array: np.ndarray) -> Callable[[tuple[int, ...]], Any]:
-    """What gives an element of an array as arithmetic sees it: fp32, or a Python integer."""
+    """Return what gives an element of an array as arithmetic sees it: fp32, or a Python integer."""
     if array.dtype == np.float32:
         return array.__getitem__
     return (lambda at: int(array[at])) if array.dtype.kind in "iub" else (lambda at: np.float32(array[at]))
@@ -217,7 +218,7 @@ def _apply(f: Callable[..., Any], args: list[Value]) -> Value: return lambda env
 
 
 def _of_variable(e: Binary) -> Value | None:
-    """A multiple of a variable or a sum of two, which most indices are made of, without calls; None for others."""
+    """Return a multiple of a variable or a sum of two, which most indices are made of, without calls; None for others."""
     if not isinstance(e.left, Var):
         return None
     a = e.left.name
@@ -231,7 +232,7 @@ def _of_variable(e: Binary) -> Value | None:
 
 
 def _apply2(op: str, a: Value, b: Value) -> Value:
-    """The commonest ones without a call more: an evaluation is a few million of them."""
+    """Return the commonest ones without a call more: an evaluation is a few million of them."""
     if op == "+": return lambda env: a(env) + b(env)
     if op == "*": return lambda env: a(env) * b(env)
     f = BINARY[op]

@@ -26,12 +26,12 @@ COMBINE: dict[str, Any] = {"+=": np.add, "max=": np.maximum, "min=": np.minimum}
 
 
 def takes(func: Func) -> bool:
-    """Whether each block has its loops to itself, with fixed extents: then blocks can run one after the other."""
+    """Return whether each block has its loops to itself, with fixed extents: then blocks can run one after the other."""
     return all(_nest(n) is not None for n in func.body)
 
 
 def evaluate_whole(func: Func, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """Output name -> array, for inputs by name; CheckError for a func that `takes` refuses."""
+    """Return output name -> array, for inputs by name; CheckError for a func that `takes` refuses."""
     arrays = {b.name: np.zeros(_shape(b.shape), numpy_dtype(b.dtype)) for b in func.buffers}
     arrays |= {b.name: np.asarray(inputs[b.name]).astype(numpy_dtype(b.dtype)) for b in func.inputs}
     with np.errstate(all="ignore"):
@@ -44,7 +44,7 @@ def evaluate_whole(func: Func, inputs: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def _nest(node: Node) -> tuple[Block, dict[str, int]] | None:
-    """The one block under a node, and the extents of its loops, outermost first; None where there is no such block."""
+    """Return the one block under a node, and the extents of its loops, outermost first; None where there is no such block."""
     loops: dict[str, int] = {}
     while isinstance(node, Loop):
         if len(node.body) != 1 or not isinstance(node.extent, Int):
@@ -61,13 +61,14 @@ def _shape(shape: tuple[Expr, ...]) -> tuple[int, ...]:
 
 
 def cost(func: Func) -> int:
-    """How long a func takes that `takes` takes and has no holes, in points of loops done one by one: a product's are done PRODUCTS at a
-    time."""
+    """Return how long a func takes that `takes` takes and has no holes, in points of loops done one by one: a product's are done PRODUCTS
+    at a time."""
     return sum(prod(loops.values()) // (PRODUCTS if factors(block) else 1) for block, loops in filter(None, map(_nest, func.body)))
 
 
 def factors(block: Block) -> tuple[Read, Read] | None:
-    """The two reads of a sum of products at loops alone, each loop once in a read and some in the target; None of any other block."""
+    """Return the two reads of a sum of products at loops alone, each loop once in a read and some in the target; None of any other
+    block."""
     e = block.value
     if block.op != "+=" or not isinstance(e, Binary) or e.op != "*" or not isinstance(e.left, Read) or not isinstance(e.right, Read):
         return None
@@ -77,8 +78,8 @@ def factors(block: Block) -> tuple[Read, Read] | None:
 
 
 def _multiply(block: Block, loops: Mapping[str, int], arrays: Mapping[str, Array]) -> Array | None:
-    """The sum of products over all of a block's loops, an axis for each index of its target, in arithmetic's dtype; None of any other
-    block, and where the loops do not go over all that is read."""
+    """Return the sum of products over all of a block's loops, an axis for each index of its target, in arithmetic's dtype; None of any
+    other block, and where the loops do not go over all that is read."""
     found = factors(block)
     if found is None or any(arrays[r.buffer].shape != tuple(loops[v] for v in _names(r)) for r in found):
         return None
@@ -136,7 +137,7 @@ def _store(out: Array, target: Read, grid: Grid, value: Any, arrays: Mapping[str
 
 
 def _places(read: Read, grid: Grid, arrays: Mapping[str, Array]) -> tuple[Array, ...]:
-    """Indices into the buffer, kept inside it: what lies outside is behind a guard. One from data counts from the end where it is
+    """Return indices into the buffer, kept inside it: what lies outside is behind a guard. One from data counts from the end where it is
     negative."""
     return tuple(_place(e, n, grid, arrays) for e, n in zip(read.indices, arrays[read.buffer].shape, strict=True))
 
@@ -147,12 +148,12 @@ def _place(e: Expr, extent: int, grid: Grid, arrays: Mapping[str, Array]) -> Arr
 
 
 def _wide(x: Array) -> Array:
-    """Elements as arithmetic sees them: fp32, or int64."""
+    """Return elements as arithmetic sees them: fp32, or int64."""
     return x.astype(np.int64 if x.dtype.kind in "iub" else np.float32)
 
 
 def _value(e: Expr, grid: Grid, arrays: Mapping[str, Array]) -> Any:
-    """The value of an expression at all points of a grid, where they differ."""
+    """Return the value of an expression at all points of a grid, where they differ."""
     if isinstance(e, Int): return e.value
     if isinstance(e, Float): return np.float32(e.value)
     if isinstance(e, Var): return grid[e.name]

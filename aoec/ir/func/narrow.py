@@ -13,7 +13,7 @@ LEAST_ROWS = 64  # for fewer, turns that are mostly empty cost as much as bursts
 
 
 def takes_every_nth(block: Block) -> bool:
-    """True where a block takes every n-th element of a run, for a small n."""
+    """Return True where a block takes every n-th element of a run, for a small n."""
     value, lane = block.value, block.target.indices[-1] if block.target.indices else None
     if block.op != "=" or not isinstance(value, Read) or not isinstance(lane, Var) or not value.indices:
         return False
@@ -39,8 +39,8 @@ def run_of(block: Block, extents: Mapping[str, int], size: int) -> str:
 
 
 def copied_whole(block: Block, run: str, extents: Mapping[str, int], shape: tuple[Expr, ...], size: int) -> bool:
-    """True for a copy between `run` and a tensor of a shape in which its rows, too, lie one behind the other: all of them, or whole blocks
-    of elements of `size` bytes."""
+    """Return True for a copy between `run` and a tensor of a shape in which its rows, too, lie one behind the other: all of them, or whole
+    blocks of elements of `size` bytes."""
     value, target = block.value, block.target
     if not isinstance(value, Read):
         return False

@@ -22,7 +22,7 @@ class Pixels:
 
 
 def pixels_of(block: Block) -> Pixels | None:
-    """How a block makes pixels out of planes; None where it does something else."""
+    """Return how a block makes pixels out of planes; None where it does something else."""
     value, guard = _split_guard(block.value)
     lane = block.target.indices[-1] if block.target.indices else None
     if block.op != "=" or value is None or min(len(value.indices), len(block.target.indices)) < 2 or not isinstance(lane, Var):
@@ -45,7 +45,7 @@ def _split_guard(e: Expr) -> tuple[Read | None, Expr | None]:
 
 
 def _limit(guard: Expr, channel: Expr) -> int:
-    """The number that a guard asks `channel` to be below; 0 where it asks something else."""
+    """Return the number that a guard asks `channel` to be below; 0 where it asks something else."""
     if not (isinstance(guard, Binary) and guard.op == "<" and normalise(guard.left) == channel and isinstance(guard.right, Int)):
         return 0
     return guard.right.value

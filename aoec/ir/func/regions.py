@@ -56,8 +56,8 @@ class Term:
 
 
 def region(read: Read, inner: Extents, outer: Extents, shape: Sequence[Expr]) -> tuple[Interval, ...]:
-    """The box of `read`'s buffer, of that shape, that it covers while the inner loops run; ScheduleError where no rule gives one. Of a
-    dimension of which data say the place it is all."""
+    """Return the box of `read`'s buffer, of that shape, that it covers while the inner loops run; ScheduleError where no rule gives one. Of
+    a dimension of which data say the place it is all."""
     try:
         return tuple(Interval(Int(0), n, n) if reads(i) else interval(i, inner, outer) for i, n in zip(read.indices, shape, strict=True))
     except ScheduleError as e:
@@ -65,7 +65,7 @@ def region(read: Read, inner: Extents, outer: Extents, shape: Sequence[Expr]) ->
 
 
 def union(regions: Sequence[tuple[Interval, ...]], what: str) -> tuple[Interval, ...]:
-    """The common box of several accesses to one buffer; they must start at equal offsets, or be known parts that meet."""
+    """Return the common box of several accesses to one buffer; they must start at equal offsets, or be known parts that meet."""
     first, others = regions[0], list(regions[1:])
     while others:
         found = next((n for n, other in enumerate(others) if all(_meet(a, b) for a, b in zip(first, other))), None)
@@ -76,7 +76,7 @@ def union(regions: Sequence[tuple[Interval, ...]], what: str) -> tuple[Interval,
 
 
 def _meet(a: Interval, b: Interval) -> bool:
-    """True for intervals that start at equal offsets, and for known ones with nothing between them."""
+    """Return True for intervals that start at equal offsets, and for known ones with nothing between them."""
     one, other = known_range(a), known_range(b)
     return same(a.offset, b.offset) or bool(one and other and one.start <= other.stop and other.start <= one.stop)
 
@@ -91,7 +91,7 @@ def _widest(a: Interval, b: Interval) -> Interval:
 
 
 def known_range(a: Interval) -> range | None:
-    """The places of an interval between two numbers; None for any other."""
+    """Return the places of an interval between two numbers; None for any other."""
     offset, extent = normalise(a.offset), normalise(a.extent)
     return range(offset.value, offset.value + extent.value) if isinstance(offset, Int) and isinstance(extent, Int) else None
 
@@ -103,12 +103,12 @@ def clip(box: Interval, size: Expr) -> Interval:
 
 
 def same(a: Expr, b: Expr) -> bool:
-    """True where the two are structurally equal numbers."""
+    """Return True where the two are structurally equal numbers."""
     return normalise(a - b) == Int(0)
 
 
 def interval(e: Expr, inner: Extents, outer: Extents) -> Interval:
-    """The values of `e` while the inner loops run, as one interval."""
+    """Return the values of `e` while the inner loops run, as one interval."""
     e = normalise(e)
     if not variables(e) & inner.keys():
         return Interval(e, Int(1), Int(1))
@@ -117,7 +117,7 @@ def interval(e: Expr, inner: Extents, outer: Extents) -> Interval:
 
 @lru_cache(maxsize=1 << 13)
 def _interval(e: Expr, inner_loops: tuple[tuple[str, Expr], ...], outer_loops: tuple[tuple[str, Expr], ...]) -> Interval:
-    """`interval` of what varies: sketches of one func ask for the same ones again and again."""
+    """Return `interval` of what varies: sketches of one func ask for the same ones again and again."""
     inner, outer = dict(inner_loops), dict(outer_loops)
     coefficients, offset, atoms = _parts(e, inner)
     terms = []
@@ -144,12 +144,12 @@ def _interval(e: Expr, inner_loops: tuple[tuple[str, Expr], ...], outer_loops: t
 
 
 def _together(t: Term, beside: Extents) -> Term:
-    """The term as it is in the iteration of loops that the index does not use in which it is largest: they make one box together."""
+    """Return the term as it is in the iteration of loops that the index does not use in which it is largest: they make one box together."""
     return replace(t, extent=largest(t.extent, beside)) if variables(t.extent) & beside.keys() else t
 
 
 def _parts(e: Expr, inner: Extents) -> tuple[dict[str, Expr], Expr, dict[str, Expr]]:
-    """(coefficient by inner loop or atom, what stands still, atoms) of an index.
+    """Return (coefficient by inner loop or atom, what stands still, atoms) of an index.
 
     Where a quotient x//c is added to loops, they are taken into it: normal form takes whole multiples of c out of
     x//c, and which are whole multiples depends on holes being filled or not.
@@ -169,7 +169,7 @@ def _parts(e: Expr, inner: Extents) -> tuple[dict[str, Expr], Expr, dict[str, Ex
 
 
 def _span(terms: list[Term], outer: Extents) -> tuple[Expr, Expr]:
-    """(extent, largest extent) of a sum of terms."""
+    """Return (extent, largest extent) of a sum of terms."""
     if len(terms) == 1 and terms[0].coefficient == Int(1):
         return terms[0].extent, terms[0].largest
     extent: Expr = Int(1)
@@ -181,7 +181,7 @@ def _span(terms: list[Term], outer: Extents) -> tuple[Expr, Expr]:
 
 
 def lift(e: Expr, inner: frozenset[str], atoms: dict[str, Expr]) -> Expr:
-    """`e` with what is not a sum or product replaced by fresh variables, collected in `atoms`, where it varies."""
+    """Return `e` with what is not a sum or product replaced by fresh variables, collected in `atoms`, where it varies."""
     if not variables(e) & inner or isinstance(e, Var):
         return e
     if isinstance(e, Binary) and e.op in "+-*":
@@ -192,7 +192,7 @@ def lift(e: Expr, inner: frozenset[str], atoms: dict[str, Expr]) -> Expr:
 
 
 def _atom(e: Expr, inner: Extents, outer: Extents) -> Interval:
-    """The values of a quotient or remainder by a number that stands still."""
+    """Return the values of a quotient or remainder by a number that stands still."""
     if not (isinstance(e, Binary) and e.op in ("//", "%") and not variables(e.right) & inner.keys()):
         raise ScheduleError(f"an index uses {e.fn if isinstance(e, Call) else 'an operation'} of a loop that varies")
     c = e.right
@@ -218,14 +218,14 @@ def _ceildiv(e: Expr, c: Expr) -> Expr:
 
 @lru_cache(maxsize=1 << 14)
 def _positive(e: Expr) -> bool:
-    """True where `e` is built without subtraction or negative numbers: never below 0 for holes and loops."""
+    """Return True where `e` is built without subtraction or negative numbers: never below 0 for holes and loops."""
     return all(not (isinstance(n, Int) and n.value < 0) and not (isinstance(n, Binary) and n.op == "-") for n in walk(e))
 
 
 # ---------------------------------------------------------------- split loops put together
 
 def _collapse(terms: list[Term], outer: Extents) -> list[Term]:
-    """The terms with each pair `outer*f + inner` of a split replaced by the loop that was split."""
+    """Return the terms with each pair `outer*f + inner` of a split replaced by the loop that was split."""
     while True:
         merged = _merge_one(terms, outer)
         if merged is None:
@@ -245,7 +245,7 @@ def _merge_one(terms: list[Term], outer: Extents) -> list[Term] | None:
 
 
 def _parent(i: Term, o: Term, outer: Extents) -> Term | None:
-    """The loop that was split into `o` (outer) and `i` (inner: extent min(f, rest - o*f)), or None."""
+    """Return the loop that was split into `o` (outer) and `i` (inner: extent min(f, rest - o*f)), or None."""
     if not (isinstance(i.extent, Call) and i.extent.fn == "min" and o.var in variables(i.extent)):
         return None
     for f in i.extent.args:
@@ -273,7 +273,7 @@ def _least_args(count: Expr, f: Expr, rest: Expr) -> Expr:
 
 
 def _above_minimum(a: Expr, others: list[Expr]) -> bool:
-    """True where `a` is a rounded-up minimum, ceildiv(min(x, y), d) * d, and each of x and y is some other or more."""
+    """Return True where `a` is a rounded-up minimum, ceildiv(min(x, y), d) * d, and each of x and y is some other or more."""
     for low in _lower(a):
         parts = _min_args(low)
         if len(parts) > 1 and all(any(_covers(normalise(x), b) for b in others) for x in parts):
@@ -282,7 +282,7 @@ def _above_minimum(a: Expr, others: list[Expr]) -> bool:
 
 
 def _min_args(e: Expr) -> tuple[Expr, ...]:
-    """Expressions whose minimum is `e`: a minimum taken apart, also where it is multiplied by what is positive."""
+    """Return expressions whose minimum is `e`: a minimum taken apart, also where it is multiplied by what is positive."""
     if isinstance(e, Call) and e.fn == "min":
         return tuple(x for a in e.args for x in _min_args(a))
     factors = _factors(e)
@@ -294,7 +294,7 @@ def _min_args(e: Expr) -> tuple[Expr, ...]:
 
 
 def _covers(a: Expr, b: Expr) -> bool:
-    """True where a >= b follows from the form: ceildiv(x, d) * d >= x, and constants."""
+    """Return True where a >= b follows from the form: ceildiv(x, d) * d >= x, and constants."""
     difference = normalise(a - b)
     if isinstance(difference, Int):
         return difference.value >= 0
@@ -302,7 +302,7 @@ def _covers(a: Expr, b: Expr) -> bool:
 
 
 def _lower(e: Expr) -> list[Expr]:
-    """Expressions at most `e`: a product ceildiv(x, d) * d in a positive term replaced by x."""
+    """Return expressions at most `e`: a product ceildiv(x, d) * d in a positive term replaced by x."""
     if isinstance(e, Binary) and e.op in "+-":
         out: list[Expr] = [Binary(e.op, low, e.right) for low in _lower(e.left)]
         return out + ([Binary("+", e.left, low) for low in _lower(e.right)] if e.op == "+" else [])
@@ -353,7 +353,7 @@ def _product(items: list[Expr]) -> Expr:
 # ---------------------------------------------------------------- largest values
 
 def largest(e: Expr, loops: Extents) -> Expr:
-    """An upper bound of `e` over all iterations of the loops, free of their variables; exact for min(f, E - o*f)."""
+    """Return an upper bound of `e` over all iterations of the loops, free of their variables; exact for min(f, E - o*f)."""
     e = normalise(e)
     if not variables(e) & loops.keys():
         return e
@@ -414,7 +414,7 @@ def _signed_terms(e: Expr, sign: int = 1) -> list[tuple[int, Expr]]:
 
 
 def _largest_sum(e: Expr, loops: Extents) -> Expr:
-    """The bound of a sum: variables at their ends, whichever makes it larger."""
+    """Return the bound of a sum: variables at their ends, whichever makes it larger."""
     atoms: dict[str, Expr] = {}
     parts = affine(lift(e, frozenset(loops), atoms), frozenset(loops) | atoms.keys())
     if parts is None:
@@ -431,12 +431,12 @@ def _largest_sum(e: Expr, loops: Extents) -> Expr:
 # ---------------------------------------------------------------- small conveniences for those who shift indices
 
 def shift(indices: Sequence[Expr], box: Sequence[Interval]) -> tuple[Expr, ...]:
-    """The indices relative to the start of a box."""
+    """Return the indices relative to the start of a box."""
     return tuple(normalise(i - b.offset) for i, b in zip(indices, box))
 
 
 def plain(e: Expr) -> Expr:
-    """`e` with the choices of its holes left out: inside a func a hole is only named."""
+    """Return `e` with the choices of its holes left out: inside a func a hole is only named."""
     if isinstance(e, Hole):
         return replace(e, choices=())
     return rebuild(e, plain) if children(e) else e

@@ -29,7 +29,7 @@ class Walk:
 
 
 def loops_of(func: Func) -> dict[str, Loop]:
-    """Loop name -> loop, in program order."""
+    """Return loop name -> loop, in program order."""
     return {n.var: n for n, _ in walk(func.body) if isinstance(n, Loop)}
 
 
@@ -39,7 +39,7 @@ def tied_loops(func: Func, loop: str) -> frozenset[str]:
 
 
 def resize(func: Func, loop: str, extent: int) -> Func:
-    """The func in which `loop`, and all that has the same extent because it walks the same dimensions, has the extent given.
+    """Return the func in which `loop`, and all that has the same extent because it walks the same dimensions, has the extent given.
 
     CheckError in a sentence where there is no such loop, where it is scheduled already, and where more may hang on the extent.
     """
@@ -68,7 +68,7 @@ def _check_unscheduled(func: Func, loops: dict[str, Loop]) -> None:
 
 
 def accesses(func: Func) -> Iterator[tuple[Block, Read]]:
-    """Every read and write of every block, with those inside indices."""
+    """Yield every read and write of every block, with those inside indices."""
     for block, _ in blocks(func.body):
         for e in (block.target, block.value, *([] if block.init is None else [block.init])):
             for read in reads(e):
@@ -115,14 +115,15 @@ def _check_uses(func: Func, walked: Walk, loop: str) -> None:
 
 
 def _outside_reads(e: Expr) -> frozenset[str]:
-    """The variables of an expression that are no part of an index."""
+    """Return the variables of an expression that are no part of an index."""
     if isinstance(e, Read):
         return frozenset()
     return variables(e) if isinstance(e, Var) else frozenset().union(*[_outside_reads(c) for c in children(e)])
 
 
 def _is_reduced(func: Func, walked: Walk) -> bool:
-    """Whether a block sums (or takes the largest) over what is resized. Only then do constants such as a mean's follow the extent."""
+    """Return whether a block sums (or takes the largest) over what is resized. Only then do constants such as a mean's follow the
+    extent."""
     return any(b.op != "=" and ({lp.var for lp in above} - variables(b.target)) & walked.loops for b, above in blocks(func.body))
 
 

@@ -15,7 +15,7 @@ class Scaled:
     zero: float = 0.0
 
     def value(self) -> Expr:
-        """The expression."""
+        """Return the expression."""
         e = call("round", Cast("fp32", self.sums) * self.scale)
         return Cast("int8", e + Float(self.zero) if self.zero else e)
 

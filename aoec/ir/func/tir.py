@@ -101,7 +101,7 @@ class Func:
         return self.inputs + self.outputs + self.locals
 
     def buffer(self, name: str) -> Buffer:
-        """The buffer of that name; KeyError where there is none."""
+        """Return the buffer of that name; KeyError where there is none."""
         for b in self.buffers:
             if b.name == name:
                 return b
@@ -109,7 +109,7 @@ class Func:
 
 
 def walk(body: tuple[Node, ...], above: tuple[Loop, ...] = ()) -> list[tuple[Node, tuple[Loop, ...]]]:
-    """Every node of a body with the loops above it, outermost first, in program order."""
+    """Return every node of a body with the loops above it, outermost first, in program order."""
     found: list[tuple[Node, tuple[Loop, ...]]] = []
     _gather(body, above, found)
     return found
@@ -123,5 +123,5 @@ def _gather(body: tuple[Node, ...], above: tuple[Loop, ...], found: list[tuple[N
 
 
 def blocks(body: tuple[Node, ...]) -> list[tuple[Block, tuple[Loop, ...]]]:
-    """Every block with the loops above it, in program order."""
+    """Return every block with the loops above it, in program order."""
     return [(n, above) for n, above in walk(body) if isinstance(n, Block)]

@@ -17,17 +17,17 @@ MAIN: Place = ("", "")
 
 
 def place(body: Body) -> Place:
-    """What tells a body from the others of a graph."""
+    """Return what tells a body from the others of a graph."""
     return body.node, body.kind
 
 
 def homes(graph: Graph) -> dict[str, Place]:
-    """Node -> the body that it lies in, of those that lie in one."""
+    """Return node -> the body that it lies in, of those that lie in one."""
     return {name: place(b) for b in graph.bodies for name in b.nodes}
 
 
 def nodes_by_place(graph: Graph) -> dict[Place, list[OpNode]]:
-    """The nodes of the graph outside of all bodies, and of each body, in order."""
+    """Return the nodes of the graph outside of all bodies, and of each body, in order."""
     home, out = homes(graph), dict[Place, list[OpNode]]({MAIN: [], **{place(b): [] for b in graph.bodies}})
     for n in graph.nodes:
         out[home.get(n.name, MAIN)].append(n)
@@ -35,7 +35,7 @@ def nodes_by_place(graph: Graph) -> dict[Place, list[OpNode]]:
 
 
 def groups_by_place(graph: Graph) -> dict[Place, list[Group]]:
-    """The groups outside of all bodies, and of each body, in order."""
+    """Return the groups outside of all bodies, and of each body, in order."""
     home, out = homes(graph), dict[Place, list[Group]]({MAIN: [], **{place(b): [] for b in graph.bodies}})
     for g in graph.groups:
         out[home.get(g.nodes[0], MAIN) if g.nodes else MAIN].append(g)
@@ -53,7 +53,8 @@ def split_bodies(graph: Graph) -> Iterator[tuple[Body | None, Graph]]:
 
 
 def together(parts: Sequence[tuple[Body | None, Graph]]) -> Graph:
-    """The graph of parts as `split_bodies` gives them, whose names differ but for constants; groups are numbered anew, g0, g1, ..."""
+    """Return the graph of parts as `split_bodies` gives them, whose names differ but for constants; groups are numbered anew, g0, g1,
+    ..."""
     tensors: dict[str, Tensor] = {}
     groups: list[Group] = []
     for _, part in parts:
@@ -78,7 +79,7 @@ def rename_graph(graph: Graph, tensors: Mapping[str, str], nodes: Mapping[str, s
 # ---------------------------------------------------------------- checks
 
 def check_bodies(graph: Graph, at: Places, where: str) -> dict[str, Place]:
-    """Node -> its body, of those that lie in one; CheckError where a node lies in two, a body in itself, or too deep."""
+    """Return node -> its body, of those that lie in one; CheckError where a node lies in two, a body in itself, or too deep."""
     names, home = {n.name for n in graph.nodes}, dict[str, Place]()
     at.unique([(f"{b.kind} of {b.node}", b) for b in graph.bodies], "body", where)
     for b in graph.bodies:
@@ -98,7 +99,7 @@ def check_bodies(graph: Graph, at: Places, where: str) -> dict[str, Place]:
 
 
 def check_ends(graph: Graph, taken: Collection[str], at: Places, where: str) -> None:
-    """Nothing, or CheckError where inputs of bodies are unknown, `taken` otherwise, or of two bodies."""
+    """Raise CheckError where inputs of bodies are unknown, `taken` otherwise, or of two bodies."""
     tensors, seen = {t.name for t in graph.tensors}, set(taken)
     for b in graph.bodies:
         said = f"{b.kind} of {b.node}"

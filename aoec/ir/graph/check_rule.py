@@ -54,7 +54,7 @@ def _check_declarations(r: Rule, kinds: dict[str, str], at: Places, where: str) 
 
 
 def _check_pattern(r: Rule, numbers: set[str], at: Places, where: str) -> set[str]:
-    """The tensors of the pattern."""
+    """Return the tensors of the pattern."""
     own = at.unique([(e.name, e) for e in r.equations], "tensor", where)
     made, wanted, out = set[str](), {r.result}, set(own)
     for e in r.equations:
@@ -93,7 +93,7 @@ def _check_term(term: Term, numbers: set[str], at: Places, where: str, place: ob
 
 
 def _values(r: Rule) -> Iterator[object]:
-    """All of a pattern that names sizes and numbers."""
+    """Yield all of a pattern that names sizes and numbers."""
     for d in r.declarations:
         yield from d.shape or ()
     for e in r.equations:
@@ -106,7 +106,7 @@ def _values(r: Rule) -> Iterator[object]:
 
 
 def _names(value: object, binding: bool = False) -> set[str]:
-    """The names in a value; with `binding` those that it can give a value: itself, and what is multiplied in it."""
+    """Return the names in a value; with `binding` those that it can give a value: itself, and what is multiplied in it."""
     if isinstance(value, Spread):
         return set() if value.fill not in ("", "ones") and binding else {value.name, *([value.wide] if value.wide and not binding else [])}
     return {e.name for e in walk(value) if isinstance(e, Var)} if isinstance(value, Expr) else set()

@@ -11,7 +11,7 @@ from aoec.ir.graph.graph import Attribute, Graph, OpNode, Tensor
 
 
 def digest(array: np.ndarray) -> str:
-    """The sha256, in hex, of the array's little-endian bytes in row-major order: what `Tensor.data` names a constant by."""
+    """Return the sha256, in hex, of the array's little-endian bytes in row-major order: what `Tensor.data` names a constant by."""
     flat = np.ascontiguousarray(array)
     return hashlib.sha256(flat.astype(flat.dtype.newbyteorder("<"), copy=False).reshape(-1).view(np.uint8).data).hexdigest()
 
@@ -53,20 +53,20 @@ class Draft:
         self.tensors[tensor.name] = tensor
 
     def tensor(self, name: str, dtype: str, shape: Iterable[int], layout: str = "ND") -> str:
-        """The name under which a new tensor was added."""
+        """Return the name under which a new tensor was added."""
         name = self.fresh(name)
         self.tensors[name] = Tensor(name, dtype, tuple(int(n) for n in shape), layout)
         return name
 
     def constant(self, name: str, array: np.ndarray, dtype: str, shape: Iterable[int] | None = None, layout: str = "ND") -> str:
-        """The name of a new constant; `array` as stored, `shape` logical (the array's own where not given)."""
+        """Return the name of a new constant; `array` as stored, `shape` logical (the array's own where not given)."""
         name = self.tensor(name, dtype, array.shape if shape is None else shape, layout)
         self.weights[name] = np.asarray(array, order="C")
         return name
 
     def node(self, op: str, inputs: Iterable[str], output: str, attributes: Mapping[str, Attribute] | None = None,
              name: str = "") -> OpNode:
-        """A new node (not yet among `nodes`) under a free name."""
+        """Return a new node (not yet among `nodes`) under a free name."""
         name = self.fresh(name or f"{op.replace('.', '_')}_0", "node")
         return OpNode(name, op, tuple(inputs), (output,), tuple((attributes or {}).items()))
 
@@ -74,11 +74,11 @@ class Draft:
         return name in self.weights
 
     def producers(self) -> dict[str, OpNode]:
-        """Tensor name -> the node that makes it."""
+        """Return tensor name -> the node that makes it."""
         return {o: n for n in self.nodes for o in n.outputs}
 
     def users(self) -> dict[str, list[OpNode]]:
-        """Tensor name -> the nodes that read it, each once for every reading."""
+        """Return tensor name -> the nodes that read it, each once for every reading."""
         out: dict[str, list[OpNode]] = {}
         for n in self.nodes:
             for i in n.inputs:
@@ -86,7 +86,7 @@ class Draft:
         return out
 
     def only_user(self, name: str, users: Mapping[str, list[OpNode]]) -> OpNode | None:
-        """The one node that reads the tensor; None where several do or where it is a result of the graph."""
+        """Return the one node that reads the tensor; None where several do or where it is a result of the graph."""
         found = users.get(name, [])
         return found[0] if len(found) == 1 and name not in self.outputs else None
 
@@ -99,7 +99,7 @@ class Draft:
         self.nodes = [replace(n, inputs=tuple(map(end, n.inputs))) if not names.keys().isdisjoint(n.inputs) else n for n in self.nodes]
 
     def finish(self) -> tuple[Graph, dict[str, np.ndarray]]:
-        """The graph and its constants; tensors that nothing names are left out, names stay."""
+        """Return the graph and its constants; tensors that nothing names are left out, names stay."""
         used = dict.fromkeys([*self.inputs, *(name for n in self.nodes for name in (*n.inputs, *n.outputs) if name), *self.outputs])
         weights = {name: self.weights[name] for name in used if name in self.weights}
         tensors = tuple(replace(self.tensors[name], data=digest(weights[name]) if name in weights else "") for name in used)

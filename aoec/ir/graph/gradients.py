@@ -8,8 +8,8 @@ ACCUMULATED = (".accumulation.out", ".accumulation.buffer")  # behind that in th
 
 
 def parameter_of(result: str, inputs: Iterable[str]) -> str:
-    """The input (a set answers fast) of which a result of that name is the gradient; "" where it is none: `<input>_grad`, also as the
-    training artifacts of ONNX Runtime call what they add up."""
+    """Return the input (a set answers fast) of which a result of that name is the gradient; "" where it is none: `<input>_grad`, also as
+    the training artifacts of ONNX Runtime call what they add up."""
     stem = result
     for ending in ACCUMULATED:
         stem = stem.removesuffix(ending)
@@ -18,6 +18,6 @@ def parameter_of(result: str, inputs: Iterable[str]) -> str:
 
 
 def gradients_among(results: Iterable[str], inputs: Iterable[str]) -> dict[str, str]:
-    """Result -> the input of which it is the gradient, of those that are gradients."""
+    """Return result -> the input of which it is the gradient, of those that are gradients."""
     known = frozenset(inputs)
     return {r: name for r in results if (name := parameter_of(r, known))}

@@ -112,12 +112,12 @@ class Rule:
 
     @property
     def result(self) -> str:
-        """The name of the tensor that pattern and replacement make."""
+        """Return the name of the tensor that pattern and replacement make."""
         return self.equations[0].name
 
 
 def terms(term: Term) -> list[Term]:
-    """The term and all under it, parents first."""
+    """Return the term and all under it, parents first."""
     out, rest = [], [term]
     while rest:
         at = rest.pop()

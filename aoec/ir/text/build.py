@@ -51,7 +51,7 @@ class _Rules:
         self.places, self._depths = Places(text, source), {}
 
     def __getattr__(self, name: str) -> Callable[[Parts], Any]:
-        """Rules that a grammar imports from index.lark carry its name; they are the same rules."""
+        """Return rules that a grammar imports from index.lark carry its name; they are the same rules."""
         if name.startswith("index__"):
             return getattr(self, name[7:])
         raise AttributeError(name)
@@ -152,7 +152,7 @@ class _Index(_Rules):
         return tuple(c)
 
     def constraint(self, c: Parts) -> Any:
-        """A text in quotes also lexes as a name, where the parser's state would take either."""
+        """Return a text in quotes also lexes as a name, where the parser's state would take either."""
         if c[1][0] != '"':
             raise self.error("expected the reason in quotes: why a row that breaks this is illegal", c[1])
         return self.put(Constraint(c[0], unquote(c[1])), c[1])
@@ -216,7 +216,7 @@ class _Graph(_Rules):
         return self.put(g, name)
 
     def _own(self, meanings: tuple[Meaning, ...]) -> dict[str, str]:
-        """Operator -> its definition, checked here: a node keeps the text alone."""
+        """Return operator -> its definition, checked here: a node keeps the text alone."""
         self.places.unique([(m.name, m) for m in meanings], "operator", "graph")
         for m in meanings:
             check(m, self.places)

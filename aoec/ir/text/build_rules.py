@@ -84,7 +84,7 @@ class RulesBuilder(IndexBuilder):
         return "attribute", unquote(c[0]), c[1]
 
     def variable(self, c: Parts) -> Any:
-        """A size or number by its name; in quotes a text, which an attribute may have."""
+        """Return a size or number by its name; in quotes a text, which an attribute may have."""
         return unquote(c[0]) if c[0][0] == '"' else super().variable(c)
 
     def list(self, c: Parts) -> Any:
@@ -97,7 +97,7 @@ class RulesBuilder(IndexBuilder):
         return Spread(unquote(c[2]), unquote(c[1]))
 
     def call(self, c: Parts) -> Any:
-        """A function of sizes, or of a list of them: `len(n)` is how many it has, `size(n)` their product."""
+        """Return a function of sizes, or of a list of them: `len(n)` is how many it has, `size(n)` their product."""
         if str(c[0]) in OF_LISTS and len(c) == 2:
             return self.deep(Call(str(c[0]), (c[1],)), c[1:], c[0])
         return super().call(c)

@@ -26,7 +26,7 @@ NUMBERS = {kind: number for number, kind in enumerate(CLASSES)}
 
 
 def flat(noun: object) -> list[Any]:
-    """The rows of a noun, its own the last."""
+    """Return the rows of a noun, its own the last."""
     rows: dict[str, int] = {}
     out: list[Any] = []
 
@@ -48,7 +48,7 @@ def flat(noun: object) -> list[Any]:
 
 
 def noun(rows: Sequence[Any]) -> Any:
-    """The noun of rows that `flat` made; ValueError, TypeError, IndexError or AttributeError for others."""
+    """Return the noun of rows that `flat` made; ValueError, TypeError, IndexError or AttributeError for others."""
     made: list[Any] = []
 
     def value(v: Any) -> Any:

@@ -25,7 +25,7 @@ Names = Mapping[str, str]
 
 
 def key(x: object) -> str:
-    """The sha256, in hex, of the noun's canonical text after `canonical`; equal for nouns that differ in their own names only."""
+    """Return the sha256, in hex, of the noun's canonical text after `canonical`; equal for nouns that differ in their own names only."""
     try:
         return digest(f"{type(x).__name__} {show(canonical(x))}")
     except RecursionError:
@@ -34,14 +34,14 @@ def key(x: object) -> str:
 
 @singledispatch
 def canonical(x: object) -> object:
-    """The noun with the names that are its own renumbered; an expression stays as it is."""
+    """Return the noun with the names that are its own renumbered; an expression stays as it is."""
     if isinstance(x, Expr):
         return x
     raise TypeError(f"no key: {type(x).__name__}")
 
 
 def _number(names: Iterable[str], letter: str) -> dict[str, str]:
-    """Each name -> letter and number, in order of mention."""
+    """Return each name -> letter and number, in order of mention."""
     out: dict[str, str] = {}
     for name in names:
         out.setdefault(name, f"{letter}{len(out)}")
@@ -49,7 +49,7 @@ def _number(names: Iterable[str], letter: str) -> dict[str, str]:
 
 
 def rename(e: Expr, variables: Names, buffers: Names) -> Expr:
-    """`e` with variables and buffers of reads renamed; nothing is folded."""
+    """Return `e` with variables and buffers of reads renamed; nothing is folded."""
     if isinstance(e, Var): return Var(variables.get(e.name, e.name))
     if isinstance(e, Binary): return Binary(e.op, rename(e.left, variables, buffers), rename(e.right, variables, buffers))
     if isinstance(e, Call): return Call(e.fn, tuple([rename(a, variables, buffers) for a in e.args]))
@@ -105,8 +105,8 @@ def _(g: Graph) -> Graph:
 
 @canonical.register
 def _(p: Plan) -> Plan:
-    """Names of nodes mean something outside. What groups take and which rewrites were made are claims. The order of what is no group says
-    nothing."""
+    """Return names of nodes mean something outside. What groups take and which rewrites were made are claims. The order of what is no group
+    says nothing."""
     names = _number([g.name for g in p.groups], "g")
     slices = tuple(sorted((names.get(first, first), names.get(last, last), count) for first, last, count in p.slices))
     groups = tuple([PlanGroup(names[g.name], g.kind, g.nodes) for g in p.groups])
@@ -127,7 +127,7 @@ def _(t: Trace) -> Trace:
 
 
 def _step(s: Step, own: dict[str, str]) -> Step:
-    """The step with names that earlier steps made renumbered; adds those that it makes itself."""
+    """Return the step with names that earlier steps made renumbered; adds those that it makes itself."""
     before = dict(own)
     for field, v in s.fields:
         if field in INTRODUCE and isinstance(v, str):

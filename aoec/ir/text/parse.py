@@ -47,7 +47,7 @@ class _Language:
             transformer=self.builder, maybe_placeholders=True)  # type: ignore[arg-type]
 
     def parse(self, text: str, source: str) -> tuple[Any, Places]:
-        """The noun with its places; ParseError or CheckError where there is none."""
+        """Return the noun with its places; ParseError or CheckError where there is none."""
         with self.lock:
             self.builder.begin(text, source)
             try:
@@ -77,7 +77,7 @@ def _short(text: str) -> str:
 
 
 def _end(text: str) -> tuple[int, int]:
-    """Line and column just after the last character that is no space."""
+    """Return line and column just after the last character that is no space."""
     text = text.rstrip()
     return text.count("\n") + 1, len(text) - text.rfind("\n")
 
@@ -97,17 +97,17 @@ def _parse(start: str, text: str, source: str, finish: Callable[[Any, Places], N
 
 @lru_cache(maxsize=1 << 12)  # machine files that extend one another say the same formulas, some hundred each
 def parse_expr(text: str, source: str = "") -> Expr:
-    """The expression that `text` says; its names are not checked. ParseError or CheckError with the place."""
+    """Return the expression that `text` says; its names are not checked. ParseError or CheckError with the place."""
     return _parse("expr", text, source, lambda e, at: None)  # type: ignore[no-any-return]
 
 
 def parse_meaning(text: str, source: str = "") -> Meaning:
-    """The checked meaning of an operator that `text` says; ParseError or CheckError with the place."""
+    """Return the checked meaning of an operator that `text` says; ParseError or CheckError with the place."""
     return _parse("meaning", text, source, check)  # type: ignore[no-any-return]
 
 
 def parse_definitions(text: str, source: str = "") -> tuple[Meaning, ...]:
-    """The checked meanings, each of another name, that `text` says one after the other; ParseError or CheckError with the place."""
+    """Return the checked meanings, each of another name, that `text` says one after the other; ParseError or CheckError with the place."""
     def finish(meanings: tuple[Meaning, ...], at: Places) -> None:
         at.unique([(m.name, m) for m in meanings], "operator", "definitions")
         for m in meanings:
@@ -117,12 +117,12 @@ def parse_definitions(text: str, source: str = "") -> tuple[Meaning, ...]:
 
 
 def parse_plan(text: str, source: str = "") -> Plan:
-    """The checked plan that `text` says; what a model makes of it is asked later. ParseError or CheckError with the place."""
+    """Return the checked plan that `text` says; what a model makes of it is asked later. ParseError or CheckError with the place."""
     return place_plan(text, source)[0]
 
 
 def place_plan(text: str, source: str = "") -> tuple[Plan, Places]:
-    """(the plan that `text` says, the places of its lines), for what is refused of it later."""
+    """Return (the plan that `text` says, the places of its lines), for what is refused of it later."""
     kept: list[Places] = []
 
     def finish(plan: Plan, at: Places) -> None:
@@ -135,28 +135,29 @@ def place_plan(text: str, source: str = "") -> tuple[Plan, Places]:
 
 
 def parse_graph(text: str, source: str = "") -> Graph:
-    """The checked graph that `text` says; ParseError or CheckError with the place."""
+    """Return the checked graph that `text` says; ParseError or CheckError with the place."""
     return _parse("graph", text, source, check)  # type: ignore[no-any-return]
 
 
 def parse_func(text: str, source: str = "") -> Func:
-    """The checked func that `text` says; ParseError or CheckError with the place."""
+    """Return the checked func that `text` says; ParseError or CheckError with the place."""
     return _parse("func", text, source, check)  # type: ignore[no-any-return]
 
 
 def parse_trace(text: str, source: str = "") -> Trace:
-    """The trace that `text` says; its steps are checked by primitives.check. ParseError or CheckError with the place."""
+    """Return the trace that `text` says; its steps are checked by primitives.check. ParseError or CheckError with the place."""
     return _parse("trace", text, source, check)  # type: ignore[no-any-return]
 
 
 def parse_program(text: str, source: str = "") -> Program:
-    """The program that `text` says, its names checked, its instructions not (target.check). ParseError or CheckError with the place."""
+    """Return the program that `text` says, its names checked, its instructions not (target.check). ParseError or CheckError with the
+    place."""
     return _parse("program", text, source, check)  # type: ignore[no-any-return]
 
 
 def parse_rules(text: str, source: str = "") -> tuple[Rule, ...]:
-    """The rewrites, each of another name, that `text` says; their words are checked by frontend.rewrites. ParseError or CheckError with
-    the place."""
+    """Return the rewrites, each of another name, that `text` says; their words are checked by frontend.rewrites. ParseError or CheckError
+    with the place."""
     def finish(rules: tuple[Rule, ...], at: Places) -> None:
         at.unique([(r.name, r) for r in rules], "rule", "rules")
         for r in rules:

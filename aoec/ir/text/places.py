@@ -33,12 +33,12 @@ class Places:
         self._marks[said] = place
 
     def of(self, node: object) -> Place | None:
-        """The place of a node, None where it has none."""
+        """Return the place of a node, None where it has none."""
         found = self._at.get(id(node))
         return found[1] if found else self._marks.get(node) if isinstance(node, tuple) else None
 
     def error(self, message: str, node: object = None, name: str = "") -> CheckError:
-        """The error at `node`, or at the first `name` from there on, so that the caret stands under the culprit."""
+        """Return the error at `node`, or at the first `name` from there on, so that the caret stands under the culprit."""
         place = self.of(node)
         if place is None:
             return CheckError(message, source=self.source)

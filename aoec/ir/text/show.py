@@ -29,7 +29,7 @@ INSTR_TAKEN = frozenset({"for", "set", "wait", "cross_set", "cross_wait", "advan
 
 
 def show(x: object) -> str:
-    """The canonical text of an expression, meaning, graph, plan, func, trace, program, or a part of one; no newline at the end."""
+    """Return the canonical text of an expression, meaning, graph, plan, func, trace, program, or a part of one; no newline at the end."""
     try:
         return "\n".join(_lines(x))
     except RecursionError:
@@ -52,7 +52,7 @@ def _(e: Expr) -> Iterable[str]:
 
 
 def expr(e: Expr) -> str:
-    """The text of an expression."""
+    """Return the text of an expression."""
     return _EXPRS[type(e)](e)
 
 
@@ -142,7 +142,7 @@ def _(g: Graph) -> Iterable[str]:
 
 
 def _definitions(g: Graph) -> list[str]:
-    """The user's own operators, each before all nodes; CheckError where two of one name differ, which no text can say."""
+    """Return the user's own operators, each before all nodes; CheckError where two of one name differ, which no text can say."""
     own: dict[str, str] = {}
     for n in g.nodes:
         if n.definition and own.setdefault(n.op, n.definition) != n.definition:
@@ -187,12 +187,12 @@ def _(p: Plan) -> Iterable[str]:
 
 
 def _site(name: str) -> str:
-    """A place in a model: words with points between them as they are, anything else in quotes."""
+    """Return a place in a model: words with points between them as they are, anything else in quotes."""
     return name if all(word(part) == part for part in name.split(".")) else quote(name)
 
 
 def _takes(ns: int | None) -> str:
-    """What a group takes, in µs of as many digits as it has."""
+    """Return what a group takes, in µs of as many digits as it has."""
     return "" if ns is None else " takes " + f"{ns // 1000}.{ns % 1000:03}".rstrip("0").rstrip(".") + " us"
 
 

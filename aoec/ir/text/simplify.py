@@ -44,7 +44,7 @@ def simplify(noun: Noun) -> Noun:
 
 
 def is_finished(func: Func) -> bool:
-    """Whether every block has its instruction, so that the func can be emitted."""
+    """Return whether every block has its instruction, so that the func can be emitted."""
     return all(b.instr for b, _ in blocks(func.body))
 
 
@@ -74,7 +74,7 @@ class _Written(Ranges[Expr]):
         return Term(None, -MOST, MOST, rebuild(e, lambda c: self.term(c, scope).run))
 
     def term(self, e: Expr, scope: Mapping[str, int]) -> Term[Expr]:
-        """An expression as far as it is known; of elements only what stands in their indices is."""
+        """Return an expression as far as it is known; of elements only what stands in their indices is."""
         return self.other(e, scope) if is_element(e) else super().term(e, scope)
 
     def apply(self, op: str, given: list[Term[Expr]]) -> Term[Expr]:
@@ -103,24 +103,24 @@ class Scope:
         self.written.names.append(name)
 
     def __call__(self, e: Expr) -> Expr:
-        """The expression simplified, as long as that makes it shorter."""
+        """Return the expression simplified, as long as that makes it shorter."""
         while len(expr(shorter := normalise(self.written.term(e, self.places).run))) < len(expr(e)):
             e = shorter
         return e
 
     def most(self, e: Expr) -> int:
-        """The greatest value of an expression; MOST where it is not known."""
+        """Return the greatest value of an expression; MOST where it is not known."""
         return self.written.term(e, self.places).high
 
     def above(self, name: str, low: int) -> Scope:
-        """The same variables, of which one is at least `low`."""
+        """Return the same variables, of which one is at least `low`."""
         out = Scope()
         out.written.ranges, out.written.names, out.places = [*self.written.ranges], [*self.written.names], {**self.places}
         out.variable(name, low, self.written.ranges[self.places[name]][1])
         return out
 
     def least(self, e: Expr) -> int:
-        """The least value of an expression; -MOST where it is not known."""
+        """Return the least value of an expression; -MOST where it is not known."""
         return self.written.term(e, self.places).low
 
 
@@ -144,7 +144,8 @@ def _loop(loop: For, scope: Scope) -> For:
 
 
 def without_single(program: Program) -> Program:
-    """The simplified program without loops and axes of the grid of one iteration. Its values are the same; its time may differ a little."""
+    """Return the simplified program without loops and axes of the grid of one iteration. Its values are the same; its time may differ a
+    little."""
     return simplify(replace(program, streams=tuple([_single(s) for s in simplify(program).streams])))
 
 
@@ -169,7 +170,7 @@ def _splice_items(body: tuple[Item, ...], zero: Mapping[str, Expr], within: bool
 
 
 def _works(body: tuple[Item, ...]) -> bool:
-    """True where a body has an instruction."""
+    """Return True where a body has an instruction."""
     return any(_works(i.body) if isinstance(i, For) else isinstance(i, Instr) for i in body)
 
 

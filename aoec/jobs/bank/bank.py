@@ -27,20 +27,20 @@ NO_PLAN = "no plan was found that is faster than that of the rules"
 
 
 def measured_of(path: Path, target: str | None, key: str = "") -> tuple[Measured, ...]:
-    """The measured times of a bank, of funcs whose key begins so; none where there is no bank."""
+    """Return the measured times of a bank, of funcs whose key begins so; none where there is no bank."""
     return Bank.open(path, create=False, writable=False).measurements.list(target, key) if path.exists() else ()
 
 
 def records_of(path: Path, target: str | None, key: str = "", builtin: bool = False) -> tuple[Record, ...]:
-    """The records of a bank, or of the built-in ones, whose key begins so, sorted by key."""
+    """Return the records of a bank, or of the built-in ones, whose key begins so, sorted by key."""
     if builtin:
         return tuple(r for shelf in built_in() for r in shelf.list(target, key))
     return Bank.open(path, create=False, writable=False).list(target, key)
 
 
 def plans_of(path: Path, target: str | None, key: str = "", builtin: bool = False) -> tuple[Plan, ...]:
-    """The plans of slices of a bank, of subgraphs whose key begins so, and its plans of models; of the built-in ones, which have none of
-    slices, those of models. None where there is no bank."""
+    """Return the plans of slices of a bank, of subgraphs whose key begins so, and its plans of models; of the built-in ones, which have
+    none of slices, those of models. None where there is no bank."""
     if builtin:
         return tuple(p for shelf in built_in() for p in kept_model_plans(shelf, target, key))
     bank = Bank.open(path, create=False, writable=False) if path.exists() else None
@@ -48,7 +48,7 @@ def plans_of(path: Path, target: str | None, key: str = "", builtin: bool = Fals
 
 
 def list_plans(found: Sequence[Plan]) -> str:
-    """The plans of slices as a table, and those of models as another; "" of none."""
+    """Return the plans of slices as a table, and those of models as another; "" of none."""
     cut, whole = ([p for p in found if isinstance(p, kind)] for kind in (SlicePlan, ModelPlan))
     head = f"{'key':{SHOWN_DIGITS}}  {'whole':>12} {'in slices':>12}  plans of slices: target, label: groups (us of a subgraph, modelled)\n"
     slices = head + "".join(f"{p.graph_key[:SHOWN_DIGITS]}  {p.before_ns / 1e3:12,.1f} {p.after_ns / 1e3:12,.1f}  {p.target}, {p.label}: "
@@ -57,7 +57,7 @@ def list_plans(found: Sequence[Plan]) -> str:
 
 
 def table_of_models(found: Sequence[ModelPlan]) -> str:
-    """The plans of models as a table of 80 columns, "" of none; a long label is cut off there."""
+    """Return the plans of models as a table of 80 columns, "" of none; a long label is cut off there."""
     if not found:
         return ""
     rows = [(p.graph_key[:SHOWN_DIGITS], f"{p.before_ns / 1e3:,.1f}", f"{p.after_ns / 1e3:,.1f}" if p.plan else "none", p.metric,
@@ -68,19 +68,19 @@ def table_of_models(found: Sequence[ModelPlan]) -> str:
 
 
 def cut_off(text: str, width: int) -> str:
-    """A text in so many columns."""
+    """Return a text in so many columns."""
     return text if len(text) <= width else text[:width - 3] + "..."
 
 
 def list_records(found: tuple[Record, ...], as_json: bool, plans: Sequence[Plan] = ()) -> str:
-    """The records as a table, and plans as others; or all as JSON."""
+    """Return the records as a table, and plans as others; or all as JSON."""
     if as_json:
         return json.dumps([flat(r) for r in found] + [asdict(p) for p in plans], indent=2) + "\n"
     return "\n".join(filter(None, (table_of(found), list_plans(plans))))
 
 
 def nothing(path: Path, target: str | None, builtin: bool) -> str:
-    """What there is to say where a list has no row: default schedules have none of their own."""
+    """Return what there is to say where a list has no row: default schedules have none of their own."""
     named, found = "the built-in banks" if builtin else f"the bank {path}", len(records_of(path, target, "", builtin))
     where = f" for {target}" if target else ""
     if not found:
@@ -89,7 +89,7 @@ def nothing(path: Path, target: str | None, builtin: bool) -> str:
 
 
 def table_of(found: Sequence[Record]) -> str:
-    """The records as a table; "" of none."""
+    """Return the records as a table; "" of none."""
     found = tuple(r for r in found if not r.key.state.endswith(DEFAULT))  # every row says its default anyway
     if not found:
         return ""
@@ -108,13 +108,13 @@ def _row(r: Record) -> str:
 
 
 def said_time(ticks: int, target: str) -> str:
-    """Ticks as microseconds, or as cycles ("cyc") of a machine whose clock is not known here."""
+    """Return ticks as microseconds, or as cycles ("cyc") of a machine whose clock is not known here."""
     cycles, clock_mhz = ticks / TICKS_PER_CYCLE, shipped_clock_mhz(target)
     return f"{cycles / clock_mhz:,.2f}" if clock_mhz else f"{cycles:,.0f} cyc"
 
 
 def of_one_func(found: tuple[Record, ...], key: str, measured: Times = NOTHING) -> tuple[Record, ...]:
-    """The records, preferred ones first; BankError where there are none, or of several funcs or targets."""
+    """Return the records, preferred ones first; BankError where there are none, or of several funcs or targets."""
     if not found:
         raise BankError(f"there is no record whose key begins with {key}; see aoec bank list")
     if len({(r.key.func_key, r.key.target) for r in found}) > 1:
@@ -125,7 +125,7 @@ def of_one_func(found: tuple[Record, ...], key: str, measured: Times = NOTHING) 
 
 
 def of_one_graph(found: Sequence[Plan], key: str) -> Sequence[Plan]:
-    """The plans, fastest for what it was held against first; BankError where they are of several subgraphs, models or targets."""
+    """Return the plans, fastest for what it was held against first; BankError where they are of several subgraphs, models or targets."""
     if len({(p.graph_key, p.target) for p in found}) > 1:
         kinds = " and ".join(name for kind, name in ((SlicePlan, "of slices"), (ModelPlan, "of models"))
                              if any(isinstance(p, kind) for p in found))
@@ -134,7 +134,8 @@ def of_one_graph(found: Sequence[Plan], key: str) -> Sequence[Plan]:
 
 
 def best_plan(found: Sequence[Plan], key: str, as_json: bool) -> str:
-    """What the plan whose key begins so says: regions of groups g0, g1, ... in order, or the text of a model's; or all of it as JSON."""
+    """Return what the plan whose key begins so says: regions of groups g0, g1, ... in order, or the text of a model's; or all of it as
+    JSON."""
     plan = of_one_graph(found, key)[0]
     if as_json:
         return json.dumps(asdict(plan), indent=2) + "\n"
@@ -144,7 +145,7 @@ def best_plan(found: Sequence[Plan], key: str, as_json: bool) -> str:
 
 
 def show_plans(found: Sequence[Plan], key: str, as_json: bool) -> str:
-    """All that is kept of how a subgraph runs in slices, or of how a model is put together; or that as JSON."""
+    """Return all that is kept of how a subgraph runs in slices, or of how a model is put together; or that as JSON."""
     plans = of_one_graph(found, key)
     if as_json:
         return json.dumps([asdict(p) for p in plans], indent=2) + "\n"
@@ -153,34 +154,35 @@ def show_plans(found: Sequence[Plan], key: str, as_json: bool) -> str:
 
 
 def title_of(p: Plan) -> str:
-    """What kind of plan it is."""
+    """Return what kind of plan it is."""
     return "plan of slices" if isinstance(p, SlicePlan) else "plan of the model"
 
 
 def fields_of(p: Plan) -> dict[str, Any]:
-    """The fields of a plan that are shown a line each: not the text of a model's."""
+    """Return the fields of a plan that are shown a line each: not the text of a model's."""
     return {n: v for n, v in asdict(p).items() if n != "plan"}
 
 
 def text_of(p: Plan) -> str:
-    """The text of a plan that is shown below its fields."""
+    """Return the text of a plan that is shown below its fields."""
     return "" if isinstance(p, SlicePlan) else p.plan or NO_PLAN
 
 
 def _field(item: tuple[str, Any]) -> str:
-    """A field as a line."""
+    """Return a field as a line."""
     name, value = item
     return f"  {name.replace('_', ' '):14} {value:,}" if type(value) is int else f"  {name.replace('_', ' '):14} {value or 'none'}"
 
 
 def best(found: tuple[Record, ...], key: str, as_json: bool, measured: Sequence[Measured] = ()) -> str:
-    """The schedule of the record whose key begins so, as text or with the whole record as JSON."""
+    """Return the schedule of the record whose key begins so, as text or with the whole record as JSON."""
     record = of_one_func(found, key, by_schedule(measured))[0]
     return json.dumps(flat(record), indent=2) + "\n" if as_json else record.trace + "\n"
 
 
 def show(found: tuple[Record, ...], key: str, as_json: bool, measured: Sequence[Measured] = ()) -> str:
-    """All that is kept of a func: its text, and the fields of each record with its schedule, and what devices took; or that as JSON."""
+    """Return all that is kept of a func: its text, and the fields of each record with its schedule, and what devices took; or that as
+    JSON."""
     times = by_schedule(measured)
     records = of_one_func(found, key, times)
     if as_json:
@@ -191,7 +193,7 @@ def show(found: tuple[Record, ...], key: str, as_json: bool, measured: Sequence[
 
 
 def _in_full(r: Record, measured: Sequence[Measured]) -> str:
-    """The fields of a record, a line each, what devices took, and its schedule."""
+    """Return the fields of a record, a line each, what devices took, and its schedule."""
     fields = {n: v for n, v in flat(r).items() if n not in ("trace", "func", "func_key") and v != ""}
     return "\n".join(["", f"record {r.key.func_key}", *map(_field, fields.items()), *(f"  {in_words(m)}" for m in measured), r.trace])
 
@@ -199,7 +201,7 @@ def _in_full(r: Record, measured: Sequence[Measured]) -> str:
 # ---------------------------------------------------------------- what devices took
 
 def by_schedule(measured: Iterable[Measured]) -> Times:
-    """(target, func key, schedule) -> the measured times, fastest first; of the vendor's own schedule under ""."""
+    """Return (target, func key, schedule) -> the measured times, fastest first; of the vendor's own schedule under ""."""
     out: dict[tuple[str, str, str], list[Measured]] = {}
     for m in sorted(measured, key=lambda m: m.time_ns):
         out.setdefault((m.target, m.func_key, m.trace), []).append(m)
@@ -207,29 +209,29 @@ def by_schedule(measured: Iterable[Measured]) -> Times:
 
 
 def of_record(r: Record, times: Times) -> Sequence[Measured]:
-    """What devices of its target took by a record's schedule."""
+    """Return what devices of its target took by a record's schedule."""
     return times.get((r.key.target, r.key.func_key, r.trace), ())
 
 
 def measured_first(r: Record, times: Times) -> tuple[bool, int]:
-    """How a measured time ranks, which is above all that is modelled: fastest first, then what no device has run."""
+    """Return how a measured time ranks, which is above all that is modelled: fastest first, then what no device has run."""
     found = of_record(r, times)
     return not found, found[0].time_ns if found else 0
 
 
 def theirs(measured: Iterable[Measured]) -> list[str]:
-    """Lines for times of the vendor's own schedules."""
+    """Return lines for times of the vendor's own schedules."""
     found = [f"  {in_words(m)}" for m in measured if not m.trace]
     return ["", "the vendor's own schedule, which is not known", *found] if found else []
 
 
 def as_values(found: Sequence[Measured]) -> dict[str, Any]:
-    """What devices took, as a field of a record's plain values; none of none."""
+    """Return what devices took, as a field of a record's plain values; none of none."""
     return {"measured": [asdict(m) for m in found]} if found else {}
 
 
 def in_words(m: Measured) -> str:
-    """A measured time for people."""
+    """Return a measured time for people."""
     often = f"{m.calls:,} calls, {m.least_ns / 1e3:,.2f} to {m.most_ns / 1e3:,.2f}" if m.calls > 1 else "1 call"
     when = f" {m.when}" if m.when else ""
     return f"measured       {m.us:,.2f} us{when} ({often}; {m.op_type}, {m.source} line {m.line}): ranks above what is modelled"
@@ -247,5 +249,5 @@ def export(path: Path, file: str, times: bool) -> str:
 
 
 def take(path: Path, file: str) -> str:
-    """What became of the records of another bank, or of an exported file (`-`: standard input)."""
+    """Return what became of the records of another bank, or of an exported file (`-`: standard input)."""
     return f"{statuses(Bank.open(path).import_(file))} ({path})\n"

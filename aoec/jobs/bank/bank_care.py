@@ -14,8 +14,8 @@ from aoec.jobs.bank.shelf import Machines, age, age_of
 
 
 def dispensable(records: Iterable[Record], machines: Machines, keep_days: int, now: datetime) -> list[tuple[Record, str]]:
-    """The stale records, which no lookup takes, each with the reason: those older than so many days, and those of an older schema, whose
-    func is not kept, so that they cannot be timed again."""
+    """Return the stale records, which no lookup takes, each with the reason: those older than so many days, and those of an older schema,
+    whose func is not kept, so that they cannot be timed again."""
     since = days_before(now, keep_days)
     out = []
     for r in records:
@@ -26,19 +26,19 @@ def dispensable(records: Iterable[Record], machines: Machines, keep_days: int, n
 
 
 def days_before(now: datetime, days: int) -> str:
-    """A time as banks have it."""
+    """Return a time as banks have it."""
     return (now - timedelta(days=days)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def stale_plans(bank: Bank, machines: Machines, target: str | None, keep_days: int, now: datetime) -> list[tuple[Plan, str]]:
-    """The plans of slices, and then of models, that no compile takes, as `dispensable` has records."""
+    """Return the plans of slices, and then of models, that no compile takes, as `dispensable` has records."""
     kept: list[Plan] = [*bank.plans.list(target), *bank.model_plans.list(target)]
     found = [(p, age_of(p, machines)) for p in kept]
     return [(p, why) for p, why in found if why.startswith("stale") and (not keep_days or p.created < days_before(now, keep_days))]
 
 
 def prune(bank: Bank, machines: Machines, target: str | None, keep_days: int, yes: bool) -> tuple[str, list[dict[str, Any]]]:
-    """(what goes, or would go, in words; the same as a program reads it); records are dropped where `yes` is said."""
+    """Return (what goes, or would go, in words; the same as a program reads it); records are dropped where `yes` is said."""
     now = datetime.now(UTC)
     changed = [(r, "changed by another program since it was written") for r in bank.changed_records() if target in (None, r.key.target)]
     other = {r for r, _ in changed}
@@ -70,7 +70,7 @@ def stats(bank: Bank, machines: Machines, target: str | None) -> dict[str, Any]:
 
 
 def count_records(records: list[Record], machines: Machines) -> dict[str, int]:
-    """What some records are."""
+    """Return what some records are."""
     best = [r for r in records if not r.key.state.endswith((DEFAULT, IMPORTED))]
     return {"records": len(records), "funcs": len({r.key.func_key for r in records}), "tuned": sum(r.is_faster for r in best),
             "nothing_better": sum(not r.is_faster for r in best), "proved": sum(bool(r.proof) for r in best),
@@ -80,7 +80,7 @@ def count_records(records: list[Record], machines: Machines) -> dict[str, int]:
 
 
 def stats_told(facts: dict[str, Any]) -> str:
-    """The counts as a table."""
+    """Return the counts as a table."""
     plans = "".join(f", {plural(facts[name], 'plan')} of {what}" * bool(facts[name]) for name, what in PLANS.items())
     head = f"bank {facts['path']}, {facts['bytes']:,} bytes, schema {facts['schema']}{plans}"
     rows = facts["targets"]

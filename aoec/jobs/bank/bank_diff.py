@@ -36,7 +36,7 @@ class Change:
 
     @property
     def fields(self) -> list[str]:
-        """The names of the fields that differ, of a changed one."""
+        """Return the names of the fields that differ, of a changed one."""
         if self.before is None or self.after is None:
             return []
         old, new = every(self.before), every(self.after)
@@ -44,14 +44,14 @@ class Change:
 
 
 def changes(before: Iterable[Kept], after: Iterable[Kept]) -> list[Change]:
-    """What changed: records, then what was measured, then plans, each sorted by key."""
+    """Return what changed: records, then what was measured, then plans, each sorted by key."""
     old, new = {identity_of(k): k for k in before}, {identity_of(k): k for k in after}
     found = (Change(old.get(k), new.get(k)) for k in sorted({*old, *new}))
     return [c for c in found if c.what != "changed" or c.fields]
 
 
 def identity_of(k: Kept) -> tuple[Any, ...]:
-    """What tells one from all others of a bank: its kind and its key."""
+    """Return what tells one from all others of a bank: its kind and its key."""
     if isinstance(k, Record):
         return 0, k.key
     nth, kind = next((i, kind) for i, kind in enumerate(KINDS, 1) if type(k) is kind.row)
@@ -59,23 +59,23 @@ def identity_of(k: Kept) -> tuple[Any, ...]:
 
 
 def every(k: Kept) -> dict[str, Any]:
-    """All fields of a record, plan or measured time, by name."""
+    """Return all fields of a record, plan or measured time, by name."""
     return flat(k) if isinstance(k, Record) else asdict(k)
 
 
 def target_of(k: Kept) -> str:
-    """The machine that it is of."""
+    """Return the machine that it is of."""
     return k.key.target if isinstance(k, Record) else k.target
 
 
 def facts(found: Iterable[Change]) -> list[dict[str, Any]]:
-    """The changes as a program reads them."""
+    """Return the changes as a program reads them."""
     return [{"change": c.what, "kind": WORDS[identity_of(c.row)[0]], "fields": c.fields, "before": c.before and every(c.before),
              "after": c.after and every(c.after)} for c in found]
 
 
 def describe_changes(found: list[Change]) -> str:
-    """A line a change, and how many there are."""
+    """Return a line a change, and how many there are."""
     sign = {"added": "+", "removed": "-", "changed": "~"}
     rows = [f"{sign[c.what]} {key:{SHOWN_DIGITS}} {times(c):>24}  {words}" + f" ({', '.join(c.fields)})" * bool(c.fields)
             for c in found for key, words in [show_key(c.row)]]
@@ -85,7 +85,7 @@ def describe_changes(found: list[Change]) -> str:
 
 
 def show_key(k: Kept) -> tuple[str, str]:
-    """The first digits of what it is kept under, and what it is of."""
+    """Return the first digits of what it is kept under, and what it is of."""
     if isinstance(k, Record):
         return k.key.func_key[:SHOWN_DIGITS], f"{k.key.target}, {k.label}, {k.key.state}"
     if isinstance(k, SlicePlan):
@@ -98,7 +98,7 @@ def show_key(k: Kept) -> tuple[str, str]:
 
 
 def times(c: Change) -> str:
-    """The times of both, or of the one that there is: cycles of records, us of others."""
+    """Return the times of both, or of the one that there is: cycles of records, us of others."""
     return " -> ".join(dict.fromkeys(time_of(k) for k in (c.before, c.after) if k))
 
 

@@ -41,13 +41,13 @@ class PlanSaid:
 
 
 def check_plans(plans: Iterable[Plan], machines: Machines) -> list[PlanSaid]:
-    """What is known of plans without their models: whether they are of the machine and the model version as these are, and whether the
-    text of a model's is one."""
+    """Return what is known of plans without their models: whether they are of the machine and the model version as these are, and whether
+    the text of a model's is one."""
     return [PlanSaid(p, *_without_model(p, machines)) for p in plans]
 
 
 def _without_model(p: Plan, machines: Machines) -> tuple[str, str]:
-    """(state, why) of a plan."""
+    """Return (state, why) of a plan."""
     old = age_of(p, machines)
     if isinstance(p, ModelPlan) and (wrong := fault_of(p)):
         return "illegal", f"{old}; {wrong}" if old else wrong
@@ -55,8 +55,8 @@ def _without_model(p: Plan, machines: Machines) -> tuple[str, str]:
 
 
 def which(options: WhichOptions, machines: Machines, model: Asked | None) -> list[PlanSaid]:
-    """The plans that are kept of a key (its beginning), or of the subgraphs of the model that was asked about and of all of it: what a
-    compile makes of each."""
+    """Return the plans that are kept of a key (its beginning), or of the subgraphs of the model that was asked about and of all of it: what
+    a compile makes of each."""
     own = Bank.open(options.bank_path, create=False, writable=False) if options.bank_path.exists() else None
     if model is None:
         names = [options.target] if options.target else targets()
@@ -73,7 +73,7 @@ def which(options: WhichOptions, machines: Machines, model: Asked | None) -> lis
 
 
 def plans_of_model(model: Asked, own: Bank | None, lower: Shelf | None) -> list[ModelPlan]:
-    """The plans that are kept of an ONNX model; of a compiled one it is not known how it was imported."""
+    """Return the plans that are kept of an ONNX model; of a compiled one it is not known how it was imported."""
     if model.imported is None:
         return []
     key = model_key(model.imported)
@@ -81,7 +81,7 @@ def plans_of_model(model: Asked, own: Bank | None, lower: Shelf | None) -> list[
 
 
 def _of_key(p: Plan, machines: Machines) -> tuple[str, str]:
-    """(state, why) of a plan that is asked of by its key."""
+    """Return (state, why) of a plan that is asked of by its key."""
     if old := age_of(p, machines):
         return "not used", old
     if p.is_faster:
@@ -90,7 +90,7 @@ def _of_key(p: Plan, machines: Machines) -> tuple[str, str]:
 
 
 def of_subgraph(s: Subgraph, plans: Sequence[SlicePlan], machines: Machines) -> list[PlanSaid]:
-    """What a compile makes of the plans of one metric: that of the same schedules first, else what gained most."""
+    """Return what a compile makes of the plans of one metric: that of the same schedules first, else what gained most."""
     mine = [p for p in plans if p.graph_key == s.graph_key]
     first = plan_of(s, [p for p in mine if not age_of(p, machines)])
     groups = (s.groups[0], s.groups[-1])
@@ -106,7 +106,7 @@ def of_subgraph(s: Subgraph, plans: Sequence[SlicePlan], machines: Machines) -> 
 
 
 def in_model(model: Asked, machines: Machines, own: Bank | None, lower: Shelf | None) -> list[Subgraph]:
-    """The subgraphs of an ONNX model by the schedules that the banks have, or of a compiled one by its own; of one that runs in
+    """Return the subgraphs of an ONNX model by the schedules that the banks have, or of a compiled one by its own; of one that runs in
     slices the subgraphs are not known any more."""
     whole = [a for a in model.gears if not in_slices(a.graph)]
     found = [s for a in whole for s in subgraphs(a.graph, {g.group: show(g.trace) for g in a.groups if g.trace})]
@@ -116,7 +116,7 @@ def in_model(model: Asked, machines: Machines, own: Bank | None, lower: Shelf | 
 
 
 def traces(plan: Sequence[Task], machine: Machine, own: Bank | None, lower: Shelf | None) -> dict[str, str]:
-    """The schedules of a model's groups as the banks have them: tuned, or the default one."""
+    """Return the schedules of a model's groups as the banks have them: tuned, or the default one."""
     wanted: list[tuple[str, Key, Key]] = [(t.group.name, *keys(t, machine)) for t in plan]
     every = [k for _, *pair in wanted for k in pair]
     claims = own.over(lower).claims(every) if own else lower.all_of(every) if lower else {}
@@ -124,17 +124,17 @@ def traces(plan: Sequence[Task], machine: Machine, own: Bank | None, lower: Shel
 
 
 def facts(found: Iterable[PlanSaid]) -> list[dict[str, Any]]:
-    """The plans as a program reads them."""
+    """Return the plans as a program reads them."""
     return [{"result": x.state, "why": x.why, "groups": list(x.groups), **asdict(x.plan)} for x in found]
 
 
 def describe_plans(found: Iterable[PlanSaid]) -> str:
-    """A line for each plan; "" of none."""
+    """Return a line for each plan; "" of none."""
     return "".join(map(_line, found))
 
 
 def _line(x: PlanSaid) -> str:
-    """What is said of a plan; of one of a model in lines of 80 columns."""
+    """Return what is said of a plan; of one of a model in lines of 80 columns."""
     p, of = x.plan, f" of {x.groups[0]}..{x.groups[-1]}" if x.groups else ""
     times = f"{p.graph_key[:SHOWN_DIGITS]}  {x.state:8} {p.before_ns / 1e3:,.1f} -> {p.after_ns / 1e3:,.1f} us modelled"
     if isinstance(p, SlicePlan):

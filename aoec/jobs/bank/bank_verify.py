@@ -36,7 +36,7 @@ class Verified:
 
     @property
     def wrong(self) -> bool:
-        """Whether the record says what is not so, of the machine and the model as they are."""
+        """Return whether the record says what is not so, of the machine and the model as they are."""
         return self.state in ("differs", "changed") or self.state == "illegal" and not self.why.startswith("stale")
 
 
@@ -49,7 +49,7 @@ def verify_records(records: Iterable[Record], machines: Machines, changed: Colle
 
 
 def one(record: Record, func: str, machines: Machines) -> Verified:
-    """A record timed again; `func`: the text of its func."""
+    """Return a record timed again; `func`: the text of its func."""
     machine = machine_of(record.key.target, machines)
     why = age(record, machines)
     if record.key.kind != "modelled":
@@ -65,7 +65,7 @@ def one(record: Record, func: str, machines: Machines) -> Verified:
 
 
 def retime(record: Record, func: str, machine: Machine) -> int | str:
-    """Modelled ticks of the record's schedule, launch included; or why there are none."""
+    """Return modelled ticks of the record's schedule, launch included; or why there are none."""
     try:
         return total_ticks(measure_trace(func_of(func, record.key.func_key), record.trace, machine, state_of(record.key.state)), machine)
     except AoecError as e:
@@ -74,7 +74,7 @@ def retime(record: Record, func: str, machine: Machine) -> int | str:
 
 @lru_cache(maxsize=64)
 def func_of(text: str, func_key: str) -> Func:
-    """The func of a text that may come from anybody; CheckError where it is not the key's."""
+    """Return the func of a text that may come from anybody; CheckError where it is not the key's."""
     func = parse_func(text)
     if key(func) != func_key:
         raise CheckError("its func is not the one of its key")
@@ -82,7 +82,7 @@ def func_of(text: str, func_key: str) -> Func:
 
 
 def facts(found: Iterable[Verified]) -> list[dict[str, Any]]:
-    """The results as a program reads them."""
+    """Return the results as a program reads them."""
     return [{"result": v.state, "why": v.why, "ticks_now": v.ticks, **flat(v.record)} for v in found]
 
 
@@ -97,6 +97,6 @@ def describe_verified(found: list[Verified], unmarked: int = 0) -> str:
 
 
 def now(v: Verified) -> str:
-    """The time that is claimed, and the time that it is."""
+    """Return the time that is claimed, and the time that it is."""
     after = "-" if v.ticks is None else f"{v.ticks / TICKS_PER_CYCLE:,.0f}"
     return f"{v.record.ticks / TICKS_PER_CYCLE:,.0f} -> {after}"

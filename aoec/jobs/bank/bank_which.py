@@ -48,7 +48,7 @@ class Choice:
 
 
 def choices(own: Iterable[Record], base: Iterable[Record], machines: Machines) -> list[Choice]:
-    """A choice for each func, target and memory state that a record is of, sorted; the record that is taken first. No defaults."""
+    """Return a choice for each func, target and memory state that a record is of, sorted; the record that is taken first. No defaults."""
     found: dict[tuple[str, str, str], list[tuple[str, Record]]] = {}
     for shelf, records in ((OWN, own), (BASE, base)):
         for r in records:
@@ -70,7 +70,7 @@ class Asked:
 
 
 def read_subject(options: WhichOptions, machines: Machines) -> Asked | None:
-    """The model that `options.subject` names, read and lowered once for all that is said of it; None of a key."""
+    """Return the model that `options.subject` names, read and lowered once for all that is said of it; None of a key."""
     path = options.subject
     if not (Path(path).is_file() or path.endswith((".onnx", ".aoec"))):
         return None
@@ -83,7 +83,7 @@ def read_subject(options: WhichOptions, machines: Machines) -> Asked | None:
 
 
 def which(options: WhichOptions, machines: Machines, model: Asked | None) -> list[Choice]:
-    """The choices of a key (`options.subject`, its beginning), or of all groups of the model that was asked about."""
+    """Return the choices of a key (`options.subject`, its beginning), or of all groups of the model that was asked about."""
     own = Bank.open(options.bank_path, create=False, writable=False) if options.bank_path.exists() else None
     if model:
         target, wanted = model.target, wanted_of(model)
@@ -97,7 +97,7 @@ def which(options: WhichOptions, machines: Machines, model: Asked | None) -> lis
 
 
 def need_any(asked: str, found: Sequence[object], bank: Path) -> None:
-    """Nothing; BankError where nothing was found of what was asked about."""
+    """Raise BankError where nothing was found of what was asked about."""
     if not found:
         if not bank.exists():
             raise BankError(f"nothing is kept of {asked}, for there is no bank {bank}; aoec compile makes one, --bank names another")
@@ -106,20 +106,20 @@ def need_any(asked: str, found: Sequence[object], bank: Path) -> None:
 
 
 def wanted_of(model: Asked) -> list[tuple[str, str, str]]:
-    """(group, func key, memory state) of a model's different tasks in order; a compiled one does not say its states ("")."""
+    """Return (group, func key, memory state) of a model's different tasks in order; a compiled one does not say its states ("")."""
     found = [(g.group, g.func_key, "") for a in model.gears for g in a.groups if g.func_key]
     found += [(t.group.name, t.func_key, t.state_text) for t in model.tasks]
     return list({(func, state): (group, func, state) for group, func, state in reversed(found)}.values())[::-1]
 
 
 def in_model(found: list[Choice], wanted: list[tuple[str, str, str]], target: str) -> list[Choice]:
-    """The choices of a model's groups, in its order; a group of which nothing is kept has none."""
+    """Return the choices of a model's groups, in its order; a group of which nothing is kept has none."""
     return [replace(c, group=group) for group, func, state in wanted for c in found
             if c.first.key.func_key == func and c.first.key.target == target and state in ("", c.first.key.state.removesuffix(ROBUST))]
 
 
 def decide(records: list[tuple[str, Record]], machines: Machines) -> list[Said]:
-    """What the records of one func come to, in the order in which they are asked (bank/bank.py: `claims`)."""
+    """Return what the records of one func come to, in the order in which they are asked (bank/bank.py: `claims`)."""
     fit = [(shelf, r) for shelf, r in records if r.key.kind == "modelled" and not age(r, machines)]
     gained = [f for f in fit if f[1].is_faster]
     taken = next(iter(gained or fit), None)  # the user's own come first
@@ -128,7 +128,7 @@ def decide(records: list[tuple[str, Record]], machines: Machines) -> list[Said]:
 
 
 def reason(shelf: str, r: Record, taken: tuple[str, Record] | None, machines: Machines) -> str:
-    """Why a record is taken, or why not."""
+    """Return why a record is taken, or why not."""
     if r.key.kind != "modelled":
         return "measured: times are modelled here, and the two kinds do not compare"
     if old := age(r, machines):
@@ -141,7 +141,7 @@ def reason(shelf: str, r: Record, taken: tuple[str, Record] | None, machines: Ma
 
 
 def facts(found: Iterable[Choice], measured: Iterable[Measured] = ()) -> list[dict[str, Any]]:
-    """The choices as a program reads them."""
+    """Return the choices as a program reads them."""
     times = by_schedule(measured)
     return [{"group": c.group, "what": c.first.label, "records": [
         {"wins": s.wins, "in": s.shelf, "why": s.why, **flat(s.record), **as_values(of_record(s.record, times))}
@@ -149,14 +149,14 @@ def facts(found: Iterable[Choice], measured: Iterable[Measured] = ()) -> list[di
 
 
 def describe_choices(found: Iterable[Choice], measured: Iterable[Measured] = ()) -> str:
-    """A paragraph for each choice; what devices took stands below what it is of."""
+    """Return a paragraph for each choice; what devices took stands below what it is of."""
     times = by_schedule(measured)
     return "\n".join("\n".join([heading(c), *(line for s in c.said for line in (describe_record(s), *times_of(s.record, times))),
                                 *theirs(times.get((c.first.key.target, c.first.key.func_key, ""), ()))[1:]]) + "\n" for c in found)
 
 
 def times_of(r: Record, times: Times) -> list[str]:
-    """Lines of what devices took by a record's schedule."""
+    """Return lines of what devices took by a record's schedule."""
     return [f"           {in_words(m)}" for m in of_record(r, times)]
 
 

@@ -31,8 +31,8 @@ class Compared:
 
 
 def compare_seeds(seeds: Sequence[Seed], budget: Budget, number: int, hear: Callable[[int, int], None]) -> Iterator[Compared | str]:
-    """Each seed compared, or why it cannot be; Ctrl-C ends it between two. `number`: the seed of the searches; `hear` is told (done, of how
-    many)."""
+    """Yield each seed compared, or why it cannot be; Ctrl-C ends it between two. `number`: the seed of the searches; `hear` is told (done,
+    of how many)."""
     for at, seed in enumerate(seeds):
         if interrupt.is_asked():
             return
@@ -44,7 +44,7 @@ def compare_seeds(seeds: Sequence[Seed], budget: Budget, number: int, hear: Call
 
 
 def one(seed: Seed, budget: Budget, number: int) -> Compared:
-    """A seed compared."""
+    """Return a seed compared."""
     func, trace, ticks = seed.schedules[0]
     p = problem(func, seed.machine)
     near = nearest_candidates([s.trace for s in p.sketches], p.space.grids, trace)
@@ -59,12 +59,12 @@ def one(seed: Seed, budget: Budget, number: int) -> Compared:
 
 
 def rank_time(p: Problem, some: tuple[int, tuple[int, ...]], ticks: int, budget: Budget) -> Rank:
-    """The rank of a time in a problem's space, as far as a share of the budget decides it."""
+    """Return the rank of a time in a problem's space, as far as a share of the budget decides it."""
     return rank(p.space.grids, p, some, ticks, limits(budget).alone * RANK_ROWS // PROOF_ROWS)
 
 
 def place(c: Compared) -> str:
-    """The vendor's rank in words."""
+    """Return the vendor's rank in words."""
     outside = " (itself no candidate of it)" * (not c.member)
     if c.rank.closed:
         return (f"{c.rank.faster:,} faster" if c.rank.faster else "none faster") + outside
@@ -76,7 +76,7 @@ HEAD = ("operator", "machine", "vendor µs", "default µs", "best µs", "vendor/
 
 
 def table(found: Iterable[Compared | str]) -> str:
-    """The comparison, a line a key; "" of none."""
+    """Return the comparison, a line a key; "" of none."""
     found = list(found)
     good, refused = [c for c in found if isinstance(c, Compared)], [c for c in found if isinstance(c, str)]
     rows = [(short_name(c.seed.problem), c.seed.machine.name, *(f"{us:,.2f}" for us in (c.vendor_us, c.default_us, c.best_us)),
@@ -86,13 +86,13 @@ def table(found: Iterable[Compared | str]) -> str:
 
 
 def align_rows(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows in columns, numbers to the right."""
+    """Return rows in columns, numbers to the right."""
     widths = [max(map(len, column)) for column in zip(*rows)]
     return ["  ".join(f"{c:<{w}}" if i in (0, 1, 6) else f"{c:>{w}}" for i, (c, w) in enumerate(zip(row, widths))).rstrip() for row in rows]
 
 
 def summary(found: list[Compared]) -> str:
-    """What the comparison comes to."""
+    """Return what the comparison comes to."""
     ratios = sorted(c.vendor_us / c.best_us for c in found)
     beaten = sum(c.vendor_us < c.default_us for c in found)
     none = sum(c.rank == Rank(0, True) for c in found)
@@ -102,7 +102,7 @@ def summary(found: list[Compared]) -> str:
 
 
 def facts(found: Iterable[Compared | str]) -> list[dict[str, object]]:
-    """The same as a program reads it."""
+    """Return the same as a program reads it."""
     return [{"why_not": c} if isinstance(c, str) else {
         "operator": short_name(c.seed.problem), "soc": c.seed.soc, "target": c.seed.machine.name, "kind": "modelled",
         "vendor_us": round(c.vendor_us, 3), "default_us": round(c.default_us, 3), "best_us": round(c.best_us, 3),

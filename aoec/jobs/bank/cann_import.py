@@ -70,8 +70,8 @@ class Taken:
 # ---------------------------------------------------------------- reading
 
 def read(paths: Iterable[str], named: Machine | None) -> tuple[list[tuple[Line, str, Machine]], Taken]:
-    """(the first line of each key and machine with its SoC, what is known so far). `named`: the machine that all are taken for; else each
-    file's name says it."""
+    """Return (the first line of each key and machine with its SoC, what is known so far). `named`: the machine that all are taken for; else
+    each file's name says it."""
     taken, by = Taken(), dict[str, list[tuple[Line, str, Machine]]]()
     for path in dict.fromkeys(p.resolve() for given in paths for p in files_in(given)):
         found = read_file(path)
@@ -87,7 +87,7 @@ def read(paths: Iterable[str], named: Machine | None) -> tuple[list[tuple[Line, 
 
 
 def unlike(lines: Sequence[tuple[Line, str, Machine]], taken: Taken) -> list[tuple[Line, str, Machine]]:
-    """The first of each key, as the loader keeps it; the others are counted."""
+    """Return the first of each key, as the loader keeps it; the others are counted."""
     first, others = firsts(line for line, _, _ in lines)
     taken.others.update({"a key that was there already: the first stays, as CANN has it": len(others)} if others else {})
     kept = set(map(id, first))
@@ -95,12 +95,12 @@ def unlike(lines: Sequence[tuple[Line, str, Machine]], taken: Taken) -> list[tup
 
 
 def machine_of(found: File) -> Machine | None:
-    """The machine that a file's name says, by itself or by its series (Ascend950PR_957x); None where there is no such model."""
+    """Return the machine that a file's name says, by itself or by its series (Ascend950PR_957x); None where there is no such model."""
     return next((load(name) for name in (found.soc, f"{found.soc[:-1]}x") if name in targets()), None)
 
 
 def unknown(found: File) -> str:
-    """Why a file's records are of no machine."""
+    """Return why a file's records are of no machine."""
     if not found.soc:
         return "in a file whose name says no SoC (<soc>_<cores>_AiCore_<op>_runtime_kb.json); --target names a machine"
     return f"no machine model of {found.soc}; --target takes its records for another machine"
@@ -109,7 +109,7 @@ def unknown(found: File) -> str:
 # ---------------------------------------------------------------- one record
 
 def seed_schedules(line: Line, soc: str, machine: Machine) -> Seed:
-    """The schedules of a record; AoecError with the reason where our words do not say it, or the machine does not hold it."""
+    """Return the schedules of a record; AoecError with the reason where our words do not say it, or the machine does not hold it."""
     problem = problem_of(line.op, line.key)
     tiling = tiling_of(problem, line.knowledge, machine.has("fixpipe_nd"))
     out = []
@@ -123,14 +123,15 @@ def seed_schedules(line: Line, soc: str, machine: Machine) -> Seed:
 
 
 def schedule_tiling(func: Func, machine: Machine, problem: Problem, tiling: dict[str, int]) -> Trace:
-    """The schedule of a tiling's fields."""
+    """Return the schedule of a tiling's fields."""
     if isinstance(problem, Product):
         return trace_of(func, machine, MatmulTiling(**tiling))
     return conv_trace_of(func, machine, ConvTiling(**tiling))
 
 
 def funcs(problem: Problem) -> list[Func]:
-    """The funcs that a key may be of: of a product with its right operand in rows, and with weights packed as a compile packs them."""
+    """Return the funcs that a key may be of: of a product with its right operand in rows, and with weights packed as a compile packs
+    them."""
     if isinstance(problem, Window):
         return [lower_operator(conv_text(problem))]
     p = replace(problem, dtype="fp32", out="", trans_b=True) if problem.dtype == "int8" else problem
@@ -140,14 +141,15 @@ def funcs(problem: Problem) -> list[Func]:
 
 
 def of_int8(func: Func) -> Func:
-    """A product of fp32 as one of int8 with sums in int32: MTE1 turns no bytes, so that in rows the right operand lies transposed."""
+    """Return a product of fp32 as one of int8 with sums in int32: MTE1 turns no bytes, so that in rows the right operand lies
+    transposed."""
     inputs, outputs, sums = (tuple(replace(b, dtype=dtype) for b in buffers) for dtype, buffers in (
         ("int8", func.inputs), ("int32", func.outputs), ("int32", func.locals)))
     return replace(func, inputs=inputs, outputs=outputs, locals=sums)
 
 
 def pack_right_operand(func: Func) -> Func:
-    """The func of a product with its right operand as [k, n] in the fractals in which weights are packed."""
+    """Return the func of a product with its right operand as [k, n] in the fractals in which weights are packed."""
     b = factors(product(func))[1]
     turned_b = is_transposed(b, product(func).loops[-1].var)
 
@@ -159,7 +161,7 @@ def pack_right_operand(func: Func) -> Func:
 
 
 def matmul_text(p: Product) -> str:
-    """A product as an operator of `aoec lower`, both operands in rows."""
+    """Return a product as an operator of `aoec lower`, both operands in rows."""
     if p.result != p.dtype:
         raise UnsupportedError(f"MatMulV3: a product of {p.dtype} that gives {p.result}")
     flags = [n for n in ("trans_a", "trans_b", "bias") if getattr(p, n)]
@@ -167,7 +169,7 @@ def matmul_text(p: Product) -> str:
 
 
 def conv_text(w: Window) -> str:
-    """A convolution as an operator of `aoec lower`."""
+    """Return a convolution as an operator of `aoec lower`."""
     if w.groups > 1:
         raise UnsupportedError("Conv2DV2: a convolution in groups")
     if len({*w.pads}) > 1 or len({*w.stride}) > 1 or len({*w.dilation}) > 1:
@@ -180,7 +182,7 @@ def conv_text(w: Window) -> str:
 
 
 def short_name(problem: Problem) -> str:
-    """An operator with its sizes, short."""
+    """Return an operator with its sizes, short."""
     if isinstance(problem, Product):
         p = problem
         flags = "".join([" A^T" * p.trans_a, " B^T" * p.trans_b, " NZ" * p.nz_b, " bias" * p.bias])
@@ -192,7 +194,7 @@ def short_name(problem: Problem) -> str:
 # ---------------------------------------------------------------- all of them
 
 def take(paths: Sequence[str], bank: Callable[[], Bank], named: Machine | None, hear: Callable[[int, int], None]) -> Taken:
-    """What became of the banks' lines; seeds are put into the bank as they come. `hear` is told (done, of how many).
+    """Return what became of the banks' lines; seeds are put into the bank as they come. `hear` is told (done, of how many).
 
     Ctrl-C ends it with what there is: what is kept stays, and a second run takes up the rest in the time that timing them again takes.
     """
@@ -218,13 +220,13 @@ def take(paths: Sequence[str], bank: Callable[[], Bank], named: Machine | None, 
 
 
 def reason(line: Line, error: AoecError) -> str:
-    """Why a record became no schedule, without what differs from record to record."""
+    """Return why a record became no schedule, without what differs from record to record."""
     text = str(error).splitlines()[0]
     return text if text.startswith(line.op) else f"{line.op}: {text}"
 
 
 def records(found: Seed) -> Iterator[Record]:
-    """The records of a seed. Nothing is known of the default, which would take a search of its own: it is said to be as slow."""
+    """Yield the records of a seed. Nothing is known of the default, which would take a search of its own: it is said to be as slow."""
     for func, trace, ticks in found.schedules:
         at = Key(key(func), found.machine.name, found.machine.hash, model_version(), f"cold inputs{IMPORTED}")
         floor = min(bound_in(func, found.machine, COLD).ticks, ticks)
@@ -235,7 +237,7 @@ def records(found: Seed) -> Iterator[Record]:
 
 
 def describe_imports(taken: Taken, path: Path) -> str:
-    """What became of them, in lines."""
+    """Return what became of them, in lines."""
     sayable, schedules = len(taken.seeds), sum(len(s.schedules) for s in taken.seeds)
     head = f"{taken.lines:,} records in {plural(taken.files, 'file')}: {sayable:,} became schedules " \
            f"({schedules:,} of funcs with weights in rows and packed)"
@@ -245,7 +247,7 @@ def describe_imports(taken: Taken, path: Path) -> str:
 
 
 def facts(taken: Taken) -> dict[str, object]:
-    """The same as a program reads it."""
+    """Return the same as a program reads it."""
     us = [{"operator": short_name(s.problem), "soc": s.soc, "target": s.machine.name,
            "schedules": [{"func": key(func), "modelled_us": round(ticks * s.machine.us_per_tick, 3)} for func, _, ticks in s.schedules]}
           for s in taken.seeds]

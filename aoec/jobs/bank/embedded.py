@@ -66,7 +66,7 @@ class Carried(Claimed):
         self.untried = {r.key: r for r in said.records}
 
     def hear(self, plan: Iterable[Task], machine: Machine, robust: bool) -> tuple[int, int, int]:
-        """(different tasks, those with schedules that are believed from now on, those with schedules that do not hold)."""
+        """Return (different tasks, those with schedules that are believed from now on, those with schedules that do not hold)."""
         distinct = {keys(t, machine, robust): t for t in plan}
         found = [(self.untried[default], self.untried[best], t) for (default, best), t in distinct.items()
                  if {default, best} <= self.untried.keys()]
@@ -98,12 +98,12 @@ def write(path: str, source: metadata.Source, made: Iterable[Made], plans: Itera
 
 
 def name_plans(slices: bool, model: bool) -> str:
-    """The plans that a file carries, in words; "" of none."""
+    """Return the plans that a file carries, in words; "" of none."""
     return "plans of the model and of slices" if slices and model else "a plan of the model" * model or "a plan of slices" * slices
 
 
 def steps(made: Made) -> Iterator[Made]:
-    """A compiled model, and what it was before in other layouts or whole."""
+    """Yield a compiled model, and what it was before in other layouts or whole."""
     step: Made | None = made
     while step:
         yield step
@@ -111,14 +111,15 @@ def steps(made: Made) -> Iterator[Made]:
 
 
 def made_for(machine: Machine) -> dict[str, Any]:
-    """What must be equal where schedules are to be used."""
+    """Return what must be equal where schedules are to be used."""
     return {"format": FORMAT, "target": machine.name, "machine_hash": machine.hash, "model_version": model_version(),
             "language": language_version()}
 
 
 def below(source: metadata.Source | None, plan: Sequence[Task], machine: Machine, robust: bool, named: str | None,
             say: Callable[[str], None]) -> Shelf | None:
-    """What lies beneath a user's own bank: what the model's file carries for these tasks, over the bank that is `named` (`--base`)."""
+    """Return what lies beneath a user's own bank: what the model's file carries for these tasks, over the bank that is `named`
+    (`--base`)."""
     under, said = base(named, machine, say), read_carried(source, machine, say)
     if said is None:
         return under
@@ -131,7 +132,7 @@ def below(source: metadata.Source | None, plan: Sequence[Task], machine: Machine
 
 
 def read_carried(source: metadata.Source | None, machine: Machine, say: Callable[[str], None]) -> Said | None:
-    """What a model's file carries for a machine; that there is something that cannot be used is said in a line."""
+    """Return what a model's file carries for a machine; that there is something that cannot be used is said in a line."""
     text = metadata.value(source, KEY) if source is not None else ""
     if not text:
         return None
@@ -143,7 +144,8 @@ def read_carried(source: metadata.Source | None, machine: Machine, say: Callable
 
 
 def parse_entry(text: str, machine: Machine) -> Said:
-    """What an entry says for a machine; BankError where it is of another, or damaged. One without plans is of a model that has none."""
+    """Return what an entry says for a machine; BankError where it is of another, or damaged. One without plans is of a model that has
+    none."""
     try:
         said = json.loads(text)
     except (ValueError, RecursionError) as e:
@@ -163,14 +165,14 @@ def parse_entry(text: str, machine: Machine) -> Said:
 
 
 def entries(listed: Any, most: int, what: str) -> list[Any]:
-    """A list that is not too long; BankError of anything else."""
+    """Return a list that is not too long; BankError of anything else."""
     if not isinstance(listed, list) or len(listed) > most:
         raise BankError(f"{what} are no list of at most {most:,}")
     return listed
 
 
 def plan_of(item: Any, names: Sequence[str], kind: Kind[P], machine: Machine) -> P:
-    """A plan with fields of these names, to be timed before it is taken; BankError where it is none."""
+    """Return a plan with fields of these names, to be timed before it is taken; BankError where it is none."""
     if not isinstance(item, Mapping) or set(item) != set(names):
         raise BankError(f"{kind.name} in it does not have the fields {', '.join(names)}")
     here = {"target": machine.name, "machine_hash": machine.hash, "model_version": model_version()}
@@ -178,14 +180,15 @@ def plan_of(item: Any, names: Sequence[str], kind: Kind[P], machine: Machine) ->
 
 
 def record(item: Any, machine: Machine) -> Record:
-    """A record, of which nothing is kept that is not tried before it is used; BankError where it is none."""
+    """Return a record, of which nothing is kept that is not tried before it is used; BankError where it is none."""
     if not isinstance(item, Mapping) or set(item) != set(KEPT):
         raise BankError(f"one of them does not have the fields {', '.join(KEPT)}")
     return unflat({**item, **FORGOTTEN, "target": machine.name, "machine_hash": machine.hash, "model_version": model_version()})
 
 
 def try_records(default: Record, best: Record, task: Task, machine: Machine) -> tuple[Record, Record] | None:
-    """The records of a task with its bound, where both schedules take the time that they say; that the first is the default is believed."""
+    """Return the records of a task with its bound, where both schedules take the time that they say; that the first is the default is
+    believed."""
     if best.ticks > default.ticks or not (holds(default, task, machine) and holds(best, task, machine)):
         return None
     bound_ticks = min(best.ticks, bound_in(task.func, machine, task.state).ticks)

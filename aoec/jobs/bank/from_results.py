@@ -13,7 +13,8 @@ LABEL_LIMIT = 60
 
 
 def schedules(folder: Path) -> tuple[Record, ...]:
-    """The default schedule and the best one of each operator; BankError where a file does not say them. Times are tried before use."""
+    """Return the default schedule and the best one of each operator; BankError where a file does not say them. Times are tried before
+    use."""
     try:
         return tuple(r for file, said in operators(folder) for r in _records(file, said))
     except CheckError as e:
@@ -21,7 +22,7 @@ def schedules(folder: Path) -> tuple[Record, ...]:
 
 
 def _records(file: Path, said: Any) -> tuple[Record, Record]:
-    """(default, best) of an operator's file."""
+    """Return (default, best) of an operator's file."""
     try:
         ticks, types = said["ticks"], "+".join(said["types"])
         common = {**NOT_SAID, **{n: said[n] for n in ("func_key", "target", "machine_hash", "model_version", "trials")},

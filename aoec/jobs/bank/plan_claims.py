@@ -24,7 +24,7 @@ def model_key(imported: Graph) -> str:
 
 
 def plan_row(ruled: Made, made: Made, machine: Machine, metric: str, searched: int = 0) -> ModelPlan:
-    """What a bank keeps of a model's plan beside that of the rules: its text where it is faster by the metric, else that none is.
+    """Return what a bank keeps of a model's plan beside that of the rules: its text where it is faster by the metric, else that none is.
     `searched`: the trials a group that a search of it was given."""
     before_ns, after_ns = (max(1, round(1000 * asked_us(m.lines.tuned, metric))) for m in (ruled, made))
     plan = made.model.plan if made is not ruled and after_ns < before_ns else None
@@ -34,13 +34,13 @@ def plan_row(ruled: Made, made: Made, machine: Machine, metric: str, searched: i
 
 
 def same_plans(row: ModelPlan, kept: Shelf) -> list[ModelPlan]:
-    """What a shelf, and those beneath it, have kept under the key of a row."""
+    """Return what a shelf, and those beneath it, have kept under the key of a row."""
     return [p for p in kept_model_plans(kept, row.target, row.graph_key) if MODEL_PLANS.identity(p) == MODEL_PLANS.identity(row)]
 
 
 def claim_plan(ruled: Made, made: Made, machine: Machine, metric: str, kept: Shelf) -> ModelPlan | None:
-    """What is claimed of a model's plan; None where it has none that is faster than that of the rules. `kept`: what knows how much was
-    searched."""
+    """Return what is claimed of a model's plan; None where it has none that is faster than that of the rules. `kept`: what knows how much
+    was searched."""
     found = plan_row(ruled, made, machine, metric)
     return replace(found, searched=max((p.searched for p in same_plans(found, kept)), default=0)) if found.is_faster else None
 

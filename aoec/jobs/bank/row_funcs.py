@@ -39,24 +39,25 @@ class Known:
 
 
 def known_records(records: Iterable[Record], machine: Machine) -> list[Known]:
-    """The records of a machine, fresh or stale, without defaults and what was imported, that have their func; modelled times in µs."""
+    """Return the records of a machine, fresh or stale, without defaults and what was imported, that have their func; modelled times in
+    µs."""
     return [Known(r, Timed(types_of(r.label), *ends(r.func), r.ticks * machine.us_per_tick, "modelled", (r.label,)))
             for r in records if r.func and r.key.target == machine.name and not r.key.state.endswith((DEFAULT, IMPORTED))]
 
 
 def types_of(label: str) -> tuple[str, ...]:
-    """The operators that a record's label begins with: of "conv2d 3x3+relu 1x64x8x8->1x64x8x8" conv2d and relu."""
+    """Return the operators that a record's label begins with: of "conv2d 3x3+relu 1x64x8x8->1x64x8x8" conv2d and relu."""
     return tuple(part.split()[0] for part in label.rpartition(" ")[0].split("+") if part.split()) or (label,)
 
 
 def ends(func: str) -> tuple[tuple[Operand, ...], tuple[Operand, ...]]:
-    """What a profile would say of a func's inputs and outputs; UnsupportedError of a func without fixed shapes."""
+    """Return what a profile would say of a func's inputs and outputs; UnsupportedError of a func without fixed shapes."""
     parsed = parse_func(func)
     return tuple(map(operand, parsed.inputs)), tuple(map(operand, parsed.outputs))
 
 
 def operand(b: Buffer) -> Operand:
-    """A func's tensor as it lies; five dimensions, the last a block, are those of an image."""
+    """Return a func's tensor as it lies; five dimensions, the last a block, are those of an image."""
     sizes = tuple(s.value for s in b.shape if isinstance(s, Int))
     if len(sizes) < len(b.shape):
         raise UnsupportedError(f"{b.name} has no fixed shape")
@@ -66,12 +67,12 @@ def operand(b: Buffer) -> Operand:
 
 
 def func_for(timed: Timed, record: Record | None) -> Func:
-    """The func of an operator: the record's, where there is one, else made; UnsupportedError where neither can be."""
+    """Return the func of an operator: the record's, where there is one, else made; UnsupportedError where neither can be."""
     return func_of(record.func, record.key.func_key) if record else lower_operator(call_of(timed))
 
 
 def call_of(t: Timed) -> str:
-    """The operator by name and sizes, as `aoec lower` takes it; UnsupportedError where a row does not say enough."""
+    """Return the operator by name and sizes, as `aoec lower` takes it; UnsupportedError where a row does not say enough."""
     words, first = [plain(w) for w in t.types], t.inputs[0] if t.inputs else None
     if first is None or not t.outputs or any(w != "relu" for w in words[1:]):
         raise UnsupportedError(f"{'+'.join(t.types)}: nothing here makes such an operator from a row; a bank with its schedule would")
@@ -94,7 +95,7 @@ def sizes(**named: int) -> list[str]:
 
 
 def matmul(t: Timed) -> list[str]:
-    """Sizes and flags of a product. A right operand in ZN, and a constant in NZ, is a packed weight."""
+    """Return sizes and flags of a product. A right operand in ZN, and a constant in NZ, is a packed weight."""
     p = product(t.inputs[0], t.inputs[1], t.outputs[0]) if len(t.inputs) > 1 else None
     if p is None or p.batch > 1:
         raise UnsupportedError(f"{t.types[0]}: only single products are made from rows, with shapes that meet")
@@ -105,7 +106,7 @@ def matmul(t: Timed) -> list[str]:
 
 
 def conv(t: Timed) -> list[str]:
-    """Sizes of a convolution with equal strides and padding on all sides."""
+    """Return sizes of a convolution with equal strides and padding on all sides."""
     if len(t.inputs) < 2 or any(len(o.shape) not in (4, 5) for o in (t.inputs[0], t.outputs[0])):
         raise UnsupportedError(f"{t.types[0]}: an image of four dimensions, or of five in blocks, is needed")
     (n, c, h, w), (_, co, ho, wo) = exact(t.inputs[0]), exact(t.outputs[0])
@@ -118,13 +119,13 @@ def conv(t: Timed) -> list[str]:
 
 
 def exact(o: Operand) -> tuple[int, ...]:
-    """(n, c, h, w), channels as the row says them."""
+    """Return (n, c, h, w), channels as the row says them."""
     n, c, h, w = image(o)
     return n, o.shape[3] if o.layout == "NHWC" else o.shape[1] if len(o.shape) == 4 else c, h, w
 
 
 def window(w: Operand, channels: int) -> tuple[int, int]:
-    """(kh, kw) of a filter; of a packed one that of a square."""
+    """Return (kh, kw) of a filter; of a packed one that of a square."""
     if w.layout == "ZN" and len(w.shape) == 4:
         blocks = w.shape[0] // -(-channels // w.shape[-1])
         if isqrt(blocks) ** 2 != blocks or not blocks:
@@ -137,7 +138,7 @@ def window(w: Operand, channels: int) -> tuple[int, int]:
 
 
 def rows(t: Timed, word: str) -> list[str]:
-    """Name and sizes of an operator on rows."""
+    """Return name and sizes of an operator on rows."""
     op, shape = find_row_operator(t.types[0], word), logical(t.outputs[0])
     if op is None or not shape or t.outputs[0].layout in IMAGES[2:]:
         raise UnsupportedError(f"{t.types[0]}: nothing here makes such an operator from a row; a bank with its schedule would")
@@ -150,14 +151,14 @@ def rows(t: Timed, word: str) -> list[str]:
 
 
 def find_row_operator(type_: str, word: str) -> Op | None:
-    """The operator of a row's type that is called by rows and columns alone: first the one whose own name or first type that is, else the
-    one of that word."""
+    """Return the operator of a row's type that is called by rows and columns alone: first the one whose own name or first type that is,
+    else the one of that word."""
     known = [op for op in OPS.values() if op.family in FAMILIES and op.sizes and op.sizes.required == ("m", "n") and not op.sizes.numbers]
     exact = [op for op in known if RELEASED.get(type_, type_) in (op.name, *op.cann[:1])]
     return next(iter(exact or [op for op in known if plain(op.name) == word]), None)
 
 
 def plane(elements: int) -> tuple[int, int]:
-    """Rows and columns of so many elements, for what works on each alone: columns are a power of 2 and what is left of it."""
+    """Return rows and columns of so many elements, for what works on each alone: columns are a power of 2 and what is left of it."""
     n = elements if elements < LONGEST else min(elements & -elements, LONGEST)
     return elements // n, n

@@ -19,7 +19,7 @@ from aoec.target.machine import Machine, load, targets
 
 
 def base(named: str | None, machine: Machine, say: Callable[[str], None]) -> Shelf | None:
-    """The bank that is asked for what the user's own has not; None where there is none. What of it cannot be used is said."""
+    """Return the bank that is asked for what the user's own has not; None where there is none. What of it cannot be used is said."""
     found = beneath(named, machine.name)
     if isinstance(found, Claimed):
         fresh = [r for r in found.records.values() if not stale(r.key.machine_hash, r.key.model_version, machine)]
@@ -31,7 +31,7 @@ def base(named: str | None, machine: Machine, say: Callable[[str], None]) -> She
 
 
 def _fresh(found: Shelf | None, machine: Machine, say: Callable[[str], None]) -> Shelf | None:
-    """A shelf, but for a built-in one that is of another machine or model."""
+    """Return a shelf, but for a built-in one that is of another machine or model."""
     if isinstance(found, BuiltIn) and (why := stale(*found.made_for, machine)):
         say(f"the built-in bank of {machine.name} is of another {why} and is not used")
         return None
@@ -39,7 +39,7 @@ def _fresh(found: Shelf | None, machine: Machine, say: Callable[[str], None]) ->
 
 
 def beneath(named: str | None, target: str) -> Shelf | None:
-    """The bank that is named, fresh or stale: by its file, by a folder that holds one, by a folder of
+    """Return the bank that is named, fresh or stale: by its file, by a folder that holds one, by a folder of
     results (over the built-in one), NO_BASE, or the built-in one of
     a target where nothing is."""
     asked = base_named(named)
@@ -59,7 +59,7 @@ def beneath(named: str | None, target: str) -> Shelf | None:
 
 
 def stale(machine_hash: str, version: str, machine: Machine) -> str:
-    """What of a record differs from what is: "machine file", "model version", or "" where it is fresh."""
+    """Return what of a record differs from what is: "machine file", "model version", or "" where it is fresh."""
     if machine_hash != machine.hash:
         return "machine file"
     return "model version" if version != model_version() else ""
@@ -74,7 +74,7 @@ def age(record: Record, machines: Machines) -> str:
 
 
 def age_of(key: Key | SlicePlan | ModelPlan, machines: Machines) -> str:
-    """The same of a record's key, or of a plan."""
+    """Return the same of a record's key, or of a plan."""
     machine = machine_of(key.target, machines)
     if machine is None:
         return f"no machine {key.target} here; --target FILE.toml names it"
@@ -83,7 +83,7 @@ def age_of(key: Key | SlicePlan | ModelPlan, machines: Machines) -> str:
 
 
 def machine_of(name: str, machines: Machines) -> Machine | None:
-    """The machine that a record's target names; None where nobody knows it."""
+    """Return the machine that a record's target names; None where nobody knows it."""
     return machines.get(name) or (_shipped_machine(name) if name in targets() else None)
 
 

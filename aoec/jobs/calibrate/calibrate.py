@@ -82,7 +82,7 @@ class Calibrated:
 
     @property
     def holds(self) -> bool:
-        """Whether the fit does no worse on what it has not seen."""
+        """Return whether the fit does no worse on what it has not seen."""
         return self.held_error[1] <= self.held_error[0]
 
     @property
@@ -91,8 +91,8 @@ class Calibrated:
 
 
 def calibrate_machine(profile: Profile, machine: Machine, records: Sequence[Known], best: bool, state: State, seed: int) -> Calibrated:
-    """The fit of a machine to a profile; CheckError where there is too little to fit to. `best`: schedules are the records', where there
-    is one, else the default. `seed` draws what is held out."""
+    """Return the fit of a machine to a profile; CheckError where there is too little to fit to. `best`: schedules are the records', where
+    there is one, else the default. `seed` draws what is held out."""
     if profile.kind != "measured":
         raise CheckError("the times of this profile are modelled, as its column source says; a device's are needed", source=profile.source)
     operators, left = seen(list_timed(profile), machine, records, best, state)
@@ -106,7 +106,7 @@ def calibrate_machine(profile: Profile, machine: Machine, records: Sequence[Know
 
 def seen(operators: Sequence[Timed], machine: Machine, records: Sequence[Known], best: bool, state: State
          ) -> tuple[list[Seen], list[tuple[str, str]]]:
-    """(the operators with their programs, the others with the reason); of very many those that take longest."""
+    """Return (the operators with their programs, the others with the reason); of very many those that take longest."""
     operators = sorted(operators, key=lambda t: -t.us * t.calls)
     met = dict(join(operators, [k.timed for k in records]))
     found: list[Seen] = []
@@ -125,7 +125,7 @@ def seen(operators: Sequence[Timed], machine: Machine, records: Sequence[Known],
 
 
 def default_of(func: Func, machine: Machine, state: State) -> str:
-    """The default schedule of a func, as text."""
+    """Return the default schedule of a func, as text."""
     def find_default() -> str:
         p = problem(func, machine, state)
         return show(p.trace(start(p).best))
@@ -134,14 +134,14 @@ def default_of(func: Func, machine: Machine, state: State) -> str:
 
 
 def part_operators(operators: Sequence[Seen], seed: int) -> tuple[list[Seen], list[Seen]]:
-    """(those to fit to, those held out): one in four, drawn by the seed, of each kind in turn."""
+    """Return (those to fit to, those held out): one in four, drawn by the seed, of each kind in turn."""
     draw = random.Random(seed)
     order = sorted(operators, key=lambda s: (s.timed.work.kind if s.timed.work else "", draw.random()))
     return [s for i, s in enumerate(order) if i % HELD_OUT != 2], order[2::HELD_OUT]
 
 
 def fitted_to(fitted: Sequence[Seen], held: Sequence[Seen], machine: Machine, state: State, left: Sequence[tuple[str, str]]) -> Calibrated:
-    """The fit, and its errors."""
+    """Return the fit, and its errors."""
     every = Times(machine, [s.encoded for s in fitted], state)
     times = Times(machine, every.programs, state, [p for p, read in zip(every.places, every.read) if read])
     cores = np.array([s.timed.core_us is not None for s in fitted])
@@ -158,37 +158,37 @@ def fitted_to(fitted: Sequence[Seen], held: Sequence[Seen], machine: Machine, st
 
 
 def unheld(n: Number) -> Number:
-    """The number as a fit leaves it that does worse on what it has not seen: none is changed, for they were found together."""
+    """Return the number as a fit leaves it that does worse on what it has not seen: none is changed, for they were found together."""
     return replace(n, after=n.before, outcome="refused", why=UNHELD) if n.outcome != "refused" else n
 
 
 def as_it_is(machine: Machine, place: str, why: str) -> Number:
-    """A number of which nothing is known."""
+    """Return a number of which nothing is known."""
     n = machine.sources[place]
     return Number(place, n.value, n.value, n.unit, n.confidence, "refused", why, 0.0)
 
 
 def stack_tasks(of: Array, cores: Array) -> Array:
-    """What a fit is made to, times that are disturbed apart: of [program, (task, run), ...] all tasks; where the core time is known too,
-    the mean of both, which is one observation, for what disturbs a run disturbs both, and what they differ by."""
+    """Return what a fit is made to, times that are disturbed apart: of [program, (task, run), ...] all tasks; where the core time is known
+    too, the mean of both, which is one observation, for what disturbs a run disturbs both, and what they differ by."""
     task, run = of[:, 0], of[:, 1]
     both = cores.reshape(-1, *(1,) * (task.ndim - 1))
     return np.concatenate([np.where(both, (task + run) / 2, task), ((task - run) / np.sqrt(2))[cores]])
 
 
 def lines(times: Times, x: Array, by: Array, cores: Array) -> tuple[Array, Array]:
-    """(slopes, bends) of what a fit is made to."""
+    """Return (slopes, bends) of what a fit is made to."""
     slopes, bends = times.lines(x, by)
     return stack_tasks(slopes, cores), stack_tasks(bends, cores)
 
 
 def error(of: Sequence[Seen], times: Times, x: Array) -> float:
-    """The mean of |ln(modelled / measured)| of tasks."""
+    """Return the mean of |ln(modelled / measured)| of tasks."""
     return float(np.abs(logs(times.of(x))[:, 0] - np.log([s.timed.us for s in of])).mean())
 
 
 def numbers(found: Fitted, times: Times, fitted: Sequence[Seen], cores: Array) -> list[Number]:
-    """What became of each number that some program reads: changed ones first, by how sure they are."""
+    """Return what became of each number that some program reads: changed ones first, by how sure they are."""
     rows = [s.timed.lines[0] for s in fitted]
     rows += [line for line, core in zip(rows, cores) if core]
     out = []
@@ -204,7 +204,7 @@ def numbers(found: Fitted, times: Times, fitted: Sequence[Seen], cores: Array) -
 
 
 def why(found: Fitted, j: int, places: Sequence[str], outcome: str) -> str:
-    """Why a number is changed or not, in words."""
+    """Return why a number is changed or not, in words."""
     wide, half = np.expm1(found.width[j] * np.sqrt(3)), found.half[j]
     if found.beyond[j]:
         return f"at the edge of its confidence: the file says {wide:.0%} either way, and the times want {np.expm1(found.x[j]):+.1%}; " \
@@ -226,7 +226,7 @@ def round_number(number: float) -> int | float:
 # ---------------------------------------------------------------- the machine file
 
 def machine_file(made: Calibrated, machine: Machine, target: str, profile: Profile, output: str) -> str:
-    """The file: it extends `target`, as it can be found from where `output` is, and holds the changed numbers alone."""
+    """Return the file: it extends `target`, as it can be found from where `output` is, and holds the changed numbers alone."""
     folder = Path(output).absolute().parent if output != "-" else Path.cwd()
     parent = os.path.relpath(Path(target).absolute(), folder) if is_path(target) else machine.name
     raw: dict[str, Any] = {"extends": parent if not is_path(target) or is_path(parent) else f"./{parent}"}
@@ -248,7 +248,7 @@ def machine_file(made: Calibrated, machine: Machine, target: str, profile: Profi
 
 
 def unit(raw: Any, place: str) -> dict[str, str]:
-    """The unit that a number states itself, if it does."""
+    """Return the unit that a number states itself, if it does."""
     for part in place.split("."):
         raw = raw[part]
     return {"unit": raw["unit"]} if "unit" in raw else {}

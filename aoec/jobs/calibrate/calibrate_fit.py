@@ -58,7 +58,7 @@ class Fitted:
 
     @property
     def identified_numbers(self) -> Array:
-        """The numbers that times say."""
+        """Return the numbers that times say."""
         return (self.half <= KNOWN) & (self.half <= HALVED * self.width) & ~self.beyond
 
     @property
@@ -69,10 +69,10 @@ class Fitted:
 
 def fit(model: Callable[[Array], Array], lines_at: Callable[[Array, Array], tuple[Array, Array]], measured: Array, bounds: Array,
         apart: int = 0) -> Fitted:
-    """The fit of `model` (x -> logarithms of times) to those measured. `lines_at`(x, by) gives its (slopes, bends), each [time, number]: of
-    lines through the times where a number is off by `by` either way, and how far they pass from the time at x; zeros where `by` is none.
-    `bounds`: of |x|. The last `apart` of the times are disturbed no more than the others, perhaps much less: noise is what is left of those
-    before.
+    """Return the fit of `model` (x -> logarithms of times) to those measured. `lines_at`(x, by) gives its (slopes, bends), each [time,
+    number]: of lines through the times where a number is off by `by` either way, and how far they pass from the time at x; zeros where `by`
+    is none. `bounds`: of |x|. The last `apart` of the times are disturbed no more than the others, perhaps much less: noise is what is left
+    of those before.
 
     A number that ends at the edge of its bounds is beyond them, and would push others off: it is fitted again in wide ones, so that what is
     said of the others holds, and is itself not found."""
@@ -88,7 +88,7 @@ def fit(model: Callable[[Array], Array], lines_at: Callable[[Array, Array], tupl
 
 def fit_within(model: Callable[[Array], Array], lines_at: Callable[[Array, Array], tuple[Array, Array]], measured: Array, bounds: Array,
                apart: int) -> Fitted:
-    """The fit with all numbers within their bounds."""
+    """Return the fit with all numbers within their bounds."""
     seen = len(measured) - apart
     width, x, noise = bounds / np.sqrt(3), np.zeros(len(bounds)), NOISE
     left = measured - model(x)
@@ -116,8 +116,8 @@ def bent(bends: Array) -> Array:
 
 def step(model: Callable[[Array], Array], measured: Array, x: Array, left: Array, slopes: Array, noise: Array, width: Array,
          bounds: Array) -> tuple[Array, Array, Array, bool]:
-    """(x, what is left there, slopes, whether x moved) after one bounded linear problem; a step that does not pay is halved, and what was
-    timed on the way puts the slopes right."""
+    """Return (x, what is left there, slopes, whether x moved) after one bounded linear problem; a step that does not pay is halved, and
+    what was timed on the way puts the slopes right."""
     before = price(left, x, noise, width)
     to = solve_bounded(slopes, left + slopes @ x, huber(left / noise) / noise, width, bounds)
     for _ in range(HALVINGS):
@@ -134,42 +134,42 @@ def step(model: Callable[[Array], Array], measured: Array, x: Array, left: Array
 
 
 def solve_bounded(slopes: Array, target: Array, weights: Array, width: Array, bounds: Array) -> Array:
-    """The x of the bounded linear problem."""
+    """Return the x of the bounded linear problem."""
     rows = np.vstack([slopes * weights[:, None], np.diag(1 / width)])
     found: Array = lsq_linear(rows, np.concatenate([target * weights, np.zeros(len(width))]), (-bounds, bounds)).x
     return found
 
 
 def huber(off: Array) -> Array:
-    """Weights of times that are off by so many standard deviations, as factors of residuals."""
+    """Return weights of times that are off by so many standard deviations, as factors of residuals."""
     return np.sqrt(np.minimum(1.0, HUBER / np.maximum(np.abs(off), 1e-12)))
 
 
 def price(left: Array, x: Array, noise: Array | float, width: Array) -> float:
-    """What is minimised: Huber's loss of times, and the squares of ratios in widths."""
+    """Return what is minimised: Huber's loss of times, and the squares of ratios in widths."""
     far = np.abs(left / noise)
     return float(np.where(far <= HUBER, far**2, 2 * HUBER * far - HUBER**2).sum() + ((x / width) ** 2).sum())
 
 
 def effective(slopes: Array, width: Array, noise: float) -> float:
-    """How many numbers the times determine: the trace of the hat matrix."""
+    """Return how many numbers the times determine: the trace of the hat matrix."""
     values = np.linalg.svd(slopes * width / noise, compute_uv=False)
     return float((values**2 / (values**2 + 1)).sum())
 
 
 def spread_of(left: Array, numbers: float) -> float:
-    """The standard deviation of times, NOISE at least."""
+    """Return the standard deviation of times, NOISE at least."""
     return max(NOISE, robust_deviation(left, numbers))
 
 
 def robust_deviation(left: Array, numbers: float) -> float:
-    """The standard deviation of times: of what is left without the farthest (1.4826 MADs), for as many numbers as were fitted."""
+    """Return the standard deviation of times: of what is left without the farthest (1.4826 MADs), for as many numbers as were fitted."""
     free = max(len(left) - numbers, 1.0)
     return float(1.4826 * np.median(np.abs(left)) * np.sqrt(len(left) / free))
 
 
 def fitted_numbers(x: Array, slopes: Array, bends: Array, width: Array, bounds: Array, noise: float, left: Array, seen: int) -> Fitted:
-    """What is known of each number, from the lines where the fit ended; noise is known from the `seen` times."""
+    """Return what is known of each number, from the lines where the fit ended; noise is known from the `seen` times."""
     off = np.hypot(noise, bent(bends))
     scaled = slopes * width * (huber(left / off) / off)[:, None]
     covariance = np.linalg.inv(scaled.T @ scaled + np.eye(len(width)))  # in widths

@@ -24,7 +24,7 @@ LISTED, WIDTH = 12, 120
 
 
 def calibrate(options: CalibrateOptions) -> tuple[dict[str, Any], str, str, str]:
-    """(facts, words for people, machine file, why none is to be written: "" where it is)."""
+    """Return (facts, words for people, machine file, why none is to be written: "" where it is)."""
     machine = load(options.target) if options.target else load()
     profile = read(options.read)
     made = calibrate_machine(profile, machine, banks(options, machine), options.schedule == "bank", NAMED[options.state], options.seed)
@@ -35,13 +35,13 @@ def calibrate(options: CalibrateOptions) -> tuple[dict[str, Any], str, str, str]
 
 
 def banks(options: BankOptions, machine: Machine) -> list[Known]:
-    """The records of the user's bank and of the one beneath it."""
+    """Return the records of the user's bank and of the one beneath it."""
     own = Bank.open(options.bank_path, create=False, writable=False) if options.bank_path.exists() else None
     return known_records([r for shelf in (own, beneath(options.base, machine.name)) if shelf for r in shelf.list(machine.name)], machine)
 
 
 def why_not(made: Calibrated) -> str:
-    """Why no machine file comes of a fit; "" where one does."""
+    """Return why no machine file comes of a fit; "" where one does."""
     before, after = made.held_error
     if not made.holds:
         return f"the fit does not hold for operators that it has not seen: held-out error {before:.2%} before, {after:.2%} after"
@@ -53,7 +53,7 @@ def why_not(made: Calibrated) -> str:
 
 
 def facts(made: Calibrated, machine: Machine, profile: Profile, options: CalibrateOptions) -> dict[str, Any]:
-    """All of it as plain values."""
+    """Return all of it as plain values."""
     errors = {name: dict(zip(("before", "after"), pair)) for name, pair in (("fitted", made.fitted_error), ("held_out", made.held_error))}
     return {
         "target": machine.name, "machine_hash": machine.hash, "profile": profile.source, "sha256": profile.digest, "kind": profile.kind,
@@ -65,7 +65,7 @@ def facts(made: Calibrated, machine: Machine, profile: Profile, options: Calibra
 
 
 def notes(made: Calibrated, machine: Machine, profile: Profile) -> list[str]:
-    """What may be wrong with the profile, or is not used of it."""
+    """Return what may be wrong with the profile, or is not used of it."""
     most = max(kind.count for kind in machine.cores.values())
     beyond = [s for s in (*made.fitted, *made.held) if (s.timed.cores or 0) > most]
     other = [f"{beyond[0].what} ran on {beyond[0].timed.cores} cores (line {beyond[0].timed.lines[0]}), and {machine.name} has {most} of a "
@@ -74,7 +74,7 @@ def notes(made: Calibrated, machine: Machine, profile: Profile) -> list[str]:
 
 
 def describe_fit(made: Calibrated, said: dict[str, Any]) -> str:
-    """The fit for people."""
+    """Return the fit for people."""
     names = {o: [n for n in made.numbers if n.outcome == o] for o in ("changed", "confirmed", "refused")}
     unread, unfelt = ([n.place for n in names["refused"] if n.why.startswith(words)] for words in (UNREAD, UNFELT))
     names["refused"] = [n for n in names["refused"] if n.place not in {*unread, *unfelt}]
@@ -92,12 +92,12 @@ def describe_fit(made: Calibrated, said: dict[str, Any]) -> str:
 
 
 def rows(listed: Sequence[Number]) -> list[str]:
-    """A line a number, under headings; none of none."""
+    """Return a line a number, under headings; none of none."""
     cells = [(n.place, f"{n.before:,.6g}", f"{n.after:,.6g}", n.unit, n.confidence) for n in listed]
     return [f"{line}  {why}" for line, why in zip(table(HEADS, cells), ["why", *(n.why for n in listed)])] if listed else []
 
 
 def without(left: Sequence[tuple[str, str]]) -> list[str]:
-    """The operators without a program, and why."""
+    """Return the operators without a program, and why."""
     more = [f"  and {len(left) - LISTED} more"] if len(left) > LISTED else []
     return ["", f"without a program: {len(left)}", *(f"  {what}: {why}" for what, why in left[:LISTED]), *more] if left else []

@@ -34,7 +34,7 @@ class Times:
 
     @cached_property
     def bounds(self) -> Array:
-        """How far each x may be off either way, by the confidence of its number."""
+        """Return how far each x may be off either way, by the confidence of its number."""
         return np.array([log1p(SPREAD[self.machine.sources[p].confidence]) for p in self.places])
 
     def of(self, x: Array) -> Array:
@@ -42,8 +42,8 @@ class Times:
         return self._on([self._machine(x)])[:, 0]
 
     def lines(self, x: Array, by: Array) -> tuple[Array, Array]:
-        """(slopes, bends), each [program, (task, run), number], of logarithms of times, a task being launch and run: of the line through
-        the times where a number is off by `by` either way, and how far that line passes from the time at x. Zeros where `by` is."""
+        """Return (slopes, bends), each [program, (task, run), number], of logarithms of times, a task being launch and run: of the line
+        through the times where a number is off by `by` either way, and how far that line passes from the time at x. Zeros where `by` is."""
         moved = [j for j in range(len(x)) if self.read[j] and by[j]]
         steps = np.zeros((len(moved), len(x)))
         for step, j in zip(steps, moved):
@@ -60,7 +60,7 @@ class Times:
         return slopes, bends
 
     def _machine(self, x: Array) -> Machine:
-        """The machine whose numbers are off by x."""
+        """Return the machine whose numbers are off by x."""
         return scale_machine(self.machine, dict(zip(self.places, x)))
 
     def _on(self, machines: Sequence[Machine]) -> Array:
@@ -69,7 +69,7 @@ class Times:
         return np.array(found).reshape(-1, len(machines), 2) * np.array([m.us_per_tick for m in machines])[:, None]
 
     def _read(self, place: str) -> bool:
-        """Whether a number may matter to any of the programs: where formulas name it, to one with an instruction that does."""
+        """Return whether a number may matter to any of the programs: where formulas name it, to one with an instruction that does."""
         room, _, name = place.partition(".")
         if room in ("numbers", "paths"):
             path, _, what = name.partition(".")
@@ -89,18 +89,18 @@ def logs(times: Array) -> Array:
 
 
 def scale_machine(machine: Machine, ratios: Mapping[str, float]) -> Machine:
-    """The machine with some numbers times e^x."""
+    """Return the machine with some numbers times e^x."""
     return with_numbers(machine, with_values(machine.merged.raw, {p: value(machine, p, x) for p, x in ratios.items() if x}))
 
 
 def value(machine: Machine, place: str, x: float) -> int | float:
-    """A number times e^x; how much of L2 is usable, which alone is whole, is never more than there is."""
+    """Return a number times e^x; how much of L2 is usable, which alone is whole, is never more than there is."""
     number = machine.sources[place]
     return min(round(number.value * exp(x)), machine.l2_size_bytes) if number.whole else number.value * exp(x)
 
 
 def with_values(raw: Mapping[str, Any], values: Mapping[str, int | float]) -> dict[str, Any]:
-    """The content of a machine file with other values at some places; what is not on the way to one is shared."""
+    """Return the content of a machine file with other values at some places; what is not on the way to one is shared."""
     out, inner = dict(raw), dict[str, dict[str, int | float]]()
     for place, v in values.items():
         table, _, rest = place.partition(".")

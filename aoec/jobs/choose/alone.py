@@ -20,8 +20,8 @@ NO_WEIGHTS: Mapping[str, np.ndarray] = {}
 
 
 def graph_of_nodes(tensors: Mapping[str, Tensor], *nodes: OpNode) -> Graph:
-    """A graph of some nodes, under names of its own (of the first of an operator its word), all that they read from elsewhere being inputs,
-    and what the last makes its outputs. `tensors`: of their graph, by name."""
+    """Return a graph of some nodes, under names of its own (of the first of an operator its word), all that they read from elsewhere being
+    inputs, and what the last makes its outputs. `tensors`: of their graph, by name."""
     made = {o for n in nodes for o in n.outputs}
     read = dict.fromkeys(i for n in nodes for i in n.inputs if i and i not in made)
     named = {t: f"t{at}" for at, t in enumerate(dict.fromkeys((*read, *(o for n in nodes for o in n.outputs))))}
@@ -45,12 +45,13 @@ def recall_times(at: tuple[str, ...], make: Callable[[], list[float]]) -> list[f
 
 
 def time_us(graph: Graph, machine: Machine, apart: Collection[str] = (), weights: Mapping[str, np.ndarray] = NO_WEIGHTS) -> float:
-    """Modelled µs of one inference of a graph by default schedules, attention nodes `apart` in single operators; inf where one has none."""
+    """Return modelled µs of one inference of a graph by default schedules, attention nodes `apart` in single operators; inf where one has
+    none."""
     return time_groups(fuse(graph, weights, machine, apart)[0], machine)
 
 
 def time_groups(fused: Graph, machine: Machine) -> float:
-    """Modelled µs of one inference of a graph in groups by default schedules; inf where one has none."""
+    """Return modelled µs of one inference of a graph in groups by default schedules; inf where one has none."""
     found = place_groups(fused)
     if found.reasons:
         return float("inf")

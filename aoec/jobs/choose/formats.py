@@ -33,7 +33,7 @@ class Change:
 
 
 def choose_formats(plain: Graph, base: Found, find: Callable[[Graph, bool], Found | None]) -> tuple[list[Change], Found, Found]:
-    """(changes that pay, the model with all that were tuned, the model with those that pay) of a graph that is not fused yet.
+    """Return (changes that pay, the model with all that were tuned, the model with those that pay) of a graph that is not fused yet.
 
     `base` is its model; `find` gives that of another graph, by default schedules or tuned as `base` is; None where there is none. A change
     is tuned where it pays by default schedules already: few do, and to tune them all would take as long again. Times are those of groups
@@ -49,7 +49,7 @@ def choose_formats(plain: Graph, base: Found, find: Callable[[Graph, bool], Foun
 
 def paying(found: Sequence[Region], plain: Graph, base: Found, find: Callable[[Graph, bool], Found | None],
            tuned: bool) -> tuple[list[Change], Found]:
-    """The changes that pay among those of some regions, and the model with all of these in NZ."""
+    """Return the changes that pay among those of some regions, and the model with all of these in NZ."""
     every = find(in_nz(plain, found), tuned) if found else None
     if every is None:
         return [], base
@@ -57,8 +57,8 @@ def paying(found: Sequence[Region], plain: Graph, base: Found, find: Callable[[G
 
 
 def heard_of(graph: Graph, bank: Bank) -> bool:
-    """Whether a bank may know a graph, in groups, with matrices in NZ: it has something of the first group that reads or writes one. It is
-    asked before the others are lowered."""
+    """Return whether a bank may know a graph, in groups, with matrices in NZ: it has something of the first group that reads or writes one.
+    It is asked before the others are lowered."""
     of, indexed = {n.name: n for n in graph.nodes}, Indexed(graph)
     there = {t.name for t in graph.tensors if t.layout == "NZ"}
     for g in graph.groups:
@@ -72,19 +72,20 @@ def heard_of(graph: Graph, bank: Bank) -> bool:
 
 
 def are_known(plan: Sequence[Task], machine: Machine, bank: Bank, tuned: bool) -> bool:
-    """Whether a bank has the best schedules of all tasks, or their defaults."""
+    """Return whether a bank has the best schedules of all tasks, or their defaults."""
     wanted = {best if tuned else default for default, best in (keys(t, machine) for t in plan)}
     return wanted <= bank.claims(wanted).keys()
 
 
 def as_found(last: Found, earlier: Sequence[Found]) -> Found:
-    """A model with what this run knows of its groups from before: the bank alone would say that nothing was searched."""
+    """Return a model with what this run knows of its groups from before: the bank alone would say that nothing was searched."""
     known = {s.best.key: s for _, solved in earlier for s in solved.values()}
     return last[0], {name: known.get(s.best.key, s) for name, s in last[1].items()}
 
 
 def changes(found: Sequence[Region], base: Found, every: Found, tuned: bool) -> list[Change]:
-    """What becomes of the groups around each region, of regions that share one together; without those that have a group on the host."""
+    """Return what becomes of the groups around each region, of regions that share one together; without those that have a group on the
+    host."""
     before, after = groups_at(base[0].model.graph), groups_at(every[0].model.graph)
     out = []
     for together in disjoint_lists(before, found):
@@ -96,7 +97,7 @@ def changes(found: Sequence[Region], base: Found, every: Found, tuned: bool) -> 
 
 
 def disjoint_lists(at: GroupsAt, found: Sequence[Region]) -> list[list[Region]]:
-    """The regions in lists that have no group in common."""
+    """Return the regions in lists that have no group in common."""
     lists: dict[int, list[Region]] = {}
     owner: dict[str, int] = {}  # group -> the list that has it
     for number, region in enumerate(found):
@@ -107,7 +108,7 @@ def disjoint_lists(at: GroupsAt, found: Sequence[Region]) -> list[list[Region]]:
 
 
 def groups_at(graph: Graph) -> GroupsAt:
-    """Tensor -> the groups that read or write it, or what it is converted to."""
+    """Return tensor -> the groups that read or write it, or what it is converted to."""
     of = {n: g.name for g in graph.groups for n in g.nodes}
     out: dict[str, set[str]] = {}
     for n in graph.nodes:
@@ -120,12 +121,12 @@ def groups_at(graph: Graph) -> GroupsAt:
 
 
 def around(at: GroupsAt, region: Region) -> frozenset[str]:
-    """The groups that read or write a tensor of a region, or what one is converted to."""
+    """Return the groups that read or write a tensor of a region, or what one is converted to."""
     return frozenset().union(*(at[t] for t in (region.matrix, *region.made)))
 
 
 def ticks(found: Found, groups: frozenset[str], tuned: bool) -> int | None:
-    """What groups take as tuned, or by default schedules; None where one is on the host."""
+    """Return what groups take as tuned, or by default schedules; None where one is on the host."""
     ready, solved = found
     views = {g.name for g in ready.model.graph.groups if g.kind == "view"}
     timed = groups - views
@@ -133,6 +134,6 @@ def ticks(found: Found, groups: frozenset[str], tuned: bool) -> int | None:
 
 
 def sentence(found: Sequence[Change], machine: Machine) -> str:
-    """What is said of changes that were made."""
+    """Return what is said of changes that were made."""
     before_us, after_us = (sum(ticks) * machine.us_per_tick for ticks in zip(*((c.before_ticks, c.after_ticks) for c in found)))
     return f"matrices between products in NZ, in {plural(len(found), 'place')}: {before_us:.2f} -> {after_us:.2f} us modelled"

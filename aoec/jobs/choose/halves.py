@@ -17,7 +17,7 @@ from aoec.lowering.arrange.planned.enter import refuse_launches
 
 
 def where(ready: Ready, failed: Mapping[Key, str], order: Order, context: Context) -> Ready:
-    """The model with those of its groups that have no schedule in halves; itself where there are none, or where funcs are a dump's.
+    """Return the model with those of its groups that have no schedule in halves; itself where there are none, or where funcs are a dump's.
     CheckError where a plan has such a group."""
     keyed = {t.group.name: keys(t, context.machine, order.robust)[1] for t in ready.tasks}
     reasons = {name: failed[key] for name, key in keyed.items() if key in failed}
@@ -33,7 +33,7 @@ def where(ready: Ready, failed: Mapping[Key, str], order: Order, context: Contex
 
 
 def place_halves(found: Placed, voice: Voice) -> tuple[Graph, dict[str, Func]]:
-    """The graph and its funcs, after what is in parts or on the host, and why, was said."""
+    """Return the graph and its funcs, after what is in parts or on the host, and why, was said."""
     voice.in_parts(found.apart)
     voice.on_host(found.reasons)
     return found.graph, found.funcs

@@ -15,12 +15,12 @@ MOVES = frozenset((
 
 
 def only_moves(node: OpNode) -> bool:
-    """Whether a node on the host calculates nothing: it renames or moves elements."""
+    """Return whether a node on the host calculates nothing: it renames or moves elements."""
     return node.op.removeprefix(PREFIX) in MOVES if node.op.startswith(PREFIX) else family(node) in ("movement", "view")
 
 
 def join_on_host(graph: Graph) -> Graph:
-    """The graph, whose groups on the host have taken up those behind them that only move elements.
+    """Return the graph, whose groups on the host have taken up those behind them that only move elements.
 
     A group is taken up by the last one on the host that makes something of what it reads, where all else that it reads is there by then,
     and both lie in one body. One that walks control flow takes up nothing.

@@ -48,7 +48,7 @@ class Task:
 
 def tasks(graph: Graph, machine: Machine, warm: bool = False, funcs: Mapping[str, Func] | None = None,
           keys: Mapping[str, str] | None = None) -> list[Task]:
-    """The tasks of a fused graph in order. `warm`: in a second inference, after an equal first one; else nothing is in L2 at first.
+    """Return the tasks of a fused graph in order. `warm`: in a second inference, after an equal first one; else nothing is in L2 at first.
 
     `funcs` gives funcs by group name instead of lowering them (an edited stage), and `keys` the keys of those that are known.
     """
@@ -59,8 +59,8 @@ def tasks(graph: Graph, machine: Machine, warm: bool = False, funcs: Mapping[str
 
 
 def on_host(graph: Graph, reasons: Mapping[str, str]) -> Graph:
-    """The graph with the named groups on the host, as operators without a lowering run; moves behind others there have no group of their
-    own."""
+    """Return the graph with the named groups on the host, as operators without a lowering run; moves behind others there have no group of
+    their own."""
     groups = tuple(replace(g, kind="host") if g.name in reasons else g for g in graph.groups)
     return join_on_host(replace(graph, groups=groups))
 
@@ -77,7 +77,8 @@ class Placed:
 
 
 def place_groups(graph: Graph) -> Placed:
-    """The graph with groups that cannot be lowered in halves, and these again, until they can; operators that cannot are on the host."""
+    """Return the graph with groups that cannot be lowered in halves, and these again, until they can; operators that cannot are on the
+    host."""
     (funcs, reasons), apart = lower_groups(graph), dict[str, str]()
     while (parts := halve_groups(graph, reasons)) != graph:
         apart |= taken_apart(graph, reasons)
@@ -86,12 +87,12 @@ def place_groups(graph: Graph) -> Placed:
 
 
 def taken_apart(graph: Graph, reasons: Mapping[str, str]) -> dict[str, str]:
-    """Why groups of several operators are done in halves."""
+    """Return why groups of several operators are done in halves."""
     return {g.name: reasons[g.name] for g in graph.groups if g.name in reasons and len(g.nodes) > 1}
 
 
 def lower_groups(graph: Graph) -> tuple[dict[str, Func], dict[str, str]]:
-    """(group -> func, group -> reason) of cube and vector groups: of those that can be lowered, and of those that cannot. Groups of
+    """Return (group -> func, group -> reason) of cube and vector groups: of those that can be lowered, and of those that cannot. Groups of
     equal content are lowered once."""
     funcs, reasons, indexed = {}, {}, Indexed(graph)
     known: dict[Content, Func] = {}
@@ -110,8 +111,8 @@ Content = tuple[str, tuple[OpNode, ...], tuple[Tensor, ...], tuple[str, ...]]
 
 
 def content(indexed: Indexed, group: Group) -> Content:
-    """What the func of a group follows from but for its name: nodes and tensors under names in the order in which they come, constants
-    whatever they hold, and which tensors others need."""
+    """Return what the func of a group follows from but for its name: nodes and tensors under names in the order in which they come,
+    constants whatever they hold, and which tensors others need."""
     nodes = [indexed.nodes[n][1] for n in group.nodes]
     tensors = dict.fromkeys(t for n in nodes for t in (*n.inputs, *n.outputs) if t)
     names = {"": "", **{t: str(at) for at, t in enumerate(tensors)}}
@@ -149,7 +150,7 @@ class Walk:
         return out
 
     def tasks(self, at: Place) -> list[Task]:
-        """The tasks of a body, or of what lies in none, from the state of L2 that now is."""
+        """Return the tasks of a body, or of what lies in none, from the state of L2 that now is."""
         return [t for t in map(self.group, self.groups[at]) if t is not None]
 
     def group(self, group: Group) -> Task | None:
@@ -163,7 +164,7 @@ class Walk:
         return self.task(group)
 
     def task(self, group: Group) -> Task:
-        """The task of a cube or vector group; UnsupportedError where it has no lowering."""
+        """Return the task of a cube or vector group; UnsupportedError where it has no lowering."""
         if group.name not in self.funcs:
             self.funcs[group.name] = self.indexed.lower(group)
         func = self.funcs[group.name]
@@ -178,7 +179,7 @@ class Walk:
         return Task(group, func, self.keys[group.name], bindings, state, self.label(group), own)
 
     def boundaries(self) -> dict[str, list[int]]:
-        """Tensor -> the bytes at which parts of it begin or end, in order, of those that lie in parts."""
+        """Return tensor -> the bytes at which parts of it begin or end, in order, of those that lie in parts."""
         out: dict[str, set[int]] = {}
         for name, (whose, start) in self.places.items():
             size, every = size_bytes(self.tensors[name]), size_bytes(self.tensors[whose])
@@ -187,7 +188,7 @@ class Walk:
         return {whose: sorted(cuts) for whose, cuts in out.items()}
 
     def lies(self, t: Tensor) -> dict[str, int]:
-        """The pieces, with their bytes, that L2 may hold of a tensor: it is one, or as many as parts of it begin in it."""
+        """Return the pieces, with their bytes, that L2 may hold of a tensor: it is one, or as many as parts of it begin in it."""
         whose, start = self.places.get(t.name, (t.name, 0))
         end = start + size_bytes(t)
         if whose not in self.cuts:
@@ -196,8 +197,8 @@ class Walk:
         return {f"{whose} {a}": b - a for a, b in pairwise(inside)}
 
     def bytes_held(self, given: Mapping[str, Tensor]) -> State:
-        """What L2 holds of a func's inputs, by their names in it, the oldest first. Several may be one tensor, as queries, keys and values
-        that one product made are: L2 holds it for each."""
+        """Return what L2 holds of a func's inputs, by their names in it, the oldest first. Several may be one tensor, as queries, keys and
+        values that one product made are: L2 holds it for each."""
         pieces: dict[str, list[str]] = {}
         for name, t in given.items():
             for piece in self.lies(t):
@@ -214,8 +215,8 @@ class Walk:
         return tuple((name, size) for name, size in found.items() if size > self.l2_bytes)
 
     def bytes_written(self) -> dict[str, int]:
-        """Tensor that slices write -> bytes that groups touch from the one with its first part to the one with its last. What whole groups
-        write of a tensor is one of its own to L2, however late the others are written."""
+        """Return tensor that slices write -> bytes that groups touch from the one with its first part to the one with its last. What whole
+        groups write of a tensor is one of its own to L2, however late the others are written."""
         at: dict[str, list[int]] = {}
         every, slices = self.groups[MAIN] if self.cuts else [], pieces(self.graph)
         for i, g in enumerate(every):
@@ -225,7 +226,7 @@ class Walk:
         return {whose: self.bytes_touched(every[min(i):max(i) + 1]) for whose, i in at.items()}
 
     def bytes_touched(self, groups: Iterable[Group]) -> int:
-        """Bytes that cube and vector groups read and make, each once."""
+        """Return bytes that cube and vector groups read and make, each once."""
         tensors = (t for g in groups if g.kind in ("cube", "vector") for both in self.indexed.operands(g) for t in both)
         return sum({piece: size for t in tensors for piece, size in self.lies(t).items()}.values())
 
@@ -234,7 +235,7 @@ class Walk:
         self.resident.touch({piece: size for t in tensors if t.dtype != OPAQUE for piece, size in self.lies(t).items()})
 
     def label(self, group: Group) -> str:
-        """What a group is, for people: its operators but for moves that it does itself, filter, and shape of input and output."""
+        """Return what a group is, for people: its operators but for moves that it does itself, filter, and shape of input and output."""
         every = [self.nodes[n] for n in group.nodes]
         nodes = [n for n in every if n.op not in MOVES] or every
         kernel = nodes[0].attribute("kernel")
@@ -247,8 +248,8 @@ class Walk:
 
 
 def host_times(graph: Graph) -> dict[str, float]:
-    """Group -> modelled microseconds, an estimate, of each that runs on the host; of control flow with bodies what the host does in all of
-    its rounds, and not what its bodies do. A move behind another node of its group is no task of its own, and costs its bytes."""
+    """Return group -> modelled microseconds, an estimate, of each that runs on the host; of control flow with bodies what the host does in
+    all of its rounds, and not what its bodies do. A move behind another node of its group is no task of its own, and costs its bytes."""
     tensors, nodes = {t.name: t for t in graph.tensors}, {n.name: n for n in graph.nodes}
     walked = {b.node for b in graph.bodies}
     out = {}

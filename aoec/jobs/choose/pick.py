@@ -27,29 +27,29 @@ class Pick:
     types: tuple[str, ...]
 
     def takes(self, group: Group, types: dict[str, str]) -> bool:
-        """Whether some node of a group is meant."""
+        """Return whether some node of a group is meant."""
         return any(fnmatchcase(n, p) for n in group.nodes for p in self.names) or \
             any(is_type(types[n], p) for n in group.nodes for p in self.types)
 
     def unused_patterns(self, graph: Graph) -> list[str]:
-        """The patterns that mean no node of a graph."""
+        """Return the patterns that mean no node of a graph."""
         used = {p for p in self.names if any(fnmatchcase(n.name, p) for n in graph.nodes)}
         used |= {p for p in self.types if any(is_type(n.op, p) for n in graph.nodes)}
         return [p for p in dict.fromkeys((*self.names, *self.types)) if p not in used]
 
 
 def is_type(op: str, pattern: str) -> bool:
-    """Whether an operator is of a type, by whatever name."""
+    """Return whether an operator is of a type, by whatever name."""
     return fnmatchcase(plain(op), plain(pattern))
 
 
 def plain(word: str) -> str:
-    """A type of operators as it is compared, by whatever name; versions may be in small letters too."""
+    """Return a type of operators as it is compared, by whatever name; versions may be in small letters too."""
     return op_types.plain(re.sub(r"v\d+$", "", word) if word.islower() else word)
 
 
 def pick(text: str) -> Pick:
-    """What `--only` says: AOE's file, where there is a file of that name; else names, types and wildcards between commas."""
+    """Return what `--only` says: AOE's file, where there is a file of that name; else names, types and wildcards between commas."""
     if Path(text).is_file():
         listed = tune_ops.read(text)
         return Pick(listed.names, listed.types)
@@ -60,7 +60,7 @@ def pick(text: str) -> Pick:
 
 
 def pick_tasks(ready: Sequence[Ready], only: str | None, voice: Voice) -> tuple[list[Task], list[Task]]:
-    """The tasks to be tuned, and those that keep what they have; what --only names and no model has is said."""
+    """Return the tasks to be tuned, and those that keep what they have; what --only names and no model has is said."""
     if only is None:
         return [t for r in ready for t in r.tasks], []
     asked = pick(only)

@@ -21,7 +21,7 @@ class IllegalProgram(Exception):
 
 
 def refusal(e: Exception) -> str:
-    """Why a group has no schedule; the exception itself again where it is no matter of a group."""
+    """Return why a group has no schedule; the exception itself again where it is no matter of a group."""
     if isinstance(e, OF_ALL):
         raise e
     if isinstance(e, AoecError):

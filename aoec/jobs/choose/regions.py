@@ -63,9 +63,8 @@ class Piece:
 
 
 def regions(graph: Graph, machine: Machine, whole: Mapping[str, Whole], ends: Callable[[], bool] = lambda: False) -> list[Region]:
-    """The regions of a fused graph that take less time in slices, as far as the model machine tells by default schedules. `whole`: what its
-    cube and vector groups take now. `ends` is asked before each look whether time is over: then those of
-    earlier looks are all."""
+    """Return the regions of a fused graph that take less time in slices, as far as the model machine tells by default schedules. `whole`:
+    what its cube and vector groups take now. `ends` is asked before each look whether time is over: then those of earlier looks are all."""
     if graph.bodies or any(g.kind in ("cube", "vector") and g.name not in whole for g in graph.groups):
         return []
     return Search(graph, machine, whole).best(ends)
@@ -88,7 +87,7 @@ class Search:
                 self.last_read[i] = max(self.last_read.get(i, 0), at[n.name])
 
     def best(self, ends: Callable[[], bool]) -> list[Region]:
-        """The regions of the row of regions and whole groups that takes least."""
+        """Return the regions of the row of regions and whole groups that takes least."""
         groups, counts = self.graph.groups, self.counts()
         cheapest: list[tuple[float, tuple[Region, ...]]] = [(0.0, ())]
         offers: list[list[tuple[float, int, int]]] = [[] for _ in groups]  # by last group: (cost, first, slices)
@@ -105,7 +104,7 @@ class Search:
         return list(cheapest[-1][1])
 
     def counts(self) -> list[int]:
-        """The counts of slices with which groups begin to fit L2 that take most time, in order."""
+        """Return the counts of slices with which groups begin to fit L2 that take most time, in order."""
         weight: Counter[int] = Counter()
         for i, g in enumerate(self.graph.groups):
             for count in self.fitting(i) if g.name in self.whole else ():
@@ -113,14 +112,15 @@ class Search:
         return sorted(count for count, _ in weight.most_common(COUNTS))
 
     def fitting(self, at: int) -> list[int]:
-        """The least counts of slices, two of them, in which what a group reads and makes of its own fits L2: one may be of uneven ones."""
+        """Return the least counts of slices, two of them, in which what a group reads and makes of its own fits L2: one may be of uneven
+        ones."""
         result, least = self.tensors[self.nodes[self.graph.groups[at].nodes[-1]].outputs[0]], self.least(at)
         lead = prod(result.shape[:2] if len(result.shape) > 2 and result.layout == "ND" else result.shape[:1])
         equal = [n for n in range(least, min(lead, WIDER * least) + 1) if lead % n == 0][:2] if least > 1 else []
         return [least, *equal][:2] if least > 1 and uneven(least, self.shares.units) else equal
 
     def least(self, at: int) -> int:
-        """In how many slices what a group reads and makes of its own fits L2."""
+        """Return in how many slices what a group reads and makes of its own fits L2."""
         g = self.graph.groups[at]
         if g.kind not in ("cube", "vector"):
             return 1 if g.kind == "host" else 1 << 30
@@ -128,18 +128,18 @@ class Search:
         return max(1, -(-sum(size_bytes(t) for t in (*ins, *outs) if not t.data) // self.usable))
 
     def whole_us(self, g: Group) -> float:
-        """What a group takes whole, in its place, in µs of the queue."""
+        """Return what a group takes whole, in its place, in µs of the queue."""
         return self.queue_us(self.whole[g.name].measure) if g.name in self.whole else 0.0
 
     def queue_us(self, m: Measure) -> float:
-        """What a launch adds to a row of them, in µs."""
+        """Return what a launch adds to a row of them, in µs."""
         return max(m.run_us + min(self.machine.queue_gap_us, m.launch_us), self.machine.enqueue_us)
 
     # ------------------------------------------------------------ regions
 
     def grown(self, first: int, slices: int) -> Iterator[tuple[int, float]]:
-        """(last group, µs) of regions in so many slices that begin at a group, for each group at which one may end; they end where they
-        are far from paying."""
+        """Yield (last group, µs) of regions in so many slices that begin at a group, for each group at which one may end; they end where
+        they are far from paying."""
         made: set[str] = set()
         pieces: list[Piece] = []
         before = 0.0
@@ -159,17 +159,17 @@ class Search:
                     return
 
     def joins(self, piece: Piece, made: set[str], slices: int) -> bool:
-        """Whether a piece reads its own slice of what the region makes, and parts of what was there before that lie in one run."""
+        """Return whether a piece reads its own slice of what the region makes, and parts of what was there before that lie in one run."""
         return all(box == self.share(name, slices) if name in made else sliceable(self.tensors[name], box)
                    for name, box in piece.boxes.items())
 
     def share(self, name: str, slices: int, at: int = -1) -> Box | None:
-        """A slice's part of a tensor, by default the last one's."""
+        """Return a slice's part of a tensor, by default the last one's."""
         return self.shares.share(name, at % slices, slices)
 
     def cost(self, pieces: Sequence[Piece], made: set[str], results: Sequence[str], slices: int, most: float) -> float:
-        """What a region takes in slices, in µs: the first from cold, the others as the second; inf where a piece has no schedule, or more
-        than `most`."""
+        """Return what a region takes in slices, in µs: the first from cold, the others as the second; inf where a piece has no schedule, or
+        more than `most`."""
         once = {self.spot(t, p, made, 0): size for p in pieces for _, t, size in (*p.reads, *p.makes)}
         beside = sum(size * (slices if spot.endswith(" 0") else 1) for spot, size in once.items())
         passing = dict.fromkeys(results, self.round_bytes(beside)) if beside > self.usable else {}
@@ -189,11 +189,12 @@ class Search:
         return total
 
     def round_bytes(self, size_bytes: int) -> int:
-        """What comes by, in steps of half as much again: each region has its own, and pieces are timed once for all nearly equal ones."""
+        """Return what comes by, in steps of half as much again: each region has its own, and pieces are timed once for all nearly equal
+        ones."""
         return ceil(self.usable * STEP ** ceil(log(size_bytes / self.usable, STEP)))
 
     def spot(self, name: str, piece: Piece, made: set[str], at: int) -> str:
-        """A name for what a slice reads or makes of a tensor: of whole ones the same for all slices."""
+        """Return a name for what a slice reads or makes of a tensor: of whole ones the same for all slices."""
         shared = name not in made and piece.boxes.get(name) == tuple((0, n) for n in self.tensors[name].shape)
         whose, start = self.places.get(name, (name, 0))
         return f"{whose} {start}" if shared else f"{whose} {start} {at}"
@@ -201,7 +202,7 @@ class Search:
     # ------------------------------------------------------------ pieces
 
     def piece(self, at: int, slices: int) -> Piece | None:
-        """A group in slices; None where it cannot be cut so, or is nowhere near needing it."""
+        """Return a group in slices; None where it cannot be cut so, or is nowhere near needing it."""
         if (at, slices) not in self.pieces and slices > WIDER * self.least(at):
             self.pieces[at, slices] = None
         if (at, slices) not in self.pieces:
@@ -209,7 +210,7 @@ class Search:
         return self.pieces[at, slices]
 
     def last_piece(self, group: Group, slices: int) -> Piece | None:
-        """The last piece of a group, which lies worst; where parts are uneven with the work of the first, the largest."""
+        """Return the last piece of a group, which lies worst; where parts are uneven with the work of the first, the largest."""
         last = self.make_piece(group, slices, -1)
         if last is None or not uneven(slices, self.shares.units):
             return last
@@ -240,7 +241,7 @@ class Search:
         return self.lower_piece(Indexed(graph), group, boxes)
 
     def lower_piece(self, indexed: Indexed, group: Group, boxes: Mapping[str, Box]) -> Piece | None:
-        """The piece of a group; None where a slice of it has no lowering."""
+        """Return the piece of a group; None where a slice of it has no lowering."""
         try:
             func = indexed.lower(group)
         except AoecError:
@@ -255,7 +256,7 @@ class Search:
     # ------------------------------------------------------------ times
 
     def us(self, piece: Piece, state: State) -> float:
-        """What a launch of a piece takes of the queue, in µs, from a state of L2."""
+        """Return what a launch of a piece takes of the queue, in µs, from a state of L2."""
         if (piece.func_key, state) not in self.times:
             program = self.programs[piece.func_key]
             assert program is not None
@@ -263,15 +264,15 @@ class Search:
         return self.times[piece.func_key, state]
 
     def fit_program(self, func: Func, state: State, group: str) -> Program | None:
-        """The program of a slice, by the schedule of the whole group as it fits; by a default of its own where it does not; None where it
-        has none."""
+        """Return the program of a slice, by the schedule of the whole group as it fits; by a default of its own where it does not; None
+        where it has none."""
         trace = self.whole[group].trace
         at = ("slice", show(func), self.machine.name, self.machine.hash, str(state), trace)
         text = recall(at, lambda: self.schedule(func, state, trace), str, str)
         return emit_trace(func, text, self.machine)[1] if text else None
 
     def schedule(self, func: Func, state: State, trace: str) -> str:
-        """The schedule of a slice, as text; "" where it has none."""
+        """Return the schedule of a slice, as text; "" where it has none."""
         try:
             whole = parse_trace(trace)
             alike = [t for t in sketches(func, self.machine) if match_structure(t, whole) is not None]
@@ -286,12 +287,12 @@ class Search:
 
 
 def fit(p: Problem, trace: str) -> tuple[int, tuple[int, ...]] | None:
-    """The candidate nearest to a schedule, settled; None where none is legal."""
+    """Return the candidate nearest to a schedule, settled; None where none is legal."""
     found = candidates(p, [trace])
     legal = [(ticks, c) for ticks, c in zip(p.cost(found), found) if ticks is not None]
     return refit(p, min(legal))[1] if legal else None
 
 
 def refit(p: Problem, found: Found) -> Found:
-    """A candidate that served another batch, settled: as it is, and after how it shares the batch out."""
+    """Return a candidate that served another batch, settled: as it is, and after how it shares the batch out."""
     return settle(p.space, [settle(p.space, [found], p.cost, SHARED), found], p.cost)

@@ -10,8 +10,8 @@ from aoec.simulate.timing.host import ROUNDS_OF_A_LOOP, SHARE_OF_A_BRANCH
 
 
 def rounds(node: OpNode) -> tuple[float, str]:
-    """(how often each body of a node of control flow runs, in words): of a Scan, and of a Loop with a count that is known, so often; of
-    other Loops, and of the branches of an If, an assumption."""
+    """Return (how often each body of a node of control flow runs, in words): of a Scan, and of a Loop with a count that is known, so often;
+    of other Loops, and of the branches of an If, an assumption."""
     known = node.attribute(ROUNDS)
     if isinstance(known, int):
         return float(known), f"{known:,} rounds" + " at most" * (node.op == "host.Loop")
@@ -21,7 +21,7 @@ def rounds(node: OpNode) -> tuple[float, str]:
 
 
 def passes(graph: Graph) -> dict[Place, float]:
-    """How often what lies in no body, and each body, runs in one inference."""
+    """Return how often what lies in no body, and each body, runs in one inference."""
     nodes, home = {n.name: n for n in graph.nodes}, homes(graph)
     out = {MAIN: 1.0}
     for b in graph.bodies:
@@ -30,24 +30,24 @@ def passes(graph: Graph) -> dict[Place, float]:
 
 
 def passes_of_groups(graph: Graph) -> dict[str, float]:
-    """How often each group runs in one inference."""
+    """Return how often each group runs in one inference."""
     often, home = passes(graph), homes(graph)
     return {g.name: often[home.get(g.nodes[0], MAIN) if g.nodes else MAIN] for g in graph.groups}
 
 
 def counts(graph: Graph) -> dict[str, int]:
-    """How often tables count each group: in whole passes, a branch that is seldom taken once."""
+    """Return how often tables count each group: in whole passes, a branch that is seldom taken once."""
     return {name: max(1, round(often)) for name, often in passes_of_groups(graph).items()}
 
 
 def weighted_sum(times: Mapping[str, float], graph: Graph) -> float:
-    """The sum of times of groups, by name, in one inference."""
+    """Return the sum of times of groups, by name, in one inference."""
     often = passes_of_groups(graph)
     return sum(us * often[name] for name, us in times.items())
 
 
 def describe_rounds(graph: Graph) -> list[str]:
-    """A sentence on each node of control flow whose bodies are compiled."""
+    """Return a sentence on each node of control flow whose bodies are compiled."""
     nodes = {n.name: n for n in graph.nodes}
     return [f"{name} is walked by the host and its bodies run on the AI Core; whole-model times, modelled, count {rounds(nodes[name])[1]}"
             for name in dict.fromkeys(b.node for b in graph.bodies)]

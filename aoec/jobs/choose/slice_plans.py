@@ -32,5 +32,5 @@ class Planned:
 
     @property
     def plans_to_keep(self) -> Sequence[Tuned]:
-        """What a bank keeps: where time ended the looking, nothing is said of subgraphs for which none was found."""
+        """Return what a bank keeps: where time ended the looking, nothing is said of subgraphs for which none was found."""
         return [t for t in self.tuned if t.plan.is_faster or not self.over]

@@ -19,12 +19,12 @@ Asked = Sequence[tuple[str, str, int]]  # as base/regions.py reads them
 
 
 def cut_regions(graph: Graph, regions: Asked) -> Graph:
-    """The fused graph with these regions in slices; UnsupportedError where one cannot run so."""
+    """Return the fused graph with these regions in slices; UnsupportedError where one cannot run so."""
     return slice_graph(graph, [Region(*r) for r in regions])
 
 
 def describe_slices(graph: Graph) -> tuple[str, ...]:
-    """A sentence on the regions of a graph that run in slices; none where none do."""
+    """Return a sentence on the regions of a graph that run in slices; none where none do."""
     of = pieces(graph)
     firsts = [of.get(g.name, ("", 0, 0)) for g in graph.groups]
     runs = [list(run) for (nth, _), run in groupby(firsts, lambda piece: piece[1:]) if nth == 1]
@@ -33,8 +33,8 @@ def describe_slices(graph: Graph) -> tuple[str, ...]:
 
 
 def find_regions(graph: Graph, chosen: Mapping[str, Schedule], machine: Machine, until: Until) -> Asked:
-    """The regions of a fused graph that take less time in slices, as far as fitted schedules tell; `chosen`: those of its groups. An equal
-    question is answered once, unless time ends the answer. `until`: when looking ends."""
+    """Return the regions of a fused graph that take less time in slices, as far as fitted schedules tell; `chosen`: those of its groups. An
+    equal question is answered once, unless time ends the answer. `until`: when looking ends."""
     whole = {name: Whole(show(s.trace), s.measure) for name, s in chosen.items()}
     said = digest("\n".join(f"{name} {w.trace} {w.measure.ticks}" for name, w in whole.items()))
     def look() -> Asked:
@@ -48,16 +48,16 @@ def find_regions(graph: Graph, chosen: Mapping[str, Schedule], machine: Machine,
 
 
 def faster(before: Chain, after: Chain, metric: str) -> bool:
-    """Whether a model in slices is the faster one."""
+    """Return whether a model in slices is the faster one."""
     return asked_us(after, metric) < asked_us(before, metric)
 
 
 def gain(before: Chain, after: Chain, metric: str) -> str:
-    """What a model gains in slices, in words."""
+    """Return what a model gains in slices, in words."""
     old, new = (asked_us(c, metric) for c in (before, after))
     return f"slices: {old:,.1f} -> {new:,.1f} us modelled, {'between inferences' if metric == 'throughput' else 'an inference'}"
 
 
 def asked_us(line: Chain, metric: str) -> float:
-    """What a whole model takes by what it is tuned for."""
+    """Return what a whole model takes by what it is tuned for."""
     return line.throughput_us if metric == "throughput" else line.latency_us

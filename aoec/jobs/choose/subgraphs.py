@@ -44,8 +44,8 @@ class Subgraph:
 
 
 def plan_slices(made: Made, context: Job, cut: Cut, until: Until) -> Planned:
-    """The model with its plan of slices. With slices "bank" of the options nothing is looked for. BankError where something is to be, which
-    --frozen forbids. `until`: when looking ends."""
+    """Return the model with its plan of slices. With slices "bank" of the options nothing is looked for. BankError where something is to
+    be, which --frozen forbids. `until`: when looking ends."""
     options, bank, say = context.options, context.bank, context.voice.say
     search = options.slicing.source == "search"
     if made.model.graph.bodies:
@@ -82,18 +82,18 @@ class SubgraphJob:
         self.was: tuple[Made, dict[Subgraph, Asked]] | None = None  # the model by the bank's plan, and its regions
 
     def exact(self, s: Subgraph) -> SlicePlan | None:
-        """What the bank has kept of a subgraph with these schedules."""
+        """Return what the bank has kept of a subgraph with these schedules."""
         found = self.held[s]
         return found if found is not None and found.schedules == s.schedules else None
 
     def missing(self) -> list[Subgraph]:
-        """The subgraphs for which a plan is to be looked for."""
+        """Return the subgraphs for which a plan is to be looked for."""
         return [s for s in self.subgraphs if self.options.repeat or self.exact(s) is None]
 
     def best(self, missing: Sequence[Subgraph], cut: Cut, say: Callable[[str], None],
              until: Until) -> tuple[Made, dict[Subgraph, Asked] | None]:
-        """The fastest of the model whole, as a search of the `missing` has it, and as the bank has it; what is taken is said. Its regions,
-        None where nothing is known of them, as options forbid what it takes to have them."""
+        """Return the fastest of the model whole, as a search of the `missing` has it, and as the bank has it; what is taken is said. Its
+        regions, None where nothing is known of them, as options forbid what it takes to have them."""
         known = {s: plan_regions(p.regions, s) for s, p in self.held.items() if p is not None}
         banked = {s: r for s, r in known.items() if r}
         offers = {"by the bank's plan": banked}
@@ -120,8 +120,8 @@ class SubgraphJob:
         return best, chosen
 
     def try_regions(self, offer: Mapping[Subgraph, Asked], cut: Cut) -> tuple[Made, dict[Subgraph, Asked]] | str | None:
-        """The model with these regions in slices, less those of subgraphs that take longer so; None where nothing is left, or why there is
-        none."""
+        """Return the model with these regions in slices, less those of subgraphs that take longer so; None where nothing is left, or why
+        there is none."""
         if not offer:
             return None
         out = cut(inside(self.made.model.graph, offer.values()))
@@ -135,7 +135,7 @@ class SubgraphJob:
         return self.subgraphs.index(s)
 
     def outcomes(self, out: Made, chosen: Mapping[Subgraph, Asked], missing: Sequence[Subgraph]) -> Iterator[Tuned]:
-        """What became of each subgraph in the model as it is now."""
+        """Yield what became of each subgraph in the model as it is now."""
         after_us, before_us, had_regions = spans_us(out, self.options.metric), self.whole_us, dict[Subgraph, Asked]()
         if self.was and slices.faster(self.made.lines.tuned, self.was[0].lines.tuned, self.options.metric):
             before_us, had_regions = spans_us(self.was[0], self.options.metric), self.was[1]
@@ -156,12 +156,12 @@ def ns(us: float) -> int:
 
 
 def plans(bank: Bank, machine: Machine) -> list[SlicePlan]:
-    """What a bank, and then what lies beneath it, has kept of this machine and model."""
+    """Return what a bank, and then what lies beneath it, has kept of this machine and model."""
     return [p for p in kept_plans(bank, machine.name) if (p.machine_hash, p.model_version) == (machine.hash, model_version())]
 
 
 def plan_of(s: Subgraph, kept: Iterable[SlicePlan]) -> SlicePlan | None:
-    """What is kept of a subgraph: by the same schedules first, then what gained most."""
+    """Return what is kept of a subgraph: by the same schedules first, then what gained most."""
     of = [p for p in kept if p.graph_key == s.graph_key]
     return min(of, key=lambda p: (p.schedules != s.schedules, not p.is_faster, p.after_ns / p.before_ns, p), default=None)
 
@@ -169,18 +169,18 @@ def plan_of(s: Subgraph, kept: Iterable[SlicePlan]) -> SlicePlan | None:
 # ---------------------------------------------------------------- subgraphs
 
 def subgraphs(graph: Graph, traces: Mapping[str, str]) -> list[Subgraph]:
-    """The subgraphs of a fused graph, in order. `traces`: the schedules of its groups."""
+    """Return the subgraphs of a fused graph, in order. `traces`: the schedules of its groups."""
     return [Subgraph(run, key(subgraph(graph, run)), digest("\n".join(traces.get(name, "") for name in run))[:16]) for run in runs(graph)]
 
 
 def runs(graph: Graph) -> list[tuple[str, ...]]:
-    """The groups of each subgraph."""
+    """Return the groups of each subgraph."""
     found = [list(run) for host, run in groupby(graph.groups, lambda g: g.kind == "host") if not host]
     return [tuple(g.name for g in run) for run in found if any(g.kind != "view" for g in run)]
 
 
 def subgraph(graph: Graph, names: Sequence[str]) -> Graph:
-    """The graph of some groups that follow each other; constants are what they are, and not what they hold."""
+    """Return the graph of some groups that follow each other; constants are what they are, and not what they hold."""
     groups = tuple(g for g in graph.groups if g.name in set(names))
     own = {name for g in groups for name in g.nodes}
     nodes = tuple(n for n in graph.nodes if n.name in own)
@@ -194,8 +194,8 @@ def subgraph(graph: Graph, names: Sequence[str]) -> Graph:
 
 
 def spans_us(made: Made, metric: str) -> list[float]:
-    """What each subgraph takes of what a model is tuned for, one inference or the time between two, modelled: from the end of what is
-    before it to its own; slices of it are part of it."""
+    """Return what each subgraph takes of what a model is tuned for, one inference or the time between two, modelled: from the end of what
+    is before it to its own; slices of it are part of it."""
     at = {name: i for i, run in enumerate(runs(made.model.graph)) for name in run}
     spans: list[list[tuple[float, float]]] = [[] for _ in set(at.values())]
     line = made.lines.tuned
@@ -207,7 +207,7 @@ def spans_us(made: Made, metric: str) -> list[float]:
 
 
 def plan_regions(text: str, s: Subgraph) -> Asked:
-    """The regions of a plan, by the names of a subgraph's groups; none where they are not of it."""
+    """Return the regions of a plan, by the names of a subgraph's groups; none where they are not of it."""
     found = words.regions(text) if text else ()
     if any(int(g[1:]) >= len(s.groups) for first, last, _ in found for g in (first, last)):
         return ()
@@ -215,16 +215,16 @@ def plan_regions(text: str, s: Subgraph) -> Asked:
 
 
 def place_regions(regions: Asked, s: Subgraph) -> Asked:
-    """Regions by the places of their groups in a subgraph."""
+    """Return regions by the places of their groups in a subgraph."""
     return [(f"g{s.groups.index(first)}", f"g{s.groups.index(last)}", n) for first, last, n in regions]
 
 
 def own(regions: Asked, s: Subgraph) -> Asked:
-    """The regions of a subgraph among those of a model."""
+    """Return the regions of a subgraph among those of a model."""
     return [r for r in regions if r[0] in s.groups]
 
 
 def inside(graph: Graph, regions: Iterable[Asked]) -> Asked:
-    """Regions of several subgraphs in the order of the groups."""
+    """Return regions of several subgraphs in the order of the groups."""
     at = {g.name: i for i, g in enumerate(graph.groups)}
     return sorted((r for some in regions for r in some), key=lambda r: at[r[0]])

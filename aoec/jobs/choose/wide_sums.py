@@ -32,8 +32,8 @@ class Widened:
 
 
 def widen(graph: Graph, machine: Machine) -> Widened:
-    """The graph, not fused yet, with those sums widened that are faster so, but for those in bodies of control flow, and then factors of
-    channels and the like joined to the norms of groups before them, where that is faster. Equal ones are timed once."""
+    """Return the graph, not fused yet, with those sums widened that are faster so, but for those in bodies of control flow, and then
+    factors of channels and the like joined to the norms of groups before them, where that is faster. Equal ones are timed once."""
     inside = homes(graph)
     tensors = {t.name: t for t in graph.tensors}
     found: dict[Single, list[str]] = {}
@@ -52,12 +52,12 @@ def widen(graph: Graph, machine: Machine) -> Widened:
 
 
 def wide(graph: Graph, machine: Machine) -> Graph:
-    """The graph as `widen` has it."""
+    """Return the graph as `widen` has it."""
     return widen(graph, machine).graph
 
 
 def _faster_tails(graph: Graph, machine: Machine) -> frozenset[str]:
-    """The norms of a graph, not fused yet, that are faster as one launch with what is behind them."""
+    """Return the norms of a graph, not fused yet, that are faster as one launch with what is behind them."""
     tensors = {t.name: t for t in graph.tensors}
     found = {name: graph_of_nodes(tensors, *nodes) for name, nodes in find_joined_tails(graph).items()}
 
@@ -71,7 +71,7 @@ def _faster_tails(graph: Graph, machine: Machine) -> frozenset[str]:
 
 
 def _faster(single: Single, machine: Machine) -> bool:
-    """Whether a node takes less time with its sums in fp32, what is behind them included."""
+    """Return whether a node takes less time with its sums in fp32, what is behind them included."""
     graph, constants = single
     in_fp32 = widen_sums(graph, (graph.nodes[0].name,))
 
@@ -86,7 +86,7 @@ def _faster(single: Single, machine: Machine) -> bool:
 
 
 def _shares(graph: Graph, machine: Machine) -> bool:
-    """Whether cores may share the terms of the sum that a graph begins with."""
+    """Return whether cores may share the terms of the sum that a graph begins with."""
     fused, _ = fuse(graph, {}, machine)
     total = next(n.name for n in graph.nodes if n.op in SUMS)
     (group,) = [g for g in fused.groups if total in g.nodes]

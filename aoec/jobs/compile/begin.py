@@ -68,7 +68,7 @@ def _refuse_gears(options: CompileOptions) -> None:
 
 
 def voice_of(options: CompileOptions) -> Voice:
-    """The voice that the options of a command ask for."""
+    """Return the voice that the options of a command ask for."""
     return Voice(options.json, options.progress, options.events == "-")
 
 
@@ -119,7 +119,7 @@ def _enter(folder: Path, options: CompileOptions, voice: Voice, kinds: Sequence[
 
 
 def _own_target(folder: Path, name: str) -> str:
-    """The dump's machine: by name where one that comes with aoec says the same, else the file in the dump."""
+    """Return the dump's machine: by name where one that comes with aoec says the same, else the file in the dump."""
     own = folder / "machine.toml"
     return name if not own.is_file() or name in targets() and load(name).hash == load(own).hash else str(own)
 
@@ -133,7 +133,7 @@ def compile_demo(options: DemoOptions) -> int:
 
 
 def _begin(source: Path, options: CompileOptions, voice: Voice) -> Machine:
-    """The machine to compile for, after it was said."""
+    """Return the machine to compile for, after it was said."""
     machine = load(options.target) if options.target else load()
     voice.reading(source, machine, "--target" if options.target else "default; --target, see aoec targets")
     begin_kernels(options, voice)
@@ -159,12 +159,13 @@ def _say_replaced(output: str, machine: Machine, voice: Voice) -> None:
 
 
 def gears_asked(options: CompileOptions) -> Asked:
-    """The gears that a user asks for."""
+    """Return the gears that a user asks for."""
     return Asked(tuple(options.dynamic_batch), tuple(tuple(dims) for dims in options.dynamic_dims))
 
 
 def _gears_of(model: str | ModelProto, options: CompileOptions) -> tuple[list[Gear], dict[str, tuple[str, ...]]]:
-    """(the gears to compile for, the model's names of dimensions); of a model for one shape one gear without a name, and no names."""
+    """Return (the gears to compile for, the model's names of dimensions); of a model for one shape one gear without a name, and no
+    names."""
     if not gears_asked(options):
         return [Gear((), tuple(options.shapes.items()))], {}
     graph = open_model(model).graph
@@ -219,6 +220,6 @@ def _stages(name: str, read: _Read, options: CompileOptions) -> list[Stage]:
 
 
 def read_stages(context: Context) -> list[Stage]:
-    """The ONNX model that a job is of, as imported: a stage for each gear that is asked for."""
+    """Return the ONNX model that a job is of, as imported: a stage for each gear that is asked for."""
     path = context.options.name
     return _stages(Path(path).stem, _read(path, context.options, context.voice), context.options)

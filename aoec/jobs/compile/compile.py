@@ -88,13 +88,13 @@ def finish(stages: Sequence[Stage], context: Context, asked: Sequence[Kind] = ()
 
 
 def other_layouts(context: Context) -> bool:
-    """Whether layouts other than the plain ones are tried: not where only a part of the model is asked for, or a plan says them."""
+    """Return whether layouts other than the plain ones are tried: not where only a part of the model is asked for, or a plan says them."""
     options = context.options
     return not options.only and not options.slicing.regions and options.plan is None and options.start != "plan"
 
 
 def begin(ready: Sequence[Ready], context: Context, source: Source | None, asked: Sequence[Kind]) -> Job:
-    """The job with its bank, which lies over what the model's file carries, and with its result file."""
+    """Return the job with its bank, which lies over what the model's file carries, and with its result file."""
     options, voice = context.options, context.voice
     listed = [t for r in ready for t in r.tasks]
     wait_for_kernels(tuple(kernels.TIMES), voice)
@@ -109,8 +109,8 @@ def begin(ready: Sequence[Ready], context: Context, source: Source | None, asked
 
 
 def open_results(job: Job, asked: Sequence[Kind]) -> RunFiles:
-    """The result files of a job of some kinds; of a compile, which tunes operators and looks for slices, those of both. Where both are
-    there, each is of its part."""
+    """Return the result files of a job of some kinds; of a compile, which tunes operators and looks for slices, those of both. Where both
+    are there, each is of its part."""
     place = RunPlace.begin(results_folder(job.options.results), datetime.now())
     names = ("opat", "sgat") if job.options.slicing.source == "search" else ("opat",)
     files = list(asked) or [kinds.load(name) for name in names]
@@ -120,7 +120,7 @@ def open_results(job: Job, asked: Sequence[Kind]) -> RunFiles:
 
 
 def check(made: Sequence[Made], job: Job) -> tuple[Notes, list[str]]:
-    """(notes by gear, faults) of programs and values that were not checked before."""
+    """Return (notes by gear, faults) of programs and values that were not checked before."""
     check_programs(made, job)
     if not kernels.values_needed(job.options):
         return [()] * len(made), []
@@ -146,7 +146,7 @@ def write_model(ruled: Sequence[Made], whole: Sequence[Made], sliced: Sequence[P
 
 
 def searches_of(job: Job) -> dict[str, object]:
-    """What repeats the searches of a job."""
+    """Return what repeats the searches of a job."""
     return counts.facts(job.runs[0].searched, job.order.strategy, job.order.seed, job.order.robust)
 
 
@@ -182,7 +182,7 @@ def report(ended: Ended, notes: Notes, job: Job) -> None:
 
 
 def step_notes(made: Made) -> tuple[str, ...]:
-    """What is said of a training step; nothing of an inference."""
+    """Return what is said of a training step; nothing of an inference."""
     step = step_figures(made.model.graph, made.choices, made.lines)
     return step.sentences() if step else ()
 

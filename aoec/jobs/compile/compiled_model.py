@@ -62,7 +62,7 @@ class Made:
     before: Made | None = None  # what it was in the default plan, if it was
 
     def shares(self, metric: str) -> Shares:
-        """What of the gain is whose, by what the model was tuned for."""
+        """Return what of the gain is whose, by what the model was tuned for."""
         plain = (self.before or self).lines
         lines = (plain.default, plain.tuned, self.lines.tuned)
         times = [line.throughput_us if metric == "throughput" else line.latency_us for line in lines]

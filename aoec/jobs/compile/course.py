@@ -71,14 +71,14 @@ class Course:
 
     @property
     def left_s(self) -> float | None:
-        """Seconds that the rest may take, if it takes as long as what is done, with the checks of values that follow; None where that is
-        too little to tell."""
+        """Return seconds that the rest may take, if it takes as long as what is done, with the checks of values that follow; None where
+        that is too little to tell."""
         part = sum(self._parts.values()) / len(self._parts) if self._parts else 1.0
         return None if part < SURE else round((self._clock() - self._since) * (1 - part) / part + self._checks_s, 1)
 
     @property
     def _checks_s(self) -> float:
-        """Seconds that the checks of all schedules may take, those that are not known yet being like the others."""
+        """Return seconds that the checks of all schedules may take, those that are not known yet being like the others."""
         known = self._checked.values()
         return self._check_s * sum(known) * len(self._tasks) / len(known) if known else 0.0
 
@@ -89,7 +89,7 @@ class Course:
 
 
 def first_event(model: str, machine: Machine, order: Order, tasks: int) -> dict[str, Any]:
-    """What the first event says."""
+    """Return what the first event says."""
     budget = words(order.budget) if order.seconds is None else {"seconds": order.seconds}
     return {"format": "aoec events 1", "times": "modelled", "tool": "aoec " + version("aoec"), "model": model, "target": machine.name,
             "tune": order.tune, "search": order.strategy, "budget": budget, "seed": order.seed, "tasks": tasks}

@@ -23,7 +23,7 @@ class Dispatch:
         self.runners: dict[int, Runner] = {}
 
     def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
-        """Output name -> value, by the model's own names and dtypes; CheckError where the feeds are no gear's inputs."""
+        """Return output name -> value, by the model's own names and dtypes; CheckError where the feeds are no gear's inputs."""
         gear = pick(self.gears, feeds)
         if id(gear) not in self.runners:
             self.runners[id(gear)] = self.make(gear)
@@ -31,7 +31,8 @@ class Dispatch:
 
 
 def pick(gears: Sequence[Artifact], feeds: Mapping[str, Any]) -> Artifact:
-    """The gear that takes feeds of these shapes; the only one where there is no choice. CheckError that names them where none does."""
+    """Return the gear that takes feeds of these shapes; the only one where there is no choice. CheckError that names them where none
+    does."""
     if len(gears) == 1:
         return gears[0]
     check_names(gears[0].inputs, feeds)
@@ -44,7 +45,7 @@ def pick(gears: Sequence[Artifact], feeds: Mapping[str, Any]) -> Artifact:
 
 
 def find_gear(gears: Sequence[Artifact], name: str) -> Artifact:
-    """The gear of that name; CheckError that says which there are."""
+    """Return the gear of that name; CheckError that says which there are."""
     for gear in gears:
         if gear.gear == name:
             return gear
@@ -53,14 +54,15 @@ def find_gear(gears: Sequence[Artifact], name: str) -> Artifact:
 
 
 def list_gears(gears: Sequence[Artifact]) -> str:
-    """The gears with the shapes of what varies, in words."""
+    """Return the gears with the shapes of what varies, in words."""
     varying = {p.name for g in gears for p, first in zip(g.inputs, gears[0].inputs) if p.shape != first.shape}
     words = [f"{g.gear} ({', '.join(p.name + ' ' + describe_port(p) for p in g.inputs if p.name in varying)})" for g in gears[:SHOWN]]
     return "; ".join(words) + (f" and {len(gears) - SHOWN} more" if len(gears) > SHOWN else "")
 
 
 def common_shape(gears: Sequence[Artifact], output: bool, place: int) -> list[int | str | None]:
-    """The shape of the model's input or output at this place: numbers, and where the gears differ the model's name, or None without."""
+    """Return the shape of the model's input or output at this place: numbers, and where the gears differ the model's name, or None
+    without."""
     ports = [(g.outputs if output else g.inputs)[place] for g in gears]
     if len({len(p.shape) for p in ports}) > 1:
         return []

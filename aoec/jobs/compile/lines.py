@@ -14,7 +14,8 @@ from aoec.target.machine import Machine
 
 
 def model_lines(model: Model, choices: list[Choice], machine: Machine) -> Lines:
-    """One timeline of all groups in order, launches overlapped as in a task queue; throughput from the state that one inference leaves.
+    """Return one timeline of all groups in order, launches overlapped as in a task queue; throughput from the state that one inference
+    leaves.
 
     What runs on the host is added to it, and so are bodies of control flow, each a timeline of its own as often as it runs: nothing runs
     beside what the host does."""
@@ -48,7 +49,7 @@ def model_lines(model: Model, choices: list[Choice], machine: Machine) -> Lines:
 
 
 def cold_or(c: Choice, pick: str, state: State, machine: Machine) -> Measure:
-    """The measure of a chosen program in another state; its own where the states are equal."""
+    """Return the measure of a chosen program in another state; its own where the states are equal."""
     schedule, record = getattr(c, pick), getattr(c.solved, pick)
     if state == c.task.state:
         return schedule.measure

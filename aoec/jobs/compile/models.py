@@ -38,7 +38,7 @@ def import_model(model: str | ModelProto, shapes: Mapping[str, tuple[int, ...]],
              pool: Pool | None = None, own: Definitions = NO_DEFINITIONS,
              rules: Sequence[Rule] = (), entered: Entered | None = None,
              training: Training | None = None) -> tuple[Graph, Weights, list[str], Applied]:
-    """(graph, constants, notices, the rewrites that were made and where) of an ONNX model, by path or as a proto, the user's `own`
+    """Return (graph, constants, notices, the rewrites that were made and where) of an ONNX model, by path or as a proto, the user's `own`
     operators and his own rewrites; what the frontend refuses is refused. `entered`: a plan, whose declined rewrites are not made.
     `training`: the graph is a step of training by these options."""
     declined = entered.plan.declined if entered else ()
@@ -69,7 +69,7 @@ def import_model(model: str | ModelProto, shapes: Mapping[str, tuple[int, ...]],
 
 def load_graph(model: str | ModelProto, shapes: Mapping[str, Sequence[int]], precision: str, own: Definitions, rewriting: Rewriting,
                training: Training | None) -> tuple[Graph, dict[str, np.ndarray], list[str]]:
-    """(graph, constants, notices) of a model, or of a step of its training."""
+    """Return (graph, constants, notices) of a model, or of a step of its training."""
     if training is None:
         return frontend.load(model, dict(shapes), precision, own, rewriting)
     from aoec.frontend.training.training import load_training
@@ -79,8 +79,8 @@ def load_graph(model: str | ModelProto, shapes: Mapping[str, Sequence[int]], pre
 
 def fuse_model(graph: Graph, weights: Weights, machine: Machine, pool: Pool | None = None,
           apart: frozenset[str] = frozenset()) -> tuple[Graph, Weights, frozenset[str]]:
-    """(the graph in layouts and groups for a machine, its constants as stored, the names that fusion asked for). `apart`: the exceptions
-    of fusion."""
+    """Return (the graph in layouts and groups for a machine, its constants as stored, the names that fusion asked for). `apart`: the
+    exceptions of fusion."""
     @cache
     def make() -> tuple[Graph, Weights, frozenset[str]]:
         from aoec.lowering.arrange.fuse import fuse
@@ -95,7 +95,7 @@ def fuse_model(graph: Graph, weights: Weights, machine: Machine, pool: Pool | No
 
 
 def _constants(graph: Graph, make: Callable[[], Weights], pool: Pool | None) -> Weights:
-    """The constants of a graph, made when one is asked for; what the pool has is not made."""
+    """Return the constants of a graph, made when one is asked for; what the pool has is not made."""
     def take() -> Weights:
         wanted = {t.name: _what(t) for t in graph.tensors if t.data}
         if pool is None or any(what not in pool for what in wanted.values()):
@@ -106,7 +106,7 @@ def _constants(graph: Graph, make: Callable[[], Weights], pool: Pool | None) -> 
 
 
 def _share_constants(graph: Graph, weights: Weights, pool: Pool | None) -> Weights:
-    """The constants, those that the pool has already in its memory; the others are in it then."""
+    """Return the constants, those that the pool has already in its memory; the others are in it then."""
     return weights if pool is None else {t.name: pool.setdefault(_what(t), weights[t.name]) for t in graph.tensors if t.data}
 
 
@@ -115,7 +115,7 @@ def _what(t: Tensor) -> tuple[object, ...]:
 
 
 def file_digest(path: str) -> str:
-    """The sha256 of a file's bytes; "" where it cannot be read, which its reader says better."""
+    """Return the sha256 of a file's bytes; "" where it cannot be read, which its reader says better."""
     try:
         with open_plain(path) as f, mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ) as data:
             return sha256(data).hexdigest()
@@ -124,6 +124,6 @@ def file_digest(path: str) -> str:
 
 
 def refers_elsewhere(path: str) -> bool:
-    """True for a model whose file does not say all of it."""
+    """Return True for a model whose file does not say all of it."""
     with open_plain(path) as f, mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ) as data:
         return data.find(ELSEWHERE) >= 0

@@ -42,7 +42,7 @@ def write_report(folder: Path, made: Sequence[Made], reports: Sequence[Report], 
 
 
 def folder_of(number: int, gear: str) -> str:
-    """The name of a gear's folder, by its number where a dump calls it by what is no list of sizes; "." for what is no gear."""
+    """Return the name of a gear's folder, by its number where a dump calls it by what is no list of sizes; "." for what is no gear."""
     name = f"gear_{gear.replace(',', 'x')}"
     return "." if not gear else name if manifest.NAME.fullmatch(name) else f"gear_{number}"
 
@@ -62,7 +62,7 @@ def _write(folder: Path, made: Made, report: Report, machine: Machine, gears: di
 
 
 def _details(folder: Path, made: Made, report: Report, machine: Machine) -> dict[str, Detail]:
-    """Group -> its detail, for the first of each row of the table; pictures are written while there is room for them."""
+    """Return group -> its detail, for the first of each row of the table; pictures are written while there is room for them."""
     equal: dict[tuple[str, str], list[Choice]] = {}
     for c in made.choices:
         equal.setdefault((c.task.func_key, c.task.state_text), []).append(c)
@@ -80,7 +80,7 @@ def _details(folder: Path, made: Made, report: Report, machine: Machine) -> dict
 
 
 def _detail(alike: Sequence[Choice], machine: Machine, pictures: bool) -> tuple[Detail, dict[str, str]]:
-    """(detail of equal groups, texts of their pictures by side)."""
+    """Return (detail of equal groups, texts of their pictures by side)."""
     c, us = alike[0], machine.us_per_tick
     measures: dict[str, dict[str, Any]] = {}
     cores: dict[str, tuple[Core, ...]] = {}
@@ -101,13 +101,13 @@ def _detail(alike: Sequence[Choice], machine: Machine, pictures: bool) -> tuple[
 
 
 def _results(c: Choice) -> tuple[str, ...]:
-    """The tensors of the model that a group makes for others."""
+    """Return the tensors of the model that a group makes for others."""
     made = {b.name for b in c.task.func.outputs}
     return tuple(tensor for name, tensor in c.task.bindings if name in made)
 
 
 def _figures(m: Mapping[str, Any]) -> dict[str, Any]:
-    """What the page says of one run of a schedule, out of the facts of its measure; times are modelled."""
+    """Return what the page says of one run of a schedule, out of the facts of its measure; times are modelled."""
     figures = {name: m[name] for name in ("time_us", "launch_us", "cycles", "cores", "hbm_bytes", "bound_by")}
     return {**figures, "gm_bytes": m["hbm_bytes"] + m["l2_bytes"],
             "verdict": m["verdict"]["sentence"], "advice": list(m["verdict"]["advice"]),
@@ -116,7 +116,7 @@ def _figures(m: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _search(story: Story, c: Choice, us: float) -> dict[str, Any]:
-    """A story in µs; `now`: it is this run's, and else that of the run which found the schedule."""
+    """Return a story in µs; `now`: it is this run's, and else that of the run which found the schedule."""
     best = c.solved.best
     return {"now": c.solved.story is not None, "strategy": best.search, "seed": best.seed, "trials": story.trials,
             "size": story.size, "sketches": story.sketches, "candidates": dict(c.solved.candidates),

@@ -10,7 +10,8 @@ from aoec.ops.run import REALS
 
 
 def ports(graph: Graph, names: tuple[str, ...], precision: str, dims: Mapping[str, tuple[str, ...]] | None = None) -> tuple[Port, ...]:
-    """The model's inputs or outputs by its own names; reals are what the model declares whatever the precision inside, fp32 for float.
+    """Return the model's inputs or outputs by its own names; reals are what the model declares whatever the precision inside, fp32 for
+    float.
 
     `dims`: the model's names of dimensions."""
     tensors = {t.name: t for t in graph.tensors}
@@ -19,7 +20,7 @@ def ports(graph: Graph, names: tuple[str, ...], precision: str, dims: Mapping[st
 
 
 def _port_dtype(t: Tensor) -> str:
-    """A dtype of ours, or ONNX's type of what only the host holds."""
+    """Return a dtype of ours, or ONNX's type of what only the host holds."""
     if t.dtype == OPAQUE:
         return t.declared or OPAQUE
     if typed.small(t.declared):

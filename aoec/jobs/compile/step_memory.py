@@ -31,23 +31,23 @@ class StepMemory:
 
     @property
     def peak(self) -> int:
-        """The most bytes that are needed at one time."""
+        """Return the most bytes that are needed at one time."""
         return self.parameters + self.states + self.gradients + self.inputs + self.most
 
     def facts(self) -> dict[str, float]:
-        """All of it, in MB (10^6 bytes)."""
+        """Return all of it, in MB (10^6 bytes)."""
         return {**{name: getattr(self, name) / MB for name in self.__dataclass_fields__}, "peak": self.peak / MB}
 
     def sentence(self) -> str:
-        """All of it in words."""
+        """Return all of it in words."""
         return (f"peak HBM of a step {self.peak / MB:,.1f} MB: parameters {self.parameters / MB:,.1f}, states {self.states / MB:,.1f}, "
                 f"gradients {self.gradients / MB:,.1f}, inputs {self.inputs / MB:,.1f}, activations and what is between launches "
                 f"{self.most / MB:,.1f} (of which {self.kept / MB:,.1f} when the backward pass begins)")
 
 
 def step_memory(graph: Graph) -> StepMemory | None:
-    """The memory of a fused training graph, each tensor being there from the launch that makes it to the last that reads it; None where the
-    graph has no gradients."""
+    """Return the memory of a fused training graph, each tensor being there from the launch that makes it to the last that reads it; None
+    where the graph has no gradients."""
     gradients = find_gradients(graph)
     if not gradients:
         return None
@@ -74,7 +74,7 @@ def step_memory(graph: Graph) -> StepMemory | None:
 
 
 def _lives(graph: Graph, sizes: Mapping[str, int], root: Callable[[str], str]) -> list[int]:
-    """The bytes of tensors that are there while each group runs; what a launch keeps to itself is none of them."""
+    """Return the bytes of tensors that are there while each group runs; what a launch keeps to itself is none of them."""
     group = {name: at for at, g in enumerate(graph.groups) for name in g.nodes}
     first, last = dict[str, int](), dict[str, int]()
     for n in graph.nodes:

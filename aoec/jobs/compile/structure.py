@@ -13,8 +13,8 @@ from aoec.target.machine import Machine
 
 
 def structure_of(made: Made, machine: Machine) -> Structure:
-    """The launches of a compiled model in order, slices of a group as one, with the imported operators that each does. Operators are known
-    again by what they make, else by their names."""
+    """Return the launches of a compiled model in order, slices of a group as one, with the imported operators that each does. Operators are
+    known again by what they make, else by their names."""
     graph, of = made.model.graph, pieces(made.model.graph)
     whole = {g.name: of.get(g.name, (g.name, 1, 1)) for g in graph.groups}
     us = host_times(graph) | {c.task.group.name: total_ticks(c.best.measure, machine) * machine.us_per_tick for c in made.choices}
@@ -38,13 +38,13 @@ def structure_of(made: Made, machine: Machine) -> Structure:
 
 
 def _whole_name(name: str, count: int) -> str:
-    """The name of a node before it was cut."""
+    """Return the name of a node before it was cut."""
     return m[1] if count > 1 and (m := PIECE.fullmatch(name)) else name
 
 
 def _imported_operators(before: Graph, after: Graph, whole: dict[str, tuple[str, int, int]],
                         own: dict[str, dict[str, str]]) -> tuple[dict[str, list[tuple[str, str]]], list[str]]:
-    """(launch -> the imported operators that it does, the words of those that none does)."""
+    """Return (launch -> the imported operators that it does, the words of those that none does)."""
     group = {n: g for g in after.groups for n in g.nodes}
     by_name = {n: name for name, nodes in own.items() for n in nodes}
     by_result = {o: whole[g.name][0] for n in after.nodes for g in [group[n.name]] if g.kind != "view" for o in n.outputs if o}
@@ -60,13 +60,13 @@ def _imported_operators(before: Graph, after: Graph, whole: dict[str, tuple[str,
 
 
 def _edges(graph: Graph, launch: dict[str, str]) -> dict[str, list[str]]:
-    """Launch -> the launches that make what it reads, views between them left out."""
+    """Return launch -> the launches that make what it reads, views between them left out."""
     group = {n: g.name for g in graph.groups for n in g.nodes}
     makers = {o: n for n in graph.nodes for o in n.outputs if o}
     known: dict[str, frozenset[str]] = {}
 
     def sources(tensor: str) -> frozenset[str]:
-        """The launches that make a tensor, or what it is a view of."""
+        """Return the launches that make a tensor, or what it is a view of."""
         if tensor not in known:
             node = makers.get(tensor)
             if node is None:

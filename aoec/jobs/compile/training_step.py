@@ -22,7 +22,8 @@ class Launch:
 
 
 def launch_times(graph: Graph, choices: Sequence[Choice], lines: Lines) -> dict[str, float]:
-    """Group -> modelled µs from the end of the launch before to its own, in a step that follows another; host groups by their estimate."""
+    """Return group -> modelled µs from the end of the launch before to its own, in a step that follows another; host groups by their
+    estimate."""
     times: dict[str, float] = host_times(graph)
     before = 0.0
     for choice, (_, end) in zip(choices, lines.tuned.steady_us, strict=True):
@@ -32,7 +33,7 @@ def launch_times(graph: Graph, choices: Sequence[Choice], lines: Lines) -> dict[
 
 
 def launches_of(graph: Graph, times: Mapping[str, float], loss: str, gradients: Sequence[tuple[str, str]]) -> list[Launch]:
-    """The launches of a step in order of phases. A launch with results of several phases belongs to the last of them."""
+    """Return the launches of a step in order of phases. A launch with results of several phases belongs to the last of them."""
     of = phases(graph, loss, [g for _, g in gradients])
     nodes = {n.name: n for n in graph.nodes}
     found = [Launch(g.name, max((of[o] for name in g.nodes for o in nodes[name].outputs if o), key=ORDER.index), times.get(g.name, 0.0))
@@ -49,19 +50,19 @@ class StepFigures:
     memory: StepMemory
 
     def figures(self) -> tuple[tuple[str, int], ...]:
-        """All of it as an artifact keeps it."""
+        """Return all of it as an artifact keeps it."""
         return (*((f"{phase}_ns", round(us * 1000)) for phase, us in self.us.items()), ("peak_hbm_bytes", self.memory.peak),
                 ("kept_bytes", self.memory.kept))
 
     def sentences(self) -> tuple[str, ...]:
-        """All of it in words."""
+        """Return all of it in words."""
         phases_us = ", ".join(f"{phase} {us:,.1f}" for phase, us in self.us.items())
         return (f"training step, modelled: {sum(self.us.values()):,.1f} us ({phases_us}); {self.gradients} gradients",
                 self.memory.sentence())
 
 
 def step_figures(graph: Graph, choices: Sequence[Choice], lines: Lines) -> StepFigures | None:
-    """What is said of a compiled graph that is a training step; None of another."""
+    """Return what is said of a compiled graph that is a training step; None of another."""
     gradients = find_gradients(graph)
     memory = step_memory(graph)
     if memory is None:

@@ -25,7 +25,7 @@ from aoec.target.machine import Machine
 
 
 def compile_untuned(graph: Graph, weights: Mapping[str, np.ndarray], precision: str, machine: Machine) -> tuple[Artifact, dict[str, str]]:
-    """(the compiled model, without modelled times; why a group that could be the AI Core's runs on the host, by group)."""
+    """Return (the compiled model, without modelled times; why a group that could be the AI Core's runs on the host, by group)."""
     fused, stored = fuse(graph, weights, machine)
     fused, made, reasons = programs(fused, machine)
     while (parts := halve_groups(fused, reasons)) != fused:
@@ -38,7 +38,7 @@ def compile_untuned(graph: Graph, weights: Mapping[str, np.ndarray], precision: 
 
 
 def programs(graph: Graph, machine: Machine) -> tuple[Graph, dict[str, Compiled], dict[str, str]]:
-    """(the graph, group -> what runs it, group -> why there is nothing for it)."""
+    """Return (the graph, group -> what runs it, group -> why there is nothing for it)."""
     found = place_groups(graph)
     made: dict[str, Compiled] = {}
     reasons = dict(found.reasons)
@@ -51,13 +51,14 @@ def programs(graph: Graph, machine: Machine) -> tuple[Graph, dict[str, Compiled]
 
 
 def compile_group(task: Task, trace: Trace, program: Program) -> Compiled:
-    """What runs a task's group."""
+    """Return what runs a task's group."""
     return Compiled(task.group.name, task.label, task.func_key, trace, program, task.bindings)
 
 
 @lru_cache(maxsize=1024)
 def first_schedule(func: Func, machine: Machine) -> tuple[Trace, Program]:
-    """A legal schedule of a func, and its program: the first of the short list that a default is found in, of the first sketch with one.
+    """Return a legal schedule of a func, and its program: the first of the short list that a default is found in, of the first sketch with
+    one.
 
     UnsupportedError or ScheduleError where there is none.
     """

@@ -51,7 +51,7 @@ def deliver(model: str, folder: str, options: DeliverOptions) -> str:
 
 
 def soc_of(machine: Machine, asked: str | None) -> str:
-    """CANN's name of the chip: what was asked for, else the machine's own; CheckError where that is no chip's."""
+    """Return CANN's name of the chip: what was asked for, else the machine's own; CheckError where that is no chip's."""
     name = asked or machine.name
     if not name.startswith("Ascend") or not name.replace("_", "").isalnum():
         raise CheckError(f"{name} is no SoC of CANN, which names files by it: --soc Ascend910B3, say (npu-smi info tells yours)")
@@ -59,7 +59,7 @@ def soc_of(machine: Machine, asked: str | None) -> str:
 
 
 def deliver_gradients(g: Gradients) -> tuple[Delivery, dict[str, str]]:
-    """What is delivered of gradient tuning alone, as `delivery` has it."""
+    """Return what is delivered of gradient tuning alone, as `delivery` has it."""
     machine = load(g.target)
     alone = {name: what for name, what in WHAT.items() if name in ("deliver.txt", "deliver.json", "APPLY.md")}
     d = Delivery(g.part.name, machine.name, machine.name, count_cores(machine), "", (), files={**g.part.files, **alone}, gradients=g.part,
@@ -68,13 +68,14 @@ def deliver_gradients(g: Gradients) -> tuple[Delivery, dict[str, str]]:
 
 
 def count_cores(machine: Machine) -> int:
-    """The cores that CANN counts a chip's records by."""
+    """Return the cores that CANN counts a chip's records by."""
     return machine.core("aic" if "aic" in machine.cores else "core").count
 
 
 def delivery(found: Source, known: Keys, soc: str, every: bool, trials: int,
              gradients: Gradients | None = None) -> tuple[Delivery, dict[str, str]]:
-    """(what is delivered, the texts of the folder's files by name). `trials`: of a search among what tilings can say, for each group."""
+    """Return (what is delivered, the texts of the folder's files by name). `trials`: of a search among what tilings can say, for each
+    group."""
     machine = found.machine
     cores = count_cores(machine)
     more = {e.name: search_schedules(e, machine, trials) if trials else [] for e in found.entries}
@@ -102,7 +103,7 @@ def delivery(found: Source, known: Keys, soc: str, every: bool, trials: int,
 
 
 def line(e: Entry, r: Record, machine: Machine, seen: Sequence[Seen], tune: bool) -> Line:
-    """An entry with what is delivered of it."""
+    """Return an entry with what is delivered of it."""
     values = deliver_words.words(e, records.entry_tiling(e, e.trace, machine), machine)
     rows = tuple((v.words, v.field, "" if v.value is None else str(v.value), v.meaning, v.why) for v in values)
     calls, all_us = sum(s.calls for s in seen if s.duration_us is not None), sum(s.all_us for s in seen)
@@ -115,8 +116,8 @@ def line(e: Entry, r: Record, machine: Machine, seen: Sequence[Seen], tune: bool
 
 
 def tune_list(worth: Iterable[Entry], known: Keys) -> dict[str, TuneOps]:
-    """Name of each group that CANN's own tuning takes -> what is listed of it: names as the user's file has them, else types, as names
-    after CANN's fusions are not known."""
+    """Return name of each group that CANN's own tuning takes -> what is listed of it: names as the user's file has them, else types, as
+    names after CANN's fusions are not known."""
     out = {}
     for e in worth:
         names = dict.fromkeys(s.name for s in known.found.get(e.name, ()) if s.type in tune_ops.TYPES)
@@ -127,19 +128,19 @@ def tune_list(worth: Iterable[Entry], known: Keys) -> dict[str, TuneOps]:
 
 
 def together(listed: Iterable[TuneOps]) -> TuneOps:
-    """All that is listed, each once."""
+    """Return all that is listed, each once."""
     names, types = zip(*((x.names, x.types) for x in listed))
     return TuneOps(*(tuple(dict.fromkeys(w for some in words for w in some)) for words in (names, types)))
 
 
 def list_unmatched(seen: Sequence[Seen]) -> tuple[tuple[str, str, float | None], ...]:
-    """The operators of the user's file that none of ours does, longest first."""
+    """Return the operators of the user's file that none of ours does, longest first."""
     longest = sorted(seen, key=lambda s: -s.all_us)
     return tuple((s.name, s.type, s.duration_us) for s in longest[:ALONE])
 
 
 def notes(found: Source, passes: set[str], listed: Mapping[str, TuneOps]) -> list[str]:
-    """What else is to be said of a delivery."""
+    """Return what else is to be said of a delivery."""
     out = [f"{said}: no public file tells CANN of that (its own subgraph tuning, aoe --job_type=1, keeps it in a bank of its own form). "
            "Their tilings are those of slices; what CANN asks for are whole operators: deliver the ONNX model for these. "
            "aoec export writes the graph with its slices as an ONNX model, for atc to compile in the model's place"

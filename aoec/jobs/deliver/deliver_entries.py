@@ -75,7 +75,7 @@ class Entry:
 
     @property
     def is_faster(self) -> bool:
-        """Whether its schedule is faster than the default one."""
+        """Return whether its schedule is faster than the default one."""
         return self.us < self.default_us
 
     @property
@@ -100,7 +100,7 @@ class Source:
 
 
 def source(path: str, options: DeliverOptions, voice: Voice) -> Source:
-    """What a file holds that is to be delivered, by what it is."""
+    """Return what a file holds that is to be delivered, by what it is."""
     if path.endswith(".aoec"):
         return of_artifact(path, options)
     if is_bank(path):
@@ -109,7 +109,7 @@ def source(path: str, options: DeliverOptions, voice: Voice) -> Source:
 
 
 def is_bank(path: str) -> bool:
-    """Whether a file is a bank, or an export of one."""
+    """Return whether a file is a bank, or an export of one."""
     if path.endswith((".jsonl", ".db")):
         return True
     try:
@@ -167,7 +167,7 @@ def shapes(ports: Sequence[Port]) -> tuple[tuple[str, tuple[int, ...]], ...]:
 
 
 def together(name: str, machine: Machine, precision: str, models: Sequence[Model]) -> Source:
-    """One source of a model, or of its gears."""
+    """Return one source of a model, or of its gears."""
     cut = tuple(dict.fromkeys(said for m in models for said in slices.describe_slices(m.graph)))
     parts = [replace(e, name=f"{m.gear}/{e.name}" if m.gear else e.name)
              for m in models for e in groups(m.graph, machine, m.tasks, m.known)]
@@ -188,13 +188,13 @@ class Found:
 
 
 def solved_groups(solved: Mapping[str, Solved]) -> dict[str, Found]:
-    """What a job found of each group."""
+    """Return what a job found of each group."""
     return {name: Found(s.best.trace, s.default.trace, s.default.ticks, s.best.ticks, s.best.bound_ticks, s.best.key.func_key)
             for name, s in solved.items()}
 
 
 def groups(graph: Graph, machine: Machine, plan: Iterable[Task], known: Mapping[str, Found]) -> Iterator[Entry]:
-    """An entry for each group that takes time."""
+    """Yield an entry for each group that takes time."""
     planned, nodes, often = {t.group.name: t for t in plan}, {n.name: n for n in graph.nodes}, rounds.passes_of_groups(graph)
     tensors, off_core, us, indexed = {t.name: t for t in graph.tensors}, host_times(graph), machine.us_per_tick, Indexed(graph)
     sliced = pieces(graph)
@@ -215,7 +215,7 @@ def groups(graph: Graph, machine: Machine, plan: Iterable[Task], known: Mapping[
 
 
 def seen_of(nodes: Sequence[OpNode], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-    """Attributes of the first node, and shapes of its inputs and of its result."""
+    """Return attributes of the first node, and shapes of its inputs and of its result."""
     if not nodes:
         return {}
     first = main_node(nodes)
@@ -223,7 +223,7 @@ def seen_of(nodes: Sequence[OpNode], tensors: Mapping[str, Tensor]) -> dict[str,
 
 
 def with_times(entry: Entry, found: Found, us: float) -> Entry:
-    """The entry with the times of its schedules; `us`: of a tick."""
+    """Return the entry with the times of its schedules; `us`: of a tick."""
     return replace(entry, default_us=found.default_ticks * us, us=found.ticks * us, bound_us=found.bound_ticks * us)
 
 
@@ -247,7 +247,7 @@ def _one(alike: Sequence[Entry]) -> Entry:
 
 
 def split_pairs(graph: Graph) -> Iterator[tuple[str, str]]:
-    """(family of a producer, family of its only reader) where the two are in different groups."""
+    """Yield (family of a producer, family of its only reader) where the two are in different groups."""
     nodes, home = {n.name: n for n in graph.nodes}, {name: g.name for g in graph.groups for name in g.nodes}
     readers: dict[str, list[str]] = {}
     for n in graph.nodes:
@@ -260,7 +260,7 @@ def split_pairs(graph: Graph) -> Iterator[tuple[str, str]]:
 
 
 def _word(node: OpNode) -> str:
-    """The operator of a cube node, else the family."""
+    """Return the operator of a cube node, else the family."""
     return node.op.removesuffix("_packed") if family(node) == "cube" else family(node)
 
 
@@ -286,7 +286,7 @@ def of_bank(path: str, options: DeliverOptions, say: Say) -> Source:
 
 
 def _target(path: str, records: Sequence[Record]) -> str:
-    """The machine of all records; CheckError where there are several."""
+    """Return the machine of all records; CheckError where there are several."""
     found = sorted({r.key.target for r in records})
     if len(found) > 1:
         raise CheckError(f"{path} has records of {', '.join(found)}: --target says which are meant")
@@ -296,7 +296,7 @@ def _target(path: str, records: Sequence[Record]) -> str:
 
 
 def _of_records(listed: Sequence[Record], machine: Machine, say: Say) -> Entry | None:
-    """The entry of the records of one func, fastest first; None, and why is said, where the func cannot be read."""
+    """Return the entry of the records of one func, fastest first; None, and why is said, where the func cannot be read."""
     r = listed[0]
     try:
         func = func_of(next((x.func for x in listed if x.func), ""), r.key.func_key)
@@ -315,6 +315,6 @@ def _of_records(listed: Sequence[Record], machine: Machine, say: Say) -> Entry |
 
 
 def _tensor(b: Buffer) -> Tensor:
-    """A buffer of a func as a tensor: of an image its indices are those of its planes already."""
+    """Return a buffer of a func as a tensor: of an image its indices are those of its planes already."""
     shape = tuple(e.value if isinstance(e, Int) else 0 for e in b.shape)
     return Tensor(b.name, b.dtype, shape, "ND" if len(shape) == 5 else b.layout or "ND")

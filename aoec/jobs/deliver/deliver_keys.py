@@ -25,7 +25,7 @@ class Keys:
     alone: tuple[Seen, ...] = ()
 
     def share(self, names: Iterable[str]) -> tuple[float, float] | None:
-        """(time of all operators of the file, of that what the entries of these names do); None where it says no times."""
+        """Return (time of all operators of the file, of that what the entries of these names do); None where it says no times."""
         listed = {id(s): s for one in self.found.values() for s in one}
         total = sum(s.all_us for s in (*listed.values(), *self.alone))
         those = {id(s): s for name in names for s in self.found.get(name, ())}
@@ -42,7 +42,7 @@ class Theirs:
 
 
 def theirs(options: DeliverOptions) -> Theirs | None:
-    """The operators of the file that is given, if one is."""
+    """Return the operators of the file that is given, if one is."""
     if options.op_summary:
         profile = op_summary_read.read(options.op_summary)
         if profile.kind == "modelled":
@@ -53,7 +53,7 @@ def theirs(options: DeliverOptions) -> Theirs | None:
 
 
 def keys(listed: Theirs | None, entries: Sequence[Entry]) -> Keys:
-    """The keys that the user's file gives; CheckError where it has none of these operators."""
+    """Return the keys that the user's file gives; CheckError where it has none of these operators."""
     if listed is None:
         return Keys()
     path, seen = listed.source, listed.seen
@@ -71,19 +71,19 @@ def keys(listed: Theirs | None, entries: Sequence[Entry]) -> Keys:
 
 
 def nearest(entry: Entry, listed: Sequence[Seen]) -> tuple[Seen, ...]:
-    """Those of equal work that are alike, and of these, where there are some, those with as many inputs: a bias is part of a key."""
+    """Return those of equal work that are alike, and of these, where there are some, those with as many inputs: a bias is part of a key."""
     found = tuple(s for s in listed if alike(entry, s))
     return tuple(s for s in found if len(s.inputs) == len(entry.inputs)) or found
 
 
 def alike(entry: Entry, seen: Seen) -> bool:
-    """Whether what lies in rows on both sides has as many elements: work is compared in whole fractals."""
+    """Return whether what lies in rows on both sides has as many elements: work is compared in whole fractals."""
     pairs = [(a, b) for mine, theirs in ((entry.inputs[:2], seen.inputs), (entry.outputs, seen.outputs)) for a, b in zip(mine, theirs)]
     return all(prod(a.shape) == prod(b.shape) for a, b in pairs if a.layout == b.layout == "ND")
 
 
 def of_profile(profile: op_summary_read.Profile) -> tuple[Seen, ...]:
-    """The operators of an op_summary, those that are called several times once, with the mean of their measured times."""
+    """Return the operators of an op_summary, those that are called several times once, with the mean of their measured times."""
     rows: dict[tuple[object, ...], list[op_summary_read.Row]] = {}
     for row in profile.rows:
         rows.setdefault((row.name, row.type, row.inputs, row.outputs), []).append(row)
@@ -92,11 +92,11 @@ def of_profile(profile: op_summary_read.Profile) -> tuple[Seen, ...]:
 
 
 def work_of(entry: Entry) -> Work | None:
-    """What an entry does, as a profile would show it."""
+    """Return what an entry does, as a profile would show it."""
     return work(entry.types, entry.inputs, entry.outputs)
 
 
 def sizes(entries: Iterable[Entry]) -> str:
-    """A few of the products and convolutions, in words."""
+    """Return a few of the products and convolutions, in words."""
     listed = [e.what for e in entries if e.kind == "cube"]
     return "; ".join(listed[:3]) + f" and {len(listed) - 3} more" * (len(listed) > 3)

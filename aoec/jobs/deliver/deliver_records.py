@@ -50,7 +50,7 @@ class Record:
 
 
 def entry_tiling(entry: Entry, trace: str, machine: Machine) -> Said:
-    """A schedule of an entry as the vendor's tiling; None of what is no matrix product and no convolution."""
+    """Return a schedule of an entry as the vendor's tiling; None of what is no matrix product and no convolution."""
     mm = find_product(entry.func) if entry.func is not None else None
     if mm is None or entry.func is None or "attention" in entry.types:
         return None
@@ -59,9 +59,9 @@ def entry_tiling(entry: Entry, trace: str, machine: Machine) -> Said:
 
 
 def record(entry: Entry, machine: Machine, soc: str, seen: Sequence[Seen], every: bool = False, more: Sequence[str] = ()) -> Record:
-    """The line of an entry: of its schedule, of the default one or of `more` schedules, whichever is fastest as the vendor's kernels read
-    it. `seen`: the same operator as the user's CANN has it, where that is known. `every`: a tiling too that is modelled clearly slower than
-    the default."""
+    """Return the line of an entry: of its schedule, of the default one or of `more` schedules, whichever is fastest as the vendor's kernels
+    read it. `seen`: the same operator as the user's CANN has it, where that is known. `every`: a tiling too that is modelled clearly slower
+    than the default."""
     asked = [(trace, entry_tiling(entry, trace, machine)) for trace in dict.fromkeys((entry.trace, entry.default, *more)) if trace]
     if not asked or asked[0][1] is None:
         return Record(why=entry.why or NO_WORDS["attention" in entry.types])
@@ -85,7 +85,8 @@ def record(entry: Entry, machine: Machine, soc: str, seen: Sequence[Seen], every
 
 
 def time_tiling(entry: Entry, tiling: Delivery, machine: Machine) -> tuple[float, Delivery] | Refusal:
-    """The modelled time of the schedule that the vendor's kernels make of a tiling; a refusal where that is none of this machine's."""
+    """Return the modelled time of the schedule that the vendor's kernels make of a tiling; a refusal where that is none of this
+    machine's."""
     assert entry.func is not None
     try:
         ticks = total_ticks(measure_trace(entry.func, show(tiling.trace), machine, entry.state), machine)
@@ -96,7 +97,7 @@ def time_tiling(entry: Entry, tiling: Delivery, machine: Machine) -> tuple[float
 
 
 def problem(entry: Entry) -> Product | Window:
-    """What an entry's key is made of; BankError where a func alone does not say it."""
+    """Return what an entry's key is made of; BankError where a func alone does not say it."""
     assert entry.func is not None
     mm = find_product(entry.func)
     assert mm is not None
@@ -128,7 +129,7 @@ def _window(entry: Entry) -> Window:
 
 
 def sizes_bias(func: Func) -> bool:
-    """Whether a func adds a bias."""
+    """Return whether a func adds a bias."""
     return any(b.name == "bias" for b in func.inputs)
 
 
@@ -140,7 +141,7 @@ def _pair(attributes: Mapping[str, object], name: str, default: tuple[int, ...])
 
 
 def once(found: Iterable[tuple[Entry, Record]]) -> list[tuple[Entry, Record]]:
-    """The records with each key once, that of most time: CANN's loader keeps the first of equal keys."""
+    """Return the records with each key once, that of most time: CANN's loader keeps the first of equal keys."""
     pairs, kept = list(found), dict[str, str]()
     for entry, r in sorted(pairs, key=lambda pair: -pair[0].all_us):
         if r.line:
@@ -154,8 +155,8 @@ def _identity(r: Record) -> str:
 
 
 def files(records: Iterable[Record], soc: str, cores: int) -> dict[str, str]:
-    """The bank's files by their place in the folder: below `bank` as $TUNE_BANK_PATH has it, below `home` as the home directory has, of
-    both generations."""
+    """Return the bank's files by their place in the folder: below `bank` as $TUNE_BANK_PATH has it, below `home` as the home directory has,
+    of both generations."""
     lines: dict[str, list[str]] = {}
     for r in records:
         if r.line:

@@ -23,7 +23,7 @@ Said: TypeAlias = Delivery | Refusal | None  # a schedule as the vendor's tiling
 
 
 def words(entry: Entry, said: Said, machine: Machine) -> list[Value]:
-    """What a kernel writer takes from a group; where there is nothing, one value with the reason."""
+    """Return what a kernel writer takes from a group; where there is nothing, one value with the reason."""
     apart = "aic" in machine.cores
     if entry.func is None:
         return [Value("all", "", None, "all", entry.why)]
@@ -38,7 +38,7 @@ def words(entry: Entry, said: Said, machine: Machine) -> list[Value]:
 
 
 def product_tiling(func: Func, trace: str, machine: Machine) -> MatmulTiling | None:
-    """The tiling of a matrix product of which a bank has no record, such as one of a batch; None of what is none."""
+    """Return the tiling of a matrix product of which a bank has no record, such as one of a batch; None of what is none."""
     mm = find_product(func)
     try:
         choice = choice_of(func, mm, machine, parse_trace(trace)) if mm is not None else None
@@ -52,7 +52,7 @@ def product_tiling(func: Func, trace: str, machine: Machine) -> MatmulTiling | N
 
 
 def sizes(func: Func) -> Sizes:
-    """The sizes of a func's matrix product."""
+    """Return the sizes of a func's matrix product."""
     mm = find_product(func)
     assert mm is not None
     *lead, m, n, k = [mm.extent(loop.var) for loop in mm.loops]
@@ -60,7 +60,7 @@ def sizes(func: Func) -> Sizes:
 
 
 def _tiles(trace: Trace) -> tuple[dict[str, int], int, dict[str, int]]:
-    """(tile of each axis that is cut, cores, slots of each buffer) of a vector schedule, or of attention."""
+    """Return (tile of each axis that is cut, cores, slots of each buffer) of a vector schedule, or of attention."""
     tiles, programs, slots = dict[str, int](), 1, dict[str, int]()
     bound = {str(s["loop"]) for s in trace.steps if s.primitive == "bind"}
     for s in trace.steps:
@@ -82,7 +82,7 @@ def _number(step: Step, field: str) -> int:
 
 
 def facts(values: list[Value]) -> dict[str, Mapping[str, int | str | None]]:
-    """Words -> field -> value, for programs."""
+    """Return words -> field -> value, for programs."""
     out: dict[str, dict[str, int | str | None]] = {}
     for v in values:
         if v.field:

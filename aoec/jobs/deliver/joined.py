@@ -18,7 +18,7 @@ NAME = 48
 
 
 def operators(path: str) -> tuple[list[Timed], list[str]]:
-    """(the different operators of a profile, or of a compiled model, whose times are modelled; what of the file is not used)."""
+    """Return (the different operators of a profile, or of a compiled model, whose times are modelled; what of the file is not used)."""
     if path.endswith(".aoec"):
         return compiled_operators(path), []
     profile = read(path)
@@ -26,7 +26,8 @@ def operators(path: str) -> tuple[list[Timed], list[str]]:
 
 
 def compiled_operators(path: str) -> list[Timed]:
-    """The groups of a compiled model (of its first gear) that run on the AI Core, each alone in its place, launch included; modelled."""
+    """Return the groups of a compiled model (of its first gear) that run on the AI Core, each alone in its place, launch included;
+    modelled."""
     a = load_gears(path)[0]
     machine = parse_machine(a.machine, path) if a.machine else load(a.target)
     ops, tensors = {n.name: n.op for n in a.graph.nodes}, {t.name: t for t in a.graph.tensors}
@@ -36,13 +37,13 @@ def compiled_operators(path: str) -> list[Timed]:
 
 
 def join_profiles(theirs: Sequence[Timed], ours: Sequence[Timed]) -> list[Joined]:
-    """What both have, largest difference over all calls first."""
+    """Return what both have, largest difference over all calls first."""
     found = [Joined(theirs[i], ours[j]) for i, j in join(theirs, ours)]
     return sorted(found, key=lambda j: -j.off_us)
 
 
 def facts(theirs: Sequence[Timed], ours: Sequence[Timed], sources: tuple[str, str]) -> dict[str, Any]:
-    """The join as plain values; times in µs, each with its kind."""
+    """Return the join as plain values; times in µs, each with its kind."""
     pairs = join(theirs, ours)
     mine, yours = {j for _, j in pairs}, {i for i, _ in pairs}
     return {
@@ -55,19 +56,19 @@ def facts(theirs: Sequence[Timed], ours: Sequence[Timed], sources: tuple[str, st
 
 
 def list_unmatched(of: Sequence[Timed], places: Iterable[int]) -> list[Timed]:
-    """Those that the other side has not, longest first."""
+    """Return those that the other side has not, longest first."""
     met = set(places)
     return sorted((t for i, t in enumerate(of) if i not in met), key=lambda t: -t.us * t.calls)
 
 
 def one(t: Timed) -> dict[str, Any]:
-    """A side's operator as plain values."""
+    """Return a side's operator as plain values."""
     return {"types": list(t.types), "inputs": [asdict(o) for o in t.inputs], "outputs": [asdict(o) for o in t.outputs], "us": t.us,
             "least_us": t.least_us, "most_us": t.most_us, "kind": t.kind, "calls": t.calls, "cores": t.cores, "names": list(t.names[:8])}
 
 
 def describe_join(theirs: Sequence[Timed], ours: Sequence[Timed], sources: tuple[str, str]) -> str:
-    """The join for people."""
+    """Return the join for people."""
     pairs, found = join(theirs, ours), join_profiles(theirs, ours)
     kinds = [next((t.kind for t in side), "modelled") for side in (theirs, ours)]
     rows = [(str(j.theirs.work), f"{j.theirs.calls:,}", f"{j.theirs.us:,.2f}", f"{j.ours.us:,.2f}", f"{j.ratio:.2f}", f"{j.off_us:,.1f}",
@@ -86,7 +87,7 @@ LEGEND = ("A time is the median of the calls of one operator with equal shapes; 
 
 
 def rest(whose: str, of: Sequence[Timed], places: Iterable[int]) -> list[str]:
-    """What one side has alone, in words."""
+    """Return what one side has alone, in words."""
     found = list_unmatched(of, places)
     lines = [f"  {t.us * t.calls:12,.1f}  {t.calls:5,}  {t.work or '+'.join(t.types)}  {clip(next(iter(t.names), ''))}".rstrip()
              for t in found[:SHOWN // 4]]
@@ -95,5 +96,5 @@ def rest(whose: str, of: Sequence[Timed], places: Iterable[int]) -> list[str]:
 
 
 def clip(name: str) -> str:
-    """A name of at most NAME characters."""
+    """Return a name of at most NAME characters."""
     return name if len(name) <= NAME else name[:NAME - 3] + "..."

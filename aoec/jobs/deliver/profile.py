@@ -48,11 +48,11 @@ class TaskLine:
         self.walk(MAIN, 0.0)
 
     def schedule(self, name: str) -> Schedule:
-        """The schedule of a group."""
+        """Return the schedule of a group."""
         return self.choices[name].best if self.tuned else self.choices[name].default
 
     def walk(self, at: tuple[str, str], begin_us: float) -> float:
-        """Places what lies in a body, or in none; when it ends. Passes of a body follow each other group by group."""
+        """Return places what lies in a body, or in none; when it ends. Passes of a body follow each other group by group."""
         often, own = self.often[at], [g for g in self.groups[at] if g.kind != "view"]
         line = chain([self.schedule(g.name).measure for g in own if g.name in self.choices], self.machine)
         spans_us, off_us, ended_us = iter(line.spans_us), begin_us, begin_us
@@ -70,7 +70,7 @@ class TaskLine:
 
 
 def launches(made: Made, machine: Machine, tuned: bool) -> list[Launch]:
-    """Every task of one inference, as tuned or by default schedules. The last ends at the latency."""
+    """Return every task of one inference, as tuned or by default schedules. The last ends at the latency."""
     line, graph = TaskLine(made, machine, tuned), made.model.graph
     nodes, tensors = {n.name: n for n in graph.nodes}, {t.name: t for t in graph.tensors}
     ended_us, out = 0.0, []
@@ -89,7 +89,7 @@ def launches(made: Made, machine: Machine, tuned: bool) -> list[Launch]:
 
 
 def parts_of(schedule: Schedule, machine: Machine) -> dict[str, Part]:
-    """What a program runs on each kind of core; all is one kind where cores hold cube and vector both."""
+    """Return what a program runs on each kind of core; all is one kind where cores hold cube and vector both."""
     m, streams, out = schedule.measure, schedule.program.streams, {}
     for s in streams:
         prefix = f"{s.name}." if len(streams) > 1 else ""
@@ -99,24 +99,24 @@ def parts_of(schedule: Schedule, machine: Machine) -> dict[str, Part]:
 
 
 def split(machine: Machine) -> bool:
-    """True of a chip with cube cores and vector cores."""
+    """Return True of a chip with cube cores and vector cores."""
     return "aic" in machine.cores
 
 
 def ends_of(program: Program, bindings: Mapping[str, str], tensors: Mapping[str, Tensor]) -> Ends:
-    """What a program reads and writes."""
+    """Return what a program reads and writes."""
     roles = {t.name: t.role for t in program.tensors}
     read, written = ([tensors[bindings[n]] for n in bindings if roles.get(n) == role] for role in ("input", "output"))
     return operands(read), operands(written)
 
 
 def ends_on_host(nodes: Iterable[OpNode], tensors: Mapping[str, Tensor]) -> Ends:
-    """What nodes read that none of them made, and all that they make."""
+    """Return what nodes read that none of them made, and all that they make."""
     made = {o: tensors[o] for n in nodes for o in n.outputs if o}
     read = {i: tensors[i] for n in nodes for i in n.inputs if i and i not in made}
     return operands(read.values()), operands(made.values())
 
 
 def operands(tensors: Iterable[Tensor]) -> tuple[Operand, ...]:
-    """Tensors as a profiler lists them."""
+    """Return tensors as a profiler lists them."""
     return tuple(Operand(() if t.dtype == OPAQUE else stored_shape(t), t.dtype, t.layout) for t in tensors)

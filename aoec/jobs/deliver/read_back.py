@@ -54,19 +54,19 @@ class Back:
 
     @property
     def modelled_us(self) -> float | None:
-        """What is held against the measured time: of a hit our schedule's, else the default's."""
+        """Return what is held against the measured time: of a hit our schedule's, else the default's."""
         if self.record is None:
             return None
         return (self.record.ticks if self.what == "hit" else self.record.default_ticks) * self.ticks_us
 
     @property
     def off(self) -> float:
-        """How far model and chip differ, as a logarithm; 0 where nothing is modelled."""
+        """Return how far model and chip differ, as a logarithm; 0 where nothing is modelled."""
         return abs(log(self.now.us / self.modelled_us)) if self.modelled_us else 0.0
 
 
 def read_back(path: str, options: DeliverOptions) -> tuple[dict[str, Any], str, list[str]]:
-    """(facts, words, notes); the bank has the measured times then."""
+    """Return (facts, words, notes); the bank has the measured times then."""
     machine = load(options.target) if options.target else load()
     profiles = [read_profile(p) for p in (path, options.before) if p]
     if len({p.digest for p in profiles}) < len(profiles):
@@ -78,7 +78,7 @@ def read_back(path: str, options: DeliverOptions) -> tuple[dict[str, Any], str, 
 
 
 def read_profile(path: str) -> Profile:
-    """The profile in a file; CheckError where its times are not a device's."""
+    """Return the profile in a file; CheckError where its times are not a device's."""
     profile = read(path)
     if profile.kind != "measured":
         raise CheckError("the times of this profile are modelled, as its column source says; a device's are needed", source=path)
@@ -86,7 +86,7 @@ def read_profile(path: str) -> Profile:
 
 
 def other_chip(p: Profile, machine: Machine) -> list[str]:
-    """A note where a task ran on more cores than the machine has of a kind."""
+    """Return a note where a task ran on more cores than the machine has of a kind."""
     most = max(kind.count for kind in machine.cores.values())
     beyond = next((r for r in p.rows if (r.cores or 0) > most), None)
     return [f"{p.source}, line {beyond.line}: {plural(beyond.cores or 0, 'core')}, and {machine.name} has {most} of a kind; another chip's "
@@ -94,7 +94,7 @@ def other_chip(p: Profile, machine: Machine) -> list[str]:
 
 
 def backs(profiles: Sequence[Profile], known: Sequence[Known], machine: Machine) -> list[Back]:
-    """The operators of the profile (after), with what the one before and the banks have of them."""
+    """Return the operators of the profile (after), with what the one before and the banks have of them."""
     now, *before = map(list_timed, profiles)
     met = best_of(now, known)
     old = dict(join(now, before[0])) if before else {}
@@ -104,7 +104,7 @@ def backs(profiles: Sequence[Profile], known: Sequence[Known], machine: Machine)
 
 
 def best_of(now: Sequence[Timed], known: Sequence[Known]) -> dict[int, Record]:
-    """Place of an operator -> the record of the same work; of several (memory states, older models) the one that gains most."""
+    """Return place of an operator -> the record of the same work; of several (memory states, older models) the one that gains most."""
     ranked = sorted(known, key=lambda k: k.record.ticks / max(k.record.default_ticks, 1))
     return {i: ranked[j].record for i, j in join(now, [k.timed for k in ranked])}
 
@@ -124,7 +124,7 @@ def what(now: Timed, before: Timed | None, record: Record | None, steady: float)
 
 
 def records(profiles: Sequence[Profile], found: Sequence[Back], machine: Machine, at: datetime) -> list[Measured]:
-    """What the bank keeps: every operator of each profile."""
+    """Return what the bank keeps: every operator of each profile."""
     out = [measured_row(profiles[0], b.now, b.record, "after" if len(profiles) > 1 else "", b.what == "hit", machine, at) for b in found]
     first = {id(b.before): b.record for b in found if b.before}
     for p in profiles[1:]:
@@ -134,7 +134,7 @@ def records(profiles: Sequence[Profile], found: Sequence[Back], machine: Machine
 
 
 def measured_row(p: Profile, t: Timed, record: Record | None, when: str, ours: bool, machine: Machine, at: datetime) -> Measured:
-    """A measured time for the bank."""
+    """Return a measured time for the bank."""
     ns = [max(round(us * 1e3), 1) for us in (t.us, t.least_us, t.most_us)]
     work, types, name, source = (one_line(w)[:NAME_LIMIT] for w in (
         str(t.work or "+".join(t.types)), "+".join(t.types), t.names[0], Path(p.source).name))
@@ -146,7 +146,7 @@ def measured_row(p: Profile, t: Timed, record: Record | None, when: str, ours: b
 # ---------------------------------------------------------------- for people and programs
 
 def facts(found: Sequence[Back], profiles: Sequence[Profile], machine: Machine) -> dict[str, Any]:
-    """All of it as plain values."""
+    """Return all of it as plain values."""
     hits = [b for b in found if b.what == "hit"]
     joined = [i for i, b in enumerate(found) if b.record]
     pairs = [b for b in found if b.before]
@@ -166,7 +166,7 @@ def facts(found: Sequence[Back], profiles: Sequence[Profile], machine: Machine) 
 
 
 def describe_reading(found: Sequence[Back], said: Mapping[str, Any]) -> str:
-    """The reading for people."""
+    """Return the reading for people."""
     files = [p["source"] for p in said["profiles"]]
     sources = f"{files[0]} (after) and {files[1]} (before)" if len(files) > 1 else files[0]
     lines = [f"{sources}, measured, on {said['target']}: {said['operators']} different operators, {said['with_record']} of them with a "
@@ -190,13 +190,13 @@ LEGEND = ("before µs, µs: measured, the median of calls. Modelled: of the bank
 
 
 def name_lines(what: str, of: Sequence[Back]) -> list[str]:
-    """A line that names operators; none where there are none."""
+    """Return a line that names operators; none where there are none."""
     names = [f"{b.now.work} ({b.change:.2f})" for b in of[:8] if b.change]
     return [f"{what}: {', '.join(names)}{f' and {len(of) - 8} more' if len(of) > 8 else ''}"] if of else []
 
 
 def row(b: Back) -> tuple[str, ...]:
-    """An operator's line."""
+    """Return an operator's line."""
     r = b.record
     assert r is not None  # others have no line
     default_us, ours_us = r.default_ticks * b.ticks_us, r.ticks * b.ticks_us

@@ -36,13 +36,13 @@ class GdatFound:
 
     @property
     def key(self) -> str:
-        """A hash of what a plan follows from, the same on every computer: the names, sizes and times of the gradients, the system with its
-        ranks, the batch and the limits."""
+        """Return a hash of what a plan follows from, the same on every computer: the names, sizes and times of the gradients, the system
+        with its ranks, the batch and the limits."""
         return trace_key(self.trace, self.system.key, self.system.ranks, self.batch, self.options)
 
 
 def trace_key(trace: StepTrace, system: str, ranks: int, batch: int | None, limits: Mapping[str, Any]) -> str:
-    """64 hex digits for these things. Times count to a nanosecond."""
+    """Return 64 hex digits for these things. Times count to a nanosecond."""
     gradients = [[g.name, g.size, round(g.ready_us, 3), round(g.read_us, 3)] for g in trace.gradients]
     passes = [round(us, 3) for us in (trace.forward_us, trace.backward_us, trace.optimiser_us)]
     said = ["aoec gradient plan 1", gradients, passes, trace.source, system, ranks, batch, dict(sorted(limits.items()))]

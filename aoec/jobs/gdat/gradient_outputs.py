@@ -16,14 +16,14 @@ TRACE, LINES, HOOK = "gradient_trace.json", "strategies.txt", "gradient_buckets.
 
 
 def lines_of(found: GdatFound) -> dict[str, str]:
-    """What to copy, by what takes it. All of them send by all-reduce."""
+    """Return what to copy, by what takes it. All of them send by all-reduce."""
     segments, whole = found.segments.plan, found.whole.plan
     return {"AOE, by index": split_strategy.by_index(segments), "AOE, by size": split_strategy.by_size(segments, found.trace),
             "MindSpore": split_strategy.mindspore(whole), "PyTorch DDP": caps_line(whole, found.trace)}
 
 
 def line_notes(found: GdatFound) -> tuple[str, ...]:
-    """What is to be said of the lines."""
+    """Return what is to be said of the lines."""
     out = ["indices count gradients in the order in which they are ready; whether a framework counts alike is not tried"]
     if found.segments.plan != found.whole.plan:
         ours, theirs = len(found.whole.plan.ends), len(found.segments.plan.ends)
@@ -39,7 +39,7 @@ def line_notes(found: GdatFound) -> tuple[str, ...]:
 
 
 def files_of(found: GdatFound) -> Mapping[str, str]:
-    """Name -> text of the files that a job writes, or a delivery takes."""
+    """Return name -> text of the files that a job writes, or a delivery takes."""
     record = gradient_fusion.record_of(found.trace, found.key)
     hook = {HOOK: hook_text(found.whole.plan, found.trace)} if has_names(found) else {}
     return {TRACE: show_own(found.trace), gradient_fusion.file_name(found.target): gradient_fusion.show_records([record]),
@@ -47,18 +47,18 @@ def files_of(found: GdatFound) -> Mapping[str, str]:
 
 
 def has_names(found: GdatFound) -> bool:
-    """Whether each gradient has a name of its own, by which a hook knows its bucket."""
+    """Return whether each gradient has a name of its own, by which a hook knows its bucket."""
     return len({g.name for g in found.trace.gradients}) == len(found.trace.gradients)
 
 
 def lines_text(found: GdatFound) -> str:
-    """The lines with what takes them, and what is to be said of them."""
+    """Return the lines with what takes them, and what is to be said of them."""
     notes = "".join(f"# {n}\n" for n in (*line_notes(found), "communication is modelled; no line has run on an NPU by us"))
     return notes + "".join(f"\n# {name}\n{line}\n" for name, line in lines_of(found).items())
 
 
 def write_files(found: GdatFound, folder: Path) -> list[str]:
-    """The paths of the files, written whole into a folder."""
+    """Return the paths of the files, written whole into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     out = []
     for name, text in files_of(found).items():

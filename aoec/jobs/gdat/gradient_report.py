@@ -29,7 +29,7 @@ ALONE, BESIDE = ("index.html", "report.json"), ("gradients.html", "gradients.jso
 
 
 def report_of(found: GdatFound) -> GradientReport:
-    """What the page says of a job."""
+    """Return what the page says of a job."""
     ours = plan_row("ours", "our plan", found.planned)
     others = tuple(plan_row(name, TITLES.get(name, name), p) for name, p in found.baselines.items())
     if found.whole.plan != found.planned.plan:
@@ -43,13 +43,13 @@ def report_of(found: GdatFound) -> GradientReport:
 
 
 def plan_row(name: str, title: str, planned: Planned) -> PlanRow:
-    """A plan as the page has it; where a rule made it, nothing is proved."""
+    """Return a plan as the page has it; where a rule made it, nothing is proved."""
     proof, bound_us = (planned.proof, planned.lower_bound_us) if name in PROVED else ("", None)
     return PlanRow(name, title, planned.plan, planned.timeline, proof, bound_us)
 
 
 def limits_of(found: GdatFound) -> tuple[tuple[int, int, float], ...]:
-    """(buckets at most, buckets used, step in µs) of the best plan of the same scheme under each limit. A limit that leaves no
+    """Return (buckets at most, buckets used, step in µs) of the best plan of the same scheme under each limit. A limit that leaves no
     plan has none. None at all of many gradients, and of several channels, on which a search takes seconds (161 gradients on two: 5 s)."""
     if len(found.trace.gradients) > MOST_LIMITED or found.planned.plan.channels > 1:
         return ()
@@ -69,7 +69,7 @@ def limits_of(found: GdatFound) -> tuple[tuple[int, int, float], ...]:
 
 
 def system_row(system: System, found: GdatFound) -> SystemRow:
-    """The system with what its collectives cost, in steps up to all gradients of the trace."""
+    """Return the system with what its collectives cost, in steps up to all gradients of the trace."""
     sizes = [LEAST_BYTES]
     while sizes[-1] * STEP_BYTES < found.trace.size:
         sizes.append(sizes[-1] * STEP_BYTES)
@@ -83,7 +83,7 @@ def system_row(system: System, found: GdatFound) -> SystemRow:
 
 
 def page_files(found: GdatFound, alone: bool) -> dict[str, str]:
-    """File name -> text of the report. `alone`: as the report itself, else as a page beside that of a model."""
+    """Return file name -> text of the report. `alone`: as the report itself, else as a page beside that of a model."""
     page, figures = ALONE if alone else BESIDE
     r = report_of(found)
     said = facts(r)

@@ -19,8 +19,8 @@ from aoec.target.machine import Machine
 
 
 def model_trace(made: Made, machine: Machine) -> StepTrace:
-    """The trace of a graph that was compiled for a machine, with its schedules, modelled. CheckError where the model has no gradients, or
-    was compiled for another machine."""
+    """Return the trace of a graph that was compiled for a machine, with its schedules, modelled. CheckError where the model has no
+    gradients, or was compiled for another machine."""
     graph = made.model.graph
     if made.artifact.machine_hash != machine.hash:
         raise CheckError(f"the model was compiled for {made.artifact.target}, and a trace on {machine.name} is asked for")
@@ -28,8 +28,8 @@ def model_trace(made: Made, machine: Machine) -> StepTrace:
 
 
 def trace_of(graph: Graph, times: Mapping[str, float], loss: str, gradients: Sequence[tuple[str, str]]) -> StepTrace:
-    """The trace of a fused training graph whose groups take so long. `gradients`: (parameter, its gradient); a gradient has the name of
-    its parameter where that is known. Sizes are those in which gradients are stored."""
+    """Return the trace of a fused training graph whose groups take so long. `gradients`: (parameter, its gradient); a gradient has the name
+    of its parameter where that is known. Sizes are those in which gradients are stored."""
     if not gradients:
         raise CheckError("the graph has no gradients: compile it with --loss, or say with --gradients which outputs they are")
     launches = launches_of(graph, times, loss, gradients)
@@ -49,7 +49,7 @@ def trace_of(graph: Graph, times: Mapping[str, float], loss: str, gradients: Seq
 
 
 def _ends(graph: Graph, spans: Mapping[str, tuple[float, float]]) -> dict[str, float]:
-    """Tensor -> when the launch that makes it ends; of a view, when the last of what it shows does."""
+    """Return tensor -> when the launch that makes it ends; of a view, when the last of what it shows does."""
     group = {name: g.name for g in graph.groups for name in g.nodes}
     out: dict[str, float] = {}
     for n in graph.nodes:
@@ -60,7 +60,7 @@ def _ends(graph: Graph, spans: Mapping[str, tuple[float, float]]) -> dict[str, f
 
 
 def _first_reads(graph: Graph, spans: Mapping[str, tuple[float, float]]) -> dict[str, float]:
-    """Tensor -> when the first launch that reads it, or a view of it, begins."""
+    """Return tensor -> when the first launch that reads it, or a view of it, begins."""
     group = {name: g.name for g in graph.groups for name in g.nodes}
     out: dict[str, float] = {}
     for n in reversed(graph.nodes):

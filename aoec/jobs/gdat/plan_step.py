@@ -50,7 +50,7 @@ def check_options(options: Any, alone: bool) -> None:
 
 
 def plan_model(models: Sequence[Made], job: Job) -> GdatFound:
-    """The plan of a compiled training graph, or of the user's own trace where the options name one."""
+    """Return the plan of a compiled training graph, or of the user's own trace where the options name one."""
     options: Any = job.options
     made = models[0]
     if options.trace is None or options.trace == BANK:
@@ -62,13 +62,13 @@ def plan_model(models: Sequence[Made], job: Job) -> GdatFound:
 
 
 def batch_of(made: Made) -> int | None:
-    """The first dimension of the model's first input; None where there is none."""
+    """Return the first dimension of the model's first input; None where there is none."""
     shapes = [p.shape for p in made.model.inputs if p.shape]
     return shapes[0][0] if shapes else None
 
 
 def read_system(options: GradientOptions) -> System:
-    """The system that options name."""
+    """Return the system that options name."""
     if options.hccl_test is not None:
         from aoec.base.files.files import read_text
         from aoec.collectives import hccl_test
@@ -77,13 +77,13 @@ def read_system(options: GradientOptions) -> System:
 
 
 def load_system(options: GradientOptions) -> System:
-    """The system of --system; CheckError where there is none of that name."""
+    """Return the system of --system; CheckError where there is none of that name."""
     options.check_system(", ".join(system.names()))
     return system.load(str(options.system))
 
 
 def plan_trace(read: TraceRead, costs: System, options: GradientOptions, name: str, target: str, batch: int | None) -> GdatFound:
-    """The plan of a trace. CheckError where it has too many gradients to be planned."""
+    """Return the plan of a trace. CheckError where it has too many gradients to be planned."""
     trace = read.trace
     if len(trace.gradients) > MOST_PLANNED:
         raise CheckError(f"the trace has {len(trace.gradients):,} gradients, and at most {MOST_PLANNED:,} are planned; "
@@ -100,21 +100,21 @@ def plan_trace(read: TraceRead, costs: System, options: GradientOptions, name: s
 
 
 def choose(trace: StepTrace, costs: System, limits: Limits, scheme: str, by_all_reduce: Planned) -> Planned:
-    """The plan of a scheme; of "auto" that of the shortest step, the simplest scheme among equals."""
+    """Return the plan of a scheme; of "auto" that of the shortest step, the simplest scheme among equals."""
     schemes: list[Scheme] = [s for s in SCHEMES if scheme in (s, "auto")]
     found = [by_all_reduce if s == "all_reduce" else plan(trace, costs, replace(limits, scheme=s)) for s in schemes]
     return min(found, key=lambda p: p.timeline.step_us)
 
 
 def read_and_keep(options: TuneOptions, bank: Bank, target: str) -> TraceRead:
-    """The trace of a file, which the bank keeps where it was measured."""
+    """Return the trace of a file, which the bank keeps where it was measured."""
     read = read_trace(str(options.trace))
     said = keep_trace(bank, read.trace, target, Path(str(options.trace)).name)
     return TraceRead(read.trace, (*read.notices, *([said] if said else [])))
 
 
 def plan_file(options: TuneOptions, target: str) -> GdatFound:
-    """The plan of the trace file that options name."""
+    """Return the plan of the trace file that options name."""
     read = read_and_keep(options, Bank.open(options.bank_path), target)
     name = "trace" if str(options.trace) == "-" else Path(str(options.trace)).stem
     return plan_trace(read, read_system(options), options, name, target, None)

@@ -18,7 +18,7 @@ NOT_RUN = "nothing of this has run on an NPU by us"
 
 
 def tuning_of(found: GdatFound, files: Sequence[str], seconds: float | None) -> Tuning:
-    """The job as its result file and its table say it."""
+    """Return the job as its result file and its table say it."""
     best, system = found.planned, found.system
     return Tuning(
         found.name, found.target, found.batch, found.trace, found.key, figures("this plan", found.planned),
@@ -29,7 +29,7 @@ def tuning_of(found: GdatFound, files: Sequence[str], seconds: float | None) -> 
 
 
 def fit_words(system: System) -> str:
-    """How far the costs of a system can be believed: where each collective's come from, what its file notes, and its contention."""
+    """Return how far the costs of a system can be believed: where each collective's come from, what its file notes, and its contention."""
     sure: dict[str, list[str]] = {}
     for s in system.statements:
         sure.setdefault(s.confidence, []).append(s.collective)
@@ -38,5 +38,5 @@ def fit_words(system: System) -> str:
 
 
 def figures(title: str, planned: Planned) -> PlanFigures:
-    """A plan's figures."""
+    """Return a plan's figures."""
     return PlanFigures(title, planned.plan, planned.timeline)

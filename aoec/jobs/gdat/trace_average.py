@@ -41,8 +41,8 @@ class Sent:
 
 
 def average_trace(sent: Sequence[Sent], iterations: Sequence[Iteration], source: str, times: str = "measured") -> TraceRead:
-    """The step that iterations have in common. Of three or more the first is dropped; each time is the median of the others, which rises
-    where each iteration's times do. CheckError where the result can be no step. `times`: "measured" or "modelled"."""
+    """Return the step that iterations have in common. Of three or more the first is dropped; each time is the median of the others, which
+    rises where each iteration's times do. CheckError where the result can be no step. `times`: "measured" or "modelled"."""
     if not sent or not iterations:
         raise CheckError("the trace has no gradients", source=source)
     kept = iterations[1:] if len(iterations) >= WARM_FROM else iterations
@@ -57,20 +57,20 @@ def average_trace(sent: Sequence[Sent], iterations: Sequence[Iteration], source:
 
 
 def middle(times: Sequence[float | None]) -> float:
-    """The median of the times that are said; 0 where none is."""
+    """Return the median of the times that are said; 0 where none is."""
     found = [t for t in times if t is not None]
     return float(np.median(found)) if found else 0.0
 
 
 def count_words(there: int, kept: int, times: str) -> tuple[str, ...]:
-    """How many iterations a trace is of."""
+    """Return how many iterations a trace is of."""
     dropped = ", the first one dropped as warm-up" if kept < there else ""
     how = f"times are the median of {plural(kept, 'iteration')}{dropped}" if there > 1 else "times are of one iteration"
     return (f"{how}, {times}",)
 
 
 def missing_words(kept: Sequence[Iteration]) -> tuple[str, ...]:
-    """What a trace leaves out, and what that does to a share of the step."""
+    """Return what a trace leaves out, and what that does to a share of the step."""
     forward, optimiser = (all(getattr(i, name) is None for i in kept) for name in ("forward_us", "optimiser_us"))
     said = " and no ".join(name for name, lacks in (("forward pass", forward), ("optimiser", optimiser)) if lacks)
     return (f"the trace has no {said}: the step is counted without, so shares of it are too large",) if said else ()

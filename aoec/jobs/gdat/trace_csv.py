@@ -30,7 +30,7 @@ SETTING = re.compile(r"#\s*(forward_us|backward_us|optimiser_us)\s*[=:,]\s*(.*?)
 
 
 def read_csv(text: str, source: str) -> TraceRead:
-    """The trace of a file's text; CheckError with the row where it is none."""
+    """Return the trace of a file's text; CheckError with the row where it is none."""
     passes: dict[str, float] = {}
     rows = _rows(text, passes, source)
     head = next(rows, None)
@@ -56,7 +56,7 @@ def read_csv(text: str, source: str) -> TraceRead:
 
 
 def _join(sent: dict[str, list[Sent]], ready: dict[str, list[float]], passes: dict[str, float], source: str) -> TraceRead:
-    """The trace of all iterations, which are of the same gradients."""
+    """Return the trace of all iterations, which are of the same gradients."""
     if not sent:
         raise CheckError("the file has no gradients", source=source)
     (first, gradients), *others = sent.items()
@@ -73,7 +73,7 @@ def _join(sent: dict[str, list[Sent]], ready: dict[str, list[float]], passes: di
 
 
 def _rows(text: str, passes: dict[str, float], source: str) -> Iterator[tuple[int, list[str]]]:
-    """Each row with its number in the file; settings go to `passes`."""
+    """Yield each row with its number in the file; settings go to `passes`."""
     reader = csv.reader(io.StringIO(text, newline=""))
     try:
         for row in reader:
@@ -87,7 +87,7 @@ def _rows(text: str, passes: dict[str, float], source: str) -> Iterator[tuple[in
 
 
 def find_columns(head: list[str], source: str) -> dict[str, int]:
-    """Which column is what; CheckError where one that is needed is missing."""
+    """Return which column is what; CheckError where one that is needed is missing."""
     names = [cell.strip().lstrip("\ufeff").lower() for cell in head]
     found = {what: names.index(spelling) for what, spellings in SPELLINGS.items()
              for spelling in (next((s for s in spellings if s in names), None),) if spelling is not None}

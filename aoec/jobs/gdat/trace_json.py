@@ -25,7 +25,7 @@ MOST_ITERATIONS = 1_000
 
 
 def read_own(said: Any, source: str) -> TraceRead:
-    """The trace of a parsed file; CheckError with the entry where it is none."""
+    """Return the trace of a parsed file; CheckError with the entry where it is none."""
     if not isinstance(said, dict) or said.get("format") != FORMAT:
         raise CheckError(f'this JSON has no "format": "{FORMAT}" (docs/gdat.md)', source=source)
     times = said.get("times", "measured")
@@ -76,7 +76,7 @@ def _iteration(said: dict[str, Any], ready: list[float], where: str, source: str
 
 
 def read_list(said: Any, what: str, most: int, source: str) -> list[Any]:
-    """A list with entries; CheckError where it is none, empty or too long."""
+    """Return a list with entries; CheckError where it is none, empty or too long."""
     if not isinstance(said, list) or not said:
         raise CheckError(f"{what} is no list with entries", source=source)
     if len(said) > most:
@@ -85,7 +85,7 @@ def read_list(said: Any, what: str, most: int, source: str) -> list[Any]:
 
 
 def show_own(trace: StepTrace) -> str:
-    """A trace as such a file."""
+    """Return a trace as such a file."""
     entries = [{"name": g.name, "bytes": g.size, "ready_us": round(g.ready_us, 6), "read_us": round(g.read_us, 6)} for g in trace.gradients]
     head = {"format": FORMAT, "times": trace.source, "forward_us": round(trace.forward_us, 6), "backward_us": round(trace.backward_us, 6),
             "optimiser_us": round(trace.optimiser_us, 6)}

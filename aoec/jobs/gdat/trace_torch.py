@@ -52,12 +52,12 @@ class Marks:
 
 
 def is_chrome(said: Any) -> bool:
-    """Whether a parsed JSON looks like a Chrome trace."""
+    """Return whether a parsed JSON looks like a Chrome trace."""
     return isinstance(said, dict) and "traceEvents" in said
 
 
 def read_torch(said: Any, source: str) -> TraceRead:
-    """The trace of a parsed export; CheckError where it holds no gradients, or none of their sizes."""
+    """Return the trace of a parsed export; CheckError where it holds no gradients, or none of their sizes."""
     marks = _marks(said["traceEvents"], source)
     if not marks.gradients:
         raise CheckError(f"the export has no event {ACCUMULATE} with its Input Dims: {OPTIONS}, and with the backward pass in it",
@@ -78,8 +78,8 @@ def read_torch(said: Any, source: str) -> TraceRead:
 
 
 def device_time(launches: dict[int, float], kernels: dict[int, float]) -> Callable[[float], float]:
-    """When what the host did up to a time is done on the device too: all kernels launched before have ended. Without kernels the same
-    time. `launches`, `kernels`: begin of a launch and end of its kernel, by correlation."""
+    """Return when what the host did up to a time is done on the device too: all kernels launched before have ended. Without kernels the
+    same time. `launches`, `kernels`: begin of a launch and end of its kernel, by correlation."""
     pairs = sorted((begin, kernels[n]) for n, begin in launches.items() if n in kernels)
     begins, ends = [b for b, _ in pairs], list(accumulate((e for _, e in pairs), max))
 
@@ -91,7 +91,7 @@ def device_time(launches: dict[int, float], kernels: dict[int, float]) -> Callab
 
 
 def _bounds(marks: Marks) -> list[Mark]:
-    """The steps: as the profiler marks them, else between ends of the optimiser, else the whole export."""
+    """Return the steps: as the profiler marks them, else between ends of the optimiser, else the whole export."""
     if marks.steps:
         return marks.steps
     ends = [0.0, *(end for _, end in marks.optimiser)]
@@ -100,7 +100,7 @@ def _bounds(marks: Marks) -> list[Mark]:
 
 def _one(marks: Marks, begin: float, end: float,
          on_device: Callable[[float], float]) -> tuple[tuple[tuple[tuple[int, ...], int], ...], Iteration] | None:
-    """(dimensions and bytes of each gradient, times) of one step; None where it has no backward pass."""
+    """Return (dimensions and bytes of each gradient, times) of one step; None where it has no backward pass."""
     first, last = bisect_left(marks.gradients, (begin,)), bisect_right(marks.gradients, (end, (1 << 62,)))
     gradients = marks.gradients[first:last]
     engine = _marks_between(marks.engine, begin, end)
@@ -169,7 +169,7 @@ def _span(event: dict[str, Any], number: int, source: str) -> Mark:
 
 
 def _size(event: dict[str, Any], number: int, source: str) -> tuple[tuple[int, ...], int]:
-    """(dimensions, bytes) of a gradient; 0 bytes where shapes were not recorded."""
+    """Return (dimensions, bytes) of a gradient; 0 bytes where shapes were not recorded."""
     args = event.get("args")
     shapes, types = (args.get("Input Dims"), args.get("Input type")) if isinstance(args, dict) else (None, None)
     if not isinstance(shapes, list) or not isinstance(types, list) or not shapes or not types:

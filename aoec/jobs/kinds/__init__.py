@@ -9,17 +9,17 @@ from aoec.jobs.kind import Kind
 
 
 def names() -> tuple[str, ...]:
-    """The names of all kinds."""
+    """Return the names of all kinds."""
     return module_names(__name__)
 
 
 @cache
 def load(name: str) -> Kind:
-    """The kind of this name."""
+    """Return the kind of this name."""
     kind: Kind = importlib.import_module(f"{__name__}.{name}").KIND
     return kind
 
 
 def describe_all() -> str:
-    """What each kind does, in words."""
+    """Return what each kind does, in words."""
     return ". ".join(f"{name}: {load(name).about}" for name in names())

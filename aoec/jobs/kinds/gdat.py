@@ -18,8 +18,8 @@ SEARCHES = ("opat", "sgat")  # what else may search in the same run
 
 
 def settle(options: SomeOptions, jobs: Collection[str]) -> SomeOptions:
-    """The options of a job that plans gradients: its compile searches only what other jobs of the run do. Alone it checks values only where
-    that is asked for: checking a whole step takes far longer than the plan, and no schedule is new."""
+    """Return the options of a job that plans gradients: its compile searches only what other jobs of the run do. Alone it checks values
+    only where that is asked for: checking a whole step takes far longer than the plan, and no schedule is new."""
     from aoec.jobs.gdat.plan_step import check_options
     check_options(options, alone=not set(SEARCHES) & set(jobs))
     if set(SEARCHES) & set(jobs):
@@ -39,7 +39,7 @@ def run_alone(options: TuneOptions) -> int | None:
 
 
 def open_result(job: Job, place: RunPlace, span: Span) -> ResultFile:
-    """The result file of a job, there from its begin."""
+    """Return the result file of a job, there from its begin."""
     from aoec.jobs.results.gdat_file import GdatFile
     return GdatFile(place, job, span)
 

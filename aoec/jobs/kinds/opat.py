@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def open_result(job: Job, place: RunPlace, span: Span) -> ResultFile:
-    """The result file of a job, there from its begin."""
+    """Return the result file of a job, there from its begin."""
     from aoec.jobs.results.opat_file import OpatFile
     return OpatFile(place, job.title, job.machine, span)
 

@@ -18,7 +18,7 @@ SomeOptions = TypeVar("SomeOptions", bound="CompileOptions")
 
 
 def settle(options: SomeOptions, jobs: Collection[str]) -> SomeOptions:
-    """The options of a job that searches slices, and schedules only where operators are tuned in the same run."""
+    """Return the options of a job that searches slices, and schedules only where operators are tuned in the same run."""
     if options.slicing.regions or not options.slicing.source:
         raise CheckError("--job sgat finds the groups that run in slices; --slices is for compile, and for --job opat")
     if options.plan is not None:
@@ -32,7 +32,7 @@ def settle(options: SomeOptions, jobs: Collection[str]) -> SomeOptions:
 
 
 def open_result(job: Job, place: RunPlace, span: Span) -> ResultFile:
-    """The result file of a job, there from its begin."""
+    """Return the result file of a job, there from its begin."""
     from aoec.jobs.results.sgat_file import SgatFile
     return SgatFile(place, job.title, job.machine, span)
 

@@ -36,7 +36,7 @@ class Difference:
 
 
 def differ(name: str, got: np.ndarray, wanted: np.ndarray, dtype: str, limits: Mapping[str, float]) -> Difference:
-    """The difference of two arrays; infinite where one has a number and the other has none. Whole numbers may differ by a step."""
+    """Return the difference of two arrays; infinite where one has a number and the other has none. Whole numbers may differ by a step."""
     a, b = finite(got.reshape(wanted.shape), dtype), finite(wanted, dtype)
     if (np.isnan(a) != np.isnan(b)).any():
         return Difference(name, float("inf"), limits.get(dtype, 0.0))

@@ -18,12 +18,13 @@ class Life:
 
 
 def align(size: int) -> int:
-    """The bytes up to where the next tensor can begin."""
+    """Return the bytes up to where the next tensor can begin."""
     return -(-size // ALIGN_BYTES) * ALIGN_BYTES
 
 
 def place_lives(lives: Sequence[Life]) -> tuple[dict[str, int], int]:
-    """(name -> byte at which it begins, bytes in all). The largest is placed first, each at the lowest place that is free in its time.
+    """Return (name -> byte at which it begins, bytes in all). The largest is placed first, each at the lowest place that is free in its
+    time.
 
     That is the greedy rule by size of Pisarchyk and Lee, Efficient Memory Management for Deep Neural Net Inference (2020).
     """

@@ -30,7 +30,8 @@ class Board:
         self._constants: dict[str, tuple[int, int]] = {}  # zone -> address, bytes
 
     def build(self, sources: Sources) -> dict[int, str]:
-        """Why sources have no binary, by their number; all others are on the device then. BackendError where none of them has one."""
+        """Return why sources have no binary, by their number; all others are on the device then. BackendError where none of them has
+        one."""
         new = [(i, k) for i, k in enumerate(sources.distinct) if anonymous(k) not in self._kernels]
         made = list(self._build([k for _, k in new]))
         wrong = {i: x for (i, _), x in zip(new, made) if isinstance(x, BackendError)}
@@ -42,7 +43,7 @@ class Board:
         return {i: str(x) for i, x in wrong.items()}
 
     def load(self, kernels: Sequence[Kernel]) -> list[int]:
-        """The numbers of kernels on the device. The first error of one that cannot be built."""
+        """Return the numbers of kernels on the device. The first error of one that cannot be built."""
         made = list(self._build(kernels))
         for x in made:
             if isinstance(x, BackendError):
@@ -50,7 +51,7 @@ class Board:
         return [self.device.load(x, k.name, k.kind) for k, x in zip(kernels, made) if not isinstance(x, BackendError)]
 
     def kernel(self, kernel: Kernel) -> int:
-        """The number of a kernel on the device."""
+        """Return the number of a kernel on the device."""
         return self._kernels[anonymous(kernel)]
 
     def place(self, plan: Plan, weights: Mapping[str, np.ndarray]) -> Mapping[str, int]:
@@ -70,11 +71,11 @@ class Board:
         return {ARENA: self.reserve(plan.arena_bytes), **{zone: self._constants[zone][0] for zone in plan.constants}}
 
     def reserve(self, size: int) -> int:
-        """An address at which a tensor can begin, of so many bytes."""
+        """Return an address at which a tensor can begin, of so many bytes."""
         return align(self.device.allocate(max(size, 1) + ALIGN_BYTES))
 
     def check_room(self, plan: Plan, constants: int) -> None:
-        """Nothing, or CheckError where the device has not the memory that a plan needs."""
+        """Raise CheckError where the device has not the memory that a plan needs."""
         free, need = self.device.facts.memory_free, plan.arena_bytes + constants + 2 * ALIGN_BYTES
         if free and need > free:
             raise CheckError(f"this model needs {need:,} bytes of device memory: {constants:,} of constants and {plan.arena_bytes:,} of "
@@ -83,7 +84,7 @@ class Board:
 
 
 def bytes_of(constant: Constant, stored: np.ndarray) -> np.ndarray:
-    """The bytes of a constant as it lies on a device. What is behind scales has words too, of scales that are 0."""
+    """Return the bytes of a constant as it lies on a device. What is behind scales has words too, of scales that are 0."""
     flat = np.ascontiguousarray(stored).reshape(-1)
     if constant.zero is not None:
         more = constant.size // np.dtype(np.uint64).itemsize - flat.size

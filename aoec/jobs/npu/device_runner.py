@@ -60,7 +60,7 @@ class DeviceRunner(Runner):
 
     @cached_property
     def sources(self) -> Sources:
-        """The kernels of the model, which are on the device then; what does not compile is refused."""
+        """Return the kernels of the model, which are on the device then; what does not compile is refused."""
         programs = [c.program for c in self.artifact.groups if c.program is not None]
         made = write_sources(programs, self.machine, self.release)
         wrong = self.board.build(made)
@@ -69,7 +69,7 @@ class DeviceRunner(Runner):
 
     @cached_property
     def plan(self) -> Plan:
-        """Where everything lies, and what is done in which order."""
+        """Return where everything lies, and what is done in which order."""
         return plan_model(self.artifact, self.sources)
 
     @cached_property
@@ -88,7 +88,7 @@ class DeviceRunner(Runner):
         return super()._run(feeds)
 
     def _run_place(self, at: Place, values: dict[str, Any]) -> Values:
-        """Its outputs, as stored, among other values."""
+        """Return its outputs, as stored, among other values."""
         part = self.plan.parts[at]
         known = _Known(self, part, values)
         with self.spent.on("copies_s"):
@@ -127,13 +127,13 @@ class DeviceRunner(Runner):
                 self.watch(calls[0].compiled, before, self._read(known, calls[0], "output"))
 
     def limit_us(self, calls: Iterable[Call]) -> int:
-        """The most microseconds that each of these kernels may take."""
+        """Return the most microseconds that each of these kernels may take."""
         if self.limit_s is not None:
             return max(1, round(self.limit_s * 1e6))
         return max(LEAST_LIMIT_US, *[round(SLOWER * c.compiled.ticks * self.machine.us_per_tick) for c in calls])
 
     def launch_of(self, call: Call) -> Launch:
-        """A call as the device takes it."""
+        """Return a call as the device takes it."""
         from aoec.acl.device import Launch
         kernel = call.written.kernel
         return Launch(self.board.kernel(kernel), kernel.blocks, tuple(self._at(s) for s in call.arguments))
@@ -147,7 +147,7 @@ class DeviceRunner(Runner):
         return {bound[a["name"]]: known[bound[a["name"]]] for a in call.written.facts["arguments"] if a["role"] == role}
 
     def read(self, part: Part, name: str) -> np.ndarray:
-        """A stored tensor, from the device."""
+        """Return a stored tensor, from the device."""
         t, spot = self.tensors[name], part.spots[name]
         with self.spent.on("copies_s"):
             data = bytes(self.board.device.read(self._at(spot), spot.size))

@@ -163,7 +163,7 @@ def see_symbols(v: Visit, step: Step) -> str:
 
 
 def see_routes(v: Visit, step: Step) -> str:
-    """An empty kernel of each kind of core is compiled."""
+    """Return an empty kernel of each kind of core is compiled."""
     toolkit, device, _ = v.ready()
     routes, first = dict[str, str](), None
     for kind in CORE_TYPES[device.facts.product]:
@@ -193,7 +193,7 @@ def copy_memory(v: Visit, step: Step) -> str:
 
 
 def time_nothing(v: Visit, step: Step) -> str:
-    """Two events with nothing between them."""
+    """Return two events with nothing between them."""
     _, device, _ = v.ready()
     t = device.time([], LIMIT_US, spans=5, cold=0)
     step.facts = {"pair_us": [x * t.passes for x in t.hot_us]}
@@ -223,7 +223,7 @@ def add_known(v: Visit, step: Step) -> str:
 
 
 def try_operator(call: str) -> Do:
-    """A step that runs an operator by its default schedule."""
+    """Return a step that runs an operator by its default schedule."""
     def do(v: Visit, step: Step) -> str:
         toolkit, device, machine = v.ready()
         p = problem(lower_operator(call), machine)
@@ -249,7 +249,7 @@ def try_operator(call: str) -> Do:
 
 
 def run_mixed(v: Visit, step: Step) -> str:
-    """A kernel of both kinds of core, where the product has them apart."""
+    """Return a kernel of both kinds of core, where the product has them apart."""
     said = try_operator("attention(b=1, m=32, n=32, d=32, fp16)")(v, step)
     if "MIX" not in step.facts["core_type"]:
         step.help = "this product has no cores of two kinds: the kernel uses cube and vector unit of one core"
@@ -266,7 +266,7 @@ STEPS: tuple[tuple[str, Do, bool], ...] = (  # name, what is done, whether later
 
 
 def visit_npu(number: int, tell: Callable[[Step], None] = lambda step: None) -> dict[str, Any]:
-    """The report: steps in order, each tried where nothing before it that it needs has failed. `tell` hears of each step at once."""
+    """Return the report: steps in order, each tried where nothing before it that it needs has failed. `tell` hears of each step at once."""
     steps, stopped = [], ""
     with ExitStack() as held:
         v = Visit(number, held)
@@ -322,7 +322,7 @@ def _environment() -> dict[str, str]:
 
 
 def _places(toolkit: Toolkit | None) -> list[tuple[str, str]]:
-    """Texts that say who or where somebody is, and what stands for them; the longest first."""
+    """Return texts that say who or where somebody is, and what stands for them; the longest first."""
     found = {str(Path.home()): "~", str(cache_folder().absolute()): "<cache>", tempfile.gettempdir(): "<tmp>",
              socket.gethostname(): "<host>"}
     if toolkit is not None:
@@ -333,7 +333,7 @@ def _places(toolkit: Toolkit | None) -> list[tuple[str, str]]:
 
 
 def without_places(value: Any, places: list[tuple[str, str]]) -> Any:
-    """Plain values, in whose texts words stand for places."""
+    """Return plain values, in whose texts words stand for places."""
     if isinstance(value, str):
         for place, word in places:
             value = re.sub(rf"(?<!\w){re.escape(place)}(?!\w)", word, value)
@@ -344,7 +344,7 @@ def without_places(value: Any, places: list[tuple[str, str]]) -> Any:
 
 
 def show_step(step: Step, width: int) -> str:
-    """A step in lines of so many characters: what was found, each place that was looked at (whole, to be copied), and what to do."""
+    """Return a step in lines of so many characters: what was found, each place that was looked at (whole, to be copied), and what to do."""
     head = f"{step.status:9} {step.name:20} "
     said, helps = (in_columns(text, width - len(head)).split("\n") if text else [] for text in (step.short or step.said, step.help))
     lines = [*said, *[f"  {place}" for place in step.looked], *helps]
@@ -352,7 +352,7 @@ def show_step(step: Step, width: int) -> str:
 
 
 def last_line(report: Mapping[str, Any], path: str | None) -> str:
-    """What all steps come to, and where the report is."""
+    """Return what all steps come to, and where the report is."""
     done = sum(s["status"] == OK for s in report["steps"])
     stand_in = " The compiler is the stand-in of aoec: this is no device." if report["device"].get("stand_in") else ""
     said = f"{done} of {len(report['steps'])} steps are ok.{stand_in}"

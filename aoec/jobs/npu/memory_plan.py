@@ -90,22 +90,22 @@ class Plan:
 
     @property
     def constants_bytes(self) -> int:
-        """Bytes of all constants, as they lie."""
+        """Return bytes of all constants, as they lie."""
         return sum(align(c.size) for c in self.constants.values())
 
     @property
     def calls(self) -> list[Call]:
-        """Every launch, in order; those of bodies behind the others."""
+        """Return every launch, in order; those of bodies behind the others."""
         return [c for part in self.parts.values() for s in part.steps if isinstance(s, Calls) for c in s.calls]
 
     @property
     def on_host(self) -> list[HostStep]:
-        """Every group that runs on the host and is no view, in order."""
+        """Return every group that runs on the host and is no view, in order."""
         return [s for part in self.parts.values() for s in part.steps if isinstance(s, HostStep) and not s.view]
 
 
 def plan_model(artifact: Artifact, sources: Sources) -> Plan:
-    """The plan of one gear. CheckError where a tensor does not lie as its kernel needs it."""
+    """Return the plan of one gear. CheckError where a tensor does not lie as its kernel needs it."""
     return _Planner(artifact, sources).plan()
 
 
@@ -157,15 +157,15 @@ class _Planner:
     # ------------------------------------------------------------ who needs memory, and when
 
     def kernel_of(self, c: Compiled) -> WrittenKernel | None:
-        """The kernel of a group that is launched."""
+        """Return the kernel of a group that is launched."""
         return None if c.program is None or c.group in self.refusals else self.sources.written.get(id(c.program))
 
     def home(self, name: str) -> tuple[str, int]:
-        """(the tensor in whose bytes it lies, at which byte)."""
+        """Return (the tensor in whose bytes it lies, at which byte)."""
         return self.places.get(name, (name, 0))
 
     def owners(self, groups: list[Compiled], inputs: Iterable[str], outputs: Iterable[str]) -> dict[str, _Owner]:
-        """What needs bytes of the arena, in a part; constants are noted aside."""
+        """Return what needs bytes of the arena, in a part; constants are noted aside."""
         for c in groups:
             if self.kernel_of(c) and (why := self.refusal(c, groups)):
                 self.refusals[c.group] = why
@@ -208,12 +208,12 @@ class _Planner:
             self.constant_of[name] = zone
 
     def constant_zone(self, name: str, argument: Mapping[str, Any]) -> str:
-        """Where a constant lies for an argument: by its hash, words by their zero point too."""
+        """Return where a constant lies for an argument: by its hash, words by their zero point too."""
         digest, zero = self.tensors[name].data or "", zero_of(argument)
         return digest if zero is None else f"{digest}/words{zero}"
 
     def word_start(self, argument: Mapping[str, Any], start: int) -> int:
-        """The byte at which an argument begins, of the byte as stored: words are wider than the scales that they hold."""
+        """Return the byte at which an argument begins, of the byte as stored: words are wider than the scales that they hold."""
         return start if zero_of(argument) is None else start // DTYPES["fp32"] * DTYPES[WORD]
 
     def use_outside(self, owners: dict[str, _Owner], groups: list[Compiled], inputs: Iterable[str], outputs: Iterable[str]) -> None:
@@ -231,7 +231,7 @@ class _Planner:
             use(name, len(groups))
 
     def host_tensors(self, c: Compiled) -> Iterable[str]:
-        """What a group on the host reads and makes; nothing of a view, which only lies there."""
+        """Yield what a group on the host reads and makes; nothing of a view, which only lies there."""
         if self.groups[c.group].kind == VIEW:
             return
         for n in (self.nodes[name] for name in self.groups[c.group].nodes):
@@ -242,8 +242,8 @@ class _Planner:
         return 0 if t.dtype == OPAQUE else prod(stored_shape(t)) * DTYPES[t.dtype]
 
     def refusal(self, c: Compiled, groups: list[Compiled]) -> str:
-        """Why a group is not launched though it has a kernel: scales that are no constants, for the words of FIXPIPE are made of them here;
-        or zeros behind what is stored of an input, where something else lies."""
+        """Return why a group is not launched though it has a kernel: scales that are no constants, for the words of FIXPIPE are made of
+        them here; or zeros behind what is stored of an input, where something else lies."""
         assert c.program is not None
         bound, facts = dict(c.bindings), self.sources.written[id(c.program)].facts
         for a in facts["arguments"]:
@@ -280,7 +280,7 @@ class _Planner:
         return Part(tuple(joined), spots, tuple(join_spots(zeros)))
 
     def step(self, c: Compiled, spots: Mapping[str, Spot], own: Mapping[str, Spot]) -> Call | HostStep | None:
-        """What a group becomes; None of a view whose bytes are on the device."""
+        """Return what a group becomes; None of a view whose bytes are on the device."""
         if (written := self.kernel_of(c)) is None:
             if self.groups[c.group].kind == VIEW:
                 made = [o for name in self.groups[c.group].nodes for o in self.nodes[name].outputs]
@@ -298,13 +298,13 @@ class _Planner:
 
 
 def zero_of(argument: Mapping[str, Any]) -> int | None:
-    """The zero point of an argument of a manifest that holds words of scales; None of all others."""
+    """Return the zero point of an argument of a manifest that holds words of scales; None of all others."""
     words = argument.get("scale_words")
     return None if words is None else int(words["zero"])
 
 
 def join_spots(spots: Iterable[Spot]) -> list[Spot]:
-    """Neighbours in the arena as one, with what lies between them and the next place where a tensor can begin; in order."""
+    """Return neighbours in the arena as one, with what lies between them and the next place where a tensor can begin; in order."""
     out: list[Spot] = []
     for s in sorted(set(spots), key=lambda s: (s.start, s.size)):
         if out and align(out[-1].start + out[-1].size) >= s.start:

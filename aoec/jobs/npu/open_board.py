@@ -37,7 +37,7 @@ class Opened:
 
 
 def kernel_machine(artifact: Artifact, own: Machine) -> Machine:
-    """The machine for which kernels of an artifact are written: that of aoec by its name, which knows its product; else its own."""
+    """Return the machine for which kernels of an artifact are written: that of aoec by its name, which knows its product; else its own."""
     return load(artifact.target) if artifact.target in targets() else own
 
 
@@ -54,12 +54,12 @@ def open_board(number: int, machine: Machine) -> Iterator[Opened]:
 
 
 def machine_of(facts: DeviceFacts) -> str:
-    """The machine that is a device: of its own name, else one of its product."""
+    """Return the machine that is a device: of its own name, else one of its product."""
     return facts.soc if facts.soc in targets() else MACHINES[facts.product]
 
 
 def check_product(device: Device, machine: Machine, product: str) -> None:
-    """Nothing, or UnsupportedProduct where the device is of another product than the machine."""
+    """Raise UnsupportedProduct where the device is of another product than the machine."""
     there, names = str(device.facts.product), table().products
     if there != product:
         raise UnsupportedProduct(f"this is for {machine.name}, product {product} ({names[product]}), and device {device.number} is "
@@ -79,7 +79,7 @@ def test_device(device: Device, toolkit: Toolkit) -> None:
 
 
 def builder(toolkit: Toolkit) -> Callable[[Sequence[Kernel]], Sequence[Path | BackendError]]:
-    """What builds kernels with a toolkit, and shows how far it is."""
+    """Return what builds kernels with a toolkit, and shows how far it is."""
     def build_kernels(kernels: Sequence[Kernel]) -> Sequence[Path | BackendError]:
         with show_progress("building kernels", len(kernels)) as told:
             return build([Source(k.name, k.source, k.kind, int(k.product)) for k in kernels], toolkit,
@@ -88,7 +88,7 @@ def builder(toolkit: Toolkit) -> Callable[[Sequence[Kernel]], Sequence[Path | Ba
 
 
 def device_facts(number: int, facts: DeviceFacts, toolkit: Toolkit) -> dict[str, Any]:
-    """What a result says of where it was made."""
+    """Return what a result says of where it was made."""
     said = next(iter(ask_compiler(toolkit).version.splitlines()), "") if toolkit.compiler else ""
     return {"device": f"npu:{number}", "soc": facts.soc, "product": str(facts.product), "cores": dict(facts.cores),
             "cann": toolkit.version or toolkit.release or "of unknown release", "acl": facts.acl_version,

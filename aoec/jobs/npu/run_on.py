@@ -22,7 +22,7 @@ SHOWN = 6  # groups on this computer in a line
 
 
 def run_on_device(options: RunOptions) -> int:
-    """0, or 1 where --check finds values that differ; outputs are written where -o says, and what they are is printed.
+    """Return 0, or 1 where --check finds values that differ; outputs are written where -o says, and what they are is printed.
 
     NpuError where there is no device, or where a kernel or the device fails; nothing is written then.
     """
@@ -49,7 +49,7 @@ def run_on_device(options: RunOptions) -> int:
 
 
 def repeat_runs(runner: DeviceRunner, feeds: Mapping[str, Any], count: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(the outputs of the last of so many runs, what was measured): the least of each figure where there are several runs."""
+    """Return (the outputs of the last of so many runs, what was measured): the least of each figure where there are several runs."""
     spent = []
     for _ in range(count):
         outputs = runner.run(feeds)
@@ -59,7 +59,7 @@ def repeat_runs(runner: DeviceRunner, feeds: Mapping[str, Any], count: int) -> t
 
 
 def runner_facts(runner: DeviceRunner) -> dict[str, Any]:
-    """What of a model runs where."""
+    """Return what of a model runs where."""
     calls, host = runner.plan.calls, runner.plan.on_host
     return {"launches": len(calls), "kernels": len({c.written.binary for c in calls}),
             "on_host": [{"group": s.compiled.group, "label": s.compiled.label, "why": s.why or "it is the host's in this model"}
@@ -68,7 +68,7 @@ def runner_facts(runner: DeviceRunner) -> dict[str, Any]:
 
 
 def check_run(runner: DeviceRunner, feeds: Mapping[str, Any], outputs: Mapping[str, Any], groups: bool) -> dict[str, Any]:
-    """What differs from the model machine: outputs, and on request each group on what it read, in a further run."""
+    """Return what differs from the model machine: outputs, and on request each group on what it read, in a further run."""
     found = differ_outputs(runner.artifact, outputs, run_model(runner.artifact, feeds))
     out: dict[str, Any] = {"outputs": [difference_facts(d) for d in found], "wrong": any(d.wrong for d in found)}
     if groups:
@@ -84,7 +84,7 @@ def check_run(runner: DeviceRunner, feeds: Mapping[str, Any], outputs: Mapping[s
 
 
 def lines(facts: Mapping[str, Any], options: RunOptions) -> str:
-    """The facts for people."""
+    """Return the facts for people."""
     out = [output_line(name, s) for name, s in facts["outputs"].items()]
     out.append(f"ran on {facts['device']}, {place_words(facts)}: {facts['launches']:,} launches of {plural(facts['kernels'], 'kernel')}")
     out += host_lines(facts["on_host"])
@@ -99,7 +99,7 @@ def lines(facts: Mapping[str, Any], options: RunOptions) -> str:
 
 
 def host_lines(on_host: Sequence[Mapping[str, str]]) -> list[str]:
-    """What runs on this computer, and why."""
+    """Return what runs on this computer, and why."""
     if not on_host:
         return []
     shown = [f"{g['group']} ({g['label'] or 'no label'}): {g['why']}" for g in on_host[:SHOWN]]
@@ -108,7 +108,7 @@ def host_lines(on_host: Sequence[Mapping[str, str]]) -> list[str]:
 
 
 def check_lines(check: Mapping[str, Any]) -> list[str]:
-    """What --check found, in words."""
+    """Return what --check found, in words."""
     of = "max|a-b| / max|b|"
     out = [f"{'wrong values' if d['wrong'] else 'values'}: {d['tensor']} differs from the model machine by {say_difference(d)}, allowed "
            f"{d['allowed']:.1e} ({of})" for d in check["outputs"]]

@@ -50,7 +50,7 @@ class Held:
     room: int
 
     def read(self, device: Device) -> tuple[np.ndarray, bool]:
-        """(its bytes, whether nothing was written before or behind it)."""
+        """Return (its bytes, whether nothing was written before or behind it)."""
         data, first = device.read(self.base, self.whole), self.at - self.base
         end = first + self.size
         beside = bool((data[:first] == GUARD).all() and (data[end + self.room:] == GUARD).all())
@@ -58,7 +58,7 @@ class Held:
 
 
 def hold(device: Device, name: str, data: np.ndarray, room: int) -> Held:
-    """A tensor with its guards."""
+    """Return a tensor with its guards."""
     whole = data.nbytes + room + 2 * GUARD_BYTES + ALIGN_BYTES
     base = device.allocate(whole)
     held = Held(name, base, whole, align(base + GUARD_BYTES), data.nbytes, room)
@@ -70,7 +70,7 @@ def hold(device: Device, name: str, data: np.ndarray, room: int) -> Held:
 
 
 def time_on_device(program: Program, machine: Machine, number: int, limit_s: float | None = None) -> dict[str, Any]:
-    """The facts of a program on a device: values, measured times, modelled times. No time is measured where values are wrong."""
+    """Return the facts of a program on a device: values, measured times, modelled times. No time is measured where values are wrong."""
     modelled = {"hot": measure(program, machine, PREVIOUS_LAUNCH), "cold": measure(program, machine, COLD)}
     limit_us = round(limit_s * 1e6) if limit_s is not None else max(LEAST_LIMIT_US, round(SLOWER * modelled["cold"].time_us))
     with open_board(number, machine) as opened:
@@ -91,7 +91,7 @@ def time_on_device(program: Program, machine: Machine, number: int, limit_s: flo
 
 
 def inputs_of(program: Program) -> dict[str, np.ndarray]:
-    """Seeded values of a program's inputs, flat: normal reals, small whole numbers, and words of scales between 0.001 and 0.1."""
+    """Return seeded values of a program's inputs, flat: normal reals, small whole numbers, and words of scales between 0.001 and 0.1."""
     found = [t for t in program.tensors if t.role == "input"]
     ports = [Port(t.name, t.name, t.dtype, tuple(int(evaluate(d, {})) for d in t.shape)) for t in found]
     words, out = word_tensors(program), dict[str, np.ndarray]()
@@ -103,7 +103,7 @@ def inputs_of(program: Program) -> dict[str, np.ndarray]:
 
 
 def hold_tensors(device: Device, kernel: Kernel) -> dict[str, Held]:
-    """Every argument of a kernel on the device, in order: inputs with their values, zeros where it adds, else poison."""
+    """Return every argument of a kernel on the device, in order: inputs with their values, zeros where it adds, else poison."""
     given, facts = inputs_of(kernel.program), manifest(kernel)
     out = {}
     for a in facts["arguments"]:
@@ -138,7 +138,7 @@ def timing_facts(t: Timing) -> dict[str, Any]:
 
 
 def lines(facts: Mapping[str, Any]) -> str:
-    """The facts for people."""
+    """Return the facts for people."""
     where = device_words(facts)
     out = [f"{facts['program']} on {facts['device']}, {place_words(facts)}; {plural(facts['blocks'], 'block')} "
            f"({facts['core_type'] or 'one kind of core'})"]

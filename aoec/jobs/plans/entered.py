@@ -20,7 +20,7 @@ class Entered:
     at: Places
 
     def refuse_unmet(self, met: Collection[tuple[str, str]], applied: Collection[tuple[str, str]]) -> None:
-        """Nothing, or CheckError at the line of a rewrite that is declined and would not have been made. `met`: those that would have been;
+        """Raise CheckError at the line of a rewrite that is declined and would not have been made. `met`: those that would have been;
         `applied`: those that were made."""
         for rule, tensor in self.plan.declined:
             known = [f"{r} at {t}" for r, t in applied]
@@ -30,7 +30,7 @@ class Entered:
 
 
 def read_plan(path: str) -> Entered:
-    """The plan in a file; ParseError or CheckError with the place."""
+    """Return the plan in a file; ParseError or CheckError with the place."""
     text = read_text(path)
     need("plan", text, path)
     return Entered(*place_plan(text, path))

@@ -47,12 +47,12 @@ class FoundPlan:
 
     @property
     def is_faster(self) -> bool:
-        """Whether the plan takes less time than the first."""
+        """Return whether the plan takes less time than the first."""
         return self.end_us < self.before_us * (1 - LEAST_GAIN)
 
     @property
     def is_proved(self) -> bool:
-        """Whether no plan of the last lattice takes less time with any schedules."""
+        """Return whether no plan of the last lattice takes less time with any schedules."""
         return self.is_decided and self.end_us <= self.bound_us
 
 

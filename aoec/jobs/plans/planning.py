@@ -23,8 +23,8 @@ Weights = Mapping[str, np.ndarray]
 
 
 def plan_text(text: str, source: str, weights_path: str, target: str) -> tuple[Plan, list[str]]:
-    """(the plan of an imported graph as a compile without a bank makes it, sentences on what stays as it is). Layouts and slices, which are
-    found with schedules, are in none."""
+    """Return (the plan of an imported graph as a compile without a bank makes it, sentences on what stays as it is). Layouts and slices,
+    which are found with schedules, are in none."""
     graph, machine = _imported_graph(text, source), load(target)
     wide = widen(graph, machine)
     fused, _, apart, said = fuse_by_time(wide.graph, load_weights(graph, weights_path), machine)
@@ -34,7 +34,8 @@ def plan_text(text: str, source: str, weights_path: str, target: str) -> tuple[P
 
 
 def fuse_planned(text: str, source: str, weights_path: str, target: str, plan_path: str) -> tuple[Graph, Weights]:
-    """The graph in layouts, groups and slices as a plan has them, and its packed constants. CheckError at the line that cannot be."""
+    """Return the graph in layouts, groups and slices as a plan has them, and its packed constants. CheckError at the line that cannot
+    be."""
     graph, machine, entered = _imported_graph(text, source), load(target), read_plan(plan_path)
     plan, at = entered.plan, entered.at
 
@@ -53,7 +54,7 @@ def fuse_planned(text: str, source: str, weights_path: str, target: str, plan_pa
 
 
 def _imported_graph(text: str, source: str) -> Graph:
-    """The graph, which is not fused yet."""
+    """Return the graph, which is not fused yet."""
     graph = graph_of(text, source)
     if graph.groups:
         raise CheckError(f"graph {graph.name} is fused already: it has {plural(len(graph.groups), 'group')}", source=source)

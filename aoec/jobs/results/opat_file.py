@@ -109,19 +109,19 @@ class OpatFile(ResultFile):
 
 
 def named_in(made: Sequence[Made], p: Policy) -> Policy:
-    """A policy by a node that compiled models have: of one that runs in slices the first slice of it."""
+    """Return a policy by a node that compiled models have: of one that runs in slices the first slice of it."""
     names = [n.name for m in made for n in m.model.graph.nodes]
     return p if p.name in names else replace(p, name=next((n for n in names if (m := PIECE.fullmatch(n)) and m[1] == p.name), p.name))
 
 
 def left_out(made: Sequence[Made], searched: Searched, machine: Machine) -> list[tuple[Policy, Task]]:
-    """What a run searched that is not in the compiled model, in the order in which it was."""
+    """Return what a run searched that is not in the compiled model, in the order in which it was."""
     there = first_of_each(made)
     return [(policy(task, solved, searched.types, machine), task) for key, (task, solved) in searched.tasks.items() if key not in there]
 
 
 def first_of_each(made: Iterable[Made]) -> dict[Key, Choice]:
-    """The different groups of models by the key of their best: of equal ones the first."""
+    """Return the different groups of models by the key of their best: of equal ones the first."""
     out: dict[Key, Choice] = {}
     for c in (c for m in made for c in m.choices):
         out.setdefault(c.solved.best.key, c)
@@ -135,14 +135,14 @@ def failed_nodes(ready: Sequence[Ready], made: Sequence[Made]) -> tuple[str, ...
 
 
 def policy(task: Task, solved: Solved, types: Mapping[str, str], machine: Machine) -> Policy:
-    """What became of a task, for the result file."""
+    """Return what became of a task, for the result file."""
     before = (solved.before or solved.default).ticks
     nodes, us = task.group.nodes, machine.us_per_tick
     return Policy(nodes[0], tuple(type_of(types[n]) for n in nodes), kind(solved), before * us, solved.best.ticks * us, solved.outcome)
 
 
 def format_policy(change: Change, every: Found, machine: Machine) -> tuple[Policy, Task, Solved]:
-    """What became of a change of layouts that pays, with the first product that it touches: new, or made of what the bank had."""
+    """Return what became of a change of layouts that pays, with the first product that it touches: new, or made of what the bank had."""
     ready, solved = every
     types, us = {n.name: n.op for n in ready.model.graph.nodes}, machine.us_per_tick
     task = next(t for t in ready.tasks if t.group.name in change.groups and t.group.kind == "cube")
@@ -153,7 +153,7 @@ def format_policy(change: Change, every: Found, machine: Machine) -> tuple[Polic
 
 
 def operator(task: Task, solved: Solved, found: Policy, machine: Machine) -> Operator:
-    """What the folder says of a task."""
+    """Return what the folder says of a task."""
     default, best = solved.default, solved.best
     key = {name: getattr(best.key, name) for name in ("func_key", "state", "machine_hash", "model_version")}
     return Operator(found, task.group.nodes, machine.name, key, {"default": default.ticks, "best": best.ticks, "bound": best.bound_ticks},

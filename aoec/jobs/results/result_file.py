@@ -28,7 +28,7 @@ Done = Callable[["Task", "Solved"], None]
 
 
 def results_folder(named: str | Path | None) -> Path:
-    """Where results go: the folder that is named, else $ASCEND_WORK_PATH, else the current directory (AOE's order)."""
+    """Return where results go: the folder that is named, else $ASCEND_WORK_PATH, else the current directory (AOE's order)."""
     return Path(named or os.environ.get("ASCEND_WORK_PATH") or ".")
 
 
@@ -41,18 +41,18 @@ class RunPlace:
 
     @classmethod
     def begin(cls, where: Path, now: datetime) -> RunPlace:
-        """The place of a run that begins now; BackendError where nothing can be written there."""
+        """Return the place of a run that begins now; BackendError where nothing can be written there."""
         check_folder(where)
         where.mkdir(parents=True, exist_ok=True)
         return cls(where, f"{now:%Y%m%d%H%M%S}{now.microsecond // 1000:03d}_pid{os.getpid()}")
 
     def result(self, job: str) -> Path:
-        """AOE's result file of a kind of job."""
+        """Return AOE's result file of a kind of job."""
         return self.where / f"aoe_result_{job}_{self.run}.json"
 
     @property
     def folder(self) -> Path:
-        """The folder of what is aoec's own; what looks for aoe_result_* expects no folders."""
+        """Return the folder of what is aoec's own; what looks for aoe_result_* expects no folders."""
         return self.where / f"{FOLDER}{self.run}"
 
 
@@ -78,7 +78,7 @@ class Ended:
 
     @property
     def models(self) -> list[Made]:
-        """The compiled models."""
+        """Return the compiled models."""
         return [s.made for s in self.sliced]
 
     @property
@@ -89,7 +89,7 @@ class Ended:
 
 
     def times(self, span: Span, us: Callable[[Made], float]) -> list[GearTimes]:
-        """What each gear takes before and after a part of the job, by some time of a model in microseconds."""
+        """Return what each gear takes before and after a part of the job, by some time of a model in microseconds."""
         return [GearTimes(m.stage.gear, us(forms[span[0]]) / 1e3, us(forms[span[1]]) / 1e3,
                           m.shares(self.metric)) for m, forms in zip(self.models, self.forms)]
 
@@ -105,7 +105,7 @@ class GearTimes:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """What a file says of one gear of several."""
+        """Return what a file says of one gear of several."""
         return model_of_gear(self.gear, self.before_ms, self.after_ms, self.shares)
 
 
@@ -122,7 +122,7 @@ class Searched:
     types: dict[str, str] = field(default_factory=dict)
 
     def hear_tasks(self, graphs: Sequence[Graph], done: Done) -> Done:
-        """What is called for each distinct task that is done, and passes that on to `done`."""
+        """Return what is called for each distinct task that is done, and passes that on to `done`."""
         def hear(task: Task, solved: Solved) -> None:
             done(task, solved)
             self.asked.add(solved.best.key)
@@ -149,7 +149,7 @@ class ResultFile(ABC):
         self.place, self.path, self.span = place, place.result(job), span
 
     def hear_tasks(self, graphs: Sequence[Graph], done: Done) -> Done:
-        """What is called for each distinct task that is done, and passes that on to `done`."""
+        """Return what is called for each distinct task that is done, and passes that on to `done`."""
         return done
 
     def hear_layouts(self, found: Sequence[Change], every: Found) -> None:  # noqa: B027  a file of subgraphs has no use for it

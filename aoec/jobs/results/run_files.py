@@ -32,14 +32,14 @@ class Trials:
     searched: Searched
 
     def hear_tasks(self, graphs: Sequence[Graph], done: Done) -> Done:
-        """What is called for each distinct task that is done, and passes that on to `done`."""
+        """Return what is called for each distinct task that is done, and passes that on to `done`."""
         return self.searched.hear_tasks(graphs, done)
 
     def hear_layouts(self, found: Sequence[Change], every: Found) -> None:
         """Takes no note."""
 
     def aside(self) -> Trials:
-        """What hears of a further trial."""
+        """Return what hears of a further trial."""
         return self
 
 
@@ -54,7 +54,7 @@ class RunFiles:
     searched: Searched = field(default_factory=Searched)
 
     def hear_tasks(self, graphs: Sequence[Graph], done: Done) -> Done:
-        """What is called for each distinct task that is done, and passes that on to `done`."""
+        """Return what is called for each distinct task that is done, and passes that on to `done`."""
         for member in self.members:
             done = member.hear_tasks(graphs, done)
         return self.searched.hear_tasks(graphs, done)
@@ -65,12 +65,12 @@ class RunFiles:
             member.hear_layouts(found, every)
 
     def aside(self) -> Trials:
-        """What hears of a model that is only tried."""
+        """Return what hears of a model that is only tried."""
         return Trials(self.searched)
 
     @property
     def further(self) -> tuple[Further, ...]:
-        """What kinds of tuning have to say below the table of the compile, once files are closed."""
+        """Return what kinds of tuning have to say below the table of the compile, once files are closed."""
         return tuple(found for member in self.members if (found := member.further()) is not None)
 
     def write_pages(self, folder: Path) -> dict[str, str]:
@@ -88,7 +88,7 @@ class RunFiles:
 
 
 def gear_model(made: Made, machine: Machine, metric: str) -> GearModel:
-    """What is in a compiled model: its operators in order, each with its launches."""
+    """Return what is in a compiled model: its operators in order, each with its launches."""
     graph, us, host_us, of = made.model.graph, machine.us_per_tick, host_times(made.model.graph), pieces(made.model.graph)
     choices = {c.task.group.name: c for c in made.choices}
     listed: dict[str, list[Launch]] = {}

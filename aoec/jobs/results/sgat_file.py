@@ -43,5 +43,5 @@ class SgatFile(ResultFile):
 
 
 def subgraph(t: Tuned) -> Subgraph:
-    """A tuned subgraph as the file has it."""
+    """Return a tuned subgraph as the file has it."""
     return Subgraph(t.plan.graph_key, t.groups, t.plan.regions, t.before_us / 1e3, t.plan.after_ns / 1e6, t.outcome)

@@ -33,7 +33,7 @@ Values = Mapping[str, Any]  # arrays, and what else only the host holds: sequenc
 
 
 def run_model(artifact: Artifact, feeds: Values) -> dict[str, Any]:
-    """Output name -> value, by the model's own names and dtypes; CheckError where the feeds are not the model's inputs."""
+    """Return output name -> value, by the model's own names and dtypes; CheckError where the feeds are not the model's inputs."""
     return Runner(artifact).run(feeds)
 
 
@@ -59,7 +59,7 @@ class Runner:
         self.lock = Lock()  # what programs have made lies in their memory until they run again
 
     def run(self, feeds: Values) -> dict[str, Any]:
-        """Output name -> value, by the model's own names and dtypes; CheckError where the feeds are not the model's inputs."""
+        """Return output name -> value, by the model's own names and dtypes; CheckError where the feeds are not the model's inputs."""
         with self.lock:
             return self._run(feeds)
 
@@ -68,13 +68,13 @@ class Runner:
         return {p.name: _as_declared(to_logical(known[p.tensor], self.tensors[p.tensor]), p) for p in self.artifact.outputs}
 
     def _run_body(self, at: Place, given: Values) -> dict[str, Any]:
-        """The outputs of a body, logical and in memory of their own: its programs run again and write where they lie."""
+        """Return the outputs of a body, logical and in memory of their own: its programs run again and write where they lie."""
         known = self._run_place(at, {name: to_physical(x, self.tensors[name]) for name, x in given.items()})
         made = {name: to_logical(known[name], self.tensors[name]) for name in self.outputs[at]}
         return {name: x.copy() if isinstance(x, np.ndarray) else x for name, x in made.items()}
 
     def _run_place(self, at: Place, values: dict[str, Any]) -> Values:
-        """Its outputs, as stored, among constants and perhaps others."""
+        """Return its outputs, as stored, among constants and perhaps others."""
         known: Values = ChainMap(values, self.artifact.weights)  # type: ignore[arg-type]  # of which only the first is written to
         left = self.readers[at].copy()
         for compiled in self.groups[at]:
@@ -84,7 +84,7 @@ class Runner:
         return known
 
     def _run_group(self, compiled: Compiled, known: Values) -> Values:
-        """The tensors that a group makes, as stored."""
+        """Return the tensors that a group makes, as stored."""
         if compiled.program is None:
             return run_nodes(self.members[compiled.group], self.tensors, known, self.bodies)
         if compiled.group not in self.bound:
@@ -96,7 +96,7 @@ class Runner:
         return self.bound[compiled.group].run(known, self.threads, self.account)
 
     def _same(self, compiled: Compiled) -> Same:
-        """What groups have in common that run one executable, as the steps of a recurrent layer do."""
+        """Return what groups have in common that run one executable, as the steps of a recurrent layer do."""
         return id(compiled.program), tuple(sorted((p, g) for p, g in compiled.bindings if g in self.artifact.weights))
 
 
@@ -109,8 +109,8 @@ def run_program(program: Program, bindings: Iterable[tuple[str, str]], tensors: 
 
 
 def executable(program: Program, bindings: Iterable[tuple[str, str]], constants: Arrays, like: Executable | None = None) -> Executable:
-    """A program with those of its inputs in place that are constants; `bindings`: (tensor of the program, constant). `like`: one made of it
-    before."""
+    """Return a program with those of its inputs in place that are constants; `bindings`: (tensor of the program, constant). `like`: one
+    made of it before."""
     own = {t.name: t for t in program.tensors}
     return Executable(program, {p: pad_array(own[p], constants[g]) for p, g in bindings if own[p].role == "input"}, like)
 
@@ -133,7 +133,7 @@ class BoundProgram:
 
 
 def pad_array(t: ProgramTensor, array: np.ndarray) -> np.ndarray:
-    """The elements of a stored array with zeros behind them up to what the program declares; CheckError where they are more."""
+    """Return the elements of a stored array with zeros behind them up to what the program declares; CheckError where they are more."""
     flat = np.ascontiguousarray(array).reshape(-1)
     size = prod(int(evaluate(d, {})) for d in t.shape)
     if flat.size > size:
@@ -146,7 +146,7 @@ def pad_array(t: ProgramTensor, array: np.ndarray) -> np.ndarray:
 
 
 def take_output(array: np.ndarray, t: Tensor, program: Program) -> np.ndarray:
-    """What a program wrote, in the stored shape of the graph tensor."""
+    """Return what a program wrote, in the stored shape of the graph tensor."""
     shape = stored_shape(t)
     if array.size < prod(shape) or array.dtype != NUMPY[t.dtype]:
         raise CheckError(f"program {program.name} writes {array.size:,} elements of {array.dtype} where {t.name} has {prod(shape):,} "
@@ -165,7 +165,7 @@ def run_nodes(nodes: Sequence[OpNode], tensors: Mapping[str, Tensor], stored: Va
 
 
 def group_graph(graph: Graph, group: Group, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Graph:
-    """A group alone, as a graph whose inputs are all that it reads, constants too."""
+    """Return a group alone, as a graph whose inputs are all that it reads, constants too."""
     nodes = tuple(n for n in graph.nodes if n.name in set(group.nodes))
     tensors = {t.name: t for t in graph.tensors}
     made = [tensors[o] for n in nodes for o in n.outputs]
@@ -184,13 +184,13 @@ def _tensors_read(compiled: Compiled, nodes: Sequence[OpNode]) -> list[str]:
 
 
 def _members(graph: Graph) -> dict[str, list[OpNode]]:
-    """Group -> its nodes, in order."""
+    """Return group -> its nodes, in order."""
     nodes = {n.name: n for n in graph.nodes}
     return {g.name: [nodes[name] for name in g.nodes] for g in graph.groups}
 
 
 def _readers(groups: Iterable[Compiled], outputs: Iterable[str], members: Mapping[str, list[OpNode]]) -> Counter[str]:
-    """How many groups (and outputs) are still to read each tensor."""
+    """Return how many groups (and outputs) are still to read each tensor."""
     out = Counter(outputs)
     for c in groups:
         out.update(_tensors_read(c, members[c.group]))
@@ -208,14 +208,14 @@ def _drop(values: dict[str, Any], left: Counter[str], read: Iterable[str], made:
 # ---------------------------------------------------------------- the model's inputs
 
 def _as_declared(value: Any, port: Port) -> Any:
-    """An output as the model declares it, in memory of its own."""
+    """Return an output as the model declares it, in memory of its own."""
     if small := typed.small(port.dtype):
         return typed.from_bytes(value, small) if value.dtype != typed.NUMPY[small] else value
     return np.array(value.reshape(port.shape), NUMPY[port.dtype]) if port.dtype in NUMPY else value
 
 
 def _stored_inputs(artifact: Artifact, feeds: Values, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-    """The feeds as the graph stores them, after the checks of names, shapes and dtypes."""
+    """Return the feeds as the graph stores them, after the checks of names, shapes and dtypes."""
     check_feeds(artifact.inputs, feeds)
     out = {}
     for p in artifact.inputs:
@@ -239,7 +239,7 @@ def check_feeds(ports: Sequence[Port], feeds: Values) -> None:
 
 
 def check_names(ports: Sequence[Port], feeds: Values) -> None:
-    """Nothing, or CheckError where an input is missing or unknown."""
+    """Raise CheckError where an input is missing or unknown."""
     wanted = {p.name: p for p in ports}
     listed = ", ".join(f"{p.name} ({describe_port(p)})" for p in ports) or "none"
     for name in sorted(set(wanted) - set(feeds)):
@@ -256,5 +256,5 @@ def _check_feed(p: Port, given: np.ndarray) -> None:
 
 
 def describe_port(p: Port) -> str:
-    """The type of an input or output in a sentence."""
+    """Return the type of an input or output in a sentence."""
     return f"{p.dtype}{list(p.shape)}" if p.dtype in NUMPY else p.dtype

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 def export_model(path: str, text: str, weights: str | Path) -> onnx.ModelProto:
-    """The ONNX model of a compiled model, `path`.aoec, or of the `text` of a graph with its constants; of gears each is a model of its own,
-    so that a file with several is a CheckError."""
+    """Return the ONNX model of a compiled model, `path`.aoec, or of the `text` of a graph with its constants; of gears each is a model of
+    its own, so that a file with several is a CheckError."""
     if path.endswith(".aoec"):
         return of_artifact(path)
     from aoec.jobs.compile.ports import ports
@@ -24,7 +24,7 @@ def export_model(path: str, text: str, weights: str | Path) -> onnx.ModelProto:
 
 
 def of_artifact(path: str) -> onnx.ModelProto:
-    """The ONNX model of a compiled one."""
+    """Return the ONNX model of a compiled one."""
     from aoec.artifact.artifact import load
     a = load(path)
     inputs, outputs = ([End(p.name, p.tensor, p.dtype) for p in ports] for ports in (a.inputs, a.outputs))

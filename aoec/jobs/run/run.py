@@ -30,7 +30,7 @@ INTEGERS = (0, 2)  # random values of inputs that are not reals: small, as indic
 
 
 def run_artifact(options: RunOptions) -> int:
-    """The exit code, 0; the outputs are written where -o says, and what they are is printed."""
+    """Return the exit code, 0; the outputs are written where -o says, and what they are is printed."""
     gears = load_gears(options.model)
     aside = check_programs(gears, options.model)
     artifact, feeds = read_feeds(gears, options)
@@ -47,7 +47,7 @@ def run_artifact(options: RunOptions) -> int:
 
 
 def read_feeds(gears: Sequence[Artifact], options: RunOptions) -> tuple[Artifact, dict[str, Any]]:
-    """(the gear that runs, its inputs by name): those of --inputs, else random ones of --gear or the first."""
+    """Return (the gear that runs, its inputs by name): those of --inputs, else random ones of --gear or the first."""
     if not options.random and options.inputs is not None:
         feeds: dict[str, Any] = arrays.load(options.inputs)
         return pick(gears, feeds), feeds
@@ -56,15 +56,15 @@ def read_feeds(gears: Sequence[Artifact], options: RunOptions) -> tuple[Artifact
 
 
 def facts_of(artifact: Artifact, outputs: Mapping[str, Any]) -> dict[str, Any]:
-    """What a run says of the model, its outputs and its modelled times."""
+    """Return what a run says of the model, its outputs and its modelled times."""
     return {"model": artifact.name, "target": artifact.target, "precision": artifact.precision, "lowered": counts(artifact.graph),
             **({"gear": artifact.gear} if artifact.gear else {}),
             "outputs": {name: summary(x) for name, x in outputs.items()}, "modelled": modelled_times(artifact)}
 
 
 def check_programs(gears: Sequence[Artifact], source: str) -> str:
-    """A note on the machine where it is none that comes with aoec or has other numbers now, else ""; CheckError where a program is not
-    legal on it, or no machine is known that it could be checked on."""
+    """Return a note on the machine where it is none that comes with aoec or has other numbers now, else ""; CheckError where a program is
+    not legal on it, or no machine is known that it could be checked on."""
     machine, note = machine_of(gears[0], source)
     for program in {id(c.program): c.program for a in gears for c in a.groups if c.program is not None}.values():
         try:
@@ -75,7 +75,7 @@ def check_programs(gears: Sequence[Artifact], source: str) -> str:
 
 
 def machine_of(artifact: Artifact, source: str) -> tuple[Machine, str]:
-    """(the machine that an artifact was compiled for, what is to be said of it): from the artifact itself, else by name."""
+    """Return (the machine that an artifact was compiled for, what is to be said of it): from the artifact itself, else by name."""
     known = machines.load(artifact.target) if artifact.target in machines.targets() else None
     stale = known is not None and known.hash != artifact.machine_hash
     if artifact.machine:
@@ -94,8 +94,8 @@ def machine_of(artifact: Artifact, source: str) -> tuple[Machine, str]:
 
 
 def random_feeds(artifact: Artifact, seed: int) -> dict[str, np.ndarray]:
-    """Seeded inputs by name: standard normal for reals, small integers and booleans for others; CheckError for what is no array of numbers
-    and of a fixed shape."""
+    """Return seeded inputs by name: standard normal for reals, small integers and booleans for others; CheckError for what is no array of
+    numbers and of a fixed shape."""
     return {p.name: random_array(p, np.random.default_rng([seed, i])) for i, p in enumerate(artifact.inputs)}
 
 
@@ -107,7 +107,7 @@ def random_array(port: Port, random: np.random.Generator) -> np.ndarray:
 
 
 def _array_of(port: Port) -> tuple[Any, tuple[int, ...]]:
-    """NumPy's dtype and the shape of an input that only the host holds."""
+    """Return NumPy's dtype and the shape of an input that only the host holds."""
     element, dims = typed.tensor(port.dtype) or ("", None)
     if dims is None or element == "string" or element not in typed.NUMPY or not all(isinstance(d, int) for d in dims):
         raise CheckError(f"input {port.name} is {port.dtype}, of which no random value is made; give it with --inputs")
@@ -115,8 +115,8 @@ def _array_of(port: Port) -> tuple[Any, tuple[int, ...]]:
 
 
 def plain_arrays(outputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """The outputs as plain arrays: a sequence is an array an element, texts are of a fixed width, elements of few bits are the bytes that
-    stand for them, nothing is left out."""
+    """Return the outputs as plain arrays: a sequence is an array an element, texts are of a fixed width, elements of few bits are the bytes
+    that stand for them, nothing is left out."""
     out: dict[str, np.ndarray] = {}
     for name, x in outputs.items():
         if isinstance(x, list):
@@ -144,7 +144,7 @@ def summary(x: Any) -> dict[str, Any]:
 
 
 def modelled_times(artifact: Artifact) -> dict[str, float]:
-    """The modelled times that the artifact carries, as people read them."""
+    """Return the modelled times that the artifact carries, as people read them."""
     figures = dict(artifact.figures)
     out: dict[str, float] = {}
     if figures.get("latency_ns"):
@@ -155,7 +155,7 @@ def modelled_times(artifact: Artifact) -> dict[str, float]:
 
 
 def lines(facts: Mapping[str, Any], options: RunOptions) -> str:
-    """The facts for people: a line an output, then the times, each saying what it is."""
+    """Return the facts for people: a line an output, then the times, each saying what it is."""
     out = [*(output_line(name, s) for name, s in facts["outputs"].items()), *modelled_line(facts)]
     out.append(f"executed in {facts['seconds_on_this_computer']:,.2f} s on this computer (the programs' values, interpreted)")
     if options.output:
@@ -164,7 +164,7 @@ def lines(facts: Mapping[str, Any], options: RunOptions) -> str:
 
 
 def modelled_line(facts: Mapping[str, Any]) -> list[str]:
-    """A line with the modelled times; none where the file has none."""
+    """Return a line with the modelled times; none where the file has none."""
     said: dict[str, Callable[[float], str]] = {"latency_us": lambda us: f"latency {us:,.2f} µs",
                                                "inferences_per_second": lambda n: f"throughput {rate(n)} inferences a second"}
     gear = f", gear {facts['gear']}" if "gear" in facts else ""
@@ -173,12 +173,12 @@ def modelled_line(facts: Mapping[str, Any]) -> list[str]:
 
 
 def rate(a_second: float) -> str:
-    """Inferences a second with as many digits as hold: a file has the time of one in whole nanoseconds."""
+    """Return inferences a second with as many digits as hold: a file has the time of one in whole nanoseconds."""
     return f"{a_second:,.{max(0, min(2, 4 - int(log10(max(a_second, 1)))))}f}"
 
 
 def output_line(name: str, s: Mapping[str, Any]) -> str:
-    """Name, shape, dtype and range of an output."""
+    """Return name, shape, dtype and range of an output."""
     text = f"{name}: {s['dtype']}{s['shape']}"
     if "min" in s:
         text += f", {s['min']:.6g} to {s['max']:.6g}"

@@ -41,7 +41,7 @@ ROUNDED = 2.0**-9  # of the largest: sums of products in another order, rounded 
 
 
 def run_func(options: RunOptions) -> int:
-    """0, or 1 where values differ from the func's meaning; outputs are written where -o says, and what they are is printed."""
+    """Return 0, or 1 where values differ from the func's meaning; outputs are written where -o says, and what they are is printed."""
     source = options.func or options.model
     text = read_text(source)
     func = read_func(text, source)
@@ -74,7 +74,7 @@ def run_func(options: RunOptions) -> int:
 
 
 def program_of(func: Func, machine: Machine, options: RunOptions) -> tuple[Program, str]:
-    """(program, what scheduled it): the schedule that --with names, the func's own instructions, or the default of its space."""
+    """Return (program, what scheduled it): the schedule that --with names, the func's own instructions, or the default of its space."""
     if options.trace:
         text = read_text(options.trace)
         need("sched", text, options.trace)
@@ -93,7 +93,8 @@ def program_of(func: Func, machine: Machine, options: RunOptions) -> tuple[Progr
 
 
 def given_program(func: Func, options: RunOptions) -> tuple[Program, Machine]:
-    """(the program of a text, legal on its machine or that of --target; the machine); CheckError where its tensors are not the func's."""
+    """Return (the program of a text, legal on its machine or that of --target; the machine); CheckError where its tensors are not the
+    func's."""
     program, machine = program_text(read_text(options.model), options.model, options.target, {})
     own = {t.name: t for t in program.tensors}
     for role, buffers in (("input", func.inputs), ("output", func.outputs)):
@@ -115,7 +116,8 @@ def given_program(func: Func, options: RunOptions) -> tuple[Program, Machine]:
 
 
 def against(func: Func, feeds: dict[str, np.ndarray], outputs: dict[str, np.ndarray]) -> tuple[bool, str]:
-    """(whether values are wrong, what is found) against the func, block by block as it stands, if it is not scheduled and not too large."""
+    """Return (whether values are wrong, what is found) against the func, block by block as it stands, if it is not scheduled and not too
+    large."""
     if not takes(func):
         return False, "values: not compared, for the func is scheduled already"
     if points_of(func) > MOST_POINTS:

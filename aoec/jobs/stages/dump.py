@@ -104,7 +104,8 @@ def _text(path: Path, noun: Graph | Plan | Func | Trace | Program) -> None:
 
 
 def _reasons(choice: Choice, machine: Machine) -> dict[str, Any]:
-    """Where the time of the best and of the default candidate goes, for reading (docs/explain.md); nothing is taken from it again."""
+    """Return where the time of the best and of the default candidate goes, for reading (docs/explain.md); nothing is taken from it
+    again."""
     def describe(s: Schedule) -> dict[str, Any]:
         return asdict(s.measure if s.measure.reasons else measure(s.program, machine, choice.task.state))
 
@@ -131,7 +132,7 @@ def _port(p: Port) -> dict[str, Any]:
 # ---------------------------------------------------------------- entering again
 
 def load(folder: Path, start: str, said: dict[str, Any], machine: Machine) -> Stage:
-    """The stage of a dump at which the job goes on; edited texts are checked like any other, and refused at their place."""
+    """Return the stage of a dump at which the job goes on; edited texts are checked like any other, and refused at their place."""
     path = folder / ("import.graph" if start in ("import", "plan") else "fused.graph")
     graph = graph_of(read_text(path), str(path))
     if path.stem == "fused" and not graph.groups:
@@ -155,7 +156,7 @@ def load(folder: Path, start: str, said: dict[str, Any], machine: Machine) -> St
 
 
 def _func(path: Path, lowered: Func) -> Func:
-    """The func in a file; refused where it takes or gives other tensors than its group does."""
+    """Return the func in a file; refused where it takes or gives other tensors than its group does."""
     func = read_func(read_text(path), str(path))
     for what, given, wanted in (("takes", func.inputs, lowered.inputs), ("gives", func.outputs, lowered.outputs)):
         if [(b.dtype, b.shape) for b in given] != [(b.dtype, b.shape) for b in wanted]:
@@ -172,7 +173,8 @@ class Schedules:
     tried: set[tuple[Func, Trace]] = field(default_factory=set)
 
     def read(self, path: Path, func: Func, known: str) -> str:
-        """The canonical text of a schedule; one that does not lead to a legal program is refused with a caret under the step to blame.
+        """Return the canonical text of a schedule; one that does not lead to a legal program is refused with a caret under the step to
+        blame.
 
         `known`: the schedule as it was dumped.
         """
@@ -191,7 +193,7 @@ class Schedules:
         return show(trace)
 
     def refusal(self, func: Func, trace: Trace) -> AoecError | None:
-        """Why the schedule makes no legal program; None where it does."""
+        """Return why the schedule makes no legal program; None where it does."""
         try:
             check(normalise(emit(primitives.apply(func, trace), self.machine)), self.machine)
         except AoecError as e:
@@ -200,7 +202,7 @@ class Schedules:
 
 
 def _program(path: Path, machine: Machine) -> Program:
-    """The program in a file, as a dump shows it: so an untouched one is known for what was emitted."""
+    """Return the program in a file, as a dump shows it: so an untouched one is known for what was emitted."""
     text = read_text(path)
     program = parse_program(text, str(path))
     if program.target != machine.name:

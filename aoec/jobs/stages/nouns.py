@@ -15,7 +15,7 @@ MADE = {"graph": "aoec import makes one of an ONNX model",
 
 
 def need(noun: str, text: str, source: str) -> None:
-    """Nothing, or CheckError where the text begins as another noun does."""
+    """Raise CheckError where the text begins as another noun does."""
     found = FIRST.match(text)
     if found and found[1] != noun:
         raise CheckError(f"this is {NAMES[found[1]]}, and {NAMES[noun]} is wanted here: {MADE[noun]}", source=source)

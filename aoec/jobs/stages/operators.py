@@ -28,7 +28,7 @@ OWN_DOMAIN = "own"  # of the model that stands for one operator of the user's ow
 
 
 def graph_of(text: str, own: Definitions = NO_DEFINITIONS) -> tuple[Graph, dict[str, np.ndarray]]:
-    """A graph with the one operator, and zeros for its constants (a schedule depends on shapes only). One of the user's `own` may
+    """Return a graph with the one operator, and zeros for its constants (a schedule depends on shapes only). One of the user's `own` may
     become several nodes."""
     call = parse_call(text, own)
     if call.name in own:
@@ -37,7 +37,7 @@ def graph_of(text: str, own: Definitions = NO_DEFINITIONS) -> tuple[Graph, dict[
 
 
 def parse_call(text: str, own: Definitions = NO_DEFINITIONS) -> Call:
-    """The call that the text spells; ParseError with the place where it does not."""
+    """Return the call that the text spells; ParseError with the place where it does not."""
     words, name = _words(text), _operator_called(text, own)
     takes = _takes(name, own)
     required, optional, extra, params = takes.required, takes.optional, takes.flags, takes.numbers
@@ -60,13 +60,13 @@ def parse_call(text: str, own: Definitions = NO_DEFINITIONS) -> Call:
 
 
 def sizes_of(text: str, own: Definitions = NO_DEFINITIONS) -> tuple[str, ...]:
-    """The sizes that the operator of a call takes; ParseError where it is no call of a known one."""
+    """Return the sizes that the operator of a call takes; ParseError where it is no call of a known one."""
     takes = _takes(_operator_called(text, own), own)
     return (*takes.required, *takes.optional)
 
 
 def with_sizes(text: str, sizes: Mapping[str, int], without: Collection[str] = (), own: Definitions = NO_DEFINITIONS) -> str:
-    """The call with these sizes, whether it states others or none: `matmul(k=64, n=64)` with m=16 is `matmul(k=64, n=64, m=16)`.
+    """Return the call with these sizes, whether it states others or none: `matmul(k=64, n=64)` with m=16 is `matmul(k=64, n=64, m=16)`.
 
     `without`: sizes that are not written at all, for people who read it.
     """
@@ -94,7 +94,7 @@ def _takes(name: str, own: Definitions) -> Sizes:
 
 
 def _operator_called(text: str, own: Definitions) -> str:
-    """The name of the operator that is called."""
+    """Return the name of the operator that is called."""
     name, _, at = _words(text)[0]
     if name in own or name in OPS and OPS[name].sizes is not None:
         return name
@@ -104,8 +104,8 @@ def _operator_called(text: str, own: Definitions) -> str:
 
 
 def _own_graph(call: Call, own: Definitions) -> tuple[Graph, dict[str, np.ndarray]]:
-    """The graph of a model whose one node is the operator; arguments that say where others are read are whole numbers, and filters of
-    convolutions are constants, as models have them: zeros."""
+    """Return the graph of a model whose one node is the operator; arguments that say where others are read are whole numbers, and filters
+    of convolutions are constants, as models have them: zeros."""
     from onnx import TensorProto, helper, numpy_helper
 
     from aoec.frontend.own.own_images import filters_of
@@ -129,7 +129,7 @@ def _own_graph(call: Call, own: Definitions) -> tuple[Graph, dict[str, np.ndarra
 
 
 def _words(text: str) -> list[tuple[str, str | None, int]]:
-    """(word, value or None, position) of the name and each argument; the shape `name(word, ...)` is checked here."""
+    """Return (word, value or None, position) of the name and each argument; the shape `name(word, ...)` is checked here."""
     out: list[tuple[str, str | None, int]] = []
     expected: tuple[str, ...] = ("name",)
     at = 0
@@ -166,7 +166,7 @@ def _error(text: str, at: int, message: str) -> ParseError:
 
 
 def _assemble(call: Call, made: Made) -> tuple[Graph, dict[str, np.ndarray]]:
-    """The graph of a call: its operator, and relu behind it where that is asked for."""
+    """Return the graph of a call: its operator, and relu behind it where that is asked for."""
     tensors = [_zeros(a.name, a.dtype, a.shape) if a.constant else Tensor(a.name, a.dtype, a.shape, a.layout) for a in made.arguments]
     attributes = tuple(made.attributes.items())
     out = Tensor("y", made.dtype or call.dtype, shape(call.name, [t.shape for t in tensors], attributes), tensors[0].layout)
@@ -181,7 +181,7 @@ def _assemble(call: Call, made: Made) -> tuple[Graph, dict[str, np.ndarray]]:
 
 
 def _zeros(name: str, dtype: str, shape: tuple[int, ...]) -> Tensor:
-    """A constant of zeros, with the hash of its bytes."""
+    """Return a constant of zeros, with the hash of its bytes."""
     size_bytes = math.prod(shape) * DTYPE_BYTES[dtype]
     if size_bytes > CONSTANT_LIMIT_BYTES:
         raise ParseError(f"the constant {name} would have {size_bytes:,} bytes; at most {CONSTANT_LIMIT_BYTES:,} are allowed here",

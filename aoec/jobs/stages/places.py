@@ -11,7 +11,8 @@ from aoec.ir.schedule import Step, Trace
 
 
 def with_place(error: AoecError, text: str, source: str, place: tuple[int, int] = (0, 0)) -> CheckError:
-    """The refusal with its place in the text: `place`, or where the line stands that it quotes; other lines that it quotes are numbered."""
+    """Return the refusal with its place in the text: `place`, or where the line stands that it quotes; other lines that it quotes are
+    numbered."""
     message = getattr(error, "message", "") or str(error)
     if place[0]:
         return CheckError(message, text, *place, source)
@@ -33,8 +34,8 @@ def blocks_shown(text: str, source: str) -> Iterator[None]:
 
 
 def shown_definition(error: AoecError, texts: Mapping[str, str], name: str) -> AoecError:
-    """The refusal of an operator of the user's own with its place in the text of its definition; the refusal itself where it is about
-    something else, or has a place.
+    """Return the refusal of an operator of the user's own with its place in the text of its definition; the refusal itself where it is
+    about something else, or has a place.
 
     `texts`: source -> text. A message says the operator, perhaps the tensor whose statement it is about, and quotes what stands there."""
     said = re.search(rf"(?<!\w){re.escape(name)}: (?:(\w+): )?(.*)", str(error))
@@ -49,7 +50,8 @@ def shown_definition(error: AoecError, texts: Mapping[str, str], name: str) -> A
 
 
 def statement_place(text: str, start: int, end: int, target: str, quote: str) -> int:
-    """Where in a part of a text the longest beginning of a quote stands, else the statement that writes a target; 0 where neither does."""
+    """Return where in a part of a text the longest beginning of a quote stands, else the statement that writes a target; 0 where neither
+    does."""
     code = [(at, c) for at, c in enumerate(text[start:end], start) if not c.isspace()]
     plain, wanted = "".join(c for _, c in code), close(quote)
     longest = next((n for n in range(min(len(wanted), len(plain)), 3, -1) if wanted[:n] in plain), 0)
@@ -60,8 +62,8 @@ def statement_place(text: str, start: int, end: int, target: str, quote: str) ->
 
 
 def quoted_place(message: str, text: str) -> tuple[int, int]:
-    """Line and column (from 1) of the line of a program that a message quotes or names as `space X`; 0, 0 where there is none. Of several
-    the one at which the message begins counts, then the longest quote, of equally long ones the first in the message."""
+    """Return line and column (from 1) of the line of a program that a message quotes or names as `space X`; 0, 0 where there is none. Of
+    several the one at which the message begins counts, then the longest quote, of equally long ones the first in the message."""
     best, place, said = (False, 0, 0), (0, 0), close(message)
     for number, code, row in lines(text):
         head = re.match(r"(?:space|stream|input|output|temp|for) \w+\b", code)
@@ -72,7 +74,7 @@ def quoted_place(message: str, text: str) -> tuple[int, int]:
 
 
 def number_lines(message: str, text: str, first: int) -> str:
-    """The message with their numbers behind the lines that it quotes; without that of the line `first`, or of one equal to it."""
+    """Return the message with their numbers behind the lines that it quotes; without that of the line `first`, or of one equal to it."""
     numbers: dict[str, list[int]] = {}
     for number, code, _ in lines(text):
         numbers.setdefault(quote_line(code), []).append(number)
@@ -85,19 +87,19 @@ def number_lines(message: str, text: str, first: int) -> str:
 
 
 def lines(text: str) -> Iterator[tuple[int, str, str]]:
-    """(number from 1, what is not comment, the line) of each line that says something."""
+    """Yield (number from 1, what is not comment, the line) of each line that says something."""
     for number, row in enumerate(text.splitlines(), 1):
         if code := row.split("#")[0].strip():
             yield number, code, row
 
 
 def close(text: str) -> str:
-    """The text without its spaces: people set them as they like."""
+    """Return the text without its spaces: people set them as they like."""
     return "".join(text.split())
 
 
 def step_places(text: str) -> Iterator[tuple[int, int]]:
-    """Line and column (from 1) of each step of a schedule's text: a name before a parenthesis that nothing encloses."""
+    """Yield line and column (from 1) of each step of a schedule's text: a name before a parenthesis that nothing encloses."""
     depth = 0
     for number, line in enumerate(text.splitlines(), 1):
         code = line.split("#")[0]
@@ -109,7 +111,7 @@ def step_places(text: str) -> Iterator[tuple[int, int]]:
 
 
 def blamed_step(trace: Trace, known: Trace, legal: Callable[[Trace], bool]) -> int:
-    """The number of the step to point at where a schedule fails only as a whole, `known` being the schedule before it was edited.
+    """Return the number of the step to point at where a schedule fails only as a whole, `known` being the schedule before it was edited.
 
     Of the steps that differ, the first whose change alone, taken back, makes the schedule legal; else the first that differs;
     where none does (the func or the machine is another one), the first split.

@@ -71,7 +71,7 @@ def search_func(options: SearchOptions) -> int:
 
 
 def budget_of(options: SearchOptions, name: str) -> Budget:
-    """What the options say that a search may spend."""
+    """Return what the options say that a search may spend."""
     if options.counts:
         found = counts.read(options.counts, options.search, options.seed, options.robust).get(name)
         if found is None:
@@ -81,12 +81,12 @@ def budget_of(options: SearchOptions, name: str) -> Budget:
 
 
 def as_json(facts: Mapping[str, object]) -> str:
-    """Facts as a program reads them."""
+    """Return facts as a program reads them."""
     return json.dumps(facts, indent=2) + "\n"
 
 
 def start_search(p: Problem) -> Outcome:
-    """The default of a space; ScheduleError with what took the last candidates where none is legal."""
+    """Return the default of a space; ScheduleError with what took the last candidates where none is legal."""
     try:
         return start(p)
     except ScheduleError as e:
@@ -94,12 +94,12 @@ def start_search(p: Problem) -> Outcome:
 
 
 def restriction(options: SearchOptions) -> Restriction:
-    """What the options leave of the space."""
+    """Return what the options leave of the space."""
     return Restriction(tuple(options.pin), tuple(options.exclude), tuple(map(parse_where, options.where)), tuple(options.sketch))
 
 
 def class_of(func: Func) -> str:
-    """The operator class that a func's figures of fidelity are of: by whether it sums products, of an image or of matrices."""
+    """Return the operator class that a func's figures of fidelity are of: by whether it sums products, of an image or of matrices."""
     product = find_product(func)
     if product is None:
         return "elementwise"
@@ -107,7 +107,7 @@ def class_of(func: Func) -> str:
 
 
 def describe(found: Outcome, p: Problem) -> Facts:
-    """The figures of a search; times are modelled, from cold inputs."""
+    """Return the figures of a search; times are modelled, from cold inputs."""
     us = p.machine.us_per_tick
     return {"kind": "modelled", "target": p.machine.name, "default_us": round(found.default_ticks * us, 3),
             "tuned_us": round(found.ticks * us, 3),
@@ -120,13 +120,13 @@ def describe(found: Outcome, p: Problem) -> Facts:
 
 
 def range_found(found: Outcome, p: Problem) -> Facts:
-    """How far the modelled time of the schedule that was found may be off."""
+    """Return how far the modelled time of the schedule that was found may be off."""
     ticks = found.trust.best if found.trust else program_ticks(p.program(found.best), p.machine, p.state)
     return asdict(range_of(found.ticks * p.machine.us_per_tick, ticks, p.machine))
 
 
 def proof_of(found: Outcome, p: Problem) -> str:
-    """How near the best of the space, or of all that is possible, the schedule is for sure."""
+    """Return how near the best of the space, or of all that is possible, the schedule is for sure."""
     if found.proof == "space":
         return f"optimal in this model and space{said_timed(p)}"
     if found.proof == "bound":
@@ -136,7 +136,7 @@ def proof_of(found: Outcome, p: Problem) -> str:
 
 
 def said_timed(p: Problem) -> str:
-    """How many of the legal candidates were timed, in words."""
+    """Return how many of the legal candidates were timed, in words."""
     found = [legal(grid, cuts(grid, s.program.constraints)) for grid, s in zip(p.space.grids, p.sketches)]
     count, about = sum(left for left, _ in found), "about " if any(error for _, error in found) else ""
     ended = p.ledger.counts()
@@ -146,7 +146,7 @@ def said_timed(p: Problem) -> str:
 
 
 def in_words(facts: Facts) -> str:
-    """The figures as people read them, a line each."""
+    """Return the figures as people read them, a line each."""
     candidates = facts["candidates"]
     assert isinstance(candidates, dict)
     found = facts["spent"]
@@ -164,20 +164,21 @@ def in_words(facts: Facts) -> str:
 
 
 def looked_at(spent: Mapping[str, Any]) -> str:
-    """What asked for the candidates of a search, in words: the trials, and the other ends to which legal ones were timed."""
+    """Return what asked for the candidates of a search, in words: the trials, and the other ends to which legal ones were timed."""
     other = [f"{n:,} for {ENDS[name]}" for name, n in spent["candidates"].items() if n and name in ENDS]
     bounded = f"; proofs decided {spent['bounded']:,} more by bounds" * bool(spent["bounded"])
     return f"{plural(spent['trials'], 'trial')} of the search" + "".join(f", {words}" for words in other) + bounded
 
 
 def best_facts(p: Problem) -> list[Facts]:
-    """The fastest candidates that were timed, at most a hundred, with their modelled times; fastest first, then in canonical order."""
+    """Return the fastest candidates that were timed, at most a hundred, with their modelled times; fastest first, then in canonical
+    order."""
     return [{"rank": rank, "sketch": p.sketches[c[0]].number, "holes": p.values(c), "ticks": ticks,
              "modelled_us": round(ticks * p.machine.us_per_tick, 3)} for ticks, rank, c in p.ledger.best]
 
 
 def trial_table(p: Problem, path: str) -> str:
-    """The table of all candidates that were looked at, as the file's suffix says."""
+    """Return the table of all candidates that were looked at, as the file's suffix says."""
     us = p.machine.us_per_tick
     table = (Line(t.order, p.space.rank(t.candidate), p.sketches[t.candidate[0]].number, p.values(t.candidate), t.status.value, t.ticks,
                   None if t.ticks is None else round(t.ticks * us, 3), t.reason)

@@ -16,7 +16,7 @@ Facts = dict[str, object]
 
 
 def space_facts(p: Problem, restriction: Restriction) -> Facts:
-    """The space as plain values. Counts are exact, or estimates whose standard error stands beside them."""
+    """Return the space as plain values. Counts are exact, or estimates whose standard error stands beside them."""
     found = all_cuts(p)
     shown = [sketch_facts(s, g, c, restriction) for s, g, c in zip(p.sketches, p.space.grids, found)]
     last = [legal(g, c) for g, c in zip(p.space.grids, found)]
@@ -25,14 +25,14 @@ def space_facts(p: Problem, restriction: Restriction) -> Facts:
 
 
 def all_cuts(p: Problem) -> list[list[Cut]]:
-    """What each constraint leaves of each sketch's grid; sketches that differ in the order of loops alone are counted once."""
+    """Return what each constraint leaves of each sketch's grid; sketches that differ in the order of loops alone are counted once."""
     known: dict[tuple[Grid, tuple[Constraint, ...]], list[Cut]] = {}
     asked = [(g, tuple(s.program.constraints)) for g, s in zip(p.space.grids, p.sketches)]
     return [known[one] if one in known else known.setdefault(one, cuts(*one)) for one in asked]
 
 
 def sketch_facts(sketch: Sketch, grid: Grid, found: Sequence[Cut], restriction: Restriction) -> Facts:
-    """One sketch: its structure, its holes, and its constraints in the order in which they are looked at."""
+    """Return one sketch: its structure, its holes, and its constraints in the order in which they are looked at."""
     left, error = legal(grid, found)
     return {"sketch": sketch.number, "structure": structure(sketch.trace), "size": grid.size, "legal": left, "error": error,
             "holes": dict(zip(grid.names, map(list, grid.choices))), "not_restricted_by": restriction.passes_over(grid.names),
@@ -41,13 +41,13 @@ def sketch_facts(sketch: Sketch, grid: Grid, found: Sequence[Cut], restriction: 
 
 
 def legal(grid: Grid, found: Sequence[Cut]) -> tuple[int, float]:
-    """(candidates that keep all constraints, standard error)."""
+    """Return (candidates that keep all constraints, standard error)."""
     return (found[-1].left, found[-1].error) if found else (grid.size, 0.0)
 
 
 def why_empty(p: Problem) -> str:
-    """The sentence for a space of which nothing is left: what took the last candidates of the sketch that had most; "" where some are
-    left, or perhaps are."""
+    """Return the sentence for a space of which nothing is left: what took the last candidates of the sketch that had most; "" where some
+    are left, or perhaps are."""
     ends = [end for g, found in zip(p.space.grids, all_cuts(p)) for end in last_cut(g, found)]
     if len(ends) < len(p.sketches):
         return ""

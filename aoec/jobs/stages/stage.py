@@ -52,16 +52,16 @@ class Stage:
         return count_rules(self.made)
 
     def for_one_shape(self) -> Stage:
-        """The stage as that of a model for one shape of its inputs."""
+        """Return the stage as that of a model for one shape of its inputs."""
         inputs, outputs = (tuple(replace(p, dims=()) for p in ports) for ports in (self.inputs, self.outputs))
         return replace(self, gear="", inputs=inputs, outputs=outputs)
 
     def records_of(self, plan: Sequence[Task], machine: Machine) -> dict[str, Solved]:
-        """Group -> records from the dump's schedules."""
+        """Return group -> records from the dump's schedules."""
         return {t.group.name: self._records(t, machine) for t in plan}
 
     def _records(self, task: Task, machine: Machine) -> Solved:
-        """What the manifest says holds for its func, machine, state and version; for another the default is made again."""
+        """Return what the manifest says holds for its func, machine, state and version; for another the default is made again."""
         said = manifest.group(self.found, task.group.name)
         default_key, best_key = keys(task, machine)
         known = said["key"] in (best_key.digest, keys(task, machine, robust=True)[1].digest)
@@ -76,7 +76,7 @@ class Stage:
         return Solved(default, best, True)
 
     def with_program(self, task: Task, schedule: Schedule, machine: Machine) -> Schedule:
-        """The schedule, with the dump's program in place of the emitted one where the job is entered at emit."""
+        """Return the schedule, with the dump's program in place of the emitted one where the job is entered at emit."""
         program = self.programs.get(task.group.name)
         if program is None or program == simplify(schedule.program):
             return schedule
@@ -87,5 +87,5 @@ class Stage:
 
 
 def _ends(program: Program) -> str:
-    """What a program takes and gives, in words."""
+    """Return what a program takes and gives, in words."""
     return ", ".join(f"{t.role} {t.name}: {t.dtype}[{', '.join(map(show, t.shape))}]" for t in program.tensors if t.role != "temp")

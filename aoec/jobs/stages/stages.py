@@ -41,8 +41,8 @@ T = TypeVar("T", Func, Trace, Program)
 def import_model(path: str, input_shapes: Mapping[str, tuple[int, ...]], precision: str,
                  ops: Sequence[str] = (), rewrites: Sequence[str] = (),
                  training: Training | None = None) -> tuple[Graph, Weights, list[str]]:
-    """The graph of an ONNX model, its constants by tensor name, and notices for the user; `ops` are files of definitions, `rewrites` of
-    rules. `training`: the graph is a step of training by these options."""
+    """Return the graph of an ONNX model, its constants by tensor name, and notices for the user; `ops` are files of definitions, `rewrites`
+    of rules. `training`: the graph is a step of training by these options."""
     from aoec.frontend.rewrites.apply import Rewriting
     from aoec.frontend.rewrites.law import read_own
     from aoec.jobs.compile.models import load_graph
@@ -52,7 +52,7 @@ def import_model(path: str, input_shapes: Mapping[str, tuple[int, ...]], precisi
 
 
 def graph_of(text: str, source: str) -> Graph:
-    """The graph that a text says, checked against the dictionary; a node that is refused is shown."""
+    """Return the graph that a text says, checked against the dictionary; a node that is refused is shown."""
     from aoec.ops.check import NodeError, check
     need("graph", text, source)
     graph = parse.parse_graph(text, source)
@@ -65,18 +65,18 @@ def graph_of(text: str, source: str) -> Graph:
 
 
 def _node_place(text: str, node: str) -> tuple[int, int]:
-    """Line and column (from 1) of a node's name in the text of a graph, quoted perhaps; 0, 0 where it is written in another way."""
+    """Return line and column (from 1) of a node's name in the text of a graph, quoted perhaps; 0, 0 where it is written in another way."""
     return _place(text, rf"^[ \t]*({re.escape(node)}|{re.escape(quote(node))})[ \t]*:")
 
 
 def _place(text: str, pattern: str) -> tuple[int, int]:
-    """Line and column (from 1) of the first group of a pattern; 0, 0 where it is not found."""
+    """Return line and column (from 1) of the first group of a pattern; 0, 0 where it is not found."""
     found = re.search(pattern, text, re.MULTILINE)
     return (text.count("\n", 0, found.start(1)) + 1, found.start(1) - text.rfind("\n", 0, found.start(1))) if found else (0, 0)
 
 
 def fuse_text(text: str, source: str, weights_path: str, target: str) -> tuple[Graph, Weights]:
-    """The graph in layouts and groups as the target has them, and its packed constants."""
+    """Return the graph in layouts and groups as the target has them, and its packed constants."""
     from aoec.lowering.arrange.fuse import fuse
     graph = graph_of(text, source)
     if graph.groups:
@@ -85,7 +85,7 @@ def fuse_text(text: str, source: str, weights_path: str, target: str) -> tuple[G
 
 
 def slice_text(text: str, source: str, regions: Sequence[tuple[str, str, int]]) -> Graph:
-    """The fused graph with regions, (first group, last group, slices), in slices."""
+    """Return the fused graph with regions, (first group, last group, slices), in slices."""
     from aoec.lowering.arrange.slices import Region, slice_graph
     graph = graph_of(text, source)
     if not graph.groups:
@@ -94,15 +94,15 @@ def slice_text(text: str, source: str, regions: Sequence[tuple[str, str, int]]) 
 
 
 def lower_text(text: str, source: str, group: str | None) -> Func:
-    """The func of one group of a fused graph."""
+    """Return the func of one group of a fused graph."""
     from aoec.lowering.lower.lower import lower
     graph = graph_of(text, source)
     return lower(graph, _group(graph, group, source))
 
 
 def lower_operator(text: str, own: Definitions | None = None, group: str | None = None) -> Func:
-    """The func of an operator given by name and sizes, `matmul(m=64, k=64, n=64, fp16)`: of its own group, without conversions. One of the
-    user's `own` that becomes several groups needs the name of one."""
+    """Return the func of an operator given by name and sizes, `matmul(m=64, k=64, n=64, fp16)`: of its own group, without conversions. One
+    of the user's `own` that becomes several groups needs the name of one."""
     from aoec.jobs.stages.operators import graph_of as graph_of_operator
     from aoec.lowering.arrange.fuse import fuse
     from aoec.lowering.lower.lower import lower
@@ -125,8 +125,8 @@ def lower_call(text: str, paths: Sequence[str], group: str | None = None) -> Fun
 
 
 def operator_group(graph: Graph, name: str | None = None) -> Group:
-    """The group of the operator that a graph was made for: the one named, the one whose node has the graph's name, or the only one that
-    does more than bring tensors into other layouts."""
+    """Return the group of the operator that a graph was made for: the one named, the one whose node has the graph's name, or the only one
+    that does more than bring tensors into other layouts."""
     from aoec.lowering.arrange.joined.results import why_apart
     groups = [g for g in graph.groups if g.kind in ("cube", "vector")]
     ops = {n.name: n.op for n in graph.nodes}
@@ -142,7 +142,7 @@ def operator_group(graph: Graph, name: str | None = None) -> Group:
 
 
 def _group(graph: Graph, name: str | None, source: str) -> str:
-    """The group's name; refused where it is missing, ambiguous, or nothing to lower."""
+    """Return the group's name; refused where it is missing, ambiguous, or nothing to lower."""
     names = {g.name: g.kind for g in graph.groups}
     if not names:
         raise CheckError(f"graph {graph.name} has no groups; run aoec fuse first", source=source)
@@ -159,14 +159,14 @@ def _group(graph: Graph, name: str | None, source: str) -> str:
 # ---------------------------------------------------------------- func -> program -> measure
 
 def schedule_text(func_text: str, func_source: str, trace_text: str, trace_source: str, values: Holes) -> Func:
-    """The func with the schedule applied; a step that is refused is shown in the schedule's text."""
+    """Return the func with the schedule applied; a step that is refused is shown in the schedule's text."""
     need("sched", trace_text, trace_source)
     func, trace = read_func(func_text, func_source), parse.parse_trace(trace_text, trace_source)
     return apply_shown(func, fill_some(trace, values, trace_source), trace_text, trace_source)
 
 
 def apply_shown(func: Func, trace: Trace, text: str, source: str) -> Func:
-    """The func with the trace applied; refusals carry the place of their step in `text`."""
+    """Return the func with the trace applied; refusals carry the place of their step in `text`."""
     from aoec.primitives.primitive import from_step
     places = list(step_places(text))
     for number, step in enumerate(trace.steps):
@@ -178,7 +178,7 @@ def apply_shown(func: Func, trace: Trace, text: str, source: str) -> Func:
 
 
 def emit_text(text: str, source: str, target: str, values: Holes) -> Program:
-    """The program of a scheduled func for a machine, checked as far as open holes allow."""
+    """Return the program of a scheduled func for a machine, checked as far as open holes allow."""
     from aoec.lowering.emit.emit import LoopError, emit
     func, machine = fill_some(read_func(text, source), values, source), _machine(target)
     if not any(b.instr for b, _ in blocks(func.body)):
@@ -197,7 +197,7 @@ def emit_text(text: str, source: str, target: str, values: Holes) -> Program:
 
 
 def program_text(text: str, source: str, target: str | None, values: Holes) -> tuple[Program, Machine]:
-    """A filled program, checked, and its own machine (or `target`); programs with open holes are refused."""
+    """Return a filled program, checked, and its own machine (or `target`); programs with open holes are refused."""
     need("program", text, source)
     program = fill_some(parse.parse_program(text, source), values, source)
     open_holes = holes_of(program)
@@ -212,7 +212,7 @@ def program_text(text: str, source: str, target: str | None, values: Holes) -> t
 
 
 def check_shown(program: Program, machine: Machine, text: str, source: str) -> None:
-    """Nothing, or CheckError at the line of the text that breaks a rule of the machine."""
+    """Raise CheckError at the line of the text that breaks a rule of the machine."""
     from aoec.target.legality.check import check
     if foreign := sorted({s.core for s in program.streams} - machine.cores.keys()):
         raise CheckError(f"program {program.name} runs on cores of kind {', '.join(foreign)}, and {machine.name} has "
@@ -236,7 +236,7 @@ def _machine(name: str) -> Machine:
 
 
 def fill_some(noun: T, values: Holes, source: str) -> T:
-    """The noun with the given holes filled; a name that is no hole of it, or a value outside its choices, is refused."""
+    """Return the noun with the given holes filled; a name that is no hole of it, or a value outside its choices, is refused."""
     known = holes_of(noun)
     for name, value in values.items():
         if name not in known:
@@ -258,7 +258,7 @@ def save_weights(graph: Graph, weights: Mapping[str, np.ndarray], path: str | Pa
 
 
 def load_weights(graph: Graph, path: str | Path) -> Weights:
-    """The constants of the graph by tensor name; CheckError where one is missing or its bytes have another hash."""
+    """Return the constants of the graph by tensor name; CheckError where one is missing or its bytes have another hash."""
     wanted = [t for t in graph.tensors if t.data]
     if not wanted:
         return {}

@@ -16,21 +16,21 @@ from aoec.target.platform import import_platform
 
 
 def machines() -> list[dict[str, Any]]:
-    """What can be compared of each machine that comes with aoec. It follows from their files, whose formulas take longest to read: equal
-    ones are read once."""
+    """Return what can be compared of each machine that comes with aoec. It follows from their files, whose formulas take longest to read:
+    equal ones are read once."""
     said = digest("\n".join(f"{stem}\n{text}" for stem, text in sorted(shipped_texts().items())))
     return recall(("targets", said), lambda: [_summary(load(name)) for name in targets()], lambda made: made, lambda kept: kept)
 
 
 def machine_facts(name: str) -> dict[str, Any]:
-    """Everything that a machine's files say: each number with unit, source, confidence and file, each timing formula."""
+    """Return everything that a machine's files say: each number with unit, source, confidence and file, each timing formula."""
     m = load(name)
     formulas = {op: {"busy": show(t.busy), "latency": show(t.latency)} for op, t in m.timing.items()}
     return _summary(m) | {"numbers": {key: asdict(n) for key, n in m.sources.items()}, "formulas": formulas}
 
 
 def import_machine(path: str) -> tuple[str, list[str]]:
-    """(machine file, notes) from a platform_config file of CANN."""
+    """Return (machine file, notes) from a platform_config file of CANN."""
     text = "\n".join(line for line in read_text(path).splitlines() if line.strip() and line.lstrip()[0] not in "#;")
     if not text.lstrip("\ufeff").startswith("["):
         raise CheckError("this is no platform_config file of CANN, such as Ascend910B3.ini: it does not begin with a [section]",
@@ -55,7 +55,7 @@ LEGEND = ("fp16, int8: peak of the cube, 1e12 operations a second, from cores, c
 
 
 def show_machines(facts: list[dict[str, Any]]) -> str:
-    """One line a machine under a line of headings; then what the columns say."""
+    """Return one line a machine under a line of headings; then what the columns say."""
     rows = [COLUMNS, *(_row(f) for f in facts)]
     widths = [max(len(r[i]) for r in rows) for i in range(len(COLUMNS))]
     lines = ["  ".join(f"{c:<{w}}" if i < 2 else f"{c:>{w}}" for i, (c, w) in enumerate(zip(r, widths))).rstrip() for r in rows]
@@ -77,7 +77,7 @@ def _cores(facts: dict[str, Any]) -> str:
 
 
 def show_machine(facts: dict[str, Any]) -> str:
-    """The numbers as a table with units, sources and files, then the formulas."""
+    """Return the numbers as a table with units, sources and files, then the formulas."""
     rows = [(key, f"{n['value']:,}", n["unit"], n["confidence"], n["file"], n["source"]) for key, n in facts["numbers"].items()]
     widths = [max(len(r[i]) for r in rows) for i in range(5)]
     lines = [f"{facts['name']}: {_cores(facts)}, {facts['clock_mhz']:,.0f} MHz, hash {facts['hash'][:12]}", ""]

@@ -33,7 +33,7 @@ LEGEND = ("bound µs  modelled; no schedule can beat it",
 
 
 def list_tasks(options: TasksOptions) -> str:
-    """The table, or JSON."""
+    """Return the table, or JSON."""
     machine = load(options.target) if options.target else load()
     planned = plan_tasks(options, machine)
     graph, reasons, plan = planned.graph, planned.reasons, planned.tasks
@@ -69,7 +69,7 @@ def plan_tasks(options: TasksOptions, machine: Machine) -> PlannedTasks:
 
 def rows(plan: list[Task], machine: Machine, claims: Callable[[Iterable[Key]], dict[Key, Record]], order: Order,
          often: Mapping[str, int]) -> list[dict[str, Any]]:
-    """Facts of the different tasks, heaviest first; `claims`: what the banks say of keys; `often`: how often each group runs."""
+    """Return facts of the different tasks, heaviest first; `claims`: what the banks say of keys; `often`: how often each group runs."""
     first: dict[Key, Task] = {}
     for task in plan:
         first.setdefault(keys(task, machine)[1], task)
@@ -85,7 +85,7 @@ def rows(plan: list[Task], machine: Machine, claims: Callable[[Iterable[Key]], d
 
 
 def in_bank(key: Key, held: Mapping[Key, Record], order: Order) -> dict[str, Any]:
-    """What the bank has of a task, and what is to be done."""
+    """Return what the bank has of a task, and what is to be done."""
     record, trials = held.get(key), budget_trials(order)
     enough = record is not None and suffices(record, order)
     if record is None:
@@ -99,7 +99,7 @@ def in_bank(key: Key, held: Mapping[Key, Record], order: Order) -> dict[str, Any
 
 
 def show(facts: Mapping[str, Any]) -> str:
-    """One line a task under a line of headings, and what they come to."""
+    """Return one line a task under a line of headings, and what they come to."""
     listed = facts["tasks"]
     table = [COLUMNS, *((f["group"], f["what"], str(f["count"]), f"{f['bound_us']:,.2f}", f"{f['weight']:.1%}", f["bank"],
                          f"{f['to_do_s']:.1f}") for f in listed)]

@@ -40,7 +40,8 @@ class View:
     state: State = ()
 
     def window(self, end: float, kept: float) -> tuple[float, float] | None:
-        """The cycles asked for; CheckError where nothing of a timeline up to `end`, of which there is all up to `kept`, lies there."""
+        """Return the cycles asked for; CheckError where nothing of a timeline up to `end`, of which there is all up to `kept`, lies
+        there."""
         if self.start is None and self.stop is None:
             return None
         start, stop = self.start or 0.0, end if self.stop is None else self.stop
@@ -63,25 +64,25 @@ class Observed:
     facts: dict[str, Any]
 
     def ends(self, told: Events) -> float:
-        """When a core ends, in cycles."""
+        """Return when a core ends, in cycles."""
         last = told.walked.told.ends[told.stream]
         return float(last[0]) / TICKS if last[1] == told.core else told.end_cycles
 
     def window(self) -> tuple[float, float] | None:
-        """The cycles asked for, of any core."""
+        """Return the cycles asked for, of any core."""
         return self.view.window(max(self.ends(t) for t in self.told), max(t.end_cycles for t in self.told))
 
     def picture(self) -> Timeline:
-        """What a picture shows: windows, and a strip of all."""
+        """Return what a picture shows: windows, and a strip of all."""
         wanted = self.window()
         return self._timeline(lambda told, drawn: drawn.core(windows(self.ends(told), drawn.count(), wanted), None))
 
     def strips(self, pixels: int) -> Timeline:
-        """All of each core, coarsely, and nothing else."""
+        """Return all of each core, coarsely, and nothing else."""
         return self._timeline(lambda told, drawn: drawn.as_strip(pixels))
 
     def trace(self) -> Timeline:
-        """What a trace holds: the first events of all, or of the window."""
+        """Return what a trace holds: the first events of all, or of the window."""
         start, stop = self.window() or (0.0, float("inf"))
         return self._timeline(lambda told, drawn: drawn.core((Window(start, stop, ""),), self.view.events))
 
@@ -91,7 +92,7 @@ class Observed:
 
 
 def observe(program: Program, machine: Machine, view: View = View()) -> Observed:
-    """The events of a filled program in the view's memory state."""
+    """Return the events of a filled program in the view's memory state."""
     from aoec.simulate.reasons.events import events
     from aoec.simulate.timing.time import measure
     program = simplify(program)  # the same times, and texts that read well
@@ -112,7 +113,7 @@ def export(program: Program, machine: Machine, view: View, trace: str | None, sv
 
 
 def choose_core(program: Program, text: str) -> tuple[str, int]:
-    """(stream, index) of a core as text: STREAM.INDEX, or INDEX alone where there is one stream."""
+    """Return (stream, index) of a core as text: STREAM.INDEX, or INDEX alone where there is one stream."""
     stream, _, index = text.rpartition(".")
     if not index.isdecimal() or len(index) > 6:
         raise CheckError(f"core {text!r} is not of the form {program.streams[0].name}.0, a stream and an index")
@@ -122,7 +123,7 @@ def choose_core(program: Program, text: str) -> tuple[str, int]:
 
 
 def process_name(machine: Machine, core: str, index: int) -> str:
-    """The name that `msprof op simulator` gives a core of a kind: core0.cubecore0, core0.veccore1; core0 where both are one."""
+    """Return the name that `msprof op simulator` gives a core of a kind: core0.cubecore0, core0.veccore1; core0 where both are one."""
     if core == "aiv" and "aic" in machine.cores:
         ratio = max(1, machine.cores["aiv"].count // machine.cores["aic"].count)
         return f"core{index // ratio}.veccore{index % ratio}"
@@ -143,15 +144,15 @@ class _Drawn:
         self.sets: list[tuple[float, str]] = []
 
     def count(self) -> int:
-        """Instructions and waits that hold their pipe up."""
+        """Return instructions and waits that hold their pipe up."""
         return int(((self.told.kinds == 0) | self.waits()).sum())
 
     def waits(self) -> np.ndarray[Any, Any]:
-        """Whether each event is a wait that holds its pipe up."""
+        """Return whether each event is a wait that holds its pipe up."""
         return np.isin(self.told.kinds, (2, 4)) & (self.told.column("end") > self.told.column("start"))
 
     def core(self, shown: tuple[Window, ...], most: int | None) -> Core:
-        """The core in some windows, the first `most` events of them; without a limit with a strip of all of it."""
+        """Return the core in some windows, the first `most` events of them; without a limit with a strip of all of it."""
         inside = self.inside(shown)
         setters = self.told.setters()
         for i in inside[:most]:
@@ -170,7 +171,7 @@ class _Drawn:
                     self.strip() if most is None else {}, left_out)
 
     def inside(self, shown: tuple[Window, ...]) -> list[int]:
-        """Indices of the instructions, holding waits and sets that touch a window."""
+        """Return indices of the instructions, holding waits and sets that touch a window."""
         start, done = self.told.column("start"), np.maximum(self.told.column("end"), self.told.column("done"))
         touched = np.zeros(len(start), bool)
         for w in shown:
@@ -179,12 +180,12 @@ class _Drawn:
         return found
 
     def as_strip(self, pixels: int) -> Core:
-        """The core as a strip of so many pixels."""
+        """Return the core as a strip of so many pixels."""
         return Core(self.told.name, process_name(self.machine, self.stream.core, self.told.core), self.end, {}, (), (), (),
                     self.strip(pixels), self.told.note)
 
     def strip(self, pixels: int = PIXELS) -> dict[str, tuple[Slice, ...]]:
-        """All of each lane: for each pixel what holds it longest, equal neighbours taken together."""
+        """Return all of each lane: for each pixel what holds it longest, equal neighbours taken together."""
         edges = np.linspace(0.0, max(self.end, 1.0) * TICKS, pixels + 1)
         out = {}
         for p, pipe in enumerate(PIPES):
@@ -195,7 +196,7 @@ class _Drawn:
         return out
 
     def coarse(self, lane: str, here: np.ndarray[Any, Any], edges: np.ndarray[Any, Any]) -> tuple[Slice, ...]:
-        """A lane by pixels: every kind of slice covers a share of each; the one that covers most stands for it."""
+        """Return a lane by pixels: every kind of slice covers a share of each; the one that covers most stands for it."""
         samples = list(self.scalar((Window(0.0, float("inf"), ""),), float("inf"))) if lane == "SCALAR" else []
         groups: dict[tuple[str, str, str], tuple[list[float], list[float]]] = {}
         for s in samples:
@@ -211,7 +212,7 @@ class _Drawn:
         return float(self.told.log[i, column]) / TICKS
 
     def item(self, i: int) -> Any:
-        """The operation of the program."""
+        """Return the operation of the program."""
         return self.told.walked.encoded.places[self.told.log[i, 0]].item
 
     def lane(self, i: int) -> str:
@@ -234,7 +235,7 @@ class _Drawn:
             Slice(start, end, done, "run", item.op, label, self.text(place), float(self.told.own_ticks[i]) / TICKS, facts))
 
     def words(self, i: int) -> tuple[str, dict[str, Any]]:
-        """(label, sizes) of an instruction."""
+        """Return (label, sizes) of an instruction."""
         place = int(self.told.log[i, 0])
         item = self.told.walked.encoded.places[place].item
         assert isinstance(item, Instr)
@@ -248,7 +249,7 @@ class _Drawn:
         return next((b for b in refs if b in spaces), refs[0]) if word.pipe != "V" else item.op, fields
 
     def text(self, place: int) -> str:
-        """The operation as the program writes it."""
+        """Return the operation as the program writes it."""
         if place not in self.texts:
             item = self.told.walked.encoded.places[place].item
             assert item is not None
@@ -276,7 +277,7 @@ class _Drawn:
             self.arrows.append(Arrow(self.lane(setter), self.cycles(setter, 5), lane, end, self.flag(i)))
 
     def scalar(self, shown: tuple[Window, ...], stop: float) -> Iterator[Slice]:
-        """The scalar unit in some windows: issues that follow each other are one slice; gaps that no wait fills are stalls."""
+        """Yield the scalar unit in some windows: issues that follow each other are one slice; gaps that no wait fills are stalls."""
         cost, issue = self.told.walked.filled.tables.costs[0], self.told.column("issue")
         starts = issue - cost
         first = np.flatnonzero(np.concatenate([[True], starts[1:] > issue[:-1]]))[:len(issue)]
@@ -294,12 +295,12 @@ class _Drawn:
 
 
 def _touches(shown: tuple[Window, ...], start: float, end: float, stop: float) -> bool:
-    """Whether ticks lie in a window, and before cycle `stop`."""
+    """Return whether ticks lie in a window, and before cycle `stop`."""
     return start < stop * TICKS and any(end >= w.start * TICKS and start <= w.stop * TICKS for w in shown)
 
 
 def _plain(kind: str, start: float, end: float, what: str) -> Slice:
-    """A slice that is no instruction; times in ticks."""
+    """Return a slice that is no instruction; times in ticks."""
     return Slice(start / TICKS, end / TICKS, end / TICKS, kind, kind, kind, what)
 
 
@@ -328,7 +329,7 @@ def _pixels(groups: dict[tuple[str, str, str], tuple[list[float], list[float]]],
 
 
 def _share(starts: list[float], ends: list[float], edges: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The share of each pixel that spans cover."""
+    """Return the share of each pixel that spans cover."""
     a, b = np.sort(starts), np.sort(ends)
     covered = np.concatenate([[0.0], np.repeat(np.cumsum(b - a), 2)])[:-1]
     return np.asarray(np.diff(np.interp(edges, np.stack([a, b], 1).ravel(), covered)) / (edges[1] - edges[0]))

@@ -22,7 +22,7 @@ from aoec.target.machine import Machine
 
 
 def fuse_stated(graph: Graph, weights: Mapping[str, np.ndarray], machine: Machine, table: Sequence[Fusion]) -> Graph:
-    """The graph with layouts, packed weights and the groups of a table. Attention is done in single operators, and none of our own
+    """Return the graph with layouts, packed weights and the groups of a table. Attention is done in single operators, and none of our own
     rearrangements is made: no convolutions side by side, no moves in products, no concats in slices."""
     check_dtypes(graph, machine)
     return fuse_bodies(graph, weights, lambda draft: _fuse_flat(draft, machine, table))[0]
@@ -52,12 +52,12 @@ class _Stated(Grouping):
     table: Sequence[Fusion] = ()
 
     def chain(self, before: list[OpNode], first: OpNode) -> tuple[list[OpNode], OpNode | None]:
-        """(the nodes of the first fusion of the table that fits behind `first`, itself alone where none does; nobody to wait for)"""
+        """Return (the nodes of the first fusion of the table that fits behind `first`, itself alone where none does; nobody to wait for)"""
         found = (self.match(fusion, first) for fusion in self.table)
         return next((nodes for nodes in found if nodes), [first]), None
 
     def match(self, fusion: Fusion, first: OpNode) -> list[OpNode]:
-        """The nodes of a fusion that begins with a node; [] where it does not fit."""
+        """Return the nodes of a fusion that begins with a node; [] where it does not fit."""
         if not _is(first, fusion.steps[0]) or fusion.after and not any(
                 (maker := self.makers.get(i)) and _is(maker, fusion.after) for i in first.inputs):
             return []
@@ -72,8 +72,8 @@ class _Stated(Grouping):
         return chain if len(chain) > 1 and self.suits(fusion, chain) else []
 
     def joining(self, chain: Sequence[OpNode], word: str) -> OpNode | None:
-        """The node of this operator or family that may follow a chain: its last result's only reader, of which all else is there; of a
-        sum that others read too, the norm of its rows."""
+        """Return the node of this operator or family that may follow a chain: its last result's only reader, of which all else is there; of
+        a sum that others read too, the norm of its rows."""
         follower = self.follower(chain)
         if follower is None or follower.name in self.taken or not _is(follower, word) or not can_follow(
                 self.draft, chain[-1], follower, (follower.op,)):
@@ -85,12 +85,12 @@ class _Stated(Grouping):
         return follower
 
     def suits(self, fusion: Fusion, chain: Sequence[OpNode]) -> bool:
-        """Whether a chain has the last axis and the dtype that a fusion is for."""
+        """Return whether a chain has the last axis and the dtype that a fusion is for."""
         out = self.draft.tensors[chain[-1].outputs[0]]
         operands = {self.draft.tensors[i].dtype for i in chain[0].inputs if i}
         return (not fusion.last or out.shape[-1] in fusion.last) and operands != {fusion.except_dtype}
 
 
 def _is(node: OpNode, word: str) -> bool:
-    """Whether a node is of an operator or a family."""
+    """Return whether a node is of an operator or a family."""
     return word in (node.op.removesuffix("_packed"), family(node))

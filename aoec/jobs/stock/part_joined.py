@@ -25,7 +25,7 @@ def part_joined(draft: Draft) -> None:
 
 
 def _is_joined(draft: Draft, node: OpNode, users: Sequence[OpNode]) -> bool:
-    """Whether a node is a product that was joined, and all that reads it are slices of whole columns."""
+    """Return whether a node is a product that was joined, and all that reads it are slices of whole columns."""
     if node.op != "matmul" or len(node.inputs) < 2 or not node.inputs[1].endswith(JOINED) or node.outputs[0] in draft.outputs or not users:
         return False
     shape = draft.tensors[node.outputs[0]].shape
@@ -34,7 +34,7 @@ def _is_joined(draft: Draft, node: OpNode, users: Sequence[OpNode]) -> bool:
 
 
 def _part(draft: Draft, node: OpNode, taken: OpNode) -> OpNode:
-    """The product that makes one slice."""
+    """Return the product that makes one slice."""
     start, count = (taken_box(taken) or ())[-1]
     columns = slice(start, start + count)
     matrix = draft.weights[node.inputs[1]]

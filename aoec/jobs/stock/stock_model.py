@@ -74,8 +74,8 @@ class Picked:
 
 def stock_model(graph: Graph, machine: Machine, warm: bool = False,
                 defaults: Mapping[tuple[str, str], str] | None = None) -> StockModel | None:
-    """The stock model of an imported graph; None where the machine is of no product with public rules. `warm`: from the state that an
-    inference before leaves; `defaults`: default schedules that are known, by func key and state."""
+    """Return the stock model of an imported graph; None where the machine is of no product with public rules. `warm`: from the state that
+    an inference before leaves; `defaults`: default schedules that are known, by func key and state."""
     product = product_of(machine.name)
     if not product:
         return None
@@ -91,13 +91,13 @@ def stock_model(graph: Graph, machine: Machine, warm: bool = False,
 
 
 def read_back(kept: dict[str, Any]) -> StockModel:
-    """The model from plain values."""
+    """Return the model from plain values."""
     groups = tuple(StockRow(**{**g, "differs": tuple(g["differs"])}) for g in kept["groups"])
     return StockModel(**{**kept, "groups": groups})
 
 
 def find(graph: Graph, machine: Machine, product: str, warm: bool, defaults: Mapping[tuple[str, str], str]) -> StockModel:
-    """The stock model, made."""
+    """Return the stock model, made."""
     zeros = {t.name: np.broadcast_to(np.zeros((), NUMPY[t.dtype]), t.shape) for t in graph.tensors if t.data}
     placed = place_groups(fuse_stated(graph, zeros, machine, fusions_of(product)))
     fused = placed.graph
@@ -120,7 +120,7 @@ def find(graph: Graph, machine: Machine, product: str, warm: bool, defaults: Map
 
 
 def choice(task: Task, p: Picked, machine: Machine) -> Choice:
-    """A group with its stock schedule in place of default and best."""
+    """Return a group with its stock schedule in place of default and best."""
     record = Record(keys(task, machine)[0], task.label, p.trace, p.schedule.measure.ticks, p.schedule.measure.ticks, 0)
     return Choice(task, Solved(record, record, True), p.schedule, p.schedule)
 
@@ -139,7 +139,8 @@ def groups_of(graph: Graph, plan: Sequence[Task], picked: Mapping[tuple[str, str
 
 
 def pick(task: Task, nodes: list[OpNode], machine: Machine, product: str, defaults: Mapping[tuple[str, str], str]) -> Picked:
-    """The stock schedule of a group; the default one where no rule stands for it. UnsupportedError or ScheduleError where it has none."""
+    """Return the stock schedule of a group; the default one where no rule stands for it. UnsupportedError or ScheduleError where it has
+    none."""
     found = pick_cube(task, nodes, machine, product) if task.group.kind == "cube" else pick_vector(task, nodes, machine, product)
     if found is not None:
         return found
@@ -153,7 +154,7 @@ def pick(task: Task, nodes: list[OpNode], machine: Machine, product: str, defaul
 
 
 def pick_cube(task: Task, nodes: list[OpNode], machine: Machine, product: str) -> Picked | None:
-    """The first legal schedule of a product or convolution by its rules."""
+    """Return the first legal schedule of a product or convolution by its rules."""
     for f, _ in zip(cube_schedules(task, nodes, machine, product), range(MOST_TRIED)):
         text = show(f.trace)
         try:
@@ -181,7 +182,7 @@ def _along_rows(node: OpNode, name: str) -> int:
 
 
 def pick_vector(task: Task, nodes: list[OpNode], machine: Machine, product: str) -> Picked | None:
-    """The candidate nearest to what the rule of a vector group wants."""
+    """Return the candidate nearest to what the rule of a vector group wants."""
     cover = vector_cover(nodes)
     if cover is None:
         return None

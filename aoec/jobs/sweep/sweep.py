@@ -49,7 +49,7 @@ def sweep(options: SweepOptions) -> int:
 
 
 def empty(what: Plan, options: SweepOptions) -> Sheet:
-    """The sheet before its first row."""
+    """Return the sheet before its first row."""
     sizes = [a.name for a in what.shapes]
     apart = [a.name for a in what.shapes if len(a.values or ()) > 1 and a.name != what.x]
     return Sheet(what.title, WORDS[options.state], (*sizes, *(f"?{h}" for h in what.holes)), what.x, tuple(apart))
@@ -70,7 +70,7 @@ def fill_sheet(sheet: Sheet, what: Plan, how: How, told: Told) -> None:
 
 
 def rows(what: Plan, how: How) -> Iterator[Row]:
-    """Each combination's row: sizes vary slowest, then schedules, machines, and fastest the values of holes."""
+    """Yield each combination's row: sizes vary slowest, then schedules, machines, and fastest the values of holes."""
     for sizes in what.sizes():
         func = func_of(what, sizes)
         if isinstance(func, AoecError):
@@ -81,7 +81,7 @@ def rows(what: Plan, how: How) -> Iterator[Row]:
 
 
 def func_of(what: Plan, sizes: dict[str, int]) -> Func | AoecError:
-    """The func at some sizes, or why there is none."""
+    """Return the func at some sizes, or why there is none."""
     try:
         return what.subject.func(sizes)
     except AoecError as e:
@@ -89,14 +89,14 @@ def func_of(what: Plan, sizes: dict[str, int]) -> Func | AoecError:
 
 
 def contests(what: Plan, sizes: dict[str, int]) -> Iterator[tuple[Row, Contender, Machine]]:
-    """(what all rows have in common, schedule, machine) at some sizes."""
+    """Yield (what all rows have in common, schedule, machine) at some sizes."""
     for c in what.contenders:
         for machine in what.machines:
             yield {**sizes, "schedule": c.name, "target": machine.name}, c, machine
 
 
 def at_size(what: Plan, sizes: dict[str, int], func: Func, how: How) -> Iterator[Row]:
-    """The rows at some sizes; schedules of the same machine share what is searched."""
+    """Yield the rows at some sizes; schedules of the same machine share what is searched."""
     cells = {m.hash: Cell(func, m, how) for m in what.machines}
     held = references(what, sizes, func) if how.verify else None
     for first, c, machine in contests(what, sizes):
@@ -106,20 +106,20 @@ def at_size(what: Plan, sizes: dict[str, int], func: Func, how: How) -> Iterator
 
 
 def references(what: Plan, sizes: dict[str, int], func: Func) -> References:
-    """What values are held against at some sizes."""
+    """Return what values are held against at some sizes."""
     from aoec.jobs.sweep.sweep_values import References
     return References(what.subject, sizes, func)
 
 
 def check_row(row: Row, made: Made, machine: Machine, held: References) -> Row:
-    """The row with what was found of its values; of one that breaks a rule after all nothing else."""
+    """Return the row with what was found of its values; of one that breaks a rule after all nothing else."""
     found = held.at(row).finding(made.program(), machine)
     kept = {name: v for name, v in row.items() if name.startswith("?")} if found.status == Status.ILLEGAL.value else row
     return kept | found._asdict()
 
 
 def dump_schedule(row: Row, made: Made | None, swept: Sequence[str], folder: str) -> Row:
-    """The name of the file in `folder` that holds a row's schedule, where that is asked for and there is one."""
+    """Return the name of the file in `folder` that holds a row's schedule, where that is asked for and there is one."""
     text = made.schedule() if folder and made and row["status"] != Status.ILLEGAL.value else ""
     if not text:
         return {}

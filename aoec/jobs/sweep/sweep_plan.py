@@ -48,23 +48,23 @@ class Subject:
 
     @cached_property
     def sizes(self) -> tuple[str, ...]:
-        """What of its shape can be swept: an operator's sizes, the loops of a func that is not scheduled."""
+        """Return what of its shape can be swept: an operator's sizes, the loops of a func that is not scheduled."""
         if self.read is None:
             return sizes_of(self.operator, self.own)
         return () if self.has_instructions else tuple(v for v, loop in loops_of(self.read).items() if isinstance(loop.extent, Int))
 
     @cached_property
     def holes(self) -> dict[str, tuple[int, ...]]:
-        """Holes in a func's own text, such as in a shape."""
+        """Return holes in a func's own text, such as in a shape."""
         return {} if self.read is None else holes_of(self.read)
 
     @property
     def has_instructions(self) -> bool:
-        """Whether the func has instructions already."""
+        """Return whether the func has instructions already."""
         return self.read is not None and any(b.instr for b, _ in blocks(self.read.body))
 
     def check(self, shapes: Sequence[Axis]) -> None:
-        """Nothing, or an AoecError where no row of such axes could have a func: a size is missing, beyond its limits, or ambiguous."""
+        """Raise an AoecError where no row of such axes could have a func: a size is missing, beyond its limits, or ambiguous."""
         if self.read is None:
             for pick in (min, max):
                 parse_call(self.call({a.name: pick(a.values or ()) for a in shapes}), self.own)
@@ -75,11 +75,11 @@ class Subject:
                 raise CheckError(f"loops {same[0]} and {a.name} of {self.source} walk the same dimensions: sweep one of them")
 
     def call(self, sizes: Sizes) -> str:
-        """The operator with these sizes."""
+        """Return the operator with these sizes."""
         return with_sizes(self.operator, sizes, own=self.own)
 
     def func(self, sizes: Sizes) -> Func:
-        """The func at these sizes; AoecError where it has none."""
+        """Return the func at these sizes; AoecError where it has none."""
         if self.read is None:
             return lower_operator(self.call(sizes), self.own)
         func = self.read
@@ -103,11 +103,11 @@ class Contender:
 
     @property
     def is_searched(self) -> bool:
-        """Whether a search has a say in each of its rows."""
+        """Return whether a search has a say in each of its rows."""
         return bool(self.open) or self.name in SEARCHED and self.trace is None
 
     def settings(self) -> Iterator[dict[str, int]]:
-        """What of each row is swept: its holes, as ?name."""
+        """Yield what of each row is swept: its holes, as ?name."""
         for start in range(0, self.grid.size, SLAB):
             columns = {f"?{name}": column.tolist() for name, column in self.grid.rows(start, start + SLAB).items()}
             yield from (dict(zip(columns, values)) for values in zip(*columns.values())) if columns else iter([{}])
@@ -126,7 +126,7 @@ class Plan:
 
     @property
     def title(self) -> str:
-        """What is swept, in words."""
+        """Return what is swept, in words."""
         if self.subject.read is None:
             return with_sizes(self.subject.operator, {a.name: a.values[0] for a in self.shapes if a.values and len(a.values) == 1},
                               [a.name for a in self.shapes], self.subject.own)
@@ -134,18 +134,18 @@ class Plan:
 
     @property
     def rows(self) -> int:
-        """How many combinations there are."""
+        """Return how many combinations there are."""
         return prod(len(a.values or ()) for a in self.shapes) * sum(c.grid.size for c in self.contenders) * len(self.machines)
 
     def sizes(self) -> Iterator[dict[str, int]]:
-        """The sizes, the last axis varying fastest."""
+        """Yield the sizes, the last axis varying fastest."""
         for values in product(*[a.values or () for a in self.shapes]):
             yield dict(zip([a.name for a in self.shapes], values))
 
 
 def plan(source: str, traces: Sequence[str], axes: Sequence[Axis], targets: Sequence[str], tune: bool,
          own: Definitions = NO_DEFINITIONS) -> Plan:
-    """The plan of a sweep; an AoecError in a sentence where something is unknown, open or too much."""
+    """Return the plan of a sweep; an AoecError in a sentence where something is unknown, open or too much."""
     if source == "-" and "-" in traces:
         raise CheckError("the func and a schedule cannot both come from standard input")
     subject = read_subject(source, own)
@@ -166,7 +166,7 @@ def plan(source: str, traces: Sequence[str], axes: Sequence[Axis], targets: Sequ
 
 
 def read_subject(source: str, own: Definitions) -> Subject:
-    """The operator that a text calls, or the func in a file (or, for -, on standard input)."""
+    """Return the operator that a text calls, or the func in a file (or, for -, on standard input)."""
     if "(" in source and not Path(source).exists():
         sizes_of(source, own)
         return Subject(source, source, own=own)
@@ -174,7 +174,7 @@ def read_subject(source: str, own: Definitions) -> Subject:
 
 
 def read_schedules(subject: Subject, paths: Sequence[str], tune: bool) -> list[tuple[str, Trace | None]]:
-    """(name, trace) of each: a file's name without folder and suffix, where that tells them apart."""
+    """Return (name, trace) of each: a file's name without folder and suffix, where that tells them apart."""
     if not paths and subject.has_instructions:
         return [("as written", None)]
     if "tuned" in paths and not tune:
@@ -186,7 +186,7 @@ def read_schedules(subject: Subject, paths: Sequence[str], tune: bool) -> list[t
 
 
 def read_trace(path: str) -> Trace:
-    """The schedule in a file; a step that is no primitive is shown there."""
+    """Return the schedule in a file; a step that is no primitive is shown there."""
     text = read_text(path)
     need("sched", text, path)
     trace = parse_trace(text, path)
@@ -220,7 +220,7 @@ def check_axes(subject: Subject, axes: Sequence[Axis], holes: set[str]) -> None:
 
 
 def contender(subject: Subject, name: str, trace: Trace | None, holes: Sequence[Axis], tune: bool) -> Contender:
-    """A schedule with the values of its holes; CheckError where one is open and nothing fills it."""
+    """Return a schedule with the values of its holes; CheckError where one is open and nothing fills it."""
     choices = {**subject.holes, **(holes_of(trace) if trace else {})}
     mine = [h for h in holes if h.name in choices]
     for hole in mine:
@@ -240,12 +240,12 @@ def contender(subject: Subject, name: str, trace: Trace | None, holes: Sequence[
 
 
 def give(hole: str) -> str:
-    """How to give a hole its values, in words."""
+    """Return how to give a hole its values, in words."""
     return f'give its values, as in --set "?{hole}=64,128"'
 
 
 def describe_count(p: Plan) -> str:
-    """The factors of the number of combinations, in words."""
+    """Return the factors of the number of combinations, in words."""
     parts = [f"{len(a.values or ()):,} of {a.name}" for a in p.shapes]
     parts += [f"{plural(sum(c.grid.size for c in p.contenders), 'schedule')} with holes' values", plural(len(p.machines), 'machine')]
     return " x ".join(parts)

@@ -47,11 +47,11 @@ class Made:
     values: Values
 
     def program(self) -> Program:
-        """The program without holes."""
+        """Return the program without holes."""
         return normalise(fill(self.open_program, self.values))
 
     def schedule(self) -> str:
-        """The schedule's text without holes, "" where there is none."""
+        """Return the schedule's text without holes, "" where there is none."""
         return "" if self.trace is None else show(fill(self.trace, self.values))
 
 
@@ -82,7 +82,7 @@ class Cell:
         self.holes = frozenset(holes_of(self.func))
 
     def rows(self, c: Contender) -> Iterator[tuple[Row, Made | None]]:
-        """Each row of a schedule, in the order of its grid, with what it is made of where it was timed."""
+        """Yield each row of a schedule, in the order of its grid, with what it is made of where it was timed."""
         try:
             made = None if c.is_searched else self.emit(c)
         except AoecError as e:
@@ -93,7 +93,7 @@ class Cell:
             yield from self.filled_rows(c, *made, columns) if made else self.searched_rows(c, columns)
 
     def bound_us(self, values: Values) -> float | None:
-        """The time that no schedule of the func beats, launch included; None where the func is scheduled already."""
+        """Return the time that no schedule of the func beats, launch included; None where the func is scheduled already."""
         own = tuple(values.values())
         if own not in self.bounds:
             func = fill(self.func, values)
@@ -105,13 +105,13 @@ class Cell:
     # ------------------------------------------------------------ schedules that are given
 
     def emit(self, c: Contender) -> tuple[Program, Encoded]:
-        """The program of a schedule with its holes, ready to be timed."""
+        """Return the program of a schedule with its holes, ready to be timed."""
         func = self.func if c.trace is None else normalise(primitives.apply(self.func, c.trace))
         program = normalise(emit(func, self.machine))
         return program, encode(program, self.machine)
 
     def filled_rows(self, c: Contender, program: Program, encoded: Encoded, columns: Columns) -> Iterator[tuple[Row, Made | None]]:
-        """Some rows of a program with holes; a value that is none of a hole's choices is illegal."""
+        """Yield some rows of a program with holes; a value that is none of a hole's choices is illegal."""
         count = len(next(iter(columns.values()))) if columns else 1
         legal = np.ones(count, bool)
         for name, column in columns.items():
@@ -123,14 +123,14 @@ class Cell:
             yield self.row(row, facts, values, Made(c.trace, program, values))
 
     def row(self, row: Row, facts: Row, values: Values, made: Made) -> tuple[Row, Made | None]:
-        """A row with its bound, and what it is made of."""
+        """Return a row with its bound, and what it is made of."""
         if facts["status"] != TIMED:
             return row | facts, None
         facts["bound_us"] = self.bound_us({name: v for name, v in values.items() if name in self.holes})
         return row | facts, made
 
     def time_rows(self, program: Program, encoded: Encoded, columns: Columns, count: int) -> Iterator[Row]:
-        """What is found of some rows of hole values."""
+        """Yield what is found of some rows of hole values."""
         if not count:
             return
         used = used_bytes(program, columns, count)
@@ -146,7 +146,7 @@ class Cell:
     # ------------------------------------------------------------ schedules that are searched
 
     def searched_rows(self, c: Contender, columns: Columns) -> Iterator[tuple[Row, Made | None]]:
-        """Some rows of what a search fills."""
+        """Yield some rows of what a search fills."""
         count = len(next(iter(columns.values()))) if columns else 1
         for row, values in settings(columns, count):
             if interrupt.is_asked():
@@ -165,7 +165,7 @@ class Cell:
             yield self.row(row, facts, values, Made(sketch.trace, sketch.program, picked))
 
     def search(self, c: Contender, values: Values) -> tuple[Problem, Outcome]:
-        """The best that a search makes of a schedule with these holes filled; of the default, what it begins with."""
+        """Return the best that a search makes of a schedule with these holes filled; of the default, what it begins with."""
         at = (c.trace, tuple(values.items()))
         if at not in self.searches:
             if len(self.searches) == KEPT:
@@ -181,7 +181,7 @@ class Cell:
 
 
 def settings(columns: Columns, count: int) -> Iterator[tuple[Row, Values]]:
-    """What is swept of each row, and the values of its holes."""
+    """Yield what is swept of each row, and the values of its holes."""
     table = {name: column.tolist() for name, column in columns.items()}
     for i in range(count):
         values = {name: column[i] for name, column in table.items()}
@@ -189,12 +189,12 @@ def settings(columns: Columns, count: int) -> Iterator[tuple[Row, Values]]:
 
 
 def refused_row(error: AoecError) -> Row:
-    """A row whose schedule cannot be had: it breaks a rule, or asks for what aoec does not do."""
+    """Return a row whose schedule cannot be had: it breaks a rule, or asks for what aoec does not do."""
     return {"status": FAILED if isinstance(error, UnsupportedError) else ILLEGAL, "reason": getattr(error, "message", "") or str(error)}
 
 
 def why(program: Program, columns: Columns, statuses: np.ndarray) -> dict[int, str]:
-    """Row -> why it has no time: a constraint that it breaks, and by how much, or what the timeline cannot walk."""
+    """Return row -> why it has no time: a constraint that it breaks, and by how much, or what the timeline cannot walk."""
     out: dict[int, str] = {}
     for status in np.unique(statuses[statuses != 0]).tolist():
         rows = np.flatnonzero(statuses == status)
@@ -205,7 +205,7 @@ def why(program: Program, columns: Columns, statuses: np.ndarray) -> dict[int, s
 
 
 def no_choice(c: Contender, values: Values) -> str:
-    """Which hole has a value that its schedule does not offer."""
+    """Return which hole has a value that its schedule does not offer."""
     name = next(n for n, v in values.items() if c.choices[n] and v not in c.choices[n])
     return f"hole ?{name} takes {', '.join(map(str, c.choices[name]))}, not {values[name]}"
 
@@ -225,7 +225,7 @@ def brief(encoded: Encoded, columns: Columns, count: int, state: State) -> Itera
 
 
 def details(m: Measure) -> Row:
-    """A measure as one flat row: busy cycles by pipe, bytes by path."""
+    """Return a measure as one flat row: busy cycles by pipe, bytes by path."""
     assert m.verdict is not None
     return {"kind": "modelled", "cycles": m.cycles, "time_us": m.time_us, "launch_us": m.launch_us, "cores": m.cores,
             "bound_by": m.bound_by, "verdict": m.verdict.bound, "hbm_bytes": m.hbm_bytes, "l2_bytes": m.l2_bytes,

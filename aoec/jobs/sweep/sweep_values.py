@@ -59,7 +59,7 @@ class References:
     _latest: tuple[dict[str, int], Values] | None = None
 
     def at(self, row: Mapping[str, object]) -> Values:
-        """The reference of a row of a sweep; only the latest is kept, for its arrays are large."""
+        """Return the reference of a row of a sweep; only the latest is kept, for its arrays are large."""
         own = {name: int(str(row[f"?{name}"])) for name in self.subject.holes}
         if self._latest is None or self._latest[0] != own:
             self._latest = own, Values(self.subject, self.sizes, fill(self.func, own))
@@ -78,7 +78,7 @@ class Values:
     _data: tuple[dict[str, np.ndarray], dict[str, np.ndarray]] | None = None
 
     def finding(self, program: Program, machine: Machine) -> Finding:
-        """What is found of a program's values, if its func is small enough; equal programs are run once."""
+        """Return what is found of a program's values, if its func is small enough; equal programs are run once."""
         plain = self.subject.read is not None and not takes(self.func)
         points, most = points_of(self.func), MOST_POINTS["by point" if plain else "whole"]
         if points > most:
@@ -89,7 +89,7 @@ class Values:
         return self.seen[at]
 
     def find(self, program: Program, machine: Machine) -> Finding:
-        """What is found: a program that breaks a rule of the machine is not run."""
+        """Return what is found: a program that breaks a rule of the machine is not run."""
         try:
             check(program, machine)
         except AoecError as e:
@@ -122,14 +122,14 @@ class Values:
 
 
 def points_of(func: Func) -> int:
-    """How often the blocks of a func without holes run in all, matrix products' points as far as they take as long."""
+    """Return how often the blocks of a func without holes run in all, matrix products' points as far as they take as long."""
     if takes(func):
         return cost(func)
     return sum(prod(lp.extent.value for lp in above if isinstance(lp.extent, Int)) for _, above in blocks(func.body))
 
 
 def operator(call: str, func: Func, own: Definitions) -> tuple[Graph, Group, tuple[tuple[str, str], ...], dict[str, np.ndarray]]:
-    """The operator's fused graph, its own group, (tensor of the func, of the graph), and constants of seeded normal values."""
+    """Return the operator's fused graph, its own group, (tensor of the func, of the graph), and constants of seeded normal values."""
     graph, zeros = graph_of(call, own)
     random = np.random.default_rng(0)
     weights = {name: random.standard_normal(x.shape).astype(x.dtype) for name, x in zeros.items()}
@@ -141,18 +141,18 @@ def operator(call: str, func: Func, own: Definitions) -> tuple[Graph, Group, tup
 
 
 def tensor(b: Buffer) -> Tensor:
-    """A buffer of fixed shape as a tensor of a graph, whose layout says how it is stored."""
+    """Return a buffer of fixed shape as a tensor of a graph, whose layout says how it is stored."""
     return Tensor(b.name, b.dtype, tuple(e.value for e in b.shape if isinstance(e, Int)), b.layout)
 
 
 def whole_numbers(func: Func) -> dict[str, np.ndarray]:
-    """Seeded whole numbers of -2 to 2 for each input."""
+    """Return seeded whole numbers of -2 to 2 for each input."""
     random = np.random.default_rng(0)
     return {b.name: random.integers(-2 if b.dtype in REALS else 0, 3, tensor(b).shape).astype(NUMPY[b.dtype]) for b in func.inputs}
 
 
 def allowed_difference(func: Func, wanted: np.ndarray, t: Tensor) -> np.ndarray:
-    """How much each element may differ: nothing where whole numbers stay whole; else what rounding once a block gives, as
+    """Return how much each element may differ: nothing where whole numbers stay whole; else what rounding once a block gives, as
     jobs/verify/verify.py says of nodes."""
     size = np.nan_to_num(np.abs(finite(wanted, t.dtype)))
     if t.dtype not in REALS or all(exact(e) for b, _ in blocks(func.body) for e in (b.value, *([] if b.init is None else [b.init]))):
@@ -163,6 +163,6 @@ def allowed_difference(func: Func, wanted: np.ndarray, t: Tensor) -> np.ndarray:
 
 
 def exact(e: Expr) -> bool:
-    """Whether an expression makes whole numbers of whole numbers."""
+    """Return whether an expression makes whole numbers of whole numbers."""
     return not any(isinstance(n, Float) and n.value != round(n.value) or isinstance(n, Call) and n.fn not in EXACT_CALLS
                    or getattr(n, "op", "") == "/" for n in walk(e))

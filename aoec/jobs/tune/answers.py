@@ -49,8 +49,8 @@ class Answers:
         return self._spent if self._told else self._spent + self._clock() - self._since
 
     def ask(self, question: Sequence[bytes], timed: int, shape: tuple[int, ...], work: Callable[[], np.ndarray]) -> np.ndarray:
-        """The answer to a question, an array of int64 of a shape: the one of an earlier run where there is one, else what `work` gives.
-        `timed`: how many candidates it times. BankError where it cannot be noted."""
+        """Return the answer to a question, an array of int64 of a shape: the one of an earlier run where there is one, else what `work`
+        gives. `timed`: how many candidates it times. BankError where it cannot be noted."""
         if self._notes is None and not self._told:
             return work()
         asked = hash_question(question)
@@ -72,7 +72,7 @@ class Answers:
             self._notes = None
 
     def _next(self, asked: str, shape: tuple[int, ...]) -> np.ndarray | None:
-        """What was told next, if it answers this; else None, and the rest is of another search, and forgotten."""
+        """Return what was told next, if it answers this; else None, and the rest is of another search, and forgotten."""
         if not self._told:
             return None
         batch = self._told.popleft()
@@ -87,7 +87,7 @@ class Answers:
 
 
 def hash_question(question: Sequence[bytes]) -> bytes:
-    """16 bytes that name a question; parts are told apart by their lengths."""
+    """Return 16 bytes that name a question; parts are told apart by their lengths."""
     h = blake2b(digest_size=16)
     for part in question:
         h.update(len(part).to_bytes(8, "little"))
@@ -96,12 +96,13 @@ def hash_question(question: Sequence[bytes]) -> bytes:
 
 
 def pack(found: np.ndarray) -> bytes:
-    """An array of int64 as compressed bytes."""
+    """Return an array of int64 as compressed bytes."""
     return zlib.compress(np.ascontiguousarray(found, "<i8").tobytes(), 1)
 
 
 def unpack(data: bytes, shape: tuple[int, ...]) -> np.ndarray | None:
-    """The array of a shape that was packed; None where the bytes, which may come from anybody, are none. None is larger than its shape."""
+    """Return the array of a shape that was packed; None where the bytes, which may come from anybody, are none. None is larger than its
+    shape."""
     size = 8 * int(np.prod(shape))
     try:
         raw = zlib.decompressobj().decompress(data, size + 1)

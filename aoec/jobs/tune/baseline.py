@@ -11,8 +11,8 @@ from aoec.target.machine import Machine
 
 
 def baseline(plain: Made, laid_out: Made, banked: Made | None, machine: Machine, metric: str) -> Made:
-    """The fastest of the forms that a build with the bank as it was could take: the model in plain layouts, `laid_out` in others that pay
-    now (itself where none do), and that in the slices of the bank's plan, `banked`, where it has one."""
+    """Return the fastest of the forms that a build with the bank as it was could take: the model in plain layouts, `laid_out` in others
+    that pay now (itself where none do), and that in the slices of the bank's plan, `banked`, where it has one."""
     forms = [plain]
     if laid_out is plain or is_known(laid_out):
         forms += [laid_out, *([banked] if banked else [])]
@@ -20,13 +20,14 @@ def baseline(plain: Made, laid_out: Made, banked: Made | None, machine: Machine,
 
 
 def is_known(made: Made) -> bool:
-    """Whether the bank knew every group of a model when the run began, with a gain or without: only then a build takes its layouts."""
+    """Return whether the bank knew every group of a model when the run began, with a gain or without: only then a build takes its
+    layouts."""
     return all(c.solved.held is not None for c in made.choices)
 
 
 def as_it_was(made: Made, machine: Machine) -> Made:
-    """The model with the schedules that the bank had when the run began, and default ones where it had none; itself where these are what
-    it has."""
+    """Return the model with the schedules that the bank had when the run began, and default ones where it had none; itself where these are
+    what it has."""
     choices = [before(c, machine) for c in made.choices]
     if all(new is old for new, old in zip(choices, made.choices)):
         return made
@@ -34,7 +35,7 @@ def as_it_was(made: Made, machine: Machine) -> Made:
 
 
 def before(c: Choice, machine: Machine) -> Choice:
-    """A group with the schedule that it had when the run began."""
+    """Return a group with the schedule that it had when the run began."""
     record = c.solved.before or c.solved.default
     if record.trace == c.solved.best.trace:
         return c

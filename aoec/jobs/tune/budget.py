@@ -37,7 +37,7 @@ Budget = tuple[str, float] | Limits  # ("trials" | "seconds", amount), or what a
 
 
 def limits(budget: Budget) -> Limits:
-    """The limits that a budget comes to, as far as they are known before the search."""
+    """Return the limits that a budget comes to, as far as they are known before the search."""
     if isinstance(budget, Limits):
         return budget
     kind, amount = budget
@@ -50,22 +50,22 @@ def limits(budget: Budget) -> Limits:
 
 
 def seconds_of(budget: Budget) -> float | None:
-    """The seconds of a budget by time; None of any other."""
+    """Return the seconds of a budget by time; None of any other."""
     return None if isinstance(budget, Limits) or budget[0] != "seconds" else float(budget[1])
 
 
 def trials_of(budget: Budget) -> int:
-    """The trials that a budget asks for; one by time is satisfied by any search."""
+    """Return the trials that a budget asks for; one by time is satisfied by any search."""
     return limits(budget).trials or 1
 
 
 def words(budget: Budget) -> dict[str, float]:
-    """A budget as events say it: of limits their trials."""
+    """Return a budget as events say it: of limits their trials."""
     return {"trials": trials_of(budget)} if isinstance(budget, Limits) else {budget[0]: budget[1]}
 
 
 def parse_limits(said: Mapping[str, Any]) -> Limits:
-    """The limits that a file says; ValueError where it says none."""
+    """Return the limits that a file says; ValueError where it says none."""
     names = {"trials", "whole", "before", "after", "alone", "earnest", "asked"}
     if not isinstance(said, Mapping) or set(said) != names or type(said["earnest"]) is not bool or not all(
             type(said[n]) is int and 0 <= said[n] < INTEGER_LIMIT for n in names - {"earnest"}):
@@ -82,14 +82,14 @@ class Until:
         self.asked, self.over = 0, False
 
     def ends(self) -> bool:
-        """Whether the work ends now; it is asked once before each step."""
+        """Return whether the work ends now; it is asked once before each step."""
         self.asked += 1
         self.over = self.over or self.left() == 0.0 or self.asked == self.steps
         return self.over
 
     @property
     def limits(self) -> Limits:
-        """What repeats the work."""
+        """Return what repeats the work."""
         return Limits(0, 0, 0, 0, 0, asked=self.asked if self.over else 0)
 
 
@@ -105,20 +105,20 @@ class Spent:
     limits: Limits | None = None
 
     def spent_at_end(self, trials: int, asked: int = 0) -> Spent:
-        """The same of a search that has ended after so many trials."""
+        """Return the same of a search that has ended after so many trials."""
         known = self.limits
         return self if known is None else replace(self, trials=trials, limits=replace(
             known, trials=trials if known.trials is None else known.trials, asked=asked))
 
 
 def as_dict(spent: Spent) -> dict[str, Any]:
-    """What was spent, as plain values."""
+    """Return what was spent, as plain values."""
     return {"trials": spent.trials, "candidates": dict(spent.candidates), "bounded": spent.bounded,
             "limits": None if spent.limits is None else asdict(spent.limits)}
 
 
 def parse_spent(said: Mapping[str, Any]) -> Spent:
-    """What was spent as a file says it; ValueError, TypeError or LookupError where it says none."""
+    """Return what was spent as a file says it; ValueError, TypeError or LookupError where it says none."""
     own = said["limits"]
     return Spent(int(said["trials"]), {str(phase): int(n) for phase, n in said["candidates"].items()}, int(said["bounded"]),
                  None if own is None else parse_limits(own))

@@ -14,13 +14,13 @@ Counts = Mapping[str, Limits | None]  # search (order.py: search_of) -> what it 
 
 
 def facts(counts: Counts, strategy: str, seed: int, robust: bool) -> dict[str, Any]:
-    """What is written of a run's searches; nothing where it had none."""
+    """Return what is written of a run's searches; nothing where it had none."""
     return {"search": strategy, "seed": seed, "robust": robust,
             "limits": {name: None if known is None else asdict(known) for name, known in counts.items()}} if counts else {}
 
 
 def read(path: str | Path, strategy: str, seed: int, robust: bool) -> Counts:
-    """The counts in a file; CheckError where it says none, or those of searches that were made otherwise."""
+    """Return the counts in a file; CheckError where it says none, or those of searches that were made otherwise."""
     said = read_json(path)
     if isinstance(said, Mapping) and isinstance(gears := said.get("gears"), list) and gears and "searches" not in said:
         said = gears[0]

@@ -41,8 +41,8 @@ class Schedule:
 
 
 def func_as_recorded(func: Func, record: Record) -> Func:
-    """The func with the names that a record's schedule speaks of. Funcs of one key may call their loops and locals otherwise. The func
-    itself where the record says none, or one of another key or with other tensors."""
+    """Return the func with the names that a record's schedule speaks of. Funcs of one key may call their loops and locals otherwise. The
+    func itself where the record says none, or one of another key or with other tensors."""
     if not record.func or record.func == show(replace(func, name="f")):
         return func
     try:
@@ -54,14 +54,14 @@ def func_as_recorded(func: Func, record: Record) -> Func:
 
 
 def realise(func: Func, trace: str, machine: Machine, state: State) -> Schedule:
-    """The program of a trace (its text) and its measure; AoecError where the trace does not fit the func any more."""
+    """Return the program of a trace (its text) and its measure; AoecError where the trace does not fit the func any more."""
     made, program = emit_trace(func, trace, machine)
     return Schedule(made, program, measure_trace(func, trace, machine, state))
 
 
 @lru_cache(maxsize=1024)
 def emit_trace(func: Func, trace: str, machine: Machine) -> tuple[Trace, Program]:
-    """The trace that a text says, and its program."""
+    """Return the trace that a text says, and its program."""
     def make() -> tuple[Trace, Program]:
         parsed = parse_trace(trace)
         return parsed, normalise(emit(primitives.apply(func, parsed), machine))
@@ -72,14 +72,14 @@ def emit_trace(func: Func, trace: str, machine: Machine) -> tuple[Trace, Program
 
 @lru_cache(maxsize=1024)
 def measure_trace(func: Func, trace: str, machine: Machine, state: State) -> Measure:
-    """The measure of a trace's program from a memory state."""
+    """Return the measure of a trace's program from a memory state."""
     at = ("measure", *_parts(func, machine), trace, state_text(state))
     return recall(at, lambda: measure(emit_trace(func, trace, machine)[1], machine, state),
                  lambda m: {f.name: getattr(m, f.name) for f in fields(m) if f.name not in REMADE}, lambda kept: Measure(**kept))
 
 
 def trust_of(func: Func, default: Schedule, best: Schedule, machine: Machine, state: State, found: Trust | None) -> Trust:
-    """How far the better of two schedules holds: as the search `found`, which is kept, else looked up, else timed now."""
+    """Return how far the better of two schedules holds: as the search `found`, which is kept, else looked up, else timed now."""
     at = ("trust", *_parts(func, machine), state_text(state), show(default.trace), show(best.trace), str(MACHINES))
     if found is not None:
         memo().put([found.default, found.best], *at)

@@ -37,7 +37,7 @@ class Order:
 
     @classmethod
     def of(cls, options: CompileOptions) -> Order:
-        """What the options of a command ask for."""
+        """Return what the options of a command ask for."""
         o = options
         counts = read(o.counts, o.search, o.seed, o.robust) if o.counts else {}
         return cls(o.tune, o.search, ("trials", o.budget), o.seed, o.jobs, o.robust and o.tune, o.repeat, o.frozen, o.resume,
@@ -45,11 +45,11 @@ class Order:
                    seconds=o.seconds, counts=counts)
 
     def by(self, deadline: float | None) -> Order:
-        """The order with the time by which its searches are to end."""
+        """Return the order with the time by which its searches are to end."""
         return replace(self, deadline=deadline)
 
     def is_reached(self, ticks: int, default_ticks: int, bound_ticks: int) -> bool:
-        """Whether a schedule is good enough."""
+        """Return whether a schedule is good enough."""
         asked = dict(self.until)
         return "gain" in asked and 100 * (default_ticks - ticks) >= asked["gain"] * default_ticks or \
             "gap" in asked and 100 * (ticks - bound_ticks) <= asked["gap"] * bound_ticks
@@ -86,45 +86,45 @@ class Solved:
 
     @property
     def trials(self) -> int:
-        """Candidates that the strategy of this run's search had timed."""
+        """Return candidates that the strategy of this run's search had timed."""
         return self.spent.trials
 
     @property
     def before(self) -> Record | None:
-        """The bank's best when the run began; None where it had none that is faster than the default (a search that found nothing is
+        """Return the bank's best when the run began; None where it had none that is faster than the default (a search that found nothing is
         remembered with its effort, and is no hit)."""
         return gaining(self.held)
 
     @property
     def outcome(self) -> Outcome:
-        """What became of the task, as AOE counts it."""
+        """Return what became of the task, as AOE counts it."""
         if self.before is None:
             return Outcome.ADD if self.best.ticks < self.default.ticks else Outcome.UNSATISFIED
         return Outcome.UPDATE if self.best.ticks < self.before.ticks else Outcome.RESERVED
 
 
 def keys(task: Task, machine: Machine, robust: bool = False) -> tuple[Key, Key]:
-    """The bank's keys of a task: of its default, and of its best (or of the one that holds best)."""
+    """Return the bank's keys of a task: of its default, and of its best (or of the one that holds best)."""
     best = Key(task.func_key, machine.name, machine.hash, model_version(), task.state_text)
     return replace(best, state=best.state + DEFAULT), replace(best, state=best.state + ROBUST * robust)
 
 
 def search_of(key: Key) -> str:
-    """The name by which a run says what it searched: that of the task's func, and its memory state."""
+    """Return the name by which a run says what it searched: that of the task's func, and its memory state."""
     return f"{key.func_key} {key.state}"
 
 
 def gaining(record: Record | None) -> Record | None:
-    """A bank's record that is faster than the default; None of any other."""
+    """Return a bank's record that is faster than the default; None of any other."""
     return record if record is not None and record.is_faster else None
 
 
 def budget_trials(order: Order) -> int:
-    """The trials that a budget asks for; time for the whole job is satisfied by any search."""
+    """Return the trials that a budget asks for; time for the whole job is satisfied by any search."""
     return 1 if order.seconds is not None else trials_of(order.budget)
 
 
 def suffices(record: Record, order: Order) -> bool:
-    """Whether what a bank has makes a search needless: it is proved, took the effort that is asked for, or reaches what is to be."""
+    """Return whether what a bank has makes a search needless: it is proved, took the effort that is asked for, or reaches what is to be."""
     return bool(record.proof) or record.searched >= budget_trials(order) or order.is_reached(
         record.ticks, record.default_ticks, record.bound_ticks)

@@ -34,20 +34,20 @@ class Search:
     again: bool
 
     def answers(self) -> Answers:
-        """What the search was answered before, if it goes on; what it is answered from now on is noted."""
+        """Return what the search was answered before, if it goes on; what it is answered from now on is noted."""
         journal = open_journal(self.bank)
         return Answers(journal.batches(self.name) if self.again else (), journal.notes(self.name))
 
 
 def search_name(key: Key, order: Order) -> str:
-    """What a search follows from: equal ones are asked and answer the same."""
+    """Return what a search follows from: equal ones are asked and answer the same."""
     counts = order.counts.get(search_of(key)) if order.counts else None
     kind, amount = ("seconds", order.seconds) if order.seconds is not None else next(iter(words(order.budget).items()))
     return digest([key.digest, order.strategy, kind, amount, order.seed, order.until, *([asdict(counts)] if counts else [])])
 
 
 def job_name(keys: Iterable[Key], order: Order) -> str:
-    """What a job follows from, as far as its outcomes do."""
+    """Return what a job follows from, as far as its outcomes do."""
     return digest([*sorted(search_name(k, order) for k in keys), order.repeat])
 
 
@@ -67,13 +67,14 @@ class Unfinished:
         self.searched: dict[str, Limits | None] = {}  # what each search of the run had, by name (order.py)
 
     def another(self, order: Order) -> Unfinished:
-        """A further job of the same run: what the run itself has noted is none that was broken off."""
+        """Return a further job of the same run: what the run itself has noted is none that was broken off."""
         other = Unfinished(self.bank, order)
         other._begun, other.searched = self._begun, self.searched
         return other
 
     def begin(self, keys: Iterable[Key]) -> str:
-        """A line that says what there is of an earlier run, "" where there is nothing; the job's tasks have these keys of their best."""
+        """Return a line that says what there is of an earlier run, "" where there is nothing; the job's tasks have these keys of their
+        best."""
         if not self._on:
             return ""
         journal = self.bank.journal
@@ -92,15 +93,16 @@ class Unfinished:
         return describe_resume(len(done), timed.values(), self.order.resume)
 
     def done(self, key: Key) -> Solved | None:
-        """What became of a task before the job was broken off."""
+        """Return what became of a task before the job was broken off."""
         return self._done.get(key)
 
     def search(self, key: Key) -> Search | None:
-        """The search of a task; None where nothing is noted."""
+        """Return the search of a task; None where nothing is noted."""
         return Search(self.bank.path, search_name(key, self.order), self.order.resume) if self._on else None
 
     def before(self, held: Mapping[Key, Record]) -> dict[Key, Record]:
-        """What the bank held before the job began: what it holds now, less what it kept of searches that a user ended and that go on."""
+        """Return what the bank held before the job began: what it holds now, less what it kept of searches that a user ended and that go
+        on."""
         out = dict(held)
         for key, (earlier, kept) in ((k, stop) for k in self._stops if (stop := self._stop(k))):
             if out.get(key) == kept:
@@ -144,7 +146,7 @@ class Unfinished:
             self.bank.journal.end(self._name)
 
     def _stop(self, key: Key) -> tuple[Record | None, Record] | None:
-        """(what the bank held before, what it kept) of a search that a user ended and that goes on now."""
+        """Return (what the bank held before, what it kept) of a search that a user ended and that goes on now."""
         stop = self._stops.get(key) if self.order.resume else None
         try:
             return (parse_record(stop.before) if stop.before else None, parse_record(stop.kept)) if stop else None
@@ -153,7 +155,7 @@ class Unfinished:
 
 
 def describe_resume(done: int, timed: Iterable[int], resume: bool) -> str:
-    """A line on what there is of an earlier run."""
+    """Return a line on what there is of an earlier run."""
     counts = sorted(timed, reverse=True)
     if not done and not counts:
         return ""
@@ -168,14 +170,14 @@ def show(record: Record | None) -> str:
 
 
 def text_of(solved: Solved) -> str:
-    """A solved task as a line of JSON."""
+    """Return a solved task as a line of JSON."""
     trust = solved.trust and [solved.trust.default, solved.trust.best]
     return json.dumps({"default": show(solved.default), "best": show(solved.best), "held": show(solved.held),
                        "spent": as_dict(solved.spent), "trust": trust, "candidates": dict(solved.candidates)}, separators=(",", ":"))
 
 
 def solved_of(text: str) -> Solved | None:
-    """The solved task of a line; None where it is none. Its records are claims, as all of a bank are."""
+    """Return the solved task of a line; None where it is none. Its records are claims, as all of a bank are."""
     try:
         said = json.loads(text)
         trust = Trust(*(tuple(map(int, ticks)) for ticks in said["trust"])) if said["trust"] else None

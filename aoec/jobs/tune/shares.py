@@ -21,7 +21,7 @@ class Share:
     ready_s: float
 
     def seconds(self, clock: Callable[[], float] = time.monotonic) -> float:
-        """The seconds that the search may take when it begins now; 0 where the time is over."""
+        """Return the seconds that the search may take when it begins now; 0 where the time is over."""
         left = self.deadline - clock()
         return max(0.0, min(left, (left - self.ready_s) * self.part))
 
@@ -30,7 +30,7 @@ NO_TIME = Share(float("-inf"), 0.0, 0.0)
 
 
 def shares(weights: Sequence[float], processes: int, deadline: float) -> list[Share]:
-    """The share of each of several searches that begin in this order, as soon as one of so many processes is free."""
+    """Return the share of each of several searches that begin in this order, as soon as one of so many processes is free."""
     out, rest = [], sum(weights)
     for begun, weight in enumerate(weights):
         ready_s = READY_S * (len(weights) - begun) / processes
@@ -47,9 +47,9 @@ class JobTime:
         self.deadline = None if seconds is None else clock() + seconds
 
     def until(self, part: float) -> float | None:
-        """When a part of the time that is left now is over."""
+        """Return when a part of the time that is left now is over."""
         return None if self.deadline is None else self._clock() + part * max(0.0, self.deadline - self._clock())
 
     def seconds_left(self, deadline: float | None) -> float | None:
-        """Seconds up to then, at least 0."""
+        """Return seconds up to then, at least 0."""
         return None if deadline is None else max(0.0, deadline - self._clock())

@@ -28,7 +28,7 @@ class Sketch:
     number: int
 
     def question(self, columns: Rows) -> list[bytes]:
-        """What names rows of this sketch in a question: its text, and each hole with its values."""
+        """Return what names rows of this sketch in a question: its text, and each hole with its values."""
         return [self.text, *[part for name, values in columns.items() for part in (name.encode(), values.tobytes())]]
 
     @cached_property
@@ -41,16 +41,16 @@ class Sketch:
 
     @cached_property
     def slots(self) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
-        """The holes that count slots, and which of these change no cost: see Problem.slots."""
+        """Return the holes that count slots, and which of these change no cost: see Problem.slots."""
         found = frozenset().union(*(hole_names(depth) for _, depth in self.encoded.counters))
         return found, found - self.encoded.work_holes, found - placing_holes(self.encoded)
 
     @cached_property
     def ceilings(self) -> list[Ceiling]:
-        """Holes with what they are large enough from: see Bounds.ceilings."""
+        """Return holes with what they are large enough from: see Bounds.ceilings."""
         return ceilings(self.program, holes_of(self.trace))
 
     @cached_property
     def text(self) -> bytes:
-        """The trace as text."""
+        """Return the trace as text."""
         return show(self.trace).encode()

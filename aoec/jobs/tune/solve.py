@@ -55,7 +55,7 @@ def unheard(key: Key, so_far: SoFar | None) -> None:
 
 def solve(tasks: Iterable[Task], machine: Machine, target: str, bank: Bank, order: Order, done: Callable[[Task, Solved], None],
           job: Unfinished | None = None, course: Course | None = None) -> tuple[dict[Key, Solved], dict[Key, str]]:
-    """(solved, reasons) by best key, for every distinct task; `done` is told of each as it comes, results go into the bank at once.
+    """Return (solved, reasons) by best key, for every distinct task; `done` is told of each as it comes, results go into the bank at once.
 
     A task without a legal schedule is no failure of the job: it is left out of the first and has its reason in the second. `job`: what is
     noted of it, so that it can go on where it is broken off. `course` is told how far searches are, and of tasks that fail.
@@ -109,7 +109,7 @@ def solve(tasks: Iterable[Task], machine: Machine, target: str, bank: Bank, orde
 
 
 def not_in_bank(missing: Sequence[Task], bank: Bank) -> str:
-    """What --frozen says of tasks that would have to be searched."""
+    """Return what --frozen says of tasks that would have to be searched."""
     named = ", ".join(f"{t.group.name} ({t.label})" for t in missing[:NAMED])
     more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
     gone = "" if bank.path.exists() else ", which is not there,"
@@ -118,7 +118,8 @@ def not_in_bank(missing: Sequence[Task], bank: Bank) -> str:
 
 
 def held_records(bank: Bank, claimed: Mapping[Key, Record], task: Task, machine: Machine, robust: bool = False) -> dict[Key, Record]:
-    """What of the bank's claims about a task is so: timed before it is believed, dropped where it is not, to make room for what is."""
+    """Return what of the bank's claims about a task is so: timed before it is believed, dropped where it is not, to make room for what
+    is."""
     out = {}
     for record in filter(None, map(claimed.get, keys(task, machine, robust))):
         if not (why := unlike(record, task, machine)):
@@ -131,7 +132,7 @@ def held_records(bank: Bank, claimed: Mapping[Key, Record], task: Task, machine:
 
 
 def enough(held: Mapping[Key, Record], wanted: tuple[Key, Key], order: Order) -> Solved | None:
-    """The held records of (default, best), where they make a search needless."""
+    """Return the held records of (default, best), where they make a search needless."""
     first, found = held.get(wanted[0]), held.get(wanted[1])
     if first is None or found is None and order.tune:
         return None
@@ -141,13 +142,13 @@ def enough(held: Mapping[Key, Record], wanted: tuple[Key, Key], order: Order) ->
 
 
 def with_held(solved: Solved, held: Mapping[Key, Record]) -> Solved:
-    """What was found, joined with what was known: a second search with another strategy or seed never makes a model slower."""
+    """Return what was found, joined with what was known: a second search with another strategy or seed never makes a model slower."""
     default, best = (join(r, held[r.key]) if r.key in held else r for r in (solved.default, solved.best))
     return replace(solved, default=default, best=best, trust=solved.trust if best.trace == solved.best.trace else None)
 
 
 def holds(record: Record, task: Task, machine: Machine) -> bool:
-    """True where the record's trace still makes a program of the recorded time."""
+    """Return True where the record's trace still makes a program of the recorded time."""
     return not unlike(record, task, machine)
 
 
@@ -161,7 +162,7 @@ def unlike(record: Record, task: Task, machine: Machine) -> str:
 
 
 def runs(record: Record, task: Task, machine: Machine) -> bool:
-    """True where the program of a record's trace is one that its machine takes: of a record that was verified it is known."""
+    """Return True where the program of a record's trace is one that its machine takes: of a record that was verified it is known."""
     try:
         if not record.verified and not task.own:
             schedule_legal(func_as_recorded(task.func, record), record.trace, machine)
@@ -178,13 +179,13 @@ def drop(bank: Bank, held: dict[Key, Record], which: Iterable[Key]) -> None:
 
 
 def total_ticks(m: Measure, machine: Machine) -> int:
-    """Ticks of a measure with all that goes before its first instruction: the launch, and the zeros of what it adds to."""
+    """Return ticks of a measure with all that goes before its first instruction: the launch, and the zeros of what it adds to."""
     return m.ticks + round((m.time_us - m.cycles / machine.clock_mhz) * machine.clock_mhz * TICKS_PER_CYCLE)
 
 
 def work(missing: dict[Key, Task], weights: Mapping[Key, float], machine: Machine, target: str, order: Order, job: Unfinished,
          hear: Hear) -> Iterable[tuple[Task, Solved | str]]:
-    """(task, solved or why not) for tasks that the bank does not answer, in the order in which they end.
+    """Yield (task, solved or why not) for tasks that the bank does not answer, in the order in which they end.
 
     In processes where there are several. After Ctrl-C those under way end with what they have, and KeyboardInterrupt follows them. Where
     there is a deadline the heaviest come first, and each search has its share of the time.
@@ -217,13 +218,14 @@ class Todo:
 
 
 def budget_of(order: Order, key: Key) -> Budget | Share:
-    """What the search of a task may spend: what it had in the run that this one repeats, perhaps no time, else what all have."""
+    """Return what the search of a task may spend: what it had in the run that this one repeats, perhaps no time, else what all have."""
     found = order.counts.get(search_of(key), order.budget)
     return NO_TIME if found is None else found
 
 
 def processes(order: Order, tasks: int) -> int:
-    """How many processes work on so many tasks: those asked for, else one a core, but none whose start takes longer than its part."""
+    """Return how many processes work on so many tasks: those asked for, else one a core, but none whose start takes longer than its
+    part."""
     worth = tasks if order.tune or order.jobs else max(1, tasks // DEFAULTS_A_START)
     return min(order.jobs or os.cpu_count() or 1, worth)
 
@@ -246,7 +248,7 @@ class Workers:
                     self.pool.submit(note_start)
 
     def take_words(self) -> Iterator[tuple[Key, SoFar | None]]:
-        """What they have said by now, once."""
+        """Yield what they have said by now, once."""
         while not self._words.empty():
             yield self._words.get()
 
@@ -319,7 +321,7 @@ def begin_worker(words: SimpleQueue[tuple[Key, SoFar | None]]) -> None:
 
 
 def attempt_on(one: Todo, target: str, order: Order, share: int) -> Solved | str | None:
-    """`attempt` in a worker process with its share of processors; None where the user has asked to stop before it began."""
+    """Return `attempt` in a worker process with its share of processors; None where the user has asked to stop before it began."""
     keep_to(share)
     return None if interrupt.is_asked() else attempt(one.task, load(target), order, one.noted, say, one.budget)
 
@@ -371,7 +373,7 @@ def attempt(task: Task, machine: Machine, order: Order, noted: Search | None = N
 
 def search_problem(p: Problem, order: Order, known: Sequence[str], tell: Callable[[SoFar], None],
                    budget: Budget | Share) -> tuple[Outcome, Outcome]:
-    """(the default, the best that was found and how far it holds); `known`: schedules to begin with."""
+    """Return (the default, the best that was found and how far it holds); `known`: schedules to begin with."""
     first = start(p)
     if isinstance(budget, Share):
         budget = "seconds", budget.seconds()

@@ -28,7 +28,7 @@ Starts = Mapping[str, tuple[str, ...]]  # func key -> texts of schedules
 
 
 def starts(plan: Sequence[Task], machine: Machine, bank: Bank, order: Order) -> tuple[Starts, str]:
-    """(what is known for the searches of a job, a line that says so or "").
+    """Return (what is known for the searches of a job, a line that says so or "").
 
     Nothing that a run of the same job may have kept itself is among it: so it ends as it would have where it is broken off and goes on.
     """
@@ -55,37 +55,38 @@ def starts(plan: Sequence[Task], machine: Machine, bank: Bank, order: Order) -> 
 
 
 def tasks_to_search(plan: Sequence[Task], machine: Machine, bank: Bank, order: Order) -> list[Task]:
-    """The tasks of which the bank does not say enough for no search to be made."""
+    """Return the tasks of which the bank does not say enough for no search to be made."""
     asked = {keys(t, machine, order.robust)[1]: t for t in plan}
     held = {} if order.repeat else bank.claims(asked)
     return [t for k, t in asked.items() if k not in held or not suffices(held[k], order)]
 
 
 def usable(records: Iterable[Record], machine: Machine) -> list[Record]:
-    """Those that a search may learn from: better than their default in a model of the same chip, whatever its file said; all of CANN's."""
+    """Return those that a search may learn from: better than their default in a model of the same chip, whatever its file said; all of
+    CANN's."""
     here = (machine.name, "modelled")
     mine = [r for r in records if (r.key.target, r.key.kind) == here]
     return [r for r in mine if r.is_faster and not r.key.state.endswith(DEFAULT) or is_imported(r)]
 
 
 def is_imported(record: Record) -> bool:
-    """Whether a bank of CANN said it (cann_import.py): no run of a job keeps any such."""
+    """Return whether a bank of CANN said it (cann_import.py): no run of a job keeps any such."""
     return record.key.state.endswith(IMPORTED)
 
 
 def of_families(bank: Bank, families: Iterable[str]) -> list[Record]:
-    """The records of these families in the bank and in the one beneath it."""
+    """Return the records of these families in the bank and in the one beneath it."""
     wanted = set(families)
     return [*bank.of_families(wanted), *(bank.base.of_families(wanted) if bank.base else ())]
 
 
 def first(records: Iterable[Record]) -> tuple[str, ...]:
-    """The schedules of the first few records, each once."""
+    """Return the schedules of the first few records, each once."""
     return tuple(dict.fromkeys(r.trace for r in records))[:MOST]
 
 
 def describe_starts(stale: int, imported: int, near: int) -> str:
-    """What is known, in words."""
+    """Return what is known, in words."""
     kinds = ((stale, "stale schedules, of another machine file or model version"), (imported, "CANN's own tilings"),
              (near, "schedules of near shapes"))
     parts = [f"{plural(count, 'group')} with {what}" for count, what in kinds if count]
@@ -93,7 +94,8 @@ def describe_starts(stale: int, imported: int, near: int) -> str:
 
 
 def candidates(p: Problem, traces: Iterable[str]) -> list[Candidate]:
-    """The candidates of a problem's space that schedules come nearest to, each once; of a text that is no schedule there are none."""
+    """Return the candidates of a problem's space that schedules come nearest to, each once; of a text that is no schedule there are
+    none."""
     out: dict[Candidate, None] = {}
     for text in traces:
         try:

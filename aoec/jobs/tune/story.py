@@ -35,7 +35,7 @@ class Story:
 
 
 def story_of(p: Problem, found: Outcome) -> Story:
-    """The story of a search that has ended; what --robust picks may be slower than where it ends."""
+    """Return the story of a search that has ended; what --robust picks may be slower than where it ends."""
     known = found.history or ((1, found.default_ticks),)
     end = ((max(found.trials, 1), found.ticks),) if found.ticks < known[-1][1] else ()
     leaders = tuple(Leader(p.sketches[c[0]].number, structure(p.sketches[c[0]].trace), p.values(c), ticks)
@@ -44,13 +44,13 @@ def story_of(p: Problem, found: Outcome) -> Story:
 
 
 def keep_story(story: Story, best: Record) -> Story:
-    """The story, which later runs of this user that find its schedule in the bank know too."""
+    """Return the story, which later runs of this user that find its schedule in the bank know too."""
     memo().put(asdict(story), *_at(best))
     return story
 
 
 def recall_story(best: Record) -> Story | None:
-    """The story of the search that found a record; None where another user's did, or it is forgotten."""
+    """Return the story of the search that found a record; None where another user's did, or it is forgotten."""
     said = memo().get(*_at(best))
     try:
         return None if said is None else Story(

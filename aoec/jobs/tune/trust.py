@@ -33,12 +33,12 @@ class Trust:
 
     @property
     def faster(self) -> int:
-        """The machines on which the chosen schedule beats the default."""
+        """Return the machines on which the chosen schedule beats the default."""
         return sum(b < d for d, b in zip(self.default, self.best))
 
     @property
     def worst(self) -> float:
-        """The largest share of the default's time that the chosen schedule takes on any machine: 1.02 is 2 % slower."""
+        """Return the largest share of the default's time that the chosen schedule takes on any machine: 1.02 is 2 % slower."""
         return max(b / d for d, b in zip(self.default, self.best))
 
     @property
@@ -47,33 +47,33 @@ class Trust:
 
 
 def together(trusts: Sequence[Trust]) -> Trust:
-    """Groups one after the other: sums, machine by machine."""
+    """Return groups one after the other: sums, machine by machine."""
     return Trust(tuple(map(sum, zip(*(t.default for t in trusts)))), tuple(map(sum, zip(*(t.best for t in trusts)))))
 
 
 @lru_cache(maxsize=8)
 def seeded_machines(machine: Machine) -> tuple[Machine, ...]:
-    """The machines that a result is held against: seeds 0, 1, 2 ..."""
+    """Return the machines that a result is held against: seeds 0, 1, 2 ..."""
     return tuple(vary_machine(machine, seed) for seed in range(MACHINES))
 
 
 def of_programs(default: Program, best: Program, machine: Machine, state: State) -> Trust:
-    """Two programs without holes against each other."""
+    """Return two programs without holes against each other."""
     return Trust(program_ticks(default, machine, state), program_ticks(best, machine, state))
 
 
 def program_ticks(program: Program, machine: Machine, state: State) -> tuple[int, ...]:
-    """Ticks of a program without holes on each seeded machine."""
+    """Return ticks of a program without holes on each seeded machine."""
     return tuple(ticks_on(encode(program, machine), machine, {}, state)[:, 0].tolist())
 
 
 def range_of(us: float, ticks: Sequence[int], machine: Machine) -> Within:
-    """How far a modelled time may be off that takes so many ticks on the seeded machines."""
+    """Return how far a modelled time may be off that takes so many ticks on the seeded machines."""
     return range_about(us, [t * machine.us_per_tick for t in ticks])
 
 
 def ticks_on(encoded: Encoded, machine: Machine, rows: Mapping[str, np.ndarray], state: State) -> np.ndarray:
-    """Ticks [seeded machine, row], NEVER where a row cannot run."""
+    """Return ticks [seeded machine, row], NEVER where a row cannot run."""
     found = times_on(encoded, seeded_machines(machine), rows, state)
     return np.array([np.where(times.status == 0, times.total_ticks, NEVER) for times in found])
 

@@ -79,7 +79,8 @@ class Problem:
         self.ledger = Ledger(self.space, abandoned=ABANDONED)
 
     def cost(self, candidates: Sequence[Candidate], limits: Sequence[int] | None = None) -> list[int | None]:
-        """Modelled ticks of each candidate, launch included; None where it is illegal, or takes as long as its limit, if there are any."""
+        """Return modelled ticks of each candidate, launch included; None where it is illegal, or takes as long as its limit, if there are
+        any."""
         most: dict[Candidate, int] = {}
         for c, limit in zip(candidates, limits or repeat(NEVER)):
             most[c] = max(limit, most.get(c, 0))
@@ -108,13 +109,13 @@ class Problem:
                 self.given_up.pop(c, None)
 
     def takes(self, candidate: Candidate, ticks: int) -> bool:
-        """Whether a candidate takes so many ticks, timed once more: what it is said to take may have been noted by anybody."""
+        """Return whether a candidate takes so many ticks, timed once more: what it is said to take may have been noted by anybody."""
         grid, _, columns = self.space.slabs([candidate])[0]
         times = time_rows(self.sketches[grid].encoded, columns, self.state)
         return (int(times.status[0]), int(times.total_ticks[0])) == (0, ticks)
 
     def legal(self, candidates: Sequence[Candidate]) -> list[bool]:
-        """Whether each candidate keeps every constraint of its program."""
+        """Return whether each candidate keeps every constraint of its program."""
         out = [False] * len(candidates)
         for grid, places, columns in self.space.slabs(candidates):
             for place, status in zip(places, first_false(self.sketches[grid].encoded, columns, len(places))):
@@ -122,11 +123,11 @@ class Problem:
         return out
 
     def some(self) -> list[Candidate]:
-        """Legal candidates of each sketch that has any, drawn from all of its own."""
+        """Return legal candidates of each sketch that has any, drawn from all of its own."""
         return [(i, v) for i, grid in enumerate(self.space.grids) for v in some(grid, self.constraints(i), DRAWN)]
 
     def pool(self) -> Pool | None:
-        """The legal candidates, where they may be few and are; None where they are not."""
+        """Return the legal candidates, where they may be few and are; None where they are not."""
         if self.space.size > LISTABLE and self.restriction == NONE:
             return None
         most, ranks = SMALL if self.restriction == NONE else LISTED, list[int]()
@@ -138,12 +139,12 @@ class Problem:
         return Listed(self.space, ranks)
 
     def filter(self, strategy: str) -> Pool | None:
-        """What refuses illegal candidates to a strategy whose proposals cost more than to ask whether they are legal; None for others,
-        which learn it with the times: asking costs as much as timing."""
+        """Return what refuses illegal candidates to a strategy whose proposals cost more than to ask whether they are legal; None for
+        others, which learn it with the times: asking costs as much as timing."""
         return Pool(self.space, self.legal) if strategy in ("pool", "bayes") else None
 
     def leaders(self) -> list[Found]:
-        """The cheapest timed candidate of each sketch, cheapest first."""
+        """Return the cheapest timed candidate of each sketch, cheapest first."""
         found: dict[int, Found] = {}
         for c, ticks in self.costs.items():
             if ticks is not None:
@@ -156,29 +157,31 @@ class Problem:
     # ---- what a proof asks (search/proof/prove.py: Bounds)
 
     def constraints(self, grid: int) -> list[Expr]:
-        """The conditions that a candidate of a sketch must meet."""
+        """Return the conditions that a candidate of a sketch must meet."""
         return [c.condition for c in self.sketches[grid].program.constraints]
 
     @property
     def slot_ticks(self) -> int:
-        """What a slot more may cost at most: a flag is set for it before the loops, in a loop of its own, and waited for behind them."""
+        """Return what a slot more may cost at most: a flag is set for it before the loops, in a loop of its own, and waited for behind
+        them."""
         return round(2 * (self.machine.issue_cycles + self.machine.loop_cycles) * TICKS_PER_CYCLE)
 
     def slots(self, grid: int) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
-        """The holes that count slots; those of them on which no instruction's cost depends; those on which none does where no slot is in
-        the way of another."""
+        """Return the holes that count slots; those of them on which no instruction's cost depends; those on which none does where no slot
+        is in the way of another."""
         return self.sketches[grid].slots
 
     def slot_places(self, grid: int, columns: Rows) -> np.ndarray:
-        """What costs hang on of where slots lie that are in nobody's way, [question, row]: where it is the same they are."""
+        """Return what costs hang on of where slots lie that are in nobody's way, [question, row]: where it is the same they are."""
         return placed_rows(self.sketches[grid].loose, columns)
 
     def ceilings(self, grid: int) -> list[Ceiling]:
-        """Holes, each with a tile that grows with it, and an expression of others: from that on it makes no difference how large it is."""
+        """Return holes, each with a tile that grows with it, and an expression of others: from that on it makes no difference how large it
+        is."""
         return self.sketches[grid].ceilings
 
     def floors(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
-        """Ticks that no row beats, nor any with other slots; 0 where none are known, any such from `limit` on."""
+        """Return ticks that no row beats, nor any with other slots; 0 where none are known, any such from `limit` on."""
         count = len(next(iter(columns.values()), (0,)))  # no holes: one row
 
         def bound_rows() -> np.ndarray:
@@ -189,7 +192,7 @@ class Problem:
         return self.answers.ask([b"floors", *self.sketches[grid].question(columns), str(limit).encode()], 0, (count,), bound_rows)
 
     def parts(self, grid: int, columns: Rows, opened: Mapping[str, int | None], whole: bool, limit: int, known: np.ndarray) -> np.ndarray:
-        """What no row goes below, as pipes are at work and beside, with any choices of holes `opened`: see Bounds.parts."""
+        """Return what no row goes below, as pipes are at work and beside, with any choices of holes `opened`: see Bounds.parts."""
         encoded, count = self.sketches[grid].loose, len(next(iter(columns.values()), (0,)))
         question = [b"parts", *self.sketches[grid].question(columns), f"{list(opened.items())} {whole} {limit}".encode(),
                     known.tobytes()]
@@ -197,18 +200,19 @@ class Problem:
                                 lambda: floor_parts(encoded, columns, opened, whole, self.state, limit, known))
 
     def work_floors(self, grid: int, columns: Rows, whatever: Sequence[str], opened: bool, limit: int = NEVER) -> np.ndarray:
-        """What no row goes below, as `parts`, by closed sums of the work of its first core: see Bounds.worked."""
+        """Return what no row goes below, as `parts`, by closed sums of the work of its first core: see Bounds.worked."""
         return work_parts(self.sketches[grid].loose, columns, whatever, opened, limit)
 
     def core_floors(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
-        """Ticks that no row beats, nor any with fewer slots: by a walk of its first core, slots in nobody's way: see Bounds.alone."""
+        """Return ticks that no row beats, nor any with fewer slots: by a walk of its first core, slots in nobody's way: see
+        Bounds.alone."""
         count = len(next(iter(columns.values()), (0,)))
         question = [b"alone", *self.sketches[grid].question(columns), str(limit).encode()]
         return self.answers.ask(question, 0, (count,), lambda: np.minimum(alone_rows(
             self.sketches[grid].loose, columns, self.state, limit).total_ticks, limit))
 
     def times(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
-        """Ticks of each row; NEVER where it cannot be timed or takes `limit` or more."""
+        """Return ticks of each row; NEVER where it cannot be timed or takes `limit` or more."""
         candidates = [(grid, row) for row in zip(*[columns[n].tolist() for n in self.space.grids[grid].names])]
         return np.array([t or NEVER for t in self.cost(candidates, [limit] * len(candidates))], np.int64)
 
@@ -217,16 +221,16 @@ class Problem:
         return dict(zip(self.space.grids[grid].names, values))
 
     def trace(self, candidate: Candidate) -> Trace:
-        """The candidate as a trace without holes."""
+        """Return the candidate as a trace without holes."""
         return fill(self.sketches[candidate[0]].trace, self.values(candidate))
 
     def program(self, candidate: Candidate) -> Program:
-        """The candidate's program: holes filled after emission, in normal form."""
+        """Return the candidate's program: holes filled after emission, in normal form."""
         return normalise(fill(self.sketches[candidate[0]].program, self.values(candidate)))
 
 
 def bound_in(func: Func, machine: Machine, state: State) -> Bound:
-    """The bound of an unscheduled func in a memory state; where an equal launch went before, all inputs may lie in L2."""
+    """Return the bound of an unscheduled func in a memory state; where an equal launch went before, all inputs may lie in L2."""
     resident = {b.name: size_bytes(b) for b in func.inputs} if state == PREVIOUS_LAUNCH else dict(state)
     return bound(func, machine, resident)
 
@@ -234,7 +238,7 @@ def bound_in(func: Func, machine: Machine, state: State) -> Bound:
 @seldom_collected()
 def problem(func: Func, machine: Machine, state: State = (), traces: Sequence[Trace] | None = None,
             restriction: Restriction = NONE) -> Problem:
-    """The tuning problem of an unscheduled func over all its sketches, or over given ones, and what a user leaves of them;
+    """Return the tuning problem of an unscheduled func over all its sketches, or over given ones, and what a user leaves of them;
     UnsupportedError where none can be emitted."""
     kept, refused, at = [], [], ""
     for number, trace in enumerate(restrict_sketches(sketches(func, machine) if traces is None else traces, restriction)):
@@ -278,21 +282,21 @@ Watch = Callable[[Result], bool]  # told of each batch; True stops the search wi
 
 @seldom_collected()
 def start(p: Problem) -> Outcome:
-    """The default schedule, timed; ScheduleError where no candidate of the space is legal."""
+    """Return the default schedule, timed; ScheduleError where no candidate of the space is legal."""
     ticks, first = default(p.space, p.cost, p.constraints)
     return Outcome(first, ticks, first, ticks, min(p.bound().ticks, ticks))
 
 
 def hopeless(proof: Proof | None, ticks: int, most: Limits) -> bool:
-    """Whether a proof before a search in earnest foresaw that one behind it, of these ticks, would be given up: the surer, the more of it
-    was done."""
+    """Return whether a proof before a search in earnest foresaw that one behind it, of these ticks, would be given up: the surer, the more
+    of it was done."""
     return proof is not None and most.earnest and \
         proof.foreseen(ticks) > most.after * (HOPE_LAST - (HOPE_LAST - 1) * min(1.0, proof.effort / most.after))
 
 
 def outcome_of_proof(p: Problem, first: Outcome, proof: Proof) -> Outcome:
-    """The outcome of a proof and no search, settled: where it is closed in its slots alone, since one less than fits may save two flag
-    operations."""
+    """Return the outcome of a proof and no search, settled: where it is closed in its slots alone, since one less than fits may save two
+    flag operations."""
     found = min((proof.ticks, proof.best), *p.leaders()[:1])
     slots = [(name,) for name in p.space.grids[found[1][0]].names if name in p.slots(found[1][0])[0]]
     p.ledger.phase = Phase.SETTLING
@@ -302,14 +306,14 @@ def outcome_of_proof(p: Problem, first: Outcome, proof: Proof) -> Outcome:
 
 
 def time_candidates(p: Problem, candidates: Sequence[Candidate]) -> list[Found]:
-    """Those of the candidates that are legal, with their ticks."""
+    """Return those of the candidates that are legal, with their ticks."""
     return [(ticks, c) for ticks, c in zip(p.cost(candidates), candidates) if ticks is not None]
 
 
 @seldom_collected()
 def search(p: Problem, first: Outcome, strategy: str, budget: Budget, seed: int, watch: Watch = lambda r: False,
            starts: Sequence[Candidate] = ()) -> Outcome:
-    """The best that a strategy finds within the budget, the default being candidate 0; never slower than it.
+    """Return the best that a strategy finds within the budget, the default being candidate 0; never slower than it.
 
     A space that is tried whole in the time of the budget is, whatever the strategy: that counts as a proof where it has more candidates
     than the budget. A larger one is tried to be decided by bounds (search/proof/prove.py), before a portfolio with a small part of the
@@ -335,11 +339,11 @@ class Asked:
         self.until = Until(self.seconds_left, most.asked)
 
     def seconds_left(self) -> float | None:
-        """Seconds that are left, at least 0; None where time is no limit."""
+        """Return seconds that are left, at least 0; None where time is no limit."""
         return None if self.seconds is None else max(0.0, self.seconds - (self.p.answers.seconds - self.begun))
 
     def beside(self, begun: Found, rows: int, hope: float, so_far: Result) -> Proof:
-        """A proof before or after a search: given up where it is foreseen to take `hope` times so many rows, or with that many."""
+        """Return a proof before or after a search: given up where it is foreseen to take `hope` times so many rows, or with that many."""
         self.p.ledger.phase = Phase.PROOF
         self.proofs.append(prove(self.p.space.grids, self.p, begun[1], begun[0], rows, lambda: self.watch(so_far),
                                  hope if self.most.earnest else inf))
@@ -369,7 +373,7 @@ class Asked:
         return outcome
 
     def search_all(self, first: Outcome, seed: int, pool: Pool | None, size: int) -> Outcome:
-        """The best of a space that is tried whole."""
+        """Return the best of a space that is tried whole."""
         within = self.most.trials is None or size <= self.most.trials
         self.most = replace(self.most, trials=max(size, self.most.trials or 0) if within else self.most.trials)
         strategist = make("exhaustive", self.p.space, seed, pool, measure_us=MODELLED_US)
@@ -378,7 +382,7 @@ class Asked:
 
     def run(self, first: Outcome, strategist: Strategy, floor: int, phase: Phase = Phase.SEARCH,
             limited: bool = True) -> tuple[Outcome, Result, bool]:
-        """What a strategy finds, settled; how it ended; whether it was told to stop."""
+        """Return what a strategy finds, settled; how it ended; whether it was told to stop."""
         p, result, stopped = self.p, Result(), False
         p.ledger.phase = phase
         for result in steps(strategist, p.cost, legal=p.legal, floor=first.bound_ticks, first=first.default,
@@ -396,7 +400,8 @@ class Asked:
 
 
 def confirm(p: Problem, found: Outcome, proof: Proof) -> Outcome:
-    """What a search found with what a proof that began there adds: that it is optimal, what is, or how much it may be short of it."""
+    """Return what a search found with what a proof that began there adds: that it is optimal, what is, or how much it may be short of
+    it."""
     if proof.closed:
         last = outcome_of_proof(p, found, proof)
         return replace(found, best=last.best, ticks=last.ticks, proof=last.proof, floor_ticks=last.floor_ticks)

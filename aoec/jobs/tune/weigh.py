@@ -15,7 +15,7 @@ BEST = 10  # candidates that are timed again
 
 
 def weigh(p: Problem, found: Outcome, robust: bool) -> Outcome:
-    """A search's outcome with its trust, from its best ten candidates timed again; `robust`: of those that at least 90 % of the
+    """Return a search's outcome with its trust, from its best ten candidates timed again; `robust`: of those that at least 90 % of the
     machines confirm, the one whose worst case is best, instead of the fastest; the default where none is confirmed."""
     if found.best == found.default:
         return found
@@ -31,7 +31,7 @@ def weigh(p: Problem, found: Outcome, robust: bool) -> Outcome:
 
 
 def leaders(p: Problem, found: Outcome) -> list[Candidate]:
-    """The ten fastest candidates that were timed, the found one first, and the default."""
+    """Return the ten fastest candidates that were timed, the found one first, and the default."""
     legal = {c: ticks for c, ticks in p.costs.items() if ticks is not None}
     last = max(nsmallest(BEST, legal.values()))
     fast = sorted((c for c, ticks in legal.items() if ticks <= last), key=lambda c: (legal[c], p.space.rank(c)))
@@ -40,7 +40,7 @@ def leaders(p: Problem, found: Outcome) -> list[Candidate]:
 
 
 def again(p: Problem, candidates: Sequence[Candidate]) -> np.ndarray:
-    """Ticks [machine, candidate]; each sketch is timed once, with its candidates as rows."""
+    """Return ticks [machine, candidate]; each sketch is timed once, with its candidates as rows."""
     out = np.full((len(seeded_machines(p.machine)), len(candidates)), NEVER, np.int64)
     for grid, places, columns in p.space.slabs(candidates):
         out[:, places] = ticks_on(p.sketches[grid].encoded, p.machine, columns, p.state)
@@ -48,7 +48,7 @@ def again(p: Problem, candidates: Sequence[Candidate]) -> np.ndarray:
 
 
 def most_robust(ticks: np.ndarray, default: np.ndarray, nominal: Sequence[int]) -> int | None:
-    """The column whose worst ratio to the default is least, of those that enough machines find faster; ties by nominal ticks."""
+    """Return the column whose worst ratio to the default is least, of those that enough machines find faster; ties by nominal ticks."""
     ratios = ticks / default[:, None]
     sure = np.flatnonzero((ratios < 1).sum(axis=0) >= CONFIRMS * len(ticks))
     return min(map(int, sure), key=lambda i: (ratios[:, i].max(), nominal[i]), default=None)

@@ -50,7 +50,7 @@ ROUNDING = 2.0**-24  # of one fp32 addition
 
 
 def tolerance(alone: Graph, data: Arrays, wanted: Arrays, t: Tensor) -> np.ndarray:
-    """How much each element of a result may differ: see the head of this file. `wanted`: what the reference makes of each tensor."""
+    """Return how much each element of a result may differ: see the head of this file. `wanted`: what the reference makes of each tensor."""
     size, u = sizes(wanted[t.name], t.dtype), SPACING.get(t.dtype, 0.0)
     first = main_node(alone.nodes)
     allowed: np.ndarray = u * size + SMALLEST.get(t.dtype, 0.0)
@@ -74,8 +74,8 @@ def tolerance(alone: Graph, data: Arrays, wanted: Arrays, t: Tensor) -> np.ndarr
 
 
 def carried_rounding(alone: Graph, values: Arrays, t: Tensor) -> np.ndarray:
-    """What roundings of values between nodes to bf16, and of sums in another order, may come to in a result; through operators that are
-    not listed, nothing."""
+    """Return what roundings of values between nodes to bf16, and of sums in another order, may come to in a result; through operators that
+    are not listed, nothing."""
     errors: dict[str, np.ndarray] = {}
     dtypes = {x.name: x.dtype for x in alone.tensors}
     for n in alone.nodes:
@@ -118,7 +118,8 @@ def move_error(moves: Sequence[OpNode], error: np.ndarray, values: Arrays) -> np
 
 
 def attention_error(node: OpNode, values: Arrays) -> np.ndarray:
-    """How far two results of an attention in fp32 may be apart, by the standard bounds of rounded sums, e being 2^-24 and p the shares:
+    """Return how far two results of an attention in fp32 may be apart, by the standard bounds of rounded sums, e being 2^-24 and p the
+    shares:
 
     - a score of d products is off by (d + 1) e * scale * |q| |k|, and by e for each of its scale, bias, shift by the row's maximum, and the
       shifts of that where the keys are worked on in parts: 4 e (|score| + |maximum|);
@@ -147,7 +148,7 @@ def attention_error(node: OpNode, values: Arrays) -> np.ndarray:
 
 
 def operations(node: OpNode) -> int:
-    """How often a node of the user's own operator rounds; 0 of any other."""
+    """Return how often a node of the user's own operator rounds; 0 of any other."""
     if not node.definition:
         return 0
     values = [v for s in parse_meaning(node.definition).statements for v in (s.value, s.init) if v is not None]
@@ -155,7 +156,7 @@ def operations(node: OpNode) -> int:
 
 
 def products_summed(node: OpNode, graph: Graph) -> int:
-    """How many products each sum of the node has."""
+    """Return how many products each sum of the node has."""
     shapes = [next(t.shape for t in graph.tensors if t.name == i) for i in node.inputs if i]
     if node.op in ("conv2d_packed", "matmul"):
         return shapes[1][-1 if node.attribute("trans_b", 0) else -2] + 1
@@ -170,17 +171,17 @@ def products_summed(node: OpNode, graph: Graph) -> int:
 
 
 def magnitude(node: OpNode, data: Arrays) -> np.ndarray:
-    """The node's sums over magnitudes, in fp32 and never infinite."""
+    """Return the node's sums over magnitudes, in fp32 and never infinite."""
     (out,) = run_node(node, [np.abs(data[i]) if i else None for i in node.inputs])
     return np.nan_to_num(out.astype(np.float64), posinf=BEYOND["fp32"])
 
 
 def sizes(x: np.ndarray, dtype: str) -> np.ndarray:
-    """The magnitudes as float64, infinities as in `finite`, 0 for what is no number."""
+    """Return the magnitudes as float64, infinities as in `finite`, 0 for what is no number."""
     return np.nan_to_num(np.abs(finite(x, dtype)), nan=0.0)
 
 
 def finite(x: np.ndarray, dtype: str) -> np.ndarray:
-    """The values as float64, infinities as the first power of two beyond the dtype."""
+    """Return the values as float64, infinities as the first power of two beyond the dtype."""
     wide = x.astype(np.float64)
     return np.where(np.isinf(wide), np.copysign(BEYOND.get(dtype, 0.0), wide), wide)

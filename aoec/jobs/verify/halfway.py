@@ -36,7 +36,7 @@ def either_way(alone: Graph, values: Arrays, t: Tensor, off: Callable[[Graph, Te
 
 
 def in_steps(n: OpNode, x: np.ndarray, values: Arrays) -> np.ndarray:
-    """Numbers in steps of the quantiser."""
+    """Return numbers in steps of the quantiser."""
     if n.op == "quantise_range":
         return x / np.float64(scale_and_zero(*(values[i] for i in n.inputs[1:]))[0])
     scale = values[n.inputs[1]].astype(np.float64)
@@ -44,7 +44,7 @@ def in_steps(n: OpNode, x: np.ndarray, values: Arrays) -> np.ndarray:
 
 
 def after(alone: Graph, at: int, values: Arrays, t: Tensor) -> np.ndarray:
-    """A result as the nodes behind one make it of given values."""
+    """Return a result as the nodes behind one make it of given values."""
     rest = alone.nodes[at + 1:]
     made = {o for n in rest for o in n.outputs}
     if t.name not in made:

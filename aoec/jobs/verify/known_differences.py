@@ -14,8 +14,8 @@ from aoec.frontend.read.versions import opset
 
 
 def find_known(path: str, values: Mapping[str, np.ndarray]) -> dict[str, tuple[str, Difference]]:
-    """Output -> (operator, difference) of a node that it is made of, for outputs of the ONNX file where there is one. `values` are those of
-    our tensors by name: a difference of special values alone counts where the node's data hold NaN or infinities."""
+    """Return output -> (operator, difference) of a node that it is made of, for outputs of the ONNX file where there is one. `values` are
+    those of our tensors by name: a difference of special values alone counts where the node's data hold NaN or infinities."""
     model = open_model(path)
     shapes = _shapes(model)
     found: dict[str, tuple[str, Difference]] = {}  # value -> why it may differ
@@ -29,7 +29,7 @@ def find_known(path: str, values: Mapping[str, np.ndarray]) -> dict[str, tuple[s
 
 def _of(node: onnx.NodeProto, version: int, shapes: Mapping[str, tuple[int, ...] | None], values: Mapping[str, np.ndarray],
         ) -> Iterator[tuple[str, Difference]]:
-    """The differences that a node meets, or a node of its subgraphs."""
+    """Yield the differences that a node meets, or a node of its subgraphs."""
     yield from ((node.op_type, d) for d in of_node(node, version, shapes)
                 if d.onnxruntime_differs and (not d.values or any(_special(values.get(i)) for i in node.input)))
     for a in node.attribute:
@@ -43,7 +43,7 @@ def _special(x: np.ndarray | None) -> bool:
 
 
 def _shapes(model: onnx.ModelProto) -> dict[str, tuple[int, ...] | None]:
-    """The shapes of values as far as they can be inferred."""
+    """Return the shapes of values as far as they can be inferred."""
     try:
         graph = shape_inference.infer_shapes(model, data_prop=True).graph
     except Exception:  # onnx raises what it likes; a shape that is not known excuses more, never less

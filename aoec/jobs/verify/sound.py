@@ -11,7 +11,7 @@ from aoec.target.machine import Machine
 
 
 def faults_of(model: Model, choices: Iterable[Choice], machine: Machine, options: CompileOptions) -> dict[str, str]:
-    """Group -> what is wrong with its program, of groups with operators of the user's own: whether the machine takes it
+    """Return group -> what is wrong with its program, of groups with operators of the user's own: whether the machine takes it
     and, unless --no-verify, whether it gives what the definitions say."""
     own = {n.name for n in model.graph.nodes if n.definition}
     out = {}

@@ -27,7 +27,7 @@ BOUNDED = ("sin", "cos", "tan", "mod", "fmod", "power")
 
 
 def integers(inputs: list[Tensor], nodes: tuple[OpNode, ...], random: np.random.Generator) -> dict[str, np.ndarray]:
-    """Small integers for every input (logical arrays), in -1..1 for constants."""
+    """Return small integers for every input (logical arrays), in -1..1 for constants."""
     columns = bias_columns(nodes, {t.name: t for t in inputs})
     out = {}
     for t in inputs:
@@ -37,7 +37,7 @@ def integers(inputs: list[Tensor], nodes: tuple[OpNode, ...], random: np.random.
 
 
 def zeros(nodes: tuple[OpNode, ...], tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Places]]:
-    """(tensor, where the graph keeps zeros in it): a bias behind its channels; a packed weight behind those of the result's
+    """Yield (tensor, where the graph keeps zeros in it): a bias behind its channels; a packed weight behind those of the result's
     channels, and for channels that fill its image's blocks, where padding may read something else than 0."""
     for name, channels in bias_columns(nodes, tensors).items():
         yield name, (slice(channels, None),)
@@ -50,12 +50,12 @@ def zeros(nodes: tuple[OpNode, ...], tensors: Mapping[str, Tensor]) -> Iterator[
 
 
 def may_fill(t: Tensor) -> bool:
-    """Whether padding channels may hold anything: those of images of one byte."""
+    """Return whether padding channels may hold anything: those of images of one byte."""
     return t.layout in PIXEL and DTYPES[t.dtype] == 1
 
 
 def fill_padding(stored: np.ndarray, t: Tensor) -> np.ndarray:
-    """A stored array, with ones in padding channels that may hold anything."""
+    """Return a stored array, with ones in padding channels that may hold anything."""
     if not may_fill(t):
         return stored
     own = to_physical(np.ones(t.shape, stored.dtype), t)
@@ -63,14 +63,14 @@ def fill_padding(stored: np.ndarray, t: Tensor) -> np.ndarray:
 
 
 def read_axes(alone: Graph) -> dict[str, int]:
-    """Tensor that says where another is read -> the length of that one's axis."""
+    """Return tensor that says where another is read -> the length of that one's axis."""
     shapes = {t.name: t.shape for t in alone.tensors}
     return {n.inputs[1]: shapes[n.inputs[0]][n.attribute("axis")] for n in alone.nodes  # type: ignore[index]
             if n.op in ("gather", "gather_elements")}
 
 
 def _filling(node: OpNode, tensors: Mapping[str, Tensor]) -> Places:
-    """Where a packed weight of one block holds zeros for channels that its image has not."""
+    """Return where a packed weight of one block holds zeros for channels that its image has not."""
     kernel, c0 = node.attribute("kernel"), node.attribute("c0")
     assert isinstance(kernel, tuple) and isinstance(c0, int)
     turned = bool(node.attribute("trans_b", 0))
@@ -111,13 +111,13 @@ def normal(inputs: list[Tensor], weights: Arrays, random: np.random.Generator, l
 # ---------------------------------------------------------------- special rows
 
 def few_rows(inputs: list[Tensor], weights: Arrays) -> bool:
-    """Whether special rows would be most of a group's data."""
+    """Return whether special rows would be most of a group's data."""
     counts = [prod(t.shape[:-1]) for t in _real_inputs(inputs, weights)]
     return bool(counts) and max(counts) < MANY
 
 
 def _real_inputs(inputs: list[Tensor], weights: Arrays) -> list[Tensor]:
-    """The reals that a group computes with, which are no constants and no single numbers."""
+    """Return the reals that a group computes with, which are no constants and no single numbers."""
     return [t for t in inputs if t.name not in weights and t.dtype in REALS and prod(t.shape) > 1]
 
 
@@ -143,7 +143,7 @@ def sow(alone: Graph, inputs: list[Tensor], weights: Arrays, data: dict[str, np.
 
 
 def _axes(alone: Graph, t: Tensor) -> tuple[int, ...]:
-    """The axes of a tensor's rows: those that the group's first reduction of it goes over, else the last."""
+    """Return the axes of a tensor's rows: those that the group's first reduction of it goes over, else the last."""
     for n in alone.nodes:
         if t.name in n.inputs[:1] and word(n).family in OVER_ROWS:
             found = n.attribute("axes", n.attribute("axis", -1))
@@ -164,7 +164,7 @@ def _set_row(array: np.ndarray, axes: tuple[int, ...], row: int, values: np.ndar
 
 
 def _special(kind: str, dtype: np.dtype, length: int, random: np.random.Generator) -> np.ndarray:
-    """A row of a kind, in a dtype of reals."""
+    """Return a row of a kind, in a dtype of reals."""
     info = ml_dtypes.finfo(dtype)
     if kind == "ends":
         ends = np.array([info.max, info.min, info.smallest_normal, -info.smallest_normal, info.smallest_subnormal, -0.0]).astype(dtype)

@@ -13,7 +13,7 @@ Arrays = Mapping[str, np.ndarray]
 
 
 def within_casts(alone: Graph, data: Arrays, constants: Arrays) -> dict[str, np.ndarray]:
-    """The data of a group, those that a cast reads as they are brought to the numbers that its result has; constants stay."""
+    """Return the data of a group, those that a cast reads as they are brought to the numbers that its result has; constants stay."""
     out, dtypes = dict(data), {t.name: t.dtype for t in alone.tensors}
     for n in alone.nodes:
         name = n.inputs[0] if n.inputs else ""
@@ -37,7 +37,7 @@ def undefined_elements(alone: Graph, values: Arrays, name: str) -> np.ndarray:
 
 
 def _limits(n: OpNode, dtypes: Mapping[str, str]) -> tuple[int, int] | None:
-    """The least and the greatest number of a cast from reals to whole numbers; None of other nodes."""
+    """Return the least and the greatest number of a cast from reals to whole numbers; None of other nodes."""
     if n.op != "cast" or dtypes[n.inputs[0]] not in REALS or np.dtype(NUMPY[dtypes[n.outputs[0]]]).kind not in "iu":
         return None
     limits = np.iinfo(NUMPY[dtypes[n.outputs[0]]])
@@ -45,7 +45,7 @@ def _limits(n: OpNode, dtypes: Mapping[str, str]) -> tuple[int, int] | None:
 
 
 def _spread(n: OpNode, before: list[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
-    """What is undefined of a result, from what is of the arguments: element by element, or all of it."""
+    """Return what is undefined of a result, from what is of the arguments: element by element, or all of it."""
     if word(n).family == "elementwise":
         return np.logical_or.reduce([np.broadcast_to(b, shape) for b in before])
     return np.ones(shape, bool)

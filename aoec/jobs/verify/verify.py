@@ -37,7 +37,7 @@ SHOWN = 3  # elements in a sentence
 
 def verify_group(graph: Graph, group: Group, program: Program, bindings: Iterable[tuple[str, str]], weights: Arrays,
                  seed: int = 0) -> list[str]:
-    """What is wrong with a group's program, in sentences; nothing where it does what the group's operators mean.
+    """Return what is wrong with a group's program, in sentences; nothing where it does what the group's operators mean.
 
     `graph` is fused, `weights` are its constants as stored, `bindings` pairs tensors of the program with those of the graph.
     """
@@ -65,7 +65,7 @@ def verify_group(graph: Graph, group: Group, program: Program, bindings: Iterabl
 # ---------------------------------------------------------------- comparison
 
 def compare(alone: Graph, program: Program, bindings: tuple[tuple[str, str], ...], data: Arrays, exact: bool) -> list[str]:
-    """Sentences about each result of the program that differs from the reference by more than it may."""
+    """Return sentences about each result of the program that differs from the reference by more than it may."""
     tensors = {t.name: t for t in alone.tensors}
     stored = {name: fill_padding(to_physical(x, tensors[name]), tensors[name]) for name, x in data.items()}
     try:
@@ -98,7 +98,7 @@ def beyond(alone: Graph, wanted: Arrays, name: str) -> np.ndarray:
 
 
 def kept_wide(alone: Graph) -> Graph:
-    """A vector group with the reals between its nodes in fp32; itself where it begins with a sum of the cube's, which is rounded."""
+    """Return a vector group with the reals between its nodes in fp32; itself where it begins with a sum of the cube's, which is rounded."""
     between = {o for n in alone.nodes for o in n.outputs} - set(alone.outputs)
     if main_node(alone.nodes).op in SUMS:
         return alone
@@ -115,7 +115,7 @@ def nearer(got: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def differences(group: str, t: Tensor, stored: np.ndarray, wanted: np.ndarray, allowed: np.ndarray, data: str) -> list[str]:
-    """Sentences: elements beyond what is allowed, and padding that is not zero where it should be."""
+    """Return sentences: elements beyond what is allowed, and padding that is not zero where it should be."""
     got = to_logical(stored, t)
     a, b = finite(got, t.dtype), finite(wanted, t.dtype)
     wrong = np.argwhere(~((np.abs(a - b) <= allowed) | (np.isnan(a) & np.isnan(b)) | np.isinf(allowed)))
@@ -146,18 +146,19 @@ class Agreement:
     largest: float = 0.0  # max|b|
 
     def describe(self, how: str) -> str:
-        """The agreement in words, and how it was found."""
+        """Return the agreement in words, and how it was found."""
         if self.counted:
             return f"differs in {self.rows - self.same_top1:,} of {self.rows:,} whole numbers from {self.reference} ({how})"
         return f"is within {self.relative_error:.1e} of {self.reference} (max|a-b| / max|b|, {how})"
 
     def differs(self, how: str) -> str:
-        """The same of what is too far away."""
+        """Return the same of what is too far away."""
         return self.describe(how) if self.counted else self.describe(how).replace("is within", "differs by", 1).replace(" of ", " from ", 1)
 
 
 def verify_model(artifact: Artifact, graph: Graph, weights: Arrays, feeds: Arrays, model_path: str = "") -> dict[str, Agreement]:
-    """Output -> how near the compiled model is to onnxruntime, where it is installed and `model_path` given, else to `graph`'s references.
+    """Return output -> how near the compiled model is to onnxruntime, where it is installed and `model_path` given, else to `graph`'s
+    references.
 
     `graph` (before or after fusion, with its own `weights`) and the artifact are given the same feeds, by the model's input names.
     """
@@ -172,8 +173,8 @@ def verify_model(artifact: Artifact, graph: Graph, weights: Arrays, feeds: Array
 
 
 def agreement(got: np.ndarray, wanted: np.ndarray, reference: str) -> Agreement:
-    """How near `got` is to `wanted`; CheckError where they are of different shapes. What overflows counts as the largest number of the
-    wanted type, so that it may fall on either side of it; NaN is near NaN alone. Whole numbers of four bytes or more, and truths, are
+    """Return how near `got` is to `wanted`; CheckError where they are of different shapes. What overflows counts as the largest number of
+    the wanted type, so that it may fall on either side of it; NaN is near NaN alone. Whole numbers of four bytes or more, and truths, are
     counted; those of one or two stand for reals."""
     if got.shape != wanted.shape:
         raise CheckError(f"an output has shape {list(got.shape)}, and {reference} gives {list(wanted.shape)}")
@@ -195,8 +196,8 @@ def agreement(got: np.ndarray, wanted: np.ndarray, reference: str) -> Agreement:
 
 
 def _onnxruntime(model_path: str, feeds: Arrays) -> tuple[dict[str, np.ndarray] | None, str]:
-    """(the outputs that onnxruntime gives, ""), or (None, why not): it is not installed, or does not take the model (a newer version of the
-    format than it knows, an operator that it lacks): what reads a model here and what onnxruntime reads need not be of one age."""
+    """Return (the outputs that onnxruntime gives, ""), or (None, why not): it is not installed, or does not take the model (a newer version
+    of the format than it knows, an operator that it lacks): what reads a model here and what onnxruntime reads need not be of one age."""
     if not model_path:
         return None, ""
     try:

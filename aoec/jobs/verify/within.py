@@ -15,7 +15,7 @@ Range = tuple[int, int]
 
 
 def read_func(text: str, source: str) -> Func:
-    """The func that a text says; CheckError at the block that goes beyond an axis of a tensor in GM.
+    """Return the func that a text says; CheckError at the block that goes beyond an axis of a tensor in GM.
 
     Said of sums of loops times numbers alone, which reach both of their ends; what is chosen (select) or cut (min) is left to those who
     wrote it.
@@ -35,14 +35,14 @@ def read_func(text: str, source: str) -> Func:
 
 
 def _beyond(func: Func, block: Block, said: str, text: str, source: str) -> CheckError:
-    """The error at the block in its text."""
+    """Return the error at the block in its text."""
     found = re.search(rf"^[ \t]*({re.escape(block.name)})[ \t]*:", text, re.MULTILINE)
     line, column = (text.count("\n", 0, found.start(1)) + 1, found.start(1) - text.rfind("\n", 0, found.start(1))) if found else (0, 0)
     return CheckError(f"func {func.name}: block {block.name}: {said}; change the loop or the shape", text, line, column, source)
 
 
 def _accesses(block: Block) -> Iterator[Read]:
-    """What a block writes, and what it reads whatever the data and the place are."""
+    """Yield what a block writes, and what it reads whatever the data and the place are."""
     stack: list[Expr] = [block.target, block.value]
     while stack:
         e = stack.pop()
@@ -53,7 +53,7 @@ def _accesses(block: Block) -> Iterator[Read]:
 
 
 def _value_range(e: Expr, ranges: Mapping[str, Range]) -> Range | None:
-    """The least and the greatest value of a sum in which each loop stands once; None for anything else."""
+    """Return the least and the greatest value of a sum in which each loop stands once; None for anything else."""
     terms = [(1, e)]
     low = high = 0
     seen: set[str] = set()
@@ -72,7 +72,7 @@ def _value_range(e: Expr, ranges: Mapping[str, Range]) -> Range | None:
 
 
 def _term(e: Expr) -> tuple[int | None, str]:
-    """(factor, loop) of a loop times a number, or of a number ("" for its loop); (None, "") of anything else."""
+    """Return (factor, loop) of a loop times a number, or of a number ("" for its loop); (None, "") of anything else."""
     if isinstance(e, Int):
         return e.value, ""
     if isinstance(e, Var):

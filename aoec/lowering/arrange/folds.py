@@ -37,7 +37,7 @@ class Fold:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """All of them."""
+        """Return all of them."""
         return (*self.before, self.main, *self.after)
 
 
@@ -189,7 +189,7 @@ def _moves_after(draft: Draft, node: OpNode, users: Mapping[str, list[OpNode]]) 
 
 
 def _is_in_rows(access: Access) -> bool:
-    """Whether a result is written in rows: its columns are the last axis."""
+    """Return whether a result is written in rows: its columns are the last axis."""
     return is_walkable(access, "r", "c") and "c" in variables(access.indices[last_dimension(access)])
 
 

@@ -61,8 +61,8 @@ KINDS = {"cube": "cube", "attention": "cube", "host": "host"}  # family -> kind 
 
 def fuse(graph: Graph, weights: Mapping[str, np.ndarray], machine: Machine | None = None,
          apart: Collection[str] = ()) -> tuple[Graph, dict[str, np.ndarray]]:
-    """The graph with layouts, conversions, packed weights and groups, and its constants as stored; a body is fused as a graph is. Groups
-    are those of `machine`: without one, of a machine whose FIXPIPE stores results. `apart`: attention nodes that are done in single
+    """Return the graph with layouts, conversions, packed weights and groups, and its constants as stored; a body is fused as a graph is.
+    Groups are those of `machine`: without one, of a machine whose FIXPIPE stores results. `apart`: attention nodes that are done in single
     operators."""
     if machine is not None:
         check_dtypes(graph, machine)
@@ -71,7 +71,7 @@ def fuse(graph: Graph, weights: Mapping[str, np.ndarray], machine: Machine | Non
 
 def fuse_bodies(graph: Graph, weights: Mapping[str, np.ndarray],
                 fuse_flat: Callable[[Draft], tuple[Graph, dict[str, np.ndarray]]]) -> tuple[Graph, dict[str, np.ndarray]]:
-    """The graph whose parts, which have no bodies, `fuse_flat` fuses, and its constants as stored."""
+    """Return the graph whose parts, which have no bodies, `fuse_flat` fuses, and its constants as stored."""
     names, nodes = {t.name for t in graph.tensors}, {n.name for n in graph.nodes}
     parts: list[tuple[Body | None, Graph]] = []
     stored: dict[str, np.ndarray] = {}
@@ -111,7 +111,7 @@ def regroup(graph: Graph, machine: Machine | None, kept: Collection[str] = ()) -
 
 
 def _group_flat(draft: Draft, machine: Machine | None, kept: Collection[str]) -> tuple[Graph, dict[str, np.ndarray]]:
-    """Group a draft without bodies, in layouts and with packed weights."""
+    """Return group a draft without bodies, in layouts and with packed weights."""
     folds = fold_moves(draft, kept)
     inside = {name for fold in folds.values() for name in fold.nodes}
     turn_moves(draft, machine, inside)
@@ -132,7 +132,7 @@ def followers_of(machine: Machine | None) -> Mapping[str, tuple[str, ...]]:
 
 
 def pairs_of_extremes(draft: Draft) -> dict[str, tuple[str, ...]]:
-    """Nodes that find the greatest and the least elements of one tensor's rows, which read it once: the last of them -> both."""
+    """Return nodes that find the greatest and the least elements of one tensor's rows, which read it once: the last of them -> both."""
     found: dict[str, list[str]] = {}
     for n in draft.nodes:
         if family(n) == "extreme":
@@ -141,7 +141,7 @@ def pairs_of_extremes(draft: Draft) -> dict[str, tuple[str, ...]]:
 
 
 def check_dtypes(graph: Graph, machine: Machine) -> None:
-    """Nothing, or UnsupportedError for a tensor of bf16 where the cube and the vector unit of a machine do not take it."""
+    """Raise UnsupportedError for a tensor of bf16 where the cube and the vector unit of a machine do not take it."""
     found = next((t.name for t in graph.tensors if t.dtype == "bf16"), "")
     if found and "bf16" not in machine.tables.get("kf", {}):
         raise UnsupportedError(f"tensor {found} is bf16, which {machine.name} does not calculate in; take --precision fp16, mixed or fp32")
@@ -150,7 +150,7 @@ def check_dtypes(graph: Graph, machine: Machine) -> None:
 def groups(draft: Draft, followers: Mapping[str, tuple[str, ...]], views: Collection[str], most: int = FLAG_IDS,
            together: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
            folds: Mapping[str, Fold] = MappingProxyType({})) -> tuple[Group, ...]:
-    """Every node in one group, g0, g1, ... in an order in which they can run; a group has one result.
+    """Return every node in one group, g0, g1, ... in an order in which they can run; a group has one result.
 
     Nodes are taken in order; each starts a group unless it joined an earlier one: as its last tensor's only reader, of a kind
     that the table allows, of the same shape and layout, with all else that it reads already there, and while the group reads no more than
@@ -199,7 +199,7 @@ class Grouping:
         return tuple(self.out)
 
     def fits(self, nodes: Sequence[OpNode]) -> bool:
-        """Whether so many nodes may be one group, and it reads no more tensors than there are flags."""
+        """Return whether so many nodes may be one group, and it reads no more tensors than there are flags."""
         return len(nodes) <= MOST_NODES and flags_of(self.draft, nodes) <= self.most
 
     def put(self, nodes: Sequence[OpNode]) -> None:
@@ -213,8 +213,8 @@ class Grouping:
         self.out.append(Group(f"g{len(self.out)}", kind, tuple(n.name for n in nodes)))
 
     def chain(self, before: list[OpNode], first: OpNode) -> tuple[list[OpNode], OpNode | None]:
-        """(the nodes of the group that starts with `first`, and perhaps with what waited for it; the node for which they should wait, as
-        it reads something else that is not made yet)"""
+        """Return (the nodes of the group that starts with `first`, and perhaps with what waited for it; the node for which they should
+        wait, as it reads something else that is not made yet)"""
         draft, cube = self.draft, family(first) == "cube"
         allowed = self.followers.get(first.op.removesuffix("_packed"), self.followers.get(family(first), ()))
         chain = [*before, first]
@@ -242,13 +242,13 @@ class Grouping:
         return chain, None
 
     def is_made(self, name: str) -> bool:
-        """Whether a tensor is there when the next group runs, perhaps as part of another."""
+        """Return whether a tensor is there when the next group runs, perhaps as part of another."""
         while name in self.moved:
             name = self.moved[name]
         return name in self.made
 
     def follower(self, chain: Sequence[OpNode]) -> OpNode | None:
-        """The only reader of the last result of a chain; of elementwise work that others read too, the norm of its rows."""
+        """Return the only reader of the last result of a chain; of elementwise work that others read too, the norm of its rows."""
         made = chain[-1].outputs[0]
         found = _only_reader(self.draft, made, self.users)
         if found is not None or any(family(n) != "elementwise" for n in chain):
@@ -257,8 +257,8 @@ class Grouping:
         return next(iter(readers.values()), None)
 
     def beside(self, chain: Sequence[OpNode], follower: OpNode, missing: Sequence[str]) -> list[OpNode] | None:
-        """The elementwise nodes that make what a follower reads beside the end of a chain, each for one reader, of what is there already or
-        waits for the follower; None where something else has to make some of it."""
+        """Return the elementwise nodes that make what a follower reads beside the end of a chain, each for one reader, of what is there
+        already or waits for the follower; None where something else has to make some of it."""
         if family(follower) != "elementwise" or family(chain[0]) != "elementwise":
             return None
         waiting = [n for chain in self.waiting.get(follower.name, []) for n in chain]
@@ -273,13 +273,14 @@ class Grouping:
         return list(found.values())
 
     def joins_beside(self, node: OpNode, follower: OpNode) -> bool:
-        """Whether a node may be worked in a group beside the chain that ends with a follower: elementwise, of its shape, for one reader."""
+        """Return whether a node may be worked in a group beside the chain that ends with a follower: elementwise, of its shape, for one
+        reader."""
         a, b = (self.draft.tensors[n.outputs[0]] for n in (node, follower))
         one = _only_reader(self.draft, a.name, self.users) is not None
         return one and family(node) == "elementwise" and node.name not in self.views and (a.shape, a.layout) == (b.shape, b.layout)
 
     def makes(self, missing: Sequence[str], follower: OpNode) -> bool:
-        """Whether a group that waits for what is missing can have the follower: no product works it on its own results."""
+        """Return whether a group that waits for what is missing can have the follower: no product works it on its own results."""
         wanted, seen = list(missing), set[str]()
         while wanted:
             node = self.makers.get(wanted.pop())
@@ -337,22 +338,23 @@ def kind_of(nodes: Sequence[OpNode]) -> str:
 
 
 def _only_reader(draft: Draft, name: str, users: Mapping[str, list[OpNode]]) -> OpNode | None:
-    """The one node that reads a tensor, perhaps twice, as a square does; None where several do or where it is a result of the graph."""
+    """Return the one node that reads a tensor, perhaps twice, as a square does; None where several do or where it is a result of the
+    graph."""
     found = users.get(name, [])
     return found[0] if found and name not in draft.outputs and all(n is found[0] for n in found) else None
 
 
 def can_follow(draft: Draft, last: OpNode, follower: OpNode, allowed: tuple[str, ...]) -> bool:
-    """Whether a node may be in the group that ends with the one before it, as to its kind and what it makes."""
+    """Return whether a node may be in the group that ends with the one before it, as to its kind and what it makes."""
     a, b = draft.tensors[last.outputs[0]], draft.tensors[follower.outputs[0]]
     alike = a.layout == b.layout and (a.shape == b.shape or family(follower) == "reduce" and b.layout == "ND")
     return alike and (follower.op in allowed or family(follower) in allowed)
 
 
 def is_alike(draft: Draft, first: OpNode, follower: OpNode) -> bool:
-    """Whether all that a follower reads lies as its result does, and is nothing that the cube reads; of scales, whether they are constants,
-    one for each column, in whole blocks; of rows, whether they are whole fractals wide, so that UB pads those of each dtype alike. Of
-    a user's own operators those of one statement."""
+    """Return whether all that a follower reads lies as its result does, and is nothing that the cube reads; of scales, whether they are
+    constants, one for each column, in whole blocks; of rows, whether they are whole fractals wide, so that UB pads those of each dtype
+    alike. Of a user's own operators those of one statement."""
     if follower.op == "requantise":
         scale = draft.tensors[follower.inputs[1]]
         image = first.op == "conv2d_packed"  # whose scales are padded to whole blocks of its channels

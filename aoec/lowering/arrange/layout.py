@@ -29,7 +29,7 @@ WIDEST_ROW = 1024  # pixels of a row of results that fill half of L0A (64 KB on 
 
 
 def family(node: OpNode) -> str:
-    """The family of a node's operator; host for nodes that run there."""
+    """Return the family of a node's operator; host for nodes that run there."""
     return "host" if node.op.startswith(PREFIX) else word(node).family
 
 
@@ -54,7 +54,7 @@ def assign(draft: Draft, scales: bool = False, four: bool = True) -> None:
 
 
 def scaled_sums(draft: Draft) -> dict[str, str]:
-    """The nodes that make int8 of a convolution's sums, perhaps through relu, which nothing else reads, and the convolution of each.
+    """Return the nodes that make int8 of a convolution's sums, perhaps through relu, which nothing else reads, and the convolution of each.
 
     Channels are whole blocks, or the convolution is one product. Then its weight gets columns of zeros, and padding channels hold what
     a sum of 0 becomes."""
@@ -71,14 +71,14 @@ def scaled_sums(draft: Draft) -> dict[str, str]:
 
 
 def _is_one_product(draft: Draft, node: OpNode) -> bool:
-    """Whether a convolution has a constant weight that is one matrix, with all its groups."""
+    """Return whether a convolution has a constant weight that is one matrix, with all its groups."""
     weight, group = draft.tensors[node.inputs[1]], node.attribute("group", 1)
     assert isinstance(group, int)
     return draft.is_constant(weight.name) and merged_groups(weight.shape[0] // group, weight.shape[1], group, c0_of(weight.dtype)) == group
 
 
 def _five(draft: Draft, output: str, pending: dict[str, str]) -> str:
-    """The tensor for a result in NC1HWC0: its own, or a new one where the graph's result must stay ND."""
+    """Return the tensor for a result in NC1HWC0: its own, or a new one where the graph's result must stay ND."""
     if output not in draft.outputs or draft.tensors[output].layout == FIVE:
         draft.tensors[output] = replace(draft.tensors[output], layout=FIVE)
         return output
@@ -88,7 +88,7 @@ def _five(draft: Draft, output: str, pending: dict[str, str]) -> str:
 
 
 def _layout(draft: Draft, node: OpNode) -> str:
-    """The layout in which the node takes and gives its tensors."""
+    """Return the layout in which the node takes and gives its tensors."""
     five = _RULES.get(family(node), lambda d, n: False)(draft, node)
     return FIVE if five else "ND"
 
@@ -103,9 +103,9 @@ def _operand_layout(draft: Draft, node: OpNode, layout: str, four: bool) -> str:
 
 
 def _few(draft: Draft, node: OpNode) -> bool:
-    """True for a convolution of an image in ND of at most four channels of 16 bits, which lies, and is read, in whole blocks a row: tiles
-    of it are whole rows, as load3d knows no rows with gaps, and one row of results must fit into L0A. Results of one row, as of a line, are
-    tiled along it, where none of the tiles may begin in padding."""
+    """Return True for a convolution of an image in ND of at most four channels of 16 bits, which lies, and is read, in whole blocks a row:
+    tiles of it are whole rows, as load3d knows no rows with gaps, and one row of results must fit into L0A. Results of one row, as of a
+    line, are tiled along it, where none of the tiles may begin in padding."""
     x, y, pad = draft.tensors[node.inputs[0]], draft.tensors[node.outputs[0]], node.attribute("pad")
     if y.shape[2] == 1 and isinstance(pad, tuple) and pad[1]:
         return False
@@ -114,7 +114,7 @@ def _few(draft: Draft, node: OpNode) -> bool:
 
 
 def _read_columns(draft: Draft, node: OpNode) -> int:
-    """How many columns of its image, from the first on, a convolution reads: a stride may leave the last ones out."""
+    """Return how many columns of its image, from the first on, a convolution reads: a stride may leave the last ones out."""
     x, w, y = (draft.tensors[name].shape[-1] for name in (*node.inputs[:2], *node.outputs))
     stride, pad, dilation = (node.attribute(name) for name in ("stride", "pad", "dilation"))
     assert isinstance(stride, tuple) and isinstance(pad, tuple) and isinstance(dilation, tuple)
@@ -126,7 +126,7 @@ def _any_five(draft: Draft, node: OpNode) -> bool:
 
 
 def _fills_channels(t: Tensor) -> bool:
-    """Whether the channels fill whole units of C0, so that there is no padding."""
+    """Return whether the channels fill whole units of C0, so that there is no padding."""
     return t.shape[1] % c0_of(t.dtype) == 0
 
 
@@ -144,8 +144,8 @@ def _elementwise(draft: Draft, node: OpNode) -> bool:
 
 
 def _fits(draft: Draft, name: str, out: Tensor) -> bool:
-    """True for a tensor of the result's shape, one pixel of its channels, of each image or of all, and a constant that has the result's
-    channels."""
+    """Return True for a tensor of the result's shape, one pixel of its channels, of each image or of all, and a constant that has the
+    result's channels."""
     t = draft.tensors[name]
     if not draft.is_constant(name):
         return t.shape == out.shape or t.shape in ((*out.shape[:2], 1, 1), (1, out.shape[1], 1, 1))
@@ -154,7 +154,7 @@ def _fits(draft: Draft, name: str, out: Tensor) -> bool:
 
 
 def keeps_zero(node: OpNode) -> bool:
-    """True where zeros in give zero out, as the reference itself says."""
+    """Return True where zeros in give zero out, as the reference itself says."""
     zeros = [np.zeros((1,) * 4 if node.definition else 1, np.float32) for _ in node.inputs]
     with np.errstate(all="ignore"):
         return bool(np.all(word(node).reference(*zeros, **dict(node.attributes)) == 0))
@@ -170,7 +170,7 @@ def _concat(draft: Draft, node: OpNode) -> bool:
 
 
 def _planes(draft: Draft, node: OpNode) -> bool:
-    """True for an image in NC1HWC0 of which the cube takes each plane of channels as a matrix, turned by MTE1: of 16 bits."""
+    """Return True for an image in NC1HWC0 of which the cube takes each plane of channels as a matrix, turned by MTE1: of 16 bits."""
     image = draft.tensors[node.inputs[0]]
     return image.layout == FIVE and DTYPES[image.dtype] == 2
 
@@ -200,12 +200,12 @@ _IN_ROWS = {"interpolate": _product, "depth_to_space": _transposition}  # words 
 
 
 def _makes_rows(draft: Draft, node: OpNode) -> bool:
-    """True for an image in NC1HWC0 whose channels become rows: its blocks of channels move as they are."""
+    """Return True for an image in NC1HWC0 whose channels become rows: its blocks of channels move as they are."""
     return node.op == "transpose" and node.attribute("perm") == (0, 2, 3, 1) and _any_five(draft, node)
 
 
 def images_of_rows(draft: Draft) -> set[str]:
-    """Names of the transposes whose rows of channels, whole blocks, become images that a convolution or a pool reads, perhaps after
+    """Return names of the transposes whose rows of channels, whole blocks, become images that a convolution or a pool reads, perhaps after
     elementwise work: blocks of channels move, none is taken apart."""
     users, found = draft.users(), set[str]()
     for node in draft.nodes:
@@ -218,7 +218,7 @@ def images_of_rows(draft: Draft) -> set[str]:
 
 
 def _leads_to_image(users: Mapping[str, Sequence[OpNode]], name: str, most: int = 8) -> bool:
-    """Whether a convolution or a pool reads an image, or what at most so much elementwise work one after the other makes of it."""
+    """Return whether a convolution or a pool reads an image, or what at most so much elementwise work one after the other makes of it."""
     readers = users.get(name, ())
     if any(n.op == "conv2d" and n.inputs[0] == name or family(n) == "pool" for n in readers):
         return True
@@ -226,7 +226,7 @@ def _leads_to_image(users: Mapping[str, Sequence[OpNode]], name: str, most: int 
 
 
 def _moves(draft: Draft, node: OpNode) -> bool:
-    """True for what moves whole blocks of channels of an image in NC1HWC0."""
+    """Return True for what moves whole blocks of channels of an image in NC1HWC0."""
     if node.op in ("slice", "pad"):
         return stored_move(node, draft.tensors[node.inputs[0]]) is not None
     if node.op == "depth_to_space":
@@ -243,7 +243,7 @@ _RULES = {
 
 
 def _fetch(draft: Draft, node: OpNode, name: str, layout: str, converted: dict[tuple[str, str], str]) -> str:
-    """The tensor that the node reads in place of `name`: itself, or its conversion (made once)."""
+    """Return the tensor that the node reads in place of `name`: itself, or its conversion (made once)."""
     if not name or draft.tensors[name].layout == layout or _stays(draft, node, name):
         return name
     if (name, layout) not in converted:
@@ -252,7 +252,7 @@ def _fetch(draft: Draft, node: OpNode, name: str, layout: str, converted: dict[t
 
 
 def _stays(draft: Draft, node: OpNode, name: str) -> bool:
-    """Weights are packed by the step after this one; matrices in NZ are there for who reads them (nz.py)."""
+    """Return weights are packed by the step after this one; matrices in NZ are there for who reads them (nz.py)."""
     weights = family(node) == "cube" and name in node.inputs[1:]
     return draft.is_constant(name) and weights or draft.tensors[name].layout == "NZ"
 
@@ -265,7 +265,7 @@ def _convert(draft: Draft, name: str, layout: str) -> str:
 
 
 def _constant(draft: Draft, node: OpNode, name: str, layout: str) -> str:
-    """A constant in a layout of images, of four dimensions; counts of a pooling window are repeated over one unit of C0 channels."""
+    """Return a constant in a layout of images, of four dimensions; counts of a pooling window are repeated over one unit of C0 channels."""
     t = draft.tensors[name]
     array = to_logical(draft.weights[name], t)
     array = array.reshape((1,) * (4 - array.ndim) + array.shape)

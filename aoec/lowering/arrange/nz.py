@@ -28,8 +28,8 @@ class Region:
 
 
 def regions(graph: Graph) -> list[Region]:
-    """The regions of a graph that is not fused yet, in order, none of which meets another; none where control flow has bodies, whose nodes
-    a conversion would have to lie among."""
+    """Return the regions of a graph that is not fused yet, in order, none of which meets another; none where control flow has bodies, whose
+    nodes a conversion would have to lie among."""
     if graph.bodies:
         return []
     tensors, producers, led = {t.name: t for t in graph.tensors}, {o: n for n in graph.nodes for o in n.outputs}, _nz_candidates(graph)
@@ -54,7 +54,7 @@ def _read_by_products(graph: Graph) -> Iterator[str]:
 
 
 def _fits_nz(t: Tensor) -> bool:
-    """Whether a tensor is no constant and could lie in whole fractals."""
+    """Return whether a tensor is no constant and could lie in whole fractals."""
     alone = t.layout == "ND" and not t.data and len(t.shape) > 1 and DTYPES[t.dtype] == 2
     return alone and t.shape[-2] % FRACTAL_ROWS == 0 == t.shape[-1] % c0_of(t.dtype)
 
@@ -71,7 +71,7 @@ def _nz_candidates(graph: Graph) -> frozenset[str]:
 
 
 def _grown(name: str, producers: dict[str, OpNode], taken: set[str]) -> frozenset[str] | None:
-    """A matrix with all that leads to it from products through elementwise operators; None where some of that is taken."""
+    """Return a matrix with all that leads to it from products through elementwise operators; None where some of that is taken."""
     made, open_ = {name}, [name]
     while open_:
         if (at := open_.pop()) in taken:
@@ -84,7 +84,7 @@ def _grown(name: str, producers: dict[str, OpNode], taken: set[str]) -> frozense
 
 
 def in_nz(graph: Graph, chosen: Collection[Region]) -> Graph:
-    """The graph, not fused yet, with these regions in NZ and the conversions that they make necessary."""
+    """Return the graph, not fused yet, with these regions in NZ and the conversions that they make necessary."""
     draft = Draft.of(graph, {})
     made = frozenset().union(*(r.made for r in chosen))
     converted = frozenset(r.matrix for r in chosen if not r.made)

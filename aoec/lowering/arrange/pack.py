@@ -51,7 +51,7 @@ def round_on_the_way(draft: Draft) -> None:
 
 
 def _leave_in_wide_blocks(draft: Draft) -> set[str]:
-    """Names of the convolutions that FIXPIPE stores as int8 in more columns than whole fractals of their weights have."""
+    """Return names of the convolutions that FIXPIPE stores as int8 in more columns than whole fractals of their weights have."""
     makers, found = draft.producers(), set[str]()
     for node in draft.nodes:
         out = draft.tensors[node.outputs[0]]
@@ -63,7 +63,8 @@ def _leave_in_wide_blocks(draft: Draft) -> set[str]:
 
 
 def _conv(draft: Draft, node: OpNode, packed: dict[str, str], wide: bool) -> OpNode:
-    """The convolution with its weight packed. `wide`: with columns of zeros as far as blocks of channels of the weight's dtype reach."""
+    """Return the convolution with its weight packed. `wide`: with columns of zeros as far as blocks of channels of the weight's dtype
+    reach."""
     weight = node.inputs[1]
     each, given = pixel_channels(draft.tensors[node.inputs[0]]), dict(node.attributes)
     group = given.pop("group", 1)
@@ -86,7 +87,7 @@ def _conv(draft: Draft, node: OpNode, packed: dict[str, str], wide: bool) -> OpN
 
 
 def blocks(w: np.ndarray, group: int, c0: int) -> np.ndarray:
-    """The matrix [k, co] of a convolution weight [co, c / group, kh, kw], or [block, k, co / blocks] where blocks remain."""
+    """Return the matrix [k, co] of a convolution weight [co, c / group, kh, kw], or [block, k, co / blocks] where blocks remain."""
     merged = merged_groups(w.shape[0] // group, w.shape[1], group, c0)
     matrices = [pack_conv(part, c0) for part in _diagonal(w, group, merged)]
     return matrices[0] if len(matrices) == 1 else np.stack(matrices)
@@ -103,8 +104,8 @@ def _diagonal(w: np.ndarray, group: int, merged: int) -> np.ndarray:
 
 
 def _matmul(draft: Draft, node: OpNode, packed: dict[str, str]) -> OpNode:
-    """The product with a constant right operand packed now. Another one, and several matrices whose rows are no whole fractals, stay ND,
-    for MTE2 and MTE1 bring them into order on their way; but MTE1 turns fractals of 16-bit elements only, so that of any others what it
+    """Return the product with a constant right operand packed now. Another one, and several matrices whose rows are no whole fractals, stay
+    ND, for MTE2 and MTE1 bring them into order on their way; but MTE1 turns fractals of 16-bit elements only, so that of any others what it
     would have to turn is transposed before."""
     given = dict(node.attributes)
     left, right = node.inputs[:2]
@@ -121,7 +122,7 @@ def _matmul(draft: Draft, node: OpNode, packed: dict[str, str]) -> OpNode:
 
 
 def _turns(draft: Draft, name: str) -> bool:
-    """Whether MTE1 turns a tensor's fractals on their way: those of 16-bit elements."""
+    """Return whether MTE1 turns a tensor's fractals on their way: those of 16-bit elements."""
     return DTYPES[draft.tensors[name].dtype] == 2
 
 
@@ -147,7 +148,7 @@ def _transpose_operand(draft: Draft, name: str, packed: dict[str, str]) -> str:
 
 
 def _bias(draft: Draft, node: OpNode, packed: dict[str, str]) -> list[str]:
-    """The bias in the dtype of sums, zero padded to a multiple of 16 elements; nothing where there is none."""
+    """Return the bias in the dtype of sums, zero padded to a multiple of 16 elements; nothing where there is none."""
     out = []
     for name in node.inputs[2:]:
         if f"bias {name}" not in packed:

@@ -13,14 +13,14 @@ from aoec.ops.words.layout import FRACTAL_ROWS, c0_of
 
 
 def merged_groups(each_out: int, each_in: int, group: int, c0: int) -> int:
-    """How many groups of a convolution make a block of the packed weight."""
+    """Return how many groups of a convolution make a block of the packed weight."""
     fits = [m for m in range(1, group + 1) if group % m == 0 and m * each_in % c0 == 0 and m * each_out % FRACTAL_ROWS == 0]
     return 1 if group == 1 else min(fits, default=group)
 
 
 def weight_in_rows(draft: Draft, name: str, group: int, c0: int) -> str:
-    """The weight [co, c, kh, kw] as rows [co, k], k running over (c / c0, kh, kw, c0); rows and channels padded with zeros, and groups that
-    share a block with zeros between them (by a product with 0, so that an infinite weight gives NaN in all of its block)."""
+    """Return the weight [co, c, kh, kw] as rows [co, k], k running over (c / c0, kh, kw, c0); rows and channels padded with zeros, and
+    groups that share a block with zeros between them (by a product with 0, so that an infinite weight gives NaN in all of its block)."""
     t = draft.tensors[name]
     co, c, kh, kw = t.shape
     merged = merged_groups(co // group, c, group, c0)
@@ -41,7 +41,7 @@ def weight_in_rows(draft: Draft, name: str, group: int, c0: int) -> str:
 
 
 def bias_in_fractals(draft: Draft, name: str) -> str:
-    """The bias in the dtype of sums, padded with zeros to whole fractals."""
+    """Return the bias in the dtype of sums, padded with zeros to whole fractals."""
     b = name
     if draft.tensors[name].dtype not in ("fp32", "int32"):
         b = _step(draft, "cast", [b], dtype="fp32")
@@ -59,7 +59,7 @@ def pad_axis(draft: Draft, name: str, axis: int, unit: int) -> str:
 
 
 def _step(draft: Draft, op: str, inputs: Sequence[str], attributes: Mapping[str, Attribute] | None = None, dtype: str = "") -> str:
-    """The tensor that a new node makes, of its first argument's dtype unless stated."""
+    """Return the tensor that a new node makes, of its first argument's dtype unless stated."""
     found = shape(op, [draft.tensors[i].shape for i in inputs], attributes or {})
     out = draft.tensor(f"{inputs[0]}_{op}", dtype or draft.tensors[inputs[0]].dtype, found)
     draft.nodes.append(draft.node(op, inputs, out, attributes))

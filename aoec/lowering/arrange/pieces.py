@@ -55,7 +55,7 @@ class Piece:
 # ---------------------------------------------------------------- composing
 
 def pieces_of(nodes: Sequence[OpNode], shapes: Mapping[str, Sequence[int]]) -> list[Piece]:
-    """The pieces of the result of the last of some slices and concats, in order; each is of a tensor that none of them makes."""
+    """Return the pieces of the result of the last of some slices and concats, in order; each is of a tensor that none of them makes."""
     known: dict[str, list[Piece]] = {}
     for node in nodes:
         parts = [known.get(i) or [_whole_piece(i, shapes[i])] for i in node.inputs]
@@ -87,7 +87,7 @@ def _side_by_side(node: OpNode, parts: Sequence[Sequence[Piece]], shapes: Mappin
 
 
 def axis_of(node: OpNode) -> int:
-    """The axis of a concat."""
+    """Return the axis of a concat."""
     axis = node.attribute("axis")
     assert isinstance(axis, int)
     return axis
@@ -119,8 +119,8 @@ def _joins(pieces: Sequence[Piece], shapes: Mapping[str, tuple[int, ...]], resul
 
 
 def places(pieces: Sequence[Piece], result: tuple[int, ...], size: int, least: int) -> tuple[list[Piece], dict[int, list[Walk]]]:
-    """(pieces, axis -> the walks along it): axes that are cut alike whatever the others do, but the last one that is cut, are taken off
-    the pieces where at least `least` bytes lie between one index and the next: each index is then found where it is needed."""
+    """Return (pieces, axis -> the walks along it): axes that are cut alike whatever the others do, but the last one that is cut, are taken
+    off the pieces where at least `least` bytes lie between one index and the next: each index is then found where it is needed."""
     out, along = list(pieces), dict[int, list[Walk]]()
     cut = [a for a, n in enumerate(result) if any(p.walks[a] != Walk(0, n, 0) for p in pieces)]
     for a in cut[:-1]:
@@ -149,16 +149,16 @@ class Laid:
 
     @property
     def has_core_axis(self) -> bool:
-        """Whether there is an axis for cores to share: one that all pieces walk whole, one of places, or the only one."""
+        """Return whether there is an axis for cores to share: one that all pieces walk whole, one of places, or the only one."""
         return len(self.result) == 1 or any(map(self.walks_whole, range(len(self.result))))
 
     def walks_whole(self, axis: int) -> bool:
-        """Whether all pieces walk an axis of the result from its first index to its last."""
+        """Return whether all pieces walk an axis of the result from its first index to its last."""
         return all((p.walks[axis].to, p.walks[axis].count) == (0, self.result[axis]) for p in self.pieces)
 
 
 def laid_out(nodes: Sequence[OpNode], tensors: Mapping[str, Tensor]) -> Laid:
-    """What the last of some slices and concats moves, in as few axes and pieces as say it."""
+    """Return what the last of some slices and concats moves, in as few axes and pieces as say it."""
     shapes = {t.name: t.shape for n in nodes for name in (*n.inputs, *n.outputs) for t in [tensors[name]]}
     out = tensors[nodes[-1].outputs[0]]
     pieces, shapes, result = joined_axes(pieces_of(nodes, shapes), shapes, out.shape)
@@ -202,9 +202,9 @@ def turn_pieces(nodes: Sequence[OpNode], tensors: Mapping[str, Tensor]) -> Turne
 # ---------------------------------------------------------------- finding
 
 def find_pieces(draft: Draft, most: int, inside: Collection[str] = ()) -> dict[str, tuple[str, ...]]:
-    """Name of a node -> the nodes, in order and itself the last, that are one group with it: a concat, slices before it, and concats whose
-    result only these read; perhaps the transpose that alone reads its result. A program has a slot in UB, and so a flag from pipe to pipe,
-    for each of at most `most` pieces. `inside`: nodes that are in another group."""
+    """Return name of a node -> the nodes, in order and itself the last, that are one group with it: a concat, slices before it, and concats
+    whose result only these read; perhaps the transpose that alone reads its result. A program has a slot in UB, and so a flag from pipe to
+    pipe, for each of at most `most` pieces. `inside`: nodes that are in another group."""
     makers, users = draft.producers(), draft.users()
     order = {n.name: at for at, n in enumerate(draft.nodes)}
     out: dict[str, tuple[str, ...]] = {}
@@ -228,7 +228,7 @@ def find_pieces(draft: Draft, most: int, inside: Collection[str] = ()) -> dict[s
 
 def _reaching(draft: Draft, last: OpNode, makers: Mapping[str, OpNode], users: Mapping[str, list[OpNode]],
               nested: bool) -> list[OpNode]:
-    """A concat with the slices, and where they are `nested` the concats before it, whose results nobody else reads."""
+    """Return a concat with the slices, and where they are `nested` the concats before it, whose results nobody else reads."""
     names, found, grown = {last.name}, [last], True
     while grown and len(found) <= MOST_NODES:
         grown = False
@@ -245,14 +245,15 @@ def _reaching(draft: Draft, last: OpNode, makers: Mapping[str, OpNode], users: M
 
 
 def _is_turned(draft: Draft, nodes: Sequence[OpNode], turn: OpNode) -> bool:
-    """Whether a transpose of what a concat makes can bring its pieces itself, none of which could have been made where it belongs."""
+    """Return whether a transpose of what a concat makes can bring its pieces itself, none of which could have been made where it
+    belongs."""
     plain = turn.op == "transpose" and draft.tensors[turn.outputs[0]].layout == "ND"
     return plain and not any(lies_in_run(draft.tensors, nodes[-1])) and turn_pieces([*nodes, turn], draft.tensors) is not None
 
 
 def _pays(draft: Draft, nodes: Sequence[OpNode], makers: Mapping[str, OpNode]) -> bool:
-    """Whether nothing is copied that its maker could have written where it belongs: what a concat reads as it is, is sliced too, or cannot
-    lie in another tensor, since it is none that the AI Core makes or no part of the last concat lies in one run."""
+    """Return whether nothing is copied that its maker could have written where it belongs: what a concat reads as it is, is sliced too, or
+    cannot lie in another tensor, since it is none that the AI Core makes or no part of the last concat lies in one run."""
     made = {n.outputs[0] for n in nodes}
     sliced = {n.inputs[0] for n in nodes if n.op == "slice"}
     direct = {i for n in nodes if n.op == "concat" for i in n.inputs} - made - sliced
@@ -262,6 +263,6 @@ def _pays(draft: Draft, nodes: Sequence[OpNode], makers: Mapping[str, OpNode]) -
 
 
 def _moves(draft: Draft, nodes: Sequence[OpNode], most: int) -> bool:
-    """Whether a program moves the pieces: not too many, and rows of each in runs."""
+    """Return whether a program moves the pieces: not too many, and rows of each in runs."""
     laid = laid_out(nodes, draft.tensors)
     return laid.has_core_axis and len(laid.pieces) <= most and all(p.walks[-1].step == 1 for p in laid.pieces)

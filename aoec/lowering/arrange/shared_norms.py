@@ -23,7 +23,7 @@ Shape = tuple[int, ...]
 
 
 def split_norm(draft: Draft, node: OpNode) -> list[OpNode]:
-    """The nodes that do what a norm of rows does: one or two sums of rows, and then what is done to each element."""
+    """Return the nodes that do what a norm of rows does: one or two sums of rows, and then what is done to each element."""
     x, *factors = node.inputs
     result, epsilon = draft.tensors[node.outputs[0]], dict(node.attributes)["epsilon"]
     shape, share = result.shape, 1.0 / result.shape[-1]
@@ -68,8 +68,8 @@ def norm_planes(draft: Draft, node: OpNode) -> None:
 
 
 def find_tail(draft: Draft, own: Sequence[OpNode]) -> tuple[list[tuple[OpNode, Shape]], list[OpNode], Shape] | None:
-    """(nodes and the elementwise ones behind views of what they give, each with the shape it made; these views; the shape in which all can
-    be done); None where nothing is behind a view."""
+    """Return (nodes and the elementwise ones behind views of what they give, each with the shape it made; these views; the shape in which
+    all can be done); None where nothing is behind a view."""
     shape = common = draft.tensors[own[-1].outputs[0]].shape
     chain, views, users = [(n, shape) for n in own], list[OpNode](), draft.users()
     joined = 0, 0, common  # of chain and views, and the shape in which all are done
@@ -126,20 +126,20 @@ def _rewrite(draft: Draft, chain: Sequence[tuple[OpNode, Shape]], views: Sequenc
 
 
 def common_shape(a: Shape, b: Shape) -> Shape | None:
-    """The shape of which each dimension of both is made: one or several neighbours of it. None where dimensions overlap."""
+    """Return the shape of which each dimension of both is made: one or several neighbours of it. None where dimensions overlap."""
     ends = sorted({*accumulate(a, mul), *accumulate(b, mul), 1})
     return None if any(y % x for x, y in pairwise(ends)) else tuple(y // x for x, y in pairwise(ends))
 
 
 def _joins(draft: Draft, node: OpNode, shape: Shape) -> bool:
-    """Whether a node makes each element of what has this shape of one element of each argument."""
+    """Return whether a node makes each element of what has this shape of one element of each argument."""
     tensors = [draft.tensors[name] for name in (*node.inputs, *node.outputs) if name]
     return family(node) == "elementwise" and not node.definition and draft.tensors[node.outputs[0]].shape == shape and all(
         t.layout == "ND" and all(n in (1, whole) for n, whole in zip(t.shape[::-1], shape[::-1])) for t in tensors)
 
 
 def _of_parts(shape: Shape, whole: Shape, common: Shape) -> Shape:
-    """The shape, which is 1 or `whole` in each dimension, in the dimensions that those of `whole` are made of."""
+    """Return the shape, which is 1 or `whole` in each dimension, in the dimensions that those of `whole` are made of."""
     out: list[int] = []
     left = list(common)
     for n, full in zip((*[1] * (len(whole) - len(shape)), *shape), whole):

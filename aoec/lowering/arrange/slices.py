@@ -41,7 +41,7 @@ def slice_graph(graph: Graph, regions: Sequence[Region]) -> Graph:
 
 
 def batch(graph: Graph) -> int:
-    """How many images (or texts, ...) a model takes at once, as far as its inputs tell: what their first axes have in common."""
+    """Return how many images (or texts, ...) a model takes at once, as far as its inputs tell: what their first axes have in common."""
     shapes = [t.shape for t in graph.tensors if t.name in graph.inputs and t.shape]
     return gcd(*(s[0] for s in shapes)) or 1
 
@@ -59,7 +59,7 @@ class Shares:
                     self.axes |= {o: axis for o in n.outputs if (axis := self._image_axis(n)) is not None}
 
     def share(self, name: str, at: int, of: int) -> Box | None:
-        """The part number `at`, from 0, of `of`; None where it is no box."""
+        """Return the part number `at`, from 0, of `of`; None where it is no box."""
         return self._share_along(name, self.axes.get(name, 0), at, of)
 
     def _share_along(self, name: str, axis: int, at: int, of: int) -> Box | None:
@@ -68,7 +68,7 @@ class Shares:
         return None if inner is None else (*whole_box(shape[:axis]), *inner)
 
     def _image_axis(self, node: OpNode) -> int | None:
-        """The first axis of a node's result along which an image of it needs the same image of each argument that has some."""
+        """Return the first axis of a node's result along which an image of it needs the same image of each argument that has some."""
         if len(node.outputs) != 1:
             return None
         result, last = self.shapes[node.outputs[0]], self.units - 1
@@ -81,12 +81,12 @@ class Shares:
 
 
 def in_slices(graph: Graph) -> bool:
-    """Whether groups of a graph run in slices."""
+    """Return whether groups of a graph run in slices."""
     return bool(pieces(graph))
 
 
 def pieces(graph: Graph) -> dict[str, tuple[str, int, int]]:
-    """The groups of a graph that are slices -> (the whole group's name, which slice it is, from 1, of how many)."""
+    """Return the groups of a graph that are slices -> (the whole group's name, which slice it is, from 1, of how many)."""
     views = {name for g in graph.groups if g.kind == "view" for name in g.nodes}
     if not any(n.op in ("slice", "concat") and n.name in views for n in graph.nodes):  # others may be named so by whoever wrote the graph
         return {}
@@ -95,7 +95,7 @@ def pieces(graph: Graph) -> dict[str, tuple[str, int, int]]:
 
 
 def _ends(graph: Graph, region: Region) -> tuple[int, int]:
-    """Where the groups of a region stand; UnsupportedError where there are none."""
+    """Return where the groups of a region stand; UnsupportedError where there are none."""
     at = {g.name: i for i, g in enumerate(graph.groups)}
     for name in (region.first, region.last):
         if name not in at:
@@ -144,7 +144,7 @@ class Cut:
             self.lies(name, self.share(name, slices - 1))
 
     def share(self, name: str, at: int) -> Box:
-        """The part of a tensor that a slice makes."""
+        """Return the part of a tensor that a slice makes."""
         box = self.shares.share(name, at, self.slices)
         if box is None:
             how = f"{self.slices} parts of whole images" if uneven(self.slices, self.shares.units) else f"{self.slices} equal parts"
@@ -152,7 +152,7 @@ class Cut:
         return box
 
     def slice(self, at: int) -> Iterator[tuple[Group, list[OpNode]]]:
-        """The groups of one slice, with their nodes."""
+        """Yield the groups of one slice, with their nodes."""
         mark = f"_{at + 1}of{self.slices}"
         for g in self.groups:
             if g.kind == "host":
@@ -161,7 +161,7 @@ class Cut:
             yield Group(self.draft.fresh(g.name + mark, "group"), g.kind, tuple(n.name for n in nodes)), nodes
 
     def node(self, node: OpNode, at: int, mark: str) -> OpNode:
-        """The node of a slice."""
+        """Return the node of a slice."""
         tensors, result = self.draft.tensors, node.outputs[0]
         box = self.share(result, at)
         part = part_of(node, [tensors[i].shape if i else None for i in node.inputs], tensors[result].shape, box)
@@ -174,7 +174,7 @@ class Cut:
         return replace(part.node, name=self.draft.fresh(node.name + mark, "node"), inputs=inputs, outputs=(self.of[result, at],))
 
     def input(self, node: OpNode, name: str, box: Box, at: int) -> str:
-        """What a slice of a node reads in place of a tensor."""
+        """Return what a slice of a node reads in place of a tensor."""
         t = self.draft.tensors[name]
         if name in self.made:
             if box != self.share(name, at):
@@ -188,21 +188,21 @@ class Cut:
         return self.parts[name, box]
 
     def view(self, name: str, box: Box, label: str) -> str:
-        """The name of a part of a tensor from before the region, which a new node views."""
+        """Return the name of a part of a tensor from before the region, which a new node views."""
         t, part = self.draft.tensors[name], self.draft.fresh(label)
         self.draft.put(replace(t, name=part, shape=sizes(box), data=""))
         self.views.append(self.draft.node("slice", [name], part, taking(box), part))
         return part
 
     def lies(self, name: str, box: Box) -> None:
-        """Nothing, or UnsupportedError where a part is no view."""
+        """Raise UnsupportedError where a part is no view."""
         t = self.draft.tensors[name]
         if not sliceable(t, box):
             raise UnsupportedError(f"slices: the part of {name} ({t.dtype}{list(t.shape)} {t.layout}) of a slice of {self.slices} does not "
                                    f"begin at a multiple of {unit_bytes(t, box)} bytes, or does not lie in one run")
 
     def cut_axis(self, name: str) -> int:
-        """The axis that uneven parts of a result share; UnsupportedError where they are cut along several."""
+        """Return the axis that uneven parts of a result share; UnsupportedError where they are cut along several."""
         shape, boxes = self.draft.tensors[name].shape, [self.share(name, at) for at in range(self.slices)]
         axes = {axis for box in boxes for axis, (_, n) in enumerate(box) if n != shape[axis]}
         if len(axes) > 1:
@@ -233,5 +233,6 @@ class Cut:
 
 
 def sliceable(t: Tensor, box: Box | None) -> bool:
-    """Whether a part of a tensor can be a slice of it: it lies in one run that begins as a tensor does, and images in it are whole."""
+    """Return whether a part of a tensor can be a slice of it: it lies in one run that begins as a tensor does, and images in it are
+    whole."""
     return box is not None and is_aligned(t, box) and (t.layout not in PIXEL or box[1:] == whole_box(t.shape)[1:])

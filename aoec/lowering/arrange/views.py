@@ -26,7 +26,7 @@ ALIGN_BYTES = 512  # at which parts begin in GM, as tensors do (asc-devkit, of t
 # ---------------------------------------------------------------- which nodes are views
 
 def find_views(draft: Draft, moved: Collection[str] = ()) -> set[str]:
-    """The names of the nodes that are views; concats of which a part cannot lie in the whole read a copy of it, a node that is new.
+    """Return the names of the nodes that are views; concats of which a part cannot lie in the whole read a copy of it, a node that is new.
     `moved`: nodes that are none, since their group moves what they do."""
     found = {n.name for n in draft.nodes if family(n) == "view" or _converts_nothing(draft, n)}
     makers = draft.producers()
@@ -42,8 +42,8 @@ def find_views(draft: Draft, moved: Collection[str] = ()) -> set[str]:
 
 
 def _converts_nothing(draft: Draft, node: OpNode) -> bool:
-    """Whether a node converts what lies alike in both layouts: an image of one pixel, in whole blocks of channels, in NC1HWC0 and ND;
-    an image of one row of pixels in NC1HWC0, and in NZ the matrix of a row for each pixel."""
+    """Return whether a node converts what lies alike in both layouts: an image of one pixel, in whole blocks of channels, in NC1HWC0 and
+    ND; an image of one row of pixels in NC1HWC0, and in NZ the matrix of a row for each pixel."""
     if node.op == "transpose":
         image, matrix = (draft.tensors[name] for name in (*node.inputs, *node.outputs))
         return (image.layout, matrix.layout) == (FIVE, "NZ") and node.attribute("perm") == (0, 2, 3, 1) and (
@@ -86,7 +86,7 @@ def lies_in_run(tensors: Mapping[str, Tensor], node: OpNode) -> list[bool]:
 
 
 def _boxes(tensors: Mapping[str, Tensor], node: OpNode, runs: Sequence[Sequence[str]]) -> Iterator[Box]:
-    """What runs of neighbours among a concat's inputs are of the whole."""
+    """Yield what runs of neighbours among a concat's inputs are of the whole."""
     shape, at = tensors[node.outputs[0]].shape, 0
     for run in runs:
         count = sum(tensors[name].shape[_axis(node)] for name in run)
@@ -101,7 +101,7 @@ def _axis(node: OpNode) -> int:
 
 
 def _copy(draft: Draft, node: OpNode, run: Sequence[str]) -> OpNode:
-    """The concat of some neighbours among a concat's inputs."""
+    """Return the concat of some neighbours among a concat's inputs."""
     out, (box,) = draft.tensors[node.outputs[0]], _boxes(draft.tensors, node, [run])
     made = draft.tensor(f"{out.name}_copied", out.dtype, sizes(box), out.layout)
     return draft.node("concat", run, made, dict(node.attributes), node.name)
@@ -116,12 +116,12 @@ def _aliases(name: str, makers: Mapping[str, OpNode], views: set[str]) -> Iterat
 
 
 def _can_lie(draft: Draft, names: set[str], makers: Mapping[str, OpNode]) -> bool:
-    """Whether tensors may lie in another: an AI Core makes them, and nobody outside reads them."""
+    """Return whether tensors may lie in another: an AI Core makes them, and nobody outside reads them."""
     return all(name in makers and name not in draft.outputs and family(makers[name]) != "host" for name in names)
 
 
 def _is_part(draft: Draft, node: OpNode) -> bool:
-    """Whether what a slice takes lies in one run of a tensor that is no constant."""
+    """Return whether what a slice takes lies in one run of a tensor that is no constant."""
     box = taken_box(node)
     return box is not None and not draft.is_constant(node.inputs[0]) and node.outputs[0] not in draft.outputs and (
         is_aligned(draft.tensors[node.inputs[0]], box))
@@ -130,24 +130,24 @@ def _is_part(draft: Draft, node: OpNode) -> bool:
 # ---------------------------------------------------------------- where they lie
 
 def is_aligned(t: Tensor, box: Box | None) -> bool:
-    """Whether a part of a tensor lies in one run that begins as a tensor does."""
+    """Return whether a part of a tensor lies in one run that begins as a tensor does."""
     start = None if box is None else offset_bytes(t, box)
     return box is not None and start is not None and start % unit_bytes(t, box) == 0
 
 
 def _is_run(t: Tensor, box: Box) -> bool:
-    """Whether a part of a tensor lies in one run of whole blocks, as a launch that copies it can write it."""
+    """Return whether a part of a tensor lies in one run of whole blocks, as a launch that copies it can write it."""
     start = offset_bytes(t, box)
     return start is not None and start % BLOCK_BYTES == 0
 
 
 def unit_bytes(t: Tensor, box: Box) -> int:
-    """At which multiples a part begins in GM."""
+    """Return at which multiples a part begins in GM."""
     return ALIGN_BYTES if prod(sizes(box)) * DTYPES[t.dtype] >= ALIGN_BYTES else BLOCK_BYTES
 
 
 def offset_bytes(t: Tensor, box: Box) -> int | None:
-    """Where a part of a tensor begins in GM; None where it does not lie in one run."""
+    """Return where a part of a tensor begins in GM; None where it does not lie in one run."""
     stored = _stored_box(t, box)
     start = None if stored is None else start_of(stored_shape(t), stored)
     return None if start is None else start * DTYPES[t.dtype]
@@ -164,7 +164,7 @@ def _stored_box(t: Tensor, box: Box) -> Box | None:
 
 
 def _of_blocks(t: Tensor, box: Box) -> Box | None:
-    """A part of an image as one of its stored array; None where it is no whole blocks of channels."""
+    """Return a part of an image as one of its stored array; None where it is no whole blocks of channels."""
     n, (at, count), *image = box
     unit = pixel_channels(t)
     if at % unit or count % unit and at + count != t.shape[1]:
@@ -173,7 +173,7 @@ def _of_blocks(t: Tensor, box: Box) -> Box | None:
 
 
 def places(graph: Graph) -> Mapping[str, tuple[str, int]]:
-    """Tensor -> (tensor in whose bytes it lies, byte at which it begins), of all that views make or join; others lie in their own.
+    """Return tensor -> (tensor in whose bytes it lies, byte at which it begins), of all that views make or join; others lie in their own.
 
     UnsupportedError for a group of kind view whose node moves elements."""
     nodes, tensors = {n.name: n for n in graph.nodes}, {t.name: t for t in graph.tensors}
@@ -194,7 +194,7 @@ def places(graph: Graph) -> Mapping[str, tuple[str, int]]:
 
 
 def _start(node: OpNode, tensors: Mapping[str, Tensor]) -> int:
-    """The byte at which the view of a part begins."""
+    """Return the byte at which the view of a part begins."""
     box = taken_box(node)
     found = None if box is None else offset_bytes(tensors[node.inputs[0]], box)
     if found is None:
@@ -203,7 +203,7 @@ def _start(node: OpNode, tensors: Mapping[str, Tensor]) -> int:
 
 
 def _starts(node: OpNode, tensors: Mapping[str, Tensor], given: Sequence[str]) -> list[int]:
-    """The bytes at which the parts begin that are joined, none of which is `given`."""
+    """Return the bytes at which the parts begin that are joined, none of which is `given`."""
     out = []
     for name, box in zip(node.inputs, _boxes(tensors, node, [[i] for i in node.inputs])):
         found = offset_bytes(tensors[node.outputs[0]], box)

@@ -32,12 +32,12 @@ class Scores:
 
     @property
     def nodes(self) -> tuple[OpNode, ...]:
-        """All of them in order."""
+        """Return all of them in order."""
         return (self.product, *self.between, self.softmax, self.last)
 
 
 def ragged_scores(draft: Draft) -> list[Scores]:
-    """Scores in rows of 16-bit elements that are no whole fractals, between two products that nobody else looks into."""
+    """Return scores in rows of 16-bit elements that are no whole fractals, between two products that nobody else looks into."""
     made, users = draft.producers(), draft.users()
     found = [_scores(draft, n, made, users) for n in draft.nodes if n.op == "softmax"]
     return [s for s in found if s is not None]
@@ -65,13 +65,13 @@ def _scores(draft: Draft, softmax: OpNode, made: dict[str, OpNode], users: dict[
 
 
 def _leads(draft: Draft, name: str, made: dict[str, OpNode], users: dict[str, list[OpNode]], reader: OpNode) -> bool:
-    """Whether a tensor is the scores, and not what is done to them."""
+    """Return whether a tensor is the scores, and not what is done to them."""
     alike = draft.tensors[name].shape == draft.tensors[reader.outputs[0]].shape
     return alike and draft.only_user(name, users) is reader and made[name].op in (*EACH, "matmul")
 
 
 def _products(draft: Draft, product: OpNode, last: OpNode, shares: str, every: int) -> bool:
-    """Whether two products are plain ones of keys and of values, no constants."""
+    """Return whether two products are plain ones of keys and of values, no constants."""
     plain = all(n.op == "matmul" and len([i for i in n.inputs if i]) == 2 and not n.attribute("trans_a", 0) for n in (product, last))
     if not plain or last.inputs[0] != shares or last.attribute("trans_b", 0) or last.inputs[1] == shares:
         return False
@@ -110,7 +110,7 @@ def _pad(draft: Draft, s: Scores) -> None:
 
 
 def _has_mask(draft: Draft, s: Scores) -> bool:
-    """Whether what is added last has a number for each score, so that it can say which scores are behind the last key."""
+    """Return whether what is added last has a number for each score, so that it can say which scores are behind the last key."""
     last = s.between[-1] if s.between else s.product
     other = [i for i in last.inputs if i not in {o for n in s.nodes for o in n.outputs}]
     return last.op == "add" and draft.tensors[other[0]].shape[-1:] == (s.every,)
@@ -132,7 +132,7 @@ def _pad_input(draft: Draft, node: OpNode, at: int, axis: int, wide: int, value:
 
 
 def _behind(draft: Draft, softmax: OpNode, every: int, wide: int) -> OpNode:
-    """The softmax of scores that are -inf behind the last of them."""
+    """Return the softmax of scores that are -inf behind the last of them."""
     scores = draft.tensors[softmax.inputs[0]]
     row = np.where(np.arange(wide) < every, 0.0, -inf)
     mask = draft.constant("behind", row.astype(NUMPY[scores.dtype]), scores.dtype)

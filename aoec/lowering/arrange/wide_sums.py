@@ -40,7 +40,7 @@ def widen_sums(graph: Graph, names: Collection[str]) -> Graph:
 
 
 def may_be_wide(node: OpNode, tensors: Mapping[str, Tensor]) -> bool:
-    """Whether a node may be faster with its sums in fp32: sums of 16 bits, means, and norms of long rows."""
+    """Return whether a node may be faster with its sums in fp32: sums of 16 bits, means, and norms of long rows."""
     result = tensors[node.outputs[0]]
     if node.op in NORMS:
         return result.shape[-1] >= LEAST_ROW
@@ -76,7 +76,7 @@ def join_tails(graph: Graph, names: Collection[str]) -> Graph:
 
 
 def _wide(draft: Draft, node: OpNode) -> list[OpNode]:
-    """The sum in fp32, and its rounding with what was added to it, or its share."""
+    """Return the sum in fp32, and its rounding with what was added to it, or its share."""
     result = draft.tensors[node.outputs[0]]
     total = draft.tensor(f"{result.name}_sum", "fp32", result.shape)
     *terms, bias = node.inputs if len(node.inputs) > 2 else (*node.inputs, "")

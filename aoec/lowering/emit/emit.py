@@ -40,7 +40,7 @@ from aoec.target.machine import Machine
 
 
 def emit(func: Func, machine: Machine) -> Program:
-    """The program of a scheduled func; raises CheckError or UnsupportedError where a block has no instruction."""
+    """Return the program of a scheduled func; raises CheckError or UnsupportedError where a block has no instruction."""
     func = emit_fixpipe.widen_scales(func)
     found = parts(func, machine)
     meet = meetings(func, found, machine)
@@ -52,7 +52,7 @@ def emit(func: Func, machine: Machine) -> Program:
 
 
 def emit_part(part: Part, machine: Machine, meet: dict[str, Meeting]) -> tuple[Stream, tuple[Space, ...], list[Constraint]]:
-    """The stream of one kind of cores, its buffers on chip, and what it asks for."""
+    """Return the stream of one kind of cores, its buffers on chip, and what it asks for."""
     func, grid, core = part.func, part.grid, part.core
     ops = [tile_op(b, above) for b, above in blocks(wrap_in_grid(func, grid).body)]
     meet = {n: m for n, m in meet.items() if n in {b.name for b in func.locals}}
@@ -104,7 +104,7 @@ def wrap_in_grid(func: Func, grid: tuple[Loop, ...]) -> Func:
 
 
 def tile_op(block: Block, above: tuple[Loop, ...]) -> TileOp:
-    """The block with its tensor loops apart from the others; every block must be tensorized."""
+    """Return the block with its tensor loops apart from the others; every block must be tensorized."""
     outer = tuple(lp for lp in above if lp.kind != "tensor")
     inner = tuple(lp for lp in above if lp.kind == "tensor")
     if block.instr is None:
@@ -120,7 +120,7 @@ def touched_buffers(op: TileOp) -> list[str]:
 
 
 def find_homes(func: Func, ops: list[TileOp], known: Mapping[str, Home]) -> dict[str, Home]:
-    """Local buffer -> the loops around its life; `known`: of those that others touch too."""
+    """Return local buffer -> the loops around its life; `known`: of those that others touch too."""
     out: dict[str, Home] = dict(known)
     for b in (b for b in func.locals if b.name not in known):
         paths = [tuple(lp.var for lp in op.above) for op in ops if b.name in touched_buffers(op)]
@@ -180,7 +180,7 @@ class Body:
         return self.with_flags(pieces, path, len(once))
 
     def below(self, node: Loop) -> tuple[Access, ...]:
-        """Accesses of everything under a loop to buffers that live outside it."""
+        """Return accesses of everything under a loop to buffers that live outside it."""
         return tuple(a for a in self._accesses(node.body) if node.var not in self.homes[a.buffer])
 
     def _accesses(self, body: tuple[Node, ...]) -> list[Access]:
@@ -190,7 +190,7 @@ class Body:
         return [a for a in dict.fromkeys(out) if a.buffer in self.homes]
 
     def tile(self, block: Block, path: Home) -> list[Piece]:
-        """The pieces of a block; what vector instructions need for themselves lives in them alone."""
+        """Return the pieces of a block; what vector instructions need for themselves lives in them alone."""
         before = len(self.em.scratch)
         try:
             pieces = self.instruction(self.ops[block.name])
@@ -207,7 +207,7 @@ class Body:
         return pieces
 
     def instruction(self, op: TileOp) -> list[Piece]:
-        """The pieces of a tile operation, by the scopes it moves between."""
+        """Return the pieces of a tile operation, by the scopes it moves between."""
         em, block = self.em, op.block
         sources = [r for r in reads(block.value) if r.buffer in em.buffers]
         to = em.buffers[block.target.buffer].scope
@@ -234,7 +234,7 @@ class Body:
         raise UnsupportedError(f"block {block.name}: no instruction from {', '.join(sorted(scopes))} to {to}")
 
     def image(self, buffer: str) -> tuple[Expr, Expr, Expr]:
-        """(C1, H, W) extents of the image that the copy into `buffer` leaves there."""
+        """Return (C1, H, W) extents of the image that the copy into `buffer` leaves there."""
         writer = next(op for op in self.ops.values() if op.block.target.buffer == buffer)
         dims = [product([lp.extent for lp in writer.loops if lp.var in variables(i)]) for i in writer.block.target.indices]
         return dims[1], dims[2], dims[3]
@@ -255,7 +255,7 @@ class Body:
         self._position += 1
 
     def late_pieces(self, names: list[str], pieces: list[Piece]) -> set[int]:
-        """The pieces that are done an iteration late."""
+        """Return the pieces that are done an iteration late."""
         return emit_ahead.touching([n for n in names if self.em.buffers[n].ahead == emit_ahead.LATE], pieces)
 
     def with_flags(self, pieces: list[Piece], path: Home, once: int = 0) -> list[Item]:
@@ -298,12 +298,12 @@ class Body:
         return out + advance
 
     def is_early(self, name: str) -> bool:
-        """Whether what fills a buffer is issued ahead: where streams meet in it, by the one that fills it."""
+        """Return whether what fills a buffer is issued ahead: where streams meet in it, by the one that fills it."""
         ahead = self.em.buffers[name].ahead
         return ahead is not None and ahead != emit_ahead.LATE and (name not in self.meet or self.meet[name].writer == self.stream)
 
     def early(self, name: str, pieces: list[Piece]) -> list[int]:
-        """The pieces that fill a buffer ahead of its use: of one in which streams meet, or in L0C, all that lead to it."""
+        """Return the pieces that fill a buffer ahead of its use: of one in which streams meet, or in L0C, all that lead to it."""
         buffer, chain = self.em.buffers[name], runs(name, pieces)
         assert buffer.ahead is not None
         whole = name in self.meet or buffer.scope == "L0C"
@@ -315,7 +315,7 @@ class Body:
         return found
 
     def load_ahead(self, name: str, items: tuple[Item, ...], path: Home, counts: bool) -> list[Item]:
-        """What stands in place of a load that is issued ahead; `counts`: it counts slots of its own."""
+        """Return what stands in place of a load that is issued ahead; `counts`: it counts slots of its own."""
         buffer, own = self.em.buffers[name], f"{name}_load"
         assert buffer.ahead is not None
         parts = self.ahead.setdefault(path, emit_ahead.Parts(path[-1], self.extents[path[-1]], buffer.ahead))
@@ -326,7 +326,7 @@ class Body:
         return parts.load(items, self.em.counters[name] if counts else "", own)
 
     def issued_late(self, items: list[Item], path: Home) -> list[Item]:
-        """What is done for the iteration before, where there is one; that of the last one stands behind the loop."""
+        """Return what is done for the iteration before, where there is one; that of the last one stands behind the loop."""
         loop, extent = path[-1], self.extents[path[-1]]
         self.late[path] = For(f"{loop}_rest", normalise(minimum(1, extent)), emit_ahead.items_at(items, loop, extent - 1))
         return when(self.em, le(1, Var(loop)), list(emit_ahead.items_at(items, loop, Var(loop) - 1)))
@@ -370,7 +370,7 @@ class Body:
 
 
 def loaded_once(pieces: list[Piece], names: Sequence[str]) -> list[tuple[Access, ...]]:
-    """Accesses of the pieces that bring one of the named buffers to UB once, for the vector unit alone."""
+    """Return accesses of the pieces that bring one of the named buffers to UB once, for the vector unit alone."""
     out = []
     for name in names:
         chain = runs(name, pieces)
@@ -389,7 +389,7 @@ def innermost(node: Node) -> Block:
 
 
 def runs(name: str, pieces: list[Piece]) -> list[tuple[str, int, int]]:
-    """(pipe, first piece, last piece) of a buffer's accesses, neighbours on one pipe taken together."""
+    """Return (pipe, first piece, last piece) of a buffer's accesses, neighbours on one pipe taken together."""
     out: list[tuple[str, int, int]] = []
     for i, p in enumerate(pieces):
         pipes = list(dict.fromkeys(a.pipe for a in p.accesses if a.buffer == name))
@@ -406,7 +406,7 @@ def runs(name: str, pieces: list[Piece]) -> list[tuple[str, int, int]]:
 # ---------------------------------------------------------------- tidying
 
 def unique_loops(items: Iterable[Item], taken: set[str]) -> list[Item]:
-    """Items with every loop variable named once in the stream."""
+    """Return items with every loop variable named once in the stream."""
     out: list[Item] = []
     for it in items:
         if isinstance(it, For):
@@ -425,13 +425,13 @@ def rename_loop(body: tuple[Item, ...], old: str, new: str) -> tuple[Item, ...]:
 
 
 def tensors(func: Func) -> list[Tensor]:
-    """The GM tensors of a func, as stored."""
+    """Return the GM tensors of a func, as stored."""
     return [Tensor(b.name, b.dtype, tuple(normalise(s) for s in stored_shape(b)), role)
             for role, buffers in (("input", func.inputs), ("output", func.outputs)) for b in buffers]
 
 
 def stored_shape(b: Buffer) -> tuple[Expr, ...]:
-    """The shape of what is stored: whole fractals for ZN and NZ, planes of channels for NC1HWC0."""
+    """Return the shape of what is stored: whole fractals for ZN and NZ, planes of channels for NC1HWC0."""
     if b.layout == "NC1HWC0":
         return (*b.shape[:-2], ceildiv(b.shape[-1], c0(b)), b.shape[-2], Int(c0(b)))
     if b.layout not in ("ZN", "NZ"):

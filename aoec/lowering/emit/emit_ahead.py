@@ -31,15 +31,15 @@ class Parts:
     last: list[Item] = field(default_factory=list)
 
     def load(self, items: tuple[Item, ...], slot: str, own: str) -> list[Item]:
-        """The load of a later iteration, in place of that of its own; `slot`, `own`: counters of what uses it ("": nobody else) and of what
-        it fills."""
+        """Return the load of a later iteration, in place of that of its own; `slot`, `own`: counters of what uses it ("": nobody else) and
+        of what it fills."""
         moved = [*map_items(items, lambda e: substitute(e, {slot: Var(own)})), Advance(own)] if slot else items
         var = f"{own}_first"
         self.first.append(For(var, normalise(minimum(self.ahead, self.extent)), items_at(moved, self.loop, Var(var))))
         return list(items_at(moved, self.loop, Var(self.loop) + self.ahead))
 
     def items(self, body: Sequence[Item]) -> tuple[Item, ...]:
-        """The whole: loads, the body with loads in it, and the body without them as often as loads stand before."""
+        """Return the whole: loads, the body with loads in it, and the body without them as often as loads stand before."""
         before = maximum(self.extent - self.ahead, Int(0))
         var = f"{self.loop}_last"
         after = For(var, normalise(minimum(self.ahead, self.extent)), items_at(self.last, self.loop, before + Var(var)))
@@ -52,7 +52,7 @@ def items_at(items: Sequence[Item], loop: str, at: Expr) -> tuple[Item, ...]:
 
 
 def filling(runs: Sequence[tuple[str, int, int]]) -> list[int]:
-    """The pieces that make all of a buffer before others read it: one load, or a load into what pipe V has filled for it just before
+    """Return the pieces that make all of a buffer before others read it: one load, or a load into what pipe V has filled for it just before
     (padding); none where it is made otherwise. Pieces of a run of one pipe: (pipe, first, last)."""
     load = 1 if runs and runs[0][0] == "V" else 0
     if len(runs) < load + 2 or runs[load][0] != "MTE2" or runs[load][2] - runs[0][1] != load:
@@ -63,7 +63,7 @@ def filling(runs: Sequence[tuple[str, int, int]]) -> list[int]:
 # ---------------------------------------------------------------- which pieces go together
 
 def touching(names: Collection[str], pieces: Sequence[Piece]) -> set[int]:
-    """The pieces that touch any of some buffers."""
+    """Return the pieces that touch any of some buffers."""
     return {i for i, p in enumerate(pieces) if any(a.buffer in names for a in p.accesses)}
 
 

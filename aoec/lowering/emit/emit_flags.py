@@ -28,13 +28,14 @@ class Flags:
         return self.used[pair]
 
     def take(self, source: str, target: str, depth: Expr) -> Expr:
-        """The first of `depth` new ids of a pipe pair."""
+        """Return the first of `depth` new ids of a pipe pair."""
         base = self.used.get((source, target), Int(0))
         self.used[source, target] = base + depth
         return base
 
     def between(self, source: str, target: str, depth: Expr, slot: Expr) -> tuple[SetFlag, list[Item], Expr]:
-        """(what the source sets; what stands before the target: a wait, or waits through a pipe between; the first id that is set)."""
+        """Return (what the source sets; what stands before the target: a wait, or waits through a pipe between; the first id that is
+        set)."""
         through = THROUGH.get((source, target))
         base = self.take(source, through or target, depth)
         given = normalise(base + slot)

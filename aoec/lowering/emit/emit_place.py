@@ -9,7 +9,7 @@ from aoec.target.machine import Machine
 
 
 def place(em: Emitter, groups: list[list[str]], machine: Machine) -> tuple[tuple[Space, ...], list[Constraint]]:
-    """Addresses of local buffers, group after group in each scope, and the capacity each scope must have."""
+    """Return addresses of local buffers, group after group in each scope, and the capacity each scope must have."""
     spaces: list[Space] = []
     limits: list[Constraint] = []
     for scope in dict.fromkeys(em.buffers[g[0]].scope for g in groups):
@@ -31,12 +31,12 @@ def place(em: Emitter, groups: list[list[str]], machine: Machine) -> tuple[tuple
 
 
 def small(b: Buffer) -> bool:
-    """True for what does not grow with the rows of a tile: behind all others it is in a bank that results seldom are in."""
+    """Return True for what does not grow with the rows of a tile: behind all others it is in a bank that results seldom are in."""
     return few(b) or len(b.shape) == 1
 
 
 def few(b: Buffer) -> bool:
-    """True for a buffer of one element a row, and of one instruction alone: it does not open a place that whole rows would share."""
+    """Return True for a buffer of one element a row, and of one instruction alone: it does not open a place that whole rows would share."""
     return b.shape[-1] == Int(1) or b.name.startswith("scratch_") and len(b.shape) == 1
 
 
@@ -51,7 +51,7 @@ def align_up(address: Expr, unit: Expr) -> Expr:
 
 
 def placeable(b: Buffer) -> list[Constraint]:
-    """What a buffer's stated place must be: whole blocks, and slots that keep it (their sizes are multiples of a period)."""
+    """Return what a buffer's stated place must be: whole blocks, and slots that keep it (their sizes are multiples of a period)."""
     if (b.align, b.skew) == (Int(1), Int(0)):
         return []
     blocks = both(eq(b.align % BLOCK_BYTES, 0), eq(b.skew % BLOCK_BYTES, 0))
@@ -65,7 +65,7 @@ def maximum_of(sizes: list[Expr]) -> Expr:
 
 
 def share(em: Emitter, homes: dict[str, Home], order: dict[str, list[int]], flagged: list[str]) -> list[list[str]]:
-    """Groups of buffers at one address: UB buffers of one slot that only one pipe touches, in one home, whose lives
+    """Return groups of buffers at one address: UB buffers of one slot that only one pipe touches, in one home, whose lives
     there do not meet, or meet in one operation that may be done in place, which is then done so. Liveness decides, never size; those that
     are born first come first, so that as few places as can be serve all."""
     groups: list[list[str]] = []

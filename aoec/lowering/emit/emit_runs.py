@@ -15,7 +15,7 @@ MAX_STRIDE = 255
 
 
 def single_op(e: Expr, cast: bool) -> VectorOp:
-    """The instruction that computes `e`; UnsupportedError where there is none."""
+    """Return the instruction that computes `e`; UnsupportedError where there is none."""
     found = vector_op(e, cast)
     if found is None:
         raise UnsupportedError("not a single vector operation")
@@ -23,7 +23,7 @@ def single_op(e: Expr, cast: bool) -> VectorOp:
 
 
 def words(em: Emitter, op: TileOp, cast: bool) -> list[VectorOp]:
-    """The instructions that a block of one operation is, one after the other: one, but where the machine lacks it and it is two."""
+    """Return the instructions that a block of one operation is, one after the other: one, but where the machine lacks it and it is two."""
     work = single_op(op.block.value, cast)
     if work.name == "vaddrelu" and not em.machine.has(work.name):
         return [VectorOp("vadd", work.sources), VectorOp("vrelu", (op.block.target,))]
@@ -31,7 +31,7 @@ def words(em: Emitter, op: TileOp, cast: bool) -> list[VectorOp]:
 
 
 def lanes_of(size: int) -> int:
-    """Elements of `size` bytes that a repeat takes: 256 bytes of them, and never more than 128."""
+    """Return elements of `size` bytes that a repeat takes: 256 bytes of them, and never more than 128."""
     return min(REPEAT_BYTES // size, MOST_LANES)
 
 
@@ -64,7 +64,7 @@ def operand_names(sources: int) -> list[str]:
 
 
 def make(op: VectorOp, operands: dict[str, Expr | Ref], lanes: Expr, repeat: Expr, strides: dict[str, Expr] | dict[str, int]) -> Instr:
-    """The instruction with its fields in dictionary order: operands, scalar, lanes, repeat, block then repeat strides, mode."""
+    """Return the instruction with its fields in dictionary order: operands, scalar, lanes, repeat, block then repeat strides, mode."""
     scalar = {"scalar": Float(op.scalar)} if op.scalar is not None else {}
     ordered = {k: strides[k] for kind in ("blk", "rep") for k in strides if k.endswith(kind)}
     mode = {"mode": op.mode} if op.mode is not None else {}
@@ -79,7 +79,7 @@ def nest(loops: list[tuple[str, Expr]], inner: list[Item]) -> list[Item]:
 
 
 def when(em: Emitter, condition: Expr, items: list[Item]) -> list[Item]:
-    """The items where the condition holds: a loop of one iteration or none; nothing or no loop where that is known."""
+    """Return the items where the condition holds: a loop of one iteration or none; nothing or no loop where that is known."""
     trips = normalise(select(condition, 1, 0))
     if isinstance(trips, Int):
         return items if trips == Int(1) else []
@@ -87,7 +87,7 @@ def when(em: Emitter, condition: Expr, items: list[Item]) -> list[Item]:
 
 
 def either_of(em: Emitter, condition: Expr, items: list[Item], others: list[Item]) -> list[Item]:
-    """The items where the condition holds, and else the others."""
+    """Return the items where the condition holds, and else the others."""
     return [*when(em, condition, items), *when(em, normalise(select(condition, 0, 1)), others)]
 
 

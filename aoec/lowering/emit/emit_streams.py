@@ -45,30 +45,30 @@ class Meeting:
     free: Int
 
     def around(self, stream: str, pipe: str) -> tuple[Item, Item]:
-        """What stands before and behind the pieces of a stream that touch it on a pipe."""
+        """Return what stands before and behind the pieces of a stream that touch it on a pipe."""
         if stream == self.writer:
             return CrossWait(pipe, self.reader, self.free), CrossSet(pipe, self.reader, self.full)
         return CrossWait(pipe, self.writer, self.full), CrossSet(pipe, self.writer, self.free)
 
     def begin(self, stream: str, pipe: str) -> list[Item]:
-        """All slots are free, says who reads."""
+        """Return all slots are free, says who reads."""
         free = CrossSet(pipe, self.writer, self.free)
         return [For(f"{self.buffer.name}_free", self.buffer.depth, (free,))] if stream == self.reader else []
 
     def end(self, stream: str, pipe: str) -> list[Item]:
-        """What was said to be free and is not used again, so that no flag is left."""
+        """Return what was said to be free and is not used again, so that no flag is left."""
         rest = CrossWait(pipe, self.reader, self.free)
         return [For(f"{self.buffer.name}_rest", self.buffer.depth, (rest,))] if stream == self.writer else []
 
     @property
     def tensor(self) -> Tensor:
-        """The ring in GM: of each group of cores, slot after slot."""
+        """Return the ring in GM: of each group of cores, slot after slot."""
         b = self.buffer
         return Tensor(b.name, b.dtype, tuple(normalise(e) for e in (*self.cores, b.depth, *b.shape)), "temp")
 
 
 def parts(func: Func, machine: Machine) -> list[Part]:
-    """The func by kinds of cores, cubes first; one part where one kind runs all of it."""
+    """Return the func by kinds of cores, cubes first; one part where one kind runs all of it."""
     grid, body = split_grid(func.body)
     kinds = {b.name: _kind(func, b, machine) for b, _ in blocks(func.body)}
     found = [k for k in machine.cores if k in set(kinds.values())]
@@ -79,7 +79,7 @@ def parts(func: Func, machine: Machine) -> list[Part]:
 
 
 def split_grid(body: tuple[Node, ...]) -> tuple[list[Loop], tuple[Node, ...]]:
-    """The core loops, outermost first, and what they enclose."""
+    """Return the core loops, outermost first, and what they enclose."""
     grid: list[Loop] = []
     while len(body) == 1 and isinstance(body[0], Loop) and body[0].kind == "core":
         grid.append(body[0])
@@ -88,7 +88,7 @@ def split_grid(body: tuple[Node, ...]) -> tuple[list[Loop], tuple[Node, ...]]:
 
 
 def _kind(func: Func, block: Block, machine: Machine) -> str:
-    """The kind of cores that have all scopes of a block; "" where it touches GM alone."""
+    """Return the kind of cores that have all scopes of a block; "" where it touches GM alone."""
     scopes = {func.buffer(b).scope for b in touched_buffers(block)} - {"GM"}
     kinds = [k for k in machine.cores if all(k in machine.scope(s).cores for s in scopes)]
     if not kinds:
@@ -97,7 +97,7 @@ def _kind(func: Func, block: Block, machine: Machine) -> str:
 
 
 def _part(func: Func, body: tuple[Node, ...], kind: str, grid: Sequence[Loop], own: set[str]) -> Part:
-    """The blocks of one kind of cores, with the core loops inside others as one more axis of the grid."""
+    """Return the blocks of one kind of cores, with the core loops inside others as one more axis of the grid."""
     inner = [n for n, _ in walk(_only(body, own, set())) if isinstance(n, Loop) and n.kind == "core"]
     extents = list(dict.fromkeys(normalise(lp.extent) for lp in inner))
     if len(extents) > 1:
@@ -111,7 +111,7 @@ def _part(func: Func, body: tuple[Node, ...], kind: str, grid: Sequence[Loop], o
 
 
 def _only(body: tuple[Node, ...], own: set[str], without: set[str]) -> tuple[Node, ...]:
-    """The body with these blocks alone, and without some loops around them; loops left empty go too."""
+    """Return the body with these blocks alone, and without some loops around them; loops left empty go too."""
     out: list[Node] = []
     for n in body:
         if isinstance(n, Block):
@@ -122,7 +122,7 @@ def _only(body: tuple[Node, ...], own: set[str], without: set[str]) -> tuple[Nod
 
 
 def _each_its_own(func: Func) -> Func:
-    """The func with locals on chip that have an element of their first dimension for each core without that dimension."""
+    """Return the func with locals on chip that have an element of their first dimension for each core without that dimension."""
     found: dict[str, set[Expr]] = {}
     for block, _ in blocks(func.body):
         for r in [block.target, *block_reads(block)]:
@@ -138,7 +138,7 @@ def _each_its_own(func: Func) -> Func:
 # ---------------------------------------------------------------- where streams meet
 
 def meetings(func: Func, found: Sequence[Part], machine: Machine) -> dict[str, Meeting]:
-    """The locals in GM, each made by one stream and read by another."""
+    """Return the locals in GM, each made by one stream and read by another."""
     out: dict[str, Meeting] = {}
     for b in (b for b in func.locals if b.scope == "GM"):
         made = {p.core for p in found for block, _ in blocks(p.func.body) if block.target.buffer == b.name}

@@ -66,7 +66,7 @@ class TileOp:
         return next(lp.extent for lp in self.loops if lp.var == var)
 
     def size(self, names: Iterable[str]) -> Expr:
-        """Iterations of some tensor loops together."""
+        """Return iterations of some tensor loops together."""
         return product([self.extent(v) for v in names])
 
     @property
@@ -96,19 +96,19 @@ class Emitter:
         self._fresh = 0
 
     def fresh(self, stem: str) -> str:
-        """A loop variable that nothing else in the program has."""
+        """Return a loop variable that nothing else in the program has."""
         self._fresh += 1
         return f"{stem}_{self._fresh}"
 
     def ref(self, buffer: str, offset: Expr) -> Ref:
-        """Operand at element `offset` of a buffer, in the slot its counter points at."""
+        """Return operand at element `offset` of a buffer, in the slot its counter points at."""
         if buffer in self.shared:
             return Ref(buffer, normalise(self.shared[buffer] + offset))
         slot = Var(self.counters[buffer]) if buffer in self.counters else Int(0)
         return Ref(buffer, normalise(offset), slot)
 
     def add_scratch(self, dtype: str, elements: int | Expr, skew_bytes: int = 0, rows: Expr | None = None) -> str:
-        """The name of a new UB buffer for one instruction sequence, `skew_bytes` after the start of a slot; with `rows`, of
+        """Return the name of a new UB buffer for one instruction sequence, `skew_bytes` after the start of a slot; with `rows`, of
         so many elements each."""
         name = f"scratch_{len(self.scratch)}"
         size = Int(elements) if isinstance(elements, int) else elements
@@ -139,7 +139,7 @@ class Emitter:
 
 
 def lift_products(e: Expr, names: frozenset[str], atoms: dict[str, Expr]) -> Expr:
-    """`e` with products of what varies replaced by fresh variables, collected in `atoms`."""
+    """Return `e` with products of what varies replaced by fresh variables, collected in `atoms`."""
     if not (isinstance(e, Binary) and e.op in "+-*"):
         return e
     if e.op == "*" and variables(e.left) & names and variables(e.right) & names:
@@ -154,12 +154,12 @@ def dtype_size(b: Buffer) -> int:
 
 
 def c0(b: Buffer) -> int:
-    """Columns of a fractal of the buffer's dtype: 16 in L0C and for what UB has from there, one block elsewhere."""
+    """Return columns of a fractal of the buffer's dtype: 16 in L0C and for what UB has from there, one block elsewhere."""
     return 16 if b.scope == "L0C" or b.scope == "UB" and b.layout == "NZ" else BLOCK_BYTES // dtype_size(b)
 
 
 def largest(extent: Expr, loops: tuple[Loop, ...]) -> Expr:
-    """The largest value of an extent over the loops: these extents shrink with their loops, so all at 0."""
+    """Return the largest value of an extent over the loops: these extents shrink with their loops, so all at 0."""
     return normalise(substitute(extent, {lp.var: Int(0) for lp in loops}))
 
 
@@ -171,7 +171,7 @@ def product(items: tuple[Expr, ...] | list[Expr]) -> Expr:
 
 
 def pitches(b: Buffer) -> tuple[Expr, ...]:
-    """Element stride of each dimension of a row-major buffer; in UB the last dimension is padded to whole blocks, but in a RUN."""
+    """Return element stride of each dimension of a row-major buffer; in UB the last dimension is padded to whole blocks, but in a RUN."""
     last = round_up(b.shape[-1], c0(b)) if b.scope == "UB" and len(b.shape) > 1 and b.layout != "RUN" else b.shape[-1]
     out: list[Expr] = [Int(1)]
     for extent in reversed((*b.shape[1:-1], last) if len(b.shape) > 1 else ()):
@@ -180,7 +180,7 @@ def pitches(b: Buffer) -> tuple[Expr, ...]:
 
 
 def base_offset(b: Buffer, indices: tuple[Expr, ...], inner: frozenset[str]) -> Expr:
-    """Element offset of a row-major access with the tensor loops at 0."""
+    """Return element offset of a row-major access with the tensor loops at 0."""
     zero = {v: Int(0) for v in inner}
     out: Expr = Int(0)
     for i, p in zip(indices, pitches(b), strict=True):
@@ -189,7 +189,7 @@ def base_offset(b: Buffer, indices: tuple[Expr, ...], inner: frozenset[str]) -> 
 
 
 def loop_strides(b: Buffer, indices: tuple[Expr, ...], op: TileOp) -> dict[str, Expr]:
-    """Element stride of each tensor loop in a row-major access; loops that the access does not use have none."""
+    """Return element stride of each tensor loop in a row-major access; loops that the access does not use have none."""
     out: dict[str, Expr] = {}
     for i, p in zip(indices, pitches(b), strict=True):
         parts = affine(i, op.names)
@@ -201,13 +201,13 @@ def loop_strides(b: Buffer, indices: tuple[Expr, ...], op: TileOp) -> dict[str, 
 
 
 def column_rows(b: Buffer) -> Expr:
-    """Rows from one column of C0 elements to the next of a matrix in GM: whole fractals of them in NZ."""
+    """Return rows from one column of C0 elements to the next of a matrix in GM: whole fractals of them in NZ."""
     return round_up(b.shape[-2], FRACTAL_ROWS) if b.layout == "NZ" else b.shape[-2]
 
 
 def size_bytes(b: Buffer, behind: Expr = NONE) -> Expr:
-    """Bytes of one slot, padded to what instructions may touch (fractals; 512 bytes in UB, L1; 64 in BT, 128 in FB); of what lies in UB
-    with so many elements more."""
+    """Return bytes of one slot, padded to what instructions may touch (fractals; 512 bytes in UB, L1; 64 in BT, 128 in FB); of what lies in
+    UB with so many elements more."""
     size = dtype_size(b)
     rows, cols = product(list(b.shape[:-1])), b.shape[-1]
     if b.layout == "ZN":
@@ -221,7 +221,7 @@ def size_bytes(b: Buffer, behind: Expr = NONE) -> Expr:
 
 
 def split_index(e: Expr, inner: frozenset[str]) -> tuple[Expr, list[str]]:
-    """(offset, tensor loops) of an index that is offset + one or more tensor loops with coefficient 1."""
+    """Return (offset, tensor loops) of an index that is offset + one or more tensor loops with coefficient 1."""
     parts = affine(e, inner)
     if parts is None or any(c != Int(1) for c in parts[0].values()):
         raise UnsupportedError("an index is not an offset plus a tensor loop")
@@ -237,19 +237,19 @@ def fractals(extent: Expr, unit: int) -> Expr:
 
 
 def instr(op: str, **fields: object) -> Instr:
-    """An instruction with its fields in normal form."""
+    """Return an instruction with its fields in normal form."""
     return Instr(op, tuple((k, normalise(v) if isinstance(v, Expr) else Int(v) if isinstance(v, int) else v)  # type: ignore[misc]
                            for k, v in fields.items()))
 
 
 def piece(em: Emitter, pipe: str, items: list[Item], dst: str, *srcs: str) -> Piece:
-    """Items of one pipe that write `dst` and read `srcs`."""
+    """Return items of one pipe that write `dst` and read `srcs`."""
     local = [Access(dst, pipe, True)] + [Access(s, pipe, False) for s in srcs]
     return Piece(tuple(items), tuple(a for a in local if em.buffers[a.buffer].scope != "GM" or a.buffer in em.shared))
 
 
 def matrix_index(op: TileOp, read: Read) -> tuple[Expr, Expr, Expr, Expr]:
-    """(row offset, rows, column offset, columns) of a two-dimensional tile of a matrix access."""
+    """Return (row offset, rows, column offset, columns) of a two-dimensional tile of a matrix access."""
     if len(read.indices) < 2:
         raise UnsupportedError(f"block {op.block.name}: {read.buffer} is not a matrix")
     row, col = (split_index(i, op.names) for i in read.indices[-2:])

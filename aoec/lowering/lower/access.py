@@ -151,7 +151,7 @@ def divide(e: Expr, n: int, extents: Extents) -> tuple[Expr, Expr]:
 
 
 def is_walkable(access: Access, row: str, column: str) -> bool:
-    """Whether a tile of rows and columns is a box of a matrix in the tensor, in rows or in columns.
+    """Return whether a tile of rows and columns is a box of a matrix in the tensor, in rows or in columns.
 
     Both axes step by one element of their own dimension, and one of them is the last. Other axes only move the box.
     """

@@ -19,14 +19,14 @@ PRODUCTS = ("matmul", "interpolate", "attention")  # words whose funcs have a bu
 
 
 def lower(graph: Graph, group: Group | str) -> Func:
-    """The func of a cube or vector group, given or named; UnsupportedError for host and view groups, which have none."""
+    """Return the func of a cube or vector group, given or named; UnsupportedError for host and view groups, which have none."""
     if isinstance(group, str):
         group = next(g for g in graph.groups if g.name == group)
     return Indexed(graph).lower(group)
 
 
 def operands(graph: Graph, group: Group) -> tuple[list[Tensor], list[Tensor]]:
-    """(inputs, outputs) of the group's func as graph tensors, in the func's order."""
+    """Return (inputs, outputs) of the group's func as graph tensors, in the func's order."""
     return Indexed(graph).operands(group)
 
 
@@ -43,7 +43,7 @@ class Indexed:
                 self.readers.setdefault(i, []).append(n.name)
 
     def lower(self, group: Group) -> Func:
-        """The func of a cube or vector group; UnsupportedError for host and view groups, and for what has no lowering."""
+        """Return the func of a cube or vector group; UnsupportedError for host and view groups, and for what has no lowering."""
         if group.kind not in ("cube", "vector"):
             raise UnsupportedError(f"group {group.name} is a {group.kind} group: only cube and vector groups have a func")
         tensors, nodes = self.tensors, [self.nodes[n][1] for n in group.nodes]
@@ -61,25 +61,25 @@ class Indexed:
         return lower_vector(group.name, nodes, tensors, self.escaping(group))
 
     def operands(self, group: Group) -> tuple[list[Tensor], list[Tensor]]:
-        """(inputs, outputs) of the group's func as graph tensors, in the func's order."""
+        """Return (inputs, outputs) of the group's func as graph tensors, in the func's order."""
         inputs, outputs = group_inputs(self._in_order(group)), self.escaping(group)
         return [self.tensors[i] for i in inputs], [self.tensors[o] for o in outputs]
 
     def escaping(self, group: Group) -> tuple[str, ...]:
-        """Tensors that the group makes and others need, in order, the largest last, and of these what has the fewest bytes."""
+        """Return tensors that the group makes and others need, in order, the largest last, and of these what has the fewest bytes."""
         made, own = [o for n in self._in_order(group) for o in n.outputs], set(group.nodes)
         found = [t for t in made if t in self.outputs or not own.issuperset(self.readers.get(t, ()))]
         sizes = {t: (prod(self.tensors[t].shape), -DTYPES.get(self.tensors[t].dtype, 0)) for t in found}
         return tuple(sorted(found, key=sizes.__getitem__) if group.kind == "vector" else found)
 
     def _in_order(self, group: Group) -> list[OpNode]:
-        """The nodes of a group as the graph has them."""
+        """Return the nodes of a group as the graph has them."""
         return [n for _, n in sorted((self.nodes[name] for name in group.nodes), key=lambda place: place[0])]
 
 
 def other_blocks(nodes: list[OpNode], tensors: dict[str, Tensor]) -> str:
-    """Why vector work cannot go from block to block, as a clause; "" where it can: images, or matrices in NZ, of another number of bytes an
-    element lie in blocks of another number of elements, and planes of them do not begin at the same places."""
+    """Return why vector work cannot go from block to block, as a clause; "" where it can: images, or matrices in NZ, of another number of
+    bytes an element lie in blocks of another number of elements, and planes of them do not begin at the same places."""
     found: dict[int, str] = {}
     for t in (tensors[t] for n in nodes for t in (*n.inputs, *n.outputs) if t):
         if t.layout in BLOCKS:
@@ -91,7 +91,7 @@ def other_blocks(nodes: list[OpNode], tensors: dict[str, Tensor]) -> str:
 
 
 def group_inputs(nodes: list[OpNode]) -> list[str]:
-    """Tensors that a group reads from GM, in order of first use: of products one for each argument, which may be the same."""
+    """Return tensors that a group reads from GM, in order of first use: of products one for each argument, which may be the same."""
     made = {o for n in nodes for o in n.outputs}
     moves, (main, *_) = around_product(nodes, {})
     own = [moves.source(i) for i in main.inputs if i] if main.op in PRODUCTS else []

@@ -68,7 +68,7 @@ def _parts_of_lead(lead: tuple[int, ...]) -> tuple[Expr, ...]:
 
 
 def _scores(made: _Nests, scale: float, lead: tuple[int, ...], bias: Sequence[Tensor]) -> str:
-    """The local with the scores, scaled and with what is added to them, which is cast to fp32 in a local of its own axes."""
+    """Return the local with the scores, scaled and with what is added to them, which is cast to fp32 in a local of its own axes."""
     last = "C"
     if scale != 1.0:
         made.add("T", SCORES, "=", Read("C", SCORES) * scale)
@@ -85,7 +85,7 @@ def _scores(made: _Nests, scale: float, lead: tuple[int, ...], bias: Sequence[Te
 
 
 def _broadcast(shape: tuple[int, ...], lead: tuple[int, ...], matrix: tuple[int, int]) -> tuple[Expr, ...]:
-    """Where the bias is read: at 0 along an axis of 1 element; the axes before the matrix are parts of one."""
+    """Return where the bias is read: at 0 along an axis of 1 element; the axes before the matrix are parts of one."""
     out: list[Expr] = []
     for at, size in enumerate(lead):
         part = LEAD // prod(lead[at + 1:]) % size if at else LEAD // prod(lead[1:])

@@ -8,7 +8,7 @@ from aoec.lowering.lower.work import Work, accesses
 
 
 def with_rows(work: Work) -> Work:
-    """The work, where something has no axis at all (the sum of a vector), or lanes alone, with one row around everything."""
+    """Return the work, where something has no axis at all (the sum of a vector), or lanes alone, with one row around everything."""
     if all(s.target.indices for s in work.statements) and not lanes_alone(work):
         return work
 
@@ -20,8 +20,8 @@ def with_rows(work: Work) -> Work:
 
 
 def lanes_alone(work: Work) -> bool:
-    """True where a sum leaves lanes and no other axis: to share these out over cores cuts each row that is summed, which does not always
-    pay."""
+    """Return True where a sum leaves lanes and no other axis: to share these out over cores cuts each row that is summed, which does not
+    always pay."""
     for s in work.statements:
         long = {v for v in variables_of(s.target) if work.extents[v] > 1}
         if s.op != "=" and len(long) == 1 and any(r.indices and variables(r.indices[-1]) == long < variables_of(r) for r in reads(s.value)):
@@ -30,8 +30,8 @@ def lanes_alone(work: Work) -> bool:
 
 
 def drop_ones(work: Work) -> Work:
-    """The work without axes and dimensions of extent 1, but for one axis where all are, one that a sum over all others keeps, and one
-    around lanes that are alone; a single number is a row of one."""
+    """Return the work without axes and dimensions of extent 1, but for one axis where all are, one that a sum over all others keeps, and
+    one around lanes that are alone; a single number is a row of one."""
     ones = [v for v, n in work.extents.items() if n == 1]
     rows = [s.target.indices[0] for s in work.statements if s.op != "=" and s.target.indices and variables_of(s.target) <= set(ones)]
     saved = {e.name for e in rows if isinstance(e, Var)} or ({ones[-1]} if len(ones) == len(work.extents) else set())
@@ -61,7 +61,7 @@ def drop_ones(work: Work) -> Work:
 
 
 def merge_axes(work: Work) -> Work:
-    """Neighbouring axes that every access walks together, made one, until none are left."""
+    """Return neighbouring axes that every access walks together, made one, until none are left."""
     while True:
         pair = next((p for p in neighbours(work) if mergeable(work, *p)), None)
         if pair is None:
@@ -79,7 +79,7 @@ def neighbours(work: Work) -> list[tuple[str, str]]:
 
 
 def mergeable(work: Work, a: str, b: str) -> bool:
-    """True where a and b always stand side by side, or are both read at 0 or left out, and nowhere else; of a dimension that is read
+    """Return True where a and b always stand side by side, or are both read at 0 or left out, and nowhere else; of a dimension that is read
     without a guard, a may be a part."""
     guards = [e for s in work.statements for e in walk(s.value) if isinstance(e, Call) and e.fn == "guard"]
     whole = {r for g in guards for r in reads(g.args[0])}
@@ -99,7 +99,7 @@ def mergeable(work: Work, a: str, b: str) -> bool:
 
 
 def first(index: Expr, axis: str) -> int | None:
-    """Where an index starts that walks an axis from a fixed place on; None for any other."""
+    """Return where an index starts that walks an axis from a fixed place on; None for any other."""
     parts = affine(index, frozenset((axis,)))
     plain = parts is not None and parts[0] == {axis: Int(1)} and isinstance(parts[1], Int)
     return parts[1].value if plain else None  # type: ignore[index, union-attr]

@@ -25,8 +25,8 @@ from aoec.ops.words.layout import FRACTAL_ROWS, stored_shape
 
 
 def lower_cube(name: str, nodes: list[OpNode], tensors: dict[str, Tensor]) -> Func:
-    """The func of a cube operator with optional bias, relu behind it, and further elementwise operators on its result and on what lies
-    as it does (a residual). Moves in front of it and behind it are places at which it reads and writes."""
+    """Return the func of a cube operator with optional bias, relu behind it, and further elementwise operators on its result and on what
+    lies as it does (a residual). Moves in front of it and behind it are places at which it reads and writes."""
     moves, nodes = around_product(nodes, tensors)
     main, relu = nodes[0], len(nodes) > 1 and nodes[1].op == "relu"
     scaled = nodes[-1] if nodes[-1].op == "requantise" else None
@@ -58,14 +58,14 @@ class WayOut:
     zero: float
 
     def of(self, read: Expr, column: Expr, sums: str, dtype: str) -> Expr:
-        """What is stored of a sum of a column: cast, after relu; or scaled, rounded and cast, which limits it to int8."""
+        """Return what is stored of a sum of a column: cast, after relu; or scaled, rounded and cast, which limits it to int8."""
         e = maximum(read, Float(0.0)) if self.relu else read
         if self.scale is not None:
             return Scaled(e, Read("S", (column,)), self.zero).value()
         return e if dtype == sums else Cast(dtype, e)
 
     def buffers(self, columns: int) -> list[Buffer]:
-        """The scales, where there are any."""
+        """Return the scales, where there are any."""
         return [Buffer("S", "fp32", (Int(columns),))] if self.scale is not None else []
 
 
@@ -78,7 +78,7 @@ class Tail:
 
     @property
     def others(self) -> list[str]:
-        """Tensors that they read beside it, in order of first use."""
+        """Return tensors that they read beside it, in order of first use."""
         made = {self.given, *(o for n in self.nodes for o in n.outputs)}
         return list(dict.fromkeys(i for n in self.nodes for i in n.inputs if i and i not in made))
 
@@ -148,20 +148,20 @@ def lower_interpolate(name: str, node: OpNode, tensors: dict[str, Tensor], out: 
 
 
 def _planes(t: Tensor, down: bool) -> Tensor:
-    """An image in NC1HWC0 as matrices: a plane is one of h rows and w * C0 columns, all rows of all planes are one of w rows in columns of
-    C0."""
+    """Return an image in NC1HWC0 as matrices: a plane is one of h rows and w * C0 columns, all rows of all planes are one of w rows in
+    columns of C0."""
     n, c1, h, w, c0 = stored_shape(t)
     return replace(t, shape=(n * c1, h, w * c0), layout="ND") if down else replace(t, shape=(w, n * c1 * h * c0))
 
 
 def _own_axes(t: Tensor, lead: tuple[int, ...]) -> list[int]:
-    """The leading dimensions of the result that an operand has too; it is broadcast along the others."""
+    """Return the leading dimensions of the result that an operand has too; it is broadcast along the others."""
     first = len(lead) + 2 - len(t.shape)
     return [axis for axis in range(first, len(lead)) if t.shape[axis - first] == lead[axis]]
 
 
 def bias_buffer(t: Tensor, n: int) -> Buffer:
-    """The bias in the dtype of sums; what is stored is padded to whole fractals."""
+    """Return the bias in the dtype of sums; what is stored is padded to whole fractals."""
     return Buffer("bias", t.dtype, (Int(max(t.shape[0], n)),))
 
 
@@ -220,7 +220,7 @@ def lower_conv(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tensor,
 
 
 def bring(stored: Buffer, local: str, loops: list[tuple[str, int]], place: tuple[Expr, ...]) -> Node:
-    """The block that brings a tensor as large as the result from its `place` in GM."""
+    """Return the block that brings a tensor as large as the result from its `place` in GM."""
     own = _prefix_loops(local, loops)
     return nest([(f"{local}_{v}", d) for v, d in loops],
                 Block(f"{local}_in", Read(local, tuple(own.values())), "=", _at(Read(stored.name, place), own)))
@@ -228,8 +228,8 @@ def bring(stored: Buffer, local: str, loops: list[tuple[str, int]], place: tuple
 
 def activation(tail: Tail, given: Expr, loops: list[tuple[str, int]], tensors: dict[str, Tensor], free: bool,
                ) -> tuple[list[Node], Expr, list[Buffer]]:
-    """(blocks between, what is stored, locals): the elementwise operators behind a result, one vector operation a block. Locals r0, r1, ...
-    hold what they read beside it. `free`: where it pays to keep a result unrounded, it may be."""
+    """Return (blocks between, what is stored, locals): the elementwise operators behind a result, one vector operation a block. Locals r0,
+    r1, ... hold what they read beside it. `free`: where it pays to keep a result unrounded, it may be."""
     if not tail.nodes:
         return [], given, []
     point = tuple(Var(v) for v, _ in loops)
@@ -268,17 +268,17 @@ def drop_rounding(given: Cast, result: Read, work: Work) -> tuple[Expr, Work]:
 
 
 def _each(e: Expr, held: dict[str, Read]) -> Expr:
-    """An elementwise expression with what it reads put in."""
+    """Return an elementwise expression with what it reads put in."""
     return held[e.buffer] if isinstance(e, Read) else rebuild(e, lambda c: _each(c, held))
 
 
 def _columns(w: Tensor) -> int:
-    """Columns of a packed weight with its zero padding: they are read for padding channels of the output."""
+    """Return columns of a packed weight with its zero padding: they are read for padding channels of the output."""
     return -(-w.shape[-1] // 16) * 16
 
 
 def _spatial(indices: list[Expr], node: OpNode) -> list[Expr]:
-    """The row and column index of the image; of a 1x1 filter without its taps."""
+    """Return the row and column index of the image; of a 1x1 filter without its taps."""
     if node.attribute("kernel") != (1, 1):
         return indices[2:4]
     return [normalise(substitute(i, {"k": Int(0)})) for i in indices[2:4]]

@@ -26,20 +26,20 @@ ZERO = Float(0.0)
 
 
 def buffer_of(t: Tensor, name: str, shape: tuple[int, ...] | None = None) -> Buffer:
-    """The GM buffer of a graph tensor: logical dimensions for ND and for matrices in other layouts, five for images."""
+    """Return the GM buffer of a graph tensor: logical dimensions for ND and for matrices in other layouts, five for images."""
     matrix = t.layout in ("ZN", "NZ") or t.layout == "NC1HWC0" and len(t.shape) == 2
     own = t.shape if matrix else stored_shape(t)
     return Buffer(name, t.dtype, tuple(Int(d) for d in (shape or own)), "GM", t.layout if matrix else "ND")
 
 
 def extents(said: Meaning) -> dict[str, int]:
-    """Loop -> extent, for every loop of a meaning whose sizes are filled in."""
+    """Return loop -> extent, for every loop of a meaning whose sizes are filled in."""
     dims = [*said.loops, *(d for a in (*said.inputs, *said.outputs) for d in a.dims)]
     return {d.name: d.extent.value for d in dims if isinstance(d.extent, Int)}
 
 
 def split_channel(e: Expr, c0: int) -> tuple[Expr, Expr]:
-    """(e // c0, e % c0) of a channel index; `a * c0 + b % c0` comes apart without divisions."""
+    """Return (e // c0, e % c0) of a channel index; `a * c0 + b % c0` comes apart without divisions."""
     parts = [n for n in walk(e) if isinstance(n, Binary) and n.op == "%" and n.right == Int(c0)]
     if len(parts) == 1:
         rest = normalise(_without(e, parts[0]))
@@ -49,8 +49,8 @@ def split_channel(e: Expr, c0: int) -> tuple[Expr, Expr]:
 
 
 def stored_move(node: OpNode, x: Tensor) -> dict[str, Attribute] | None:
-    """The attributes with which a slice or pad of an image in NC1HWC0 is one of its stored array; None where it does not move whole blocks
-    of channels, or would leave something other than zeros behind the last channel."""
+    """Return the attributes with which a slice or pad of an image in NC1HWC0 is one of its stored array; None where it does not move whole
+    blocks of channels, or would leave something other than zeros behind the last channel."""
     if x.layout != "NC1HWC0":
         return None
     given, unit, channels = dict(node.attributes), pixel_channels(x), x.shape[1]
@@ -66,7 +66,7 @@ def stored_move(node: OpNode, x: Tensor) -> dict[str, Attribute] | None:
 
 
 def _of_blocks(numbers: tuple[int, ...], unit: int, last: int) -> tuple[int, ...]:
-    """Numbers of each dimension of an image as those of its stored array, `last` of the dimension of one block."""
+    """Return numbers of each dimension of an image as those of its stored array, `last` of the dimension of one block."""
     n, c, *image = numbers
     return (n, -(-c // unit), *image, last)
 
@@ -88,7 +88,7 @@ def physical_indices(t: Tensor, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
 
 
 def guard_bounds(read: Read, shape: tuple[int, ...], ranges: dict[str, int]) -> Expr | None:
-    """The condition that a read lies inside its tensor, leaving out what always holds; None where nothing is left."""
+    """Return the condition that a read lies inside its tensor, leaving out what always holds; None where nothing is left."""
     out: Expr | None = None
     for i, size in zip(read.indices, shape, strict=True):
         low, high = interval(i, ranges)
@@ -99,7 +99,7 @@ def guard_bounds(read: Read, shape: tuple[int, ...], ranges: dict[str, int]) -> 
 
 
 def interval(e: Expr, ranges: dict[str, int]) -> tuple[int, int]:
-    """(least, largest) value an index can take, for loops from 0 below their ranges (exact where loops do not repeat)."""
+    """Return (least, largest) value an index can take, for loops from 0 below their ranges (exact where loops do not repeat)."""
     if isinstance(e, Int):
         return e.value, e.value
     if isinstance(e, Var):
@@ -123,14 +123,14 @@ def guard_read(read: Read, shape: tuple[int, ...], ranges: dict[str, int], other
 
 
 def nest(loops: list[tuple[str, int]], body: Node) -> Node:
-    """`body` in serial loops, outermost first."""
+    """Return `body` in serial loops, outermost first."""
     for var, extent in reversed(loops):
         body = Loop(var, Int(extent), (body,))
     return body
 
 
 def stage(name: str, loops: list[tuple[str, int]], to: Read, value: Read) -> Node:
-    """A copy in loops of its own, their names behind its own name."""
+    """Return a copy in loops of its own, their names behind its own name."""
     own: dict[str, Expr] = {v: Var(f"{name}_{v}") for v, _ in loops}
     moved = [Read(r.buffer, tuple(substitute(i, own) for i in r.indices)) for r in (to, value)]
     return nest([(f"{name}_{v}", n) for v, n in loops], Block(name, moved[0], "=", moved[1]))

@@ -28,7 +28,7 @@ def accesses(work: Work) -> list[Read]:
 
 
 def axes_of(s: Statement) -> list[str]:
-    """Axes of a statement, in the order of its largest read (lanes innermost), then of its target; what a reduction keeps and does
+    """Return axes of a statement, in the order of its largest read (lanes innermost), then of its target; what a reduction keeps and does
     not read (the one row of a sum over everything) comes first."""
     read = frozenset().union(*[variables_of(r) for r in reads(s.value)])
     found = [v for i in s.target.indices for v in sorted(variables(i)) if v not in read] if s.op != "=" else []
@@ -38,7 +38,7 @@ def axes_of(s: Statement) -> list[str]:
 
 
 def own_axes(work: Work, name: str, shape: tuple[int, ...]) -> list[str]:
-    """Axes for a copy of a shape, which the work knows from now on: `name` with a number, and what tells it from an axis of another
+    """Return axes for a copy of a shape, which the work knows from now on: `name` with a number, and what tells it from an axis of another
     extent."""
     out = []
     for d, extent in enumerate(shape):
@@ -55,12 +55,12 @@ def variables_of(r: Read) -> frozenset[str]:
 
 
 def along_single(e: Expr) -> Expr:
-    """`e` with its reads of first elements along the axis of what has one."""
+    """Return `e` with its reads of first elements along the axis of what has one."""
     return Read(e.buffer, (Var(SINGLE),)) if isinstance(e, Read) and e.indices == (Int(0),) else rebuild(e, along_single)
 
 
 def hold(work: Work, e: Expr, axes: list[str], dtype: str, operation: Callable[[Expr, Read], Expr] = lambda e, _: e) -> Read:
-    """The local tensor that holds an expression over some axes: the one that does already, or a new one, filled by the one operation
+    """Return the local tensor that holds an expression over some axes: the one that does already, or a new one, filled by the one operation
     that `operation` makes of it. One number for all, such as a scalar that was cast, has an axis of its own."""
     if not axes:
         work.extents[SINGLE] = 1
@@ -73,7 +73,7 @@ def hold(work: Work, e: Expr, axes: list[str], dtype: str, operation: Callable[[
 
 
 def holding(work: Work, e: Expr, axes: list[str], dtype: str) -> Read | None:
-    """The local tensor that holds an expression over some axes already; None where none does."""
+    """Return the local tensor that holds an expression over some axes already; None where none does."""
     own = tuple(Var(v) for v in axes)
     for s in work.statements:
         b = s.target.buffer
@@ -83,7 +83,7 @@ def holding(work: Work, e: Expr, axes: list[str], dtype: str) -> Read | None:
 
 
 def new_local(work: Work, axes: list[str], dtype: str) -> Read:
-    """A local tensor over some axes, which no statement fills yet."""
+    """Return a local tensor over some axes, which no statement fills yet."""
     target = Read(f"{LOCAL}{sum(1 for n in work.shapes if n.startswith(LOCAL))}", tuple(Var(v) for v in axes))
     work.shapes[target.buffer], work.dtypes[target.buffer] = tuple(work.extents[v] for v in axes), dtype
     return target

@@ -24,7 +24,7 @@ MOST_ROUNDS = 100_000  # of a Loop: some ten seconds of a body of a few small op
 
 
 def walk(node: OpNode, inputs: Sequence[Any], run: Run, nothing: Nothing) -> Values:
-    """The results of a node with bodies; CheckError where it is none, UnsupportedError of a loop that does not end."""
+    """Return the results of a node with bodies; CheckError where it is none, UnsupportedError of a loop that does not end."""
     around = node.attribute(AROUND, 0)
     if node.op not in BODIES or not isinstance(around, int) or not 0 <= around <= len(inputs):
         raise CheckError(f"node {node.name} ({node.op}) has a body, and is no If, Loop or Scan")
@@ -56,8 +56,8 @@ def _scan(node: OpNode, inputs: Values, body: Body, nothing: Values) -> Values:
 # ---------------------------------------------------------------- of values alone
 
 def run_loop(limit: Any, going: Any, carried: Values, body: Body, nothing: Values) -> Values:
-    """What a Loop carries at its end, then its rows stacked; `body` takes the round's number, true and what is carried, and `nothing` is
-    what stands for rows where there are none."""
+    """Return what a Loop carries at its end, then its rows stacked; `body` takes the round's number, true and what is carried, and
+    `nothing` is what stands for rows where there are none."""
     on, done = going is None or true(going), 0
     rows: list[Values] = [[] for _ in nothing]
     most = None if limit is None else int(np.asarray(limit).reshape(()))
@@ -73,8 +73,8 @@ def run_loop(limit: Any, going: Any, carried: Values, body: Body, nothing: Value
 
 
 def run_scan(states: Values, xs: Values, body: Body, nothing: Values, axes_of: Callable[[str], Sequence[int]]) -> Values:
-    """The last states of a Scan, then its rows stacked, `nothing` where there are none; `axes_of`: its axes and directions by ONNX's names,
-    nothing where they are 0."""
+    """Return the last states of a Scan, then its rows stacked, `nothing` where there are none; `axes_of`: its axes and directions by ONNX's
+    names, nothing where they are 0."""
     pieces = [np.moveaxis(x, at(axes_of("scan_input_axes"), i), 0) for i, x in enumerate(xs)]
     states, made = rounds(states, pieces, body, axes_of("scan_input_directions"), len(nothing))
     along, turns = axes_of("scan_output_axes"), axes_of("scan_output_directions")
@@ -83,7 +83,8 @@ def run_scan(states: Values, xs: Values, body: Body, nothing: Values, axes_of: C
 
 
 def rounds(states: Values, xs: Values, body: Body, directions: Any, rows: int) -> tuple[Values, list[Values]]:
-    """(last states, the rows of each result) of a body that takes states and, of each x, what lies at one place of its first axis."""
+    """Return (last states, the rows of each result) of a body that takes states and, of each x, what lies at one place of its first
+    axis."""
     made: list[Values] = [[] for _ in range(rows)]
     for step in _steps(xs, directions):
         results = body([*states, *step])
@@ -98,20 +99,20 @@ def _steps(xs: Values, directions: Any) -> Iterator[tuple[Any, ...]]:
 
 
 def true(condition: Any) -> bool:
-    """Whether a condition holds."""
+    """Return whether a condition holds."""
     return bool(np.asarray(condition).all())
 
 
 def stack_rows(rows: Values, nothing: Any) -> Any:
-    """The rows along a new first axis; `nothing` of none."""
+    """Return the rows along a new first axis; `nothing` of none."""
     return np.stack(rows) if rows else nothing
 
 
 def read_order(x: np.ndarray, backward: int) -> np.ndarray:
-    """The array, from its end where it is read backward."""
+    """Return the array, from its end where it is read backward."""
     return x[::-1] if backward else x
 
 
 def at(given: Any, i: int) -> int:
-    """The i-th of an attribute that holds numbers, 0 where it is absent."""
+    """Return the i-th of an attribute that holds numbers, 0 where it is absent."""
     return int(given[i]) if given is not None and i < len(given) else 0

@@ -35,14 +35,14 @@ _PROTO = "proto:"
 
 
 def word(node: onnx.NodeProto) -> str:
-    """The operator of the node in a graph."""
+    """Return the operator of the node in a graph."""
     return PREFIX + (node.op_type if node.domain in OWN_DOMAIN else f"{node.domain}.{node.op_type}")
 
 
 def attributes(node: onnx.NodeProto, opsets: Mapping[str, int], captured: Sequence[str] = (), reals: Sequence[str] = (),
                seed: int = 0) -> dict[str, Attribute]:
-    """The graph attributes of a node that is to run on the host. `captured`: names that its subgraphs read from around them; `reals`: for
-    each input, those too, the element type where the graph's dtype does not say it, else ""."""
+    """Return the graph attributes of a node that is to run on the host. `captured`: names that its subgraphs read from around them;
+    `reals`: for each input, those too, the element type where the graph's dtype does not say it, else ""."""
     kept: dict[str, Attribute] = {a.name: _to_text(a) for a in node.attribute}
     if node.op_type in SEEDED and node.domain in OWN_DOMAIN:
         kept.setdefault("seed", float(seed))
@@ -57,7 +57,7 @@ def attributes(node: onnx.NodeProto, opsets: Mapping[str, int], captured: Sequen
 
 
 def constant(array: np.ndarray) -> dict[str, Attribute]:
-    """The attributes of a `host.Constant` that makes the array."""
+    """Return the attributes of a `host.Constant` that makes the array."""
     from onnx import defs, helper, numpy_helper
 
     node = helper.make_node("Constant", [], ["value"], value=numpy_helper.from_array(array))
@@ -89,7 +89,7 @@ def _from_text(name: str, value: Attribute) -> onnx.AttributeProto:
 
 
 def evaluator(proto: onnx.NodeProto, opsets: Mapping[str, int], captured: Sequence[str] = ()) -> Any:
-    """ONNX's reference for one node, in a graph: for a bare node `onnx.reference` would take the newest version of its operator."""
+    """Return ONNX's reference for one node, in a graph: for a bare node `onnx.reference` would take the newest version of its operator."""
     from onnx import TypeProto
     from onnx.helper import make_graph, make_value_info
     from onnx.reference import ReferenceEvaluator
@@ -103,7 +103,7 @@ def evaluator(proto: onnx.NodeProto, opsets: Mapping[str, int], captured: Sequen
 
 @lru_cache(maxsize=1024)
 def _evaluator(op: str, given: tuple[tuple[str, Attribute], ...], present: tuple[bool, ...], results: int) -> tuple[Any, list[str]]:
-    """(the evaluator of a node, the names of its inputs), those that the node has; its results are o0, o1, ..."""
+    """Return (the evaluator of a node, the names of its inputs), those that the node has; its results are o0, o1, ..."""
     from onnx.helper import make_node
 
     kept = {n: value for n, value in given if n != REALS}
@@ -117,7 +117,7 @@ def _evaluator(op: str, given: tuple[tuple[str, Attribute], ...], present: tuple
 
 
 def run(node: OpNode, inputs: Sequence[Any]) -> list[Any]:
-    """The results of a host node; UnsupportedError where ONNX's reference cannot run it. An absent input is None."""
+    """Return the results of a host node; UnsupportedError where ONNX's reference cannot run it. An absent input is None."""
     try:
         made, names = _evaluator(node.op, node.attributes, tuple(map(bool, node.inputs)), len(node.outputs))
         with np.errstate(all="ignore"):
@@ -129,7 +129,7 @@ def run(node: OpNode, inputs: Sequence[Any]) -> list[Any]:
 
 
 def as_declared(node: OpNode, inputs: Sequence[Any]) -> list[Any]:
-    """The inputs in the element types that the model declares."""
+    """Return the inputs in the element types that the model declares."""
     given = json.loads(str(node.attribute(REALS, "[]"))) or [""] * len(inputs)
     return [_as_declared(x, of) if isinstance(x, np.ndarray) else x for x, of in zip(inputs, given)]
 
@@ -141,12 +141,12 @@ def _as_declared(x: np.ndarray, of: str) -> np.ndarray:
 
 
 def as_value(y: Any) -> Any:
-    """An array where the reference gives a bare number, text or array; a sequence is a list, an absent optional None."""
+    """Return an array where the reference gives a bare number, text or array; a sequence is a list, an absent optional None."""
     if y is None or isinstance(y, np.ndarray):
         return y
     return [as_value(x) for x in y] if isinstance(y, (list, tuple)) else np.asarray(y)
 
 
 def first_line(e: Exception) -> str:
-    """The first line of an exception's text, shortened."""
+    """Return the first line of an exception's text, shortened."""
     return (str(e).splitlines() or [type(e).__name__])[0][:200]

@@ -57,11 +57,11 @@ class _Recurrent(OpRun):
 
     def _step(self, x: np.ndarray, r: np.ndarray, bias: np.ndarray, state: State, functions: list[Activation], peepholes: list[np.ndarray],
               given: Any) -> State:
-        """The next state; `x` is what the input makes of all gates."""
+        """Return the next state; `x` is what the input makes of all gates."""
         raise NotImplementedError
 
     def _activations(self, d: int, given: Any) -> list[Activation]:
-        """Those of a direction, after the clip of what they take; ValueError for a name that ONNX does not have."""
+        """Return those of a direction, after the clip of what they take; ValueError for a name that ONNX does not have."""
         names = [str(n).lower() for n in given.get("activations") or ()] or list(self.defaults) * (d + 1)
         alphas, betas = (list(given.get(f"activation_{which}") or ()) for which in ("alpha", "beta"))
         limit, each = given.get("clip") or 0.0, len(self.defaults)
@@ -70,7 +70,7 @@ class _Recurrent(OpRun):
 
 
 def _activation(name: str, alphas: list[float], betas: list[float], limit: float) -> Activation:
-    """The activation of that name, which takes its numbers off the lists."""
+    """Return the activation of that name, which takes its numbers off the lists."""
     if name not in ACTIVATIONS:
         raise ValueError(f"{name} is no activation of a recurrent layer")
     function, defaults = ACTIVATIONS[name]

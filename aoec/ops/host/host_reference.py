@@ -118,7 +118,7 @@ class Cast(OpRun):
 
 
 def cast(x: np.ndarray, to: Any, saturate: Any, round_mode: Any) -> np.ndarray:
-    """The elements in another type. A real in 4 or 2 bits is the nearest whole number, of two the even one, in its low bits."""
+    """Return the elements in another type. A real in 4 or 2 bits is the nearest whole number, of two the even one, in its low bits."""
     if x.dtype.kind in "fV" and np.dtype(tensor_dtype_to_np_dtype(to)).name in FEW_BITS and x.dtype.name not in FEW_BITS:
         x = np.rint(x.astype(np.float64)).astype(np.int64)
     return np.asarray(cast_to(x, to, bool(saturate), round_mode or "up"))
@@ -140,7 +140,7 @@ class Scatter(ReferenceScatter):
 
 
 def _flat(run: OpRun, x: np.ndarray, axis: int | None) -> tuple[np.ndarray, int]:
-    """(the tensor as one of rows that are looked at whole, their axis): from version 13 on itself and the stated axis."""
+    """Return (the tensor as one of rows that are looked at whole, their axis): from version 13 on itself and the stated axis."""
     if run.run_params["opsets"].get("", 13) >= 13:
         return x, -1 if axis is None else axis
     first = 1 if axis is None else axis + x.ndim if axis < 0 else axis
@@ -148,7 +148,8 @@ def _flat(run: OpRun, x: np.ndarray, axis: int | None) -> tuple[np.ndarray, int]
 
 
 def _own_attribute(run: OpRun, name: str) -> Any:
-    """An attribute of the node itself, None where its version's default stands: defaults of the newest version are given otherwise."""
+    """Return an attribute of the node itself, None where its version's default stands: defaults of the newest version are given
+    otherwise."""
     return next((getattr(run, name) for a in run.onnx_node.attribute if a.name == name), None)
 
 

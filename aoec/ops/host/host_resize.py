@@ -54,14 +54,14 @@ def _mode(given: dict[str, Any]) -> str:
 
 
 def _scale_axes(x: np.ndarray, scales: Any) -> list[Axis]:
-    """All axes by their scales."""
+    """Return all axes by their scales."""
     scaled = [float(s) for s in np.ravel(scales)]
     out = [int(np.floor(np.float32(n) * np.float32(s))) for n, s in zip(x.shape, scaled)]
     return resizing.axes(x.shape, out, range(x.ndim), scaled, [], "stretch", [])
 
 
 def resize(x: np.ndarray, rule: Rule, axes: list[Axis], beyond: float = 0.0) -> np.ndarray:
-    """The tensor with its axes resized; `beyond` is what lies outside where it is cropped."""
+    """Return the tensor with its axes resized; `beyond` is what lies outside where it is cropped."""
     y = x if rule.mode == "nearest" else x.astype(np.float64)
     for a in axes:
         if rule.mode == "nearest":

@@ -43,7 +43,7 @@ class Rule:
 
 def axes(shape: Sequence[int], out: Sequence[int], stated: Sequence[int], scales: Sequence[float], sizes: Sequence[int], policy: str,
          roi: Sequence[float]) -> list[Axis]:
-    """The axes whose elements change. `stated`: the axes that scales or sizes, and the region, speak of."""
+    """Return the axes whose elements change. `stated`: the axes that scales or sizes, and the region, speak of."""
     if not scales:
         scales = [size / shape[axis] for size, axis in zip(sizes, stated)]
         scales = scales if policy == "stretch" else [min(scales) if policy == "not_larger" else max(scales)] * len(scales)
@@ -54,7 +54,7 @@ def axes(shape: Sequence[int], out: Sequence[int], stated: Sequence[int], scales
 
 
 def coordinates(rule: str, axis: Axis) -> Array:
-    """float64[out]: where in the input each place of the output lies, as fp32 holds it."""
+    """Return float64[out]: where in the input each place of the output lies, as fp32 holds it."""
     f = np.float32
     y, scale, size, out = np.arange(axis.out, dtype=f), f(axis.scale), f(axis.size), f(axis.out)
     if rule == "align_corners":
@@ -76,20 +76,20 @@ def coordinates(rule: str, axis: Axis) -> Array:
 
 
 def outside(rule: Rule, axis: Axis) -> Array:
-    """bool[out]: places beyond the input's first or last element."""
+    """Return bool[out]: places beyond the input's first or last element."""
     x = coordinates(rule.coordinates, axis)
     return (x < 0) | (x > axis.size - 1)
 
 
 def places(rule: Rule, axis: Axis) -> Array:
-    """int64[out]: the nearest element of each place."""
+    """Return int64[out]: the nearest element of each place."""
     x = coordinates(rule.coordinates, axis)
     rounding = rule.rounding if rule.rounding != SIMPLE else "ceil" if axis.scale < 1 else "floor"
     return np.asarray(np.clip(ROUND[rounding](x), 0, axis.size - 1).astype(np.int64))
 
 
 def weights(rule: Rule, axis: Axis) -> Array:
-    """float64[out, size]: how much of each element is in each place; beyond the ends the last element stands again, or nothing."""
+    """Return float64[out, size]: how much of each element is in each place; beyond the ends the last element stands again, or nothing."""
     x, reach = coordinates(rule.coordinates, axis), 1.0 if rule.mode == "linear" else 2.0
     narrow = min(axis.scale, 1.0) if rule.antialias else 1.0
     taps = np.arange(-int(np.ceil(reach / narrow)), int(np.ceil(reach / narrow)) + 2)
@@ -106,7 +106,7 @@ def weights(rule: Rule, axis: Axis) -> Array:
 
 
 def kernel(t: Array, mode: str, a: float) -> Array:
-    """The weight of an element at distance t: a triangle, or Keys' cubic of parameter a."""
+    """Return the weight of an element at distance t: a triangle, or Keys' cubic of parameter a."""
     t = np.abs(t)
     if mode == "linear":
         return np.maximum(1.0 - t, 0.0)

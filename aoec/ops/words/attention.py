@@ -25,7 +25,7 @@ def _attention_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
 
 
 def _bias(shapes: Sequence[Shape], lead: list[str]) -> tuple[list[str], str]:
-    """([the argument B], what of it is added): where one of its axes is 1 it is read at 0."""
+    """Return ([the argument B], what of it is added): where one of its axes is 1 it is read at 0."""
     scores = (*shapes[0][:-1], shapes[1][-2])
     axes = [*lead, "m", "n"][len(scores) - len(shapes[3]):]
     whole = [extent == size for extent, size in zip(shapes[3], scores[len(scores) - len(shapes[3]):])]

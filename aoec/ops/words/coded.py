@@ -33,7 +33,7 @@ class Format:
 
     @property
     def sign(self) -> int:
-        """The code of -0, or what stands for no number where there is no -0."""
+        """Return the code of -0, or what stands for no number where there is no -0."""
         return 1 << self.bits - 1
 
     @property
@@ -41,7 +41,7 @@ class Format:
         return self.nan != self.sign or self.bits == 4
 
     def value(self, code: int) -> float:
-        """The number that a code without a sign stands for, as if all were numbers."""
+        """Return the number that a code without a sign stands for, as if all were numbers."""
         exponent, mantissa = divmod(code, 1 << self.mantissa)
         lead = 1 << self.mantissa if exponent else 0
         return float((lead + mantissa) * 2.0 ** (max(exponent, 1) - 1 + self.least - self.mantissa))
@@ -63,7 +63,7 @@ ROUNDINGS = {"up": (1.0, ">"), "nearest": (1.5, ">="), "down": (2.0, ">=")}
 
 
 def _argument_names(shapes: Sequence[Shape]) -> tuple[str, str]:
-    """(the argument, the result) of an element."""
+    """Return (the argument, the result) of an element."""
     loops = names("i", len(shapes[0]))
     return tensor("X", loops), tensor("Y", loops)
 
@@ -73,7 +73,7 @@ def _local(name: str, shapes: Sequence[Shape]) -> str:
 
 
 def _text(word: str, shapes: Sequence[Shape], statements: Sequence[tuple[str, str]], result: str) -> str:
-    """A meaning with a local tensor for each statement but the last."""
+    """Return a meaning with a local tensor for each statement but the last."""
     x, y = _argument_names(shapes)
     lines = [f"  {_local(name, shapes)} = {value}" for name, value in statements] + [f"  {y} = {result}"]
     return f"{word}({x}) -> {y} {{\n" + "\n".join(lines) + "\n}"
@@ -82,7 +82,7 @@ def _text(word: str, shapes: Sequence[Shape], statements: Sequence[tuple[str, st
 # ---------------------------------------------------------------- codes to numbers
 
 def _decode_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """The mantissa times a power of two for each bit of the exponent that is set; 0 / 0 for what is no number."""
+    """Return the mantissa times a power of two for each bit of the exponent that is set; 0 / 0 for what is no number."""
     x = _argument_names(shapes)[0]
     if attributes["of"] == POWERS:
         start, f = f"select(bitand({x}, 128) != 0, 2.0, {2.0 ** LEAST_POWER!r})", None
@@ -113,7 +113,7 @@ def _decode_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
 
 
 def _not_a_number(f: Format, x: str) -> str:
-    """The condition that a code is no number; "" where all are."""
+    """Return the condition that a code is no number; "" where all are."""
     if f.bits == 4:
         return ""
     return f"{x} == {f.nan}" if f.nan == f.sign else f"bitand({x}, {f.sign - 1}) > {max(f.top, f.beyond if f.beyond != f.nan else 0)}"
@@ -126,8 +126,8 @@ def _decode(x: np.ndarray, *, of: str) -> np.ndarray:
 # ---------------------------------------------------------------- numbers to codes
 
 def _encode_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """The magnitude in steps of the lowest exponent, halved as often as the exponent is higher, rounded, ties to even: a code counts those
-    steps and, for each halving, as many as a mantissa has."""
+    """Return the magnitude in steps of the lowest exponent, halved as often as the exponent is higher, rounded, ties to even: a code counts
+    those steps and, for each halving, as many as a mantissa has."""
     if attributes["of"] == POWERS:
         return _encode_power_text(shapes, attributes)
     f, x, saturate = FORMATS[str(attributes["of"])], _argument_names(shapes)[0], bool(attributes.get("saturate", 1))
@@ -156,7 +156,7 @@ def _encode_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
 
 
 def _encode_power_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """The exponent of the magnitude, found by halvings, one more where what is left rounds up."""
+    """Return the exponent of the magnitude, found by halvings, one more where what is left rounds up."""
     x = _argument_names(shapes)[0]
     share, more = ROUNDINGS[str(attributes.get("round_mode", "up"))]
     least, a = 2.0 ** LEAST_NORMAL, _local("A", shapes)
@@ -176,7 +176,7 @@ def _encode_power_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
 
 
 def _encode(x: np.ndarray, *, of: str, saturate: int = 1, round_mode: str = "up") -> np.ndarray:
-    """ONNX's own conversion to powers of two; ml_dtypes' of values that are limited to the format's, or not."""
+    """Return ONNX's own conversion to powers of two; ml_dtypes' of values that are limited to the format's, or not."""
     if of == POWERS:
         from onnx.numpy_helper import to_float8e8m0
 

@@ -31,7 +31,7 @@ def _matmul_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
 
 
 def _batch_operand(name: str, own: Shape, lead: Shape, matrix: Sequence[str]) -> tuple[str, str]:
-    """(argument, what is read of it) of an operand with leading dimensions `own`: where it is broadcast, it is read at 0."""
+    """Return (argument, what is read of it) of an operand with leading dimensions `own`: where it is broadcast, it is read at 0."""
     axes = range(len(lead) - len(own), len(lead))
     dims = [f"{name.lower()}{axis}" if extent != lead[axis] else f"i{axis}" for axis, extent in zip(axes, own)]
     reads = ["0" if extent != lead[axis] else f"i{axis}" for axis, extent in zip(axes, own)]
@@ -39,7 +39,7 @@ def _batch_operand(name: str, own: Shape, lead: Shape, matrix: Sequence[str]) ->
 
 
 def summable(x: np.ndarray) -> np.ndarray:
-    """The array in the type in which its products are summed."""
+    """Return the array in the type in which its products are summed."""
     return x.astype(np.int32) if x.dtype == np.int8 else x
 
 
@@ -53,12 +53,12 @@ _CONV_PARAMS = "stride_h, stride_w, pad_top, pad_left, pad_bottom, pad_right, di
 
 
 def _padding(attributes: Attributes) -> float:
-    """What a window reads outside its image."""
+    """Return what a window reads outside its image."""
     return float(attributes.get("pad_value", 0))  # type: ignore[arg-type]
 
 
 def _out(size: str, kernel: str | int, axis: str, before: str, after: str) -> str:
-    """The extent of an output dimension of a sliding window."""
+    """Return the extent of an output dimension of a sliding window."""
     return f"({size} + {before} + {after} - dilation_{axis} * ({kernel} - 1) - 1) // stride_{axis} + 1"
 
 
@@ -77,7 +77,7 @@ def _conv_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
 
 def convolve(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride: Sequence[int] = (1, 1),
              pad: Sequence[int] = (0, 0, 0, 0), dilation: Sequence[int] = (1, 1), group: int = 1, pad_value: int = 0) -> np.ndarray:
-    """The convolution by windows of the padded input, group by group, each one matrix multiplication."""
+    """Return the convolution by windows of the padded input, group by group, each one matrix multiplication."""
     x, w = np.pad(summable(x), ((0, 0), (0, 0), (pad[0], pad[2]), (pad[1], pad[3])), constant_values=pad_value), summable(w)
     each_in, each_out = w.shape[1], w.shape[0] // group
     parts = [_conv_group(x[:, g * each_in:(g + 1) * each_in], w[g * each_out:(g + 1) * each_out], stride, dilation) for g in range(group)]
@@ -119,7 +119,7 @@ def _packed_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
 
 
 def _blocks(w: Shape, given: dict[str, int | float]) -> tuple[int, int]:
-    """(blocks of groups, channels of the result) of a packed weight."""
+    """Return (blocks of groups, channels of the result) of a packed weight."""
     if "trans_b" in given:
         return int(given["blocks"]), int(given["channels"])
     return (1, int(given.get("channels", w[1]))) if len(w) == 2 else (w[0], w[0] * w[2])

@@ -20,7 +20,7 @@ BETWEEN = Domain(lo=-1.0, hi=1.0)
 
 
 def _sigmoid(a: np.ndarray) -> np.ndarray:
-    """1 / (1 + exp(-a)) without overflow."""
+    """Return 1 / (1 + exp(-a)) without overflow."""
     e = np.exp(-np.abs(a))
     return np.where(a >= 0, 1 / (1 + e), e / (1 + e)).astype(a.dtype)
 
@@ -98,7 +98,7 @@ def _prelu(a: np.ndarray, slope: np.ndarray) -> np.ndarray:
 
 
 def _function(name: str, reference: Callable[..., np.ndarray], sensitive: str = "", of: Domain = REAL, whole: bool = False) -> Op:
-    """The operator of a function that ONNX and CANN have under its name."""
+    """Return the operator of a function that ONNX and CANN have under its name."""
     onnx = Onnx(name.capitalize(), whole=whole)
     return elementwise(name, f"{name}($A)", reference, cann=(name.capitalize(),), onnx=onnx, sensitive=sensitive, of=of)
 

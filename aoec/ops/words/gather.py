@@ -13,7 +13,7 @@ from aoec.ops.samples import places, sample
 
 
 def _count_from_start(index: str, extent: int) -> str:
-    """The index from the start of its axis."""
+    """Return the index from the start of its axis."""
     return f"select({index} < 0, {index} + {extent}, {index})"
 
 
@@ -25,7 +25,7 @@ def _axis(shapes: Sequence[Shape], attributes: Attributes) -> int:
 
 
 def _gather_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """The index's axes stand in place of the axis that it speaks of."""
+    """Return the index's axes stand in place of the axis that it speaks of."""
     axis = _axis(shapes, attributes)
     i, j = names("i", len(shapes[0])), names("j", len(shapes[1]))
     index = tensor("I", j)
@@ -35,7 +35,7 @@ def _gather_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
 
 
 def _gather_elements_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """Each element of the index says where along the axis; other places are its own."""
+    """Return each element of the index says where along the axis; other places are its own."""
     axis = _axis(shapes, attributes)
     j = names("j", len(shapes[1]))
     if len(shapes[0]) != len(j) or any(m > n for at, (n, m) in enumerate(zip(*shapes)) if at != axis):

@@ -33,17 +33,17 @@ PIXEL = {FIVE: 0, FEW: 4}  # layouts of images -> channels to a pixel; 0: C0 of 
 
 
 def c0_of(dtype: str) -> int:
-    """Elements of `dtype` in a block of 32 bytes: the inner extent of its fractals."""
+    """Return elements of `dtype` in a block of 32 bytes: the inner extent of its fractals."""
     return BLOCK_BYTES // DTYPES[dtype]
 
 
 def pixel_channels(tensor: Tensor) -> int:
-    """Channels that lie side by side at a pixel of an image."""
+    """Return channels that lie side by side at a pixel of an image."""
     return PIXEL[tensor.layout] or c0_of(tensor.dtype)
 
 
 def stored_shape(tensor: Tensor) -> tuple[int, ...]:
-    """The shape of the stored array of a graph tensor."""
+    """Return the shape of the stored array of a graph tensor."""
     if tensor.layout == "ND":
         return tensor.shape
     c0, shape = c0_of(tensor.dtype), tensor.shape
@@ -60,7 +60,7 @@ def stored_shape(tensor: Tensor) -> tuple[int, ...]:
 
 
 def to_physical(array: np.ndarray, tensor: Tensor) -> np.ndarray:
-    """The stored array of a logical one, zero padded; what only the host holds is itself."""
+    """Return the stored array of a logical one, zero padded; what only the host holds is itself."""
     if tensor.dtype == OPAQUE:
         return array
     if tensor.layout == "ND":
@@ -79,7 +79,7 @@ def to_physical(array: np.ndarray, tensor: Tensor) -> np.ndarray:
 
 
 def to_logical(array: np.ndarray, tensor: Tensor) -> np.ndarray:
-    """The logical array of a stored one, of any shape with as many elements; what only the host holds is itself."""
+    """Return the logical array of a stored one, of any shape with as many elements; what only the host holds is itself."""
     if tensor.dtype == OPAQUE:
         return array
     stored = array.reshape(stored_shape(tensor))
@@ -104,14 +104,14 @@ def pack_zn(matrix: np.ndarray, c0: int) -> np.ndarray:
 
 
 def unpack_zn(stored: np.ndarray, k: int, n: int) -> np.ndarray:
-    """The matrix [..., k, n] that `pack_zn` made `stored` of."""
+    """Return the matrix [..., k, n] that `pack_zn` made `stored` of."""
     *lead, k1, n1, rows, c0 = stored.shape
     wide = stored.swapaxes(-2, -1).swapaxes(-3, -2).reshape(*lead, k1 * c0, n1 * rows)
     return np.ascontiguousarray(wide[..., :k, :n])
 
 
 def pack_conv(w: np.ndarray, c0: int) -> np.ndarray:
-    """The matrix [k, co] of a weight [co, c, kh, kw], channels padded with zeros to a multiple of c0, the channels to a pixel."""
+    """Return the matrix [k, co] of a weight [co, c, kh, kw], channels padded with zeros to a multiple of c0, the channels to a pixel."""
     co, c, kh, kw = w.shape
     c1 = -(-c // c0)
     wide = np.pad(w, ((0, 0), (0, c1 * c0 - c), (0, 0), (0, 0))).reshape(co, c1, c0, kh, kw)
@@ -119,7 +119,7 @@ def pack_conv(w: np.ndarray, c0: int) -> np.ndarray:
 
 
 def unpack_conv(matrix: np.ndarray, channels: int, kernel: tuple[int, int], c0: int) -> np.ndarray:
-    """The weight [co, channels, kh, kw] of a packed matrix [k, co], or of blocks [g, k, o] with co = g * o."""
+    """Return the weight [co, channels, kh, kw] of a packed matrix [k, co], or of blocks [g, k, o] with co = g * o."""
     blocks = matrix.reshape(-1, *matrix.shape[-2:])
     g, k, o = blocks.shape
     parts = blocks.reshape(g, k // (kernel[0] * kernel[1] * c0), *kernel, c0, o).transpose(0, 5, 1, 4, 2, 3)
@@ -131,7 +131,7 @@ def _same(a: np.ndarray) -> np.ndarray:
 
 
 def _conversion(name: str) -> Op:
-    """The operator that keeps every element and changes how the tensor lies (its result's layout says how)."""
+    """Return the operator that keeps every element and changes how the tensor lies (its result's layout says how)."""
     return replace(elementwise(name, "$A", _same, sized=False, cann=("TransData",)), family="layout")
 
 

@@ -19,12 +19,12 @@ def _thresholded_relu(a: np.ndarray, alpha: float) -> np.ndarray:
 
 
 def _comparison(name: str, expression: str, reference: Callable[..., np.ndarray], cann: str, onnx: str) -> Op:
-    """The operator that compares two arguments, brought to one type."""
+    """Return the operator that compares two arguments, brought to one type."""
     return elementwise(name, expression, reference, dtype="bool", cann=(cann,), onnx=Onnx(onnx, types=("common",), whole=True))
 
 
 def _infinite(name: str, expression: str, reference: Callable[..., np.ndarray], below: int, above: int, cann: tuple[str, ...] = ()) -> Op:
-    """The operator that finds infinities, those below and those above zero."""
+    """Return the operator that finds infinities, those below and those above zero."""
     fixed: dict[str, tuple[int | str, int | str]] = {"detect_negative": (below, 1), "detect_positive": (above, 1)}
     return elementwise(name, expression, reference, dtype="bool", cann=cann, onnx=Onnx("IsInf", fixed=fixed, types=("own",), whole=True))
 

@@ -16,7 +16,7 @@ MOVES = ("reshape", "transpose", "slice")  # of which a reader can do the work, 
 
 
 def _reshape_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """The element at the same place in row-major order."""
+    """Return the element at the same place in row-major order."""
     shape: Shape = attributes["shape"]  # type: ignore[assignment]
     loops = names("o", len(shape))
     flat = " + ".join(f"{loop} * {prod(shape[at + 1:])}" for at, loop in enumerate(loops)) or "0"
@@ -33,7 +33,7 @@ def _transpose_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
 
 
 def _concat_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """One statement for each argument X0, X1, ..., writing at its offset along the axis."""
+    """Return one statement for each argument X0, X1, ..., writing at its offset along the axis."""
     axis = int(attributes["axis"])  # type: ignore[arg-type]
     loops = names("i", len(shapes[0]))
     offsets = [0, *accumulate(shape[axis] for shape in shapes)]
@@ -59,7 +59,7 @@ def _slice_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
 
 
 def _whole_numbers(attributes: Attributes, name: str) -> tuple[int, ...]:
-    """An attribute that is a list of whole numbers."""
+    """Return an attribute that is a list of whole numbers."""
     value = attributes[name]
     assert isinstance(value, tuple)
     return tuple(int(v) for v in value)
@@ -70,7 +70,7 @@ def _slice(x: np.ndarray, *, starts: Sequence[int], sizes: Sequence[int], steps:
 
 
 def _expand_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """A tensor of shape `shape`, of which axes of extent 1 are read again and again, and leading axes may be new."""
+    """Return a tensor of shape `shape`, of which axes of extent 1 are read again and again, and leading axes may be new."""
     shape, own = _whole_numbers(attributes, "shape"), shapes[0]
     if len(own) > len(shape) or any(n not in (1, to) for n, to in zip(own, shape[len(shape) - len(own):])):
         raise ValueError(f"{list(own)} does not expand to {list(shape)}")
@@ -95,7 +95,7 @@ def _pad(x: np.ndarray, *, before: Sequence[int], after: Sequence[int], value: f
 
 
 def _upsample_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """Each pixel `scale` times down and across: one statement for each place that it is written to."""
+    """Return each pixel `scale` times down and across: one statement for each place that it is written to."""
     (down, across), (height, width) = _whole_numbers(attributes, "scale"), shapes[0][2:]
     places = [(i, j) for i in range(down) for j in range(across)]
     statements = [f"  Y[n, c, h * {down} + {i}, w * {across} + {j}] = X[n, c, h, w]" for i, j in places]
@@ -118,7 +118,7 @@ def _depth_to_space_text(shapes: Sequence[Shape], attributes: Attributes) -> str
 
 
 def spelt_out(shape: Shape, scale: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """(shape, permutation, shape): what an image of a shape is reshaped to, transposed and reshaped to by depth_to_space."""
+    """Return (shape, permutation, shape): what an image of a shape is reshaped to, transposed and reshaped to by depth_to_space."""
     (n, c, h, w), (down, across) = shape, scale
     each = c // (down * across)
     return (n, down, across, each, h, w), BY_PHASE, (n, each, h * down, w * across)

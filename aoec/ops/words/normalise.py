@@ -14,7 +14,7 @@ from aoec.ops.sizes import Argument, Call, Made, Sizes, rows
 
 
 def _along(shapes: Sequence[Shape], attributes: Attributes) -> dict[str, str]:
-    """What a text about the rows along `axis` names: x and y of all loops, m and s of one element a row."""
+    """Return what a text about the rows along `axis` names: x and y of all loops, m and s of one element a row."""
     loops = names("i", len(shapes[0]))
     axis = int(attributes["axis"])  # type: ignore[arg-type]
     row = [name for at, name in enumerate(loops) if at != axis % len(loops)]
@@ -44,7 +44,8 @@ def _softmax(x: np.ndarray, *, axis: int) -> np.ndarray:
 
 
 def _rows(shapes: Sequence[Shape]) -> tuple[str, str, dict[str, str]]:
-    """(the arguments, the result's last factors, names) of a normalisation of rows with a scale, and perhaps a bias, for each column."""
+    """Return (the arguments, the result's last factors, names) of a normalisation of rows with a scale, and perhaps a bias, for each
+    column."""
     loops = names("i", len(shapes[0]))
     args = ", ".join([tensor("X", loops), *(f"{name}[{loops[-1]}]" for name in ("G", "B")[:len(shapes) - 1])])
     after = "".join(f" {op} {name}[{loops[-1]}]" for op, name in (("*", "G"), ("+", "B"))[:len(shapes) - 1])
@@ -52,7 +53,8 @@ def _rows(shapes: Sequence[Shape]) -> tuple[str, str, dict[str, str]]:
 
 
 def _layer_norm_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """Rows of mean 0 and variance 1: the mean first, so that the squares of small differences are summed, not differences of sums."""
+    """Return rows of mean 0 and variance 1: the mean first, so that the squares of small differences are summed, not differences of
+    sums."""
     args, after, given = _rows(shapes)
     return ("layer_norm(" + args + "; epsilon) -> {y} {{\n  {s} += {x}\n  {d} = {x} - {s} * {share}\n  {v} += {d} * {d}\n"
             "  {y} = {d} * rsqrt({v} * {share} + epsilon)" + after + "\n}}").format(**given)
@@ -65,7 +67,7 @@ def _layer_norm(x: np.ndarray, scale: np.ndarray | None = None, bias: np.ndarray
 
 
 def _plane_norm_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """The last `dims` dimensions as a row of mean 0 and variance 1."""
+    """Return the last `dims` dimensions as a row of mean 0 and variance 1."""
     dims = int(attributes["dims"])  # type: ignore[arg-type]
     loops, rank = names("i", len(shapes[0])), len(shapes[0])
     given = {n: tensor(n.upper(), loops if n in "xyd" else loops[:rank - dims]) for n in "xydsv"}
@@ -79,7 +81,7 @@ def _plane_norm(x: np.ndarray, *, epsilon: float, dims: int) -> np.ndarray:
 
 
 def _rms_norm_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """Rows over the root of their mean square."""
+    """Return rows over the root of their mean square."""
     args, after, given = _rows(shapes)
     return ("rms_norm(" + args + "; epsilon) -> {y} {{\n  {s} += {x} * {x}\n  {y} = {x} * rsqrt({s} * {share} + epsilon)"
             + after + "\n}}").format(**given)
@@ -91,7 +93,7 @@ def _rms_norm(x: np.ndarray, scale: np.ndarray | None = None, *, epsilon: float)
 
 
 def _inverse_deviation_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """One over the deviation of each row, which stays as one element, as a norm of rows has it."""
+    """Return one over the deviation of each row, which stays as one element, as a norm of rows has it."""
     given = _rows(shapes)[2]
     result = tensor("Y", [*names("i", len(shapes[0]))[:-1], "one"])
     dims = tensor("Y", [*names("i", len(shapes[0]))[:-1], "one: 1"])
@@ -117,7 +119,7 @@ def _batch_norm(x: np.ndarray, scale: np.ndarray, bias: np.ndarray, mean: np.nda
 
 
 def _lrn_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """Each element over a power of the sum of squares of `size` channels around it."""
+    """Return each element over a power of the sum of squares of `size` channels around it."""
     before = (int(attributes["size"]) - 1) // 2  # type: ignore[arg-type]
     near = f"X[n, c + k - {before}, h, w] else 0.0"
     return ("lrn(X[n, c, h, w]; size, alpha, beta, bias, k: size) -> Y[n, c, h, w] {\n"

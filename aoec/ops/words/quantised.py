@@ -34,7 +34,7 @@ def _add_quantised(a: np.ndarray, b: np.ndarray, scale_a: float, scale_b: float,
 
 
 def _sum(attributes: Attributes) -> str:
-    """The expression of `add_quantised`: what uint8 has more than int8 is added where there is any."""
+    """Return the expression of `add_quantised`: what uint8 has more than int8 is added where there is any."""
     a, b = (f"(fp32(${x}) + more_{x.lower()})" if attributes[f"more_{x.lower()}"] else f"fp32(${x})" for x in "AB")
     whole = f"round({a} * scale_a + offset + {b} * scale_b)"
     return f"min(max({whole} - more, -128.0), 127.0)" if attributes["more"] else f"min(max({whole}, -128.0), 127.0)"

@@ -29,7 +29,7 @@ RANGE = """  G[] {greatest} {high}
 
 
 def _range(shapes: Sequence[Shape]) -> dict[str, str]:
-    """The text about the range, and how parts are read."""
+    """Return the text about the range, and how parts are read."""
     high, low = (tensor(name, names(letter, len(shape))) for name, letter, shape in (("H", "h", shapes[0]), ("M", "l", shapes[1])))
     one = prod(shapes[0]) == 1
     parts = [tensor(name, ["0"] * len(shape)) if one else read for name, shape, read in (("H", shapes[0], high), ("M", shapes[1], low))]
@@ -38,7 +38,7 @@ def _range(shapes: Sequence[Shape]) -> dict[str, str]:
 
 
 def scale_and_zero(high: np.ndarray, low: np.ndarray) -> tuple[np.float32, np.float32]:
-    """(the step, the zero point less 128) of a range."""
+    """Return (the step, the zero point less 128) of a range."""
     bottom = np.minimum(np.float32(low.min()), np.float32(0))
     step = (np.maximum(np.float32(high.max()), np.float32(0)) - bottom) * np.float32(SHARE)
     step = step if step > 0 else np.float32(1)

@@ -20,12 +20,12 @@ def _quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _remainder(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """What `_quotient` leaves: the sign of the dividend."""
+    """Return what `_quotient` leaves: the sign of the dividend."""
     return np.where(b == 0, a, np.fmod(a, np.where(b == 0, b.dtype.type(1), b)))
 
 
 def _bits(name: str, expression: str, reference: Callable[..., np.ndarray], bitwise: str, cann: tuple[str, ...] = ()) -> Op:
-    """The operator on bits that ONNX and CANN call so."""
+    """Return the operator on bits that ONNX and CANN call so."""
     return elementwise(name, expression, reference, sized=False, cann=cann, onnx=Onnx(bitwise, whole=True, since=18), of=WIDE)
 
 

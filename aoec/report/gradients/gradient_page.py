@@ -83,12 +83,12 @@ class GradientReport:
 
     @property
     def old(self) -> PlanRow:
-        """The plan that ours is drawn beside."""
+        """Return the plan that ours is drawn beside."""
         return next(p for p in self.others if p.name == self.before)
 
 
 def facts(r: GradientReport) -> dict[str, Any]:
-    """All figures of the page as plain values."""
+    """Return all figures of the page as plain values."""
     t = r.trace
     return {
         "format": FORMAT, "tool": r.tool, "model": r.model, "target": r.target, "sentence": sentence(r),
@@ -107,7 +107,7 @@ def facts(r: GradientReport) -> dict[str, Any]:
 
 
 def gain(old: PlanRow, new: PlanRow) -> float:
-    """Which part of the old step the new one saves."""
+    """Return which part of the old step the new one saves."""
     return (old.timeline.step_us - new.timeline.step_us) / old.timeline.step_us if old.timeline.step_us > 0 else 0.0
 
 
@@ -121,7 +121,7 @@ def _plan(t: StepTrace, p: PlanRow, ours: PlanRow) -> dict[str, Any]:
 
 
 def sentence(r: GradientReport) -> str:
-    """What came out, in a line."""
+    """Return what came out, in a line."""
     ours, old = r.ours.timeline, r.old.timeline
     hidden = hidden_share(ours)
     so = "" if hidden is None else f"; {hidden:.0%} of the communication is hidden"
@@ -134,14 +134,14 @@ def sentence(r: GradientReport) -> str:
 
 
 def steps(r: GradientReport) -> tuple[Step, Step]:
-    """The step before and after, as they are drawn."""
+    """Return the step before and after, as they are drawn."""
     count = len(r.ours.plan.ends)
     return (Step(f"before: {r.old.title}, {plural(len(r.old.plan.ends), 'bucket')}", r.old.plan, r.old.timeline),
             Step(f"after: {r.ours.title}, {plural(count, 'bucket')}, {SENT_BY[r.ours.plan.scheme]}", r.ours.plan, r.ours.timeline))
 
 
 def files(r: GradientReport, said: Mapping[str, Any], figures: str, back: Mapping[str, str]) -> dict[str, str]:
-    """File name -> text of what lies beside the page, and of the page itself under "". `figures`: the name of the file of the facts;
+    """Return file name -> text of what lies beside the page, and of the page itself under "". `figures`: the name of the file of the facts;
     `back`: address by title, of other pages of the model."""
     environment = make_environment()
     both = steps(r)
@@ -159,7 +159,7 @@ def files(r: GradientReport, said: Mapping[str, Any], figures: str, back: Mappin
 
 
 def cost_rows(costs: Sequence[Mapping[str, Any]]) -> list[tuple[int, dict[str, int]]]:
-    """(bytes, place of the cost by collective) of each size, in order."""
+    """Return (bytes, place of the cost by collective) of each size, in order."""
     rows: dict[int, dict[str, int]] = {}
     for place, c in enumerate(costs):
         rows.setdefault(c["bytes"], {})[c["collective"]] = place

@@ -38,20 +38,20 @@ class GradientPart:
 
 
 def facts(p: GradientPart) -> dict[str, Any]:
-    """The part as a program reads it."""
+    """Return the part as a program reads it."""
     return {"model": p.name, "system": p.system, "ranks": p.ranks, "times": p.times, "gradients": p.gradients, "bytes": p.size,
             "before": p.before, "before_us": p.before_us, "step_us": p.step_us, "buckets": p.buckets, "scheme": p.scheme,
             "lines": dict(p.lines), "notes": list(p.notes)}
 
 
 def totals(p: GradientPart) -> list[str]:
-    """What the plan comes to, in a line."""
+    """Return what the plan comes to, in a line."""
     return [f"gradients of {clip_name(p.name)} on {clip_name(p.system)}, {plural(p.ranks, 'rank')}: a step {p.before_us / 1000:,.3f} -> "
             f"{p.step_us / 1000:,.3f} ms ({p.change:+.1%}) against {p.before}, with {plural(p.buckets, 'bucket')}; {p.times}"]
 
 
 def apply(p: GradientPart) -> list[str]:
-    """The section of APPLY.md: each format, where it goes, what to measure, and how to undo it."""
+    """Return the section of APPLY.md: each format, where it goes, what to measure, and how to undo it."""
     out = ["## Gradients", "Each of these says the same plan to another framework. Take the one that you train with. Indices count "
            "gradients in the order in which the backward pass makes them. Whether your framework counts alike is not tried by us: print "
            "its buckets first."]
@@ -78,5 +78,5 @@ def _block(language: str, *lines: str) -> str:
 
 
 def _plain(line: str) -> str:
-    """A line of code without what would end its block or hide in it."""
+    """Return a line of code without what would end its block or hide in it."""
     return "".join(c if c.isprintable() and c != "`" else "?" for c in line)

@@ -33,13 +33,13 @@ class Scale:
     log: bool
 
     def at(self, value: float) -> float:
-        """The pixel of a value."""
+        """Return the pixel of a value."""
         low, high, v = (log10(x) if self.log else x for x in (self.low, self.high, value))
         return self.start + (self.stop - self.start) * ((v - low) / (high - low) if high > low else 0.5)
 
 
 def chart(sheet: Sheet) -> str:
-    """The text of the SVG."""
+    """Return the text of the SVG."""
     drawn, bounds = lines(sheet)
     xs = sorted({x for line in drawn for x in (*line.best, *line.illegal)})
     times = [t for line in (*drawn, *bounds) for t in line.best.values()] + [t for line in drawn for _, t in line.every]
@@ -79,13 +79,13 @@ def y_scale(times: Sequence[float]) -> Scale:
 
 
 def round_down(value: float) -> float:
-    """The largest of 1, 2, 5 times a power of ten that is not above."""
+    """Return the largest of 1, 2, 5 times a power of ten that is not above."""
     unit = 10.0 ** floor(log10(value))
     return max(m * unit for m in (1, 2, 5) if m * unit <= value * (1 + 1e-9))
 
 
 def round_up(value: float) -> float:
-    """The smallest of 1, 2, 5 times a power of ten that is not below."""
+    """Return the smallest of 1, 2, 5 times a power of ten that is not below."""
     unit = 10.0 ** floor(log10(value))
     return min(m * unit for m in (1, 2, 5, 10) if m * unit >= value * (1 - 1e-9))
 
@@ -121,12 +121,12 @@ def grid(xs: Sequence[int], across: Scale, up: Scale, name: str) -> Iterator[str
 # ---------------------------------------------------------------- lines
 
 def path(points: Sequence[tuple[float, float]]) -> str:
-    """The data of a path through pixels."""
+    """Return the data of a path through pixels."""
     return " ".join(f"{'L' if i else 'M'}{x:.1f},{y:.1f}" for i, (x, y) in enumerate(points))
 
 
 def curve(line: Line, colour: str, dash: str, across: Scale, up: Scale, dots: int) -> Iterator[str]:
-    """A line through its best times, with every row as a dot; a cross at the bottom where it has none."""
+    """Yield a line through its best times, with every row as a dot; a cross at the bottom where it has none."""
     how = f'stroke="{colour}"' + (f' stroke-dasharray="{dash}"' if dash else "")
     if line.level is not None:
         y = up.at(line.level)
@@ -148,7 +148,7 @@ def curve(line: Line, colour: str, dash: str, across: Scale, up: Scale, dots: in
 
 
 def runs(line: Line) -> list[list[int]]:
-    """The x of a line in order, cut where one between two is illegal: no line goes through what cannot be."""
+    """Return the x of a line in order, cut where one between two is illegal: no line goes through what cannot be."""
     out: list[list[int]] = [[]]
     for x in sorted({*line.best, *line.illegal}):
         if x in line.illegal:
@@ -159,20 +159,20 @@ def runs(line: Line) -> list[list[int]]:
 
 
 def cross(x: float, colour: str, words: str) -> str:
-    """A small cross on the lower edge."""
+    """Return a small cross on the lower edge."""
     y = TOP + HEIGHT - 7
     d = f"M{x - 4:.1f},{y - 4} L{x + 4:.1f},{y + 4} M{x - 4:.1f},{y + 4} L{x + 4:.1f},{y - 4}"
     return f'<path class="p" stroke="{colour}" d="{d}"><title>{escape(words)}</title></path>'
 
 
 def bound(line: Line, across: Scale, up: Scale) -> Iterator[str]:
-    """A thin dashed line at the lower bounds."""
+    """Yield a thin dashed line at the lower bounds."""
     points = [(across.at(x), up.at(us)) for x, us in sorted(line.best.items())]
     yield f'<path class="b" d="{path(points)}"><title>{escape(line.label)}</title></path>'
 
 
 def key(drawn: Sequence[Line], bounds: bool, crosses: bool) -> tuple[int, list[str]]:
-    """(height of the picture, what the lines are)."""
+    """Return (height of the picture, what the lines are)."""
     x, y, out = float(LEFT), TOP + HEIGHT + 68, []
     entries = [(f'class="p" stroke="{COLOURS[i % len(COLOURS)]}" stroke-dasharray="{DASHES[i // len(COLOURS) % len(DASHES)]}"', line.label)
                for i, line in enumerate(drawn)]

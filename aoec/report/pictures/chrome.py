@@ -15,7 +15,7 @@ COLOURS = {"wait": "terrible", "stall": "bad", "issue": "grey"}  # names that th
 
 
 def trace(timeline: Timeline) -> str:
-    """The text of the trace."""
+    """Return the text of the trace."""
     events = [e for pid, core in enumerate(timeline.cores) for e in _core(timeline, pid, core)]
     head = {"displayTimeUnit": "ns", "otherData": _about(timeline)}
     return json.dumps({**head, "traceEvents": events}, separators=(",", ":")) + "\n"
@@ -30,7 +30,7 @@ def _about(timeline: Timeline) -> dict[str, Any]:
 
 
 def _core(timeline: Timeline, pid: int, core: Core) -> Iterator[Event]:
-    """Names first, then the slices of each lane in order of time, flags and arrows."""
+    """Yield names first, then the slices of each lane in order of time, flags and arrows."""
     yield name_event("process_name", pid, 0, name=f"{core.process} ({core.name})")
     yield name_event("process_sort_index", pid, 0, sort_index=pid)
     threads = {lane: ORDER.index(lane) for lane in (*core.lanes, FLOW_LANE)}

@@ -50,17 +50,17 @@ class Row:
 
     @property
     def us(self) -> float:
-        """What they take, modelled."""
+        """Return what they take, modelled."""
         return sum(x.us for x in self.launches)
 
     @property
     def kind(self) -> str:
-        """The kind of a launch, or "several"."""
+        """Return the kind of a launch, or "several"."""
         return self.launches[0].kind if len(self.launches) == 1 else "several"
 
 
 def rows(launches: Sequence[Launch], most: int = MOST_ROWS) -> list[Row]:
-    """A row for each of the launches that take the most, and one for each run of others."""
+    """Return a row for each of the launches that take the most, and one for each run of others."""
     heavy = {x.name for x in sorted(launches, key=lambda x: -x.us)[:max(1, most // 2)]} if len(launches) > most else None
     out: list[Row] = []
     for x in launches:
@@ -73,7 +73,7 @@ def rows(launches: Sequence[Launch], most: int = MOST_ROWS) -> list[Row]:
 
 
 def picture(structure: Structure, most: int = MOST_ROWS) -> str:
-    """The drawing as SVG, whose colours the page has; "" of a model without launches."""
+    """Return the drawing as SVG, whose colours the page has; "" of a model without launches."""
     listed = rows(structure.launches, most)
     if not listed:
         return ""
@@ -91,7 +91,7 @@ def picture(structure: Structure, most: int = MOST_ROWS) -> str:
 
 
 def _row(r: Row, y: int, longest: float) -> Iterator[str]:
-    """The elements of a row whose top is at y."""
+    """Yield the elements of a row whose top is at y."""
     first, middle, length = r.launches[0], y + ROW / 2, max(1.0, BAR * r.us / longest)
     imported, added = ([pair for x in r.launches for pair in getattr(x, field)] for field in ("imported", "added"))
     left = count_words([word for _, word in imported])
@@ -108,13 +108,13 @@ def _row(r: Row, y: int, longest: float) -> Iterator[str]:
 
 
 def count_words(words: Sequence[str]) -> str:
-    """Words in the order in which they come, each once with its number."""
+    """Return words in the order in which they come, each once with its number."""
     return ", ".join(f"{word} ×{n}" if n > 1 else word for word, n in Counter(words).items()) or "–"
 
 
 def arc_lanes(listed: Sequence[Row]) -> tuple[list[tuple[int, int, int]], int]:
-    """((row, later row, lane) of each edge that is not from a row to the next, how many lanes they take); in one lane no two arcs meet
-    unless they come from one row. Where lanes are too few the last one holds the rest."""
+    """Return ((row, later row, lane) of each edge that is not from a row to the next, how many lanes they take); in one lane no two arcs
+    meet unless they come from one row. Where lanes are too few the last one holds the rest."""
     at = {x.name: i for i, r in enumerate(listed) for x in r.launches}
     edges = sorted({(at[name], i) for i, r in enumerate(listed) for x in r.launches for name in x.reads if name in at and at[name] < i - 1},
                    key=lambda e: (e[1] - e[0], e))
@@ -131,7 +131,7 @@ def arc_lanes(listed: Sequence[Row]) -> tuple[list[tuple[int, int, int]], int]:
 
 
 def _arc(a: int, b: int, lane: int) -> str:
-    """An arc from a row to a later one, with its head."""
+    """Return an arc from a row to a later one, with its head."""
     x, y0, y1 = ARCS + (lane + 1) * LANE, TOP + ROW * a + ROW / 2 + 3, TOP + ROW * b + ROW / 2 - 3
     head = f"M{ARCS + 4} {y1 - 3:.1f}L{ARCS} {y1:.1f}L{ARCS + 4} {y1 + 3:.1f}"
     return f'<path class="arc" d="M{ARCS} {y0:.1f}H{x}V{y1:.1f}H{ARCS}{head}"/>'

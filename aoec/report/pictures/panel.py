@@ -32,14 +32,14 @@ class Colours:
                         self.known[self.key(lane, s)] = mine[sum(k[0] == lane for k in self.known) % len(mine)]
 
     def key(self, lane: str, s: Slice) -> tuple[str, str, str]:
-        """Products are told apart by their instruction, all else by the buffer too."""
+        """Return products are told apart by their instruction, all else by the buffer too."""
         return lane, s.op, "" if lane == "CUBE" else s.label
 
     def of(self, lane: str, s: Slice) -> str:
         return self.known.get(self.key(lane, s), "#bbb" if s.kind == "issue" else "#d6cbe3")
 
     def legend(self) -> list[tuple[str, str]]:
-        """(words, colour) of the first sixteen."""
+        """Return (words, colour) of the first sixteen."""
         return [(f"{op} {label}" if label not in ("", op) else op, c) for (_, op, label), c in list(self.known.items())[:16]]
 
 
@@ -64,14 +64,14 @@ class Panel:
         self.bottom = self.first + self.pitch * len(self.lanes) + AXIS
 
     def x(self, cycles: float) -> float:
-        """Pixels of a time, kept inside the panel."""
+        """Return pixels of a time, kept inside the panel."""
         return LEFT + (min(max(cycles, self.start), self.stop) - self.start) * self.scale
 
     def y(self, lane: str) -> float:
         return self.first + self.pitch * self.lanes.index(lane)
 
     def draw(self, arrows: bool, labels: bool) -> list[str]:
-        """All of it."""
+        """Return all of it."""
         out = list(self.axes())
         for lane in self.lanes:
             y = self.y(lane)
@@ -83,7 +83,7 @@ class Panel:
         return out
 
     def mark(self, start: float, stop: float) -> str:
-        """A frame around a part of the panel."""
+        """Return a frame around a part of the panel."""
         x, width = self.x(start), max(self.x(stop) - self.x(start), 2)
         height = self.pitch * len(self.lanes) + 2
         return (f'<rect x="{x:.1f}" y="{self.first - 2:.1f}" width="{width:.1f}" height="{height:.1f}" fill="none" stroke="#d00" '
@@ -92,7 +92,7 @@ class Panel:
     # ---- slices
 
     def lane(self, lane: str, labels: bool) -> Iterator[str]:
-        """Its rectangles, those thinner than a pixel merged with their neighbours."""
+        """Yield its rectangles, those thinner than a pixel merged with their neighbours."""
         thin: list[Slice] = []
         for s in self.visible(self.core.lanes[lane]):
             if (s.end - s.start) * self.scale < self.pixels:
@@ -125,7 +125,7 @@ class Panel:
                 f"<title>{escape(words)}</title></rect>")
 
     def slice(self, lane: str, s: Slice, labels: bool) -> Iterator[str]:
-        """A rectangle with its words; the part due to shared memory striped; a thin bar until the result is there."""
+        """Yield a rectangle with its words; the part due to shared memory striped; a thin bar until the result is there."""
         how, words = 'class="w"' if s.kind == "wait" else f'fill="{self.colours.of(lane, s)}"', describe(self.timeline, s)
         if s.facts.get("share", 1.0) < 1.0:  # of a strip: paler where less of it is work
             how += f' opacity="{0.2 + 0.8 * s.facts["share"]:.2f}"'
@@ -140,7 +140,7 @@ class Panel:
             yield from self.label(lane, s)
 
     def label(self, lane: str, s: Slice) -> Iterator[str]:
-        """Its short name where there is room."""
+        """Yield its short name where there is room."""
         words = s.label.removeprefix("wait for ") if s.kind == "wait" else s.label
         left, right = self.x(s.start), self.x(s.end)
         if right - left > LETTER * len(words) + 4:
@@ -165,7 +165,7 @@ class Panel:
                 f"<title>{escape(f'flag {a.flag}: set at cycle {a.set_at:,.1f}, goes on at {a.go_at:,.1f}')}</title></path>")
 
     def axes(self) -> Iterator[str]:
-        """Lines and numbers: cycles above, microseconds below, each in round numbers."""
+        """Yield lines and numbers: cycles above, microseconds below, each in round numbers."""
         foot = self.first + self.pitch * len(self.lanes)
         for x, words in self.numbers(1.0):
             yield f'<line class="g" x1="{x:.1f}" x2="{x:.1f}" y1="{self.first - 4:.1f}" y2="{foot:.1f}"/>'
@@ -176,19 +176,19 @@ class Panel:
         yield text(LEFT - 34, self.first - 6, "cycles", "s", "end")
 
     def numbers(self, unit: float) -> Iterator[tuple[float, str]]:
-        """(pixels, number) of round multiples of a unit of so many cycles."""
+        """Yield (pixels, number) of round multiples of a unit of so many cycles."""
         step = nice((self.stop - self.start) / 12 / unit)
         first, last = ceil(self.start / unit / step), floor(self.stop / unit / step)
         for i in range(first, last + 1):
             yield self.x(i * step * unit), f"{i * step:,.{places(step)}f}"
 
     def anchor(self, x: float) -> str:
-        """How a number stands at its place: at the end of the panel it must not leave the picture."""
+        """Return how a number stands at its place: at the end of the panel it must not leave the picture."""
         return "middle" if x < WIDTH - RIGHT - 30 else "end"
 
 
 def describe(timeline: Timeline, s: Slice) -> str:
-    """What hovering shows: name, times, iteration numbers, sizes and bytes."""
+    """Return what hovering shows: name, times, iteration numbers, sizes and bytes."""
     name = f"{s.op} {s.label}" if s.kind == "run" and s.op != s.label else s.label
     lines = [name, f"cycles {s.start:,.1f} to {s.end:,.1f} ({s.end - s.start:,.1f}), {timeline.us(s.start):,.3f} µs"]
     if s.kind == "run":
@@ -205,18 +205,18 @@ def _figure(v: object) -> str:
 
 
 def text(x: float, y: float, words: str, kind: str = "", anchor: str = "start") -> str:
-    """A line of words; control characters of names are left out."""
+    """Return a line of words; control characters of names are left out."""
     clean = escape("".join(c if c.isprintable() else "?" for c in words))
     how = (f' class="{kind}"' if kind else "") + (f' text-anchor="{anchor}"' if anchor != "start" else "")
     return f'<text x="{x:.1f}" y="{y:.1f}"{how}>{clean}</text>'
 
 
 def nice(step: float) -> float:
-    """The next of 1, 2, 5 times a power of ten."""
+    """Return the next of 1, 2, 5 times a power of ten."""
     power: float = 10.0 ** floor(log10(max(step, 1e-6)))
     return next(m * power for m in (1, 2, 5, 10) if m * power >= step * 0.999)
 
 
 def places(step: float) -> int:
-    """Decimals of multiples of a step that is 1, 2 or 5 times a power of ten."""
+    """Return decimals of multiples of a step that is 1, 2 or 5 times a power of ten."""
     return max(0, -floor(log10(step * 1.001)))

@@ -69,7 +69,7 @@ def thin_out(values: Sequence[float], most: int) -> Sequence[float]:
 
 
 def short(v: float) -> str:
-    """A number in few characters: 1.5, 200, 30k, 2M."""
+    """Return a number in few characters: 1.5, 200, 30k, 2M."""
     for unit, name in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
         if abs(v) >= unit:
             return f"{v / (1e3 if name == 'k' else unit):.4g}{name}"
@@ -77,7 +77,7 @@ def short(v: float) -> str:
 
 
 def plot(axes: Axes, parts: Sequence[str], words: str) -> str:
-    """The SVG of a plot; `words` say it to those who do not see it."""
+    """Return the SVG of a plot; `words` say it to those who do not see it."""
     inside = "".join([*axes.frame(), *parts])
     return f'<svg class="plot" viewBox="0 0 {WIDTH} {HEIGHT}" role="img"><title>{escape(words)}</title>{inside}</svg>'
 
@@ -85,7 +85,7 @@ def plot(axes: Axes, parts: Sequence[str], words: str) -> str:
 # ---------------------------------------------------------------- the search
 
 def convergence(improvements: Sequence[Mapping[str, Any]], trials: int, bound_us: float | None) -> str:
-    """The best time so far over legal trials, as steps; the bound where it is near enough to be seen."""
+    """Return the best time so far over legal trials, as steps; the bound where it is near enough to be seen."""
     times = [i["us"] for i in improvements]
     last = max(trials, improvements[-1]["trials"], 2)
     low = min(times)
@@ -107,7 +107,7 @@ def convergence(improvements: Sequence[Mapping[str, Any]], trials: int, bound_us
 
 
 def _level(axes: Axes, bound_us: float, seen: bool) -> list[str]:
-    """The bound as a line, or in words where it is too far below to be seen."""
+    """Return the bound as a line, or in words where it is too far below to be seen."""
     y = axes.up.at(bound_us) if seen else HEIGHT - BOTTOM
     words = text(LEFT + 4, y - 4, "bound" if seen else f"bound {bound_us:,.2f} µs: below", "n")
     return [words, f'<line class="bound" x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}"/>' if seen else ""]
@@ -120,8 +120,8 @@ def draw_dot(x: float, y: float, kind: str, radius: float, words: str) -> str:
 # ---------------------------------------------------------------- roofs
 
 def roofs(r: Mapping[str, Any]) -> str:
-    """Operations a second over operations a byte, both on log scales: roofs of HBM, of L2 and of the unit; for each schedule a dot over the
-    bytes that cross HBM, and a ring over all that cross GM."""
+    """Return operations a second over operations a byte, both on log scales: roofs of HBM, of L2 and of the unit; for each schedule a dot
+    over the bytes that cross HBM, and a ring over all that cross GM."""
     ops, peak = float(r["operations"]), float(r["peak_per_us"])
     places = [ops / b for p in r["points"] for b in (p["hbm_bytes"], p["gm_bytes"]) if b]
     ridge = [peak / r["hbm_bytes_per_us"], peak / r["l2_bytes_per_us"]]
@@ -139,7 +139,7 @@ def roofs(r: Mapping[str, Any]) -> str:
 
 
 def _roof(axes: Axes, rate: float, peak: float, name: str, kind: str) -> list[str]:
-    """A slope as far as the unit's peak, and the peak from there on."""
+    """Return a slope as far as the unit's peak, and the peak from there on."""
     start = max(axes.across.low, axes.up.low / 1e6 / rate)
     points = [(x, min(x * rate, peak) * 1e6) for x in (start, peak / rate, axes.across.high)]
     pixels = [(axes.across.at(x), axes.up.at(y)) for x, y in points]
@@ -169,7 +169,7 @@ class Strip:
 
 
 def strips(cores: Sequence[Core], until: float) -> tuple[Strip, ...]:
-    """Cores on a scale from 0 to `until` cycles: pixels by what holds most of them, work the darker the more of it there is."""
+    """Return cores on a scale from 0 to `until` cycles: pixels by what holds most of them, work the darker the more of it there is."""
     scale = STRIP / max(until, 1.0)
     return tuple(Strip(c.name, c.note, tuple((lane, _lane(slices, scale)) for lane, slices in c.strip.items() if slices)) for c in cores)
 

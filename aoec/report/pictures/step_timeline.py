@@ -51,8 +51,8 @@ class Step:
 
 
 def picture(trace: StepTrace, steps: Sequence[Step], alone: bool = True) -> str:
-    """The text of the SVG; the last of the steps is compared with the first. `alone`: as a file with colours of its own, light or dark as
-    the reader has it; else as a part of a page, which has STYLE and the colours."""
+    """Return the text of the SVG; the last of the steps is compared with the first. `alone`: as a file with colours of its own, light or
+    dark as the reader has it; else as a part of a page, which has STYLE and the colours."""
     panels = Panels(trace, steps)
     drawn = panels.draw()
     size = f'width="{WIDTH}" height="{panels.height:.0f}" viewBox="0 0 {WIDTH} {panels.height:.0f}"'
@@ -69,12 +69,12 @@ def _variables() -> str:
 
 
 def milliseconds(us: float) -> str:
-    """A time in ms, to four digits from 1 ms on, else to a tenth of a µs."""
+    """Return a time in ms, to four digits from 1 ms on, else to a tenth of a µs."""
     return f"{us / 1000:,.{2 if us >= 10_000 else 3 if us >= 1000 else 4}f}"
 
 
 def figures(trace: StepTrace, step: Step) -> str:
-    """What a plan gives, in a line."""
+    """Return what a plan gives, in a line."""
     hidden = hidden_share(step.timeline)
     exposed = step.timeline.exposed_us
     share = exposed / step.timeline.step_us if step.timeline.step_us > 0 else 0.0
@@ -99,11 +99,11 @@ class Panels:
         self.height = self.axis + AXIS + KEY
 
     def x(self, us: float) -> float:
-        """Pixels of a time, kept on the axis."""
+        """Return pixels of a time, kept on the axis."""
         return LEFT + min(max(us, 0.0), self.until) * self.scale
 
     def draw(self) -> list[str]:
-        """All of it: the axis first, which lies below."""
+        """Return all of it: the axis first, which lies below."""
         out = [*self._axis()]
         for top, step in zip(self.tops, self.steps):
             out += self._panel(top, step)
@@ -128,7 +128,7 @@ class Panels:
     # ---- a plan
 
     def _panel(self, top: float, step: Step) -> Iterator[str]:
-        """The lines and lanes of a plan."""
+        """Yield the lines and lanes of a plan."""
         yield text(12, top + 15, _fit(step.title, (WIDTH - 24) / BOLD), "t")
         yield text(12, top + 33, _fit(figures(self.trace, step), (WIDTH - 24) / LETTER), "s")
         compute = top + HEAD
@@ -154,12 +154,12 @@ class Panels:
                f"<title>{escape(f'the step ends: {milliseconds(step.timeline.step_us)} ms')}</title></line>")
 
     def _ground(self, y: float, height: float, name: str) -> str:
-        """An empty lane and its name."""
+        """Return an empty lane and its name."""
         return (f'<rect class="r" x="{LEFT}" y="{y:.1f}" width="{PLOT}" height="{height}"/>'
                 + text(LEFT - 8, y + height / 2 + 4, name, "", "end"))
 
     def _lane(self, y: float, spans: Sequence[StepSpan], buckets: bool) -> Iterator[str]:
-        """Its spans, neighbours in two shades where they are buckets; thin ones together."""
+        """Yield its spans, neighbours in two shades where they are buckets; thin ones together."""
         thin: list[StepSpan] = []
         for number, s in enumerate(spans):
             if thin and (s.kind != thin[-1].kind or self._width(s) >= THIN or self.x(s.begin_us) - self.x(thin[-1].end_us) >= THIN):
@@ -189,7 +189,7 @@ class Panels:
         return f"{milliseconds(s.end_us - s.begin_us)} ms from {milliseconds(s.begin_us)}"
 
     def _names(self, s: StepSpan) -> tuple[str, ...]:
-        """The words of a span, the longest first."""
+        """Return the words of a span, the longest first."""
         word = KINDS.get(s.kind, s.kind)
         if s.name in ("", s.kind, word):
             return (f"{word} {milliseconds(s.end_us - s.begin_us)} ms", word)
@@ -202,7 +202,7 @@ class Panels:
                 f"<title>{escape(_clean(words))}</title></rect>")
 
     def _words(self, kind: str, y: float, begin: float, end: float, choices: Iterable[str]) -> Iterator[str]:
-        """The first of the words that fit between two times; nothing where none do."""
+        """Yield the first of the words that fit between two times; nothing where none do."""
         left, right = self.x(begin), self.x(end)
         for words in choices:
             if words and len(words) * LETTER + 6 <= right - left:
@@ -210,7 +210,7 @@ class Panels:
                 return
 
     def _marks(self, y: float, ready: Sequence[float]) -> Iterator[str]:
-        """A mark where gradients are ready, at most one a pixel."""
+        """Yield a mark where gradients are ready, at most one a pixel."""
         at: dict[int, list[int]] = {}
         for number, us in enumerate(ready):
             at.setdefault(floor(self.x(us)), []).append(number)
@@ -234,7 +234,7 @@ class Panels:
     # ---- below the plans
 
     def _saving(self) -> Iterator[str]:
-        """How much shorter the last plan's step is than the first one's."""
+        """Yield how much shorter the last plan's step is than the first one's."""
         if self.difference is None:
             return
         first, last = (s.timeline.step_us for s in (self.steps[0], self.steps[-1]))
@@ -251,7 +251,7 @@ class Panels:
         yield text(middle, y + 18, words, "dw", "middle")
 
     def _key(self) -> Iterator[str]:
-        """What the colours are."""
+        """Yield what the colours are."""
         used = {s.kind for step in self.steps for s in step.timeline.spans}
         entries = [(kind, words) for kind, words in KINDS.items() if kind in used]
         entries += [("w", "compute waits")] if any(waits(s.timeline) for s in self.steps) else []
@@ -265,7 +265,7 @@ class Panels:
 
 
 def bucket_of(span: StepSpan) -> int | None:
-    """The number of the bucket that a collective sends, by its name's last word."""
+    """Return the number of the bucket that a collective sends, by its name's last word."""
     last = span.name.rpartition(" ")[2]
     return int(last) if last.isascii() and last.isdigit() else None
 

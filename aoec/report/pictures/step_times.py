@@ -15,22 +15,22 @@ Stretch = tuple[float, float]  # begin and end
 
 
 def compute_spans(timeline: StepTimeline) -> list[StepSpan]:
-    """The spans of the compute lane, in order of time."""
+    """Return the spans of the compute lane, in order of time."""
     return sorted((s for s in timeline.spans if s.lane == COMPUTE), key=lambda s: (s.begin_us, s.end_us))
 
 
 def collectives(timeline: StepTimeline) -> list[StepSpan]:
-    """The spans of all channels, in order of time."""
+    """Return the spans of all channels, in order of time."""
     return sorted((s for s in timeline.spans if s.lane != COMPUTE), key=lambda s: (s.begin_us, s.end_us))
 
 
 def channels(timeline: StepTimeline) -> list[str]:
-    """The lanes of communication, channel 2 before channel 10."""
+    """Return the lanes of communication, channel 2 before channel 10."""
     return sorted({s.lane for s in collectives(timeline)}, key=lambda lane: (len(lane), lane))
 
 
 def merge(spans: Iterable[StepSpan]) -> list[Stretch]:
-    """Where at least one of the spans is, as stretches that do not touch."""
+    """Return where at least one of the spans is, as stretches that do not touch."""
     out: list[Stretch] = []
     for begin, end in sorted((s.begin_us, s.end_us) for s in spans):
         if out and begin <= out[-1][1]:
@@ -41,7 +41,7 @@ def merge(spans: Iterable[StepSpan]) -> list[Stretch]:
 
 
 def common(one: Sequence[Stretch], other: Sequence[Stretch]) -> list[Stretch]:
-    """Where both are, each given as stretches in order that do not touch."""
+    """Return where both are, each given as stretches in order that do not touch."""
     out, j = [], 0
     for begin, end in one:
         while j < len(other) and other[j][1] <= begin:
@@ -58,19 +58,20 @@ def length(stretches: Iterable[Stretch]) -> float:
 
 
 def waits(timeline: StepTimeline) -> list[Stretch]:
-    """When compute does nothing between the step's begin and its end."""
+    """Return when compute does nothing between the step's begin and its end."""
     busy = [(0.0, 0.0), *merge(compute_spans(timeline)), (timeline.step_us, timeline.step_us)]
     return [(a, b) for (_, a), (b, _) in pairwise(busy) if b - a > 1e-9 * max(timeline.step_us, 1.0)]
 
 
 def hidden_share(timeline: StepTimeline) -> float | None:
-    """The part of the time of all collectives that the step does not take longer for, 0 to 1; None of a step without communication."""
+    """Return the part of the time of all collectives that the step does not take longer for, 0 to 1; None of a step without
+    communication."""
     whole = sum(s.end_us - s.begin_us for s in collectives(timeline))
     return min(1.0, max(0.0, 1 - timeline.exposed_us / whole)) if whole > 0 else None
 
 
 def fold(timeline: StepTimeline) -> StepTimeline:
-    """The same steady state with what runs into the next step at the step's begin, where that of the step before is."""
+    """Return the same steady state with what runs into the next step at the step's begin, where that of the step before is."""
     out: list[StepSpan] = []
     for s in timeline.spans:
         turns = floor(s.begin_us / timeline.step_us) if timeline.step_us > 0 else 0
@@ -83,8 +84,8 @@ def fold(timeline: StepTimeline) -> StepTimeline:
 
 
 def ready_times(trace: StepTrace, timeline: StepTimeline) -> list[float]:
-    """When each gradient is ready on this timeline. Where the backward pass is longer here than alone, it is slower while something is
-    sent, by one factor throughout."""
+    """Return when each gradient is ready on this timeline. Where the backward pass is longer here than alone, it is slower while something
+    is sent, by one factor throughout."""
     passes = merge(s for s in compute_spans(timeline) if s.kind == "backward")
     pieces = list(_pieces(passes, merge(collectives(timeline))))
     plain, shared = (sum(b - a for a, b, slow in pieces if slow is which) for which in (False, True))
@@ -97,7 +98,7 @@ def ready_times(trace: StepTrace, timeline: StepTimeline) -> list[float]:
 
 
 def _pieces(passes: Sequence[Stretch], sent: Sequence[Stretch]) -> Iterator[tuple[float, float, bool]]:
-    """(begin, end, whether something is sent meanwhile) of the parts of the passes, in order."""
+    """Yield (begin, end, whether something is sent meanwhile) of the parts of the passes, in order."""
     cuts = sorted({t for stretch in sent for t in stretch})
     for begin, end in passes:
         inside = [t for t in cuts[bisect_right(cuts, begin):] if t < end]
@@ -108,7 +109,7 @@ def _pieces(passes: Sequence[Stretch], sent: Sequence[Stretch]) -> Iterator[tupl
 
 
 def _place(ready: float, done: Sequence[float], ends: Sequence[float], pieces: Sequence[tuple[float, float, bool]]) -> float:
-    """The time at which so much of the backward pass is done."""
+    """Return the time at which so much of the backward pass is done."""
     i = bisect_right(done, ready) - 1
     if i >= len(pieces):
         return ends[-1]

@@ -15,14 +15,14 @@ READY = "gradients"  # the lane of marks
 
 
 def events(trace: StepTrace, steps: Sequence[Step], about: dict[str, Any]) -> str:
-    """The text of the trace. `about`: what else is to be said of it, as plain values."""
+    """Return the text of the trace. `about`: what else is to be said of it, as plain values."""
     listed = [e for pid, step in enumerate(steps) for e in _step(trace, pid, step)]
     head = {"displayTimeUnit": "ms", "otherData": {"times": trace.source, **about}}
     return json.dumps({**head, "traceEvents": listed}, separators=(",", ":"), allow_nan=False) + "\n"
 
 
 def _step(trace: StepTrace, pid: int, step: Step) -> Iterator[Event]:
-    """Names first, then the spans of each lane in order of time, waits, and marks where gradients are ready."""
+    """Yield names first, then the spans of each lane in order of time, waits, and marks where gradients are ready."""
     timeline = fold(step.timeline)
     lanes = {lane: tid for tid, lane in enumerate((COMPUTE, READY, *channels(timeline)))}
     yield name_event("process_name", pid, 0, name=f"{step.title}: {timeline.step_us:,.1f} µs")
@@ -41,7 +41,7 @@ def _step(trace: StepTrace, pid: int, step: Step) -> Iterator[Event]:
 
 
 def _bucket(trace: StepTrace, ranges: Sequence[range], s: StepSpan) -> dict[str, Any]:
-    """What a collective sends."""
+    """Return what a collective sends."""
     number = bucket_of(s) if s.lane != COMPUTE else None
     if number is None or number >= len(ranges):
         return {}

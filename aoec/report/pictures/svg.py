@@ -29,7 +29,7 @@ DEFINITIONS = """<defs><pattern id="hatch" width="6" height="6" patternUnits="us
 
 
 def picture(timeline: Timeline, limit: int = SIZE_LIMIT) -> str:
-    """The text of the SVG: of the windows of each core."""
+    """Return the text of the SVG: of the windows of each core."""
     for pixels in (1.0, 2.0, 4.0, 8.0, 16.0, 64.0):
         drawn = _draw(timeline, pixels)
         if len(drawn) < limit:
@@ -63,7 +63,7 @@ def _head(timeline: Timeline) -> tuple[float, list[str]]:
 
 
 def _summary(timeline: Timeline, y: float) -> tuple[float, list[str]]:
-    """Bars of where each pipe's time went, of the core that ends last; their key."""
+    """Return bars of where each pipe's time went, of the core that ends last; their key."""
     accounts = timeline.measure["reasons"]["accounts"]
     kinds = [k for k in KINDS if any(a[k] for a in accounts.values())]
     out, x = [], float(LEFT)
@@ -95,7 +95,7 @@ def _bar(pipe: str, account: Mapping[str, float], kinds: Sequence[str], y: float
 
 
 def _legend(colours: Colours, y: float) -> tuple[float, list[str]]:
-    """The colours of instructions, and what the hatches mean."""
+    """Return the colours of instructions, and what the hatches mean."""
     entries = [(f'fill="{c}"', words) for words, c in colours.legend()]
     entries += [('class="w"', "waits for a flag"), ('fill="#4c78a8"', "until its result is there"), ('fill="#bbb"', "scalar unit issues"),
                 ('fill="#d6cbe3"', "stalls")]
@@ -111,7 +111,7 @@ def _legend(colours: Colours, y: float) -> tuple[float, list[str]]:
 
 
 def _core(timeline: Timeline, core: Core, colours: Colours, pixels: float, y: float) -> tuple[float, list[str]]:
-    """A core: the strip of all of it, then its windows."""
+    """Return a core: the strip of all of it, then its windows."""
     shown = core.windows
     out = [text(14, y + 12, f"core {core.name} ({core.process})" + (f"; {core.note}" if core.note else ""), "v")]
     y += 20

@@ -52,7 +52,8 @@ class Window:
 
 
 def windows(end: float, count: int, wanted: tuple[float, float] | None) -> tuple[Window, ...]:
-    """What of a core's `count` slices is shown: all of it where that is little, else its beginning, middle and end, or what is wanted."""
+    """Return what of a core's `count` slices is shown: all of it where that is little, else its beginning, middle and end, or what is
+    wanted."""
     if wanted:
         return (Window(wanted[0], wanted[1], f"cycles {wanted[0]:,.0f} to {wanted[1]:,.0f}"),)
     if count <= WHOLE:
@@ -91,5 +92,5 @@ class Timeline:
     measure: Mapping[str, Any]
 
     def us(self, cycles: float) -> float:
-        """Microseconds of cycles."""
+        """Return microseconds of cycles."""
         return cycles / self.clock_mhz

@@ -54,19 +54,19 @@ class GearModel:
 
 
 def document(model: str, target: str, gears: Sequence[GearModel], left: Sequence[Policy]) -> dict[str, Any]:
-    """What the file says. `left`: what was tuned on the way, and is not in the model."""
+    """Return what the file says. `left`: what was tuned on the way, and is not in the model."""
     return {"format": FORMAT, "model": model, "target": target, "times": "modelled", "gears": [of_gear(g) for g in gears],
             "tuned_not_in_model": [left_entry(p) for p in left]}
 
 
 def of_gear(g: GearModel) -> dict[str, Any]:
-    """A gear as plain values."""
+    """Return a gear as plain values."""
     return {"gear": g.gear, "figures": dict(g.figures), "shares": as_dict(g.shares),
             "operators": [of_operator(o) for o in g.operators]}
 
 
 def of_operator(o: Operator) -> dict[str, Any]:
-    """An operator as plain values; `us`: of all passes of all its launches."""
+    """Return an operator as plain values; `us`: of all passes of all its launches."""
     listed = [{"name": x.name, "passes": x.passes, "default_us": x.default_us, "us": x.us, "start_us": x.start_us, "stop_us": x.stop_us}
               for x in o.launches]
     return {"name": o.name, "kind": o.kind, "op_type": o.types[0] if len(o.types) == 1 else list(o.types),
@@ -76,11 +76,11 @@ def of_operator(o: Operator) -> dict[str, Any]:
 
 
 def left_entry(p: Policy) -> dict[str, Any]:
-    """What was tuned and is not in the model, as plain values."""
+    """Return what was tuned and is not in the model, as plain values."""
     return {"op_name": p.name, "op_type": p.types[0] if len(p.types) == 1 else list(p.types), "kind": p.kind, "outcome": p.outcome.value,
             "before_us": round(p.before_us, 4), "after_us": round(p.after_us, 4), **plain(p.before_us, p.after_us)}
 
 
 def text(model: str, target: str, gears: Sequence[GearModel], left: Sequence[Policy]) -> str:
-    """The file."""
+    """Return the file."""
     return json.dumps(document(model, target, gears, left), indent=1) + "\n"

@@ -44,12 +44,12 @@ class Operator:
 
 
 def file_of(number: int, name: str) -> str:
-    """Where the n-th operator is, below the folder: node names may hold anything, file names may not."""
+    """Return where the n-th operator is, below the folder: node names may hold anything, file names may not."""
     return f"{OPERATORS}/{number:03d}_{re.sub(r'[^A-Za-z0-9_-]+', '_', name)[:NAME_LIMIT].strip('_') or 'operator'}.json"
 
 
 def profile_of(when: str, gear: str) -> str:
-    """Where the times of each operator are, below the folder; of a model for several shapes for each gear."""
+    """Return where the times of each operator are, below the folder; of a model for several shapes for each gear."""
     return f"profiling/{when}/op_summary{'_gear_' + re.sub(r'[,;]', 'x', gear) if gear else ''}.csv"
 
 
@@ -68,7 +68,7 @@ def summary_text(t: Tuning, target: str, result: str, profiles: tuple[str, ...])
 
 
 def operator_text(op: Operator) -> str:
-    """A file of `op_tuning`."""
+    """Return a file of `op_tuning`."""
     p, us = op.policy, op.us_per_tick
     return _text({
         "name": p.name, "nodes": list(op.nodes), "types": list(p.types), "target": op.target, "times": "modelled",
@@ -82,13 +82,13 @@ def operator_text(op: Operator) -> str:
 
 
 def latest(place: Path) -> Path | None:
-    """The folder of results that a directory is, or the last one in it; None where there is none."""
+    """Return the folder of results that a directory is, or the last one in it; None where there is none."""
     within = [place, *sorted(place.glob(f"{FOLDER}*"), reverse=True)] if place.is_dir() else []
     return next((f for f in within if (f / OPERATORS).is_dir()), None)
 
 
 def operators(folder: Path) -> Iterator[tuple[Path, Any]]:
-    """The files of a folder's operators, and what they say as JSON; CheckError where one is none, or they are too many."""
+    """Yield the files of a folder's operators, and what they say as JSON; CheckError where one is none, or they are too many."""
     files = list(islice((folder / OPERATORS).glob("*.json"), MOST_OPERATORS + 1))
     if len(files) > MOST_OPERATORS:
         raise CheckError(f"{folder / OPERATORS} holds more than {MOST_OPERATORS:,} files")

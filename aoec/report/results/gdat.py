@@ -32,12 +32,12 @@ class PlanFigures:
 
     @property
     def communication_us(self) -> float:
-        """What all collectives take."""
+        """Return what all collectives take."""
         return sum(s.end_us - s.begin_us for s in self.timeline.spans if s.lane != COMPUTE)
 
     @property
     def hidden(self) -> float:
-        """The share of communication that compute does not wait for."""
+        """Return the share of communication that compute does not wait for."""
         whole = self.communication_us
         return min(1.0, max(0.0, 1 - self.timeline.exposed_us / whole)) if whole else 1.0
 
@@ -84,28 +84,28 @@ class Tuning:
 
     @property
     def before_us(self) -> float:
-        """The step with DDP's buckets."""
+        """Return the step with DDP's buckets."""
         return self.others[BASELINE].timeline.step_us
 
     @property
     def after_us(self) -> float:
-        """The step with the plan."""
+        """Return the step with the plan."""
         return self.best.timeline.step_us
 
 
 def text_of_job(name: str) -> str:
-    """The file of a job that has not ended."""
+    """Return the file of a job that has not ended."""
     return _text([{"basic": {"tuning_name": name}}])
 
 
 def text(t: Tuning) -> str:
-    """The file."""
+    """Return the file."""
     basic = {"tuning_name": t.name} | ({} if t.seconds is None else {"tuning_time(s)": round(t.seconds, 3)})
     return _text([{"basic": basic}, {"GDAT": facts(t)}])
 
 
 def facts(t: Tuning) -> dict[str, Any]:
-    """The job as a program reads it."""
+    """Return the job as a program reads it."""
     before, after = round(t.before_us / 1e3, 6), round(t.after_us / 1e3, 6)
     return {
         "model_baseline_performance(ms)": before, "model_result_performance(ms)": after,
@@ -129,7 +129,7 @@ def _plan(p: PlanFigures, trace: StepTrace) -> dict[str, Any]:
 
 
 def headline(t: Tuning) -> str:
-    """What was found, in one sentence. The gain is that of the whole step."""
+    """Return what was found, in one sentence. The gain is that of the whole step."""
     batch = f" batch {t.batch}" if t.batch else ""
     change = (t.after_us - t.before_us) / t.before_us if t.before_us else 0.0
     proved = "proved" if t.proof.is_optimal else "not proved"
@@ -140,12 +140,12 @@ def headline(t: Tuning) -> str:
 
 
 def how_timed(source: str) -> str:
-    """Where the times come from."""
+    """Return where the times come from."""
     return "modelled" if source == "modelled" else f"compute {source}, communication modelled"
 
 
 def show(t: Tuning, columns: int = COLUMNS) -> str:
-    """The job for people, in lines of at most so many characters: a sentence, all plans, lines to copy, how far to believe."""
+    """Return the job for people, in lines of at most so many characters: a sentence, all plans, lines to copy, how far to believe."""
     rows = [_row(p, t.after_us) for p in (t.best, *sorted(t.others.values(), key=lambda p: p.timeline.step_us))]
     plans = table(("plan", "buckets", "step, ms", "hidden", "of ours"), rows)
     out = [headline(t), "", *plans, "", f"hidden: share of communication under compute. of ours: step against this plan's. "
@@ -158,7 +158,7 @@ def show(t: Tuning, columns: int = COLUMNS) -> str:
 
 
 def clip_line(line: str) -> str:
-    """A line to copy, of many numbers the first ones: the file has all."""
+    """Return a line to copy, of many numbers the first ones: the file has all."""
     numbers = line.split(", ")
     return line if len(numbers) <= 2 * SHOWN else f"{', '.join(numbers[:SHOWN])}, ... ({len(numbers):,} numbers, whole in the file)"
 
@@ -169,7 +169,7 @@ def _row(p: PlanFigures, ours_us: float) -> tuple[str, ...]:
 
 
 def ms(us: float) -> str:
-    """A time in ms with four digits, or more where it is long."""
+    """Return a time in ms with four digits, or more where it is long."""
     value = us / 1e3
     if value < 1:
         return f"{value:.4f}"
@@ -177,13 +177,13 @@ def ms(us: float) -> str:
 
 
 def size_words(size: int) -> str:
-    """Bytes in the largest unit of ten's powers that is not above them."""
+    """Return bytes in the largest unit of ten's powers that is not above them."""
     unit, scale = next(((u, s) for u, s in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)) if size >= s), ("bytes", 1.0))
     return f"{size / scale:,.1f} {unit}" if scale > 1 else f"{size:,} bytes"
 
 
 def _show_change(change: float) -> str:
-    """A change as a percentage with its sign; what rounds to nothing is said so."""
+    """Return a change as a percentage with its sign; what rounds to nothing is said so."""
     return "no change" if abs(change) < 0.0005 else f"{100 * change:+.1f} %"
 
 

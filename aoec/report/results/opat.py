@@ -70,7 +70,7 @@ class Tuning:
 
 
 def improvement(before: float, after: float) -> str:
-    """AOE's percentage of two times: before / after - 1, cut off after two decimals; "0.00%" where there is no time."""
+    """Return AOE's percentage of two times: before / after - 1, cut off after two decimals; "0.00%" where there is no time."""
     if not after:
         return "0.00%"
     grown = (Decimal(repr(before)) / Decimal(repr(after)) - 1) * 100
@@ -78,13 +78,13 @@ def improvement(before: float, after: float) -> str:
 
 
 def plain(before: float, after: float) -> dict[str, float]:
-    """The same without doubt: how many times as fast, and the share of the time that is saved in percent."""
+    """Return the same without doubt: how many times as fast, and the share of the time that is saved in percent."""
     return {"speedup": round(before / after, 6) if after else 1.0,
             "time_reduction_percent": round(100 * (before - after) / before, 4) if before else 0.0}
 
 
 def summary(policies: Sequence[Counted]) -> dict[str, int]:
-    """AOE's counters; hit = update + reserved, total = add + hit + unsatisfied."""
+    """Return AOE's counters; hit = update + reserved, total = add + hit + unsatisfied."""
     n = Counter(p.outcome for p in policies)
     hit = n[Outcome.UPDATE] + n[Outcome.RESERVED]
     out = {"repo_add_num": n[Outcome.ADD], "repo_hit_num": hit, "repo_reserved_num": n[Outcome.RESERVED],
@@ -95,7 +95,7 @@ def summary(policies: Sequence[Counted]) -> dict[str, int]:
 
 
 def found_new(policies: Sequence[Counted], what: str, before_ms: float, after_ms: float) -> str:
-    """What a job found that the bank did not have, in words; `what`: a word for each thing tuned. Times are modelled."""
+    """Return what a job found that the bank did not have, in words; `what`: a word for each thing tuned. Times are modelled."""
     n = Counter(p.outcome for p in policies)
     had = f"{n[Outcome.RESERVED]:,} as the bank had them, {n[Outcome.UNSATISFIED]:,} with nothing faster than the default"
     if not n[Outcome.ADD] and not n[Outcome.UPDATE]:
@@ -106,7 +106,7 @@ def found_new(policies: Sequence[Counted], what: str, before_ms: float, after_ms
 
 
 def document(t: Tuning) -> list[dict[str, Any]]:
-    """What the file says. Without `seconds` the job has not ended: "tuning incomplete", and no figures of the whole model."""
+    """Return what the file says. Without `seconds` the job has not ended: "tuning incomplete", and no figures of the whole model."""
     basic: dict[str, Any] = {"tuning_name": t.name} | ({} if t.seconds is None else {"tuning_time(s)": round(t.seconds, 3)})
     if not t.policies and not t.failed:
         return [{"basic": basic}]
@@ -123,24 +123,24 @@ def bank_entries(policies: Sequence[Policy]) -> list[dict[str, Any]]:
 
 
 def whose(shares: Shares | None) -> dict[str, Any]:
-    """What of a model's gain is whose; nothing where a job has not come to it."""
+    """Return what of a model's gain is whose; nothing where a job has not come to it."""
     return {"shares": as_dict(shares)} if shares else {}
 
 
 def model_of_gear(gear: str, before_ms: float, after_ms: float, shares: Shares | None) -> dict[str, Any]:
-    """The figures of one gear."""
+    """Return the figures of one gear."""
     return {"gear": gear, **model(before_ms, after_ms), **whose(shares)}
 
 
 def status(t: Tuning) -> str:
-    """AOE's word for how a job stands."""
+    """Return AOE's word for how a job stands."""
     if t.seconds is None:
         return "tuning incomplete"
     return "tuning successful" if t.policies or not t.failed else "tuning failed"
 
 
 def model(baseline_ms: float | None, result_ms: float | None) -> dict[str, Any]:
-    """The figures of a whole model; none where a job has not come to them."""
+    """Return the figures of a whole model; none where a job has not come to them."""
     if baseline_ms is None or result_ms is None:
         return {}
     return {"model_baseline_performance(ms)": round(baseline_ms, 6), "model_result_performance(ms)": round(result_ms, 6),
@@ -156,5 +156,5 @@ def policy_entry(p: Policy) -> dict[str, Any]:
 
 
 def text(t: Tuning) -> str:
-    """The file."""
+    """Return the file."""
     return json.dumps(document(t), indent=2) + "\n"

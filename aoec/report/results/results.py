@@ -65,8 +65,8 @@ class Job:
 # ---------------------------------------------------------------- reading
 
 def files_of(path: str) -> list[str]:
-    """The result files that a path says: itself, or where it is a folder those in it, oldest first, or of a folder that aoec tune wrote the
-    one that its summary names. CheckError of a folder without any."""
+    """Return the result files that a path says: itself, or where it is a folder those in it, oldest first, or of a folder that aoec tune
+    wrote the one that its summary names. CheckError of a folder without any."""
     folder = Path(path)
     if not folder.is_dir():
         return [path]
@@ -81,7 +81,7 @@ def files_of(path: str) -> list[str]:
 
 
 def jobs(text: str, source: str) -> list[Job]:
-    """The jobs of a result file; CheckError where it is none."""
+    """Return the jobs of a result file; CheckError where it is none."""
     said = lenient(text, source)
     try:
         found = [job(report, source) for report in (said.values() if isinstance(said, dict) else [said])]
@@ -93,7 +93,7 @@ def jobs(text: str, source: str) -> list[Job]:
 
 
 def lenient(text: str, source: str) -> Any:
-    """What JSON says in which a few commas may lack."""
+    """Return what JSON says in which a few commas may lack."""
     for _ in range(COMMAS + 1):
         try:
             return json.loads(text)
@@ -109,7 +109,7 @@ def lenient(text: str, source: str) -> Any:
 
 
 def job(report: Sequence[Fields], source: str) -> Job:
-    """A job of a list of objects; where it is of another form an error that `jobs` knows."""
+    """Return a job of a list of objects; where it is of another form an error that `jobs` knows."""
     said = {name: value for part in report for name, value in part.items()}
     kind = next((k for k in JOBS if k in said), "")
     of: Fields = said[kind] if kind else {}
@@ -123,12 +123,12 @@ def job(report: Sequence[Fields], source: str) -> Job:
 
 
 def shares(said: Fields) -> dict[str, Any]:
-    """What a file says of shares, as far as all of it is there."""
+    """Return what a file says of shares, as far as all of it is there."""
     return {"metric": word(said["metric"]), **{name: number(said[name]) for name in SHARES}} if said else {}
 
 
 def entries(modified: Any) -> Iterator[Entry]:
-    """What a bank took up, in either form."""
+    """Yield what a bank took up, in either form."""
     if isinstance(modified, list):
         for item in modified:
             for kind, figures in item["tune_performance"].items():
@@ -143,7 +143,7 @@ def entries(modified: Any) -> Iterator[Entry]:
 
 
 def entry(item: Fields, kind: str, figures: Fields, mode: str) -> Entry:
-    """An entry; `item` says what it is of, `figures` its times."""
+    """Return an entry; `item` says what it is of, `figures` its times."""
     types = item.get("op_type", ())
     before, after = (next((number(figures[at]) * us for unit, us in UNIT_US.items()
                            if (at := f"performance_{when}_tune({unit})") in figures), None) for when in ("before", "after"))
@@ -152,12 +152,12 @@ def entry(item: Fields, kind: str, figures: Fields, mode: str) -> Entry:
 
 
 def either(of: Fields, name: str, other: str, default: Any) -> Any:
-    """A field by one of two names."""
+    """Return a field by one of two names."""
     return of.get(name, of.get(other, default))
 
 
 def word(said: Any) -> str:
-    """A text as it may be shown: a file from outside may hold what a terminal obeys."""
+    """Return a text as it may be shown: a file from outside may hold what a terminal obeys."""
     if not isinstance(said, str):
         raise TypeError(said)
     return "".join(c if c.isprintable() else "?" for c in said[:NAME_LIMIT])
@@ -173,19 +173,19 @@ def number(said: Any) -> Any:
 # ---------------------------------------------------------------- for people and programs
 
 def facts(found: Sequence[Job]) -> list[dict[str, Any]]:
-    """The jobs as plain values."""
+    """Return the jobs as plain values."""
     return [asdict(j) for j in found]
 
 
 def show(found: Sequence[Job]) -> str:
-    """Each job with a line for each operator; of several jobs also what they have side by side."""
+    """Return each job with a line for each operator; of several jobs also what they have side by side."""
     if len(found) == 1:
         return one(found[0])
     return "\n".join([*(f"{i}: {one(j)}" for i, j in enumerate(found, 1)), side_by_side(found)])
 
 
 def one(j: Job) -> str:
-    """A job in words, and its operators."""
+    """Return a job in words, and its operators."""
     lines = [f"{j.name} ({j.job or 'nothing to tune'}; {j.source})", f"  {outcome(j)}"]
     if j.counters:
         lines.append("  " + ", ".join(f"{name} {n}" for name, n in j.counters.items()))
@@ -199,7 +199,7 @@ def one(j: Job) -> str:
 
 
 def outcome(j: Job) -> str:
-    """How a job ended, and what the model takes."""
+    """Return how a job ended, and what the model takes."""
     said = [j.status or "no status", *([f"{j.seconds:,.1f} s"] if j.seconds is not None else [])]
     if j.baseline_ms is not None and j.result_ms is not None:
         said.append(f"model {j.baseline_ms:,.6g} -> {j.result_ms:,.6g} ms, {times(j.baseline_ms, j.result_ms)} times as fast")
@@ -207,12 +207,12 @@ def outcome(j: Job) -> str:
 
 
 def us(time_us: float | None) -> str:
-    """A time as the table has it."""
+    """Return a time as the table has it."""
     return "-" if time_us is None else f"{time_us:,.3f}"
 
 
 def times(before: float | None, after: float | None) -> str:
-    """How many times as fast."""
+    """Return how many times as fast."""
     return f"{before / after:.3f}" if after and before is not None else "-"
 
 

@@ -29,7 +29,7 @@ class Subgraph:
 
     @property
     def repo_key(self) -> str:
-        """AOE's form of a key: a decimal number of 64 bits."""
+        """Return AOE's form of a key: a decimal number of 64 bits."""
         return str(int(self.key[:16], 16))
 
 
@@ -48,7 +48,7 @@ class Tuning:
 
 
 def document(t: Tuning) -> list[dict[str, Any]]:
-    """What the file says. Before the job has ended, and where there is no subgraph, that is its name alone."""
+    """Return what the file says. Before the job has ended, and where there is no subgraph, that is its name alone."""
     basic: dict[str, Any] = {"tuning_name": t.name} | ({} if t.seconds is None else {"tuning_time(s)": round(t.seconds, 3)})
     if not t.subgraphs and not t.layouts:
         return [{"basic": basic}]
@@ -73,5 +73,5 @@ def subgraph_entries(found: Sequence[Subgraph], outcome: Outcome) -> list[dict[s
 
 
 def text(t: Tuning) -> str:
-    """The file."""
+    """Return the file."""
     return json.dumps(document(t), indent=2) + "\n"

@@ -45,7 +45,7 @@ def baselines(trace: StepTrace, costs: Costs) -> dict[str, Planned]:
 
 
 def _sums(trace: StepTrace) -> np.ndarray:
-    """Bytes in front of each gradient, and of all: shape (n + 1,)."""
+    """Return bytes in front of each gradient, and of all: shape (n + 1,)."""
     return np.concatenate(([0], np.cumsum([g.size for g in trace.gradients], dtype=np.int64)))
 
 

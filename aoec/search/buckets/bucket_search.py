@@ -71,7 +71,7 @@ def plan(trace: StepTrace, costs: Costs, limits: Limits) -> Planned:
 
 
 def _pack(trace: StepTrace, most_bytes: int | None) -> tuple[int, ...]:
-    """The cuts of the plan of the fewest buckets of at most so many bytes."""
+    """Return the cuts of the plan of the fewest buckets of at most so many bytes."""
     cuts, held = [], 0
     for number, g in enumerate(trace.gradients):
         if most_bytes is not None and held and held + g.size > most_bytes:
@@ -82,7 +82,7 @@ def _pack(trace: StepTrace, most_bytes: int | None) -> tuple[int, ...]:
 
 
 def _even(trace: StepTrace, limits: Limits) -> tuple[int, ...]:
-    """The cuts of as many buckets as may be, of nearly the same bytes; none where one of them would be above the limit."""
+    """Return the cuts of as many buckets as may be, of nearly the same bytes; none where one of them would be above the limit."""
     sums = np.cumsum([g.size for g in trace.gradients])
     most = min(limits.most_segments or len(sums), len(sums))
     ends = np.unique(np.searchsorted(sums, sums[-1] * np.arange(1, most + 1) / most) + 1)
@@ -92,7 +92,7 @@ def _even(trace: StepTrace, limits: Limits) -> tuple[int, ...]:
 
 
 def _plan_by_ends(trace: StepTrace, costs: Costs, limits: Limits, chain: Chain, packed: tuple[int, ...]) -> Planned:
-    """The plan of one channel of all-reduces without contention."""
+    """Return the plan of one channel of all-reduces without contention."""
     least = earliest_ends(chain)
     end_us = float(least[-1])
     cuts = fewest_cuts(chain, least, _latest_equal(trace, end_us))
@@ -105,13 +105,13 @@ def _plan_by_ends(trace: StepTrace, costs: Costs, limits: Limits, chain: Chain, 
 
 
 def _latest_equal(trace: StepTrace, end_us: float) -> float:
-    """The latest end of a step's collectives that gives a step equal to one in which they end at `end_us`."""
+    """Return the latest end of a step's collectives that gives a step equal to one in which they end at `end_us`."""
     end_us = max(trace.backward_us, end_us)
     return end_us + EQUAL / 2 * (trace.forward_us + end_us + trace.optimiser_us)
 
 
 def _plan_by_labels(trace: StepTrace, costs: Costs, limits: Limits, pairs: Sequence[PairCosts], packed: tuple[int, ...]) -> Planned:
-    """The plan of any other space."""
+    """Return the plan of any other space."""
     delay = 1 - 1 / costs.contention
     is_sum = not delay or limits.channels == 1  # what collectives of several channels delay is no sum of theirs
     found = search(space_of(trace, costs, limits.scheme, limits.channels, pairs, delay if is_sum else 0.0), packed, limits.most_segments)
@@ -123,12 +123,12 @@ def _plan_by_labels(trace: StepTrace, costs: Costs, limits: Limits, pairs: Seque
 
 
 def _plan_of(cuts: Sequence[int], limits: Limits) -> BucketPlan:
-    """The plan whose buckets end in front of `cuts`."""
+    """Return the plan whose buckets end in front of `cuts`."""
     return BucketPlan(tuple(c - 1 for c in cuts), limits.scheme, limits.channels)
 
 
 def _prove(trace: StepTrace, costs: Costs, limits: Limits, cuts: Sequence[int], bound_us: float, is_fewest: bool = True) -> Planned:
-    """A plan with its step, beside the bound of all plans within the limits."""
+    """Return a plan with its step, beside the bound of all plans within the limits."""
     found = _plan_of(cuts, limits)
     step = timeline(trace, found, costs)
     is_optimal = step.step_us <= bound_us * (1 + EQUAL)

@@ -91,7 +91,7 @@ class Bounds:
         return out
 
     def _most(self, p: int, until_us: float) -> float:
-        """The latest end of pass p with which a step can take `until_us`, by bisection."""
+        """Return the latest end of pass p with which a step can take `until_us`, by bisection."""
         def step(end_us: float) -> float:
             ends = [np.array([end_us if q == p else least]) for q, least in enumerate(self.least)]
             return float(self.space.step(ends, [np.array([ahead[0]]) for ahead in self.ahead])[0])
@@ -185,7 +185,7 @@ def best_cuts(space: Space, bounds: Bounds, until_us: float, most_labels: int, m
 
 def _end(space: Space, store: _Store, labels: np.ndarray, lanes: Sequence[np.ndarray], sums: Sequence[np.ndarray], until_us: float,
          lost_us: float, is_fewest: bool) -> Found:
-    """The best of the labels that have come to the last cut by one more bucket."""
+    """Return the best of the labels that have come to the last cut by one more bucket."""
     steps = space.step([at.max(1) for at in lanes], sums) if len(labels) else np.empty(0)
     within = np.flatnonzero(steps <= until_us)
     if not len(within):
@@ -228,7 +228,7 @@ def _front(rows: np.ndarray, among: np.ndarray) -> np.ndarray:
 
 
 def _front_by_value(rows: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """The same of three numbers, of which the third has few values: rows of a value are held to the front of all lesser ones."""
+    """Return the same of three numbers, of which the third has few values: rows of a value are held to the front of all lesser ones."""
     stair, out = np.empty(0, np.int64), []
     for value in values:
         among = np.flatnonzero(rows[:, 2] == value)

@@ -70,7 +70,7 @@ class PairCosts:
 
     @property
     def block(self) -> int:
-        """How many ends to ask for at once."""
+        """Return how many ends to ask for at once."""
         widest = int((np.arange(self.count + 1) - self.first).max())
         return max(1, min(BLOCK // self.count, max(SMALL_BLOCK, widest)))
 

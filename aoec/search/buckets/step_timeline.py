@@ -163,7 +163,7 @@ def timeline(trace: StepTrace, plan: BucketPlan, costs: Costs) -> StepTimeline:
 
 
 def _forward(trace: StepTrace, plan: BucketPlan, sizes: np.ndarray) -> list[_Work]:
-    """The forward pass in stretches between the places where it waits for a bucket."""
+    """Return the forward pass in stretches between the places where it waits for a bucket."""
     works: list[_Work] = []
     at, places = 0.0, read_places(trace, plan)
     waits = -1
@@ -176,8 +176,8 @@ def _forward(trace: StepTrace, plan: BucketPlan, sizes: np.ndarray) -> list[_Wor
 
 
 def _from_forward(walk: _Walk, turn_us: float, compute_us: float, in_backward: set[str]) -> StepTimeline:
-    """A walk that begins with the backward pass, as a step that begins with the forward pass, which it came to at `turn_us`. Kinds of spans
-    `in_backward` end before that."""
+    """Return a walk that begins with the backward pass, as a step that begins with the forward pass, which it came to at `turn_us`. Kinds
+    of spans `in_backward` end before that."""
     spans, step_us = [], walk.now
     for s in walk.spans:
         by = step_us - turn_us if s.begin_us < turn_us or s.kind in in_backward else -turn_us

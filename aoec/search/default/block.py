@@ -25,7 +25,7 @@ Conditions = Callable[[int], Sequence[Expr]]  # sketch -> what its candidates mu
 
 
 def stock(grid: Grid, number: int, conditions: Sequence[Expr]) -> list[Candidate]:
-    """Legal candidates of a cube sketch with the stock block, as many as LIST; none of vector work."""
+    """Return legal candidates of a cube sketch with the stock block, as many as LIST; none of vector work."""
     if "tk" not in grid.names:
         return []
     rows = blocks(grid)
@@ -46,7 +46,7 @@ def deepest(grid: Grid, rows: np.ndarray) -> np.ndarray:
 
 
 def blocks(grid: Grid) -> np.ndarray:
-    """int64[row, hole]: hole values with the L0 blocks on every core grid, or a fixed sample of them."""
+    """Return int64[row, hole]: hole values with the L0 blocks on every core grid, or a fixed sample of them."""
     choices = dict(zip(grid.names, grid.choices))
     random, found = np.random.RandomState(0), []  # whose numbers are the same in every version of NumPy
     for columns in COLUMNS:
@@ -73,7 +73,8 @@ def block_choices(choices: dict[str, tuple[int, ...]], columns: int) -> dict[str
 
 
 def tiles(choices: dict[str, tuple[int, ...]]) -> list[dict[str, int]]:
-    """Rectangles of a convolution with most pixels up to the block's, one L0 tile in an L1 tile; whole rows where only rows are cut."""
+    """Return rectangles of a convolution with most pixels up to the block's, one L0 tile in an L1 tile; whole rows where only rows are
+    cut."""
     if "th" not in choices:
         return [{}]
     rows = choices.get("h0", choices["th"])
@@ -91,12 +92,12 @@ def image_holes(choices: dict[str, tuple[int, ...]], rows: int, columns: int) ->
 
 
 def up_to(values: tuple[int, ...], limit: int) -> int:
-    """The largest choice up to the limit, or the smallest of all."""
+    """Return the largest choice up to the limit, or the smallest of all."""
     return max((v for v in values if v <= limit), default=min(values))
 
 
 def busy(grid: Grid) -> list[Expr]:
-    """The conditions that a core grid takes at least half of the cores that its holes could, and no more."""
+    """Return the conditions that a core grid takes at least half of the cores that its holes could, and no more."""
     largest = {name: max(c) for name, c in zip(grid.names, grid.choices)}
     most = max((v for name, v in largest.items() if name.startswith("g")), default=1)
     used: Expr = Int(1)

@@ -51,8 +51,8 @@ class Cost(Protocol):
 
 
 def default(space: Space, cost: Cost, conditions: Conditions) -> Found:
-    """The default schedule and its cost; ScheduleError where nothing legal is found. `conditions`: of a sketch, what its candidates must
-    keep. Where no list has one that does, candidates are drawn from all that do."""
+    """Return the default schedule and its cost; ScheduleError where nothing legal is found. `conditions`: of a sketch, what its candidates
+    must keep. Where no list has one that does, candidates are drawn from all that do."""
     found = spread(space, cost, conditions) or time_sample(space, cost, conditions)
     if not found:
         raise ScheduleError(f"none of {space.size:,} candidates is legal; `aoec search G.tir --space` counts what each limit leaves")
@@ -67,8 +67,8 @@ def time_sample(space: Space, cost: Cost, conditions: Conditions) -> list[Found]
 
 
 def spread(space: Space, cost: Cost, conditions: Conditions) -> list[Found]:
-    """Candidates of all sketches and their times, cheapest first: of the first sketches and of those that lead from whole lists, not to
-    their end where they are not among the cheapest few of a sketch; of the others those like the cheapest, or a few of their lists."""
+    """Return candidates of all sketches and their times, cheapest first: of the first sketches and of those that lead from whole lists, not
+    to their end where they are not among the cheapest few of a sketch; of the others those like the cheapest, or a few of their lists."""
     found: list[Found] = []
     begun = set[int]()
     lists = cache(lambda number: list_candidates(space, number, conditions))
@@ -87,8 +87,8 @@ def spread(space: Space, cost: Cost, conditions: Conditions) -> list[Found]:
 
 def hints(space: Space, tops: Sequence[Candidate], number: int, conditions: Conditions,
           lists: Callable[[int], Sequence[Candidate]]) -> list[Candidate]:
-    """Candidates of a sketch that tell whether it leads: those like the cheapest of others, and of a sketch that has holes of its own,
-    such as cores that share k, or none like them, a few of its list too."""
+    """Return candidates of a sketch that tell whether it leads: those like the cheapest of others, and of a sketch that has holes of its
+    own, such as cores that share k, or none like them, a few of its list too."""
     known = {name for other, _ in tops for name in space.grids[other].names}
     found = alike(space, tops, number, conditions(number))
     if found and known.issuperset(space.grids[number].names):
@@ -97,7 +97,7 @@ def hints(space: Space, tops: Sequence[Candidate], number: int, conditions: Cond
 
 
 def timed_list(candidates: Sequence[Candidate], cost: Cost, known: Sequence[Found] = ()) -> list[Found]:
-    """Those of a sketch's candidates that have a time, the cheapest few of them and of what is known among them."""
+    """Return those of a sketch's candidates that have a time, the cheapest few of them and of what is known among them."""
     step = max(1, len(candidates) // FIRST)
     first = candidates[::step]
     found = cheapest_first(first, cost(first))
@@ -108,17 +108,17 @@ def timed_list(candidates: Sequence[Candidate], cost: Cost, known: Sequence[Foun
 
 
 def of_leading(found: Sequence[Found]) -> list[Found]:
-    """The cheapest few of each of the leading sketches, since the first is not always of the one that ends best."""
+    """Return the cheapest few of each of the leading sketches, since the first is not always of the one that ends best."""
     return [f for own in list(of_sketches(found).values())[:LEADING] for f in own[:STARTS]]
 
 
 def cheapest_first(candidates: Sequence[Candidate], ticks: Sequence[int | None]) -> list[Found]:
-    """The candidates that have a time."""
+    """Return the candidates that have a time."""
     return sorted((t, c) for t, c in zip(ticks, candidates) if t is not None)
 
 
 def of_sketches(found: Sequence[Found]) -> dict[int, list[Found]]:
-    """What was found by sketch, in the same order."""
+    """Return what was found by sketch, in the same order."""
     out: dict[int, list[Found]] = {}
     for f in found:
         out.setdefault(f[1][0], []).append(f)
@@ -127,7 +127,7 @@ def of_sketches(found: Sequence[Found]) -> dict[int, list[Found]]:
 
 def settle(space: Space, starts: Sequence[Found], cost: Cost, turns: Sequence[tuple[str, ...]] = (), limited: bool = False,
            conditions: Conditions = lambda number: ()) -> Found:
-    """The best of what the starts become with the holes that each turn names together at their best; without turns: tiles with their
+    """Return the best of what the starts become with the holes that each turn names together at their best; without turns: tiles with their
     parts, further pairs and each hole. A turn of all starts is timed as one batch; among equals the earlier start wins.
 
     `limited`: what takes as long as its start need not be timed to its end: faster, but what comes near the best stays unknown.
@@ -142,7 +142,7 @@ def settle(space: Space, starts: Sequence[Found], cost: Cost, turns: Sequence[tu
 
 
 def cheapest(start: Found, options: Sequence[Candidate], ticks: Iterator[int | None]) -> Found:
-    """The start, or the option that is strictly cheaper and the cheapest; takes a cost for each option."""
+    """Return the start, or the option that is strictly cheaper and the cheapest; takes a cost for each option."""
     found = min(((t, c) for c, t in zip(options, ticks) if t is not None), default=start)
     return found if found[0] < start[0] else start
 
@@ -157,7 +157,8 @@ def options_of(space: Space, candidates: Sequence[Candidate], names: Sequence[st
 
 
 def variations(space: Space, candidate: Candidate, names: Sequence[str], conditions: Sequence[Expr] = ()) -> list[Candidate]:
-    """The candidate with the named holes at all of their choices that keep the conditions; none where its sketch has not all of them."""
+    """Return the candidate with the named holes at all of their choices that keep the conditions; none where its sketch has not all of
+    them."""
     return find_variations(space, candidate[0], [candidate[1]], names, conditions)[0]
 
 

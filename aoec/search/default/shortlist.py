@@ -23,26 +23,26 @@ SAMPLE = 512  # of all like one that are looked at
 
 
 def list_candidates(space: Space, number: int, conditions: Conditions) -> list[Candidate]:
-    """The short list of one sketch."""
+    """Return the short list of one sketch."""
     grid, kept = space.grids[number], conditions(number)
     return list(dict.fromkeys([*shortlist(grid, number, kept), *stock(grid, number, kept)]))
 
 
 def few(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Some candidates of a list, evenly."""
+    """Return some candidates of a list, evenly."""
     return list(candidates[evenly(len(candidates), FEW)])
 
 
 def shortlist(grid: Grid, number: int, conditions: Sequence[Expr]) -> list[Candidate]:
-    """Legal candidates of one sketch: stock and even tiles, doubled slots, grids of every shape that keep the cores busy; at most LIST
-    of them, drawn from all."""
+    """Return legal candidates of one sketch: stock and even tiles, doubled slots, grids of every shape that keep the cores busy; at most
+    LIST of them, drawn from all."""
     part = Grid(grid.names, tuple(around(grid, name, values) for name, values in zip(grid.names, grid.choices)))
     kept = [*conditions, *busy(grid)]
     return [(number, v) for v in sorted(set(some(part, kept, LIST)))]
 
 
 def around(grid: Grid, name: str, values: tuple[int, ...]) -> tuple[int, ...]:
-    """The choices of a hole that the short list uses."""
+    """Return the choices of a hole that the short list uses."""
     if name in SLOTS:
         return (up_to(values, 2),)
     if name in STOCK:
@@ -53,7 +53,7 @@ def around(grid: Grid, name: str, values: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def alike(space: Space, candidates: Sequence[Candidate], number: int, conditions: Sequence[Expr]) -> list[Candidate]:
-    """Legal candidates of a sketch with the numbers that given ones of other sketches have in holes of the same name, or the nearest
+    """Return legal candidates of a sketch with the numbers that given ones of other sketches have in holes of the same name, or the nearest
     choices; in holes that those lack as in a short list, LIKE of each, and FEW at most."""
     grid, out = space.grids[number], dict[Candidate, None]()
     for other, values in candidates:

@@ -26,11 +26,11 @@ class Access:
     dims: tuple[Index, ...]
 
     def loops(self) -> frozenset[str]:
-        """The loops that its indices name."""
+        """Return the loops that its indices name."""
         return frozenset(v for dim in self.dims for v, _ in dim.terms)
 
     def dim_of(self, loop: str) -> int | None:
-        """The only dimension that a loop indexes; None where there is none, or more than one."""
+        """Return the only dimension that a loop indexes; None where there is none, or more than one."""
         found = [i for i, dim in enumerate(self.dims) if any(v == loop for v, _ in dim.terms)]
         return found[0] if len(found) == 1 else None
 
@@ -46,12 +46,12 @@ class Operator:
 
     @cached_property
     def sizes(self) -> dict[str, int]:
-        """Loop -> trips."""
+        """Return loop -> trips."""
         return dict(self.extents)
 
     @cached_property
     def steps(self) -> int:
-        """Points of the nest."""
+        """Return points of the nest."""
         return prod(n for _, n in self.extents)
 
 
@@ -64,7 +64,7 @@ class Tensor:
 
     @property
     def size(self) -> int:
-        """Its bits in all."""
+        """Return its bits in all."""
         return prod(self.shape) * self.bits
 
 
@@ -95,7 +95,7 @@ class Chain:
                 raise ValueError(f"{op.name}: what it writes is read by {readers}, where a chain has {after}")
 
     def link(self, i: int) -> Access | None:
-        """How operator `i` reads what the one before it writes."""
+        """Return how operator `i` reads what the one before it writes."""
         if not i:
             return None
         return next(a for a in self.operators[i].inputs if a.tensor == self.operators[i - 1].output.tensor)
@@ -117,8 +117,8 @@ class Machine:
 
 
 def chain_of(meaning: Meaning, bits: int | Mapping[str, int]) -> Chain:
-    """The chain whose operators are the statements of a meaning, with extents as numbers. ValueError where an index is not affine, or an
-    extent is unknown."""
+    """Return the chain whose operators are the statements of a meaning, with extents as numbers. ValueError where an index is not affine,
+    or an extent is unknown."""
     sizes: dict[str, int] = {}
     for dim in (*meaning.loops, *(d for a in (*meaning.inputs, *meaning.outputs) for d in a.dims)):
         if isinstance(dim.extent, Int):

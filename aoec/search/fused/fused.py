@@ -39,7 +39,7 @@ class Boundary:
     halo: int = 0
 
     def share(self, depth: int) -> Shared | None:
-        """What is shared, under so many loops of an operator."""
+        """Return what is shared, under so many loops of an operator."""
         return Shared(depth, self.bits, self.halo) if self.fused else None
 
 
@@ -77,8 +77,8 @@ class Origin:
 
 
 def through(link: Access, loops: Loops, shape: tuple[int, ...], whole: dict[str, Spans], bits: int) -> Iterator[Boundary]:
-    """The boundaries at a tensor that is read under fused loops: halo computed again, or kept along the last of them. None come where a
-    loop does not index the tensor, or two index one dimension of it."""
+    """Yield the boundaries at a tensor that is read under fused loops: halo computed again, or kept along the last of them. None come where
+    a loop does not index the tensor, or two index one dimension of it."""
     dims = [link.dim_of(v) for v, _ in loops]
     if None in dims or len(set(dims)) < len(dims):
         return
@@ -93,7 +93,7 @@ def through(link: Access, loops: Loops, shape: tuple[int, ...], whole: dict[str,
 
 
 def orders(link: Access, sizes: dict[str, int], used: frozenset[str], most: int) -> Iterator[Loops]:
-    """Every sequence of at most so many loops of a tensor's indices, cut into each tile that divides them, beside those in use."""
+    """Yield every sequence of at most so many loops of a tensor's indices, cut into each tile that divides them, beside those in use."""
     taken = {link.dim_of(v) for v in used}
     free = [v for v in sorted(link.loops()) if link.dim_of(v) not in taken and sizes[v] > 1]
     for n in range(1, min(most, len(free)) + 1):
@@ -117,7 +117,8 @@ class Search:
         self.rows = 0
 
     def rests(self) -> list[tuple[float, float]]:
-        """Seconds that the operators before each one take at least, where what it reads of them goes through GM, and where it stays."""
+        """Return seconds that the operators before each one take at least, where what it reads of them goes through GM, and where it
+        stays."""
         out = [(0.0, inf)]
         for nest in self.nests:
             gm, stays = out[-1]
@@ -126,7 +127,7 @@ class Search:
         return out
 
     def moves(self, i: int, after: Boundary, most: int) -> Iterator[tuple[Boundary, Loops, Shared | None, Shared | None]]:
-        """(boundary before, fused loops, what is shared before, what is shared after) of an operator with a boundary after it."""
+        """Yield (boundary before, fused loops, what is shared before, what is shared after) of an operator with a boundary after it."""
         op, link = self.chain.operators[i], self.chain.link(i)
         outer = tuple((op.output.dims[d].terms[0][0], s) for d, s in after.loops)
         shared = after.share(len(outer))
@@ -145,7 +146,8 @@ class Search:
                     yield before, loops, before.share(len(loops)), shared
 
     def join(self, rows: Table, after: int, before: int, costs: Costs) -> tuple[Table, Table, Table]:
-        """Rows of every partial mapping with every choice of the next operator: those that fit, and of each its row and its choice."""
+        """Return rows of every partial mapping with every choice of the next operator: those that fit, and of each its row and its
+        choice."""
         n, m = len(rows), len(costs.seconds)
         of_row, of_choice = np.repeat(np.arange(n), m), np.tile(np.arange(m), n)
         old, own = rows[of_row], costs.held[of_choice]
@@ -166,7 +168,8 @@ class Search:
         return out[fits], of_row[fits], of_choice[fits]
 
     def decide(self, most: int, limit: float) -> Decision | None:
-        """The fastest mapping with at most so many loops shared at a boundary; None where none takes less than the limit, in seconds."""
+        """Return the fastest mapping with at most so many loops shared at a boundary; None where none takes less than the limit, in
+        seconds."""
         layers: list[dict[Boundary, tuple[Table, list[tuple[Origin, int, int]]]]] = [{GM: (np.zeros((1, 1)), [])}]
         for i in range(len(self.nests) - 1, -1, -1):
             nest = self.nests[i]
@@ -188,7 +191,7 @@ class Search:
         return (float(end[0][0, 0]), self.way_back(layers)) if end else None
 
     def way_back(self, layers: list[dict[Boundary, tuple[Table, list[tuple[Origin, int, int]]]]]) -> tuple[Step, ...]:
-        """The operators of the fastest mapping, from the first."""
+        """Return the operators of the fastest mapping, from the first."""
         key, row, steps = GM, 0, []
         for layer in layers[:0:-1]:
             origin, above, choice = layer[key][1][row]
@@ -199,7 +202,7 @@ class Search:
 
 
 def narrow(some: list[tuple[Origin, Table, Table, Table]]) -> tuple[Table, list[tuple[Origin, int, int]]]:
-    """The partial mappings of one boundary of which none is better, and where each comes from: what, row, choice."""
+    """Return the partial mappings of one boundary of which none is better, and where each comes from: what, row, choice."""
     every = np.concatenate([rows for _, rows, _, _ in some])
     back = [(origin, r, c) for origin, _, of_row, of_choice in some for r, c in zip(of_row.tolist(), of_choice.tolist(), strict=True)]
     best = pareto(every)
@@ -207,7 +210,7 @@ def narrow(some: list[tuple[Origin, Table, Table, Table]]) -> tuple[Table, list[
 
 
 def fuse(chain: Chain, machine: Machine) -> Found:
-    """The fastest mapping of a chain; there is one, for every tensor may stay in GM."""
+    """Return the fastest mapping of a chain; there is one, for every tensor may stay in GM."""
     search = Search(chain, machine)
     floor = search.rest[-1][0]
     best: Decision = inf, ()

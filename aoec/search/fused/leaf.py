@@ -32,8 +32,8 @@ class Kept:
     written: bool
 
     def traffic(self, volume: Any, first: Any) -> Any:
-        """Bits between the memories where `volume` elements are brought in, `first` of them for the first time. Sums go both ways; a first
-        element of a sum is not fetched."""
+        """Return bits between the memories where `volume` elements are brought in, `first` of them for the first time. Sums go both ways; a
+        first element of a sum is not fetched."""
         return self.bits * (2 * volume - first if self.written else volume)
 
 
@@ -56,7 +56,7 @@ class Front:
 
 
 def pareto(rows: Table) -> Table:
-    """Indices of rows of which no other row is as small in every column; of equal rows the first."""
+    """Return indices of rows of which no other row is as small in every column; of equal rows the first."""
     order = np.lexsort(rows.T[::-1])
     kept: list[int] = []
     best = np.empty((0, rows.shape[1]), rows.dtype)
@@ -89,7 +89,7 @@ class Tables:
         self.trips = {v: np.array([split(s, t).trips for t in self.tiles[v]], np.float64) for v, s in where.items()}
 
     def window(self, kept: Kept, dim: int) -> tuple[Table, Table]:
-        """Elements of a dimension that all trips touch, and the most that one touches, by the tile of each of its loops."""
+        """Return elements of a dimension that all trips touch, and the most that one touches, by the tile of each of its loops."""
         found = self.windows.get((kept, dim))
         if found is None:
             found = self.windows[kept, dim] = self._window(kept, dim)
@@ -108,7 +108,7 @@ class Tables:
 
 
 def tile_pairs(parents: Table, column: int, tiles: Sequence[int]) -> Table:
-    """Pairs (row, number of a tile) where the tile divides the one that the row has in a column."""
+    """Return pairs (row, number of a tile) where the tile divides the one that the row has in a column."""
     divides = np.array([[b % a == 0 for a in tiles] for b in tiles])
     return np.column_stack(np.nonzero(divides[parents[:, column]]))
 
@@ -126,7 +126,7 @@ class Chains:
             self.add(kept, kept is order[-1])
 
     def choices(self, kept: Kept, last: bool) -> tuple[Table, Table]:
-        """(row above, number of each loop's tile) of every way to cut the loops above a tensor."""
+        """Return (row above, number of each loop's tile) of every way to cut the loops above a tensor."""
         rows, at = np.arange(len(self.at)), self.at
         for dim in kept.access.dims:
             for v, _ in dim.terms:
@@ -153,7 +153,7 @@ class Chains:
         self.trail.append((rows, self.at, slides))
 
     def volumes(self, kept: Kept, above: Table, at: Table) -> tuple[list[tuple[Table, Table]], Table]:
-        """(which rows may, elements that come in) with no slide, and with a slide along each loop of `slides`; and elements held."""
+        """Return (which rows may, elements that come in) with no slide, and with a slide along each loop of `slides`; and elements held."""
         names = kept.access.loops()
         again = np.ones(len(at))
         for v, column in self.columns.items():
@@ -179,7 +179,7 @@ class Chains:
         return out, box
 
     def stands(self, row: int) -> tuple[Stand, ...]:
-        """Where the tensors of a row stand, from the outermost."""
+        """Return where the tensors of a row stand, from the outermost."""
         out = []
         for kept, (above, at, slide) in zip(self.order[::-1], self.trail[::-1], strict=True):
             tiles = tuple((v, self.tables.tiles[v][at[row, c]]) for v, c in self.columns.items())
@@ -190,12 +190,12 @@ class Chains:
 
 
 def slides(access: Access) -> list[tuple[int, str]]:
-    """(dimension, loop) along which a window may slide."""
+    """Return (dimension, loop) along which a window may slide."""
     return [(d, v) for d, dim in enumerate(access.dims) if len(dim.terms) > 1 for v, _ in dim.terms]
 
 
 def front(where: Mapping[str, Spans], kept: Sequence[Kept]) -> Front:
-    """The choices for these tensors below fused loops that stand as given."""
+    """Return the choices for these tensors below fused loops that stand as given."""
     if not kept:
         return Front(np.zeros(1), np.zeros(1), ((),))
     tables = Tables(where)

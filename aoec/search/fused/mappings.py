@@ -29,7 +29,7 @@ def nestings(box: int, rules: tuple[str, ...]) -> int:
 
 
 def rows_below(where: Mapping[str, Spans], kept: Sequence[Kept]) -> int:
-    """The chains of tiles for tensors below fused loops, in every order of the tensors."""
+    """Return the chains of tiles for tensors below fused loops, in every order of the tensors."""
     total = 0
     for order in permutations(kept):
         free = {v: [k for k in order if v in k.access.loops() and (k is not order[-1] or any(len(d.terms) > 1 and v in dict(d.terms)
@@ -41,8 +41,8 @@ def rows_below(where: Mapping[str, Spans], kept: Sequence[Kept]) -> int:
 
 
 def rules(v: str, spans: Spans, free: Sequence[Kept], sliding: Mapping[str, tuple[int, str]]) -> tuple[str, ...]:
-    """What the tiles of a loop must be where some tensors slide: cut where one slides along it, whole where one slides along another loop
-    of its index."""
+    """Return what the tiles of a loop must be where some tensors slide: cut where one slides along it, whole where one slides along another
+    loop of its index."""
     out = []
     for k in free:
         dim, along = sliding.get(k.access.tensor, (0, ""))
@@ -63,7 +63,7 @@ class Counter:
         self.known: dict[object, int] = {}
 
     def count(self, loops: Loops, before: bool, after: bool) -> int:
-        """The mappings of the operator under fused loops."""
+        """Return the mappings of the operator under fused loops."""
         key = tuple((v, s.box, s.trips == 1, bool(s.overlap)) for v, s in loops), before, after
         found = self.known.get(key)
         if found is None:
@@ -83,7 +83,7 @@ class Counter:
 
 
 def size(search: Search) -> tuple[int, int]:
-    """(mappings of each operator, summed over operators; mappings of the whole chain). An operator's are counted at every pair of
+    """Return (mappings of each operator, summed over operators; mappings of the whole chain). An operator's are counted at every pair of
     boundaries, as a mapper that makes them before it joins them has to."""
     chain = search.chain
     alone, wholes = 0, {GM: 1}

@@ -50,7 +50,7 @@ class Costs:
     places: tuple[tuple[tuple[Place, ...], tuple[Stand, ...]], ...]
 
     def beside(self, before: Shared | None, after: Shared | None) -> Costs:
-        """The same with what is shared with other operators. What stays from trip to trip is held once, while the loop runs."""
+        """Return the same with what is shared with other operators. What stays from trip to trip is held once, while the loop runs."""
         more = np.zeros(self.held.shape[1])
         for tile in (before, after):
             if tile:
@@ -78,12 +78,12 @@ class Nest:
                       for name, k in self.kept.items()}
 
     def under(self, loops: Loops, depth: int) -> dict[str, Spans]:
-        """Where each loop of the operator stands under so many of the fused loops."""
+        """Return where each loop of the operator stands under so many of the fused loops."""
         return {**self.whole, **dict(loops[:depth])}
 
     def bring(self, kept: Kept, loops: Loops, depth: int, slide: bool) -> tuple[float, int, int]:
-        """(bits moved, bits held, those of them that stay from trip to trip) of a tensor kept under so many loops, which may slide along
-        the last of them."""
+        """Return (bits moved, bits held, those of them that stay from trip to trip) of a tensor kept under so many loops, which may slide
+        along the last of them."""
         key = kept.access.tensor, loops[:depth], slide
         found = self.moves.get(key)
         if found is None:
@@ -103,16 +103,16 @@ class Nest:
         return float(kept.traffic(volume, self.first(loops))), held, halo if slide else 0
 
     def first(self, loops: Loops) -> int:
-        """Elements that the operator writes for the first time."""
+        """Return elements that the operator writes for the first time."""
         where = self.under(loops, len(loops))
         return prod(where[v].total for v in self.op.output.loops())
 
     def steps(self, loops: Loops) -> int:
-        """Points of the nest, those computed again too."""
+        """Return points of the nest, those computed again too."""
         return prod(s.total for s in self.under(loops, len(loops)).values())
 
     def ways(self, kept: Kept, loops: Loops) -> Iterator[Place]:
-        """The places of a tensor that are not below all fused loops."""
+        """Yield the places of a tensor that are not below all fused loops."""
         yield Place(kept.access.tensor, None)
         for depth in range(len(loops)):
             yield Place(kept.access.tensor, depth)
@@ -121,7 +121,7 @@ class Nest:
                 yield Place(kept.access.tensor, depth, True)
 
     def leaf(self, loops: Loops, tensors: Sequence[Kept]) -> Front:
-        """The choices below all fused loops."""
+        """Return the choices below all fused loops."""
         where = self.under(loops, len(loops))
         if len(tensors) == 1 and not slides(tensors[0].access):  # each element moves once in each trip of the other loops
             kept, names = tensors[0], tensors[0].access.loops()
@@ -136,13 +136,13 @@ class Nest:
         return found
 
     def seconds(self, gm: Any, buffer: Any, steps: int) -> Any:
-        """The time of the slowest part."""
+        """Return the time of the slowest part."""
         m = self.machine
         return np.maximum(np.maximum(gm / m.gm_rate, buffer / m.buffer_rate), steps / m.step_rate)
 
     def costs(self, loops: Loops, before: bool, after: bool) -> Costs:
-        """The choices under fused loops for what lies in GM, where what comes from the operator before, or goes to the one after, stays in
-        the buffer or not. What is shared there holds bits that are not counted here."""
+        """Return the choices under fused loops for what lies in GM, where what comes from the operator before, or goes to the one after,
+        stays in the buffer or not. What is shared there holds bits that are not counted here."""
         key = loops, before, after
         found = self.known.get(key)
         if found is None:
@@ -178,8 +178,8 @@ class Nest:
         return Costs(time[best], rows[best], tuple(places[i] for i in best))
 
     def floor(self, before: bool, after: bool, steps: int = 0) -> float:
-        """Seconds that no choice of any mapping is below: each tensor moves once, or is not kept, or is shared where that is told. `steps`:
-        points of the nest, those computed again too."""
+        """Return seconds that no choice of any mapping is below: each tensor moves once, or is not kept, or is shared where that is told.
+        `steps`: points of the nest, those computed again too."""
         steps = steps or self.op.steps
         found = self.floors.get((before, after, steps))
         if found is None:
@@ -201,7 +201,8 @@ class Nest:
 
 
 def may_slide(access: Access, loops: Loops, depth: int) -> bool:
-    """Whether a tensor may keep from trip to trip of a fused loop what both touch: a loop of a window whose other loops are whole."""
+    """Return whether a tensor may keep from trip to trip of a fused loop what both touch: a loop of a window whose other loops are
+    whole."""
     name = loops[depth - 1][0]
     above = {v for v, _ in loops[:depth - 1]}
     return any(v == name and not above & {o for o, _ in access.dims[d].terms} for d, v in slides(access)) or (

@@ -26,7 +26,7 @@ class Spans:
         self.overlap = int(max(0, (np.minimum(np.maximum.accumulate(hi)[:-1], hi[1:]) - lo[1:]).max(initial=0)))
 
     def pairs(self) -> list[tuple[int, int]]:
-        """The intervals as (start, stop)."""
+        """Return the intervals as (start, stop)."""
         return [(int(a), int(b)) for a, b in zip(self.lo, self.hi, strict=True)]
 
 
@@ -34,7 +34,7 @@ _ALL: dict[tuple[bytes, bytes], Spans] = {}
 
 
 def spans(lo: Array, hi: Array) -> Spans:
-    """The object of these intervals; an empty one begins where it ends."""
+    """Return the object of these intervals; an empty one begins where it ends."""
     hi = np.maximum(lo, hi)
     key = lo.tobytes(), hi.tobytes()
     found = _ALL.get(key)
@@ -53,14 +53,14 @@ def _forget() -> None:
 
 @lru_cache(maxsize=1 << 16)
 def tile_loop(extent: int, tile: int) -> Spans:
-    """A loop cut into tiles; the last one may be shorter."""
+    """Return a loop cut into tiles; the last one may be shorter."""
     lo = np.arange(0, extent, tile, dtype=np.int64)
     return spans(lo, np.minimum(lo + tile, extent))
 
 
 @lru_cache(maxsize=1 << 16)
 def split(outer: Spans, tile: int) -> Spans:
-    """Each interval cut into tiles."""
+    """Return each interval cut into tiles."""
     if tile >= outer.box:
         return outer
     counts = np.maximum(-(-(outer.hi - outer.lo) // tile), 1)
@@ -71,7 +71,7 @@ def split(outer: Spans, tile: int) -> Spans:
 
 @lru_cache(maxsize=1 << 17)
 def image(index: Index, loops: tuple[Spans, ...], extent: int) -> Spans:
-    """What of a dimension each combination of trips touches, the last loop of the index innermost, clipped to the dimension."""
+    """Return what of a dimension each combination of trips touches, the last loop of the index innermost, clipped to the dimension."""
     lo = np.full(1, index.offset, np.int64)
     hi = lo + 1
     for (_, step), of in zip(index.terms, loops, strict=True):
@@ -83,14 +83,14 @@ def image(index: Index, loops: tuple[Spans, ...], extent: int) -> Spans:
 
 @lru_cache(maxsize=1 << 16)
 def fresh(of: Spans) -> Spans:
-    """What of each interval no interval before it held."""
+    """Return what of each interval no interval before it held."""
     seen = np.concatenate((of.lo[:1], np.maximum.accumulate(of.hi)[:-1]))
     return spans(np.maximum(of.lo, seen), of.hi)
 
 
 @lru_cache(maxsize=1 << 16)
 def cover(of: Spans, extent: int) -> Spans:
-    """The intervals with what lies between two of them, or after the last, added to the one before; from 0 to the extent."""
+    """Return the intervals with what lies between two of them, or after the last, added to the one before; from 0 to the extent."""
     reach = np.maximum.accumulate(of.hi)
     until = np.append(of.lo[1:], extent)
     lo = of.lo.copy()
@@ -100,11 +100,11 @@ def cover(of: Spans, extent: int) -> Spans:
 
 @lru_cache(maxsize=1 << 12)
 def divisors(n: int) -> tuple[int, ...]:
-    """Divisors from the largest."""
+    """Return divisors from the largest."""
     low = [d for d in range(1, int(n ** 0.5) + 1) if n % d == 0]
     return tuple(sorted({*low, *(n // d for d in low)}, reverse=True))
 
 
 def touches(index: Index, where: Mapping[str, Spans], extent: int) -> Spans:
-    """What of a dimension is touched where each loop stands as given."""
+    """Return what of a dimension is touched where each loop stands as given."""
     return image(index, tuple(where[v] for v, _ in index.terms), extent)

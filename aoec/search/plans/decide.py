@@ -46,7 +46,7 @@ class Decision:
 
     @property
     def is_proved(self) -> bool:
-        """Whether no row takes less time with any schedules."""
+        """Return whether no row takes less time with any schedules."""
         return self.row.is_exact and self.row.end_us <= self.bound_us
 
 

@@ -18,12 +18,12 @@ class Launch:
 
     @cached_property
     def touches(self) -> dict[str, int]:
-        """What the launch reads and makes, in the order in which it becomes the most recent in L2."""
+        """Return what the launch reads and makes, in the order in which it becomes the most recent in L2."""
         return {piece: size for _, pieces in (*self.reads, *self.makes) for piece, size in pieces}
 
     @cached_property
     def readers(self) -> dict[str, list[str]]:
-        """Part of memory -> the operands that read it."""
+        """Return part of memory -> the operands that read it."""
         out: dict[str, list[str]] = {}
         for name, pieces in self.reads:
             for piece, _ in pieces:
@@ -43,7 +43,7 @@ class Edge:
 
     @cached_property
     def touches(self) -> dict[str, int]:
-        """What the step touches of memory, in order."""
+        """Return what the step touches of memory, in order."""
         return self.launch.touches if self.launch else dict(self.leaves)
 
 
@@ -61,7 +61,7 @@ class Lattice:
 
     @cached_property
     def outgoing(self) -> list[list[int]]:
-        """Place -> its edges, by their numbers."""
+        """Return place -> its edges, by their numbers."""
         out: list[list[int]] = [[] for _ in range(self.places)]
         for number, e in enumerate(self.edges):
             out[e.start].append(number)
@@ -69,7 +69,7 @@ class Lattice:
 
     @cached_property
     def touched_before(self) -> list[int]:
-        """Place -> the most bytes that a path from the first place to it touches."""
+        """Return place -> the most bytes that a path from the first place to it touches."""
         most = [0] * self.places
         for place in range(self.places):
             for number in self.outgoing[place]:
@@ -79,7 +79,7 @@ class Lattice:
 
     @cached_property
     def last_touch(self) -> dict[str, int]:
-        """Part of memory -> the most bytes that a path touches before a step touches it for the last time."""
+        """Return part of memory -> the most bytes that a path touches before a step touches it for the last time."""
         out: dict[str, int] = {}
         for e in self.edges:
             for piece in e.touches:
@@ -88,7 +88,7 @@ class Lattice:
 
     @cached_property
     def touched_later(self) -> list[frozenset[str]]:
-        """Place -> what a step on some path from it touches."""
+        """Return place -> what a step on some path from it touches."""
         out: list[frozenset[str]] = [frozenset()] * self.places
         for place in range(self.places - 1, -1, -1):
             found = [out[self.edges[n].end].union(self.edges[n].touches) for n in self.outgoing[place]]

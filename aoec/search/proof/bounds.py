@@ -46,12 +46,12 @@ class Bound:
 
     @property
     def ticks(self) -> int:
-        """The bound in ticks of 1/1024 cycle, rounded down."""
+        """Return the bound in ticks of 1/1024 cycle, rounded down."""
         return int(self.cycles * TICKS_PER_CYCLE)
 
 
 def bound(func: Func, machine: Machine, resident: Mapping[str, int]) -> Bound:
-    """The bound of an unscheduled func; `resident`: bytes of each input that are in L2 at the start."""
+    """Return the bound of an unscheduled func; `resident`: bytes of each input that are in L2 at the start."""
     traffic = Traffic.of(func, machine, resident)
     products = [(b, above) for b, above in blocks(func.body) if is_product(b)]
     if len(products) > 1:
@@ -80,7 +80,7 @@ class Traffic:
 
 
 def read_share(func: Func, name: str) -> float:
-    """The share of an input that the func reads at all."""
+    """Return the share of an input that the func reads at all."""
     return float(np.prod([places.mean() for places in places_read(func, name)]))
 
 
@@ -112,7 +112,7 @@ def places_read(func: Func, name: str, known: dict[str, list[np.ndarray]] | None
 
 
 def loop_ranges(func: Func, block: Block, above: tuple[Loop, ...], known: dict[str, list[np.ndarray]]) -> dict[str, Values | None]:
-    """Loop -> the values that matter: all, or where it walks a dimension of a local, those that are read there; None if open."""
+    """Return loop -> the values that matter: all, or where it walks a dimension of a local, those that are read there; None if open."""
     out: dict[str, Values | None] = {lp.var: range(lp.extent.value) if isinstance(lp.extent, Int) else None for lp in above}
     if block.target.buffer in {b.name for b in func.locals}:
         for places, index in zip(places_read(func, block.target.buffer, known), block.target.indices):
@@ -122,7 +122,7 @@ def loop_ranges(func: Func, block: Block, above: tuple[Loop, ...], known: dict[s
 
 
 def index_values(index: Expr, ranges: Mapping[str, Values | None]) -> np.ndarray | None:
-    """The values that an index takes; None where a loop is open or there are too many."""
+    """Return the values that an index takes; None where a loop is open or there are too many."""
     own = {v: ranges.get(v) for v in sorted(variables(index))}
     axes = [a for a in own.values() if a is not None]
     if len(axes) < len(own) or np.prod([len(a) for a in axes]) > MOST_VALUES:
@@ -151,7 +151,7 @@ def points(above: tuple[Loop, ...]) -> int:
 
 
 def least(machine: Machine, launch: np.ndarray, fill: float, parts: dict[str, np.ndarray], cores: np.ndarray) -> Bound:
-    """The bound at the grid where it is smallest."""
+    """Return the bound at the grid where it is smallest."""
     run = fill + np.max(np.stack(list(parts.values())), axis=0)
     total, queued = launch + run, np.minimum(launch, machine.queue_gap_us * machine.clock_mhz) + run
     i = int(np.argmin(total))
@@ -163,7 +163,7 @@ def launch_cycles(machine: Machine, cores: np.ndarray) -> np.ndarray:
 
 
 def chip_cycles(machine: Machine, cold: float, moved: np.ndarray) -> np.ndarray:
-    """Cycles that the chip's HBM and L2 need for `moved` bytes that are read, `cold` of them from HBM; the two follow each other."""
+    """Return cycles that the chip's HBM and L2 need for `moved` bytes that are read, `cold` of them from HBM; the two follow each other."""
     return cold / machine.hbm_bytes_per_cycle + np.maximum(moved - cold, 0) / machine.l2_bytes_per_cycle
 
 
@@ -232,8 +232,8 @@ def cube_bound(func: Func, b: Block, above: tuple[Loop, ...], machine: Machine, 
 
 
 def way_out(func: Func, sums: str, machine: Machine, elements: np.ndarray, fixed: bool) -> dict[str, np.ndarray]:
-    """Cycles of the pipes that take `elements` results of a core from `sums` to GM: FIXPIPE (`fixed`), which writes the type of the result,
-    or the vector unit and then MTE3."""
+    """Return cycles of the pipes that take `elements` results of a core from `sums` to GM: FIXPIPE (`fixed`), which writes the type of the
+    result, or the vector unit and then MTE3."""
     if fixed:
         one = {"m": 16, "n": 16, "src_rows": 16, "dst_stride": 512, "relu": 0}
         return {"FIXP": elements * marginal(machine, "fixpipe_nz", narrowest_result(func, sums), one, {**one, "m": 32}) / 256}
@@ -245,7 +245,7 @@ def way_out(func: Func, sums: str, machine: Machine, elements: np.ndarray, fixed
 
 
 def narrowest_result(func: Func, sums: str) -> str:
-    """The dtype of fewest bytes that a result made of the sums has."""
+    """Return the dtype of fewest bytes that a result made of the sums has."""
     made = {b.target.buffer for b, _ in blocks(func.body) if any(isinstance(e, Read) and e.buffer == sums for e in walk(b.value))}
     return min((o.dtype for o in func.outputs if o.name in made), key=DTYPES.__getitem__)
 
@@ -255,12 +255,12 @@ def _loops_of(b: Block) -> set[str]:
 
 
 def above_extent(above: tuple[Loop, ...], b: Block, dim: int) -> int:
-    """The extent of the loops that a dimension of a block's target walks."""
+    """Return the extent of the loops that a dimension of a block's target walks."""
     return points(tuple(lp for lp in above if lp.var in variables(b.target.indices[dim])))
 
 
 def gm_source(func: Func, buffer: str) -> str:
-    """The GM input that a local (the columns of an image) is gathered from, or the buffer itself."""
+    """Return the GM input that a local (the columns of an image) is gathered from, or the buffer itself."""
     for b, _ in blocks(func.body):
         if b.target.buffer == buffer:
             return reads(b.value)[0].buffer
@@ -268,7 +268,7 @@ def gm_source(func: Func, buffer: str) -> str:
 
 
 def fractal_cycles(func: Func, left: Read, right: Read, machine: Machine) -> tuple[float, float]:
-    """Cycles to bring a fractal into L0A, and into L0B, at the best rate."""
+    """Return cycles to bring a fractal into L0A, and into L0B, at the best rate."""
     dtype = func.buffer(right.buffer).dtype
     load = {"repeat": 1, "src_stride": 1, "dst_gap": 0, "transpose": 0}
     b = marginal(machine, "load_l0b", dtype, load, {**load, "repeat": 2})
@@ -301,7 +301,7 @@ def vector_bound(func: Func, machine: Machine, traffic: Traffic) -> Bound:
 
 
 def gathers(func: Func, b: Block, above: tuple[Loop, ...], machine: Machine) -> float:
-    """Cycles in which what a block takes of a local by an index is gathered; none for any other."""
+    """Return cycles in which what a block takes of a local by an index is gathered; none for any other."""
     value = b.value
     if not isinstance(value, Read) or not any(reads(i) for i in value.indices) or value.buffer not in {x.name for x in func.locals}:
         return 0.0

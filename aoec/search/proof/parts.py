@@ -15,23 +15,24 @@ class Bounds(Protocol):
     """What a proof is told of a problem; columns map each hole of a sketch to its values, ticks are with launch."""
 
     def constraints(self, grid: int) -> Sequence[Expr]:
-        """The conditions that a candidate of a sketch must meet."""
+        """Return the conditions that a candidate of a sketch must meet."""
 
     def ceilings(self, grid: int) -> Sequence[tuple[str, Expr, Expr]]:
-        """Holes, each with a tile that grows with it, and an expression of others: from that on it makes no difference how large it is."""
+        """Return holes, each with a tile that grows with it, and an expression of others: from that on it makes no difference how large it
+        is."""
 
     def slots(self, grid: int) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
-        """The holes that count slots; those of them on which no instruction's cost depends; those on which none does where no slot is in
-        the way of another."""
+        """Return the holes that count slots; those of them on which no instruction's cost depends; those on which none does where no slot
+        is in the way of another."""
 
     def floors(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
-        """Ticks that no row beats, whatever its slots and switches; 0 where none are known, any such from `limit` on."""
+        """Return ticks that no row beats, whatever its slots and switches; 0 where none are known, any such from `limit` on."""
 
     def parts(self, grid: int, columns: Rows, opened: Mapping[str, int | None], whole: bool, limit: int, known: np.ndarray) -> np.ndarray:
-        """What no row goes below, whatever its slots and switches, nor any with other choices of holes `opened`, which are at their largest
-        in the rows and whose least are given (None: assigned), [2, row, pipe]: ticks for which a pipe is at work, 0 where none are known,
-        and ticks beside; of rows that take `limit` or more not all. `whole`: none of the holes cuts what leaves L0C. `known`, [row, pipe]:
-        the former as `work_floors` found it, 0 where it is not known."""
+        """Return what no row goes below, whatever its slots and switches, nor any with other choices of holes `opened`, which are at their
+        largest in the rows and whose least are given (None: assigned), [2, row, pipe]: ticks for which a pipe is at work, 0 where none are
+        known, and ticks beside; of rows that take `limit` or more not all. `whole`: none of the holes cuts what leaves L0C. `known`, [row,
+        pipe]: the former as `work_floors` found it, 0 where it is not known."""
 
     def work_floors(self, grid: int, columns: Rows, whatever: Sequence[str], opened: bool, limit: int) -> np.ndarray:
         """Return what no row goes below, as `parts` does, nor any row with other choices of the holes `whatever`.
@@ -44,7 +45,7 @@ class Bounds(Protocol):
 
     @property
     def slot_ticks(self) -> int:
-        """What a slot more may cost at most, by its flags."""
+        """Return what a slot more may cost at most, by its flags."""
 
     def core_floors(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
         """Return ticks that no row beats, nor any row with fewer slots. It is 0 where none are known, and any such number from `limit`
@@ -52,7 +53,7 @@ class Bounds(Protocol):
         It takes longer than floors."""
 
     def times(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
-        """Ticks of each row; NEVER where it cannot be timed or takes `limit` or more."""
+        """Return ticks of each row; NEVER where it cannot be timed or takes `limit` or more."""
 
 
 @dataclass(frozen=True)

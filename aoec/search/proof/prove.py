@@ -59,15 +59,15 @@ class Proof:
     ahead: float = 0.0  # what the last of those that count as decided are seen to take still
 
     def foreseen(self, ticks: int) -> float:
-        """The effort of a whole proof that begins with these ticks, by what this one has decided of its assignments of outer holes; 0
-        where that is nothing."""
+        """Return the effort of a whole proof that begins with these ticks, by what this one has decided of its assignments of outer holes;
+        0 where that is nothing."""
         if not self.decided:
             return 0.0
         all_of_it = (self.effort + self.ahead - self.begun) / max(1e-9, share(self.floors, self.decided, self.ticks))
         return self.begun + all_of_it * float(below(self.floors, ticks).sum() / max(1, below(self.floors, self.ticks).sum()))
 
     def hopeless(self, effort: int, hope: float) -> bool:
-        """Whether enough is done to foresee that it takes more than `hope` times an effort, and more is foreseen."""
+        """Return whether enough is done to foresee that it takes more than `hope` times an effort, and more is foreseen."""
         return self.effort > effort / TASTED and self.foreseen(self.ticks) > hope * effort
 
     def note(self, level: str, count: int, left: int) -> None:
@@ -84,7 +84,7 @@ class Proof:
 
     @property
     def effort(self) -> int:
-        """Rows for which something was calculated."""
+        """Return rows for which something was calculated."""
         return self.bounded + self.timed
 
 
@@ -110,8 +110,8 @@ class Ways:
 
 def prove(grids: Sequence[Grid], bounds: Bounds, best: Candidate, ticks: int, effort: int,
           stop: Callable[[], bool] = lambda: False, hope: float = inf) -> Proof:
-    """The best candidate of the grids, which the given one begins; not closed where more than about `effort` rows had to be looked at, or
-    by what those so far decided it would be `hope` times as many, or `stop` said so in between."""
+    """Return the best candidate of the grids, which the given one begins; not closed where more than about `effort` rows had to be looked
+    at, or by what those so far decided it would be `hope` times as many, or `stop` said so in between."""
     found = Proof(best, ticks)
     learned = Learned()
     levels = [Levels(i, grid, bounds, learned) for i, grid in enumerate(grids)]
@@ -133,8 +133,8 @@ def prove(grids: Sequence[Grid], bounds: Bounds, best: Candidate, ticks: int, ef
 
 
 def share(floors: np.ndarray, decided: int, ticks: int) -> float:
-    """How much of the work on assignments the first so many of them were: each is taken to be the more the further its floor is below the
-    best."""
+    """Return how much of the work on assignments the first so many of them were: each is taken to be the more the further its floor is
+    below the best."""
     ticks_below = below(floors, ticks)
     whole = int(ticks_below.sum())
     return int(ticks_below[:decided].sum()) / whole if whole else 1.0
@@ -146,7 +146,7 @@ def below(floors: np.ndarray, ticks: int) -> np.ndarray:
 
 
 def blocks(part: Part, count: int, most: int) -> Iterator[Part]:
-    """The rows of a part, those with the lowest floors first, some at a time, each time twice as many up to `most`."""
+    """Yield the rows of a part, those with the lowest floors first, some at a time, each time twice as many up to `most`."""
     order, start = np.argsort(part.floors, kind="stable"), 0
     while start < len(order):
         yield part.rows(order[start:start + count])
@@ -154,8 +154,8 @@ def blocks(part: Part, count: int, most: int) -> Iterator[Part]:
 
 
 def search_inner(level: Levels, part: Part, found: Proof, effort: int, hope: float) -> bool:
-    """Whether all of a part is decided: its inner holes are assigned, and what no bound excludes is timed. Where it is given up before, the
-    part counts as decided, with what is seen ahead."""
+    """Return whether all of a part is decided: its inner holes are assigned, and what no bound excludes is timed. Where it is given up
+    before, the part counts as decided, with what is seen ahead."""
     found.decided, found.ahead = found.decided + len(part.floors), 0.0
     part = part.rows(part.floors < found.ticks)
     for at, name in enumerate(level.inner):
@@ -180,7 +180,8 @@ class Learned:
     saved: dict[Step, tuple[float, int]] = field(default_factory=dict)
 
     def passes(self, step: Step, least: float) -> bool:
-        """Whether a step is passed over, as it saved less than `least` when it was last taken; now and then it is taken all the same."""
+        """Return whether a step is passed over, as it saved less than `least` when it was last taken; now and then it is taken all the
+        same."""
         saved, passed = self.saved.get(step, (inf, 0))
         if saved < least and passed < PASSED:
             self.saved[step] = saved, passed + 1
@@ -192,7 +193,7 @@ class Learned:
         self.saved[step] = saved, 0
 
     def of(self, step: Step) -> float:
-        """What a step saved a row when it was last taken; 1 where it never was."""
+        """Return what a step saved a row when it was last taken; 1 where it never was."""
         return self.saved.get(step, (1.0, 0))[0]
 
 
@@ -205,7 +206,7 @@ class Levels(Kinds):
         self.growth = {n: float(len(self.choices[n])) for n in self.inner}  # rows that one became when a hole was last assigned
 
     def outer(self, found: Proof, effort: int) -> Part | None:
-        """All assignments of the outer holes that the constraints allow and no bound excludes; None where they are too many."""
+        """Return all assignments of the outer holes that the constraints allow and no bound excludes; None where they are too many."""
         columns: Rows = {}
         count = 1
         for name in self.outer_names:
@@ -273,11 +274,11 @@ class Levels(Kinds):
         return part
 
     def floors(self, columns: Rows, count: int, limit: int) -> np.ndarray:
-        """Ticks that no row beats, whatever the switches and slots that are not among its columns."""
+        """Return ticks that no row beats, whatever the switches and slots that are not among its columns."""
         return self.bounds.floors(self.number, self.fill_open(columns, count, ()), limit)
 
     def least(self, rest: Sequence[str]) -> dict[str, int | None]:
-        """The least choices of the inner holes that are open, None for the others."""
+        """Return the least choices of the inner holes that are open, None for the others."""
         return {n: min(self.choices[n]) if n in rest else None for n in self.inner}
 
     def prune_by_walk(self, part: Part, found: Proof) -> Part:
@@ -307,7 +308,8 @@ class Levels(Kinds):
         return ways.part
 
     def ways(self, part: Part, eased: tuple[str, ...]) -> Ways:
-        """A part, every hole of whose work is assigned, with its slots, of which some change no cost in it: whatever the switches."""
+        """Return a part, every hole of whose work is assigned, with its slots, of which some change no cost in it: whatever the
+        switches."""
         columns, source = self.with_slots(part, [n for n in self.shifting if n not in eased], eased)
         return Ways(part, self.fill_open(columns, len(source), ()), source, eased)
 
@@ -319,8 +321,8 @@ class Levels(Kinds):
         return least
 
     def loosely_walked(self, ways: Ways, found: Proof) -> np.ndarray:
-        """Ticks that no row of a part beats by the walk of a core with each of the eased slots at its most, less the flags of so many as do
-        not fit."""
+        """Return ticks that no row of a part beats by the walk of a core with each of the eased slots at its most, less the flags of so
+        many as do not fit."""
         most = {n: max(self.choices[n]) for n in ways.eased}
         others = [ways.columns[n] for n in self.shifting if n not in ways.part.columns and n not in most]
         own = np.unique(np.stack([ways.source, *others]) if others else ways.source, axis=-1, return_index=True)[1]

@@ -29,11 +29,11 @@ class Counted:
 
     @property
     def slot_ticks(self) -> int:
-        """What a slot more may cost at most."""
+        """Return what a slot more may cost at most."""
         return self.bounds.slot_ticks
 
     def constraints(self, grid: int) -> Sequence[Expr]:
-        """The conditions that a candidate of a sketch must meet."""
+        """Return the conditions that a candidate of a sketch must meet."""
         return self.bounds.constraints(grid)
 
     def ceilings(self, grid: int) -> Sequence[tuple[str, Expr, Expr]]:
@@ -41,7 +41,8 @@ class Counted:
         return ()
 
     def slots(self, grid: int) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
-        """The holes that count slots, and which of them no instruction's cost depends on, as they lie or were none in another's way."""
+        """Return the holes that count slots, and which of them no instruction's cost depends on, as they lie or were none in another's
+        way."""
         return self.bounds.slots(grid)
 
     def slot_places(self, grid: int, columns: Rows) -> np.ndarray:
@@ -49,11 +50,11 @@ class Counted:
         return self.bounds.slot_places(grid, columns)
 
     def floors(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
-        """Ticks that no row beats."""
+        """Return ticks that no row beats."""
         return self.bounds.floors(grid, columns, limit)
 
     def parts(self, grid: int, columns: Rows, opened: Mapping[str, int | None], whole: bool, limit: int, known: np.ndarray) -> np.ndarray:
-        """What keeps each pipe at work, and what goes by beside it."""
+        """Return what keeps each pipe at work, and what goes by beside it."""
         return self.bounds.parts(grid, columns, opened, whole, limit, known)
 
     def work_floors(self, grid: int, columns: Rows, whatever: Sequence[str], opened: bool, limit: int) -> np.ndarray:
@@ -72,7 +73,8 @@ class Counted:
 
 
 def rank(grids: Sequence[Grid], bounds: Bounds, some: Candidate, ticks: int, effort: int) -> Rank:
-    """How many candidates of the grids take less than `ticks`; not closed where more than about `effort` rows had to be looked at."""
+    """Return how many candidates of the grids take less than `ticks`; not closed where more than about `effort` rows had to be looked
+    at."""
     counted = Counted(bounds)
     proof = prove(grids, counted, some, ticks, effort)
     return Rank(counted.faster, proof.closed)

@@ -49,8 +49,8 @@ class Kinds:
         self.ceilings = [(name, tile, cap, hole_names(tile) | hole_names(cap)) for name, tile, cap in bounds.ceilings(number)]
 
     def grown(self, columns: Rows, count: int, name: str) -> tuple[Rows, np.ndarray]:
-        """(columns with a further hole at each of its choices with which every constraint can still hold that can be asked now, some slots
-        being open; the row that each came of). Each constraint is asked of the rows that the ones before it leave."""
+        """Return (columns with a further hole at each of its choices with which every constraint can still hold that can be asked now, some
+        slots being open; the row that each came of). Each constraint is asked of the rows that the ones before it leave."""
         grown = Grown(columns, np.repeat(np.arange(count), len(self.choices[name])), name, np.tile(self.choices[name], count))
         known = Known(grown)
         for condition, names in self.asked:
@@ -64,7 +64,7 @@ class Kinds:
         return {n: v[first] for n, v in out.items()}, grown.source[first]
 
     def possible(self, condition: Expr, known: Known, opened: Sequence[str], count: int) -> np.ndarray:
-        """bool[row]: where a condition holds for some choice of what is open."""
+        """Return bool[row]: where a condition holds for some choice of what is open."""
         with np.errstate(divide="ignore", invalid="ignore"):
             if not opened:
                 return np.broadcast_to(known[condition] != 0, count)
@@ -79,7 +79,7 @@ class Kinds:
         return out
 
     def leading(self, columns: Rows, newest: str, count: int) -> np.ndarray:
-        """bool[row]: where, of the choices of a hole that say the same, each has the smallest, as can be told since hole `newest` is
+        """Return bool[row]: where, of the choices of a hole that say the same, each has the smallest, as can be told since hole `newest` is
         assigned. The one that has is a row of its own, legal where the others are."""
         good = np.ones(count, bool)
         for name, tile, cap, names in self.ceilings:
@@ -95,14 +95,14 @@ class Kinds:
         return {**columns, **{n: np.full(count, self.lenient(n)) for n in opened}}
 
     def lenient(self, name: str) -> int:
-        """The choice of an open hole at which no row takes longer than at another: of slots, which floors take to be enough, two, for
-        which there are flags; of switches, which bounds take to cost no time, the one that hands over early."""
+        """Return the choice of an open hole at which no row takes longer than at another: of slots, which floors take to be enough, two,
+        for which there are flags; of switches, which bounds take to cost no time, the one that hands over early."""
         if name in self.slots:
             return max((v for v in self.choices[name] if v <= 2), default=min(self.choices[name]))
         return (min if name in LEAST else max)(self.choices[name])
 
     def by_cost(self, part: Part) -> list[tuple[Part, tuple[str, ...]]]:
-        """The part in two, each with the slots that change no cost in it: the rows where none does, and where those do on which some
+        """Return the part in two, each with the slots that change no cost in it: the rows where none does, and where those do on which some
         instruction's cost hangs wherever they lie."""
         placed = [n for n in self.shifting if n not in self.eased and n not in part.columns]
         if not placed or not len(part.floors):
@@ -111,7 +111,7 @@ class Kinds:
         return [(part.rows(alike), (*self.eased, *placed)), (part.rows(~alike), self.eased)]
 
     def alike(self, part: Part, placed: Sequence[str]) -> np.ndarray:
-        """bool[row]: where all costs are the same for every choice of some slots."""
+        """Return bool[row]: where all costs are the same for every choice of some slots."""
         count = len(part.floors)
         columns, good = self.fill_open(part.columns, count, ()), np.ones(count, bool)
         first: np.ndarray | None = None
@@ -122,8 +122,8 @@ class Kinds:
         return good
 
     def with_slots(self, part: Part, each: Sequence[str], largest: Sequence[str]) -> tuple[Rows, np.ndarray]:
-        """(the rows of a part once for each choice of some slots and the `largest` choices of others that fit together, the row that each
-        came of)."""
+        """Return (the rows of a part once for each choice of some slots and the `largest` choices of others that fit together, the row that
+        each came of)."""
         columns, source = part.columns, np.arange(len(part.floors))
         for name in each:
             if name not in columns:
@@ -135,8 +135,8 @@ class Kinds:
         return {n: v[kept] for n, v in columns.items()} | chosen, source[kept]
 
     def fitting(self, columns: Rows, count: int, names: Sequence[str]) -> np.ndarray:
-        """bool[place of a choice of each slot..., row]: where the constraints on slots hold, smaller choices first. What hangs on some of
-        them is looked at once for each choice of these."""
+        """Return bool[place of a choice of each slot..., row]: where the constraints on slots hold, smaller choices first. What hangs on
+        some of them is looked at once for each choice of these."""
         good = np.ones((*[len(self.choices[n]) for n in names], count), bool)
         for condition, asked in self.asked:
             if not asked.isdisjoint(names) and asked <= columns.keys() | set(names):
@@ -147,7 +147,7 @@ class Kinds:
 
 
 def most(good: np.ndarray) -> np.ndarray:
-    """bool[place of a choice of each slot..., row]: those good choices of which none that has one slot more is good."""
+    """Return bool[place of a choice of each slot..., row]: those good choices of which none that has one slot more is good."""
     out = good.copy()
     for axis in range(good.ndim - 1):
         np.moveaxis(out, axis, 0)[:-1] &= ~np.moveaxis(good, axis, 0)[1:]

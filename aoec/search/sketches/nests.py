@@ -31,7 +31,7 @@ class Nest:
         return e.value
 
     def loop_of(self, e: Expr) -> str:
-        """The one loop an index uses."""
+        """Return the one loop an index uses."""
         found = [lp.var for lp in self.loops if lp.var in variables(e)]
         if len(found) != 1:
             raise UnsupportedError(f"block {self.block.name}: an index uses {len(found)} loops where a sketch rule expects one")
@@ -43,7 +43,7 @@ def nests(func: Func) -> list[Nest]:
 
 
 def find_product(func: Func) -> Nest | None:
-    """The block that sums products of two reads: the work of the cube unit."""
+    """Return the block that sums products of two reads: the work of the cube unit."""
     for n in nests(func):
         v = n.block.value
         if n.block.op == "+=" and isinstance(v, Binary) and v.op == "*" and isinstance(v.left, Read) and isinstance(v.right, Read):
@@ -56,12 +56,12 @@ def writer(func: Func, buffer: str) -> Nest | None:
 
 
 def output_nest(func: Func) -> Nest:
-    """The block that writes the func's output: of several the last one, which the others stand beside."""
+    """Return the block that writes the func's output: of several the last one, which the others stand beside."""
     return next(n for n in nests(func) if n.block.target.buffer == func.outputs[-1].name)
 
 
 def is_beside(func: Func, n: Nest) -> bool:
-    """Whether a block writes an output that is not the last one."""
+    """Return whether a block writes an output that is not the last one."""
     return n.block.target.buffer in {b.name for b in func.outputs[:-1]}
 
 
@@ -79,7 +79,7 @@ def skewed_buffers(pairs: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def ladder(limit: int, unit: int, most: int, least: int = 0) -> tuple[int, ...]:
-    """Multiples of `unit` from `least` up to `limit` (rounded up) and `most`: dense at first, then by eighths of a power of two."""
+    """Return multiples of `unit` from `least` up to `limit` (rounded up) and `most`: dense at first, then by eighths of a power of two."""
     top = min(-(-limit // unit) * unit, most)
     out, v = [], unit
     while v < top:
@@ -89,12 +89,12 @@ def ladder(limit: int, unit: int, most: int, least: int = 0) -> tuple[int, ...]:
 
 
 def fine(limit: int, unit: int, most: int) -> tuple[int, ...]:
-    """The same with every multiple up to 16 units, as the vendor's tilings may have."""
+    """Return the same with every multiple up to 16 units, as the vendor's tilings may have."""
     return tuple(sorted({*range(unit, min(-(-limit // unit), 16) * unit + 1, unit), *ladder(limit, unit, most)}))
 
 
 def even_shares(limit: int, unit: int, top: int) -> set[int]:
-    """Tile sizes that cut `limit` into equal parts, 1 to 64 of them, rounded up to the unit."""
+    """Return tile sizes that cut `limit` into equal parts, 1 to 64 of them, rounded up to the unit."""
     sizes = {ceil(limit / parts) for parts in range(1, 65)}
     shares = {ceil(s / unit) * unit for s in sizes}
     return {s for s in shares if s <= top}
@@ -109,8 +109,8 @@ def hole(name: str, choices: tuple[int, ...]) -> Hole:
 
 
 def tiles_over_cores(v: str, number: int, tiles: tuple[int, ...], most: int, cores: int) -> list[Step]:
-    """Axis `v` in tiles v_i (hole t<number>), and these, of which at most `most` shares are made, over cores v_c, one after the other v_s
-    (hole g<number>)."""
+    """Return axis `v` in tiles v_i (hole t<number>), and these, of which at most `most` shares are made, over cores v_c, one after the
+    other v_s (hole g<number>)."""
     return [step("split", loop=v, factor=hole(f"t{number}", tiles), outer=f"{v}_t", inner=f"{v}_i"),
             step("split", loop=f"{v}_t", parts=hole(f"g{number}", parts(most, cores)), outer=f"{v}_c", inner=f"{v}_s")]
 

@@ -33,8 +33,8 @@ class Inside:
 
 
 def padded_far(func: Func, out: Nest) -> set[str]:
-    """Loops of the output that, walked one by one, meet padding in more than their first and last iteration: what is copied then has more
-    sizes than those two and the one between, and no program may have them."""
+    """Return loops of the output that, walked one by one, meet padding in more than their first and last iteration: what is copied then has
+    more sizes than those two and the one between, and no program may have them."""
     order, found = nests(func), set[str]()
     for n in order:
         for place, inside in guards(n):
@@ -59,7 +59,8 @@ def guards(n: Nest) -> Iterator[tuple[int, Inside]]:
 
 
 def walking(reader: Nest, index: Expr, out: Nest, inside: Inside) -> set[str]:
-    """The loops of the output that an index of what is padded steps with, where their second or last but one iteration meets padding."""
+    """Return the loops of the output that an index of what is padded steps with, where their second or last but one iteration meets
+    padding."""
     parts = affine(index, frozenset(lp.var for lp in reader.loops))
     if parts is None or not all(isinstance(c, Int) for c in (*parts[0].values(), parts[1])):
         return set()
@@ -75,5 +76,5 @@ def walking(reader: Nest, index: Expr, out: Nest, inside: Inside) -> set[str]:
 
 
 def own_name(n: Nest, loop: str) -> str:
-    """A loop's name behind that of its block: lowering names an axis alike in all blocks, behind the name of what each makes."""
+    """Return a loop's name behind that of its block: lowering names an axis alike in all blocks, behind the name of what each makes."""
     return loop.removeprefix(n.block.name.rstrip("_") + "_")

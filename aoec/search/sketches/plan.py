@@ -40,7 +40,7 @@ class Plan:
 
 
 def factors(mm: Nest) -> tuple[Read, Read]:
-    """The two reads that a product block multiplies."""
+    """Return the two reads that a product block multiplies."""
     v = mm.block.value
     assert isinstance(v, Binary) and isinstance(v.left, Read) and isinstance(v.right, Read)
     return v.left, v.right
@@ -55,26 +55,26 @@ def batch_axes(p: Plan, mm: Nest, lead: Sequence[str], cores: int) -> list[str]:
 
 
 def output_block(func: Func, mm: Nest) -> str:
-    """The block that takes the accumulator out."""
+    """Return the block that takes the accumulator out."""
     return next(n.block.name for n in nests(func) if any(
         isinstance(e, Read) and e.buffer == mm.block.target.buffer for e in walk(n.block.value)))
 
 
 def by_fixpipe(func: Func, sums: str, machine: Machine) -> bool:
-    """Whether FIXPIPE takes the sums in a buffer to GM: where there is one, and nothing is done to them but what it does on the way. Else
-    they go through UB."""
+    """Return whether FIXPIPE takes the sums in a buffer to GM: where there is one, and nothing is done to them but what it does on the way.
+    Else they go through UB."""
     out = {b.name for b in func.outputs}
     stores = [b for b, _ in blocks(func.body) if b.target.buffer in out]
     return machine.has("fixpipe_nd") and any(isinstance(e, Read) and e.buffer == sums for b in stores for e in walk(b.value))
 
 
 def unit_flag(func: Func, mm: Nest, machine: Machine) -> int:
-    """1 where the vendor's kernels let a product's results leave L0C in granules: where FIXPIPE takes them out."""
+    """Return 1 where the vendor's kernels let a product's results leave L0C in granules: where FIXPIPE takes them out."""
     return int(by_fixpipe(func, mm.block.target.buffer, machine))
 
 
 def begin(func: Func, mm: Nest, machine: Machine) -> Plan:
-    """An empty sketch; where the cube has no bias table the bias is left to the way out."""
+    """Return an empty sketch; where the cube has no bias table the bias is left to the way out."""
     p = Plan(func, machine)
     if isinstance(mm.block.init, Read) and not machine.has("mmad_bias"):
         p.add("postpone_init", block=mm.block.name)
@@ -160,13 +160,13 @@ def take_out(p: Plan, mm: Nest, tile: str, core: str) -> None:
 
 
 def scales_of(out: Block) -> list[str]:
-    """The buffer of the scales by which a block makes int8 of sums, if it does."""
+    """Return the buffer of the scales by which a block makes int8 of sums, if it does."""
     scaled = match_scale(out.value)
     return [scaled.scale.buffer] if scaled else []
 
 
 def in_planes(p: Plan, block: str) -> str:
-    """The loop over the planes of 32 channels of int8 that a block makes of sums, around its other loops."""
+    """Return the loop over the planes of 32 channels of int8 that a block makes of sums, around its other loops."""
     *rows, column = [lp.var for lp in next(n for n in nests(p.func) if n.block.name == block).loops]
     p.split(column, Int(32), "u_p", column)
     p.add("reorder", loops=("u_p", *rows, column))
@@ -174,14 +174,14 @@ def in_planes(p: Plan, block: str) -> str:
 
 
 def columns_of(func: Func, block: str) -> int:
-    """Columns of a block's result. Blocks of 8 channels may end within a fractal."""
+    """Return columns of a block's result. Blocks of 8 channels may end within a fractal."""
     found = next(n for n in nests(func) if n.block.name == block)
     return found.extent(found.loops[-1].var)
 
 
 def in_parts(p: Plan, block: str, tile: str, even: bool) -> str:
-    """The loop over parts of the columns that a block takes out of L0C, around the block's other loops; that over tiles where all has one
-    column of fractals. `even`: parts will be alike."""
+    """Return the loop over parts of the columns that a block takes out of L0C, around the block's other loops; that over tiles where all
+    has one column of fractals. `even`: parts will be alike."""
     found = next(n for n in nests(p.func) if n.block.name == block)
     *rows, column = [lp.var for lp in found.loops]
     fractals = -(-found.extent(column) // 16)
@@ -194,7 +194,7 @@ def in_parts(p: Plan, block: str, tile: str, even: bool) -> str:
 
 
 def between_blocks(func: Func, first: str, out: Block) -> tuple[list[Block], list[Block]]:
-    """(the block that takes the result and those between it and the one that stores, those that bring what they read beside it)."""
+    """Return (the block that takes the result and those between it and the one that stores, those that bring what they read beside it)."""
     order = [n.block for n in nests(func)]
     names = [b.name for b in order]
     between = order[names.index(first):names.index(out.name)]
@@ -204,8 +204,8 @@ def between_blocks(func: Func, first: str, out: Block) -> tuple[list[Block], lis
 
 
 def rows_at_the_end(func: Func, first: str, out: Block) -> bool:
-    """True where fp32 is worked on in fractals, as it leaves L0C, and made rows of by the cast that ends it: rows of fp32 would be made by
-    two instructions a column, and nothing that is brought in rows lies so."""
+    """Return True where fp32 is worked on in fractals, as it leaves L0C, and made rows of by the cast that ends it: rows of fp32 would be
+    made by two instructions a column, and nothing that is brought in rows lies so."""
     between, brought = between_blocks(func, first, out)
     kinds = {func.buffer(b.target.buffer).dtype for b in between[:-1]}
     last = between[-1].value
@@ -213,8 +213,8 @@ def rows_at_the_end(func: Func, first: str, out: Block) -> bool:
 
 
 def work_in_place(p: Plan, first: str, out: Block, layout: str, part: str, turned: bool) -> str:
-    """The buffer that is stored, after the vector operations between the block that takes the result and the one that stores: they work
-    on a part of a tile in UB as it lies, and on parts that are brought there for them; `turned`: the last makes rows of fractals."""
+    """Return the buffer that is stored, after the vector operations between the block that takes the result and the one that stores: they
+    work on a part of a tile in UB as it lies, and on parts that are brought there for them; `turned`: the last makes rows of fractals."""
     between, brought = between_blocks(p.func, first, out)
     for b in [*between[1:], out, *brought]:
         p.add("compute_at", block=b.name, loop=part)
@@ -235,7 +235,8 @@ def work_in_place(p: Plan, first: str, out: Block, layout: str, part: str, turne
 
 
 def row_padding(part: str) -> dict[str, Expr]:
-    """How much further apart rows in UB lie where their blocks would meet in a bank: those of a multiple of four columns of fractals."""
+    """Return how much further apart rows in UB lie where their blocks would meet in a bank: those of a multiple of four columns of
+    fractals."""
     return {"pad": select(eq(hole("uc", ()) % 4, 0), 16, 0)} if part == "u_p" else {}
 
 
@@ -246,7 +247,8 @@ def load_rows(p: Plan, mm: Nest, read: Read, at: str) -> None:
 
 
 def ways(func: Func, mm: Nest, machine: Machine) -> list[tuple[str, ...]]:
-    """The choices of operands that go through UB: those in rows, where MTE2 does not reorder them. Rows that are no whole blocks must."""
+    """Return the choices of operands that go through UB: those in rows, where MTE2 does not reorder them. Rows that are no whole blocks
+    must."""
     if machine.has("copy_gm_l1_nd2nz"):
         return [()]
     rows = [b for b in (func.buffer(r.buffer) for r in factors(mm)) if b.scope == "GM" and b.layout == "ND"]

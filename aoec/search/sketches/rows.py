@@ -28,7 +28,7 @@ def cores_of(machine: Machine) -> int:
 
 
 def turns(func: Func) -> bool:
-    """True where a block in UB only turns what lies there: its rows run over other elements than those that it reads."""
+    """Return True where a block in UB only turns what lies there: its rows run over other elements than those that it reads."""
     held = {b.name for b in func.locals}
     moves = [(n.block.target, n.block.value) for n in nests(func) if n.block.op == "=" and n.block.target.buffer in held]
     return any(isinstance(v, Read) and v.buffer in held and v.indices[-1] != to.indices[-1] and to.indices[-1] != Int(0)
@@ -36,18 +36,19 @@ def turns(func: Func) -> bool:
 
 
 def rows_read(out: Nest) -> bool:
-    """True where an output is a copy of one element a row, each in a block of its own: no row of the output lies in UB."""
+    """Return True where an output is a copy of one element a row, each in a block of its own: no row of the output lies in UB."""
     return isinstance(out.block.value, Read) and bool(out.block.value.indices) and out.block.value.indices[-1] == Int(0)
 
 
 def copies_only(func: Func) -> bool:
-    """True for a copy, or one through a local that is filled by another."""
+    """Return True for a copy, or one through a local that is filled by another."""
     found = nests(func)
     return len(found) <= 2 and all(from_gm(func, n) or isinstance(n.block.value, Read) for n in found)
 
 
 def from_gm(func: Func, n: Nest) -> bool:
-    """True where a block only moves a part of a GM tensor, perhaps with padding; elements of a run that go one to a row go through UB."""
+    """Return True where a block only moves a part of a GM tensor, perhaps with padding; elements of a run that go one to a row go through
+    UB."""
     if n.block.op != "=" or n.block.target.indices[-1] == Int(0):
         return False
     if pixels_of(n.block):
@@ -58,8 +59,8 @@ def from_gm(func: Func, n: Nest) -> bool:
 
 
 def narrow_runs(func: Func, machine: Machine) -> frozenset[str]:
-    """The buffers of narrow rows that blocks turn; none where there is none. Of two or four bytes, as the unit turns, and of bytes, as
-    16 bits meanwhile, where bursts of less than a block are slow; and what copies between them and GM takes whole runs, since one row
+    """Return the buffers of narrow rows that blocks turn; none where there is none. Of two or four bytes, as the unit turns, and of bytes,
+    as 16 bits meanwhile, where bursts of less than a block are slow; and what copies between them and GM takes whole runs, since one row
     begins where no block does."""
     held, there = {b.name for b in func.locals}, {b.name: b.shape for b in (*func.inputs, *func.outputs)}
     sizes = (2, 4) if machine.has("copy_ub_gm", parts=1) else (1, 2, 4)
@@ -74,15 +75,15 @@ def narrow_runs(func: Func, machine: Machine) -> frozenset[str]:
 
 
 def ruled_axes(out: Nest) -> list[str]:
-    """The loops up to the last that the extents of others depend on: they stay serial, since the loops of one instruction have no corners
-    cut."""
+    """Return the loops up to the last that the extents of others depend on: they stay serial, since the loops of one instruction have no
+    corners cut."""
     names, ruling = [lp.var for lp in out.loops], {v for lp in out.loops for v in variables(lp.extent)}
     return names[:max((names.index(v) + 1 for v in ruling), default=0)]
 
 
 def row_after_row(out: Nest, around: Collection[str] = ()) -> bool:
-    """True where a block's loops, but for those `around` an instruction, walk its target in order, without a gap: each index is one of
-    them, or counts some, such as blocks of channels and the channels in each. Only the outermost may be cut short."""
+    """Return True where a block's loops, but for those `around` an instruction, walk its target in order, without a gap: each index is one
+    of them, or counts some, such as blocks of channels and the channels in each. Only the outermost may be cut short."""
     loops = [lp for lp in out.loops if lp.var not in around and lp.extent != Int(1)]
     first = loops[:1]
     for index in out.block.target.indices:
@@ -102,8 +103,8 @@ def row_after_row(out: Nest, around: Collection[str] = ()) -> bool:
 
 
 def packs(func: Func, machine: Machine, out: Nest, tiled: list[str], narrow: frozenset[str]) -> bool:
-    """Whether rows of the output are packed in UB: more of them than two a core, whole ones of tiles of one axis, so that they lie one
-    behind the other in GM, that are no whole blocks; neither so short that an instruction a row costs as much nor so long that it does
+    """Return whether rows of the output are packed in UB: more of them than two a core, whole ones of tiles of one axis, so that they lie
+    one behind the other in GM, that are no whole blocks; neither so short that an instruction a row costs as much nor so long that it does
     not matter."""
     size, column = dtype_bytes(func, func.outputs[-1].name), out.loops[-1].var
     *lead, last = func.outputs[-1].shape
@@ -124,8 +125,8 @@ def packs(func: Func, machine: Machine, out: Nest, tiled: list[str], narrow: fro
 
 
 def has_ends(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> bool:
-    """Whether rows of the output, whole ones of a tile, are longer than a block, and no whole blocks; and UB holds as many as are turned
-    together."""
+    """Return whether rows of the output, whole ones of a tile, are longer than a block, and no whole blocks; and UB holds as many as are
+    turned together."""
     column, size = out.loops[-1].var, dtype_bytes(func, func.outputs[-1].name)
     if size > 4 or out.block.op != "=" or pixels_of(out.block) or column in tiled or rows_read(out):
         return False
@@ -155,8 +156,8 @@ def ways_out(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> list[
 
 
 def comes_as_run(func: Func, machine: Machine, n: Nest, read: Read, leading: set[str], tiled: set[str]) -> bool:
-    """Whether a block reads an input whose rows, short ones that are no whole blocks, lie one behind the other in each tile, and that is
-    taken apart in UB sooner than bursts bring it, a row each, where the machine has a call for each of these."""
+    """Return whether a block reads an input whose rows, short ones that are no whole blocks, lie one behind the other in each tile, and
+    that is taken apart in UB sooner than bursts bring it, a row each, where the machine has a call for each of these."""
     buffer = func.buffer(read.buffer)
     shape = [e.value for e in buffer.shape if isinstance(e, Int)]
     names = [i.name for i in read.indices if isinstance(i, Var)]

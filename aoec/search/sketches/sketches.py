@@ -10,7 +10,7 @@ from aoec.target.machine import Machine
 
 
 def sketches(func: Func, machine: Machine) -> list[Trace]:
-    """Every sketch of the func, in a fixed order; UnsupportedError where no rule fits."""
+    """Return every sketch of the func, in a fixed order; UnsupportedError where no rule fits."""
     from aoec.search.sketches.sketches_attention import attention_sketches, second_product
     from aoec.search.sketches.sketches_columns import columns_sketches
     from aoec.search.sketches.sketches_cube import cube_sketches

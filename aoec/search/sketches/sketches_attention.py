@@ -29,20 +29,20 @@ MOST_TILES, MOST_PARTS = 64, 32  # in which rows and keys are taken
 
 
 def tall(m: int) -> tuple[int, ...]:
-    """Rows of a tile: usual ones, and even shares, with or without a second vector core."""
+    """Return rows of a tile: usual ones, and even shares, with or without a second vector core."""
     even = {-(-m // (8 * n)) * 8 for n in (1, 2, 3, 4, 6, 8)}
     found = {r for r in (*ROWS, *even) if r <= ROWS[-1] and m <= r * MOST_TILES} or {ROWS[-1]}
     return tuple(sorted(r for r in found if r < m + 16))
 
 
 def wide(n: int) -> tuple[int, ...]:
-    """Keys of a part, in repeats."""
+    """Return keys of a part, in repeats."""
     every = -(-n // LANES)
     return tuple(p for p in PARTS if p <= every and every <= p * MOST_PARTS) or PARTS[-1:]
 
 
 def second_product(func: Func) -> Nest | None:
-    """The product with what becomes of the first one's results: attention; None in other funcs."""
+    """Return the product with what becomes of the first one's results: attention; None in other funcs."""
     first, made = find_product(func), [n for n in nests(func) if n.block.op == "+="]
     last = made[-1] if made else None
     other = last is not None and first is not None and last.block.name != first.block.name
@@ -50,8 +50,8 @@ def second_product(func: Func) -> Nest | None:
 
 
 def attention_sketches(func: Func, machine: Machine) -> list[Trace]:
-    """Sketches for cores of two kinds, which meet in GM, or for those that hold cube and vector both: keys in parts, or where they are few
-    all at once, leading axis by leading axis."""
+    """Return sketches for cores of two kinds, which meet in GM, or for those that hold cube and vector both: keys in parts, or where they
+    are few all at once, leading axis by leading axis."""
     scores, product = find_product(func), second_product(func)
     assert scores is not None and product is not None
     keys = product.extent(product.loops[-1].var)
@@ -63,8 +63,8 @@ def attention_sketches(func: Func, machine: Machine) -> list[Trace]:
 
 
 def side_by_side(r: Read, loops: Sequence[Loop]) -> bool:
-    """Whether what follows each other along the leading axis lies side by side in the rows of a matrix, heads of one product: no other
-    index moves with it."""
+    """Return whether what follows each other along the leading axis lies side by side in the rows of a matrix, heads of one product: no
+    other index moves with it."""
     lead = loops[0].var
     return len(r.indices) == 2 and lead in variables(r.indices[-1]) and lead not in variables(r.indices[0])
 
@@ -86,31 +86,31 @@ class Sketch:
 
     @property
     def around(self) -> str:
-        """The loop around what is done for a part of the keys."""
+        """Return the loop around what is done for a part of the keys."""
         return "b_s" if self.whole else "n_t"
 
     @property
     def c(self) -> str:
-        """The buffer of the scores."""
+        """Return the buffer of the scores."""
         return self.scores.block.target.buffer
 
     @property
     def o(self) -> str:
-        """The buffer of the result."""
+        """Return the buffer of the result."""
         return self.product.block.target.buffer
 
     @property
     def p(self) -> str:
-        """The buffer of the shares."""
+        """Return the buffer of the shares."""
         return factors(self.product)[0].buffer
 
     @property
     def by_rows(self) -> bool:
-        """Whether operands come by way of UB, and so all that MTE1 waits for from MTE3, with a flag for each slot."""
+        """Return whether operands come by way of UB, and so all that MTE1 waits for from MTE3, with a flag for each slot."""
         return not self.direct and not self.plan.machine.has("copy_gm_l1_nd2nz")
 
     def steps(self) -> list[Step]:
-        """The steps."""
+        """Return the steps."""
         p, cores = self.plan, cores_of(self.plan.machine)
         lead, rows, columns, keys = [lp.var for lp in self.product.loops]
         self.one_pass(rows, columns, keys)
@@ -180,7 +180,7 @@ class Sketch:
         p.add("double_buffer", buffer=f"{v}_L0B", depth=hole("d0b", SLOTS))
 
     def slots(self, name: str) -> Expr:
-        """Slots of what lies in L1: two, where there are flags for them."""
+        """Return slots of what lies in L1: two, where there are flags for them."""
         return Int(2) if self.apart else hole(name, SLOTS)
 
     def leave(self, block: str, buffer: str) -> None:
@@ -216,18 +216,18 @@ class Sketch:
                 p.add("tensorize", loop=first, instr=self.word(n.block.name))
 
     def padding(self, buffer: str) -> Expr:
-        """How much further apart rows lie that come out of fractals: a block, but where eight columns of a row are a repeat, and lie in as
-        many banks as they are; then rows follow each other, and an instruction works on all."""
+        """Return how much further apart rows lie that come out of fractals: a block, but where eight columns of a row are a repeat, and lie
+        in as many banks as they are; then rows follow each other, and an instruction works on all."""
         return Int(0 if self.by_eights and buffer == f"{self.c}_in" else BLOCK)
 
     @property
     def by_eights(self) -> bool:
-        """Whether scores come out of fractals by eight columns of a row a repeat."""
+        """Return whether scores come out of fractals by eight columns of a row a repeat."""
         keys = self.product.extent(self.product.loops[-1].var)
         return self.whole and not self.apart and keys % LANES == 0 and keys >= 2 * LANES
 
     def word(self, block: str) -> str:
-        """What a block between the products is: a copy between GM and UB, a result out of fractals, an operation."""
+        """Return what a block between the products is: a copy between GM and UB, a result out of fractals, an operation."""
         if not self.apart and block in (f"{self.c}_in", f"{self.o}_in"):
             return "epilogue"
         moves = block.endswith(("_in", "_out")) or block == output_nest(self.plan.func).block.name

@@ -22,7 +22,7 @@ from aoec.target.machine import Machine
 
 
 def columns_sketches(func: Func, machine: Machine) -> list[Trace]:
-    """One sketch where all work is elementwise on two axes and some input has the columns alone; none elsewhere."""
+    """Return one sketch where all work is elementwise on two axes and some input has the columns alone; none elsewhere."""
     out, order = output_nest(func), nests(func)
     elementwise = all(n.block.op == "=" for n in order) and len(out.loops) == 2 == len(out.block.target.indices)
     if not elementwise or not func.locals and len(order) > 1 or whole_axes(func, machine, out) or ruled_axes(out) or rows_read(out):
@@ -32,12 +32,12 @@ def columns_sketches(func: Func, machine: Machine) -> list[Trace]:
 
 
 def of_columns(n: Nest) -> bool:
-    """True for a block that walks the columns alone; one that walks the rows alone leaves each element in a block of its own."""
+    """Return True for a block that walks the columns alone; one that walks the rows alone leaves each element in a block of its own."""
     return len(n.loops) == 1 and n.block.target.indices[-1] != Int(0)
 
 
 def shared_inputs(func: Func, order: list[Nest]) -> set[str]:
-    """The inputs that no block reads by rows."""
+    """Return the inputs that no block reads by rows."""
     own = {b for n in order for b in gm_reads(func, n.block)}
     by_rows = {r.buffer for n in order if not of_columns(n) for r in reads(n.block.value)
                if any(n.loops[0].var in variables(i) for i in r.indices)}
@@ -45,7 +45,7 @@ def shared_inputs(func: Func, order: list[Nest]) -> set[str]:
 
 
 def columns_sketch(func: Func, machine: Machine, out: Nest, once: set[str]) -> Trace:
-    """All blocks in loops over parts of the columns, then of the rows; `once`: what is read in the loop over columns."""
+    """Return all blocks in loops over parts of the columns, then of the rows; `once`: what is read in the loop over columns."""
     (i, j), order = [lp.var for lp in out.loops], nests(func)
     before = [n for n in order if n is not out and n.block.name != out.block.name]
     steps = [*tiles(func, machine, out), step("reorder", loops=(f"{i}_c", f"{j}_c", f"{j}_s", f"{i}_s", f"{i}_i", f"{j}_i"))]
@@ -59,7 +59,7 @@ def columns_sketch(func: Func, machine: Machine, out: Nest, once: set[str]) -> T
 
 
 def tiles(func: Func, machine: Machine, out: Nest) -> list[Step]:
-    """Rows and columns in tiles, and these over cores; a tile of columns is whole blocks."""
+    """Return rows and columns in tiles, and these over cores; a tile of columns is whole blocks."""
     (i, j), unit = [lp.var for lp in out.loops], 32 // dtype_bytes(func, func.outputs[0].name)
     steps: list[Step] = []
     sizes = ((i, ladder(out.extent(i), 1, MOST_ELEMENTS)), (j, ladder(out.extent(j), unit, MOST_ELEMENTS, LEAST_ELEMENTS)))

@@ -17,7 +17,7 @@ from aoec.target.machine import Machine
 
 
 def cube_sketches(func: Func, mm: Nest, machine: Machine) -> list[Trace]:
-    """Sketches of a matrix product, or of a convolution where the left operand is an img2col local."""
+    """Return sketches of a matrix product, or of a convolution where the left operand is an img2col local."""
     left, _ = factors(mm)
     gather = writer(func, left.buffer)
     if gather is None:
@@ -33,7 +33,7 @@ def cube_sketches(func: Func, mm: Nest, machine: Machine) -> list[Trace]:
 
 def conv_sketch(func: Func, mm: Nest, gather: Nest, machine: Machine, resident: str, wide: bool, point: bool, larger: str = "",
                 pixels_inside: bool = False, through: tuple[str, ...] = ()) -> Trace:
-    """One sketch over rectangles th x tw of output pixels.
+    """Return one sketch over rectangles th x tw of output pixels.
 
     `resident`: the image tile, the weight tile, both or none stay in L1 for all of k. `wide`: the width is tiled too; otherwise a
     tile is whole rows. With a resident image an L1 tile holds several L0 tiles: of rows, or of pixels where the image is one row.
@@ -102,24 +102,24 @@ def conv_sketch(func: Func, mm: Nest, gather: Nest, machine: Machine, resident: 
 
 
 def stored_channels(func: Func) -> int:
-    """Channels side by side in what a convolution stores: tiles are whole units of them."""
+    """Return channels side by side in what a convolution stores: tiles are whole units of them."""
     (out,) = func.outputs
     return out.shape[-1].value if isinstance(out.shape[-1], Int) else 16
 
 
 def image_of(gather: Nest) -> str:
-    """The image that an img2col block reads."""
+    """Return the image that an img2col block reads."""
     return reads(gather.block.value)[0].buffer
 
 
 def narrow(func: Func, gather: Nest) -> bool:
-    """True for an image whose pixels are less than a block (NC1HWC0_C04): its tiles are whole rows, which are whole blocks."""
+    """Return True for an image whose pixels are less than a block (NC1HWC0_C04): its tiles are whole rows, which are whole blocks."""
     image = func.buffer(image_of(gather))
     return normalise(image.shape[-1] * dtype_bytes(func, image.name)) != Int(32)
 
 
 def kernel_columns(gather: Nest, unit: int) -> int:
-    """Columns of img2col that one C1 plane makes: filter_h * filter_w * channels to a pixel, from the channel index k // that."""
+    """Return columns of img2col that one C1 plane makes: filter_h * filter_w * channels to a pixel, from the channel index k // that."""
     for e in walk(reads(gather.block.value)[0].indices[1]):
         if isinstance(e, Binary) and e.op == "//" and isinstance(e.right, Int):
             return e.right.value

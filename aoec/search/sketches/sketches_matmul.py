@@ -63,31 +63,31 @@ class Form:
     parts_of_k: bool = False
 
     def keeps(self, side: str) -> bool:
-        """Whether an operand lies in L1 along all of k."""
+        """Return whether an operand lies in L1 along all of k."""
         return self.resident in (side, "both")
 
     @property
     def ratio(self) -> bool:
-        """Whether chunks of the operands along k may differ in size."""
+        """Return whether chunks of the operands along k may differ in size."""
         return self.resident == "none" and self.larger != ""
 
     @property
     def walk(self) -> str:
-        """The order in which the blocks of an L2 tile are walked; "" where they are not."""
+        """Return the order in which the blocks of an L2 tile are walked; "" where they are not."""
         return self.spread.split()[1] if self.spread.startswith("walk") else ""
 
     @property
     def in_turn(self) -> bool:
-        """Whether the cores take blocks of one numbering in turn."""
+        """Return whether the cores take blocks of one numbering in turn."""
         return bool(self.dealt or self.walk)
 
     @property
     def dealt(self) -> str:
-        """The axis that a dealt numbering walks in groups; "" on a grid."""
+        """Return the axis that a dealt numbering walks in groups; "" on a grid."""
         return self.spread.split()[1] if self.spread.startswith(("deal", "turn")) else ""
 
     def block(self, axis: str) -> Expr:
-        """The extent of a core's block."""
+        """Return the extent of a core's block."""
         if not self.spread.startswith("turn"):
             return hole(f"s{axis}", ())
         tile = hole(f"t{axis}", ())
@@ -107,7 +107,7 @@ LEAST_K = 2048  # along which a sum is worth parting
 
 
 def forms(func: Func, mm: Nest, machine: Machine) -> list[Form]:
-    """The structures that the search lays out for a product."""
+    """Return the structures that the search lays out for a product."""
     tensors = (*func.inputs, *func.outputs)
     size = sum(DTYPES[b.dtype] * prod(e.value for e in b.shape if isinstance(e, Int)) for b in tensors)
     k, unit = mm.extent(mm.loops[-1].var), 32 // dtype_bytes(func, factors(mm)[0].buffer)
@@ -116,14 +116,14 @@ def forms(func: Func, mm: Nest, machine: Machine) -> list[Form]:
 
 
 def stock_tiles(mm: Nest) -> int:
-    """Blocks of the stock size in one product, where it is alone (a batch is shared by a grid) and parts into equal blocks."""
+    """Return blocks of the stock size in one product, where it is alone (a batch is shared by a grid) and parts into equal blocks."""
     *lead, m, n, _ = [mm.extent(lp.var) for lp in mm.loops]
     return 0 if prod(lead) > 1 or m % 16 or n % 16 else -(-m // STOCK_TILE[0]) * -(-n // STOCK_TILE[1])
 
 
 def parts_of_k_pay(func: Func, mm: Nest, machine: Machine) -> bool:
-    """Whether parts of k are worth a sketch: a long sum, results that leave half of the cores idle, and nothing done to a whole sum, not
-    even a cast."""
+    """Return whether parts of k are worth a sketch: a long sum, results that leave half of the cores idle, and nothing done to a whole sum,
+    not even a cast."""
     block, *extents = mm.block, *[mm.extent(lp.var) for lp in mm.loops]
     *lead, m, n, k = extents
     out = next(b for b, _ in blocks(func.body) if b.target.buffer in {x.name for x in func.outputs})
@@ -133,7 +133,7 @@ def parts_of_k_pay(func: Func, mm: Nest, machine: Machine) -> bool:
 
 
 def matmul_sketch(func: Func, mm: Nest, machine: Machine, form: Form, through: tuple[str, ...] = ()) -> Trace:
-    """One sketch: A [.., m, k] x B [.., k, n], either perhaps transposed in GM; `through`: operands that go through UB."""
+    """Return one sketch: A [.., m, k] x B [.., k, n], either perhaps transposed in GM; `through`: operands that go through UB."""
     p = begin(func, mm, machine)
     p.through = through
     *lead, m, n, k = [lp.var for lp in mm.loops]
@@ -171,7 +171,7 @@ def matmul_sketch(func: Func, mm: Nest, machine: Machine, form: Form, through: t
 
 
 def is_transposed(read: Read, last: str) -> bool:
-    """Whether an operand is stored transposed: its last index is the loop that would be the one before."""
+    """Return whether an operand is stored transposed: its last index is the loop that would be the one before."""
     return last in variables(read.indices[-1])
 
 
@@ -219,12 +219,12 @@ def depth_axis(p: Plan, mm: Nest, loop: str, unit: int, form: Form) -> None:
 
 
 def shares_of_k(extent: int, cores: int) -> tuple[int, ...]:
-    """Extents of k for a core, in whole fractals, where 1, 2, .. cores share it."""
+    """Return extents of k for a core, in whole fractals, where 1, 2, .. cores share it."""
     return tuple(sorted({-(-extent // (parts * 16)) * 16 for parts in range(1, cores + 1)}))
 
 
 def serial_loops(form: Form) -> list[str]:
-    """The serial loops over m and n, outermost first; dealt blocks are serial until they are dealt."""
+    """Return the serial loops over m and n, outermost first; dealt blocks are serial until they are dealt."""
     axes = ["m", "n"] if form.inside == "n" else ["n", "m"]
     dealt = ["m_t", "n_t"] if form.in_turn else []
     return [*dealt, *[f"{x}_2" for x in form.l2], *[f"{x}_s" for x in axes], *[f"{x}_0" for x in axes if x in form.steps]]
@@ -268,7 +268,7 @@ def rotate(p: Plan, form: Form, extent: int, grid: list[str]) -> None:
 
 
 def loaded_at(form: Form, side: str, axis: str) -> str:
-    """The loop in whose iterations an operand is brought into L1."""
+    """Return the loop in whose iterations an operand is brought into L1."""
     if form.keeps(side):
         return f"{axis}_s"
     return "k_2" if form.ratio and form.larger == side else "k_1"

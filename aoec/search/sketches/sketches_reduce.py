@@ -30,8 +30,8 @@ class Phase:
 
 
 def chunked_sketches(func: Func, machine: Machine) -> list[Trace]:
-    """One sketch where every row-long value feeds one phase and there is a reduction, and one more where rows that are reduced lane by
-    lane may be cut; none elsewhere."""
+    """Return one sketch where every row-long value feeds one phase and there is a reduction, and one more where rows that are reduced lane
+    by lane may be cut; none elsewhere."""
     out = output_nest(func)
     found = phases(func, out)
     kept = [lp.var for lp in out.loops if any(lp.var in variables(i) for i in out.block.target.indices)]
@@ -46,7 +46,7 @@ def chunked_sketches(func: Func, machine: Machine) -> list[Trace]:
 
 
 def phases(func: Func, out: Nest) -> list[Phase]:
-    """The reductions in order and the output, each with its feeders; empty where a feeder feeds two or walks other axes."""
+    """Return the reductions in order and the output, each with its feeders; empty where a feeder feeds two or walks other axes."""
     order = nests(func)
     readers = {n.block.target.buffer: [m.block.name for m in order if n.block.target.buffer in {r.buffer for r in reads(m.block.value)}]
                for n in order}
@@ -72,19 +72,19 @@ def phases(func: Func, out: Nest) -> list[Phase]:
 
 
 def windows_of_results(func: Func, found: Sequence[Phase]) -> bool:
-    """True where a phase slides a window over what a reduction made: parts of one axis are no parts of what another then reads."""
+    """Return True where a phase slides a window over what a reduction made: parts of one axis are no parts of what another then reads."""
     reduced = {n.block.target.buffer for n in nests(func) if n.block.op != "="}
     return any(len(variables(i)) > 1 for p in found for r in reads(p.last.block.value) if r.buffer in reduced for i in r.indices)
 
 
 def rows_only(n: Nest) -> bool:
-    """True for a block with one element a row, as what derives from a reduction has."""
+    """Return True for a block with one element a row, as what derives from a reduction has."""
     return n.block.target.indices[-1] == Int(0)
 
 
 def part_axis(func: Func, head: Nest, out: Nest, reductions: list[Nest]) -> str:
-    """The reduced loop of a reduction, if it has one; of the output the lanes, where a reduction ran over them, or the one axis over which
-    one ran lane by lane."""
+    """Return the reduced loop of a reduction, if it has one; of the output the lanes, where a reduction ran over them, or the one axis over
+    which one ran lane by lane."""
     kept = {lp.var for lp in head.loops if any(lp.var in variables(i) for i in head.block.target.indices)}
     reduced = [lp.var for lp in head.loops if lp.var not in kept]
     if head.block.op != "=":
@@ -130,7 +130,7 @@ def chunk_steps(func: Func, machine: Machine, out: Nest, found: list[Phase], til
 
 
 def part(axis: str, n: Nest, reorder: bool = False) -> list[Step]:
-    """An axis in parts; with `reorder` the loop over them comes out of the block's other loops."""
+    """Return an axis in parts; with `reorder` the loop over them comes out of the block's other loops."""
     extent = n.extent(axis)
     lanes = n.loops[-1].var
     unit, least = (32, LEAST_PART) if axis == lanes else (1, min(LEAST_PART, max(1, 16 * LEAST_PART // n.extent(lanes))))
@@ -143,7 +143,8 @@ def part(axis: str, n: Nest, reorder: bool = False) -> list[Step]:
 
 
 def loads(func: Func, of: Sequence[Nest], number: str, at: str) -> list[Step]:
-    """Copies into UB of what blocks read from GM: those of a phase in its loop over parts, others, of one element a row, with the rows."""
+    """Return copies into UB of what blocks read from GM: those of a phase in its loop over parts, others, of one element a row, with the
+    rows."""
     out: list[Step] = []
     readers: dict[str, list[str]] = {}
     for n in of:
@@ -157,7 +158,7 @@ def loads(func: Func, of: Sequence[Nest], number: str, at: str) -> list[Step]:
 
 
 def finish(func: Func, found: list[Phase], first_loop: str, at: str) -> list[Step]:
-    """The output's way out, and instructions."""
+    """Return the output's way out, and instructions."""
     out, axis = found[-1].last, found[-1].axis
     source = reads(out.block.value)
     where = f"{axis}_t" if axis else at

@@ -23,7 +23,7 @@ MOST_KEPT = 512  # elements of a row that stay whole: rows without holes in thei
 
 
 def sum_sketches(func: Func, machine: Machine) -> list[Trace]:
-    """Sketches of a func that is one sum, with what feeds it, that leaves as it is: what is kept whole, or in tiles."""
+    """Return sketches of a func that is one sum, with what feeds it, that leaves as it is: what is kept whole, or in tiles."""
     out, order = output_nest(func), nests(func)
     taken = out.block.value
     sums = [n for n in order if n.block.op != "="]
@@ -41,8 +41,8 @@ def sum_sketches(func: Func, machine: Machine) -> list[Trace]:
 
 
 def sum_sketch(func: Func, machine: Machine, out: Nest, total: Nest, terms: str, tiled: Sequence[str]) -> Trace:
-    """Terms, and the kept axis that is `tiled`, if any, in tiles over cores; other axes stay whole, and go one after the other where terms
-    lie between them: from one to the next is a tile of these, so that what an instruction would step by would hang on a hole."""
+    """Return terms, and the kept axis that is `tiled`, if any, in tiles over cores; other axes stay whole, and go one after the other where
+    terms lie between them: from one to the next is a tile of these, so that what an instruction would step by would hang on a hole."""
     before = [n for n in nests(func) if n.block.name not in (out.block.name, total.block.name)]
     around = [v for v in kept_around(total, terms) if v not in tiled]
     inner = [f"{lp.var}_i" if lp.var in (*tiled, terms) else lp.var for lp in total.loops if lp.var not in around]
@@ -60,14 +60,14 @@ def sum_sketch(func: Func, machine: Machine, out: Nest, total: Nest, terms: str,
 
 
 def kept_around(total: Nest, terms: str) -> list[str]:
-    """The loops over what is kept whose axes of the source lie around the terms' axis."""
+    """Return the loops over what is kept whose axes of the source lie around the terms' axis."""
     source = reads(total.block.value)[0].indices
     places = {v: d for d, i in enumerate(source) for v in variables(i)}
     return [lp.var for lp in total.loops if places.get(lp.var, len(source)) < places[terms]]
 
 
 def tiles(machine: Machine, total: Nest, axes: Sequence[str]) -> list[Step]:
-    """Axes split into tiles, and these over cores; lanes in whole blocks."""
+    """Return axes split into tiles, and these over cores; lanes in whole blocks."""
     steps: list[Step] = []
     for number, v in enumerate(axes):
         unit = 32 if v == total.loops[-1].var else 1
@@ -80,12 +80,12 @@ def tiles(machine: Machine, total: Nest, axes: Sequence[str]) -> list[Step]:
 
 
 def even_block(extent: int) -> int:
-    """The longest part of a kept axis that divides it, is whole repeats and may stay whole; 0 where there is none."""
+    """Return the longest part of a kept axis that divides it, is whole repeats and may stay whole; 0 where there is none."""
     return max((b for b in range(REPEAT, MOST_KEPT + 1, REPEAT) if extent % b == 0), default=0)
 
 
 def even_blocks(v: str, extent: int, block: int, machine: Machine) -> list[Step]:
-    """A kept axis in equal blocks, and these over cores."""
+    """Return a kept axis in equal blocks, and these over cores."""
     spread = hole("g1", parts(extent // block, cores_of(machine)))
     return [step("split", loop=v, factor=block, outer=f"{v}_t", inner=f"{v}_i"),
             step("even", loop=f"{v}_t", extent=extent, factor=block),

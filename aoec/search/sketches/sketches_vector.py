@@ -65,7 +65,7 @@ WHOLE = ("store_i", "store_j", "store_c_i", "store_c0_i", "store_near", "store_f
 
 
 def vector_sketches(func: Func, machine: Machine) -> list[Trace]:
-    """One sketch a choice of tiled axes: the outermost alone, or the outer two."""
+    """Return one sketch a choice of tiled axes: the outermost alone, or the outer two."""
     if not func.locals and len(nests(func)) > 1 and len(func.outputs) == 1:
         return movement_sketches(func, machine)
     out = output_nest(func)
@@ -99,8 +99,8 @@ def vector_sketches(func: Func, machine: Machine) -> list[Trace]:
 
 
 def padded_rows(func: Func) -> frozenset[str]:
-    """Buffers of rows that are turned into columns that several blocks make, or made of such, where from row to row there are an even
-    number of blocks, a fractal wide: those of a column would meet in few groups of banks."""
+    """Return buffers of rows that are turned into columns that several blocks make, or made of such, where from row to row there are an
+    even number of blocks, a fractal wide: those of a column would meet in few groups of banks."""
     found = nests(func)
     makers = [n.block.target.buffer for n in found]
     columns = {b.name for b in func.locals if makers.count(b.name) > 1}
@@ -111,12 +111,12 @@ def padded_rows(func: Func) -> frozenset[str]:
 
 
 def elementwise(func: Func) -> bool:
-    """True where no block reduces, but for what stands."""
+    """Return True where no block reduces, but for what stands."""
     return all(n.block.op == "=" or finds_numbers(func, n) for n in nests(func))
 
 
 def finds_numbers(func: Func, n: Nest) -> bool:
-    """True where a block makes one number of an input that no other block reads, such as the greatest of a tensor's parts."""
+    """Return True where a block makes one number of an input that no other block reads, such as the greatest of a tensor's parts."""
     kept = {v for i in n.block.target.indices for v in variables(i)}
     sources = {r.buffer for r in reads(n.block.value)}
     others = {r.buffer for m in nests(func) if m.block.name != n.block.name for r in reads(m.block.value)}
@@ -125,14 +125,14 @@ def finds_numbers(func: Func, n: Nest) -> bool:
 
 
 def lanes_cut(func: Func, out: Nest) -> bool:
-    """True where blocks reduce long rows, each of their lanes by itself."""
+    """Return True where blocks reduce long rows, each of their lanes by itself."""
     found = [n for n in nests(func) if n.block.op != "="]
     apart = all(n.loops[-1].var in variables(n.block.target.indices[-1]) for n in found)
     return bool(found) and apart and out.extent(out.loops[-1].var) > LEAST_LANES
 
 
 def whole_axes(func: Func, machine: Machine, out: Nest) -> set[str]:
-    """Loops that belong to one vector operation whole: the sixteen channels of a transposition, cut at the last, and narrow rows."""
+    """Return loops that belong to one vector operation whole: the sixteen channels of a transposition, cut at the last, and narrow rows."""
     turned = out.loops[-2:] if narrow_runs(func, machine) else ()
     rows = {lp.var for lp in turned if isinstance(lp.extent, Int) and lp.extent.value < MOST}
     backwards = {own_name(n, v) for n in nests(func) for v in backward_loops(n)}
@@ -150,17 +150,17 @@ def backward_loops(n: Nest) -> set[str]:
 
 
 def reduced_axes(func: Func, out: Nest) -> set[str]:
-    """Loops of the output over what some block reduces: a tile needs all of them. Lowering names an axis alike in all blocks, behind the
-    name of the block's target."""
+    """Return loops of the output over what some block reduces: a tile needs all of them. Lowering names an axis alike in all blocks, behind
+    the name of the block's target."""
     found = {own_name(n, lp.var) for n in nests(func) if n.block.op != "=" for lp in n.loops
              if not any(lp.var in variables(i) for i in n.block.target.indices)}
     return {lp.var for lp in out.loops if own_name(out, lp.var) in found}
 
 
 def shared_in_front(out: Nest, ruled: Sequence[str], tiled: Sequence[str], together: Collection[str], cores: int) -> list[list[str]]:
-    """Choices of axes that cores share one iteration at a time, such as images and blocks of channels of which the last is not full: each
-    of them alone, two in a row, and each with the first axis that is tiled behind them; of one core the innermost alone, with all behind
-    it whole. None where a tile needs one of them whole."""
+    """Return choices of axes that cores share one iteration at a time, such as images and blocks of channels of which the last is not full:
+    each of them alone, two in a row, and each with the first axis that is tiled behind them; of one core the innermost alone, with all
+    behind it whole. None where a tile needs one of them whole."""
     kept = {lp.var for lp in out.loops if any(lp.var in variables(i) for i in out.block.target.indices)}
     if not kept.issuperset(ruled) or not set(ruled).isdisjoint({*together, *tiled}):
         return []
@@ -172,8 +172,8 @@ def shared_in_front(out: Nest, ruled: Sequence[str], tiled: Sequence[str], toget
 
 
 def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str], way: str, hold: bool = True) -> Trace:
-    """All blocks at one tile of the output block's axes `tiled`; the other outer axes stay whole. Those of them up to the last that rules
-    the extents of others have tiles of one iteration, and what lies between them is serial. `hold`: what no tile moves in stays in
+    """Return all blocks at one tile of the output block's axes `tiled`; the other outer axes stay whole. Those of them up to the last that
+    rules the extents of others have tiles of one iteration, and what lies between them is serial. `hold`: what no tile moves in stays in
     UB, else it is brought and made for each tile, and takes room while it is used."""
     steps: list[Step] = []
     cores, size = cores_of(machine), dtype_bytes(func, func.outputs[-1].name)
@@ -239,8 +239,8 @@ def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str], way
 
 
 def tile_unit(out: Nest, v: str, size: int, turned: int = 0) -> int:
-    """What tiles of an axis are multiples of: of the last one whole blocks, of rows of pixels those that are made together; `turned`: what
-    of the last one is turned at once, if it is."""
+    """Return what tiles of an axis are multiples of: of the last one whole blocks, of rows of pixels those that are made together;
+    `turned`: what of the last one is turned at once, if it is."""
     if pixels_of(out.block) and v == out.loops[-2].var:
         return GROUP_ROWS
     if turned and v == (out.loops[-2] if out.extent(out.loops[-1].var) < MOST else out.loops[-1]).var:
@@ -249,7 +249,7 @@ def tile_unit(out: Nest, v: str, size: int, turned: int = 0) -> int:
 
 
 def placement(func: Func, order: list[Nest]) -> list[Step]:
-    """Sources that one instruction reads start half a period of the banks apart; where the result lies is a hole."""
+    """Return sources that one instruction reads start half a period of the banks apart; where the result lies is a hole."""
     pairs = [(a, b) for n in order for a, b in [sources(n)] if a != b]
     inputs, last = {b.name for b in func.inputs}, order[-1]
     steps = [step("place", buffer=f"{name}_UB" if name in inputs else name, skew=SKEW) for name in skewed_buffers(pairs)]
@@ -259,7 +259,8 @@ def placement(func: Func, order: list[Nest]) -> list[Step]:
 
 
 def sources(n: Nest) -> tuple[str, str]:
-    """The two buffers that a block's vector instruction reads; twice the same where it has one source, as a whole row's reduction."""
+    """Return the two buffers that a block's vector instruction reads; twice the same where it has one source, as a whole row's
+    reduction."""
     if n.block.op != "=" and n.block.target.indices[-1:] == (Int(0),):
         return "", ""
     found = [r.buffer for r in [*([n.block.target] if n.block.op != "=" else []), *reads(n.block.value)]]
@@ -267,7 +268,7 @@ def sources(n: Nest) -> tuple[str, str]:
 
 
 def standing(func: Func, order: list[Nest], out: Nest, moving: set[str]) -> set[str]:
-    """Buffers that no index of a tile moves in, such as a scale for each column and what is made of it alone: once for each core."""
+    """Return buffers that no index of a tile moves in, such as a scale for each column and what is made of it alone: once for each core."""
     moves = {out.block.name: moving}
     walked: dict[str, set[int]] = {}  # buffer -> its dimensions that move with the tiles
     for n in reversed([*order, out]):
@@ -290,8 +291,8 @@ def standing(func: Func, order: list[Nest], out: Nest, moving: set[str]) -> set[
 
 def inputs(func: Func, order: list[Nest], at: str, elsewhere: Mapping[str, str] = MappingProxyType({}),
            once: Collection[str] = (), runs: Collection[str] = (), slots: tuple[int, ...] = SLOTS) -> list[Step]:
-    """Copies into UB of what blocks read from GM, but for blocks that are such copies; in loop `at`, or where `elsewhere` says. What comes
-    `once` has one slot; rows of `runs` come as runs."""
+    """Return copies into UB of what blocks read from GM, but for blocks that are such copies; in loop `at`, or where `elsewhere` says. What
+    comes `once` has one slot; rows of `runs` come as runs."""
     out: list[Step] = []
     readers: dict[str, dict[tuple[Expr, ...], list[str]]] = {}
     for n in order:
@@ -311,7 +312,7 @@ def inputs(func: Func, order: list[Nest], at: str, elsewhere: Mapping[str, str] 
 
 
 def indices_read(n: Nest) -> list[str]:
-    """The buffers that say where a block reads."""
+    """Return the buffers that say where a block reads."""
     return [r.buffer for read in reads(n.block.value) for i in read.indices for r in reads(i)]
 
 
@@ -323,7 +324,7 @@ def starts(n: Nest, buffer: str) -> tuple[Expr, ...]:
 
 
 def store(func: Func, out: Nest, first: str, at: str, way: str = "", slots: tuple[int, ...] = SLOTS) -> list[Step]:
-    """The output through UB, in one of WAYS perhaps; a block that only copies a local out needs no buffer of its own."""
+    """Return the output through UB, in one of WAYS perhaps; a block that only copies a local out needs no buffer of its own."""
     target = out.block.target.buffer
     source = out.block.value if out.block.op == "=" and not pixels_of(out.block) else None
     if not isinstance(source, Read):
@@ -336,7 +337,8 @@ def store(func: Func, out: Nest, first: str, at: str, way: str = "", slots: tupl
 
 
 def leave(block: str, buffer: str, way: str, slots: tuple[int, ...], apart: bool = True) -> list[Step]:
-    """Slots of what a copy takes out of UB, after its rows were packed, or their ends made; `apart`: the rows have slots of their own."""
+    """Return slots of what a copy takes out of UB, after its rows were packed, or their ends made; `apart`: the rows have slots of their
+    own."""
     made = [step(way, block=block)] if way else []
     left = {PACK: [f"{buffer}_packed"], ENDS: [*([buffer] if apart else []), f"{buffer}_ends"]}.get(way, [buffer])
     return [*made, *[step("double_buffer", buffer=b, depth=hole("do", slots)) for b in left]]
@@ -356,7 +358,7 @@ def movement_sketches(func: Func, machine: Machine) -> list[Trace]:
 
 
 def join_of(func: Func) -> Step | None:
-    """The step that joins rows of which blocks copy parts that are no whole blocks; None where there are none."""
+    """Return the step that joins rows of which blocks copy parts that are no whole blocks; None where there are none."""
     found, size = nests(func), dtype_bytes(func, func.outputs[-1].name)
     first = step("join_rows", block=tuple(n.block.name for n in found))
     ragged = any(n.extent(n.loops[-1].var) * size % 32 for n in found)
@@ -367,7 +369,7 @@ def join_of(func: Func) -> Step | None:
 
 
 def movement_sketch(func: Func, machine: Machine) -> Trace:
-    """The shared axes over cores, a part of every input through UB in each tile of the last of them."""
+    """Return the shared axes over cores, a part of every input through UB in each tile of the last of them."""
     steps: list[Step] = []
     found = nests(func)
     shared = [lp.var for lp in found[0].loops if all(lp.var in [x.var for x in n.loops] for n in found)]
@@ -402,8 +404,8 @@ def shared_movement(func: Func, found: list[Nest], shared: list[str], steps: lis
 
 
 def readers_of(found: list[Nest]) -> dict[str, tuple[str, list[str]]]:
-    """What is brought to UB, by name -> (the tensor that it is of, the blocks that read it): all of a tensor for those that read it alike,
-    but parts of a tensor that lie in different places have each a buffer, for a burst begins at a block of UB."""
+    """Return what is brought to UB, by name -> (the tensor that it is of, the blocks that read it): all of a tensor for those that read it
+    alike, but parts of a tensor that lie in different places have each a buffer, for a burst begins at a block of UB."""
     places: dict[str, dict[object, list[str]]] = {}
     for n in found:
         read, own = reads(n.block.value)[0], {lp.var: Var(f"i{at}") for at, lp in enumerate(n.loops)}

@@ -20,8 +20,8 @@ ZERO, ONE = Int(0), Int(1)
 
 
 def ceilings(program: Program, choices: Choices) -> list[Ceiling]:
-    """(hole, a tile that grows with it, expression of other holes): of rows of hole values that differ in this hole alone, and in which the
-    tile is no less than that, all are the same program, and all or none are legal."""
+    """Return (hole, a tile that grows with it, expression of other holes): of rows of hole values that differ in this hole alone, and in
+    which the tile is no less than that, all are the same program, and all or none are legal."""
     bare = map_exprs(program, bare_holes)
     parts = [Part(replace(bare, streams=())), *[Part(Program("", "", (), (), (s,))) for s in bare.streams]]
     cutting = dict.fromkeys(x for part in parts for e in part.stated for x in walk(e) if isinstance(x, Call) and x.fn in ("min", "ceildiv"))
@@ -31,14 +31,15 @@ def ceilings(program: Program, choices: Choices) -> list[Ceiling]:
 
 
 def may_reach_cap(hole: str, tile: Expr, cap: Expr, choices: Choices) -> bool:
-    """Whether a tile may be as large as a cap with other than the largest choice of its hole."""
+    """Return whether a tile may be as large as a cap with other than the largest choice of its hole."""
     smaller = sorted(choices[hole])[:-1]
     largest = {n: max(c) for n, c in choices.items()} | {hole: max(smaller, default=0)}
     return bool(smaller) and (not isinstance(cap, Int) or evaluate(tile, largest) >= cap.value)
 
 
 def cuts_of(e: Call) -> Iterator[Ceiling]:
-    """(hole, tile that grows with it, expression of other holes that the size it cuts is seen to be no more than) of a min or ceildiv."""
+    """Yield (hole, tile that grows with it, expression of other holes that the size it cuts is seen to be no more than) of a min or
+    ceildiv."""
     growing = [x for x in (e.args if e.fn == "min" else e.args[1:]) if grows(x)]
     for hole in sorted(frozenset().union(*map(hole_names, growing))):
         tiles = [x for x in growing if hole in hole_names(x)]
@@ -47,14 +48,14 @@ def cuts_of(e: Call) -> Iterator[Ceiling]:
 
 
 def grows(e: Expr) -> bool:
-    """Whether an expression is a product of holes and numbers, which are above 0."""
+    """Return whether an expression is a product of holes and numbers, which are above 0."""
     if isinstance(e, Binary) and e.op == "*":
         return grows(e.left) and grows(e.right)
     return isinstance(e, Hole) or (isinstance(e, Int) and e.value > 0)
 
 
 def most(size: Expr) -> Iterator[Expr]:
-    """Expressions of holes alone that a size is seen to be no more than."""
+    """Yield expressions of holes alone that a size is seen to be no more than."""
     if not variables(size):
         yield size
     if isinstance(size, Call) and size.fn == "min":
@@ -73,17 +74,17 @@ class Part:
         self.loops = [loop for s in program.streams for loop in loops(s.body)]
 
     def note(self, e: Expr) -> Expr:
-        """The expression, which is kept."""
+        """Return the expression, which is kept."""
         if e not in self.stated:
             self.stated[e] = hole_names(e)
         return e
 
     def naming(self, hole: str) -> list[Expr]:
-        """The expressions in which a hole is."""
+        """Return the expressions in which a hole is."""
         return [e for e, names in self.stated.items() if hole in names]
 
     def is_settled(self, hole: str, piece: Piece) -> bool:
-        """Whether no expression depends on a hole whose tile is as large as a cap."""
+        """Return whether no expression depends on a hole whose tile is as large as a cap."""
         numbers: dict[str, Expr] = {}
         for loop in self.loops:
             if hole in hole_names(loop.trips) and piece.drop_cuts(substitute(loop.trips, numbers)) == ONE:
@@ -92,7 +93,7 @@ class Part:
 
 
 def loops(body: Iterable[Item]) -> Iterator[For]:
-    """The loops of a body, outer ones first."""
+    """Yield the loops of a body, outer ones first."""
     for item in body:
         if isinstance(item, For):
             yield item
@@ -121,13 +122,13 @@ class Piece:
         return e
 
     def holds(self, size: Expr) -> bool:
-        """Whether a size is sure to be no more than the cap."""
+        """Return whether a size is sure to be no more than the cap."""
         if isinstance(size, Call) and size.fn == "min":
             return any(map(self.holds, size.args))
         return size == self.cap or (isinstance(size, Binary) and size.op == "-" and self.holds(size.left) and self.positive(size.right))
 
     def positive(self, e: Expr) -> bool:
-        """Whether an expression is sure to be no less than 0: what counts is."""
+        """Return whether an expression is sure to be no less than 0: what counts is."""
         if isinstance(e, Hole):
             return min(self.choices.get(e.name, (-1,))) >= 0
         if isinstance(e, Int):

@@ -32,13 +32,14 @@ class Cut:
 
 
 def cuts(grid: Grid, constraints: Sequence[Constraint]) -> list[Cut]:
-    """What each constraint leaves of a grid, in order: exact, else estimated from seeded draws."""
+    """Return what each constraint leaves of a grid, in order: exact, else estimated from seeded draws."""
     return [Cut(c, *left) for c, left in zip(constraints, lefts(grid, tuple(c.condition for c in constraints)))]
 
 
 @lru_cache(maxsize=16)
 def lefts(grid: Grid, conditions: tuple[Expr, ...]) -> list[tuple[int, float]]:
-    """(candidates that keep the first 1, 2, 3 ... conditions, standard error); kept, as sketches with equal ones follow each other."""
+    """Return (candidates that keep the first 1, 2, 3 ... conditions, standard error); kept, as sketches with equal ones follow each
+    other."""
     try:
         return [(left, 0.0) for left in exact(Truths(grid), conditions)]
     except TooLarge:
@@ -46,7 +47,7 @@ def lefts(grid: Grid, conditions: tuple[Expr, ...]) -> list[tuple[int, float]]:
 
 
 def exact(known: Truths, conditions: Sequence[Expr], parts: int = PARTS) -> list[int]:
-    """How many candidates of a grid keep the first 1, 2, 3 ... conditions. TooLarge where that takes too much."""
+    """Return how many candidates of a grid keep the first 1, 2, 3 ... conditions. TooLarge where that takes too much."""
     try:
         return count_grid(known, conditions)
     except TooLarge:
@@ -56,7 +57,7 @@ def exact(known: Truths, conditions: Sequence[Expr], parts: int = PARTS) -> list
 
 
 def count_grid(known: Truths, conditions: Sequence[Expr]) -> list[int]:
-    """The same, of a grid that is not cut into parts."""
+    """Return the same, of a grid that is not cut into parts."""
     counting, out, left = Counting(known), [], known.grid.size
     for condition in conditions:
         if counting.add(condition):
@@ -81,7 +82,7 @@ def estimate_prefixes(grid: Grid, conditions: Sequence[Expr], sample: int = SAMP
 
 
 def estimate(drawing: Draws, sample: int) -> tuple[int, float]:
-    """(candidates that keep all conditions, standard error)"""
+    """Return (candidates that keep all conditions, standard error)"""
     total = drawing.kept.total
     if not drawing.others or not total:
         return total, 0.0

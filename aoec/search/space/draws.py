@@ -32,8 +32,8 @@ class Draws:
     others: tuple[Expr, ...]
 
     def rows(self, count: int, random: np.random.RandomState) -> Rows:
-        """Columns of hole values for `count` candidates that keep all conditions, each drawn with equal chance from all that do; none where
-        there are none, and fewer where too many draws were refused."""
+        """Return columns of hole values for `count` candidates that keep all conditions, each drawn with equal chance from all that do;
+        none where there are none, and fewer where too many draws were refused."""
         if not self.others:
             return self.any(count, random)
         found, tried, left = list[Rows](), 0, count
@@ -50,7 +50,7 @@ class Draws:
         return rows, holding(self.others, rows, count if self.kept.total else 0)
 
     def any(self, count: int, random: np.random.RandomState) -> Rows:
-        """Columns of hole values for candidates that keep the conditions of the tables."""
+        """Return columns of hole values for candidates that keep the conditions of the tables."""
         digits: dict[int, np.ndarray] = {}
         for hole, tables in self.kept.buckets[::-1]:
             chances = random.random_sample(count if self.kept.total else 0)
@@ -66,14 +66,14 @@ def draw_rows(grid: Grid, conditions: Sequence[Expr], count: int, seed: int = 0)
 
 
 def some(grid: Grid, conditions: Sequence[Expr], count: int) -> list[tuple[int, ...]]:
-    """Hole values of up to `count` candidates that keep all conditions, some perhaps the same."""
+    """Return hole values of up to `count` candidates that keep all conditions, some perhaps the same."""
     if not grid.names:
         return [()] if holding(conditions, {}, 1).all() else []
     return list(zip(*[c.tolist() for c in draw_rows(grid, conditions, count).values()]))
 
 
 def draws(grid: Grid, conditions: Sequence[Expr], work: int = QUICK) -> Draws:
-    """What draws candidates of a grid that keep all conditions."""
+    """Return what draws candidates of a grid that keep all conditions."""
     cheap, others = split_conditions(grid, conditions, work)
     return Draws(grid, eliminate_holes(grid, cheap), tuple(others))
 
@@ -108,8 +108,8 @@ def eliminate_holes(grid: Grid, conditions: Sequence[Expr]) -> Elimination:
 
 
 def weights(hole: int, tables: Sequence[Table], digits: dict[int, np.ndarray], count: int, choices: int) -> np.ndarray:
-    """float64[row, choice]: how many candidates that keep all conditions a row with this choice of a hole may yet become, by a factor
-    of the row."""
+    """Return float64[row, choice]: how many candidates that keep all conditions a row with this choice of a hole may yet become, by a
+    factor of the row."""
     out = np.ones((count, choices))
     for holes, table in tables:
         out *= np.moveaxis(table, holes.index(hole), -1)[tuple(digits[h] for h in holes if h != hole)]
@@ -117,8 +117,8 @@ def weights(hole: int, tables: Sequence[Table], digits: dict[int, np.ndarray], c
 
 
 def holding(conditions: Sequence[Expr], rows: Rows, count: int) -> np.ndarray:
-    """bool[row]: whether a row keeps all conditions. A condition is asked of rows that kept those before it, and what conditions share is
-    found once for these."""
+    """Return bool[row]: whether a row keeps all conditions. A condition is asked of rows that kept those before it, and what conditions
+    share is found once for these."""
     left, known, out = np.arange(count), dict[Expr, Any](), np.ones(count, bool)
     with np.errstate(divide="ignore", invalid="ignore"):
         for condition in conditions:
@@ -132,7 +132,7 @@ def holding(conditions: Sequence[Expr], rows: Rows, count: int) -> np.ndarray:
 
 
 def value(e: Expr, rows: Rows, known: dict[Expr, Any]) -> Any:
-    """The value of an integer expression for each row; `known` remembers those of expressions in it."""
+    """Return the value of an integer expression for each row; `known` remembers those of expressions in it."""
     if isinstance(e, Int):
         return e.value
     if isinstance(e, (Hole, Var)):
@@ -146,8 +146,8 @@ def value(e: Expr, rows: Rows, known: dict[Expr, Any]) -> Any:
 # ---------------------------------------------------------------- all of them
 
 def list_ranks(grid: Grid, conditions: Sequence[Expr], most: int) -> np.ndarray | None:
-    """The ranks in a grid of all candidates that keep all conditions, ascending; None where they are more than `most`. TooLarge where that
-    takes too much."""
+    """Return the ranks in a grid of all candidates that keep all conditions, ascending; None where they are more than `most`. TooLarge
+    where that takes too much."""
     found = eliminate_holes(grid, conditions)
     if found.total > most:
         return None

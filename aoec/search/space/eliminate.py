@@ -40,21 +40,22 @@ class Truths:
         self.known: dict[Expr, Table] = {}
 
     def halves(self) -> list[Truths]:
-        """Those of the grid in two, by the choices of the hole that has most."""
+        """Return those of the grid in two, by the choices of the hole that has most."""
         counts = self.grid.counts
         hole = counts.index(max(counts))
         parts = ((0, (counts[hole] + 1) // 2), ((counts[hole] + 1) // 2, counts[hole]))
         return [Truths(self.grid.part(hole, first, last), self, hole, first) for first, last in parts if first < last]
 
     def of(self, condition: Expr) -> Table:
-        """Whether a condition holds, by the choices of the holes that it reads. TooLarge beyond the limit."""
+        """Return whether a condition holds, by the choices of the holes that it reads. TooLarge beyond the limit."""
         if condition not in self.known:
             holes = tuple(sorted(map(self.grid.names.index, hole_names(condition))))
             self.known[condition] = holes, self.of_whole(holes, condition)
         return self.known[condition]
 
     def of_whole(self, holes: tuple[int, ...], condition: Expr) -> np.ndarray:
-        """The table of a condition that reads these holes: that of the whole grid where it is the same, or a part of one that is known."""
+        """Return the table of a condition that reads these holes: that of the whole grid where it is the same, or a part of one that is
+        known."""
         if self.whole is not None and self.hole not in holes:
             return self.whole.of(condition)[1]
         if self.whole is not None and condition in self.whole.known:
@@ -76,11 +77,11 @@ class Counting:
         self.work = 0
 
     def add(self, condition: Expr) -> bool:
-        """Whether the condition can make a difference: it is new, and somewhere false."""
+        """Return whether the condition can make a difference: it is new, and somewhere false."""
         return any([self.add_one(part) for part in conjuncts(condition)])
 
     def add_one(self, condition: Expr) -> bool:
-        """The same, of a condition that is no `and`."""
+        """Return the same, of a condition that is no `and`."""
         if condition in self.seen:
             return False
         self.seen.add(condition)
@@ -90,7 +91,7 @@ class Counting:
         return not truth.all()
 
     def total(self) -> int:
-        """Candidates that keep all conditions."""
+        """Return candidates that keep all conditions."""
         total, used = 1, set[int]()
         for component in components([holes for holes, _ in self.tables]):
             if component not in self.known:
@@ -103,14 +104,14 @@ class Counting:
 
 
 def conjuncts(condition: Expr) -> list[Expr]:
-    """The conditions that an `and` joins: each reads fewer holes."""
+    """Return the conditions that an `and` joins: each reads fewer holes."""
     if isinstance(condition, Binary) and condition.op == "and":
         return [*conjuncts(condition.left), *conjuncts(condition.right)]
     return [condition]
 
 
 def truths(grid: Grid, holes: tuple[int, ...], condition: Expr) -> np.ndarray:
-    """bool[choice of the first hole, of the second, ...]: whether the condition holds. TooLarge beyond the limit."""
+    """Return bool[choice of the first hole, of the second, ...]: whether the condition holds. TooLarge beyond the limit."""
     counts = [grid.counts[h] for h in holes]
     if prod(counts) > TABLE:
         raise TooLarge
@@ -124,7 +125,7 @@ def truths(grid: Grid, holes: tuple[int, ...], condition: Expr) -> np.ndarray:
 
 
 def slices(counts: Sequence[int]) -> Iterator[tuple[slice, ...]]:
-    """Parts that make up an array of these extents, of at most CELLS each (or one of the last axis)."""
+    """Yield parts that make up an array of these extents, of at most CELLS each (or one of the last axis)."""
     inner = prod(counts[1:])
     step = max(1, CELLS // inner)
     for start in range(0, counts[0], step) if counts else ():
@@ -136,7 +137,7 @@ def slices(counts: Sequence[int]) -> Iterator[tuple[slice, ...]]:
 
 
 def components(groups: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """The groups, by number, put together where they share a member or others of theirs do."""
+    """Return the groups, by number, put together where they share a member or others of theirs do."""
     found: list[tuple[set[int], list[int]]] = []
     for i, group in enumerate(groups):
         near = [f for f in found if f[0] & set(group)]
@@ -158,7 +159,7 @@ class Elimination:
 
 
 def eliminate(tables: Sequence[Table], counts: Sequence[int], work: int = WORK) -> Elimination:
-    """The holes of tables summed over, the one that takes the fewest products first. TooLarge where that is more than `work`."""
+    """Return the holes of tables summed over, the one that takes the fewest products first. TooLarge where that is more than `work`."""
     total, buckets, done = scalars(tables), [], 0
     while tables := [t for t in tables if t[0]]:
         cost, hole = min((cost_of(tables, h, counts), h) for h in {h for holes, _ in tables for h in holes})
@@ -174,12 +175,12 @@ def eliminate(tables: Sequence[Table], counts: Sequence[int], work: int = WORK) 
 
 
 def scalars(tables: Sequence[Table]) -> int:
-    """The product of the tables that read no hole."""
+    """Return the product of the tables that read no hole."""
     return prod(int(table) for holes, table in tables if not holes)
 
 
 def cost_of(tables: Sequence[Table], hole: int, counts: Sequence[int]) -> int:
-    """Products that it takes to sum over a hole."""
+    """Return products that it takes to sum over a hole."""
     return prod(counts[h] for h in {h for holes, _ in tables if hole in holes for h in holes})
 
 
@@ -204,14 +205,14 @@ def sum_out(tables: Sequence[Table], hole: int, counts: Sequence[int]) -> Table:
 
 
 def along(table: np.ndarray, axes: Sequence[int], holes: Sequence[int]) -> np.ndarray:
-    """The table with an axis for each of some holes, in their order: of length 1 for those that it does not read."""
+    """Return the table with an axis for each of some holes, in their order: of length 1 for those that it does not read."""
     order = sorted(range(len(axes)), key=lambda i: holes.index(axes[i]))
     lengths = {axes[i]: table.shape[i] for i in order}
     return np.ascontiguousarray(table.transpose(order)).reshape([lengths.get(h, 1) for h in holes])
 
 
 def affordable(groups: Sequence[tuple[int, ...]], counts: Sequence[int], work: int) -> bool:
-    """Whether no table is too large and `eliminate` would do with so many products, known from the holes that each table reads."""
+    """Return whether no table is too large and `eliminate` would do with so many products, known from the holes that each table reads."""
     sets, done = [frozenset(g) for g in groups if g], 0
     if any(prod(counts[h] for h in g) > min(TABLE, work) for g in groups):
         return False

@@ -36,7 +36,7 @@ class Grid:
 
     @cached_property
     def counts(self) -> tuple[int, ...]:
-        """How many choices each hole has."""
+        """Return how many choices each hole has."""
         return tuple(map(len, self.choices))
 
     @cached_property
@@ -48,11 +48,11 @@ class Grid:
         return prod(self.counts)
 
     def part(self, hole: int, first: int, last: int) -> Grid:
-        """The grid with the choices `first` to before `last` of a hole alone."""
+        """Return the grid with the choices `first` to before `last` of a hole alone."""
         return Grid(self.names, (*self.choices[:hole], self.choices[hole][first:last], *self.choices[hole + 1:]))
 
     def digits(self, rank: int) -> list[int]:
-        """The place of each hole's value among its choices at `rank` in this grid, 0 <= rank < size."""
+        """Return the place of each hole's value among its choices at `rank` in this grid, 0 <= rank < size."""
         out = []
         for count in reversed(self.counts):
             rank, digit = divmod(rank, count)
@@ -60,22 +60,22 @@ class Grid:
         return out[::-1]
 
     def at(self, digits: Sequence[int]) -> int:
-        """The rank of the candidate whose values have these places among their holes' choices."""
+        """Return the rank of the candidate whose values have these places among their holes' choices."""
         rank = 0
         for count, digit in zip(self.counts, digits):
             rank = rank * count + digit
         return rank
 
     def values(self, rank: int) -> tuple[int, ...]:
-        """The hole values at `rank` in this grid, 0 <= rank < size."""
+        """Return the hole values at `rank` in this grid, 0 <= rank < size."""
         return tuple([values[digit] for values, digit in zip(self.choices, self.digits(rank))])
 
     def rank(self, values: Sequence[int]) -> int:
-        """The place of `values` in this grid; KeyError where a value is none of its hole's choices."""
+        """Return the place of `values` in this grid; KeyError where a value is none of its hole's choices."""
         return self.at([places[value] for places, value in zip(self._places, values, strict=True)])
 
     def rows(self, start: int, stop: int) -> Rows:
-        """Columns of hole values for the ranks from `start` to before `stop`, cut at the grid's size."""
+        """Return columns of hole values for the ranks from `start` to before `stop`, cut at the grid's size."""
         carry = np.arange(max(0, min(stop, self.size) - start), dtype=np.int64)
         columns = {}
         for name, values in zip(reversed(self.names), reversed(self.choices)):
@@ -93,7 +93,7 @@ class Space:
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
-        """The rank of each grid's first candidate, and at the end the size of the space."""
+        """Return the rank of each grid's first candidate, and at the end the size of the space."""
         return tuple(accumulate((g.size for g in self.grids), initial=0))
 
     @property
@@ -101,16 +101,16 @@ class Space:
         return self.starts[-1]
 
     def at(self, rank: int) -> Candidate:
-        """The candidate at `rank`, 0 <= rank < size."""
+        """Return the candidate at `rank`, 0 <= rank < size."""
         grid = self.grid_of(rank)
         return grid, self.grids[grid].values(rank - self.starts[grid])
 
     def grid_of(self, rank: int) -> int:
-        """The number of the grid that a rank lies in."""
+        """Return the number of the grid that a rank lies in."""
         return bisect_right(self.starts, rank) - 1
 
     def rank(self, candidate: Candidate) -> int:
-        """The place of a candidate in the canonical order; ScheduleError where it is none of the space's."""
+        """Return the place of a candidate in the canonical order; ScheduleError where it is none of the space's."""
         grid, values = candidate
         try:
             if grid < 0:
@@ -120,7 +120,7 @@ class Space:
             raise ScheduleError(f"candidate {values} of sketch {grid} is not in the space of {len(self.grids)} sketches") from e
 
     def neighbours(self, candidate: Candidate) -> list[int]:
-        """The ranks of the candidates that are one choice away in one hole, in order."""
+        """Return the ranks of the candidates that are one choice away in one hole, in order."""
         number, values = candidate
         grid, out = self.grids[number], []
         digits = grid.digits(grid.rank(values))
@@ -129,7 +129,7 @@ class Space:
         return sorted(self.starts[number] + rank for rank in out)
 
     def lines(self, candidate: Candidate) -> list[int]:
-        """The ranks of the candidates that differ in one hole, by any of its choices, in order."""
+        """Return the ranks of the candidates that differ in one hole, by any of its choices, in order."""
         number, values = candidate
         grid = self.grids[number]
         digits = grid.digits(grid.rank(values))
@@ -137,11 +137,11 @@ class Space:
                       for hole, count in enumerate(grid.counts) for other in range(count) if other != digits[hole])
 
     def rows(self, grid: int, start: int, stop: int) -> Rows:
-        """Columns of hole values for a slab of one grid: ranks in that grid from `start` to before `stop`."""
+        """Return columns of hole values for a slab of one grid: ranks in that grid from `start` to before `stop`."""
         return self.grids[grid].rows(start, stop)
 
     def slabs(self, candidates: Sequence[Candidate]) -> list[tuple[int, list[int], Rows]]:
-        """(grid number, positions in `candidates`, columns) for each grid that occurs: what a batched cost function times."""
+        """Return (grid number, positions in `candidates`, columns) for each grid that occurs: what a batched cost function times."""
         places: dict[int, list[int]] = {}
         for i, (grid, _) in enumerate(candidates):
             places.setdefault(grid, []).append(i)

@@ -19,19 +19,19 @@ def structure(trace: Trace) -> str:
 
 
 def names(trace: Trace, primitive: str, field: str) -> list[str]:
-    """What the steps of one primitive say in one field."""
+    """Return what the steps of one primitive say in one field."""
     return [str(s[field]) for s in trace.steps if s.primitive == primitive]
 
 
 def loops(step: Step) -> tuple[str, ...]:
-    """The loops that a step orders."""
+    """Return the loops that a step orders."""
     found = step["loops"]
     assert isinstance(found, tuple)
     return found
 
 
 def until(items: Iterable[str], ends: frozenset[str]) -> Iterator[str]:
-    """The items before the first of those that end them."""
+    """Yield the items before the first of those that end them."""
     for item in items:
         if item in ends:
             return
@@ -39,7 +39,7 @@ def until(items: Iterable[str], ends: frozenset[str]) -> Iterator[str]:
 
 
 def loads(trace: Trace) -> list[str]:
-    """Where each operand is brought on chip."""
+    """Return where each operand is brought on chip."""
     at: dict[tuple[str, str], list[str]] = {}
     for s in trace.steps:
         if s.primitive == "cache_read" and s["scope"] in ON_CHIP:
@@ -48,7 +48,7 @@ def loads(trace: Trace) -> list[str]:
 
 
 def spread(trace: Trace, bound: list[str]) -> list[str]:
-    """How cores share the work, and what else is done for it."""
+    """Return how cores share the work, and what else is done for it."""
     done = {s.primitive for s in trace.steps}
     dealt = any(s.primitive == "split" and dict(s.fields).get("deal") == "cyclic" for s in trace.steps)
     said = {"add_parts": "parts added in GM", "rotate": "staggered starts", "swizzle": "walked by L2 tiles", "preload": "loads ahead"}

@@ -40,7 +40,7 @@ def match_structure(sketch: Trace, trace: Trace) -> list[Equation] | None:
 
 
 def equations(step: Step, filled: Step) -> list[Equation] | None:
-    """The same of one step. Numbers that a sketch has already are its func's: another shape has others."""
+    """Return the same of one step. Numbers that a sketch has already are its func's: another shape has others."""
     if step.primitive != filled.primitive or [n for n, _ in step.fields] != [n for n, _ in filled.fields]:
         return None
     out = []
@@ -66,7 +66,7 @@ def solve_holes(sketch: Trace, trace: Trace) -> dict[str, int] | None:
 
 
 def solution(e: Expr, name: str, known: dict[str, int], number: int, choices: tuple[int, ...]) -> int | None:
-    """The value of a hole with which an expression is a number: one of its choices, or what is left of the number."""
+    """Return the value of a hole with which an expression is a number: one of its choices, or what is left of the number."""
     unit = evaluate(e, known | {name: 1})
     tried = dict.fromkeys([*choices, number, number // unit if unit else 0])
     return next((v for v in tried if evaluate(e, known | {name: v}) == number), None)

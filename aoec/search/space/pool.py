@@ -25,7 +25,7 @@ class Pool:
 
     @property
     def size(self) -> int:
-        """How many ranks may come up: all of the space, whatever the filter will say."""
+        """Return how many ranks may come up: all of the space, whatever the filter will say."""
         return self.space.size
 
     @property
@@ -35,23 +35,23 @@ class Pool:
 
     @property
     def filters(self) -> bool:
-        """Whether ranks that come up may be refused."""
+        """Return whether ranks that come up may be refused."""
         return self._legal is not None
 
     def at(self, place: int) -> int:
-        """The rank at a place, 0 <= place < size."""
+        """Return the rank at a place, 0 <= place < size."""
         return place
 
     def holds(self, rank: int) -> bool:
-        """Whether the rank is among those that are counted in `size`."""
+        """Return whether the rank is among those that are counted in `size`."""
         return True
 
     def part(self, grid: int) -> range:
-        """The places whose ranks lie in one grid."""
+        """Return the places whose ranks lie in one grid."""
         return range(self.space.starts[grid], self.space.starts[grid + 1])
 
     def keep(self, ranks: Sequence[int]) -> list[int]:
-        """Those of the ranks that are legal, in their order."""
+        """Return those of the ranks that are legal, in their order."""
         if self._legal is None:
             return list(ranks)
         new = [r for r in dict.fromkeys(ranks) if r not in self._verdicts]
@@ -94,5 +94,5 @@ class Listed(Pool):
 
 
 def index_type(space: Space) -> type:
-    """The type of arrays of ranks: a space may have more than int64 counts."""
+    """Return the type of arrays of ranks: a space may have more than int64 counts."""
     return np.int64 if space.size < 1 << 62 else object

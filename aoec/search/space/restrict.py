@@ -34,22 +34,22 @@ class Restriction:
     picked: Values = ()
 
     def constraints(self, names: Iterable[str]) -> tuple[Constraint, ...]:
-        """The conditions that a sketch with these holes must keep."""
+        """Return the conditions that a sketch with these holes must keep."""
         known = frozenset(names)
         return tuple(Constraint(e, f"--where {text!r} holds") for text, e in self.where if hole_names(e) <= known)
 
     def on(self, program: Program) -> Program:
-        """The program with the conditions in front of its own constraints."""
+        """Return the program with the conditions in front of its own constraints."""
         return replace(program, constraints=(*self.constraints(holes(program)), *program.constraints)) if self.where else program
 
     def passes_over(self, names: Iterable[str]) -> list[str]:
-        """The options that say nothing of a sketch with these holes."""
+        """Return the options that say nothing of a sketch with these holes."""
         known = frozenset(names)
         cuts = [option for option, name, _ in self.cuts() if name not in known]
         return [*dict.fromkeys(cuts), *[f"--where {text!r}" for text, e in self.where if not hole_names(e) <= known]]
 
     def cuts(self) -> Iterator[tuple[str, str, Callable[[int], bool]]]:
-        """(option, hole, which values it keeps) of each pin and exclusion."""
+        """Yield (option, hole, which values it keeps) of each pin and exclusion."""
         for name, values in self.pins:
             yield f"--pin {name}={','.join(map(str, values))}", name, values.__contains__
         for name, values in self.excluded:
@@ -83,7 +83,7 @@ def cut_choices(choices: Choices | None, name: str, keeps: Callable[[int], bool]
 
 
 def nothing_left(option: str, name: str, before: Sequence[Choices | None]) -> str:
-    """A sentence on an option that leaves no sketch, with what the hole could have been."""
+    """Return a sentence on an option that leaves no sketch, with what the hole could have been."""
     values = sorted({v for c in before if c is not None for v in c[name]})
     return f"{option} leaves nothing of the space: ?{name} is one of {', '.join(map(str, values))}; leave some of them"
 
@@ -94,7 +94,7 @@ def with_choices(sketch: Trace, choices: Mapping[str, Values]) -> Trace:
 
 
 def check_known(choices: Sequence[Mapping[str, Values]], restriction: Restriction) -> None:
-    """Nothing, or CheckError for a hole that no sketch has, or a sketch that is not there."""
+    """Raise CheckError for a hole that no sketch has, or a sketch that is not there."""
     known = {name for c in choices for name in c}
     for option, name, _ in restriction.cuts():
         if name not in known:
@@ -110,7 +110,7 @@ def check_known(choices: Sequence[Mapping[str, Values]], restriction: Restrictio
 # ---------------------------------------------------------------- conditions
 
 def parse_where(text: str) -> tuple[str, Expr]:
-    """(text, condition): an integer expression over holes, written `tm` or `?tm`. ParseError or CheckError with a caret."""
+    """Return (text, condition): an integer expression over holes, written `tm` or `?tm`. ParseError or CheckError with a caret."""
     e = name_holes(parse_expr(text, "--where"))
     for part in reversed(list(walk(e))):
         if why := not_integer(part):
@@ -121,14 +121,14 @@ def parse_where(text: str) -> tuple[str, Expr]:
 
 
 def name_holes(e: Expr) -> Expr:
-    """The expression with plain names as holes, and holes without choices."""
+    """Return the expression with plain names as holes, and holes without choices."""
     if isinstance(e, (Var, Hole)):
         return Hole(e.name)
     return rebuild(e, name_holes)
 
 
 def not_integer(e: Expr) -> str:
-    """Why this part of a condition has no integer value, in words; empty where it has one. Its own parts have one."""
+    """Return why this part of a condition has no integer value, in words; empty where it has one. Its own parts have one."""
     if isinstance(e, Call) and e.fn not in INT_CALLS:
         return f"{e.fn} is of reals"
     if isinstance(e, Binary) and e.op == "/":
@@ -140,12 +140,12 @@ def not_integer(e: Expr) -> str:
 
 
 def spelt(e: Expr) -> str:
-    """How a part of a condition begins in its text, as far as that is known."""
+    """Return how a part of a condition begins in its text, as far as that is known."""
     return e.fn if isinstance(e, Call) else e.op if isinstance(e, Binary) else getattr(e, "buffer", "") or getattr(e, "dtype", "")
 
 
 def fault(message: str, text: str, word: str) -> CheckError:
-    """The error with a caret under the first place of a word in a condition, or under its beginning."""
+    """Return the error with a caret under the first place of a word in a condition, or under its beginning."""
     found = re.search(rf"\??(?<!\w){re.escape(word)}(?!\w)" if word.isidentifier() else re.escape(word), text)
     at = found.start() if found else 0
     return CheckError(message, text, text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at), "--where")

@@ -107,13 +107,13 @@ class Ledger:
         self._cached.update(candidates)
 
     def status(self, code: int) -> Status:
-        """What a code of a timing says."""
+        """Return what a code of a timing says."""
         if code == self.abandoned:
             return Status.ABANDONED
         return Status.TIMED if code == 0 else Status.ILLEGAL if code > 0 else Status.FAILED
 
     def counts(self) -> dict[Status, int]:
-        """How many candidates ended in each status."""
+        """Return how many candidates ended in each status."""
         out = dict.fromkeys(Status, 0)
         for code, count in self._codes.items():
             out[self.status(code)] += count
@@ -122,11 +122,12 @@ class Ledger:
         return out
 
     def by_phase(self) -> dict[Phase, int]:
-        """How many legal candidates each phase was the first to ask for; together they are those timed, cached and abandoned."""
+        """Return how many legal candidates each phase was the first to ask for; together they are those timed, cached and abandoned."""
         return {phase: self._phases[phase] for phase in Phase}
 
     def trials(self, constraints: Callable[[int], Sequence[Constraint]], errors: Mapping[int, str]) -> Iterator[Trial]:
-        """Every candidate in the order in which they were looked at; `constraints`: of a sketch; `errors`: what codes below zero mean."""
+        """Yield every candidate in the order in which they were looked at; `constraints`: of a sketch; `errors`: what codes below zero
+        mean."""
         order, again = 0, self._again.copy()
         for batch in self._batches:
             reasons = why(batch, constraints(batch.grid), errors)
@@ -150,7 +151,7 @@ class Ledger:
 
 
 def why(batch: Batch, constraints: Sequence[Constraint], errors: Mapping[int, str]) -> dict[int, str]:
-    """Row -> why it was not timed, for those that were not."""
+    """Return row -> why it was not timed, for those that were not."""
     out: dict[int, str] = {}
     for code in np.unique(batch.codes[batch.codes != 0]).tolist():
         rows = np.flatnonzero(batch.codes == code)

@@ -32,7 +32,7 @@ class Block:
 
 
 def block_of(p: Product, chip: Chip) -> Block:
-    """The base block of a product."""
+    """Return the base block of a product."""
     first = turn(p, chip)
     if not is_small(p, chip):
         return first
@@ -58,12 +58,12 @@ def turn(p: Product, chip: Chip) -> Block:
 
 
 def sides_brought(p: Product, b: Block) -> int:
-    """Rows and columns that blocks bring, all together, each as long as k."""
+    """Return rows and columns that blocks bring, all together, each as long as k."""
     return parts(p.m, b.m) * p.n + parts(p.n, b.n) * p.m
 
 
 def is_small(p: Product, chip: Chip) -> bool:
-    """Whether a shape has fewer blocks than there are cores, or a side below 256."""
+    """Return whether a shape has fewer blocks than there are cores, or a side below 256."""
     return parts(p.m, chip.rows) * parts(p.n, WIDE) < chip.cores or p.m < WIDE or p.n < WIDE
 
 
@@ -91,22 +91,22 @@ def small(p: Product, chip: Chip, first: Block) -> Block:
 
 
 def candidates(p: Product, table: Sequence[tuple[int, int, int]]) -> list[Block]:
-    """The blocks of a table, whose third number is bytes of k."""
+    """Return the blocks of a table, whose third number is bytes of k."""
     return [Block(m, n, k // p.size_bytes) for m, n, k in table]
 
 
 def filling_rows(p: Product, chip: Chip, columns: int, most: int) -> int:
-    """Rows of a block of so many columns with which m comes to as many blocks as cores are left for."""
+    """Return rows of a block of so many columns with which m comes to as many blocks as cores are left for."""
     return min(align(max(1, p.m // max(1, chip.cores // parts(p.n, columns)))), most)
 
 
 def filling_columns(p: Product, chip: Chip, rows: int, most: int) -> int:
-    """Columns of a block of so many rows with which n comes to as many blocks as cores are left for."""
+    """Return columns of a block of so many rows with which n comes to as many blocks as cores are left for."""
     return min(align(max(1, p.n // max(1, chip.cores // parts(p.m, rows)))), most)
 
 
 def cheapest(blocks: Sequence[Block], p: Product, chip: Chip) -> Block:
-    """The first block with the least sides times waves."""
+    """Return the first block with the least sides times waves."""
     return min(blocks, key=lambda b: (b.m + b.n) * parts(parts(p.m, b.m) * parts(p.n, b.n), chip.cores))
 
 
@@ -154,7 +154,7 @@ def balance(p: Product, chip: Chip) -> Block:
 
 
 def fullness(p: Product, chip: Chip, m: int, n: int) -> float:
-    """The share of the cores that work, over all waves."""
+    """Return the share of the cores that work, over all waves."""
     blocks = parts(p.m, m) * parts(p.n, n)
     return blocks / (parts(blocks, chip.cores) * chip.cores)
 

@@ -23,7 +23,7 @@ class Batched:
 
 
 def batch_tiling(p: Product, chip: Chip) -> Batched:
-    """The tiling of a batch of products; of one where B is shared and A plain, with the batch folded into m (910B)."""
+    """Return the tiling of a batch of products; of one where B is shared and A plain, with the batch folded into m (910B)."""
     if p.batch == 1 or not (p.b_batched or p.trans_a or chip.is_coupled):
         found = matmul_tiling(replace(p, m=p.m * p.batch, batch=1), chip)
         return Batched(found.tiling, 1, found.tiling.usedCoreNum, f"MatMulV3 {found.rule} ({found.template})")
@@ -37,19 +37,19 @@ def batch_tiling(p: Product, chip: Chip) -> Batched:
 
 
 def is_kept(t: MatmulTiling, p: Product) -> bool:
-    """Whether MatMulV3's tiling stands: a whole base block of a large product, or one with L2 tiles."""
+    """Return whether MatMulV3's tiling stands: a whole base block of a large product, or one with L2 tiles."""
     large = t.baseM in (128, 256) and t.baseN in (128, 256) and p.m >= 256 and p.n > 256
     return large or t.l2MTileCnt * t.l2NTileCnt > 1
 
 
 def matrices_at_once(p: Product, chip: Chip) -> int:
-    """How many A and B one core brings to L1 together: an even number, or one."""
+    """Return how many A and B one core brings to L1 together: an even number, or one."""
     size = (align(p.m) + align(p.n)) * align(p.k) * p.size_bytes
     return max(1, min(chip.l1 // size, p.batch // chip.cores) // 2 * 2)
 
 
 def retune(t: MatmulTiling, p: Product, chip: Chip) -> MatmulTiling:
-    """The tiling with a base block for small products, and half of L1 for each operand in steps of whole fours."""
+    """Return the tiling with a base block for small products, and half of L1 for each operand in steps of whole fours."""
     m, n = base_of(p, 1)
     if p.size_bytes == 2:
         other = base_of(p, 2)
@@ -63,8 +63,8 @@ def retune(t: MatmulTiling, p: Product, chip: Chip) -> MatmulTiling:
 
 
 def base_of(p: Product, half: int) -> tuple[int, int]:
-    """Rows and columns of a base block, from limits that are parted by `half`. Where both are too many for L0C, columns are halved: the
-    public description gives the limit and no order."""
+    """Return rows and columns of a base block, from limits that are parted by `half`. Where both are too many for L0C, columns are halved:
+    the public description gives the limit and no order."""
     most_m = (2048 if p.k < 32 else 1024) // p.size_bytes // half
     most_n = (1024 if p.trans_b and p.k >= 32 else 2048) // p.size_bytes // half
     m = min(power(p.m), most_m) if p.trans_a else align(parts(p.m, parts(p.m, most_m)))
@@ -75,5 +75,5 @@ def base_of(p: Product, half: int) -> tuple[int, int]:
 
 
 def power(extent: int) -> int:
-    """The smallest power of two from 16 that has room for an extent."""
+    """Return the smallest power of two from 16 that has room for an extent."""
     return max(16, 1 << (extent - 1).bit_length())

@@ -28,7 +28,7 @@ class Convolution:
 
     @property
     def columns(self) -> int:
-        """Columns of img2col: k of the product."""
+        """Return columns of img2col: k of the product."""
         return self.axes.chunk * self.axes.planes
 
 
@@ -43,7 +43,7 @@ class Split:
 
 
 def conv_tiling(c: Convolution, chip: Chip) -> ConvTiling:
-    """The tiling by the proxy's rules."""
+    """Return the tiling by the proxy's rules."""
     split = best_split(c, chip)
     m = parts(c.axes.height, split.rows) * c.axes.width if not c.axes.point else parts(c.axes.width, split.rows)
     n = parts(c.axes.channels, split.channels)
@@ -59,12 +59,12 @@ def conv_tiling(c: Convolution, chip: Chip) -> ConvTiling:
 
 
 def divisors(extent: int, cores: int) -> list[int]:
-    """Parts of an axis: what divides it, or the number of cores, up to these."""
+    """Return parts of an axis: what divides it, or the number of cores, up to these."""
     return [d for d in range(1, min(extent, cores) + 1) if extent % d == 0 or cores % d == 0]
 
 
 def best_split(c: Convolution, chip: Chip) -> Split:
-    """Rule 2: parts over cores with the least cost of a core; of equal ones the most parts of the batch, then of groups."""
+    """Return rule 2: parts over cores with the least cost of a core; of equal ones the most parts of the batch, then of groups."""
     a = c.axes
     along = a.width if a.point else a.height
     options = product(divisors(a.batch, chip.cores), divisors(along, chip.cores), divisors(parts(a.channels, FRACTAL), chip.cores),
@@ -74,7 +74,7 @@ def best_split(c: Convolution, chip: Chip) -> Split:
 
 
 def core_cost(c: Convolution, chip: Chip, s: Split) -> float:
-    """Cycles of a core: elements that it moves through L2, and fractals that its cube multiplies."""
+    """Return cycles of a core: elements that it moves through L2, and fractals that its cube multiplies."""
     a = c.axes
     batch, groups, channels = parts(a.batch, s.batch), parts(c.groups, s.groups), parts(a.channels, s.channels)
     pixels = parts(a.height * a.width, s.rows)
@@ -85,7 +85,7 @@ def core_cost(c: Convolution, chip: Chip, s: Split) -> float:
 
 
 def l0_block(c: Convolution, chip: Chip, m: int, n: int) -> tuple[int, int]:
-    """Rule 3: rows and columns, doubled in turn from one fractal as long as they fit in two slots and a core has as many."""
+    """Return rule 3: rows and columns, doubled in turn from one fractal as long as they fit in two slots and a core has as many."""
     rows = columns = FRACTAL
 
     def fits(m0: int, n0: int) -> bool:
@@ -105,14 +105,14 @@ def l0_block(c: Convolution, chip: Chip, m: int, n: int) -> tuple[int, int]:
 
 
 def slab(c: Convolution, rows: int) -> int:
-    """Pixels of the image that so many results read: whole rows of it, two more than they fill."""
+    """Return pixels of the image that so many results read: whole rows of it, two more than they fill."""
     if c.axes.point:
         return rows
     return min((rows // c.axes.width + 2 - 1) * c.stride + c.kernel, c.image[0]) * c.image[1]
 
 
 def l1_chunks(c: Convolution, chip: Chip, rows: int, columns: int) -> tuple[int, int, bool, bool]:
-    """Rule 4: (columns of k of the image in L1, of the weights, whether all of the image's k lies there, of the weights')."""
+    """Return rule 4: (columns of k of the image in L1, of the weights, whether all of the image's k lies there, of the weights')."""
     planes, chunk, e = c.axes.planes, c.axes.chunk, c.size_bytes
     image, weight = slab(c, rows) * c.axes.unit * e, columns * chunk * e  # bytes of one C1 plane
     if planes * (image + weight) <= chip.l1:
@@ -128,6 +128,6 @@ def l1_chunks(c: Convolution, chip: Chip, rows: int, columns: int) -> tuple[int,
 
 
 def common_k(c: Convolution, chip: Chip, rows: int, columns: int, a: int, b: int) -> int:
-    """Rule 5: the largest part of both chunks in L1 whose two slots fit in L0A and L0B."""
+    """Return rule 5: the largest part of both chunks in L1 whose two slots fit in L0A and L0B."""
     unit, most = c.axes.unit, min(chip.l0 // 2 // c.size_bytes // max(rows, columns), MOST_K)
     return max((k for k in range(unit, most + 1, unit) if a % k == 0 and b % k == 0), default=unit)

@@ -19,7 +19,7 @@ def with_depths(t: MatmulTiling, p: Product, chip: Chip) -> MatmulTiling:
 
 
 def halves_of_l1(t: MatmulTiling, p: Product, chip: Chip) -> MatmulTiling:
-    """The tiling of 910B: half of L1 for each operand."""
+    """Return the tiling of 910B: half of L1 for each operand."""
     a, b = (t.baseM * t.baseK * p.size_bytes, t.baseN * t.baseK * p.size_bytes)
     depth_a, depth_b = ((chip.l1 + 256) // 2 // size for size in (a, b))
     if depth_a * a + depth_b * b > chip.l1 - KB * p.bias:
@@ -40,7 +40,7 @@ def step(depth: int, base_k: int, p: Product) -> int:
 
 
 def fixed_depths(t: MatmulTiling, p: Product, chip: Chip) -> MatmulTiling:
-    """The tiling of 310P: depths by layout; an operand of one block that takes less than half of L1 has all of its k there."""
+    """Return the tiling of 310P: depths by layout; an operand of one block that takes less than half of L1 has all of its k there."""
     depth = FIXED[p.a_nz and p.b_nz]
     t = replace(t, depthA1=depth, depthB1=depth, stepKa=depth // 2, stepKb=depth // 2)
     if p.a_nz and p.b_nz:

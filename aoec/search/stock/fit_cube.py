@@ -43,7 +43,7 @@ class Fitted:
 # ---------------------------------------------------------------- products
 
 def product_of(func: Func, mm: Nest) -> Product:
-    """What the rules read of a product's func."""
+    """Return what the rules read of a product's func."""
     *lead, m, n, k = mm.loops
     a, b = factors(mm)
     at = {name: func.buffer(name) for name in (a.buffer, b.buffer)}
@@ -72,7 +72,7 @@ def product_schedules(func: Func, machine: Machine, chip: Chip) -> Iterator[Fitt
 
 
 def variants(t: MatmulTiling, p: Product) -> Iterator[tuple[MatmulTiling, tuple[str, ...]]]:
-    """(tiling, how it differs): as it is, then with less of what our sketches or the machine may lack."""
+    """Yield (tiling, how it differs): as it is, then with less of what our sketches or the machine may lack."""
     differs: tuple[str, ...] = ()
     if 0 < t.singleCoreK < p.k:
         share = max(t.singleCoreK, align(parts(p.k, t.usedCoreNum)))
@@ -98,7 +98,7 @@ def variants(t: MatmulTiling, p: Product) -> Iterator[tuple[MatmulTiling, tuple[
 
 
 def schedule(func: Func, machine: Machine, p: Product, t: MatmulTiling, rule: str, differs: tuple[str, ...]) -> Iterator[Fitted]:
-    """The schedule of a tiling, where a form of ours says it."""
+    """Yield the schedule of a tiling, where a form of ours says it."""
     mm = product(func)
     leads = [lp.var for lp in mm.loops[:-3]]
     blocks = parts(p.m, t.singleCoreM or p.m) * parts(p.n, t.singleCoreN or p.n)
@@ -116,7 +116,8 @@ def schedule(func: Func, machine: Machine, p: Product, t: MatmulTiling, rule: st
 
 
 def share_batch(extents: list[int], blocks: int, cores: int) -> list[int]:
-    """Parts over cores of each axis of a batch, so that a core has the fewest blocks one after the other; of equal ones the most parts."""
+    """Return parts over cores of each axis of a batch, so that a core has the fewest blocks one after the other; of equal ones the most
+    parts."""
     if not extents:
         return []
     every = prod(extents)
@@ -131,7 +132,7 @@ def share_batch(extents: list[int], blocks: int, cores: int) -> list[int]:
 # ---------------------------------------------------------------- convolutions
 
 def convolution_of(func: Func, kernel: int, stride: int) -> Convolution:
-    """What the rules read of a convolution's func. `kernel`, `stride`: along rows."""
+    """Return what the rules read of a convolution's func. `kernel`, `stride`: along rows."""
     mm, gather = convolution(func)
     image = func.buffer(image_of(gather))
     rows, columns = (e.value if isinstance(e, Int) else 1 for e in image.shape[-3:-1])
@@ -156,14 +157,14 @@ def convolution_schedules(func: Func, machine: Machine, chip: Chip, kernel: int,
 
 
 def channel_tiles(c: Convolution, t: ConvTiling, unit: int) -> dict[str, int]:
-    """Channels of a block in units of what is stored side by side, 16 or of int8 32, and parts of these blocks over cores."""
+    """Return channels of a block in units of what is stored side by side, 16 or of int8 32, and parts of these blocks over cores."""
     count = max(1, min(parts(t.nL0, unit), parts(c.axes.channels, unit)))
     return {"n1": count, "gn": even_parts(parts(c.axes.channels, count * unit), t.nDim)}
 
 
 def on_the_way_out(sketch: Trace, values: dict[str, int]) -> list[dict[str, int]]:
-    """The values of all holes of a sketch, with those of the way out through UB, which no tiling says: two slots and even parts of a tile's
-    columns, or else one slot and one column of fractals."""
+    """Return the values of all holes of a sketch, with those of the way out through UB, which no tiling says: two slots and even parts of a
+    tile's columns, or else one slot and one column of fractals."""
     left = {n: c for n, c in holes(sketch).items() if n not in values}
     even = [u for u in left.get("uc", ()) if values["n1"] % u == 0]
     wide, least = ({n: max((v for v in c if v <= slots), default=c[0]) for n, c in left.items()} for slots in (2, 1))
@@ -174,7 +175,7 @@ def on_the_way_out(sketch: Trace, values: dict[str, int]) -> list[dict[str, int]
 
 
 def smaller(t: ConvTiling) -> Iterator[tuple[ConvTiling, tuple[str, ...]]]:
-    """(tiling, how it differs): as it is, then with one slot, fewer pixels, shorter chunks and fewer channels in turn."""
+    """Yield (tiling, how it differs): as it is, then with one slot, fewer pixels, shorter chunks and fewer channels in turn."""
     yield t, ()
     said = ("a smaller block, so that it fits",)
     yield replace(t, pbCL0=1), said
@@ -192,7 +193,7 @@ def smaller(t: ConvTiling) -> Iterator[tuple[ConvTiling, tuple[str, ...]]]:
 
 
 def fewer_pixels(t: ConvTiling) -> ConvTiling:
-    """The tiling with half as many rows in a block; of a block of one row half of its pixels."""
+    """Return the tiling with half as many rows in a block; of a block of one row half of its pixels."""
     if t.hoL0 > 1:
         return replace(t, hoL0=t.hoL0 // 2, hoL1=max(1, t.hoL1 // 2))
     half = max(16, align(t.woL0 // 2))

@@ -25,14 +25,14 @@ Scored = tuple[tuple[float, ...], tuple[int, ...]]  # (distance, values of the h
 
 def nearest(func: Func, sketches: Sequence[Trace], grids: Sequence[Grid], conditions: Callable[[int], Sequence[Expr]],
             wanted: Wanted) -> Candidate | None:
-    """The nearest legal candidate, of equal ones the first; None where no list of a sketch has one."""
+    """Return the nearest legal candidate, of equal ones the first; None where no list of a sketch has one."""
     found = [(score, number, values) for number, (trace, grid) in enumerate(zip(sketches, grids))
              for score, values in best_of(func, trace, grid, conditions(number), wanted)]
     return min(((number, values) for _, number, values in sorted(found)[:1]), default=None)
 
 
 def best_of(func: Func, trace: Trace, grid: Grid, conditions: Sequence[Expr], wanted: Wanted) -> list[Scored]:
-    """(distance, values) of the nearest legal candidate of a sketch; [] where there is none."""
+    """Return (distance, values) of the nearest legal candidate of a sketch; [] where there is none."""
     choices = dict(zip(grid.names, grid.choices))
     tiles, shared = tile_holes(func, trace, grid.names), [n for n in grid.names if n.startswith("g")]
     free = {n: (nearest_choice(c, PING_PONG),) if n in SLOTS else (c[0],) for n, c in choices.items() if n not in tiles and n not in shared}
@@ -59,7 +59,7 @@ def best_of(func: Func, trace: Trace, grid: Grid, conditions: Sequence[Expr], wa
 
 
 def tile_holes(func: Func, trace: Trace, names: Sequence[str]) -> dict[str, str]:
-    """Hole -> the loop of the result that it cuts."""
+    """Return hole -> the loop of the result that it cuts."""
     loops = {lp.var for lp in output_nest(func).loops}
     out: dict[str, str] = {}
     for s in trace.steps:
@@ -72,7 +72,7 @@ def tile_holes(func: Func, trace: Trace, names: Sequence[str]) -> dict[str, str]
 
 
 def rest_of(func: Func, tiles: dict[str, str]) -> int:
-    """Elements of a tile along the loops behind the first cut one that stay whole."""
+    """Return elements of a tile along the loops behind the first cut one that stay whole."""
     out = output_nest(func)
     names = [lp.var for lp in out.loops]
     first = min((names.index(v) for v in tiles.values()), default=0)
@@ -80,7 +80,7 @@ def rest_of(func: Func, tiles: dict[str, str]) -> int:
 
 
 def grids_near(shared: Sequence[str], choices: dict[str, tuple[int, ...]], cores: int) -> list[dict[str, int]]:
-    """The ways over cores that come nearest to their number, those that do not exceed it first."""
+    """Return the ways over cores that come nearest to their number, those that do not exceed it first."""
     every = [dict(zip(shared, values)) for values in pairs(*[choices[n] for n in shared])]
     every.sort(key=lambda g: (prod(g.values()) > cores, abs(prod(g.values()) - cores), [-v for v in g.values()]))
     return every[:GRIDS]
@@ -88,7 +88,8 @@ def grids_near(shared: Sequence[str], choices: dict[str, tuple[int, ...]], cores
 
 def distances(table: np.ndarray, names: Sequence[str], tiles: dict[str, str], shared: Sequence[str], rest: int,
               wanted: Wanted) -> tuple[np.ndarray, np.ndarray]:
-    """(of cores, of the tile) for each row: logarithms of ratios. A tile that is larger than wanted counts twice, for UB has no room."""
+    """Return (of cores, of the tile) for each row: logarithms of ratios. A tile that is larger than wanted counts twice, for UB has no
+    room."""
     cores = np.prod([table[:, names.index(n)] for n in shared], axis=0) if shared else np.ones(len(table))
     size = np.prod([table[:, names.index(n)] for n in tiles], axis=0) * rest if tiles else np.full(len(table), rest)
     ratio = np.log(np.maximum(size, 1)) - log(wanted.elements)
@@ -96,5 +97,5 @@ def distances(table: np.ndarray, names: Sequence[str], tiles: dict[str, str], sh
 
 
 def nearest_choice(values: Sequence[int], wanted: int) -> int:
-    """The choice nearest to a number."""
+    """Return the choice nearest to a number."""
     return min(values, key=lambda v: (abs(v - wanted), v))

@@ -29,7 +29,7 @@ class Fusion:
 
 @cache
 def fusions() -> tuple[Fusion, ...]:
-    """The table, in its order: of two that fit the first is taken."""
+    """Return the table, in its order: of two that fit the first is taken."""
     said = tomllib.loads(TABLE.read_text("utf-8"))["fusion"]
     return tuple(Fusion(
         f["pattern"], f["source"], {p: f[p] for p in PRODUCTS}, {p: f[f"words_{p}"] for p in PRODUCTS}, tuple(f.get("steps", ())),
@@ -37,10 +37,10 @@ def fusions() -> tuple[Fusion, ...]:
 
 
 def product_of(machine_name: str) -> str:
-    """The column of the table that a chip is of; "" where it has none."""
+    """Return the column of the table that a chip is of; "" where it has none."""
     return next((product for product, begins in PRODUCTS.items() if machine_name.startswith(begins)), "")
 
 
 def fusions_of(product: str) -> tuple[Fusion, ...]:
-    """The fusions that a product has and that group operators of our graphs."""
+    """Return the fusions that a product has and that group operators of our graphs."""
     return tuple(f for f in fusions() if f.listed[product] and f.steps)

@@ -9,7 +9,7 @@ from aoec.search.vendor.vendor import MatmulTiling
 
 
 def with_l2_tiles(t: MatmulTiling, p: Product, chip: Chip) -> tuple[MatmulTiling, bool]:
-    """(the tiling with its L2 tiles, whether the search of them failed)."""
+    """Return (the tiling with its L2 tiles, whether the search of them failed)."""
     rows, columns = parts(p.m, t.singleCoreM), parts(p.n, t.singleCoreN)
     if chip.is_coupled:
         return cut_tiles(t, rows, columns, min(chip.cores // 2, rows), min(2, columns)), False
@@ -24,12 +24,12 @@ def with_l2_tiles(t: MatmulTiling, p: Product, chip: Chip) -> tuple[MatmulTiling
 
 
 def cut_tiles(t: MatmulTiling, rows: int, columns: int, m: int, n: int) -> MatmulTiling:
-    """The tiling with L2 tiles of m x n of its blocks."""
+    """Return the tiling with L2 tiles of m x n of its blocks."""
     return replace(t, l2MTileBlock=m, l2NTileBlock=n, l2MTileCnt=parts(rows, m), l2NTileCnt=parts(columns, n))
 
 
 def fitting(t: MatmulTiling, p: Product, chip: Chip, rows: int, columns: int) -> Iterator[tuple[int, int, int]]:
-    """(sharing, m, n) of each L2 tile whose operands and result stay below the limit, and whose last one has enough blocks a side.
+    """Yield (sharing, m, n) of each L2 tile whose operands and result stay below the limit, and whose last one has enough blocks a side.
 
     The public description leaves open how sharing is counted. Here it is how many cores ask for one block of a side, in a whole tile and
     in the last one. The least side of an inner dimension is a quarter of the cores.
@@ -48,5 +48,5 @@ def fitting(t: MatmulTiling, p: Product, chip: Chip, rows: int, columns: int) ->
 
 
 def last(count: int, each: int) -> int:
-    """Blocks in the last tile of an axis."""
+    """Return blocks in the last tile of an axis."""
     return count % each or each

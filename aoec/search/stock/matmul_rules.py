@@ -23,7 +23,7 @@ class Stated:
 
 
 def matmul_tiling(p: Product, chip: Chip) -> Stated:
-    """The tiling of one product without a batch."""
+    """Return the tiling of one product without a batch."""
     block = block_of(p, chip)
     t = MatmulTiling(usedCoreNum=chip.cores, singleCoreM=block.m, singleCoreN=block.n, singleCoreK=p.k, baseM=block.m, baseN=block.n,
                      baseK=block.k)
@@ -38,7 +38,7 @@ def matmul_tiling(p: Product, chip: Chip) -> Stated:
 
 
 def recount(t: MatmulTiling, plain: MatmulTiling, p: Product) -> MatmulTiling:
-    """A template's tiling with all blocks in one L2 tile where the plain one has one; else with the plain one's tiles."""
+    """Return a template's tiling with all blocks in one L2 tile where the plain one has one; else with the plain one's tiles."""
     if (plain.l2MTileCnt, plain.l2NTileCnt) != (1, 1):
         return t
     return replace(t, l2MTileBlock=parts(p.m, t.singleCoreM), l2NTileBlock=parts(p.n, t.singleCoreN))

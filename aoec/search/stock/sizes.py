@@ -24,17 +24,17 @@ class Chip:
 
     @property
     def is_coupled(self) -> bool:
-        """Whether a core holds cube and vector both, as on 310P."""
+        """Return whether a core holds cube and vector both, as on 310P."""
         return self.product == "310P"
 
     @property
     def rows(self) -> int:
-        """Rows of the base block of R1, which the small-shape rules count blocks by."""
+        """Return rows of the base block of R1, which the small-shape rules count blocks by."""
         return 256 if self.is_coupled else 128
 
     @property
     def l2_limit(self) -> int:
-        """Bytes that operands and result of one L2 tile may have."""
+        """Return bytes that operands and result of one L2 tile may have."""
         return L2_SHARE[0] * self.l2 // L2_SHARE[1]
 
 
@@ -58,37 +58,37 @@ class Product:
 
     @property
     def inner_a(self) -> int:
-        """Bytes of A's inner dimension."""
+        """Return bytes of A's inner dimension."""
         return (self.m if self.trans_a else self.k) * self.size_bytes
 
     @property
     def inner_b(self) -> int:
-        """Bytes of B's inner dimension."""
+        """Return bytes of B's inner dimension."""
         return (self.k if self.trans_b else self.n) * self.size_bytes
 
     @property
     def bytes(self) -> int:
-        """Bytes of one A, one B and one C."""
+        """Return bytes of one A, one B and one C."""
         return (self.m + self.n) * self.k * self.size_bytes + self.m * self.n * self.out_bytes
 
 
 def chip_of(machine: Machine, product: str) -> Chip:
-    """The chip of a machine that has a cube."""
+    """Return the chip of a machine that has a cube."""
     cube = machine.core("core" if "core" in machine.cores else "aic")
     size = {name: machine.scope(name).size_bytes for name in ("L1", "L0A", "L0C", "UB")}
     return Chip(product, cube.count, size["L1"], size["L0A"], size["L0C"], size["UB"], machine.l2_size_bytes)
 
 
 def parts(extent: int, each: int) -> int:
-    """How many pieces of a size an extent has, the last perhaps smaller."""
+    """Return how many pieces of a size an extent has, the last perhaps smaller."""
     return -(-extent // each)
 
 
 def align(value: int, unit: int = 16) -> int:
-    """`value` rounded up to a multiple of the unit."""
+    """Return `value` rounded up to a multiple of the unit."""
     return -(-value // unit) * unit
 
 
 def is_aligned(size_bytes: int) -> bool:
-    """Whether an inner dimension is whole bursts of 256 bytes."""
+    """Return whether an inner dimension is whole bursts of 256 bytes."""
     return size_bytes % 256 == 0

@@ -42,7 +42,7 @@ def aligned_output(p: Product, chip: Chip, t: MatmulTiling, failed: bool) -> boo
 
 
 def tile_aligned_output(p: Product, chip: Chip, t: MatmulTiling) -> MatmulTiling:
-    """All of B in L1, blocks of rows as high as L0C and UB allow."""
+    """Return all of B in L1, blocks of rows as high as L0C and UB allow."""
     n = align(p.n)
     m = max(128, min(chip.l0c // (4 * n), chip.ub // 256 // p.out_bytes) // 16 * 16)
     half = chip.l0 // 2 // p.size_bytes  # the description has no base k: what fits beside such a block in L0
@@ -61,7 +61,7 @@ def whole_left(p: Product, chip: Chip, t: MatmulTiling, failed: bool) -> bool:
 
 
 def tile_whole_left(p: Product, chip: Chip, t: MatmulTiling) -> MatmulTiling:
-    """All of A in L1."""
+    """Return all of A in L1."""
     steps = parts(p.k, 256)
     return replace(t, baseM=16, baseN=16, baseK=256, singleCoreM=min(p.m, 16), singleCoreN=16, stepKa=steps, depthA1=steps, stepKb=1,
                    depthB1=2, dbL0C=2)
@@ -74,7 +74,7 @@ def whole_right(p: Product, chip: Chip, t: MatmulTiling, failed: bool) -> bool:
 
 
 def tile_whole_right(p: Product, chip: Chip, t: MatmulTiling) -> MatmulTiling:
-    """All of B in L1, two blocks of rows a core, A in two slots of all k."""
+    """Return all of B in L1, two blocks of rows a core, A in two slots of all k."""
     steps = parts(p.k, t.baseK)
     two = 2 * t.baseM * t.baseN * 4 <= chip.l0c
     return replace(t, singleCoreM=2 * t.baseM, singleCoreN=p.n, stepKa=steps, depthA1=2 * steps, stepKb=steps, depthB1=steps,
@@ -84,7 +84,7 @@ def tile_whole_right(p: Product, chip: Chip, t: MatmulTiling) -> MatmulTiling:
 # ---------------------------------------------------------------- split-K
 
 def three_by_three(p: Product, t: MatmulTiling) -> MatmulTiling:
-    """The 3x3 tile."""
+    """Return the 3x3 tile."""
     k = SPLIT_K_BYTES // p.size_bytes
     return replace(t, baseM=BLOCK, baseN=BLOCK, baseK=k, stepM=LONG, stepN=1, stepKa=LONG, stepKb=LONG, depthA1=SPLIT_DEPTH[0],
                    depthB1=SPLIT_DEPTH[1], iterateOrder=ORDER_N, singleCoreK=LONG * k, dbL0C=2)
@@ -104,13 +104,13 @@ def one_core_split(p: Product, chip: Chip, t: MatmulTiling, failed: bool) -> boo
 
 
 def is_narrow_split(p: Product, chip: Chip) -> bool:
-    """The case of k = 1536 in R7.6."""
+    """Return the case of k = 1536 in R7.6."""
     sides = any(a == 384 and b >= 49152 for a, b in ((p.m, p.n), (p.n, p.m)))
     return not p.a_nz and p.k == 1536 and sides and not (p.m % 128 or p.n % 128) and 4 * p.m * p.n * 100 <= 65 * chip.l2
 
 
 def is_vetoed(p: Product, chip: Chip, t: MatmulTiling) -> bool:
-    """Whether cores would have too little to do."""
+    """Return whether cores would have too little to do."""
     tiling = tile_one_core_split(p, chip, t)
     share = p.m * p.n / (tiling.singleCoreM * tiling.singleCoreN * chip.cores)
     middle = is_aligned(p.n * p.size_bytes) and 896 <= p.n <= 2048 and (tiling.singleCoreN <= 640 or share < 0.85)
@@ -118,7 +118,7 @@ def is_vetoed(p: Product, chip: Chip, t: MatmulTiling) -> bool:
 
 
 def tile_one_core_split(p: Product, chip: Chip, t: MatmulTiling) -> MatmulTiling:
-    """The 3x3 tile on a grid: n in parts of at most 3072, as many as divide the cores, and m in the rest."""
+    """Return the 3x3 tile on a grid: n in parts of at most 3072, as many as divide the cores, and m in the rest."""
     least = parts(p.n, WIDEST_SPLIT)
     columns = next((d for d in range(least, chip.cores + 1) if chip.cores % d == 0), chip.cores)
     rows = chip.cores // columns
@@ -138,7 +138,8 @@ def cores_split(p: Product, chip: Chip, t: MatmulTiling, failed: bool) -> bool:
 
 
 def tile_cores_split(p: Product, chip: Chip, t: MatmulTiling) -> MatmulTiling:
-    """The 3x3 tile, n whole and m in steps of three blocks; where m is the longer side and its bursts are whole, the other way round."""
+    """Return the 3x3 tile, n whole and m in steps of three blocks; where m is the longer side and its bursts are whole, the other way
+    round."""
     tiling = three_by_three(p, t)
     used = min(parts(p.k, tiling.singleCoreK), chip.cores)
     if p.size_bytes == 4 and p.m <= 64 >= p.n:

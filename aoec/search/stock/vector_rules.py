@@ -23,12 +23,13 @@ class Wanted:
 
 
 def elements_of(func: Func, at: int = -1) -> int:
-    """Elements of a func's result."""
+    """Return elements of a func's result."""
     return prod(e.value for e in func.outputs[at].shape if isinstance(e, Int))
 
 
 def elementwise(func: Func, cores: int, ub: int) -> Wanted:
-    """The 4 KB rule: a core for each 4 KB of the smallest dtype, and as large a tile as UB has room for in two slots of all tensors."""
+    """Return the 4 KB rule: a core for each 4 KB of the smallest dtype, and as large a tile as UB has room for in two slots of all
+    tensors."""
     sizes = [DTYPES[b.dtype] for b in (*func.inputs, *func.outputs)]
     used = max(1, min(cores, parts(elements_of(func) * min(sizes), LEAST_BYTES)))
     tile = ub // (PING_PONG * len(sizes) * max(sizes)) // 256 * 256
@@ -36,14 +37,14 @@ def elementwise(func: Func, cores: int, ub: int) -> Wanted:
 
 
 def rows_rule(func: Func, cores: int, ub: int, columns: int) -> Wanted:
-    """Rows of a reduction along the last axis, shared by all cores; as many a pass as UB has room for beside the partial sums."""
+    """Return rows of a reduction along the last axis, shared by all cores; as many a pass as UB has room for beside the partial sums."""
     rows = max(1, elements_of(func) // max(1, min(columns, elements_of(func))))
     size, count = max(DTYPES[b.dtype] for b in (*func.inputs, *func.outputs)), PING_PONG * (len(func.inputs) + 1)
     return spread(rows, cores, columns, (ub - PAIRWISE) // count // size, "reduce: rows over cores")
 
 
 def spread(rows: int, cores: int, columns: int, room: int, rule: str) -> Wanted:
-    """Rows over cores, as even as they come, and `room` elements of them a pass."""
+    """Return rows over cores, as even as they come, and `room` elements of them a pass."""
     each = parts(rows, cores)
     return Wanted(parts(rows, each), max(16, min(each * columns, max(columns, room // columns * columns), room)), rule)
 

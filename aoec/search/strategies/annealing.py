@@ -40,7 +40,8 @@ class Annealing(Strategy):
         return list(self._asked)
 
     def _step(self, walker: int) -> int | None:
-        """A new legal neighbour of where the walker stands; a random candidate where it stands nowhere or its neighbours are used up."""
+        """Return a new legal neighbour of where the walker stands; a random candidate where it stands nowhere or its neighbours are used
+        up."""
         here = self._at[walker]
         if here is not None:
             lines = [r for r in self.space.lines(self.space.at(here[1])) if r not in self.seen and r not in self._asked]

@@ -59,7 +59,7 @@ class Bayes(Strategy):
         return [pool[i] for i in np.argsort(-promise, kind="stable")]
 
     def _points(self, legal: list[tuple[int, int]]) -> tuple[list[int], list[float]]:
-        """Ranks and log costs for the model; illegal ones cost more than the worst legal one."""
+        """Return ranks and log costs for the model; illegal ones cost more than the worst legal one."""
         worst = math.log(legal[-1][0] + 1) + 1.0
         points = [(math.log(cost + 1), rank) for cost, rank in legal]
         points += [(worst, rank) for rank, cost in self.known.items() if cost is None]
@@ -68,7 +68,7 @@ class Bayes(Strategy):
         return [rank for _, rank in points], [cost for cost, _ in points]
 
     def _features(self, ranks: list[int]) -> np.ndarray:
-        """One row per candidate: its grid, one column each, and its holes by name, log scale, -1 where it has none."""
+        """Return one row per candidate: its grid, one column each, and its holes by name, log scale, -1 where it has none."""
         table = np.full((len(ranks), len(self.space.grids) + len(self._names)), -1.0)
         table[:, :len(self.space.grids)] = 0.0
         for grid, at, columns in self.space.slabs([self.space.at(r) for r in ranks]):

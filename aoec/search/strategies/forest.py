@@ -77,11 +77,11 @@ class Forest(Strategy):
         return generation.fill(slots)
 
     def _slots(self) -> tuple[str, ...]:
-        """What the next generation is made of."""
+        """Return what the next generation is made of."""
         return self.slots * max(1, len(self.known) // GROWTH)
 
     def _first(self) -> list[int]:
-        """Candidates to begin with: any, and where there is a prior as many that are cheap by it."""
+        """Return candidates to begin with: any, and where there is a prior as many that are cheap by it."""
         if self.prior is None:
             return self._draw_many(self.start)
         table = self._unseen([])
@@ -100,7 +100,7 @@ class Forest(Strategy):
         return np.where(np.isfinite(said), said, max((p for p in self._priors.values() if p < math.inf), default=0.0))
 
     def _unseen(self, best: list[int]) -> Table:
-        """Candidates to choose from: legal and not seen; all of a listed pool that is small enough."""
+        """Return candidates to choose from: legal and not seen; all of a listed pool that is small enough."""
         if self.pool.size > ROWS:
             lines = [r for rank in best[:LEADERS] for r in self.space.lines(self.space.at(rank))]
             bred = [r for rank in best[:PARENTS] for r in mutants(self.space, rank, DRAWN // 2 // PARENTS, self.random)]
@@ -119,7 +119,7 @@ class Forest(Strategy):
         return logs - self._log_priors(known), self._log_priors(table)
 
     def _trees(self, known: Table, logs: np.ndarray, table: Table) -> np.ndarray:
-        """float[tree, row]: what each tree of a forest predicts."""
+        """Return float[tree, row]: what each tree of a forest predicts."""
         from sklearn.ensemble import ExtraTreesRegressor  # a second of import that other strategies do not pay
 
         learned, asked = known.features, table.features
@@ -131,7 +131,7 @@ class Forest(Strategy):
         return np.array([tree.tree_.predict(asked)[:, 0] for tree in model.estimators_])
 
     def _points(self, told: list[tuple[int, int]]) -> tuple[Table, np.ndarray]:
-        """What the model learns from: candidates, cheapest first and then those that failed, and their log costs."""
+        """Return what the model learns from: candidates, cheapest first and then those that failed, and their log costs."""
         points = [(math.log(cost + 1), rank) for cost, rank in told]
         points += [(points[-1][0], rank) for rank, cost in self.known.items() if cost is None]
         half = POINTS // 2
@@ -150,7 +150,7 @@ class Generation:
         self.free = np.ones(len(table), dtype=bool)
 
     def fill(self, slots: tuple[str, ...]) -> list[int]:
-        """The ranks that the slots take, fewer where the table is used up."""
+        """Return the ranks that the slots take, fewer where the table is used up."""
         ranks = []
         for slot in slots[:len(self.table)]:
             row = self._row(slot)
@@ -160,7 +160,7 @@ class Generation:
         return ranks
 
     def _row(self, slot: str) -> int:
-        """The free row that a slot takes."""
+        """Return the free row that a slot takes."""
         if slot in DOUBT:
             return int(np.where(self.free, self.mean - DOUBT[slot] * self.spread, np.inf).argmin())
         if slot in SMOOTH:
@@ -178,5 +178,5 @@ class Generation:
         return int(rows[self.random.randrange(len(rows))]) if row is None else row
 
     def _parent(self) -> np.ndarray:
-        """The codes of one of the leaders, the better ones oftener."""
+        """Return the codes of one of the leaders, the better ones oftener."""
         return np.asarray(self.leaders.codes[int(self.random.betavariate(1, 2.5) * len(self.leaders))])

@@ -15,7 +15,7 @@ FIRST = 512  # rows whose doubt is worked out: those of the lowest means
 
 
 def predict(known: Table, logs: np.ndarray, asked: Table) -> tuple[np.ndarray, np.ndarray]:
-    """(mean, spread)[row] of the log cost of what is asked; the spread is 0 but for the FIRST rows of the lowest means."""
+    """Return (mean, spread)[row] of the log cost of what is asked; the spread is 0 but for the FIRST rows of the lowest means."""
     least = np.minimum(known.codes.min(axis=0), asked.codes.min(axis=0))
     wide = np.maximum(np.maximum(known.codes.max(axis=0), asked.codes.max(axis=0)) - least, 1)
     x, z = ((t.codes - least) / wide for t in (known, asked))
@@ -42,7 +42,7 @@ def _covariance(distances: np.ndarray, length: float) -> np.ndarray:
 
 
 def _factor(distances: np.ndarray, length: float) -> np.ndarray:
-    """The lower Cholesky factor of the covariance of what is known."""
+    """Return the lower Cholesky factor of the covariance of what is known."""
     return np.linalg.cholesky(_covariance(distances, length) + NOISE * np.eye(len(distances)))
 
 

@@ -42,7 +42,7 @@ class Genetic(Strategy):
                 del self.parents[PARENTS:]
 
     def _next(self) -> list[int]:
-        """A generation of which about a quarter of the legal trials so far, within GENERATION, will be legal."""
+        """Return a generation of which about a quarter of the legal trials so far, within GENERATION, will be legal."""
         size = min(max(GENERATION[0], self._legal // 4), GENERATION[1])
         size = min(size * self._told // max(self._legal, 1), MOST * size) if self._told else size
         strangers = size // IMMIGRANTS if len(self.parents) >= size // IMMIGRANTS else size // 2 if self.parents else size
@@ -50,7 +50,7 @@ class Genetic(Strategy):
         return children + self._strangers(strangers, set(children), 1 if children else 0)
 
     def _children(self, count: int) -> list[int]:
-        """Up to `count` new ranks, each near two good parents; fewer where their neighbourhood is used up."""
+        """Return up to `count` new ranks, each near two good parents; fewer where their neighbourhood is used up."""
         parents = [self._parent(rank) for _, rank in self.parents]
         mates = {p.grid: [q for q in parents if q.grid == p.grid] for p in parents}
         ranks: dict[int, None] = {}
@@ -68,11 +68,11 @@ class Genetic(Strategy):
         return Parent(grid, self.space.grids[grid].digits(rank - self.space.starts[grid]))
 
     def _pick(self, parents: list[Parent]) -> Parent:
-        """The best of a few, drawn at random; `parents` are sorted."""
+        """Return the best of a few, drawn at random; `parents` are sorted."""
         return parents[min(int(self.random.random() * len(parents)) for _ in range(TOURNAMENT))]
 
     def _new(self, grid: int, child: list[int], taken: Container[int]) -> int | None:
-        """The rank of a mutation of the child that is new; None where none was met."""
+        """Return the rank of a mutation of the child that is new; None where none was met."""
         for _ in range(TRIES):
             self._mutate(self.space.grids[grid].counts, child)
             rank = self.space.starts[grid] + self.space.grids[grid].at(child)

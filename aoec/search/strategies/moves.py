@@ -12,7 +12,7 @@ MUTATED = 0.2  # of the children; and every one that would be a parent
 
 
 def beside(table: Table, free: np.ndarray, codes: np.ndarray, random: Random) -> int | None:
-    """A free row that differs in one column, each column equally likely and then each row, else any that differs in two; None where
+    """Return a free row that differs in one column, each column equally likely and then each row, else any that differs in two; None where
     there is none. So a switch of two values is tried as often as a tile of forty."""
     steps = np.where(free, table.steps(codes), 3)
     rows = np.flatnonzero(steps == 1)
@@ -37,7 +37,8 @@ def rarest(table: Table, free: np.ndarray, tried: np.ndarray, score: np.ndarray,
 
 
 def between(table: Table, free: np.ndarray, parents: tuple[np.ndarray, np.ndarray], random: Random) -> int:
-    """The free row that is nearest to a child of two rows of codes: each column from either parent, and now and then one from any row.
+    """Return the free row that is nearest to a child of two rows of codes: each column from either parent, and now and then one from any
+    row.
 
     Crossing breaks rules that hold between holes; the nearest legal candidate keeps the most of what was crossed. Among rows that differ
     in as many columns, the one whose codes are nearer; of equals any.
@@ -53,7 +54,7 @@ def between(table: Table, free: np.ndarray, parents: tuple[np.ndarray, np.ndarra
 
 
 def mutants(space: Space, rank: int, count: int, random: Random) -> list[int]:
-    """The ranks of `count` candidates of the same grid in which two or three holes have any of their choices; some may be equal."""
+    """Return the ranks of `count` candidates of the same grid in which two or three holes have any of their choices; some may be equal."""
     number = space.grid_of(rank)
     grid, out = space.grids[number], []
     digits = grid.digits(rank - space.starts[number])

@@ -39,6 +39,6 @@ class Portfolio(Forest):
 
 
 def portfolio(space: Space, seed: int = 0, pool: Pool | None = None, prior: Prior | None = None, measure_us: float = math.inf) -> Strategy:
-    """The portfolio for measures that take that long each: with a model where that pays, else genetic."""
+    """Return the portfolio for measures that take that long each: with a model where that pays, else genetic."""
     rounds = math.ceil(MODEL_US / measure_us / len(SLOTS)) if measure_us * len(HALVES[0]) < MODEL_US else 0
     return Genetic(space, seed, pool) if rounds * len(SLOTS) > LARGEST else Portfolio(space, seed, pool, prior, rounds)

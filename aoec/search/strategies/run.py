@@ -35,18 +35,18 @@ class Result:
 
     @property
     def is_proved(self) -> bool:
-        """Whether the best is proved optimal in its space: it meets the bound, or nothing is left to try."""
+        """Return whether the best is proved optimal in its space: it meets the bound, or nothing is left to try."""
         return self.best is not None and self.stopped in ("bound", "space")
 
 
 def perhaps(batch: Sequence[Candidate]) -> list[bool]:
-    """True for each: any candidate may be legal, for all that is known before it is timed."""
+    """Return True for each: any candidate may be legal, for all that is known before it is timed."""
     return [True] * len(batch)
 
 
 def run(strategy: Strategy, cost: CostFunction, *, budget_trials: int | None = None, budget_seconds: float | None = None,
         floor: int | None = None, first: Candidate | None = None, clock: Callable[[], float] = time.monotonic) -> Result:
-    """The result of the whole search; see `steps`. ScheduleError where no candidate is legal."""
+    """Return the result of the whole search; see `steps`. ScheduleError where no candidate is legal."""
     *_, result = steps(strategy, cost, budget_trials=budget_trials, budget_seconds=budget_seconds, floor=floor, first=first, clock=clock)
     if result.best is None:
         raise ScheduleError(f"none of {result.illegal:,} candidates is legal; the space has {strategy.space.size:,}")
@@ -56,7 +56,7 @@ def run(strategy: Strategy, cost: CostFunction, *, budget_trials: int | None = N
 def steps(strategy: Strategy, cost: CostFunction, *, legal: LegalFunction = perhaps, budget_trials: int | None = None,
           budget_seconds: float | None = None, floor: int | None = None, first: Candidate | None = None,
           clock: Callable[[], float] = time.monotonic) -> Iterator[Result]:
-    """The result so far after each batch; the last one says why the search stopped.
+    """Yield the result so far after each batch; the last one says why the search stopped.
 
     `cost` takes a batch of candidates and gives an integer cost or None (illegal) for each; `legal`, which is cheaper, False where
     that is sure to be None. `first` is the default: always timed, whatever the budget. `floor` is a lower bound of the cost: where the
@@ -81,7 +81,7 @@ def steps(strategy: Strategy, cost: CostFunction, *, legal: LegalFunction = perh
 
 
 def _fitting(asked: Sequence[Candidate], room: int, legal: LegalFunction) -> int:
-    """How many of the candidates asked for can be timed and never be more than `room` trials."""
+    """Return how many of the candidates asked for can be timed and never be more than `room` trials."""
     if len(asked) <= room:
         return len(asked)
     return next((i for i, trials in enumerate(accumulate(map(bool, legal(asked)))) if trials > room), len(asked))
@@ -96,7 +96,7 @@ def _stop_reason(result: Result, floor: int | None, finished: bool, spent: bool,
 
 def _absorb(result: Result, batch: Sequence[Candidate], costs: Sequence[Cost], rank: Callable[[Candidate], int],
             first: Candidate | None) -> Result:
-    """The result with a batch counted in, candidate by candidate: how it was cut into batches cannot matter."""
+    """Return the result with a batch counted in, candidate by candidate: how it was cut into batches cannot matter."""
     best, best_cost, trials, history = result.best, result.cost, result.trials, list(result.history)
     for candidate, cost in zip(batch, costs, strict=True):
         if cost is None:

@@ -45,7 +45,7 @@ STRATEGIES: dict[str, Callable[..., Strategy]] = {
 
 def make(name: str, space: Space, seed: int = 0, pool: Pool | None = None, prior: Prior | None = None,
          measure_us: float = math.inf) -> Strategy:
-    """The strategy of that name; UnsupportedError where there is none.
+    """Return the strategy of that name; UnsupportedError where there is none.
 
     `pool`: what it may propose, all of the space by default. `prior`: what a model says that candidates cost, for those that learn.
     `measure_us`: about how long one measure takes, which says what a proposal may cost; by default it is dear.

@@ -37,7 +37,7 @@ class Strategy:
 
     @property
     def is_finished(self) -> bool:
-        """Whether every candidate of the pool was proposed and its cost is known."""
+        """Return whether every candidate of the pool was proposed and its cost is known."""
         return not self._left and not self._queue and not self._open
 
     def ask(self, n: int) -> list[Candidate]:
@@ -66,8 +66,8 @@ class Strategy:
         self._left -= sum(map(self.pool.holds, new))
 
     def _fresh(self) -> list[int]:
-        """The next generation: what `_next` proposes, was not seen and is legal; drawn at random where it proposes nothing new. Empty
-        where nothing is left; ScheduleError where a filter refused all of very many."""
+        """Return the next generation: what `_next` proposes, was not seen and is legal; drawn at random where it proposes nothing new.
+        Empty where nothing is left; ScheduleError where a filter refused all of very many."""
         for _ in range(BARREN):
             if not self._left:
                 return []
@@ -90,7 +90,7 @@ class Strategy:
         """What a subclass keeps of a cost; nothing here."""
 
     def _draw(self, taken: set[int] | None = None) -> int:
-        """A random rank that is neither seen nor in `taken`; each is equally likely. There must be one.
+        """Return a random rank that is neither seen nor in `taken`; each is equally likely. There must be one.
 
         A half empty space is sampled by trying; past that the rest is listed once and shuffled.
         """
@@ -108,7 +108,7 @@ class Strategy:
         return next(r for r in tries if r not in self.seen and r not in taken)
 
     def _draw_many(self, n: int, taken: set[int] | None = None) -> list[int]:
-        """Up to `n` different random ranks of the pool that are neither seen nor in `taken` (a set of unseen ranks of the pool)."""
+        """Return up to `n` different random ranks of the pool that are neither seen nor in `taken` (a set of unseen ranks of the pool)."""
         used = set(taken or ())
         ranks = []
         for _ in range(min(n, self._left - len(used))):

@@ -32,11 +32,11 @@ class Table:
         return len(self.ranks)
 
     def steps(self, codes: np.ndarray) -> np.ndarray:
-        """int[row]: in how many columns each row differs from one row of codes."""
+        """Return int[row]: in how many columns each row differs from one row of codes."""
         return np.asarray((self.codes != codes).sum(axis=1))
 
     def take(self, rows: np.ndarray) -> Table:
-        """The table of some of the rows, chosen by mask or by index."""
+        """Return the table of some of the rows, chosen by mask or by index."""
         return Table(self.ranks[rows], self.codes[rows], self.features[rows])
 
 
@@ -54,7 +54,7 @@ class Columns:
         self.pairs = [(list(self.values).index(a), list(self.values).index(b)) for a, b in combinations(sorted(rich), 2)]
 
     def table(self, ranks: Sequence[int] | np.ndarray) -> Table:
-        """The rows of these ranks, in their order."""
+        """Return the rows of these ranks, in their order."""
         ranks = np.asarray(ranks, dtype=index_type(self.space))
         codes = np.full((len(ranks), len(self.values) + 1), -1, dtype=np.int32)
         bounds = np.array(self.space.starts, dtype=ranks.dtype)

@@ -68,13 +68,13 @@ class MatmulTiling:
 
 
 def matmul_trace(func: Func, machine: Machine, tiling: MatmulTiling) -> Trace:
-    """The trace of a tiling, legalised to the func; it has no holes. UnsupportedError where no form of ours says it."""
+    """Return the trace of a tiling, legalised to the func; it has no holes. UnsupportedError where no form of ours says it."""
     form, values = matmul_choice(func, machine, tiling)
     return fill(matmul_sketch(func, product(func), machine, form), values)
 
 
 def product(func: Func) -> Nest:
-    """The product block of a matmul func."""
+    """Return the product block of a matmul func."""
     mm = find_product(func)
     if mm is None or factors(mm)[0].buffer not in {b.name for b in func.inputs}:
         raise UnsupportedError(f"func {func.name} is no matrix product")
@@ -82,7 +82,7 @@ def product(func: Func) -> Nest:
 
 
 def matmul_choice(func: Func, machine: Machine, tiling: MatmulTiling) -> tuple[Form, dict[str, int]]:
-    """(form, values of its holes) of a tiling."""
+    """Return (form, values of its holes) of a tiling."""
     mm = product(func)
     sizes = {x: mm.extent(loop.var) for x, loop in zip("mnk", mm.loops[-3:])}
     t = legal_matmul(tiling, sizes, DTYPES[func.inputs[0].dtype], machine)
@@ -99,7 +99,7 @@ def matmul_choice(func: Func, machine: Machine, tiling: MatmulTiling) -> tuple[F
 
 
 def form_of(t: MatmulTiling, sizes: dict[str, int]) -> Form:
-    """The structure that a legalised tiling asks for."""
+    """Return the structure that a legalised tiling asks for."""
     whole_a, whole_b = (t.baseK * step >= t.singleCoreK for step in (t.stepKa, t.stepKb))
     resident = "both" if whole_a and whole_b else "left" if whole_a else "right" if whole_b else "none"
     inside = "m" if t.iterateOrder == ORDER_M else "n"
@@ -118,7 +118,8 @@ def form_of(t: MatmulTiling, sizes: dict[str, int]) -> Form:
 # ---------------------------------------------------------------- legalising
 
 def legal_matmul(t: MatmulTiling, sizes: dict[str, int], size_bytes: int, machine: Machine) -> MatmulTiling:
-    """The tiling as this shape takes it: nothing beyond the shape, steps of k in whole ratios, slots that are there, blocks for cores."""
+    """Return the tiling as this shape takes it: nothing beyond the shape, steps of k in whole ratios, slots that are there, blocks for
+    cores."""
     unit = 32 // size_bytes
     base = {"m": up(min(t.baseM, sizes["m"]), 16), "n": up(min(t.baseN, sizes["n"]), 16), "k": up(min(t.baseK, sizes["k"]), unit)}
     single_k = up(min(t.singleCoreK or sizes["k"], sizes["k"]), max(unit, 16)) if t.singleCoreK else sizes["k"]
@@ -140,12 +141,12 @@ def legal_matmul(t: MatmulTiling, sizes: dict[str, int], size_bytes: int, machin
 
 
 def up(value: int, unit: int) -> int:
-    """`value` rounded up to a multiple of the unit."""
+    """Return `value` rounded up to a multiple of the unit."""
     return -(-value // unit) * unit
 
 
 def ratio(a: int, b: int) -> tuple[int, int]:
-    """The two with the larger one rounded down to a multiple of the smaller."""
+    """Return the two with the larger one rounded down to a multiple of the smaller."""
     return (a // b * b, b) if a >= b else (a, b // a * a)
 
 
@@ -155,7 +156,7 @@ def slots(depth: int, blocks: int) -> int:
 
 
 def dealt_out(t: MatmulTiling, sizes: dict[str, int], machine: Machine) -> MatmulTiling:
-    """The tiling with its blocks on cores: numbered in groups as CATLASS does, walked by L2 tiles, or on a grid. A walk along the
+    """Return the tiling with its blocks on cores: numbered in groups as CATLASS does, walked by L2 tiles, or on a grid. A walk along the
     diagonals of one tile that has at most a block for each core is a grid."""
     cores = machine.core("aic" if "aic" in machine.cores else "core").count
     used = min(t.usedCoreNum or cores, cores) // -(-sizes["k"] // t.singleCoreK)
@@ -179,18 +180,18 @@ def dealt_out(t: MatmulTiling, sizes: dict[str, int], machine: Machine) -> Matmu
 
 
 def one_row(blocks: dict[str, int]) -> bool:
-    """Whether blocks are one row or one column, of which every walk is the plain one."""
+    """Return whether blocks are one row or one column, of which every walk is the plain one."""
     return min(blocks.values()) == 1
 
 
 def in_groups(t: MatmulTiling, block: dict[str, int], blocks: dict[str, int]) -> MatmulTiling:
-    """The tiling with its equal blocks numbered in groups of whole rows or columns."""
+    """Return the tiling with its equal blocks numbered in groups of whole rows or columns."""
     return replace(t, usedCoreNum=min(t.usedCoreNum, blocks["m"] * blocks["n"]), singleCoreM=block["m"], singleCoreN=block["n"],
                    swizzleOffset=divisor(blocks["mn"[t.swizzleDirection]], t.swizzleOffset), l2MTileBlock=0, l2NTileBlock=0)
 
 
 def walked_out(t: MatmulTiling, blocks: dict[str, int]) -> MatmulTiling:
-    """The tiling with its blocks walked by L2 tiles."""
+    """Return the tiling with its blocks walked by L2 tiles."""
     if t.l2IterateOrder >= len(WALKS):
         raise UnsupportedError(f"l2IterateOrder {t.l2IterateOrder}: the vendor's kernels have 0 to {len(WALKS) - 1}")
     side = {x: tile_side(blocks[x], cuts, block) for x, cuts, block in (
@@ -200,13 +201,14 @@ def walked_out(t: MatmulTiling, blocks: dict[str, int]) -> MatmulTiling:
 
 
 def tile_side(count: int, cuts: int, block: int) -> int:
-    """Blocks of an axis in an L2 tile: what is said where so many tiles of it hold all blocks and none is empty, else an even cut."""
+    """Return blocks of an axis in an L2 tile: what is said where so many tiles of it hold all blocks and none is empty, else an even
+    cut."""
     return min(block, count) if (cuts - 1) * block < count <= cuts * block else -(-count // cuts)
 
 
 def on_a_grid(t: MatmulTiling, sizes: dict[str, int], blocks: dict[str, int]) -> MatmulTiling:
-    """The tiling with one block of each L2 tile for a core. Where there are more, a core's share becomes a rectangle of them, as even as
-    the core count allows."""
+    """Return the tiling with one block of each L2 tile for a core. Where there are more, a core's share becomes a rectangle of them, as
+    even as the core count allows."""
     cut = {"m": t.l2MTileCnt, "n": t.l2NTileCnt}
     single = {"m": t.singleCoreM, "n": t.singleCoreN}
     grid = {x: -(-blocks[x] // cut[x]) for x in "mn"}
@@ -219,12 +221,12 @@ def on_a_grid(t: MatmulTiling, sizes: dict[str, int], blocks: dict[str, int]) ->
 
 
 def divisor(count: int, most: int) -> int:
-    """The largest divisor of `count` up to `most`."""
+    """Return the largest divisor of `count` up to `most`."""
     return max(d for d in range(1, max(1, min(most, count)) + 1) if count % d == 0)
 
 
 def rectangle(m: int, n: int, cores: int) -> tuple[int, int]:
-    """(blocks of m, blocks of n) of a core's rectangle: the fewest blocks in the fullest, then the squarest."""
+    """Return (blocks of m, blocks of n) of a core's rectangle: the fewest blocks in the fullest, then the squarest."""
     grids = [(gm, cores // gm) for gm in range(1, cores + 1)]
     shares = [(-(-m // gm), -(-n // gn)) for gm, gn in grids]
     return min(shares, key=lambda s: (s[0] * s[1], s[0] + s[1]))

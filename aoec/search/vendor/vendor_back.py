@@ -53,7 +53,7 @@ class Refusal:
 # ---------------------------------------------------------------- tiling -> schedule
 
 def trace_of(func: Func, machine: Machine, tiling: MatmulTiling) -> Trace:
-    """The schedule of a tiling, in the search's words where it has them. UnsupportedError where no form of ours says it."""
+    """Return the schedule of a tiling, in the search's words where it has them. UnsupportedError where no form of ours says it."""
     form, values = plainest(*matmul_choice(func, machine, tiling), extents(product(func)), cores_of(machine))
     return make_schedule(func, machine, form, values)
 
@@ -73,7 +73,7 @@ def make_schedule(func: Func, machine: Machine, form: Form, values: dict[str, in
 
 
 def through_bytes(mm: Nest, func: Func, form: Form, values: dict[str, int], through: tuple[str, ...]) -> int:
-    """Bytes of the L1 tiles of the operands that go through UB."""
+    """Return bytes of the L1 tiles of the operands that go through UB."""
     total, sides = 0, (("left", "m"), ("right", "n"))
     for read, (side, axis) in zip(factors(mm), sides):
         chunk = values["tk"] * values["sk"] * (values["rk"] if form.ratio and form.larger == side else 1)
@@ -83,8 +83,8 @@ def through_bytes(mm: Nest, func: Func, form: Form, values: dict[str, int], thro
 
 
 def on_the_way(left: dict[str, tuple[int, ...]], rows: int, fractals: int, brought: int, bias: int, machine: Machine) -> dict[str, int]:
-    """Values of the holes that no tiling says: of the way out through UB, two slots of results and even parts of a tile's columns that fit
-    beside what is brought there."""
+    """Return values of the holes that no tiling says: of the way out through UB, two slots of results and even parts of a tile's columns
+    that fit beside what is brought there."""
     if not left:
         return {}
     room = machine.scope("UB").size_bytes - bias
@@ -95,13 +95,13 @@ def on_the_way(left: dict[str, tuple[int, ...]], rows: int, fractals: int, broug
 
 
 def extents(mm: Nest) -> dict[str, int]:
-    """Extents of m, n and k."""
+    """Return extents of m, n and k."""
     return {x: mm.extent(loop.var) for x, loop in zip("mnk", mm.loops[-3:])}
 
 
 def plainest(form: Form, values: dict[str, int], sizes: dict[str, int], cores: int) -> tuple[Form, dict[str, int]]:
-    """The form and values that say the same work in the fewest words: shares of a grid as parts where they are even, blocks of one tile
-    dealt to all cores in turn, and an operand resident only where a core comes back to it."""
+    """Return the form and values that say the same work in the fewest words: shares of a grid as parts where they are even, blocks of one
+    tile dealt to all cores in turn, and an operand resident only where a core comes back to it."""
     values = dict(values)
     if form.spread == "single":
         form = in_parts(form, values, sizes)
@@ -116,12 +116,12 @@ def plainest(form: Form, values: dict[str, int], sizes: dict[str, int], cores: i
 
 
 def tile_extent(form: Form, values: dict[str, int], axis: str) -> int:
-    """The extent of an L1 tile."""
+    """Return the extent of an L1 tile."""
     return values[f"t{axis}"] * (values[f"p{axis}"] if axis in form.steps else 1)
 
 
 def in_parts(form: Form, values: dict[str, int], sizes: dict[str, int]) -> Form:
-    """The form with cores' shares in equal parts, where they are as even as whole fractals allow; values are set so."""
+    """Return the form with cores' shares in equal parts, where they are as even as whole fractals allow; values are set so."""
     grid = {}
     for x in "mn":
         tile, block, extent = tile_extent(form, values, x), values[f"s{x}"], sizes[x]
@@ -136,12 +136,12 @@ def in_parts(form: Form, values: dict[str, int], sizes: dict[str, int]) -> Form:
 
 
 def share_of(extent: int, parts: int) -> int:
-    """A core's share of an axis that so many share."""
+    """Return a core's share of an axis that so many share."""
     return up(-(-extent // parts), 16)
 
 
 def serial(form: Form, values: dict[str, int], sizes: dict[str, int], axis: str) -> bool:
-    """Whether a core walks several L1 tiles of an axis, one after the other, between which it could keep the other operand."""
+    """Return whether a core walks several L1 tiles of an axis, one after the other, between which it could keep the other operand."""
     if form.spread != "parts":
         return not form.spread.startswith("turn") and min(values.get(f"s{axis}", 0), sizes[axis]) > tile_extent(form, values, axis)
     tiles = -(-share_of(sizes[axis], values[f"g{axis}"]) // tile_extent(form, values, axis))
@@ -149,8 +149,8 @@ def serial(form: Form, values: dict[str, int], sizes: dict[str, int], axis: str)
 
 
 def unkept(form: Form, values: dict[str, int], sizes: dict[str, int]) -> Form:
-    """The form without an operand resident that is brought once anyway: of the two, the one that the inner loop leaves alone stays, if a
-    core comes back to it. What has several L0 tiles in an L1 tile must stay."""
+    """Return the form without an operand resident that is brought once anyway: of the two, the one that the inner loop leaves alone stays,
+    if a core comes back to it. What has several L0 tiles in an L1 tile must stay."""
     stays = {"left": "m" in form.steps or form.inside == "n" and serial(form, values, sizes, "n"),
              "right": "n" in form.steps or form.inside == "m" and serial(form, values, sizes, "m")}
     kept = [side for side in ("left", "right") if form.keeps(side) and stays[side]]
@@ -168,7 +168,7 @@ def unkept(form: Form, values: dict[str, int], sizes: dict[str, int]) -> Form:
 
 
 def order(form: Form, values: dict[str, int], sizes: dict[str, int]) -> Form:
-    """The form with n inside where a core has no two loops to order."""
+    """Return the form with n inside where a core has no two loops to order."""
     both = all(serial(form, values, sizes, x) for x in "mn")
     return form if both or form.resident != "none" else replace(form, inside="n")
 
@@ -176,7 +176,7 @@ def order(form: Form, values: dict[str, int], sizes: dict[str, int]) -> Form:
 # ---------------------------------------------------------------- schedule -> tiling
 
 def tiling_of(func: Func, trace: Trace, machine: Machine) -> Delivery | Refusal:
-    """The vendor's tiling that says a schedule of a matrix product, or comes nearest to it; or why none does."""
+    """Return the vendor's tiling that says a schedule of a matrix product, or comes nearest to it; or why none does."""
     try:
         mm = product(func)
         choice = choice_of(func, mm, machine, trace)
@@ -192,7 +192,7 @@ def tiling_of(func: Func, trace: Trace, machine: Machine) -> Delivery | Refusal:
 
 
 def nearest(func: Func, machine: Machine, trace: Trace, form: Form, values: dict[str, int]) -> Delivery:
-    """The tiling of a form with values, the schedule that its line is read as, and what is other there."""
+    """Return the tiling of a form with values, the schedule that its line is read as, and what is other there."""
     sizes = extents(product(func))
     tiling = tiling_in(func, form, values, machine)
     read = trace_of(func, machine, replace(tiling, swizzleOffset=0))  # which no line says
@@ -208,7 +208,7 @@ def nearest(func: Func, machine: Machine, trace: Trace, form: Form, values: dict
 
 
 def difference(was: tuple[Form, dict[str, int]], now: tuple[Form, dict[str, int]]) -> tuple[str, ...]:
-    """What of a schedule another one has otherwise, in words."""
+    """Return what of a schedule another one has otherwise, in words."""
     said = [text for n, text in STRUCTURE.items() if getattr(was[0], n) != getattr(now[0], n) and not (n == "larger" and not now[0].ratio)]
     shared = [n for n in was[1] if n in now[1] and was[1][n] != now[1][n] and not (n in ("rk", "sk") and was[0].larger != now[0].larger)]
     said += ["operands that go through UB"] * (("du" in was[1]) != ("du" in now[1]))
@@ -216,7 +216,7 @@ def difference(was: tuple[Form, dict[str, int]], now: tuple[Form, dict[str, int]
 
 
 def tiling_in(func: Func, form: Form, values: dict[str, int], machine: Machine) -> MatmulTiling:
-    """The tiling of a product's form with values, legalised as the shape takes it; of a batch that of one."""
+    """Return the tiling of a product's form with values, legalised as the shape takes it; of a batch that of one."""
     mm = find_product(func)
     assert mm is not None
     sizes = extents(mm)
@@ -256,7 +256,7 @@ def l2_sides(form: Form, values: dict[str, int], sizes: dict[str, int], count: d
 
 
 def steps_of_k(form: Form, values: dict[str, int], chunks: int) -> tuple[int, int]:
-    """(stepKa, stepKb): tiles of k of each operand in L1."""
+    """Return (stepKa, stepKb): tiles of k of each operand in L1."""
     small = min(values["sk"], chunks)
     large = min(values["sk"] * values.get("rk", 1), chunks) if form.ratio else small
     if form.resident == "none":
@@ -289,7 +289,7 @@ def l2_count(form: Form, values: dict[str, int], sizes: dict[str, int], axis: st
 # ---------------------------------------------------------------- which form a schedule has
 
 def choice_of(func: Func, mm: Nest, machine: Machine, trace: Trace) -> tuple[Form, dict[str, int]] | None:
-    """(form, values of its holes) of a schedule; None where it is no matrix product's."""
+    """Return (form, values of its holes) of a schedule; None where it is no matrix product's."""
     for form in forms_in(trace, mm):
         for through in ways(func, mm, machine):
             try:
@@ -302,7 +302,7 @@ def choice_of(func: Func, mm: Nest, machine: Machine, trace: Trace) -> tuple[For
 
 
 def forms_in(trace: Trace, mm: Nest) -> list[Form]:
-    """The forms that a schedule's steps may be of."""
+    """Return the forms that a schedule's steps may be of."""
     names = {s.primitive for s in trace.steps}
     loops = next((s["loops"] for s in trace.steps if s.primitive == "reorder"), ())
     if not isinstance(loops, tuple) or not all(f"{x}_s" in loops for x in "mn"):
@@ -318,7 +318,7 @@ def forms_in(trace: Trace, mm: Nest) -> list[Form]:
 
 
 def spreads(trace: Trace, names: set[str]) -> list[str]:
-    """How cores may share the work, by a schedule's steps."""
+    """Return how cores may share the work, by a schedule's steps."""
     if "swizzle" in names:
         return [f"walk {s['order']}" for s in trace.steps if s.primitive == "swizzle"]
     if "fuse" in names:

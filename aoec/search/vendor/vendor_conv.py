@@ -67,7 +67,7 @@ class Axes:
 
     @property
     def point(self) -> bool:
-        """Whether the image is one row of pixels, as a 1x1 filter of stride 1 sees it."""
+        """Return whether the image is one row of pixels, as a 1x1 filter of stride 1 sees it."""
         return self.height == 1
 
 
@@ -82,7 +82,7 @@ class ConvForm:
 
 
 def conv_trace(func: Func, machine: Machine, tiling: ConvTiling) -> Trace:
-    """The trace of a tiling, legalised to the func; it has no holes. UnsupportedError where the func is no convolution."""
+    """Return the trace of a tiling, legalised to the func; it has no holes. UnsupportedError where the func is no convolution."""
     mm, gather = convolution(func)
     form, values = conv_choice(func, tiling)
     point = axes_of(func, mm, gather).point
@@ -90,7 +90,7 @@ def conv_trace(func: Func, machine: Machine, tiling: ConvTiling) -> Trace:
 
 
 def convolution(func: Func) -> tuple[Nest, Nest]:
-    """The product block of a convolution, and its img2col block."""
+    """Return the product block of a convolution, and its img2col block."""
     mm = find_product(func)
     gather = None if mm is None else writer(func, factors(mm)[0].buffer)
     if mm is None or gather is None:
@@ -99,7 +99,7 @@ def convolution(func: Func) -> tuple[Nest, Nest]:
 
 
 def conv_choice(func: Func, tiling: ConvTiling) -> tuple[ConvForm, dict[str, int]]:
-    """(form, values of its holes) of a tiling.
+    """Return (form, values of its holes) of a tiling.
 
     An L1 tile of several L0 blocks needs all of its k there: else each block has an L1 tile of its own (hoL1 = hoL0, nBL1 = nL0),
     which moves the same bytes. Chunks of k are whole C1 planes, the larger a multiple of the smaller.
@@ -121,7 +121,7 @@ def conv_choice(func: Func, tiling: ConvTiling) -> tuple[ConvForm, dict[str, int
 
 
 def axes_of(func: Func, mm: Nest, gather: Nest) -> Axes:
-    """What of a convolution's func a tiling is laid on."""
+    """Return what of a convolution's func a tiling is laid on."""
     n, *_, ho, wo, co, k = [mm.extent(lp.var) for lp in mm.loops]
     unit = 32 // DTYPES[func.buffer(image_of(gather)).dtype]
     chunk = kernel_columns(gather, unit)
@@ -135,13 +135,13 @@ def _chunks(t: ConvTiling, axes: Axes) -> tuple[int, int]:
 
 
 def even_parts(count: int, wanted: int) -> int:
-    """Parts over cores, at most as many as wanted, so that no core is left without work."""
+    """Return parts over cores, at most as many as wanted, so that no core is left without work."""
     each = -(-count // max(1, min(wanted, count)))
     return -(-count // each)
 
 
 def _rectangle(t: ConvTiling, axes: Axes, kept: bool) -> tuple[dict[str, int], bool]:
-    """(values of the holes of an image's tiles, whether the width is tiled). `kept`: all of k of the image in L1."""
+    """Return (values of the holes of an image's tiles, whether the width is tiled). `kept`: all of k of the image in L1."""
     if axes.point:
         pixels = up(min((t.hoL0 or 1) * (t.woL0 or axes.width), axes.width), 16)
         lot = max(pixels, up(min((t.hoL1 or 1) * (t.woL1 or axes.width), axes.width), 16)) if kept else pixels
@@ -162,6 +162,6 @@ def _channels(t: ConvTiling, axes: Axes) -> dict[str, int]:
 
 
 def _parts_of_batch(mm: Nest, t: ConvTiling, axes: Axes) -> dict[str, int]:
-    """Parts of the batch, and of groups where the func has them."""
+    """Return parts of the batch, and of groups where the func has them."""
     groups = {f"g{lp.var}": even_parts(mm.extent(lp.var), t.groupDim) for lp in mm.loops[1:-4]}
     return {"gb": even_parts(axes.batch, t.batchDim), **groups}

@@ -25,7 +25,7 @@ Choice = tuple[ConvForm, dict[str, int]]
 
 
 def conv_trace_of(func: Func, machine: Machine, tiling: ConvTiling) -> Trace:
-    """The schedule of a tiling of a convolution. UnsupportedError where the func is none."""
+    """Return the schedule of a tiling of a convolution. UnsupportedError where the func is none."""
     mm, gather = convolution(func)
     form, values = plainest(*conv_choice(func, tiling))
     sketch = sketch_of(func, mm, gather, machine, form, ways(func, mm, machine)[-1])
@@ -35,13 +35,13 @@ def conv_trace_of(func: Func, machine: Machine, tiling: ConvTiling) -> Trace:
 
 
 def plainest(form: ConvForm, values: dict[str, int]) -> Choice:
-    """The form without an image resident that is brought for each L0 tile anyway, beside weights that stay."""
+    """Return the form without an image resident that is brought for each L0 tile anyway, beside weights that stay."""
     once = form.resident == "both" and (values["h0"], values["w0"]) == (values["th"], values["tw"])
     return (replace(form, resident="weight") if once else form), values
 
 
 def conv_tiling_of(func: Func, trace: Trace, machine: Machine) -> Delivery | Refusal:
-    """The vendor's tiling that says a schedule of a convolution, or comes nearest to it; or why none does."""
+    """Return the vendor's tiling that says a schedule of a convolution, or comes nearest to it; or why none does."""
     try:
         mm, gather = convolution(func)
         choice = choice_of(func, mm, gather, machine, trace)
@@ -55,7 +55,7 @@ def conv_tiling_of(func: Func, trace: Trace, machine: Machine) -> Delivery | Ref
 
 
 def unsaid(func: Func, mm: Nest, gather: Nest, form: ConvForm, values: dict[str, int]) -> str:
-    """What of a schedule the fields have no word for; "" where they have all."""
+    """Return what of a schedule the fields have no word for; "" where they have all."""
     if stored_channels(func) != 16:
         return f"results in planes of {stored_channels(func)} channels: the fields count in sixteens"
     if not axes_of(func, mm, gather).point and values.get("gw", 1) > 1:
@@ -64,8 +64,8 @@ def unsaid(func: Func, mm: Nest, gather: Nest, form: ConvForm, values: dict[str,
 
 
 def nearest(func: Func, mm: Nest, gather: Nest, machine: Machine, trace: Trace, form: ConvForm, values: dict[str, int]) -> Delivery:
-    """The tiling of a form with values, the schedule that it is read as, and what is other there. The tiling is said anew of what is read,
-    so that nothing stands in it that a shape does not take."""
+    """Return the tiling of a form with values, the schedule that it is read as, and what is other there. The tiling is said anew of what is
+    read, so that nothing stands in it that a shape does not take."""
     read = conv_trace_of(func, machine, tiling_in(func, mm, gather, machine, form, values))
     now = choice_of(func, mm, gather, machine, read)
     assert now is not None
@@ -74,7 +74,7 @@ def nearest(func: Func, mm: Nest, gather: Nest, machine: Machine, trace: Trace, 
 
 
 def difference(was: Choice, now: Choice) -> tuple[str, ...]:
-    """What of a schedule another one has otherwise, in words."""
+    """Return what of a schedule another one has otherwise, in words."""
     names = {"resident": "operands that stay in L1", "larger": "chunks of k in L1", "pixels_inside": "order of pixels and channels"}
     said = [text for n, text in names.items() if getattr(was[0], n) != getattr(now[0], n)]
     shared = [SAID.get(n, f"?{n}") for n, v in was[1].items() if now[1].get(n, v) != v]
@@ -83,8 +83,8 @@ def difference(was: Choice, now: Choice) -> tuple[str, ...]:
 
 
 def tiling_in(func: Func, mm: Nest, gather: Nest, machine: Machine, form: ConvForm, values: dict[str, int]) -> ConvTiling:
-    """The tiling of a form with values. An operand has two slots at most: one that has more beside one that stays gets as much of L1 in
-    two, of larger chunks."""
+    """Return the tiling of a form with values. An operand has two slots at most: one that has more beside one that stays gets as much of L1
+    in two, of larger chunks."""
     axes = axes_of(func, mm, gather)
     whole = axes.chunk * axes.planes
     crowded = {"weight": values["da"], "image": values["db"]}.get(form.resident, 1)
@@ -106,13 +106,13 @@ def tiling_in(func: Func, mm: Nest, gather: Nest, machine: Machine, form: ConvFo
 # ---------------------------------------------------------------- which form a schedule has
 
 def sketch_of(func: Func, mm: Nest, gather: Nest, machine: Machine, form: ConvForm, through: tuple[str, ...]) -> Trace:
-    """The sketch of a form."""
+    """Return the sketch of a form."""
     point = axes_of(func, mm, gather).point
     return conv_sketch(func, mm, gather, machine, form.resident, form.wide, point, form.larger, form.pixels_inside, through)
 
 
 def choice_of(func: Func, mm: Nest, gather: Nest, machine: Machine, trace: Trace) -> Choice | None:
-    """(form, values of its holes) of a schedule; None where it is no convolution's."""
+    """Return (form, values of its holes) of a schedule; None where it is no convolution's."""
     forms = [ConvForm(resident, wide, larger, inside) for resident in ("none", "image", "weight", "both") for wide in (False, True)
              for larger in (("", "image", "weight") if resident == "none" else ("",))
              for inside in ((False, True) if resident == "none" else (False,))]

@@ -48,7 +48,7 @@ class Site:
     path: str  # such as GM->L1; empty where nothing crosses GM
 
     def on(self, machine: Machine) -> Site:
-        """The site with the numbers of another machine."""
+        """Return the site with the numbers of another machine."""
         numbers = {name: machine.tables[name][self.dtype] if name in machine.tables else machine.constants.get(name, value)
                    for name, value in self.numbers}
         return replace(self, timing=machine.cost(self.op), numbers=tuple(numbers.items()))
@@ -111,12 +111,12 @@ class Encoded:
     noted: dict[Any, Any] = field(default_factory=dict)  # by memory state: what these share (plan_sizes.py)
 
     def parts_of_own(self) -> dict[str, list[Expr]]:
-        """The expressions of `own`, by the table that they fill."""
+        """Return the expressions of `own`, by the table that they fill."""
         return {"form_constant": [c for c, _ in self.forms], "form_coefficient": [c for _, terms in self.forms for _, c in terms],
                 "depth": [d for _, d in self.counters], "idle": [loop.trips for loop in self.loops if loop.idle]}
 
     def on(self, machine: Machine) -> Encoded:
-        """The program on a machine that has other numbers, and the same formulas, pipes and flags."""
+        """Return the program on a machine that has other numbers, and the same formulas, pipes and flags."""
         return replace(self, machine=machine, sites=[site.on(machine) for site in self.sites], fillers={}, noted={})
 
     def add_probes(self) -> tuple[np.ndarray, np.ndarray]:
@@ -132,7 +132,7 @@ class Encoded:
 
 
 def encode(program: Program, machine: Machine) -> Encoded:
-    """The flat form of a program, holes kept. Raises CheckError or TargetError where the timeline cannot time it."""
+    """Return the flat form of a program, holes kept. Raises CheckError or TargetError where the timeline cannot time it."""
     if program.target != machine.name:
         raise CheckError(f"program {program.name} is for {program.target} and the machine is {machine.name}; emit it for that machine")
     return _Encoder(program, machine).encode()
@@ -220,7 +220,7 @@ class _Encoder:
         self.put((kernel.END, number, start, self.register[item.var]), item, outer)
 
     def one(self, item: Item) -> tuple[int, int, int, int]:
-        """The code of anything but a loop."""
+        """Return the code of anything but a loop."""
         if isinstance(item, Instr):
             pipe = INSTRUCTIONS[item.op].pipe
             return (kernel.INSTR, self.site(item), self.pipe(pipe), int(self.early(pipe)))
@@ -238,7 +238,7 @@ class _Encoder:
         return (kernel.ADVANCE, self.counter[item.counter], 0, 0)
 
     def early(self, *pipes: str) -> bool:
-        """Whether pipes pass L0C on in granules, in this program."""
+        """Return whether pipes pass L0C on in granules, in this program."""
         return self.granular and all(p in HANDED for p in pipes)
 
     def pipe(self, name: str) -> int:
@@ -257,7 +257,7 @@ class _Encoder:
         return self.pairs.setdefault((item.source, item.target), len(self.pairs)) * self.machine.flag_ids
 
     def form(self, e: Expr) -> int:
-        """The index of a flag id as a linear form over counters and loop variables."""
+        """Return the index of a flag id as a linear form over counters and loop variables."""
         key = (self.stream, e)
         if key not in self.form_index:
             self.form_index[key] = len(self.out.forms)
@@ -275,7 +275,8 @@ class _Encoder:
         return parts[1], [(self.register[v], c) for v, c in sorted(parts[0].items())]
 
     def size(self, e: Expr) -> Expr:
-        """A size as it is timed. Where blocks are walked so that a remainder says which core has the short ones, these count as whole."""
+        """Return a size as it is timed. Where blocks are walked so that a remainder says which core has the short ones, these count as
+        whole."""
         return without_walks(e) if self.walked else e
 
     def check_size(self, e: Expr, what: str) -> None:
@@ -317,7 +318,7 @@ class _Encoder:
         return Access(self.stream, ref.buffer, writes, ref.offset, self.axes, self.around, self.meets, scattered)
 
     def tables(self, op: str, dtype: str, wanted: frozenset[str]) -> dict[str, float]:
-        """The named numbers of the machine that a formula reads, dtype tables looked up."""
+        """Return the named numbers of the machine that a formula reads, dtype tables looked up."""
         found = {n: self.machine.constants[n] for n in wanted if n in self.machine.constants}
         for n in wanted & self.machine.tables.keys():
             if dtype not in self.machine.tables[n]:
@@ -343,14 +344,14 @@ def _items(items: tuple[Item, ...]) -> Iterator[Item]:
 
 @lru_cache(maxsize=1 << 14)
 def remainder_of(e: Expr) -> str:
-    """A variable by whose remainder `e` varies; none where it does not."""
+    """Return a variable by whose remainder `e` varies; none where it does not."""
     return next((min(variables(n)) for n in walk(e) if isinstance(n, Binary) and n.op == "%" and variables(n)), "")
 
 
 @lru_cache(maxsize=1 << 14)
 def without_walks(e: Expr) -> Expr:
-    """`e` without those arguments of a minimum in which a variable stands in a quotient or remainder, if there are others: a bound from
-    above."""
+    """Return `e` without those arguments of a minimum in which a variable stands in a quotient or remainder, if there are others: a bound
+    from above."""
     e = rebuild(e, without_walks)
     if not (isinstance(e, Call) and e.fn == "min"):
         return e
@@ -359,12 +360,13 @@ def without_walks(e: Expr) -> Expr:
 
 
 def beginning(access: Access) -> Expr:
-    """The offset of an access before any loop around it has gone on."""
+    """Return the offset of an access before any loop around it has gone on."""
     return substitute(access.offset, {v: Int(0) for v in access.loops})
 
 
 def preset_pairs(encoded: Encoded, flag_ids: int) -> int:
-    """The pairs of pipes, as bits, between which flags are set in loops without instructions: a slot's first use waits for none before."""
+    """Return the pairs of pipes, as bits, between which flags are set in loops without instructions: a slot's first use waits for none
+    before."""
     found, idle = 0, [False]
     for op, a, b, _ in encoded.code.tolist():
         if op == kernel.LOOP:
@@ -377,12 +379,12 @@ def preset_pairs(encoded: Encoded, flag_ids: int) -> int:
 
 
 def granular_pairs(encoded: Encoded, flag_ids: int) -> int:
-    """The pairs of pipes, as bits, with flags by which L0C is handed over in granules."""
+    """Return the pairs of pipes, as bits, with flags by which L0C is handed over in granules."""
     return reduce(or_, (1 << b // flag_ids for op, _, b, _ in encoded.code.tolist() if op == kernel.EARLY_SET), 0)
 
 
 def work_holes(encoded: Encoded) -> frozenset[str]:
-    """The holes on which it depends what instructions cost and how often they run."""
+    """Return the holes on which it depends what instructions cost and how often they run."""
     found = [e for site in encoded.sites for _, e in site.fields] + [site.access.offset for site in encoded.sites if site.access]
     found += [loop.trips for loop in encoded.loops if not loop.idle] + [extent for _, _, extent in encoded.axes]
     found += [e for t in encoded.program.tensors for e in t.shape]
@@ -390,7 +392,7 @@ def work_holes(encoded: Encoded) -> frozenset[str]:
 
 
 def program_holes(program: Program) -> tuple[str, ...]:
-    """The names of the holes that the timing of a program depends on or its constraints name, sorted."""
+    """Return the names of the holes that the timing of a program depends on or its constraints name, sorted."""
     tensors = {t.name for t in program.tensors}
     found = [e for t in program.tensors for e in t.shape] + [c.condition for c in program.constraints]
     for stream in program.streams:
@@ -400,7 +402,7 @@ def program_holes(program: Program) -> tuple[str, ...]:
 
 
 def _expressions(items: tuple[Item, ...], tensors: Collection[str]) -> Iterator[Expr]:
-    """What times may depend on: trips, sizes, flag ids, and where in GM a transfer lies."""
+    """Yield what times may depend on: trips, sizes, flag ids, and where in GM a transfer lies."""
     for item in items:
         if isinstance(item, For):
             yield item.trips

@@ -37,12 +37,12 @@ class Expressions(Ranges[Run]):
         self.kept: dict[int, list[tuple[int, int]]] = {}  # row of code -> (expression, place): evaluated whenever the row steps on
 
     def variable(self, low: int, high: int, row: int | None) -> int:
-        """The place of a new variable between low and high, which `row` moves."""
+        """Return the place of a new variable between low and high, which `row` moves."""
         self.moved.append(row)
         return self.place(low, high)
 
     def add(self, e: Expr, scope: Mapping[str, int]) -> int:
-        """The number of an expression. `scope`: variable name -> place in the environment."""
+        """Return the number of an expression. `scope`: variable name -> place in the environment."""
         term = self.term(e, scope)
         if _depth(term.run) > tile.STACK:
             raise UnsupportedError(f"an expression of program {self.name} nests deeper than {tile.STACK}; write it from the left")
@@ -78,7 +78,7 @@ class Expressions(Ranges[Run]):
         return len(self.spans) - 1
 
     def _row(self, run: Run) -> int | None:
-        """The row of code that last moves what an expression depends on; None where it has to be evaluated where it stands."""
+        """Return the row of code that last moves what an expression depends on; None where it has to be evaluated where it stands."""
         rows = [self.moved[at] for op, at in run if op == 1]
         divisors = [before for before, (op, _) in pairwise(run) if tile.EXPR_OPS[op] in DIVISIONS]
         safe = all(op == 0 and number != 0 for op, number in divisors)
@@ -103,7 +103,7 @@ class Expressions(Ranges[Run]):
 # ---------------------------------------------------------------- code
 
 def _run_of(total: Sum) -> Run:
-    """A sum as postfix code."""
+    """Return a sum as postfix code."""
     out: Run = [(0, total[CONSTANT])] if total.get(CONSTANT) else []
     for v, c in sorted((v, c) for v, c in total.items() if c and v != CONSTANT):
         term: Run = [(1, v)] if c == 1 else [(1, v), (0, c), (NUMBER_OF["*"], 0)]
@@ -112,7 +112,7 @@ def _run_of(total: Sum) -> Run:
 
 
 def _depth(run: Run) -> int:
-    """The most values that a postfix run keeps on the stack."""
+    """Return the most values that a postfix run keeps on the stack."""
     top = most = 0
     for op, _ in run:
         top += 1 if op < 2 else -2 if op == NUMBER_OF["select"] else 0 if op > NUMBER_OF["select"] else -1
@@ -121,7 +121,7 @@ def _depth(run: Run) -> int:
 
 
 def _code(term: Term) -> tuple[int, Run]:
-    """How a term is written, and its code, as `tile.value` reads it."""
+    """Return how a term is written, and its code, as `tile.value` reads it."""
     if term.sum is None:
         return tile.POSTFIX, term.run
     if len(term.run) == 1:

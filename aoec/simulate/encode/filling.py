@@ -93,7 +93,7 @@ class Batch:
         self.parts = [(at, min(at + self.most, len(first))) for at in range(0, len(first), self.most)]
 
     def tables(self, worker: Worker, first: int, last: int) -> tuple[slice, timeline.Tables, Array]:
-        """(places of the rows whose inputs are these, their tables, whether a size of theirs varies as no table says)."""
+        """Return (places of the rows whose inputs are these, their tables, whether a size of theirs varies as no table says)."""
         out, n, e = worker.fill(self.given[first:last]), last - first, self.encoded
         own = slice(int(np.searchsorted(self.work, first)), int(np.searchsorted(self.work, last)))
         work = self.work[own] - first
@@ -108,12 +108,12 @@ class Batch:
         return own, t, out.bad[work] != 0
 
     def statuses(self, no_depth: int) -> Array:
-        """int32[place]: 0, or that a counter has no depth."""
+        """Return int32[place]: 0, or that a counter has no depth."""
         wrong = (self.own["depth"] < 1).any(axis=1) if self.encoded.counters else np.zeros(len(self.order), bool)
         return np.where(wrong, no_depth, 0).astype(np.int32)
 
     def back(self, values: Array) -> Array:
-        """What is given by place, by row."""
+        """Return what is given by place, by row."""
         out = np.empty_like(values)
         out[self.order] = values
         return out
@@ -151,14 +151,14 @@ class Worker:
 
 
 def different(values: Array) -> tuple[Array, Array]:
-    """(where each different row of a matrix comes first, which of them each row is)."""
+    """Return (where each different row of a matrix comes first, which of them each row is)."""
     count = len(values)
     which, first, slots = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(2 << count.bit_length(), np.int64)
     return first[:distinct(values, which, first, slots)], which
 
 
 def grid_cores(encoded: Encoded, rows: Mapping[str, Array], count: int) -> Array:
-    """Cores [row, stream]."""
+    """Return cores [row, stream]."""
     out, extents = np.ones((count, len(encoded.starts)), np.int64), encoded.grid(rows, count)
     for k, (stream, _, _) in enumerate(encoded.axes):
         out[:, stream] *= extents[:, k]
@@ -166,8 +166,8 @@ def grid_cores(encoded: Encoded, rows: Mapping[str, Array], count: int) -> Array
 
 
 def filler_of(encoded: Encoded, state: State, lenient: bool, opened: Opened, count: int, first: bool = False) -> Filler | None:
-    """What fills the tables of a program, or of its first cores; None where no plan can be made, and the first time for few rows: a plan
-    takes longer than to do without, and stays in memory. Of rows with open holes more is asked at once, their work and their ends."""
+    """Return what fills the tables of a program, or of its first cores; None where no plan can be made, and the first time for few rows: a
+    plan takes longer than to do without, and stays in memory. Of rows with open holes more is asked at once, their work and their ends."""
     key = state, lenient, opened, first
     found = encoded.fillers.get(key, 0)
     if isinstance(found, int) and found is not False:
@@ -183,7 +183,7 @@ def _filler(encoded: Encoded, state: State, lenient: bool, opened: Opened, first
 
 
 def fixed_tables(planner: Planner, p: kernel.Plan) -> dict[str, Array]:
-    """Those of the timeline's tables that no row changes, but for the code."""
+    """Return those of the timeline's tables that no row changes, but for the code."""
     encoded = planner.encoded
     moves: list[list[tuple[int, Array]]] = [[] for _ in range(len(p.merge_at))]
     for cursor, (stream, layout) in enumerate(planner.layouts):
@@ -206,7 +206,8 @@ def fixed_tables(planner: Planner, p: kernel.Plan) -> dict[str, Array]:
 
 
 def row_tables(encoded: Encoded, rows: Mapping[str, Array], count: int) -> dict[str, Array]:
-    """Those of the timeline's tables that are each row's own, slots and all: int64[row, ...], one zero column where there is none."""
+    """Return those of the timeline's tables that are each row's own, slots and all: int64[row, ...], one zero column where there is
+    none."""
     values, out, at = encoded.own(rows, count), dict[str, Array](), 0
     for name, expressions in encoded.parts_of_own().items():
         part = values[:, at:at + len(expressions)]
@@ -221,7 +222,7 @@ def _places(packed: Packed, registers: Any) -> Array:
 
 
 def _trips(planner: Planner, trips: Sequence[Any], at: Array) -> dict[str, Array]:
-    """The parts of a plan that say how trip counts are filled."""
+    """Return the parts of a plan that say how trip counts are filled."""
     loops = planner.encoded.loops
     steps = [[(planner.variable[loop.stream, name], step) for name, _, step in layout.steps] for loop, (layout, _) in zip(loops, trips)]
     flat = np.array([x for s in steps for x in s], np.int32).reshape(-1, 2)
@@ -231,7 +232,7 @@ def _trips(planner: Planner, trips: Sequence[Any], at: Array) -> dict[str, Array
 
 
 def _groups(planner: Planner, sites: Sequence[SitePlan], at: Array) -> dict[str, Array]:
-    """The parts of a plan that say which sizes vary together."""
+    """Return the parts of a plan that say which sizes vary together."""
     groups = [(site.stream, g) for site, s in zip(planner.encoded.sites, sites) for g in s.groups]
     steps = [[(planner.variable[stream, name], own, full) for name, own, full in g.steps] for stream, g in groups]
     flat = np.array([x for s in steps for x in s], np.int32).reshape(-1, 3)
@@ -245,7 +246,7 @@ def _groups(planner: Planner, sites: Sequence[SitePlan], at: Array) -> dict[str,
 
 
 def _reads(sites: Sequence[SitePlan], rows: Packed, lanes: Packed) -> dict[str, Array]:
-    """The parts of a plan that say what the formulas of an entry read."""
+    """Return the parts of a plan that say what the formulas of an entry read."""
     reads = [[(lanes.place[own], g, of if g >= 0 else rows.place[of]) for own, g, of in s.reads if lanes.place[own] >= 0]
              for s in sites]
     flat = np.array([x for r in reads for x in r], np.int32).reshape(-1, 3)

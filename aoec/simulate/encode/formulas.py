@@ -24,14 +24,14 @@ class Formulas:
         self.noted: _Noted | None = None
 
     def __call__(self, rows: Mapping[str, Array], count: int) -> Array:
-        """int64[row, expression]; a quotient by 0 is 0."""
+        """Return int64[row, expression]; a quotient by 0 is 0."""
         self.asked += 1
         if self.asked == SELDOM:
             self.noted = _note(self.expressions)
         return self.noted(rows, count) if self.noted else self.plain(rows, count)
 
     def plain(self, rows: Mapping[str, Array], count: int) -> Array:
-        """The same by NumPy."""
+        """Return the same by NumPy."""
         out = np.zeros((count, len(self.expressions)), np.int64)
         with np.errstate(divide="ignore", invalid="ignore"):
             for i, e in enumerate(self.expressions):
@@ -64,7 +64,7 @@ class _Noted:
 
 
 def _note(expressions: Sequence[Expr]) -> _Noted | None:
-    """The tape of some expressions; None where there are none, or where it cannot say them."""
+    """Return the tape of some expressions; None where there are none, or where it cannot say them."""
     try:
         return _Noted(expressions) if expressions else None
     except UnsupportedError:

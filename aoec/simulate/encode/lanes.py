@@ -28,7 +28,7 @@ class Piece:
     outputs: tuple[int, ...]
 
     def put(self, tape: Tape) -> tuple[list[int], list[int]]:
-        """(registers of the inputs, of the outputs), the piece being noted behind what the tape holds."""
+        """Return (registers of the inputs, of the outputs), the piece being noted behind what the tape holds."""
         at = tape.behind(self.ops, self.operands, self.constants)
         return [at[i] for i in self.inputs], [at[i] for i in self.outputs]
 
@@ -37,12 +37,13 @@ pieces: dict[Hashable, Piece] = {}
 
 
 def brought(value: Any) -> Brought:
-    """What of a value a piece depends on."""
+    """Return what of a value a piece depends on."""
     return (Traced, value.real) if isinstance(value, Traced) else (type(value), value)
 
 
 def piece(site: Site, fields: Mapping[str, Brought], around: tuple[Brought, ...], rates: Rates, lenient: bool, opened: bool) -> Piece:
-    """How the costs of a site's entry follow from its fields, and from what is around it (the members of `Around`); inputs are in order."""
+    """Return how the costs of a site's entry follow from its fields, and from what is around it (the members of `Around`); inputs are in
+    order."""
     key = (site.op, site.timing, site.numbers, site.gm_size, site.access is None, tuple(fields.items()), around, rates, lenient, opened)
     found = pieces.get(key)
     if found is None:

@@ -50,7 +50,7 @@ class Group:
 
 
 def together(sizes: Mapping[str, Sized]) -> list[list[str]]:
-    """The sizes that vary at all, those with axes in common together."""
+    """Return the sizes that vary at all, those with axes in common together."""
     groups: list[tuple[set[int], list[str]]] = []
     for name, size in sizes.items():
         axes = set(size.last_differs)
@@ -96,7 +96,7 @@ class Planner:
         return out
 
     def merge(self) -> Array:
-        """int[loop or axis, (first, last)]: the register that is not 0 where a size differs there, -1 where none does in any row."""
+        """Return int[loop or axis, (first, last)]: the register that is not 0 where a size differs there, -1 where none does in any row."""
         out = np.full((self.loops + max(1, len(self.encoded.axes)), 2), -1)
         found: dict[tuple[int, int], list[Array]] = {}
         for stream, layout in self.layouts:
@@ -111,7 +111,8 @@ class Planner:
         return out
 
     def told_apart(self) -> Iterator[tuple[int, str, int, Sized]]:
-        """(stream, grid axis, its place among the axes of sizes, a part of sizes that varies with it), where the tables say no such."""
+        """Yield (stream, grid axis, its place among the axes of sizes, a part of sizes that varies with it), where the tables say no
+        such."""
         for stream, (own, whole) in enumerate(zip(self.streams, self.whole)):
             for name, parts in told_apart(self.encoded, stream).items() if own is not whole else ():
                 yield from ((stream, name, whole.axis.get(name, 0), whole.size(e)) for e in parts)
@@ -121,13 +122,13 @@ class Planner:
         return [x for stream in dict.fromkeys([*self.streams, *self.whole]) for x in stream.uneven]
 
     def extents(self) -> tuple[Array, Array]:
-        """(register of the extent of each grid axis; of how many of its coordinates are of the first class, -1: one)."""
+        """Return (register of the extent of each grid axis; of how many of its coordinates are of the first class, -1: one)."""
         extent = [self.tape.either(evaluate(e, self.holes), False).register for _, _, e in self.encoded.axes]
         heads = [np.maximum(h[name], 1).register if name in (h := self.streams[s].heads) else -1 for s, name, _ in self.encoded.axes]
         return np.array(extent or [-1]), np.array(heads or [-1])
 
     def pipe_heads(self) -> Array:
-        """int[stream, pipe]: the register of the ticks before a pipe first runs, -1: none."""
+        """Return int[stream, pipe]: the register of the ticks before a pipe first runs, -1: none."""
         streams, out = self.encoded.program.streams, np.full((len(self.streams), len(PIPES)), -1)
         used = {(site.stream, site.pipe) for site in self.encoded.sites}
         for i, stream in enumerate(streams):
@@ -137,7 +138,7 @@ class Planner:
         return out
 
     def laid(self, stream: int, expressions: Collection[Expr]) -> Layout:
-        """The layout of a place, noted among all."""
+        """Return the layout of a place, noted among all."""
         layout = self.streams[stream].layout(expressions)
         if layout.positions > MOST:
             raise UnsupportedError("sizes vary with too many loops for tables of all their combinations")
@@ -145,7 +146,7 @@ class Planner:
         return layout
 
     def sites(self) -> list[SitePlan]:
-        """All sites, in order."""
+        """Return all sites, in order."""
         encoded = self.encoded
         sizes = [{name: self.streams[site.stream].size(e) for name, e in site.fields} for site in encoded.sites]
         self.traffic, self.bus = self.noted.least_traffic(self.opened) if self.opened else self.noted.traffic
@@ -156,7 +157,7 @@ class Planner:
         return out
 
     def site(self, site: Site, sized: Mapping[str, Sized], layout: Layout) -> SitePlan:
-        """How the costs of a site's entries follow from their sizes and the row's numbers."""
+        """Return how the costs of a site's entries follow from their sizes and the row's numbers."""
         groups = [Group(names, sized, layout) for names in together(sized)]
         at = {name: (g, f) for g, group in enumerate(groups) for f, name in enumerate(group.names)}
         plain = {name: self.streams[site.stream].raw(e) for name, e in site.fields}

@@ -64,11 +64,11 @@ class Layout:
                 self.positions *= self.classes[x]
 
     def shape(self, axes: Container[int], rank: int) -> tuple[int, ...]:
-        """How many classes are told apart along each of so many axes, of those given."""
+        """Return how many classes are told apart along each of so many axes, of those given."""
         return tuple(self.classes[x] if x in axes else 1 for x in range(1, rank + 1))
 
     def flat(self, values: Values) -> Array:
-        """The register of each position, of what varies with axes of the layout at most."""
+        """Return the register of each position, of what varies with axes of the layout at most."""
         axes = sorted(x for _, x, _ in self.steps)
         shape = self.shape(axes, values.regs.ndim)
         order = [x for _, x, _ in reversed(self.steps)]
@@ -99,7 +99,7 @@ class StreamPlan:
         self.uneven: list[Array] = []  # not 0 where a size varies in other than the first and last iteration
 
     def raw(self, e: Expr) -> Any:
-        """The value of `e` at every sample of its variables, or by class where two parts of it that vary with other loops meet."""
+        """Return the value of `e` at every sample of its variables, or by class where two parts of it that vary with other loops meet."""
         if e not in self.values:
             self.values[e] = self.evaluate(e)
         return self.values[e]
@@ -118,7 +118,7 @@ class StreamPlan:
         return self.upright(self.holes[e.name])  # type: ignore[attr-defined]
 
     def upright(self, column: Values) -> Values:
-        """A column where all axes are of one sample."""
+        """Return a column where all axes are of one sample."""
         return column.reshape((1,) * self.rank)
 
     def align_parts(self, parts: list[Any], apart: bool) -> list[Any]:
@@ -132,8 +132,8 @@ class StreamPlan:
         return [self.by_class(p) if mixed and isinstance(p, Traced) else p for p in parts]
 
     def samples(self, name: str) -> Values:
-        """The first, second, last but one and last value of a variable on its axis; of one over which iterations are dealt out five, and of
-        one of a narrow axis three: of all but the last its first and last are to stand for."""
+        """Return the first, second, last but one and last value of a variable on its axis; of one over which iterations are dealt out five,
+        and of one of a narrow axis three: of all but the last its first and last are to stand for."""
         key = Var(name)
         if key not in self.values:
             n = self.columns(self.raw(self.extents[name]))
@@ -151,7 +151,7 @@ class StreamPlan:
         return self.values[key]
 
     def columns(self, value: Any) -> Values:
-        """A number or columns as columns of all axes."""
+        """Return a number or columns as columns of all axes."""
         if isinstance(value, Traced):
             return value if value.regs.ndim == self.rank else self.upright(value)
         return self.upright(self.tape.either(value, False))
@@ -168,7 +168,7 @@ class StreamPlan:
         return value
 
     def size(self, e: Expr) -> Sized:
-        """The values of `e` by class."""
+        """Return the values of `e` by class."""
         if e not in self.sizes:
             own = self.by_class(self.raw(e))
             axes = [x for x in range(1, self.rank + 1) if own.shape[x - 1] > 1]
@@ -178,27 +178,27 @@ class StreamPlan:
         return self.sizes[e]
 
     def differs(self, values: Values, x: int, kind: int) -> Array:
-        """Where a class along an axis, counted from behind, is not as the body."""
+        """Return where a class along an axis, counted from behind, is not as the body."""
         return (_slice(values, x - 1, kind) != _slice(values, x - 1, kernel.BODY - ALL)).regs
 
     def layout(self, expressions: Collection[Expr]) -> Layout:
-        """How the sizes of one place of the program, where loops lie in each other, are indexed."""
+        """Return how the sizes of one place of the program, where loops lie in each other, are indexed."""
         sizes = [self.size(e) for e in expressions]
         return Layout(sizes, {name: x for name, x in self.axis.items() if any(x in s.last_differs for s in sizes)
                               and name in self.on.closure(frozenset().union(*map(variables, expressions)))}, self.on.narrow)
 
     def most(self, name: str) -> Any:
-        """The most iterations that a loop or grid axis has, one where it has none."""
+        """Return the most iterations that a loop or grid axis has, one where it has none."""
         parts = self.size(self.extents[name]).own.regs.reshape(-1)
         return np.maximum(self.greatest(Traced(self.tape, parts, False)), 1)
 
     def greatest(self, values: Values) -> Values:
-        """The greatest of some columns."""
+        """Return the greatest of some columns."""
         parts: list[Values] = [Traced(self.tape, np.int32(x), values.real) for x in np.unique(values.regs)]
         return reduce(lambda a, b: np.maximum(a, b), parts)
 
     def by_class_of(self, name: str) -> Values:
-        """How many iterations of a loop or grid axis are of each class, along its own axis."""
+        """Return how many iterations of a loop or grid axis are of each class, along its own axis."""
         n, x = self.size(self.extents[name]).own, self.axis[name]
         last = np.minimum(np.maximum(n, 0), 1)
         if x in self.on.narrow:
@@ -209,7 +209,7 @@ class StreamPlan:
         return Traced(self.tape, np.concatenate([p.regs for p in parts], axis=x - 1), False)
 
     def total(self, values: Values, names: tuple[str, ...]) -> Values:
-        """The sum of what is given by class over all iterations of the loops and axes `names`, outermost first."""
+        """Return the sum of what is given by class over all iterations of the loops and axes `names`, outermost first."""
         out = self.columns(values).astype(float)
         for name in reversed(names):
             x = self.axis.get(name, 0)
@@ -222,7 +222,7 @@ class StreamPlan:
 
 
 def _slice(value: Values, axis: int, at: int, keep: bool = False) -> Values:
-    """One place along an axis."""
+    """Return one place along an axis."""
     return Traced(value.tape, value.regs.take([at] if keep else at, axis), value.real)
 
 
@@ -240,21 +240,21 @@ class Noted:
         self.cores = [self.grid_cores(on) for on in self.on]
 
     def grid_cores(self, on: Dependence) -> Any:
-        """Cores that the grid of a stream takes."""
+        """Return cores that the grid of a stream takes."""
         return reduce(lambda a, b: a * b, [evaluate(e, self.holes) for name, e in on.trips.items() if name in on.grid], 1)
 
     @cached_property
     def first(self) -> list[StreamPlan]:
-        """Sizes on the first core of each stream."""
+        """Return sizes on the first core of each stream."""
         return self.streams(True)
 
     def streams(self, first: bool) -> list[StreamPlan]:
-        """Sizes of each stream."""
+        """Return sizes of each stream."""
         return [StreamPlan(on, self.tape, self.holes, heads, first) for on, heads in zip(self.on, self.heads)]
 
     @cached_property
     def flows(self) -> list[Flow]:
-        """What each access moves (Tabulator.charge_memory)."""
+        """Return what each access moves (Tabulator.charge_memory)."""
         flows: dict[Any, Flow] = {}
         for site in self.sites:
             if site.access:
@@ -273,12 +273,12 @@ class Noted:
 
     @cached_property
     def traffic(self) -> tuple[Traffic, list[Any]]:
-        """(the traffic, the stretch of each stream's transfers) with every hole assigned."""
+        """Return (the traffic, the stretch of each stream's transfers) with every hole assigned."""
         found = traffic(self.program, self.machine, self.state, self.flows, self.trips, self.holes)
         return found, bus_stretch(self.program, self.machine, self.flows, found.shares)
 
     def least_traffic(self, opened: Opened) -> tuple[Traffic, list[Any]]:
-        """The same while some holes are open."""
+        """Return the same while some holes are open."""
         found = least_traffic(self.program, self.machine, self.state, self.flows, self.trips, self.holes, opened.holes, opened.settled)
         return found, [1.0] * len(self.whole)
 
@@ -295,6 +295,6 @@ def shared_notes(encoded: Encoded, state: State) -> Noted:
 
 
 def input_holes(encoded: Encoded) -> list[str]:
-    """The holes that a row of the tables is calculated from."""
+    """Return the holes that a row of the tables is calculated from."""
     more = [loop.trips for loop in encoded.loops]
     return sorted(encoded.work_holes.union(*map(hole_names, more)) & set(encoded.holes))

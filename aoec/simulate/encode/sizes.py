@@ -38,7 +38,7 @@ class Sized:
 
     @property
     def values(self) -> Array:
-        """The size of every row [row, axis...]."""
+        """Return the size of every row [row, axis...]."""
         return self.at.spread(self.own)
 
 
@@ -77,7 +77,7 @@ class Dependence:
                                    "most can be timed")
 
     def assign_axes(self, encoded: Encoded, stream: int) -> dict[str, int]:
-        """Variable -> axis, for those that some size depends on; outer ones first. Loops beside each other share an axis: no size
+        """Return variable -> axis, for those that some size depends on; outer ones first. Loops beside each other share an axis: no size
         depends on both."""
         needed = self.closure(frozenset().union(*[variables(e) for e in size_exprs(encoded, stream)]))
         around = {loop.var: loop.outer for loop in encoded.loops if loop.stream == stream}
@@ -88,8 +88,9 @@ class Dependence:
         return out
 
     def narrow_axes(self, encoded: Encoded, stream: int) -> frozenset[int]:
-        """The axes on which sizes are expected to differ in the last iteration alone, as those of tiles and what is left over do; not where
-        something asks where its begin is, such as the padding of an image. Rows of which it is not true are found (plan_sizes.py)."""
+        """Return the axes on which sizes are expected to differ in the last iteration alone, as those of tiles and what is left over do;
+        not where something asks where its begin is, such as the padding of an image. Rows of which it is not true are found
+        (plan_sizes.py)."""
         begins = frozenset().union(self.dealt, *map(beginning, size_exprs(encoded, stream)))
         return frozenset(self.axis.values()) - {x for name, x in self.axis.items() if name in begins}
 
@@ -105,7 +106,7 @@ class Dependence:
         return frozenset(found)
 
     def holes_of(self, e: Expr) -> frozenset[str]:
-        """The holes that the samples of an expression depend on."""
+        """Return the holes that the samples of an expression depend on."""
         if e not in self.known:
             names = self.closure(variables(e))
             behind = [e, *[self.trips[n] for n in names], *[self.dealt[n] for n in names if n in self.dealt]]
@@ -120,8 +121,8 @@ def size_exprs(encoded: Encoded, stream: int) -> list[Expr]:
 
 
 def beginning(e: Expr) -> frozenset[str]:
-    """Variables of which an expression may ask more than how far their end is: those under a `max`, in a remainder or a comparison, unless
-    it is with what is no number."""
+    """Return variables of which an expression may ask more than how far their end is: those under a `max`, in a remainder or a comparison,
+    unless it is with what is no number."""
     found: frozenset[str] = frozenset()
     for part in walk(e):
         if isinstance(part, Call) and part.fn == "max" or isinstance(part, Binary) and part.op in APART:
@@ -131,7 +132,7 @@ def beginning(e: Expr) -> frozenset[str]:
 
 
 def dependence(encoded: Encoded, stream: int) -> Dependence:
-    """What the sizes of a stream depend on, found once for an encoded program; UnsupportedError where that is too much to time."""
+    """Return what the sizes of a stream depend on, found once for an encoded program; UnsupportedError where that is too much to time."""
     if stream not in encoded.dependences:
         encoded.dependences[stream] = Dependence(encoded, stream)
     found: Dependence = encoded.dependences[stream]
@@ -159,27 +160,27 @@ class StreamValues:
 
     @property
     def column(self) -> tuple[int, ...]:
-        """The shape of what depends on holes alone."""
+        """Return the shape of what depends on holes alone."""
         return (-1,) + (1,) * self.rank
 
     def layout(self, expressions: Collection[Expr]) -> Layout:
-        """How the sizes of one place of the program, where loops lie in each other, are indexed."""
+        """Return how the sizes of one place of the program, where loops lie in each other, are indexed."""
         names = self.on.closure(frozenset().union(*[variables(e) for e in expressions]))
         return Layout([self.size(e) for e in expressions], {n: x for n, x in self.axis.items() if n in names})
 
     def choices(self, *expressions: Expr) -> Choices:
-        """The different values that the holes have together on which expressions depend."""
+        """Return the different values that the holes have together on which expressions depend."""
         return self.chosen_by(frozenset().union(*map(self.on.holes_of, expressions)))
 
     def chosen_by(self, holes: frozenset[str]) -> Choices:
-        """The different values that some holes have together."""
+        """Return the different values that some holes have together."""
         names = holes.intersection(self.codes)
         if names not in self.chosen:
             self.chosen[names] = Choices(*together({name: self.codes[name] for name in names}, self.rows))
         return self.chosen[names]
 
     def raw(self, e: Expr, at: Choices) -> Array:
-        """The values of `e` [choice, axis...] at every sample of the variables it depends on."""
+        """Return the values of `e` [choice, axis...] at every sample of the variables it depends on."""
         env: dict[str, Any] = {name: self.holes[name][at.rows].reshape(self.column) for name in hole_names(e)}
         for name in variables(e):
             env[name] = self.samples(name).take(self.choices(Var(name)).which[at.rows], 0)
@@ -187,7 +188,7 @@ class StreamValues:
         return value if value.ndim else np.full((1,) * (1 + self.rank), value)
 
     def samples(self, name: str) -> Array:
-        """The first, second, last but one and last value of a variable, on its axis; short loops repeat their last.
+        """Return the first, second, last but one and last value of a variable, on its axis; short loops repeat their last.
 
         Where iterations are dealt out over an axis, the class of the first has `longer` cores: the first and last of these, then
         the others as above. [choice of what the variable depends on, axis...]
@@ -207,7 +208,7 @@ class StreamValues:
         return self.sampled[name]
 
     def size(self, e: Expr) -> Sized:
-        """The values of `e` by class; rows in which the inner samples differ get the error VARIES."""
+        """Return the values of `e` by class; rows in which the inner samples differ get the error VARIES."""
         if e not in self.sizes:
             at = self.choices(e)
             self.sizes[e] = self.by_class(self.raw(e, at), at)
@@ -225,11 +226,11 @@ class StreamValues:
                      {x: differs(values, x, kernel.LAST, kernel.BODY) for x in axes})
 
     def most(self, name: str) -> Array:
-        """int64[row]: the most iterations that a loop or grid axis has, one where it has none."""
+        """Return int64[row]: the most iterations that a loop or grid axis has, one where it has none."""
         return np.asarray(np.maximum(self.size(self.trips[name]).values.reshape(self.rows, -1).max(axis=1), 1))
 
     def by_class_of(self, name: str) -> Array:
-        """How many iterations of a loop or grid axis with classes are of each, [row, axis...] with extent 3 on its own axis."""
+        """Return how many iterations of a loop or grid axis with classes are of each, [row, axis...] with extent 3 on its own axis."""
         if name not in self.iterations:
             n = self.size(self.trips[name]).values
             first = np.clip(n - 1, 0, self.dealt.get(name, 1))
@@ -249,13 +250,13 @@ class StreamValues:
 
 
 def codes(holes: Mapping[str, Array]) -> dict[str, tuple[Array, int]]:
-    """(number of its value, how many values there are) by hole, of those that have several."""
+    """Return (number of its value, how many values there are) by hole, of those that have several."""
     found = {name: unique_values(values) for name, values in holes.items()}
     return {name: (which, len(first)) for name, (first, which) in found.items() if len(first) > 1}
 
 
 def together(numbers: Mapping[str, tuple[Array, int]], count: int) -> tuple[Array, Array]:
-    """(a row of each different choice of the holes together, which of them each of `count` rows has)."""
+    """Return (a row of each different choice of the holes together, which of them each of `count` rows has)."""
     first, code = np.zeros(min(count, 1), np.int64), np.zeros(count, np.int64)
     for _, (own, many) in sorted(numbers.items()):  # each time as few codes as there are, so that they never grow beyond int64
         first, code = unique_values(code * many + own)
@@ -279,19 +280,19 @@ def unique_values(values: Array) -> tuple[Array, Array]:
 
 
 def distinct(holes: Mapping[str, Array], count: int) -> tuple[Array, Array]:
-    """`together` of plain columns."""
+    """Return `together` of plain columns."""
     return together(codes(holes), count)
 
 
 def differs(values: Array, axis: int, a: int, b: int) -> Array:
-    """bool[choice]: whether positions a and b of an axis hold unequal values anywhere."""
+    """Return bool[choice]: whether positions a and b of an axis hold unequal values anywhere."""
     at: tuple[Any, ...] = (slice(None),) * axis
     unequal = values[*at, a] != values[*at, b]
     return np.asarray(unequal.reshape(len(unequal), -1).any(axis=1))
 
 
 def positions(first: bool, last: bool) -> tuple[list[int], Array]:
-    """(classes kept, position of each class among them), where only those that differ from the body are kept apart."""
+    """Return (classes kept, position of each class among them), where only those that differ from the body are kept apart."""
     if first and last:
         return [0, 1, 2], np.array([0, 1, 2])
     if first:
@@ -321,14 +322,14 @@ class Layout:
             self.entries *= len(self.kept[axis[name]])
 
     def narrow(self, values: Array) -> Array:
-        """`values` with only the classes kept."""
+        """Return `values` with only the classes kept."""
         for x, kept in self.kept.items():
             if values.shape[x] == 3:
                 values = values.take(kept, x)
         return values
 
     def shape(self, rank: int) -> tuple[int, ...]:
-        """How many classes are kept on each axis."""
+        """Return how many classes are kept on each axis."""
         return tuple(len(self.kept.get(x, [1])) for x in range(1, rank + 1))
 
     def flatten(self, values: Any, rows: int, rank: int) -> Array:
@@ -362,7 +363,7 @@ class Entries:
         self.of = of.reshape(len(first), -1)
 
     def together(self) -> list[list[str]]:
-        """The sizes that vary at all, those with axes in common together."""
+        """Return the sizes that vary at all, those with axes in common together."""
         groups: list[tuple[set[int], list[str]]] = []
         for name, (own, _) in self.narrowed.items():
             axes = {x for x, n in enumerate(own.shape) if x and n > 1}
@@ -373,7 +374,7 @@ class Entries:
         return [names for _, names in groups]
 
     def values(self, name: str, rows: Array) -> Array:
-        """A size of some rows: [row or 1, value of each group or 1]."""
+        """Return a size of some rows: [row or 1, value of each group or 1]."""
         at = self.group_of.get(name)
         if at is None:
             own, choices = self.narrowed[name]

@@ -47,7 +47,7 @@ class Sizes:
 
 
 def first_false(encoded: Encoded, rows: Mapping[str, Array], count: int) -> Array:
-    """int32[row]: 1 + the index of the first constraint that is false, 0 where all hold."""
+    """Return int32[row]: 1 + the index of the first constraint that is false, 0 where all hold."""
     status = np.zeros(count, np.int32)
     for start in range(0, count if encoded.program.constraints else 0, AT_ONCE):
         part = {name: values[start:start + AT_ONCE] for name, values in rows.items()}
@@ -109,7 +109,7 @@ class Tabulator:
         return Filled(tables._replace(depth=np.maximum(tables.depth, 1)), self.statuses(tables.depth), site_of, moved, self.traffic)
 
     def statuses(self, depth: Array) -> Array:
-        """int32[row]: of a row's work, or that a counter has no depth."""
+        """Return int32[row]: of a row's work, or that a counter has no depth."""
         status = self.status[self.work]
         if self.encoded.counters:
             status[(depth < 1).any(axis=1) & (status == 0)] = DEPTH_RANGE
@@ -120,12 +120,12 @@ class Tabulator:
         return np.asarray(evaluate(e, self.holes))
 
     def grid_cores(self, stream: int) -> Array:
-        """int64[row]: cores that the grid of a stream takes."""
+        """Return int64[row]: cores that the grid of a stream takes."""
         extents = [self.evaluate(e) for s, _, e in self.encoded.axes if s == stream]
         return np.broadcast_to(np.prod(np.broadcast_arrays(np.int64(1), *extents), axis=0), (self.count,))
 
     def heads(self, values: list[StreamValues]) -> Array:
-        """int64[row, axis]: how many coordinates of a grid axis are of its first class."""
+        """Return int64[row, axis]: how many coordinates of a grid axis are of its first class."""
         out = np.ones((self.count, max(1, len(self.encoded.axes))), np.int64)
         for i, (stream, name, _) in enumerate(self.encoded.axes):
             if name in values[stream].dealt:
@@ -133,7 +133,7 @@ class Tabulator:
         return out
 
     def pipe_heads(self) -> Array:
-        """Ticks before a pipe that the stream uses first runs [row, stream, pipe]."""
+        """Return ticks before a pipe that the stream uses first runs [row, stream, pipe]."""
         streams = self.encoded.program.streams
         out = np.zeros((self.count, len(streams), kernel.PIPE_COUNT), np.int64)
         used = {(site.stream, site.pipe) for site in self.encoded.sites}
@@ -195,11 +195,11 @@ class Tabulator:
 
     @cached_property
     def everything(self) -> Choices:
-        """Each row for itself."""
+        """Return each row for itself."""
         return Choices(np.arange(self.count), np.arange(self.count))
 
     def grid_of(self, site: Site) -> list[Expr]:
-        """The grid of a site's stream, and where it reads in it, where its cost hangs on that or the number of cores."""
+        """Return the grid of a site's stream, and where it reads in it, where its cost hangs on that or the number of cores."""
         if site.access:
             return [site.start, *[e for s, _, e in self.encoded.axes if s == site.stream]]
         formulas = (site.timing.busy, site.timing.latency, site.timing.granule)
@@ -281,7 +281,7 @@ class Rates(NamedTuple):
 
 
 def rates_of(machine: Machine) -> Rates:
-    """The rates of a machine's memory."""
+    """Return the rates of a machine's memory."""
     return Rates(machine.hbm_bytes_per_cycle, machine.l2_bytes_per_cycle)
 
 
@@ -302,7 +302,7 @@ class Around:
 
 def costs(site: Site, fields: Mapping[str, Any], around: Around, rates: Rates, lenient: bool,
           opened: bool) -> tuple[list[Any], dict[str, Any]]:
-    """([busy, latency, unit, granule] in ticks, the bytes that they follow from among what formulas read): see Tabulator."""
+    """Return ([busy, latency, unit, granule] in ticks, the bytes that they follow from among what formulas read): see Tabulator."""
     moved = {"gm_bytes": 0.0, "hbm_bytes": 0.0, "l2_bytes": 0.0}
     env: dict[str, Any] = {**dict(site.numbers), **fields, **moved, "crowding": around.hbm, "cores": around.cores}
     if lenient:
@@ -325,31 +325,32 @@ def costs(site: Site, fields: Mapping[str, Any], around: Around, rates: Rates, l
 
 
 def evaluator(env: Mapping[str, Any], fields: Mapping[str, Any]) -> Callable[[Expr], Any]:
-    """What evaluates formulas in an environment. Of few entries what several hold is found once; of many it would be kept too long."""
+    """Return what evaluates formulas in an environment. Of few entries what several hold is found once; of many it would be kept too
+    long."""
     if sum(getattr(v, "size", 1) for v in fields.values()) > KEPT:
         return lambda e: evaluate(e, env)
     return Known(env).__getitem__
 
 
 def opened_loops(encoded: Encoded, opened: Opened) -> Array:
-    """int8[loop + 1]: whether a loop's trips hang on open holes, and at last whether any hole is open."""
+    """Return int8[loop + 1]: whether a loop's trips hang on open holes, and at last whether any hole is open."""
     found = [not dependence(encoded, loop.stream).holes_of(loop.trips).isdisjoint(opened.holes) for loop in encoded.loops]
     return np.array([*found, *[False] * (not found), bool(opened)], np.int8)
 
 
 def fixed_costs(m: Machine) -> Array:
-    """What issues, flags and loops cost, and how many flags there are: see kernel.Tables."""
+    """Return what issues, flags and loops cost, and how many flags there are: see kernel.Tables."""
     cycles = [round(c * TICKS) for c in (m.issue_cycles, m.flag_hop_cycles, m.cross_cycles, m.loop_cycles)]
     return np.array([*cycles[:3], m.flag_ids, m.cross_ids, m.cross_count, cycles[3]], np.int64)
 
 
 def queues(encoded: Encoded) -> Array:
-    """Instructions that a queue holds [stream]."""
+    """Return instructions that a queue holds [stream]."""
     return np.array([encoded.machine.core(s.core).queue_depth for s in encoded.program.streams], np.int64)
 
 
 def columns(expressions: list[Expr], holes: Mapping[str, Array], count: int) -> Array:
-    """int64[row, expression]; one zero column where there is none."""
+    """Return int64[row, expression]; one zero column where there is none."""
     out = np.zeros((count, max(1, len(expressions))), np.int64)
     for i, e in enumerate(expressions):
         out[:, i] = evaluate(e, holes)
@@ -357,16 +358,16 @@ def columns(expressions: list[Expr], holes: Mapping[str, Array], count: int) -> 
 
 
 def gm_bytes(site: Site, fields: Mapping[str, Any]) -> Any:
-    """Bytes that an instruction of a site moves to or from GM."""
+    """Return bytes that an instruction of a site moves to or from GM."""
     return evaluate(INSTRUCTIONS[site.op].gm_bytes, {**fields, "size": site.gm_size})
 
 
 def upright(values: Any, rows: Array, entries: Entries) -> Array:
-    """A number, or the given rows of a column, upright: it meets arrays [row, value of each group]."""
+    """Return a number, or the given rows of a column, upright: it meets arrays [row, value of each group]."""
     column = np.asarray(values)
     return column[rows].reshape((-1,) + (1,) * len(entries.shape)) if column.ndim and len(column) > 1 else column
 
 
 def ticks(cycles: Any) -> Any:
-    """Cycles as whole ticks, half to even; what is below zero or not a number (a class that no iteration is of) counts as zero."""
+    """Return cycles as whole ticks, half to even; what is below zero or not a number (a class that no iteration is of) counts as zero."""
     return np.rint(np.fmin(np.fmax(cycles, 0.0), MAX_CYCLES) * TICKS).astype(np.int64)

@@ -45,7 +45,7 @@ class Traced:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """How many columns along each axis."""
+        """Return how many columns along each axis."""
         return self.regs.shape
 
     @property
@@ -57,7 +57,7 @@ class Traced:
         return Traced(self.tape, self.regs[index], self.real)
 
     def reshape(self, *shape: int) -> Traced:
-        """The same columns in another shape."""
+        """Return the same columns in another shape."""
         return Traced(self.tape, self.regs.reshape(*shape), self.real)
 
     def astype(self, dtype: Any) -> Traced:
@@ -83,7 +83,7 @@ class Traced:
 
 
 def _operator(name: str, turned: bool) -> Callable[[Traced, Any], Any]:
-    """An operator, which is `Tape.apply`; of columns of one kind, and of one and a whole number, with less ado."""
+    """Return an operator, which is `Tape.apply`; of columns of one kind, and of one and a whole number, with less ado."""
     whole, real, swapped = COMPARED[name] if name in COMPARED else (WHOLE.get(name), REAL.get(name), False)
     compared, behind, neutral = name in COMPARED, turned != swapped, NEUTRAL.get(name)
 
@@ -138,7 +138,7 @@ class Tape:
         self.marks: list[int] = []
 
     def input(self) -> Traced:
-        """A column of whole numbers that is brought from outside."""
+        """Return a column of whole numbers that is brought from outside."""
         return Traced(self, np.int32(self._new(kernel.INPUT)), False)
 
     def mark(self) -> None:
@@ -149,11 +149,11 @@ class Tape:
 
     @property
     def columns(self) -> int:
-        """How many columns are noted."""
+        """Return how many columns are noted."""
         return len(self.operands[0])
 
     def _new(self, op: int, a: int = -1, b: int = -1, c: int = -1) -> int:
-        """The register of a single result."""
+        """Return the register of a single result."""
         of_a, of_b, of_c = self.operands
         first = len(of_a)
         self.ops.append(op)
@@ -164,7 +164,7 @@ class Tape:
         return first
 
     def column(self, value: Any, real: bool) -> Array:
-        """The registers of a number, or of columns, as reals or as whole numbers."""
+        """Return the registers of a number, or of columns, as reals or as whole numbers."""
         if type(value) is Traced:
             return (value.astype(float) if real and not value.real else value).regs
         if type(value) is np.ndarray and value.ndim:
@@ -176,7 +176,7 @@ class Tape:
         return np.int32(found)
 
     def note(self, op: int, real: bool, *operands: Array) -> Traced:
-        """The result of an operation on registers, which broadcast."""
+        """Return the result of an operation on registers, which broadcast."""
         key: tuple[Any, ...] = (op, *operands)  # of numbers, which most are
         try:
             regs = self.known.get(key)
@@ -191,7 +191,7 @@ class Tape:
         return Traced(self, regs, real)
 
     def _many(self, op: int, operands: Sequence[Array]) -> Array:
-        """The registers of results of several columns each."""
+        """Return the registers of results of several columns each."""
         shapes = {x.shape for x in operands if x.ndim}
         shape = np.broadcast(*operands).shape if len(shapes) > 1 else next(iter(shapes))
         first, count = len(self.operands[0]), prod(shape)
@@ -208,7 +208,7 @@ class Tape:
         return np.arange(first, first + count, dtype=np.int32).reshape(shape)
 
     def apply(self, name: str, given: Sequence[Any]) -> Any:
-        """What a function of NumPy, by name, gives of numbers and columns."""
+        """Return what a function of NumPy, by name, gives of numbers and columns."""
         real = name in ALWAYS_REAL
         for x in given:
             if type(x) is Traced:
@@ -236,7 +236,8 @@ class Tape:
         return self.note(kernel.SELECT, real, condition.regs, self.column(yes, real), self.column(no, real))
 
     def behind(self, ops: Sequence[int], operands: Sequence[Sequence[int]], constants: Sequence[tuple[bool, float]]) -> list[int]:
-        """The registers of single columns that are noted behind all others, and of constants. Operands are places in these, -1: none."""
+        """Return the registers of single columns that are noted behind all others, and of constants. Operands are places in these, -1:
+        none."""
         numbers = [int(self.column(value, real)) for real, value in constants]
         first = len(self.operands[0])
         at = [*range(first, first + len(ops)), *numbers]
@@ -247,7 +248,7 @@ class Tape:
         return at
 
     def either(self, value: Any, real: bool) -> Traced:
-        """A number, or columns, as columns."""
+        """Return a number, or columns, as columns."""
         return Traced(self, self.column(value, real), real)
 
     def any(self, columns: Sequence[Array]) -> Traced | None:

@@ -53,7 +53,7 @@ class Walked:
 
     @property
     def moved_bytes(self) -> Array:
-        """Bytes [site, (hbm, l2)] over all cores."""
+        """Return bytes [site, (hbm, l2)] over all cores."""
         out = np.zeros((len(self.encoded.sites), 2))
         if self.encoded.sites:
             used = np.flatnonzero(self.told.uses)
@@ -61,13 +61,13 @@ class Walked:
         return out
 
     def log(self, stream: int, core: int, limit: int) -> tuple[Array, int]:
-        """The first `limit` events of a core (kernel.EVENT_COLUMNS, then registers) and how many it has; cores as in the program."""
+        """Return the first `limit` events of a core (kernel.EVENT_COLUMNS, then registers) and how many it has; cores as in the program."""
         count = self._log(stream, core, 0)
         self._log(stream, core, min(count, limit))
         return self.state.log, count
 
     def _log(self, stream: int, core: int, rows: int) -> int:
-        """How many events a core has; the first of them are in the log."""
+        """Return how many events a core has; the first of them are in the log."""
         streams, members, sizes, watched = self.group(stream, core)
         self.state = self.state._replace(log=np.zeros((rows, self.state.log.shape[1]), np.int64))
         whole = self.probed._replace(used=np.full_like(self.probed.used, kernel.NEVER))  # skips no iteration
@@ -80,7 +80,7 @@ class Walked:
         return count
 
     def group(self, stream: int, core: int) -> tuple[Array, Array, Array, int]:
-        """(streams and cores of those that a core meets, how many of each stream, the core's place among them)."""
+        """Return (streams and cores of those that a core meets, how many of each stream, the core's place among them)."""
         if not self.encoded.joined:
             return np.array([stream]), np.array([core]), np.ones(len(self.cores), np.int64), 0
         sizes = self.cores // self.cores.min()
@@ -91,12 +91,12 @@ class Walked:
 
 
 def walk(encoded: Encoded, state: State) -> Walked:
-    """The walk of a filled program whose constraints hold."""
+    """Return the walk of a filled program whose constraints hold."""
     return next(walks(encoded, {}, 1, state))
 
 
 def walks(encoded: Encoded, rows: Mapping[str, Array], count: int, state: State) -> Iterator[Walked]:
-    """The walk of each of some rows of hole values for which all constraints hold: the tables of all are made once."""
+    """Yield the walk of each of some rows of hole values for which all constraints hold: the tables of all are made once."""
     filled = Tabulator(encoded, rows, count, state, detail=True).fill()
     cores = core_counts(encoded, filled.tables)
     code, starts = encoded.add_probes()
@@ -112,14 +112,14 @@ def walks(encoded: Encoded, rows: Mapping[str, Array], count: int, state: State)
 
 
 def nothing_told(streams: int, s: kernel.State) -> Told:
-    """Zeros."""
+    """Return zeros."""
     spent = np.zeros((streams, *s.spent.shape[1:]), np.int64)
     return Told(spent, spent.copy(), np.zeros((streams, *s.at.shape[1:]), np.int64), np.zeros((streams, 3), np.int64),
                 np.zeros(s.uses.shape[1], np.int64), np.zeros(2, np.int64))
 
 
 def tell(probed: kernel.Tables, s: kernel.State, sizes: Array, row: int) -> Told:
-    """Where the time went: all classes walked once more, with probes, under the epochs that `s` keeps of the first walk."""
+    """Return where the time went: all classes walked once more, with probes, under the epochs that `s` keeps of the first walk."""
     told, g = nothing_told(len(sizes), s), s.groups
     for k in range(int(g.classes[0])):
         walk_again(probed, s, row, g.stream_of[k], g.core_of[k], sizes)
@@ -129,8 +129,8 @@ def tell(probed: kernel.Tables, s: kernel.State, sizes: Array, row: int) -> Told
 
 
 def walk_again(t: kernel.Tables, s: kernel.State, row: int, streams: Array, cores: Array, sizes: Array) -> int:
-    """0, or an error of the kernel: cores that meet, which are of these streams and number `cores` in them, are walked once more under the
-    epochs that `s` keeps; `sizes`: how many of each stream there are."""
+    """Return 0, or an error of the kernel: cores that meet, which are of these streams and number `cores` in them, are walked once more
+    under the epochs that `s` keeps; `sizes`: how many of each stream there are."""
     status, group, watched = np.zeros(row + 1, np.int32), np.stack([streams, cores])[None], int(s.logged[0])
 
     def afresh() -> None:
@@ -156,7 +156,7 @@ def find_rows(t: kernel.Tables, s: kernel.State, what: int, first: int, last: in
 
 
 def begun_anew(status: Array) -> bool:
-    """Whether rows were stopped; they have the status 0 again then."""
+    """Return whether rows were stopped; they have the status 0 again then."""
     stopped = status == kernel.STOPPED
     status[stopped] = 0
     return bool(stopped.any())
@@ -175,8 +175,8 @@ def tell_core(told: Told, s: kernel.State, m: int, stream: int, core: int, weigh
 
 
 def fresh_state(encoded: Encoded, cursors: int, cores: Array, places: int = 0, entries: int = 1, room: Any = np) -> kernel.State:
-    """Arrays for one thread that walks tables, for rows with such core counts; with probes where `places` is the length of the code. They
-    are made by `room`, which has NumPy's `zeros` and `empty`."""
+    """Return arrays for one thread that walks tables, for rows with such core counts; with probes where `places` is the length of the code.
+    They are made by `room`, which has NumPy's `zeros` and `empty`."""
     legal = cores[((cores >= 1) & (cores <= kernel.MAX_CORES)).all(axis=1)]
     most = int(legal.sum(axis=1).max()) if len(legal) else 1
     together = int((legal.sum(axis=1) // legal.min(axis=1)).max()) if len(legal) and encoded.joined else 1
@@ -187,6 +187,6 @@ def fresh_state(encoded: Encoded, cursors: int, cores: Array, places: int = 0, e
 
 
 def core_counts(encoded: Encoded, t: kernel.Tables) -> Array:
-    """Cores [row, stream]."""
+    """Return cores [row, stream]."""
     extent = t.extent[t.work]
     return np.stack([np.prod(extent[:, t.axis_start[s]:t.axis_start[s + 1]], axis=1) for s in range(len(encoded.starts))], axis=1)

@@ -72,7 +72,7 @@ class Events:
 
     @property
     def end_cycles(self) -> float:
-        """When the last event kept is done."""
+        """Return when the last event kept is done."""
         return float(self.log[:, 4:7].max()) / TICKS if len(self.log) else 0.0
 
     @property
@@ -81,13 +81,13 @@ class Events:
         return "" if self.total == len(self.log) else f"the first {len(self.log):,} of {self.total:,} events of core {self.name}"
 
     def column(self, name: str) -> Array:
-        """A column of the log: place, which, or a time in ticks."""
+        """Return a column of the log: place, which, or a time in ticks."""
         values: Array = self.log[:, _FIELDS.index(name)]
         return values
 
     @cached_property
     def kinds(self) -> Array:
-        """The index into KINDS of each event."""
+        """Return the index into KINDS of each event."""
         codes = {kernel.INSTR: 0, kernel.SET: 1, kernel.WAIT: 2, kernel.CROSS_SET: 3, kernel.CROSS_WAIT: 4,
                  kernel.EARLY_SET: 1, kernel.EARLY_WAIT: 2}
         table = np.array([codes.get(int(op), -1) for op in self.walked.encoded.code[:, 0]])
@@ -95,7 +95,7 @@ class Events:
 
     @cached_property
     def pipes(self) -> Array:
-        """The index into PIPES of each event: what it runs on, the setting pipe of a set, the waiting pipe of a wait."""
+        """Return the index into PIPES of each event: what it runs on, the setting pipe of a set, the waiting pipe of a wait."""
         code = self.walked.encoded.code
         table = np.where(code[:, 0] == kernel.INSTR, code[:, 2], code[:, 3])
         return np.asarray(table[self.column("place")])
@@ -109,7 +109,7 @@ class Events:
         return np.asarray(np.where(run, np.minimum(own, self.column("end") - self.column("start")), 0))
 
     def moved_bytes(self, index: int) -> tuple[float, float]:
-        """Bytes from or to (HBM, L2) of an event."""
+        """Return bytes from or to (HBM, L2) of an event."""
         if self.kinds[index]:
             return 0.0, 0.0
         hbm, l2 = self.walked.filled.moved[self.log[index, 1]]
@@ -127,18 +127,18 @@ class Events:
         return out
 
     def loops(self, index: int) -> tuple[tuple[str, int], ...]:
-        """Iteration numbers of the loops around an event, outermost first."""
+        """Return iteration numbers of the loops around an event, outermost first."""
         place = self.walked.encoded.places[self.log[index, 0]]
         registers = self.walked.encoded.register_of[place.stream]
         return tuple((v, int(self.log[index, kernel.EVENT_COLUMNS + registers[v]])) for v in place.outer)
 
     def variables(self, index: int) -> dict[str, int]:
-        """Values of grid axes, counters and loop variables at an event."""
+        """Return values of grid axes, counters and loop variables at an event."""
         registers = self.walked.encoded.register_of[self.stream]
         return self.axes() | {v: int(self.log[index, kernel.EVENT_COLUMNS + r]) for v, r in registers.items()}
 
     def axes(self) -> dict[str, int]:
-        """The core's place on the grid."""
+        """Return the core's place on the grid."""
         out, rest = {}, self.core
         for axis, extent in reversed(self.program.streams[self.stream].grid):
             n = int(evaluate(extent, {}))
@@ -146,7 +146,7 @@ class Events:
         return out
 
     def event(self, index: int) -> Event:
-        """One event in words and cycles."""
+        """Return one event in words and cycles."""
         place, which, was, issue, start, end = (int(x) for x in self.log[index, :6])
         kind, item = KINDS[self.kinds[index]], self.walked.encoded.places[place].item
         assert isinstance(item, (Instr, SetFlag, WaitFlag, CrossSet, CrossWait))
@@ -163,7 +163,7 @@ class Events:
 
 
 def held_by(kind: str, was: int, issue: int, start: int, end: int) -> str:
-    """What an operation waited for longest, or last: see Event."""
+    """Return what an operation waited for longest, or last: see Event."""
     if kind in ("wait", "cross_wait"):
         return "flag" if end > start else ""
     return "issue" if start > was else "pipe" if was > issue else ""
@@ -171,7 +171,7 @@ def held_by(kind: str, was: int, issue: int, start: int, end: int) -> str:
 
 def events(program: Program, machine: Machine, state: State = COLD, cores: Sequence[tuple[str, int]] | None = None,
            limit: int = LIMIT) -> list[Events]:
-    """The events of each core asked for, as (stream, index); by default of the core of each stream that ends last.
+    """Return the events of each core asked for, as (stream, index); by default of the core of each stream that ends last.
 
     CheckError where the program cannot be timed, or has no such core.
     """
@@ -185,7 +185,7 @@ def _events(walked: Walked, stream: int, core: int, limit: int) -> Events:
 
 
 def _choose_cores(walked: Walked, cores: Sequence[tuple[str, int]] | None) -> list[tuple[int, int]]:
-    """(stream, core) of each core asked for."""
+    """Return (stream, core) of each core asked for."""
     names = [s.name for s in walked.encoded.program.streams]
     if cores is None:
         return [(s, int(walked.told.ends[s, 1])) for s in range(len(names))]

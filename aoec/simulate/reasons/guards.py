@@ -30,7 +30,7 @@ class _Use:
 
 
 def guards(program: Program, stream: Stream) -> dict[Key, Guard]:
-    """Every wait of a stream of a filled program, by its pipes and id, with what it guards as far as the text tells.
+    """Return every wait of a stream of a filled program, by its pipes and id, with what it guards as far as the text tells.
 
     A buffer is guarded by the flag whose id turns with the variable that chooses the buffer's slot. Waits whose ids have a variable
     of their own (those that drain the free flags) guard what the other waits of the same pipes and first id do; any other wait
@@ -64,7 +64,7 @@ def _guard(key: Key, names: tuple[str, ...], uses: dict[tuple[str, str], _Use], 
 
 
 def _flat(items: tuple[Item, ...]) -> Iterator[Item]:
-    """Items in program order, loops opened."""
+    """Yield items in program order, loops opened."""
     for item in items:
         if isinstance(item, For):
             yield from _flat(item.body)
@@ -73,7 +73,7 @@ def _flat(items: tuple[Item, ...]) -> Iterator[Item]:
 
 
 def _touched_refs(item: Instr) -> Iterator[tuple[Ref, bool]]:
-    """(operand, whether it is written)."""
+    """Yield (operand, whether it is written)."""
     fields = dict(item.fields)
     for operand in INSTRUCTIONS[item.op].operands:
         ref = fields[operand.name]
@@ -82,7 +82,7 @@ def _touched_refs(item: Instr) -> Iterator[tuple[Ref, bool]]:
 
 
 def _uses(body: tuple[Item, ...], spaces: set[str]) -> dict[tuple[str, str], _Use]:
-    """(pipe, buffer) -> how the pipe uses it."""
+    """Return (pipe, buffer) -> how the pipe uses it."""
     out: dict[tuple[str, str], _Use] = {}
     for item in _flat(body):
         for ref, writes in _touched_refs(item) if isinstance(item, Instr) else ():
@@ -94,17 +94,17 @@ def _uses(body: tuple[Item, ...], spaces: set[str]) -> dict[tuple[str, str], _Us
 
 
 def _common(wait: WaitFlag, uses: dict[tuple[str, str], _Use]) -> list[str]:
-    """Buffers that both pipes of a flag touch."""
+    """Return buffers that both pipes of a flag touch."""
     return [buffer for pipe, buffer in uses if pipe == wait.target and (wait.source, buffer) in uses]
 
 
 def _guarded_buffers(wait: WaitFlag, uses: dict[tuple[str, str], _Use]) -> tuple[str, ...]:
-    """Buffers of both pipes whose slot turns with the flag's id."""
+    """Return buffers of both pipes whose slot turns with the flag's id."""
     return tuple(b for b in _common(wait, uses) if variables(wait.id) & (uses[wait.source, b].slots | uses[wait.target, b].slots))
 
 
 def _next(after: list[Item], wait: WaitFlag, uses: dict[tuple[str, str], _Use]) -> tuple[str, ...]:
-    """Buffers of both pipes that the waiting pipe's next instruction touches."""
+    """Return buffers of both pipes that the waiting pipe's next instruction touches."""
     for item in after:
         if isinstance(item, Instr) and INSTRUCTIONS[item.op].pipe == wait.target:
             touched = {ref.buffer for ref, _ in _touched_refs(item)}
@@ -113,5 +113,5 @@ def _next(after: list[Item], wait: WaitFlag, uses: dict[tuple[str, str], _Use]) 
 
 
 def _first(e: Expr) -> int:
-    """The id where every variable is 0."""
+    """Return the id where every variable is 0."""
     return int(evaluate(substitute(e, {v: Int(0) for v in variables(e)}), {}))

@@ -35,7 +35,7 @@ class Part:
 
 
 def critical_path(events: Events) -> tuple[Part, ...]:
-    """The parts of the path to the last event kept, the largest first; together they take events.end_cycles."""
+    """Return the parts of the path to the last event kept, the largest first; together they take events.end_cycles."""
     parts = _Back(events).walk() if len(events) else {}
     found = [Part(PIPES[pipe], what, name, ticks / TICKS, times) for (pipe, what, name), (ticks, times) in parts.items()]
     return tuple(sorted(found, key=lambda p: -p.cycles))
@@ -59,7 +59,7 @@ class _Back:
         self.at = 0
 
     def walk(self) -> dict[tuple[int, str, str], list[int]]:
-        """(pipe, what, name) -> (ticks, times)."""
+        """Return (pipe, what, name) -> (ticks, times)."""
         latest = np.maximum(self.events.column("end"), self.events.column("done"))
         i: int | None = int(len(latest) - 1 - np.argmax(latest[::-1]))
         self.at = int(latest[i])
@@ -78,7 +78,7 @@ class _Back:
             self.at = down_to
 
     def before(self, i: int) -> int | None:
-        """The event that event i comes from, after what it takes itself; None at the beginning."""
+        """Return the event that event i comes from, after what it takes itself; None at the beginning."""
         if self.kind[i] == RUN:
             return self.before_run(i)
         if self.kind[i] == WAIT and self.end[i] > self.start[i] and self.setter[i] >= 0:
@@ -92,7 +92,7 @@ class _Back:
         return self.cause(i)
 
     def before_run(self, i: int) -> int | None:
-        """An instruction: its latency, the part due to others, its own work."""
+        """Return an instruction: its latency, the part due to others, its own work."""
         name = self.name(i)
         self.take(self.pipe[i], "latency", name, max(self.end[i], self.start[i]))
         self.take(self.pipe[i], "memory", name, self.start[i] + self.own[i])
@@ -100,7 +100,7 @@ class _Back:
         return self.cause(i)
 
     def cause(self, i: int) -> int | None:
-        """Why an operation of a pipe starts when it does: its pipe's earlier work, or the scalar unit."""
+        """Return why an operation of a pipe starts when it does: its pipe's earlier work, or the scalar unit."""
         if self.pipe[i] == 0:
             return self.scalar(i)
         earlier = bisect_left(self.on[self.pipe[i]], i) - 1
@@ -113,7 +113,7 @@ class _Back:
         return self.scalar(i)
 
     def source(self, i: int) -> int | None:
-        """What a set waited for: the last work before it whose result was there just then, else the scalar unit."""
+        """Return what a set waited for: the last work before it whose result was there just then, else the scalar unit."""
         if self.issue[i] >= self.at:
             return self.scalar(i)
         mine = self.on[self.pipe[i]]
@@ -122,7 +122,7 @@ class _Back:
         return next(exact, next((j for j in earlier if self.start[j] < self.at), None))
 
     def scalar(self, i: int) -> int | None:
-        """What the scalar unit waited for before it issued operation i, after all that it issued without a pause."""
+        """Return what the scalar unit waited for before it issued operation i, after all that it issued without a pause."""
         while True:
             free = self.free(i - 1)
             room = self.room(i)
@@ -136,13 +136,13 @@ class _Back:
                 return i
 
     def free(self, i: int) -> int:
-        """When the scalar unit is done with operation i; 0 where there is none."""
+        """Return when the scalar unit is done with operation i; 0 where there is none."""
         if i < 0:
             return 0
         return self.end[i] if self.pipe[i] == 0 and self.kind[i] in (RUN, WAIT, CROSS_WAIT) else self.issue[i]
 
     def room(self, i: int) -> int | None:
-        """The instruction whose start made room in its queue for operation i; None where that is no matter."""
+        """Return the instruction whose start made room in its queue for operation i; None where that is no matter."""
         if self.kind[i] != RUN or self.pipe[i] == 0:
             return None
         mine = self.runs[self.pipe[i]]
@@ -150,7 +150,7 @@ class _Back:
         return mine[place] if place >= 0 else None
 
     def name(self, i: int) -> str:
-        """Instruction and the buffer that it is about."""
+        """Return instruction and the buffer that it is about."""
         if self.place[i] not in self.names:
             encoded = self.events.walked.encoded
             item, spaces = encoded.places[self.place[i]].item, {s.name for s in encoded.program.spaces}

@@ -38,7 +38,7 @@ class Account:
 
     @property
     def held_share(self) -> float:
-        """The share of the time that the pipe holds work."""
+        """Return the share of the time that the pipe holds work."""
         return (self.busy + self.memory) / self.total if self.total else 0.0
 
 
@@ -97,7 +97,7 @@ class Reasons:
 
 
 def reasons(walked: Walked, texts: bool = True) -> Reasons:
-    """The reasons of a walk. Without `texts` no single waits and instructions, which only a program without holes has."""
+    """Return the reasons of a walk. Without `texts` no single waits and instructions, which only a program without holes has."""
     program, machine, told = walked.encoded.program, walked.encoded.machine, walked.told
     moved = walked.moved_bytes
     hbm, l2 = (float(x) for x in moved.sum(axis=0)) if len(moved) else (0.0, 0.0)
@@ -114,13 +114,13 @@ def reasons(walked: Walked, texts: bool = True) -> Reasons:
 
 
 def _operations(walked: Walked, stream: int, kind: type) -> int:
-    """How often the last core of a stream does something of a kind."""
+    """Return how often the last core of a stream does something of a kind."""
     places = [i for i, place in enumerate(walked.encoded.places) if place.stream == stream and isinstance(place.item, kind)]
     return int(walked.told.at[stream, places, 1].sum())
 
 
 def pipe_name(program: Program, stream: int, pipe: str) -> str:
-    """The pipe's name: with its stream's where there are several."""
+    """Return the pipe's name: with its stream's where there are several."""
     return f"{program.streams[stream].name}.{pipe}" if len(program.streams) > 1 else pipe
 
 
@@ -159,7 +159,7 @@ def _waits(walked: Walked) -> tuple[Wait, ...]:
 
 
 def _work(walked: Walked) -> tuple[Work, ...]:
-    """Every instruction that runs, the longest in all first."""
+    """Return every instruction that runs, the longest in all first."""
     program = walked.encoded.program
     dtypes = {t.name: t.dtype for t in program.tensors} | {s.name: s.dtype for s in program.spaces}
     tensors = {t.name for t in program.tensors}
@@ -188,7 +188,7 @@ def _instruction(walked: Walked, index: int, dtypes: dict[str, str], tensors: se
 
 
 def shape(op: str, fields: dict[str, int], size: int, gm_bytes: int) -> str:
-    """What an instruction does once, in words: rows, bursts, sizes; of elements of `size` bytes."""
+    """Return what an instruction does once, in words: rows, bursts, sizes; of elements of `size` bytes."""
     if "rows" in fields and "cols" in fields:
         return f"{fields['rows']} rows of {fields['cols'] * size:,} bytes"
     if op in ("mmad", "mmad_bias"):
@@ -201,7 +201,7 @@ def shape(op: str, fields: dict[str, int], size: int, gm_bytes: int) -> str:
 
 
 def _hbm_cycles(walked: Walked, moved: Array) -> float:
-    """Cycles that HBM takes for its bytes, and to turn between reads and writes (reuse.both_ways)."""
+    """Return cycles that HBM takes for its bytes, and to turn between reads and writes (reuse.both_ways)."""
     machine, ways = walked.encoded.machine, [0.0, 0.0]
     for site, (hbm, _) in zip(walked.encoded.sites, moved, strict=True):
         ways[site.path.endswith("->GM")] += float(hbm)

@@ -32,13 +32,13 @@ class Verdict:
 
 
 def verdict(r: Reasons, launch_us: float, run_us: float, machine: Machine) -> Verdict:
-    """What binds a program whose run and launch take so long."""
+    """Return what binds a program whose run and launch take so long."""
     bound, resource, share, words = _binding(r, launch_us, run_us)
     return Verdict(bound, resource, share, f"{bound}: {words}", tuple(dict.fromkeys(_advice(r, resource, machine))))
 
 
 def _binding(r: Reasons, launch_us: float, run_us: float) -> tuple[str, str, float, str]:
-    """(bound, resource, share of its roof, why in words)."""
+    """Return (bound, resource, share of its roof, why in words)."""
     if launch_us >= run_us:
         share = launch_us / (launch_us + run_us)
         return "launch bound", "launch", share, f"{_percent(share)} of the time is the launch ({launch_us:,.2f} us)"
@@ -60,7 +60,7 @@ def _binding(r: Reasons, launch_us: float, run_us: float) -> tuple[str, str, flo
 
 
 def _few_cores(r: Reasons) -> tuple[str, int, int] | None:
-    """(stream, cores used, cores there) of the stream that uses the largest share, where that is too small."""
+    """Return (stream, cores used, cores there) of the stream that uses the largest share, where that is too small."""
     stream = max(r.cores, key=lambda s: r.cores[s][0] / r.cores[s][1])
     used, there = r.cores[stream]
     return (stream, used, there) if used <= there * FEW_CORES else None
@@ -74,7 +74,7 @@ def _busiest(r: Reasons) -> tuple[str, Account]:
 # ---------------------------------------------------------------- what would help
 
 def _advice(r: Reasons, resource: str, machine: Machine) -> Iterator[str]:
-    """Sentences, the weightiest first."""
+    """Yield sentences, the weightiest first."""
     if resource == "cores":
         yield "split the work over more cores: a grid of more parts, or a split of the reduction where the result is small"
     if resource == "launch":
@@ -123,7 +123,7 @@ def _small_transfers(r: Reasons, machine: Machine) -> Iterator[str]:
 
 
 def path_rate(w: Work, r: Reasons, machine: Machine) -> float:
-    """Bytes a cycle that an instruction's path gives, at the program's share of L2 hits on it; 0 where it has none."""
+    """Return bytes a cycle that an instruction's path gives, at the program's share of L2 hits on it; 0 where it has none."""
     source, _, target = w.path.partition("->")
     found = next((p for p in machine.paths.values() if p.source == source and p.target == target), None)
     moved = r.bytes_by_path.get(w.path)

@@ -28,8 +28,8 @@ NONE: Mapping[str, int | None] = MappingProxyType({})
 
 def floor_rows(encoded: Encoded, rows: Mapping[str, Array], state: State = COLD, opened: Mapping[str, int | None] = NONE,
                whole: bool = False, limit: int = kernel.NEVER) -> Times:
-    """What each row takes at the least, by what keeps a pipe of some core busy or the memory of all: never above its times, nor those of
-    rows with more slots. Constraints are not asked. A floor of `limit` or more may be any such.
+    """Return what each row takes at the least, by what keeps a pipe of some core busy or the memory of all: never above its times, nor
+    those of rows with more slots. Constraints are not asked. A floor of `limit` or more may be any such.
 
     `opened`: the least choices of holes at whose largest the rows stand, which cut the same tiles into fewer or more pieces (None: such a
     hole is assigned, and treated alike, so that a program needs one plan for all). A floor is then not above the times of rows with any
@@ -47,9 +47,9 @@ def floor_rows(encoded: Encoded, rows: Mapping[str, Array], state: State = COLD,
 
 def floor_parts(encoded: Encoded, rows: Mapping[str, Array], opened: Mapping[str, int | None], whole: bool, state: State = COLD,
                 limit: int = kernel.NEVER, known: Array | None = None) -> Array:
-    """int64[2, row, pipe of a stream]: the floors of rows with open holes (`floor_rows`) in two: ticks for which the first core keeps a
-    pipe at work, 0 where none are known, and ticks that go by beside these, launch included. Each is what no choice of the open holes goes
-    below, so that of rows that assign some of them more may be said of one, and the other stands. `known`: the former as far as
+    """Return int64[2, row, pipe of a stream]: the floors of rows with open holes (`floor_rows`) in two: ticks for which the first core
+    keeps a pipe at work, 0 where none are known, and ticks that go by beside these, launch included. Each is what no choice of the open
+    holes goes below, so that of rows that assign some of them more may be said of one, and the other stands. `known`: the former as far as
     closed sums tell it; of rows that reach the limit with it no more is found."""
     columns, count = columns_of(encoded, rows)
     found, beside = open_floors(encoded, columns, state, opened, whole, np.full(count, limit), known)
@@ -57,9 +57,9 @@ def floor_parts(encoded: Encoded, rows: Mapping[str, Array], opened: Mapping[str
 
 
 def work_parts(encoded: Encoded, rows: Mapping[str, Array], whatever: Collection[str], opened: bool, limit: int = kernel.NEVER) -> Array:
-    """int64[2, row, pipe of a stream]: ticks for which the first core keeps a pipe at work at the least, with any choice of the holes
-    `whatever`, 0 where that is not known; and those of the launch. Of rows that reach the limit not all pipes are. In a tenth of
-    the time of `floor_parts`."""
+    """Return int64[2, row, pipe of a stream]: ticks for which the first core keeps a pipe at work at the least, with any choice of the
+    holes `whatever`, 0 where that is not known; and those of the launch. Of rows that reach the limit not all pipes are. In a tenth of the
+    time of `floor_parts`."""
     count = len(next(iter(rows.values()), (0,)))
     launch = launch_ticks(encoded, grid_cores(encoded, rows, count), rows)
     if any(not outline(encoded, stream).holes.isdisjoint(whatever) for stream in range(len(encoded.program.streams))):
@@ -69,23 +69,24 @@ def work_parts(encoded: Encoded, rows: Mapping[str, Array], whatever: Collection
 
 
 def parts(work: Array, beside: Array | int, launch: Array, status: Array) -> Array:
-    """int64[2, row, pipe of a stream]: work by [row, stream, pipe], and what goes by beside it with the launch; 0 where a status is not."""
+    """Return int64[2, row, pipe of a stream]: work by [row, stream, pipe], and what goes by beside it with the launch; 0 where a status is
+    not."""
     both = np.stack([work, np.broadcast_to(beside + launch[:, None, None], work.shape)]).reshape(2, len(work), -1)
     return np.where(status[:, None] == 0, both, 0)
 
 
 def alone_rows(encoded: Encoded, rows: Mapping[str, Array], state: State = COLD, limit: int = kernel.NEVER) -> Times:
-    """How long the first core of each row takes, its slots given and in nobody's way, where only cores like it share the memory: never
-    above its times; 0 where it is not known. What takes `limit` or more may be any such."""
+    """Return how long the first core of each row takes, its slots given and in nobody's way, where only cores like it share the memory:
+    never above its times; 0 where it is not known. What takes `limit` or more may be any such."""
     columns, count = columns_of(encoded, rows)
     return found_rows(encoded, columns, np.full(count, limit), kernel.ALONE, state, lenient=True)
 
 
 def open_floors(encoded: Encoded, rows: dict[str, Array], state: State, opened: Mapping[str, int | None], whole: bool,
                 limits: Array, known: Array | None = None) -> tuple[Times, Array]:
-    """(the work of rows with open holes as their times [row, stream, pipe], what goes by beside it). `known`: of their work by closed sums.
-    First comes what goes by beside: with what is known of the work most rows that reach their limit do, and that is all that is found of
-    them; and last what M does before others start, of those that do not reach it yet."""
+    """Return (the work of rows with open holes as their times [row, stream, pipe], what goes by beside it). `known`: of their work by
+    closed sums. First comes what goes by beside: with what is known of the work most rows that reach their limit do, and that is all that
+    is found of them; and last what M does before others start, of those that do not reach it yet."""
     count, shape, holes = len(limits), (len(encoded.program.streams), kernel.PIPE_COUNT), standing(encoded, opened)
     least = {**rows, **{n: np.full(count, own) for n, own in opened.items() if own is not None}}
     cores = grid_cores(encoded, rows, count)
@@ -111,14 +112,15 @@ def busiest_ticks(work: Array, beside: Array) -> Array:
 
 
 def ends(encoded: Encoded, rows: dict[str, Array], state: State, holes: Opened) -> Array:
-    """int64[row, stream, 3, pipe]: ticks before the first instruction on a pipe, what M does before others start, ticks after the last."""
+    """Return int64[row, stream, 3, pipe]: ticks before the first instruction on a pipe, what M does before others start, ticks after the
+    last."""
     shape = len(encoded.program.streams), 3, kernel.PIPE_COUNT
     return found_rows(encoded, rows, np.full(len(next(iter(rows.values()))), kernel.NEVER), kernel.ENDS, state, True, holes, shape).ticks
 
 
 def placing_holes(encoded: Encoded) -> frozenset[str]:
-    """The holes on which costs depend even where a buffer's slots are in nobody's way: of those that count slots, the ones that say where
-    something lies so that its place matters."""
+    """Return the holes on which costs depend even where a buffer's slots are in nobody's way: of those that count slots, the ones that say
+    where something lies so that its place matters."""
     found = [e for site in encoded.sites for name, e in site.fields if name in asked_in_one_slot(site.timing) or not name.endswith(PLACES)]
     return frozenset().union(*map(hole_names, found))
 
@@ -128,8 +130,8 @@ Placed = tuple[Expr, tuple[tuple[str, Expr], ...], tuple[tuple[str, float], ...]
 
 
 def placed_rows(encoded: Encoded, rows: Mapping[str, Array]) -> Array:
-    """int64[question, row]: what formulas ask of where operands lie, their slots being in nobody's way. With other slots an instruction
-    costs the same where the answers are; slots that say more than where something lies are answers themselves."""
+    """Return int64[question, row]: what formulas ask of where operands lie, their slots being in nobody's way. With other slots an
+    instruction costs the same where the answers are; slots that say more than where something lies are answers themselves."""
     columns, count = columns_of(encoded, rows)
     key = "placed", 0
     if key not in encoded.dependences:
@@ -142,7 +144,7 @@ def placed_rows(encoded: Encoded, rows: Mapping[str, Array]) -> Array:
 
 
 def questions(encoded: Encoded) -> tuple[tuple[Placed, ...], tuple[str, ...]]:
-    """(what is asked of places, each once; the holes that count slots and decide more than places)"""
+    """Return (what is asked of places, each once; the holes that count slots and decide more than places)"""
     found: dict[Placed, None] = {}
     for site in encoded.sites:
         places, numbers = {n: e for n, e in site.fields if n.endswith(PLACES)}, dict(site.numbers)
@@ -157,7 +159,7 @@ def questions(encoded: Encoded) -> tuple[tuple[Placed, ...], tuple[str, ...]]:
 
 
 def placed_in(e: Expr, places: frozenset[str], known: Collection[str]) -> Iterator[Expr]:
-    """The largest parts of an expression that ask for places, and for nothing else that is not known."""
+    """Yield the largest parts of an expression that ask for places, and for nothing else that is not known."""
     names = variables(e)
     if not names & places:
         return
@@ -170,20 +172,20 @@ def placed_in(e: Expr, places: frozenset[str], known: Collection[str]) -> Iterat
 
 
 def asked_in_one_slot(timing: Timing) -> frozenset[str]:
-    """The names that formulas ask for where an operand's last slot is its first."""
+    """Return the names that formulas ask for where an operand's last slot is its first."""
     formulas = (timing.busy, timing.latency, timing.granule, timing.memory)
     return frozenset().union(*[variables(in_one_slot(f)) for f in formulas])
 
 
 @lru_cache(4096)
 def in_one_slot(formula: Expr) -> Expr:
-    """A formula where an operand's last slot is its first."""
+    """Return a formula where an operand's last slot is its first."""
     last = [name for name in variables(formula) if name.endswith("_last")]
     return without_equals(substitute(formula, {name: Var(f"{name.removesuffix('_last')}_at") for name in last}))
 
 
 def without_equals(e: Expr) -> Expr:
-    """An expression in which nothing is asked to be larger than itself."""
+    """Return an expression in which nothing is asked to be larger than itself."""
     if isinstance(e, Binary) and e.op in ("<", ">") and e.left == e.right:
         return Int(0)
     return rebuild(e, without_equals)

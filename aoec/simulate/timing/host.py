@@ -18,10 +18,10 @@ SHARE_OF_A_BRANCH = 0.5  # assumed
 
 
 def host_us(size_bytes: int) -> float:
-    """Microseconds of an operator that reads and writes so many bytes; values of unknown size count none."""
+    """Return microseconds of an operator that reads and writes so many bytes; values of unknown size count none."""
     return NODE_US + size_bytes / BYTES_PER_US
 
 
 def walk_us(rounds: float) -> float:
-    """Microseconds of the host between the rounds of a loop whose body is compiled."""
+    """Return microseconds of the host between the rounds of a loop whose body is compiled."""
     return rounds * ROUND_US

@@ -26,8 +26,8 @@ AT_ONCE = 256  # rows whose tables are made together
 
 
 def times_on(encoded: Encoded, machines: Sequence[Machine], rows: Mapping[str, Array], state: State = COLD) -> list[Times]:
-    """The times of rows of hole values (`rows`, as for `time_rows`) on each of the machines, which are the program's with other numbers
-    (target/vary.py: varied; calibration's too)."""
+    """Return the times of rows of hole values (`rows`, as for `time_rows`) on each of the machines, which are the program's with other
+    numbers (target/vary.py: varied; calibration's too)."""
     columns, count = columns_of(encoded, rows)
     status = first_false(encoded, columns, count)  # what is legal hangs on counts and sizes, which are the same
     legal = np.flatnonzero(status == 0)
@@ -39,7 +39,7 @@ def times_on(encoded: Encoded, machines: Sequence[Machine], rows: Mapping[str, A
 
 
 def _time_stack(encoded: Encoded, machines: Sequence[Machine], rows: Mapping[str, Array], count: int, state: State) -> list[Times]:
-    """The times of legal rows on each of the machines."""
+    """Return the times of legal rows on each of the machines."""
     stack, on = stack_machines(tuple(machines)), np.repeat(np.arange(len(machines)), count)
     columns = {name: np.tile(values, len(machines)) for name, values in rows.items()}
     filled = OnMachines(encoded, stack, {**columns, MACHINE: on}, state).fill()

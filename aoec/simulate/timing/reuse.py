@@ -62,7 +62,7 @@ class Traffic:
 
 def traffic(program: Program, machine: Machine, state: State, flows: Sequence[Flow], trips: Sequence[Mapping[str, Rows]],
             holes: Mapping[str, Rows]) -> Traffic:
-    """The traffic of a program whose loops and grid axes have `trips` (by stream), for rows of hole values."""
+    """Return the traffic of a program whose loops and grid axes have `trips` (by stream), for rows of hole values."""
     reuse = Reuse(program, machine, state, flows, trips, holes)
     shares = {f.access: reuse.share(f) for f in flows}
     crowding = {f.access: reuse.crowding(f.access) for f in flows}
@@ -72,8 +72,8 @@ def traffic(program: Program, machine: Machine, state: State, flows: Sequence[Fl
 
 def least_traffic(program: Program, machine: Machine, state: State, flows: Sequence[Flow], trips: Sequence[Mapping[str, Rows]],
                   holes: Mapping[str, Rows], opened: Collection[str], settled: frozenset[Access]) -> Traffic:
-    """The traffic of which no row has less that has the same tiles and cuts them finer, by other values of the holes `opened`: HBM sends
-    what a launch touches once, all else hits L2, and cores crowd as little as they can; where all bytes are `settled`, as they do."""
+    """Return the traffic of which no row has less that has the same tiles and cuts them finer, by other values of the holes `opened`: HBM
+    sends what a launch touches once, all else hits L2, and cores crowd as little as they can; where all bytes are `settled`, as they do."""
     reuse = Kept(program, machine, state, flows, trips, holes)
     crowding = {f.access: reuse.least_crowding(f.access, opened, settled) for f in flows}
     waits_for = {f.access: 0.0 if hangs_on(f.access, opened) else reuse.waits_for(f.access) for f in flows}
@@ -81,7 +81,7 @@ def least_traffic(program: Program, machine: Machine, state: State, flows: Seque
 
 
 def both_ways(flows: Sequence[Flow], shares: Mapping[Access, Rows], crowding: Mapping[Access, tuple[Rows, Rows]], machine: Machine) -> Rows:
-    """How much longer a transfer holds the chip's memory because reads and writes share HBM: h / max(r, w), 1 at least.
+    """Return how much longer a transfer holds the chip's memory because reads and writes share HBM: h / max(r, w), 1 at least.
 
     r and w are the times of all reads and of all writes of the program at the chip's full rates, h is that of what both of them move
     through HBM, with what it loses where it changes between them (`hbm_turnaround`: all of it where as much is written as read, nothing
@@ -117,7 +117,7 @@ class Reuse:
         return {f.access: self.footprints(f) for f in self.flows}
 
     def footprints(self, f: Flow) -> list[Rows]:
-        """Bytes touched over all cores within one iteration of the first i loops, for i = 0 (the launch) .. all (one transfer)."""
+        """Return bytes touched over all cores within one iteration of the first i loops, for i = 0 (the launch) .. all (one transfer)."""
         a, inside = f.access, set(f.access.grid)
         f = replace(f, largest=np.where(f.total > 0, f.largest, 0))  # a loop around it may have no iterations
         out = [np.minimum(f.largest * self.addresses(a, inside), self.sizes[a.tensor])]
@@ -128,7 +128,7 @@ class Reuse:
         return out[::-1]
 
     def addresses(self, a: Access, inside: Collection[str]) -> Rows:
-        """How many different values the offset takes while the variables inside run, at most."""
+        """Return how many different values the offset takes while the variables inside run, at most."""
         key = a, frozenset(inside)
         if key not in self.counted:
             self.counted[key] = self.count(a, key[1])
@@ -149,7 +149,8 @@ class Reuse:
         return count
 
     def values(self, atom: Atom, trips: Mapping[str, Rows]) -> Rows:
-        """How many different values a quotient or remainder takes, at most, where it starts aligned and runs both ways from there."""
+        """Return how many different values a quotient or remainder takes, at most, where it starts aligned and runs both ways from
+        there."""
         steps = {v: c for v, c in atom.steps if v in trips}
         if not steps:
             return 1.0
@@ -167,7 +168,8 @@ class Reuse:
         return np.minimum((up + down) // np.maximum(unit, per) + 1, size // np.maximum(np.gcd(unit, size), per))
 
     def window(self, stream: int, loops: tuple[str, ...]) -> Rows:
-        """Bytes that all tensors touch in L2 within one iteration of the innermost of `loops` of a stream; of no loops: in the launch.
+        """Return bytes that all tensors touch in L2 within one iteration of the innermost of `loops` of a stream; of no loops: in the
+        launch.
 
         Other streams run beside it: they take their part of the launch.
         """
@@ -180,7 +182,7 @@ class Reuse:
         return self.windows[key]
 
     def regions(self, stream: int, loops: tuple[str, ...]) -> dict[Access, Rows]:
-        """What a window touches, those accesses taken as one that touch the same bytes in it."""
+        """Return what a window touches, those accesses taken as one that touch the same bytes in it."""
         found: dict[Access, Rows] = {}
         for f in self.flows:
             if not self.tensors[f.access.tensor].uncached:
@@ -190,7 +192,7 @@ class Reuse:
         return found
 
     def part(self, f: Flow, stream: int, loops: tuple[str, ...]) -> Rows:
-        """Bytes of one access within one iteration of the innermost of `loops` of a stream."""
+        """Return bytes of one access within one iteration of the innermost of `loops` of a stream."""
         a = f.access
         if not loops or a.stream == stream:
             return self.all_footprints[a][len(loops)] if a.loops[:len(loops)] == loops else 0.0
@@ -200,7 +202,7 @@ class Reuse:
         return self.machine.l2_keeps(self.window(stream, loops))
 
     def share(self, f: Flow) -> Rows:
-        """The share of an access's bytes that crosses HBM."""
+        """Return the share of an access's bytes that crosses HBM."""
         a, within = f.access, self.all_footprints[f.access]
         if self.tensors[a.tensor].uncached:
             return f.total * 0.0 + 1.0
@@ -216,8 +218,9 @@ class Reuse:
         return np.clip(bytes_hbm / np.maximum(f.total, 1.0), 0.0, 1.0)
 
     def l2_share(self, a: Access) -> Rows:
-        """The share of its first touch that an access finds in L2, or leaves there: to be written again by the next launch, or where L2 was
-        cleared to reach HBM when the launch is over. A result that the state names is a part, and so many bytes come by meanwhile."""
+        """Return the share of its first touch that an access finds in L2, or leaves there: to be written again by the next launch, or
+        where L2 was cleared to reach HBM when the launch is over. A result that the state names is a part, and so many bytes come by
+        meanwhile."""
         if a.writes:
             left = self.machine.l2_ends_with(self.window(a.stream, ())) if self.state == CLEARED else self.stays(a.stream, ())
             beside = resident_bytes(self.state, a.tensor)
@@ -233,7 +236,7 @@ class Reuse:
         return self.stays(a.stream, a.loops[:ahead])  # written an iteration of the loop ago in which the two meet
 
     def left_by_itself(self, a: Access) -> Rows:
-        """The share of its first touch that an access finds in L2 after the same program: what has come by since its last.
+        """Return the share of its first touch that an access finds in L2 after the same program: what has come by since its last.
 
         That is the whole launch; but what every iteration of the outer loops touches whole, the last one has, and the first one does.
         """
@@ -244,7 +247,8 @@ class Reuse:
         return left
 
     def after_siblings(self, a: Access) -> Rows:
-        """What is left of an access's HBM bytes where an earlier one has just touched the same bytes in the loops that both are in."""
+        """Return what is left of an access's HBM bytes where an earlier one has just touched the same bytes in the loops that both are
+        in."""
         left: Rows = 1.0
         for b in self.all_footprints:
             if b == a:
@@ -256,7 +260,8 @@ class Reuse:
         return left
 
     def crowding(self, a: Access) -> tuple[Rows, Rows]:
-        """How much longer reads take of (HBM, L2) because cores read the same addresses at once, or because few streams leave parts idle.
+        """Return how much longer reads take of (HBM, L2) because cores read the same addresses at once, or because few streams leave parts
+        idle.
 
         Whoever reads one address is served by one part of the memory, at `same_address_bytes_per_cycle`; a memory of rate R has
         S = R / that parts. Streams of m different addresses fall on them as they may, and keep S * (1 - (1 - 1/S)^m) parts at work.
@@ -280,11 +285,11 @@ class Reuse:
         return hbm, l2
 
     def beside(self, a: Access) -> list[Flow]:
-        """The reads of the loop nest that an access stands in."""
+        """Return the reads of the loop nest that an access stands in."""
         return [f for f in self.flows if not f.access.writes and (f.access.stream, f.access.loops[:1]) == (a.stream, a.loops[:1])]
 
     def least_crowding(self, a: Access, opened: Collection[str], settled: frozenset[Access]) -> tuple[Rows, Rows]:
-        """How much longer reads take of (HBM, L2) at the least, however what is not settled is shared out: streams are addresses."""
+        """Return how much longer reads take of (HBM, L2) at the least, however what is not settled is shared out: streams are addresses."""
         if a.writes or (rate := self.machine.same_address_bytes_per_cycle) is None:
             return 1.0, 1.0
         cores = product([self.trips[a.stream][v] for v in a.grid])
@@ -296,7 +301,7 @@ class Reuse:
         return hbm, l2
 
     def waits_for(self, a: Access) -> Rows:
-        """The cores whose shares of the memory go by in a transfer, ended or not: all where cores share addresses, else none.
+        """Return the cores whose shares of the memory go by in a transfer, ended or not: all where cores share addresses, else none.
 
         What holds up reads of shared addresses are the parts of the memory where those lie; a core that has ended leaves the parts that
         it read, which are no use to those that read others. (asc-devkit 8192^3 on 4 x 6 cores, of which four end after a third of the
@@ -319,7 +324,8 @@ class Kept(Reuse):
 
 
 def hangs_on(a: Access, opened: Collection[str]) -> bool:
-    """Whether it depends on some of the holes at how many addresses cores meet: where a quotient or remainder joins a core to loops."""
+    """Return whether it depends on some of the holes at how many addresses cores meet: where a quotient or remainder joins a core to
+    loops."""
     if a.scattered:
         return False
     atoms = [x for names, atoms in parts(a.offset, a.grid + a.loops) if not set(names).isdisjoint(a.grid) for x in atoms if x.op]
@@ -327,7 +333,7 @@ def hangs_on(a: Access, opened: Collection[str]) -> bool:
 
 
 def working(streams: Rows, parts: Rows) -> Rows:
-    """The share of a memory's parts that so many streams of addresses keep at work, each of which may fall on any part."""
+    """Return the share of a memory's parts that so many streams of addresses keep at work, each of which may fall on any part."""
     return 1.0 - (1.0 - 1.0 / np.maximum(parts, 1.0)) ** streams
 
 
@@ -357,7 +363,7 @@ Part = tuple[tuple[str, ...], "tuple[Atom, ...]"]
 
 @lru_cache(maxsize=1 << 14)
 def parts(offset: Expr, names: tuple[str, ...]) -> tuple[Part, ...]:
-    """The independent parts of an offset: variables that occur together, with their quotients, remainders and plain steps."""
+    """Return the independent parts of an offset: variables that occur together, with their quotients, remainders and plain steps."""
     groups: list[tuple[set[str], list[Atom]]] = []
     for term in dict.fromkeys(x for e in join_steps(terms(normalise(offset))) if (x := atom(e, frozenset(names))) is not None):
         joined = [g for g in groups if g[0] & set(term.names)]
@@ -367,20 +373,20 @@ def parts(offset: Expr, names: tuple[str, ...]) -> tuple[Part, ...]:
 
 
 def terms(e: Expr) -> list[Expr]:
-    """The terms of a sum; those that are subtracted times -1."""
+    """Return the terms of a sum; those that are subtracted times -1."""
     if not (isinstance(e, Binary) and e.op in "+-"):
         return [e]
     return [*terms(e.left), *[x if e.op == "+" else Binary("*", x, Int(-1)) for x in terms(e.right)]]
 
 
 def factors(e: Expr) -> list[Expr]:
-    """The factors of a product."""
+    """Return the factors of a product."""
     return [*factors(e.left), *factors(e.right)] if isinstance(e, Binary) and e.op == "*" else [e]
 
 
 def join_steps(found: Sequence[Expr]) -> list[Expr]:
-    """The terms of a sum with whole steps brought back into a quotient: v*k*j + x//d*k is (x + v*j*d)//d*k. Normal form takes them out, and
-    counted apart they would be every pair of both."""
+    """Return the terms of a sum with whole steps brought back into a quotient: v*k*j + x//d*k is (x + v*j*d)//d*k. Normal form takes them
+    out, and counted apart they would be every pair of both."""
     out = list(found)
     for q in found:
         quotients = [f for f in factors(q) if isinstance(f, Binary) and f.op == "//" and not variables(f.right)]
@@ -400,7 +406,7 @@ def join_steps(found: Sequence[Expr]) -> list[Expr]:
 
 
 def quotient_of(a: Counter[Expr], b: Counter[Expr]) -> Expr | None:
-    """The product of the factors `a` by that of `b`; None where it is not known to be whole."""
+    """Return the product of the factors `a` by that of `b`; None where it is not known to be whole."""
     numbers = [prod(f.value for f in x.elements() if isinstance(f, Int)) for x in (a, b)]
     others = [Counter(f for f in x.elements() if not isinstance(f, Int)) for x in (a, b)]
     if others[1] - others[0] or not numbers[1] or numbers[0] % numbers[1]:
@@ -409,7 +415,7 @@ def quotient_of(a: Counter[Expr], b: Counter[Expr]) -> Expr | None:
 
 
 def product_of(found: Sequence[Expr]) -> Expr:
-    """The product of some expressions."""
+    """Return the product of some expressions."""
     out: Expr = Int(1)
     for e in found:
         out = out * e
@@ -417,7 +423,7 @@ def product_of(found: Sequence[Expr]) -> Expr:
 
 
 def atom(term: Expr, names: frozenset[str]) -> Atom | None:
-    """What varies in a term of an offset; None where nothing does."""
+    """Return what varies in a term of an offset; None where nothing does."""
     varying = [f for f in factors(term) if variables(f) & names]
     if not varying:
         return None
@@ -444,7 +450,8 @@ def merge_quotients(e: Expr) -> tuple[Expr, Expr]:
 
 @lru_cache(maxsize=1 << 12)
 def same_region(a: Access, b: Access) -> int | None:
-    """How many loops lie around two accesses that touch the same bytes of a tensor within one iteration of them; None where they do not."""
+    """Return how many loops lie around two accesses that touch the same bytes of a tensor within one iteration of them; None where they do
+    not."""
     if (a.stream, a.tensor) != (b.stream, b.tensor) or a.scattered or b.scattered:
         return None
     common = common_loops(a, b)
@@ -453,5 +460,5 @@ def same_region(a: Access, b: Access) -> int | None:
 
 
 def common_loops(a: Access, b: Access) -> int:
-    """How many loops of a stream lie around both accesses."""
+    """Return how many loops of a stream lie around both accesses."""
     return next((i for i, (x, y) in enumerate(zip(a.loops, b.loops)) if x != y), min(len(a.loops), len(b.loops)))

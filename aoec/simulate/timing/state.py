@@ -23,7 +23,7 @@ NAMED = {"cold": COLD, "previous": PREVIOUS_LAUNCH, "cleared": CLEARED}
 
 
 def footprint_bytes(tensor: Tensor, env: Mapping[str, Any]) -> Any:
-    """Bytes that the tensor takes in GM, for hole values (or columns of them)."""
+    """Return bytes that the tensor takes in GM, for hole values (or columns of them)."""
     elements: Any = 1
     for extent in tensor.shape:
         elements = elements * evaluate(extent, env)
@@ -31,12 +31,12 @@ def footprint_bytes(tensor: Tensor, env: Mapping[str, Any]) -> Any:
 
 
 def resident_bytes(state: State, name: str) -> int:
-    """Bytes of a tensor that the state holds in L2."""
+    """Return bytes of a tensor that the state holds in L2."""
     return sum(size for n, size in state if n == name)
 
 
 def fixed_sizes(program: Program, tensors: Iterable[Tensor]) -> dict[str, int]:
-    """Tensor -> bytes; CheckError where a shape is open."""
+    """Return tensor -> bytes; CheckError where a shape is open."""
     out = {}
     for t in tensors:
         if any(holes(e) for e in t.shape):
@@ -47,7 +47,7 @@ def fixed_sizes(program: Program, tensors: Iterable[Tensor]) -> dict[str, int]:
 
 
 def after(program: Program, state: State, machine: Machine, names: Mapping[str, str] | None = None) -> State:
-    """The state that a filled program leaves: its inputs, then its outputs, are the most recent; temps are dead.
+    """Return the state that a filled program leaves: its inputs, then its outputs, are the most recent; temps are dead.
 
     `names` renames the program's tensors (a program that equal groups share is one text with one set of names).
     """
@@ -89,7 +89,7 @@ class Resident:
 
 
 def cap(state: State, usable: int) -> State:
-    """The most recent part of a state that fits `usable` bytes; the oldest entry of it may be cut."""
+    """Return the most recent part of a state that fits `usable` bytes; the oldest entry of it may be cut."""
     kept: list[tuple[str, int]] = []
     for name, size in reversed(state):
         take = min(size, usable)

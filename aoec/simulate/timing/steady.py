@@ -14,7 +14,7 @@ CROSS = (kernel.CROSS_SET, kernel.CROSS_WAIT)
 
 
 def used_in_loops(code: np.ndarray, forms: Sequence[Sequence[int]], loops: int, flag_ids: int) -> np.ndarray:
-    """int64[loop, 5]: the pipes and the pairs of pipes that the bodies of loops use, as bits, how many iterations are walked anyway,
+    """Return int64[loop, 5]: the pipes and the pairs of pipes that the bodies of loops use, as bits, how many iterations are walked anyway,
     whether there are loops in the body, and how many are walked anyway by all cores that meet in it. `forms`: the registers that flag
     ids go by.
 
@@ -44,7 +44,8 @@ def used_in_loops(code: np.ndarray, forms: Sequence[Sequence[int]], loops: int, 
 
 
 def heard_registers(code: np.ndarray, forms: Sequence[Sequence[int]], streams: Sequence[int], registers: int) -> np.ndarray:
-    """int8[stream, register]: 1 for registers of loops, and of counters that flag ids go by: no time hangs on others, which name slots.
+    """Return int8[stream, register]: 1 for registers of loops, and of counters that flag ids go by: no time hangs on others, which name
+    slots.
 
     `streams`: of each operation of the code.
     """

@@ -71,7 +71,7 @@ class Times:
         return self.ticks + self.launch_ticks
 
     def reason(self, row: int, program: Program) -> str:
-        """Why a row was not timed, in a sentence; empty where it was."""
+        """Return why a row was not timed, in a sentence; empty where it was."""
         return why_not(int(self.status[row]), program)
 
 
@@ -101,12 +101,12 @@ class Measure:
 
     @property
     def run_us(self) -> float:
-        """Microseconds without the launch: the zeros of what is added to, and the run."""
+        """Return microseconds without the launch: the zeros of what is added to, and the run."""
         return self.time_us - self.launch_us
 
 
 def time_rows(encoded: Encoded, rows: Mapping[str, Array], state: State = COLD, limit: int | Array = kernel.NEVER) -> Times:
-    """Times of a program for every row of hole values: `rows` maps each hole to an int64 column (no holes: one row).
+    """Return times of a program for every row of hole values: `rows` maps each hole to an int64 column (no holes: one row).
 
     Rows are independent: their order, number and neighbours change nothing. Rows whose total is `limit` ticks or more (one for all, or one
     each) may be ABANDONED.
@@ -119,7 +119,7 @@ def time_rows(encoded: Encoded, rows: Mapping[str, Array], state: State = COLD, 
 
 
 def columns_of(encoded: Encoded, rows: Mapping[str, Array]) -> tuple[dict[str, Array], int]:
-    """(int64 columns by hole, rows)"""
+    """Return (int64 columns by hole, rows)"""
     columns = {name: np.atleast_1d(np.asarray(v, np.int64)) for name, v in rows.items()}
     _check_given(encoded, columns)
     counts = {len(v) for v in columns.values()} or {1}
@@ -130,8 +130,8 @@ def columns_of(encoded: Encoded, rows: Mapping[str, Array]) -> tuple[dict[str, A
 
 def found_rows(encoded: Encoded, rows: dict[str, Array], limits: Array, what: int, state: State, lenient: bool = False,
                opened: Opened = CLOSED, shape: tuple[int, ...] = ()) -> Times:
-    """What the kernel finds of rows (`what`: kernel.TIMES or its like; ticks of this shape each), each with a limit of its own with launch:
-    by a plan where the program has one, and else, or where that does not say it, by tables of all."""
+    """Return what the kernel finds of rows (`what`: kernel.TIMES or its like; ticks of this shape each), each with a limit of its own with
+    launch: by a plan where the program has one, and else, or where that does not say it, by tables of all."""
     if not len(limits):
         return _none(encoded, shape)
     filler = filler_of(encoded, state, lenient, opened, len(limits), what in OF_FIRST)
@@ -148,7 +148,7 @@ def found_rows(encoded: Encoded, rows: dict[str, Array], limits: Array, what: in
 
 def _slowly(encoded: Encoded, rows: dict[str, Array], limits: Array, what: int, state: State, lenient: bool, opened: Opened,
             shape: tuple[int, ...]) -> Times:
-    """What a kernel finds of rows whose tables NumPy makes, in parts whose tables take about BATCH_BYTES."""
+    """Return what a kernel finds of rows whose tables NumPy makes, in parts whose tables take about BATCH_BYTES."""
     parts: list[Times] = []
     start, size = 0, FIRST_BATCH
     while start < len(limits):
@@ -183,12 +183,12 @@ def _time_by_plan(encoded: Encoded, filler: Filler, rows: dict[str, Array], limi
 
 
 def pages(ticks: Array) -> Array:
-    """What a kernel fills of each row as [row, i, pipe], or [row, 0, 0], in the same memory."""
+    """Return what a kernel fills of each row as [row, i, pipe], or [row, 0, 0], in the same memory."""
     return ticks.reshape(len(ticks), -1, ticks.shape[-1] if ticks.ndim > 1 else 1)
 
 
 def _check_given(encoded: Encoded, given: Collection[str]) -> None:
-    """Nothing, or CheckError where a hole has no value."""
+    """Raise CheckError where a hole has no value."""
     for name in encoded.holes:
         if name not in given:
             raise CheckError(f"program {encoded.program.name}: nothing gives a value to {name}; give one for every hole")
@@ -196,7 +196,7 @@ def _check_given(encoded: Encoded, given: Collection[str]) -> None:
 
 def _batch(encoded: Encoded, rows: Mapping[str, Array], filled: Filled, what: int, limits: Array,
            shape: tuple[int, ...]) -> tuple[Times, float]:
-    """What a kernel finds of some rows, each with a limit of its own with launch, and the bytes that a row's tables take."""
+    """Return what a kernel finds of some rows, each with a limit of its own with launch, and the bytes that a row's tables take."""
     t, streams, count = filled.tables, len(encoded.program.streams), len(limits)
     cores = core_counts(encoded, t)
     status, ticks, launch = filled.status, np.zeros((count, *shape), np.int64), launch_ticks(encoded, cores, rows)
@@ -212,7 +212,7 @@ def _batch(encoded: Encoded, rows: Mapping[str, Array], filled: Filled, what: in
 
 
 def _row_bytes(t: kernel.Tables) -> float:
-    """Bytes that the tables of a row take."""
+    """Return bytes that the tables of a row take."""
     return float(t.cost.nbytes + t.entry_of.nbytes + t.place.nbytes + t.merge.nbytes + t.trips.nbytes) / len(t.work)
 
 
@@ -226,7 +226,7 @@ def zeroing_us(program: Program, machine: Machine, rows: Mapping[str, Any]) -> A
 
 
 def launch_ticks(encoded: Encoded, cores: Array, rows: Mapping[str, Array]) -> Array:
-    """Ticks before a row's first instruction: launch, and where it adds to its outputs their zeros."""
+    """Return ticks before a row's first instruction: launch, and where it adds to its outputs their zeros."""
     launch_us = encoded.machine.launch_us(cores.sum(axis=1), len(encoded.program.streams))
     if encoded.adds:
         launch_us = launch_us + zeroing_us(encoded.program, encoded.machine, rows)
@@ -235,7 +235,7 @@ def launch_ticks(encoded: Encoded, cores: Array, rows: Mapping[str, Array]) -> A
 
 
 def _behind(limits: Array, launch: Array) -> Array:
-    """Limits of what comes behind the launch; no limit stays none."""
+    """Return limits of what comes behind the launch; no limit stays none."""
     return np.where(limits == kernel.NEVER, limits, limits - launch)
 
 
@@ -287,13 +287,13 @@ if hasattr(os, "register_at_fork"):
 
 
 def _none(encoded: Encoded, shape: tuple[int, ...]) -> Times:
-    """The times of no rows."""
+    """Return the times of no rows."""
     none = np.zeros(0, np.int64)
     return Times(np.zeros((0, *shape), np.int64), none, none, np.zeros((0, len(encoded.program.streams)), np.int64))
 
 
 def join_times(parts: list[Times], legal: Array, status: Array) -> Times:
-    """The parts, which hold the legal rows in order, among all rows; what is not legal took no time."""
+    """Return the parts, which hold the legal rows in order, among all rows; what is not legal took no time."""
     joined: dict[str, Any] = {}
     for name in (f.name for f in fields(Times)):
         values = [getattr(p, name) for p in parts]
@@ -304,13 +304,13 @@ def join_times(parts: list[Times], legal: Array, status: Array) -> Times:
 
 
 def measure(program: Program, machine: Machine, state: State = COLD) -> Measure:
-    """The modelled time of a filled program. CheckError where it cannot be timed, with the reason."""
+    """Return the modelled time of a filled program. CheckError where it cannot be timed, with the reason."""
     walked = checked_walk(program, machine, state)
     return measure_walk(walked, reasons(walked), {})
 
 
 def measure_walk(walked: Walked, why: Reasons, values: Mapping[str, int]) -> Measure:
-    """The measure of a walk whose holes, if any, have these values."""
+    """Return the measure of a walk whose holes, if any, have these values."""
     program, machine = walked.encoded.program, walked.encoded.machine
     cores = int(walked.cores.sum())
     cycles, launch_us = walked.ticks / TICKS, machine.launch_us(cores, len(program.streams))
@@ -324,7 +324,7 @@ def measure_walk(walked: Walked, why: Reasons, values: Mapping[str, int]) -> Mea
 
 
 def checked_walk(program: Program, machine: Machine, state: State) -> Walked:
-    """The walk of a filled program, for where its time went. CheckError where it cannot be timed, with the reason."""
+    """Return the walk of a filled program, for where its time went. CheckError where it cannot be timed, with the reason."""
     encoded = encode(program, machine)
     _check_given(encoded, ())
     status = int(first_false(encoded, {}, 1)[0])
@@ -337,7 +337,7 @@ def checked_walk(program: Program, machine: Machine, state: State) -> Walked:
 
 
 def why_not(status: int, program: Program) -> str:
-    """Why a row was not timed, in a sentence; empty where it was."""
+    """Return why a row was not timed, in a sentence; empty where it was."""
     if status > 0:
         return f"not legal: {program.constraints[status - 1].reason}"
     return ERRORS[status] if status < 0 else ""
@@ -362,7 +362,7 @@ class Chain:
 
 
 def chain(measures: Sequence[Measure], machine: Machine, steady: Sequence[Measure] | None = None) -> Chain:
-    """The timeline of programs in order, launched from a task queue.
+    """Return the timeline of programs in order, launched from a task queue.
 
     The host enqueues task i at i * enqueue_us, ahead of the device. A task that finds the device free pays its whole launch; one
     that waits behind another has had it prepared meanwhile and pays the gap of the queue, no more than its launch:
@@ -381,7 +381,7 @@ def chain(measures: Sequence[Measure], machine: Machine, steady: Sequence[Measur
 
 
 def _spans(measures: Sequence[Measure], machine: Machine, enqueued: int, end: float) -> list[tuple[float, float]]:
-    """(start, end) of tasks after `enqueued` others of which the last ended at `end`."""
+    """Return (start, end) of tasks after `enqueued` others of which the last ended at `end`."""
     spans = []
     for i, m in enumerate(measures, enqueued):
         ready = i * machine.enqueue_us + m.launch_us

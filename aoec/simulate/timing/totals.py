@@ -46,7 +46,7 @@ def open_accesses(encoded: Encoded, holes: Mapping[str, int | None]) -> Opened:
 
 
 def total(encoded: Encoded, site: Site) -> Expr:
-    """An expression with the holes and grid axes on which the bytes depend that a site moves in all; it is their sum where it has no
+    """Return an expression with the holes and grid axes on which the bytes depend that a site moves in all; it is their sum where it has no
     loop's variable."""
     assert site.access is not None
     trips = {loop.var: loop.trips for loop in encoded.loops if loop.stream == site.stream}
@@ -97,14 +97,14 @@ def tile(piece: Expr, loop: str) -> Expr | None:
 
 
 def unit(e: Expr | None, units: Mapping[str, int]) -> int:
-    """A number of which all values of a product are multiples."""
+    """Return a number of which all values of a product are multiples."""
     if e is None:
         return 1
     return prod(x.value if isinstance(x, Int) else units.get(x.name, 1) if isinstance(x, Hole) else 1 for x in factors(e))
 
 
 def product(parts: list[Expr]) -> Expr:
-    """The product of some factors, each kept as it is."""
+    """Return the product of some factors, each kept as it is."""
     out = parts[0]
     for x in parts[1:]:
         out = Binary("*", out, x)
@@ -112,5 +112,5 @@ def product(parts: list[Expr]) -> Expr:
 
 
 def units_of(choices: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
-    """What all choices of a hole are multiples of, for each."""
+    """Return what all choices of a hole are multiples of, for each."""
     return {name: gcd(*values) for name, values in choices.items()}

@@ -49,10 +49,10 @@ class Outline:
 
 
 def first_core_work(encoded: Encoded, rows: Mapping[str, Array], opened: bool, limits: Array | None = None) -> tuple[Array, Array]:
-    """(ticks [row, stream, pipe] for which the first core of a stream keeps a pipe busy at the least; status of each row, VARIES where
-    sizes are none of a table). `opened`: some holes stand for all of their choices. Of rows in which a pipe is busy for their `limits`
-    others may be 0: pipes are summed up one after the other, those first that exclude most in the least time, each of the rows that are
-    left, once these are so few that it pays to begin anew with them."""
+    """Return (ticks [row, stream, pipe] for which the first core of a stream keeps a pipe busy at the least; status of each row, VARIES
+    where sizes are none of a table). `opened`: some holes stand for all of their choices. Of rows in which a pipe is busy for their
+    `limits` others may be 0: pipes are summed up one after the other, those first that exclude most in the least time, each of the rows
+    that are left, once these are so few that it pays to begin anew with them."""
     count = len(next(iter(rows.values()), (0,)))
     status = np.zeros(count, np.int32)
     out = np.zeros((count, len(encoded.program.streams), kernel.PIPE_COUNT), np.int64)
@@ -93,12 +93,12 @@ class FirstCore:
 
     @property
     def pipes(self) -> list[int]:
-        """The pipes that have work, in the order in which they are summed up."""
+        """Return the pipes that have work, in the order in which they are summed up."""
         used = {self.encoded.sites[place.site].pipe for place in self.outline.places} | ({PIPE["S"]} if self.outline.scalar else set())
         return [pipe for pipe in ORDER if pipe in used]
 
     def busy(self, pipe: int) -> Array:
-        """int64[row, or 1]: ticks for which a pipe is busy."""
+        """Return int64[row, or 1]: ticks for which a pipe is busy."""
         out: Array = np.zeros(1, np.int64)
         for place in self.outline.places:
             site = self.encoded.sites[place.site]
@@ -110,14 +110,14 @@ class FirstCore:
 
     @cached_property
     def alike(self) -> Array:
-        """int64[row]: how many cores are sure to do what the first does; one where sizes are none of a table."""
+        """Return int64[row]: how many cores are sure to do what the first does; one where sizes are none of a table."""
         status = np.zeros(self.values.rows, np.int32)
         values = StreamValues(self.encoded, self.stream, self.values.holes, status, self.values)
         cores = times([self.alike_along(name, parts, values) for name, parts in told_apart(self.encoded, self.stream).items()])
         return np.where(status == 0, cores, 1) if status.any() else cores
 
     def alike_along(self, name: str, parts: Sequence[Expr], values: StreamValues) -> Array:
-        """int64[row]: the same along one grid axis, of whose cores these parts of sizes say which differ."""
+        """Return int64[row]: the same along one grid axis, of whose cores these parts of sizes say which differ."""
         x, extent, sizes = values.axis.get(name, 0), values.size(self.grid[name]), [values.size(e) for e in parts]
         at = values.choices(Var(name), *parts)
         n = extent.at.of(at, extent.own.reshape(-1))
@@ -127,7 +127,7 @@ class FirstCore:
         return at.spread(np.where(first, np.clip(n - 1, 1, heads), np.where(last, np.maximum(n - 1, 1), n)))
 
     def work(self, place: Place, site: Site) -> Array:
-        """int64[row]: ticks of one instruction over the iterations of the loops on which it depends; 0 where these are too many."""
+        """Return int64[row]: ticks of one instruction over the iterations of the loops on which it depends; 0 where these are too many."""
         exprs, trips = sizes_of(site), [self.values.trips[v] for v in place.bound]
         layout = self.values.layout([*exprs, *trips])
         at = self.values.choices(*exprs, *trips, *(self.grid.values() if asks_for_cores(site) else ()))
@@ -140,7 +140,7 @@ class FirstCore:
         return np.maximum(own, at.spread(self.sum_over(unit, place.bound, at, layout)) * self.alike) if site.access else own
 
     def first(self, e: Expr, at: Choices, layout: Layout) -> Array:
-        """The values of a size [choice, axis...]."""
+        """Return the values of a size [choice, axis...]."""
         size = self.values.size(e)
         return size.at.of(at, layout.narrow(size.own))
 
@@ -156,7 +156,7 @@ class FirstCore:
         return np.broadcast_to(out.reshape(-1), len(at.rows))
 
     def rounds(self, groups: Iterable[tuple[str, ...]]) -> Array:
-        """int64[row]: how often what stands in groups of loops is done."""
+        """Return int64[row]: how often what stands in groups of loops is done."""
         return times([self.count_iterations(group) for group in groups])
 
     def count_iterations(self, names: tuple[str, ...]) -> Array:
@@ -169,7 +169,7 @@ class FirstCore:
 
 
 def times(factors: Sequence[Array]) -> Array:
-    """The product of columns; 1 where there are none."""
+    """Return the product of columns; 1 where there are none."""
     out: Array = np.ones(1, np.int64)
     for x in factors:
         out = out * x
@@ -177,7 +177,7 @@ def times(factors: Sequence[Array]) -> Array:
 
 
 def any_of(columns: Sequence[Array]) -> Array:
-    """Whether any column holds; where there are none, none does."""
+    """Return whether any column holds; where there are none, none does."""
     out: Array = np.zeros(1, bool)
     for x in columns:
         out = out | x
@@ -185,20 +185,20 @@ def any_of(columns: Sequence[Array]) -> Array:
 
 
 def by_class(n: Array, kept: list[int]) -> list[Array]:
-    """How many of n iterations are of each class that is kept apart; the others are of the body's."""
+    """Return how many of n iterations are of each class that is kept apart; the others are of the body's."""
     of = {k: count for k, count in ((0, np.minimum(np.maximum(n - 1, 0), 1)), (2, np.minimum(n, 1))) if k in kept}
     return [of[k] if k in of else reduce(np.subtract, of.values(), n) for k in kept]
 
 
 def times_classes(values: Array, counts: Sequence[Array], axis: int) -> Array:
-    """The sum of what is given by class along an axis, each so many times: class by class, since NumPy sums up along so short an axis in
-    three times the time."""
+    """Return the sum of what is given by class along an axis, each so many times: class by class, since NumPy sums up along so short an
+    axis in three times the time."""
     at = (slice(None),) * axis
     return reduce(np.add, [values[*at, k:k + 1] * count for k, count in enumerate(counts)])
 
 
 def asks_for_cores(site: Site) -> bool:
-    """Whether what an instruction takes hangs on the number of cores."""
+    """Return whether what an instruction takes hangs on the number of cores."""
     return "cores" in variables(site.timing.busy) | variables(site.timing.memory)
 
 
@@ -210,12 +210,12 @@ def charged_fields(site: Site) -> frozenset[str]:
 
 
 def sizes_of(site: Site) -> list[Expr]:
-    """Those of a site's fields."""
+    """Return those of a site's fields."""
     return [e for name, e in site.fields if name in charged_fields(site)]
 
 
 def sites_of(encoded: Encoded, stream: int) -> list[Site]:
-    """The sites of a stream."""
+    """Return the sites of a stream."""
     return [site for site in encoded.sites if site.stream == stream]
 
 
@@ -232,8 +232,8 @@ def told_apart(encoded: Encoded, stream: int) -> dict[str, list[Expr]]:
 
 
 def parts_by_axis(e: Expr, on: Dependence) -> Iterator[Expr]:
-    """The largest parts of an expression that depend on one grid axis, or on several where a part of one alone rises with every core: what
-    is left of an extent, say, after the blocks along two axes. A loop whose trips depend on several is as these are."""
+    """Yield the largest parts of an expression that depend on one grid axis, or on several where a part of one alone rises with every core:
+    what is left of an extent, say, after the blocks along two axes. A loop whose trips depend on several is as these are."""
     several = len(on.closure(variables(e)) & on.grid)
     if several == 1 or several and any(rises(x, on) for x in children(e)):
         yield e
@@ -243,14 +243,14 @@ def parts_by_axis(e: Expr, on: Dependence) -> Iterator[Expr]:
 
 
 def rises(e: Expr, on: Dependence) -> bool:
-    """Whether a grid axis is part of an expression by sums and products alone: then it has a value of its own on each core."""
+    """Return whether a grid axis is part of an expression by sums and products alone: then it has a value of its own on each core."""
     if isinstance(e, Binary) and e.op in "+-*":
         return rises(e.left, on) or rises(e.right, on)
     return isinstance(e, Var) and e.name in on.grid
 
 
 def outline(encoded: Encoded, stream: int) -> Outline:
-    """What of a stream is counted, found once for an encoded program."""
+    """Return what of a stream is counted, found once for an encoded program."""
     key = "work", stream
     if key not in encoded.dependences:
         encoded.dependences[key] = outline_stream(encoded, stream)
@@ -284,7 +284,7 @@ def outline_stream(encoded: Encoded, stream: int) -> Outline:
 
 
 def together(on: Dependence, outer: tuple[str, ...], wanted: frozenset[str] = frozenset()) -> list[tuple[str, ...]]:
-    """Loops in groups of which none has trips that depend on another's; the first is that of the `wanted`."""
+    """Return loops in groups of which none has trips that depend on another's; the first is that of the `wanted`."""
     groups = [set(wanted).intersection(outer)]
     for name in outer:
         own = on.closure(frozenset((name,))).intersection(outer)

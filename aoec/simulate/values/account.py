@@ -16,7 +16,7 @@ class Account:
         self.seconds = 0.0
 
     def words(self) -> Iterator[tuple[str, int, float, float]]:
-        """(word, how often it ran, CPU seconds in its fields and addresses, in its body) of every word that ran."""
+        """Yield (word, how often it ran, CPU seconds in its fields and addresses, in its body) of every word that ran."""
         second = self.seconds / max(int(self.ticks[-1, 2]), 1)
         for word, (count, fields, body) in zip(tile.OPS, self.ticks.tolist()):
             if count:

@@ -26,7 +26,7 @@ class Arena:
         return self
 
     def empty(self, shape: Any, dtype: Any) -> Array:
-        """An array of whatever was there."""
+        """Return an array of whatever was there."""
         size = prod(shape if isinstance(shape, tuple) else (shape,)) * np.dtype(dtype).itemsize
         if size < SMALL_BYTES:
             return np.empty(shape, dtype)
@@ -38,7 +38,7 @@ class Arena:
         return self.block[start:start + size].view(dtype).reshape(shape)
 
     def zeros(self, shape: Any, dtype: Any) -> Array:
-        """An array of zeros."""
+        """Return an array of zeros."""
         out = self.empty(shape, dtype)
         out.fill(0)
         return out
@@ -48,7 +48,7 @@ _mine = local()
 
 
 def of_this_thread() -> Arena:
-    """The arena of this thread, begun anew."""
+    """Return the arena of this thread, begun anew."""
     if not hasattr(_mine, "arena"):
         _mine.arena = Arena()
     arena: Arena = _mine.arena

@@ -90,7 +90,7 @@ class Memory:
             self.view(t).reshape(-1).view(np.uint8)[:] = 0 if t.name in self.added else tile.POISON
 
     def view(self, t: Tensor) -> np.ndarray:
-        """The tensor where it lies, in its own shape: what it holds until the next run."""
+        """Return the tensor where it lies, in its own shape: what it holds until the next run."""
         if t.name not in self.views:
             if t.dtype not in NUMPY_DTYPES:
                 raise UnsupportedError(f"tensor {t.name} is {t.dtype}; programs run on {', '.join(NUMPY_DTYPES)}")
@@ -100,7 +100,7 @@ class Memory:
 
 
 def number(e: Expr) -> int:
-    """The value of an expression without variables; CheckError names a hole that is still open."""
+    """Return the value of an expression without variables; CheckError names a hole that is still open."""
     try:
         return int(evaluate(e, {}))
     except KeyError as error:

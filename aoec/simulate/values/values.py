@@ -35,7 +35,7 @@ STOPPED = tile.ERRORS.index("stopped")
 
 
 def execute(program: Program, tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Outputs (and temps) by name, after all cores of all streams have run.
+    """Return outputs (and temps) by name, after all cores of all streams have run.
 
     `tensors`: inputs by name, with the dtype and number of elements that the program states (an array of another shape
     is taken as it lies in memory); an output given here is the memory's content before the run (else NaN, or zeros where
@@ -76,7 +76,7 @@ class Executable:
                 ask_again()
 
     def _run_all(self, stop: np.ndarray, threads: int, account: Account | None) -> bool:
-        """Whether all cores have run to their end; False where `stop` was set."""
+        """Return whether all cores have run to their end; False where `stop` was set."""
         code, memory = self.code, self.memory
         # sums are added in one order: the same bytes every time
         parts = 1 if memory.added or account else max(1, min(code.groups, threads or at_once()))
@@ -102,7 +102,7 @@ if hasattr(os, "register_at_fork"):
 
 def _run(code: _Code, memory: Memory, low: int, high: int, watch: tuple[np.ndarray, np.ndarray, int],
          account: Account | None = None) -> bool:
-    """Whether the groups low .. high - 1 have run to their end; False where they were stopped. CheckError where a rule is broken."""
+    """Return whether the groups low .. high - 1 have run to their end; False where they were stopped. CheckError where a rule is broken."""
     started = time.thread_time()
     error = run_groups(code, memory, _SCRATCH.take, low, high, watch, account.ticks if account else NO_TICKS)
     if account:
@@ -114,7 +114,7 @@ def _run(code: _Code, memory: Memory, low: int, high: int, watch: tuple[np.ndarr
 
 def run_groups(code: _Code, memory: Memory, take: Callable[..., np.ndarray], low: int, high: int,
                watch: tuple[np.ndarray, np.ndarray, int], ticks: np.ndarray) -> np.ndarray:
-    """The error row of the kernel, after it has run groups low .. high - 1; `take` makes arrays of what a thread works in."""
+    """Return the error row of the kernel, after it has run groups low .. high - 1; `take` makes arrays of what a thread works in."""
     error = np.zeros(9, np.int64)
     tables = (code.xcode, code.xspan, code.ops, code.operands, code.fields, LIMITS, code.opens, code.dtypes, code.now, code.kept)
     cores, sites, i64 = code.streams.size, code.ops.size, np.int64
@@ -134,7 +134,7 @@ class _Scratch(threading.local):
         self.arrays: dict[str, np.ndarray] = {}
 
     def take(self, name: str, size: int, dtype: Any) -> np.ndarray:
-        """An array of that size, with whatever it held."""
+        """Return an array of that size, with whatever it held."""
         if name not in self.arrays or self.arrays[name].size < size:
             self.arrays[name] = np.empty(size, dtype)
         return self.arrays[name][:size]
@@ -212,7 +212,7 @@ class _Code:
         self.opens = np.array([[*row, *[-1] * (MAX_FIELDS - len(row))] for row in vary], i64)
 
     def expression(self, e: Expr, scope: Mapping[str, int]) -> int:
-        """The number of an expression. `scope`: variable name -> place in the environment."""
+        """Return the number of an expression. `scope`: variable name -> place in the environment."""
         return self.expressions.add(e, scope)
 
 
@@ -226,7 +226,7 @@ def _with_kept(rows: list[list[int]], kept: Mapping[int, list[tuple[int, int]]])
 
 
 def _encode(program: Program, memory: Memory) -> _Code:
-    """The program as flat arrays."""
+    """Return the program as flat arrays."""
     code = _Code(program, memory)
     starts = [_encode_stream(code, s) for s in program.streams]
     code.freeze()
@@ -246,7 +246,7 @@ def _encode_stream(code: _Code, stream: Stream) -> int:
 
 
 def _variable(code: _Code, stream: Stream, name: str, most: int, row: int | None) -> int:
-    """The place of a variable from 0 to `most` that a row of code moves, or an advance."""
+    """Return the place of a variable from 0 to `most` that a row of code moves, or an advance."""
     at = code.expressions.variable(0, most, row)
     code.names[at] = f"{stream.name}.{name}"
     return at
@@ -363,7 +363,7 @@ def _fail(code: _Code, error: np.ndarray) -> NoReturn:
 
 
 def _sentence(program: Program, item: Item | None, kind: str, part: int, value: int, bound: int, touched: int) -> str:
-    """What is wrong with an item. Where an operand leaves its buffer, `value` is the element at which it begins."""
+    """Return what is wrong with an item. Where an operand leaves its buffer, `value` is the element at which it begins."""
     if kind == "deadlock":
         return "every core of the group waits for a cross flag that nothing sets: add the cross_set or drop the cross_wait"
     if kind == "division":

@@ -32,7 +32,7 @@ class Core:
 
 
 def evaluate_program(program: Program, tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Outputs and temps by name: the meaning of every instruction, one after the other. The oracle of simulate.values.execute.
+    """Return outputs and temps by name: the meaning of every instruction, one after the other. The oracle of simulate.values.execute.
 
     A program without holes, whose every access is legal (nothing is checked here).
     """
@@ -80,7 +80,7 @@ def _walk(program: Program, core: Core, body: tuple[Item, ...], gm: dict[str, np
 
 
 def meets(program: Program, core: Core, peer: str, flag: Expr, sets: bool) -> list[tuple[str, int, str, int, int]]:
-    """Keys (setter stream, core, waiter stream, core, id) of the flags between a core and the cores of another stream."""
+    """Return keys (setter stream, core, waiter stream, core, id) of the flags between a core and the cores of another stream."""
     counts = {s.name: prod(int(evaluate(e, {})) for _, e in s.grid) for s in program.streams}
     mine, theirs, number = counts[core.stream.name], counts[peer], int(evaluate(flag, core.env))
     if theirs >= mine:

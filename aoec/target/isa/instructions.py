@@ -49,15 +49,15 @@ class Instruction:
     gm_bytes: Expr = Int(0)
 
     def fields(self) -> tuple[str, ...]:
-        """Field names in the order they are shown."""
+        """Return field names in the order they are shown."""
         return tuple(o.name for o in self.operands) + tuple(n.name for n in self.numbers)
 
     def takes(self, given: tuple[str, ...]) -> bool:
-        """Whether these are its fields, in order; optional ones may be left out."""
+        """Return whether these are its fields, in order; optional ones may be left out."""
         return given == tuple(f for f in self.fields() if f in given or f not in OPTIONAL)
 
     def runs_on(self, pipes: Collection[str], scopes: Collection[str]) -> bool:
-        """True for a core that has the pipe and, of every operand, a scope."""
+        """Return True for a core that has the pipe and, of every operand, a scope."""
         return self.pipe in pipes and all("GM" in o.scopes or not set(o.scopes).isdisjoint(scopes) for o in self.operands)
 
 
@@ -70,12 +70,12 @@ _LANES = Number("lanes", 1, 128)  # elements of the last repeat that take part; 
 
 
 def _strides(*names: str) -> tuple[Number, ...]:
-    """Block stride (between the eight blocks of a repeat) and repeat stride (between repeats), both in blocks."""
+    """Return block stride (between the eight blocks of a repeat) and repeat stride (between repeats), both in blocks."""
     return tuple(Number(f"{n}_blk", 0, 255) for n in names) + tuple(Number(f"{n}_rep", 0, 255) for n in names)
 
 
 def _several(name: str, count: int, before: tuple[Number, ...] = (), after: tuple[Number, ...] = ()) -> Instruction:
-    """A word of so many sources, src0 on."""
+    """Return a word of so many sources, src0 on."""
     sources = [f"src{i}" for i in range(count)]
     return Instruction(name, "V", (_out("UB"), *[_in(s, "UB") for s in sources]),
                        before + (_LANES, _REPEAT) + _strides("dst", *sources) + after)
@@ -86,7 +86,7 @@ def _unary(name: str, before: tuple[Number, ...] = (), after: tuple[Number, ...]
 
 
 def _reduce(name: str) -> Instruction:
-    """One result per repeat, at dst + i * dst_rep elements."""
+    """Return one result per repeat, at dst + i * dst_rep elements."""
     return Instruction(name, "V", (_out("UB"), _in("src", "UB")),
                        (_LANES, _REPEAT, Number("dst_rep", 0, 65535), Number("src_blk", 0, 255), Number("src_rep", 0, 255)))
 
@@ -203,7 +203,7 @@ INSTRUCTIONS: dict[str, Instruction] = {i.name: i for i in _ALL}
 
 
 def pixel_bytes(channels: int, size: int) -> int:
-    """Bytes of a pixel as load3d reads an image: a block, or where it has just four channels of two bytes, these."""
+    """Return bytes of a pixel as load3d reads an image: a block, or where it has just four channels of two bytes, these."""
     return 8 if (channels, size) == (4, 2) else BLOCK_BYTES
 
 
@@ -241,7 +241,7 @@ _MOVES = ("copy_gm_l1", "copy_gm_l1_nd2nz", "load_l0a", "load_l0b", "load3d", "l
 
 
 def operand_align(word: Instruction, operand: Operand, scope: str, dtype: str) -> int:
-    """Bytes that the address of an operand must be a multiple of: by scope; an element in GM, for an index and for the results of a
+    """Return bytes that the address of an operand must be a multiple of: by scope; an element in GM, for an index and for the results of a
     reduction."""
     if word.name in ("vcmax", "vcmin", "vcadd") and operand.writes or operand.name == "index":
         return DTYPES[dtype]
@@ -296,7 +296,7 @@ def check_dtypes(word: Instruction, dtypes: list[str]) -> None:
 
 
 def added_to(program: Program) -> frozenset[str]:
-    """Names of the tensors that atomic writes add to: zero when the program starts."""
+    """Return names of the tensors that atomic writes add to: zero when the program starts."""
     return frozenset(_atomic_targets(i for s in program.streams for i in s.body))
 
 

@@ -30,7 +30,7 @@ def up(n: int, unit: int) -> int:
 
 
 def c0(x: Array) -> int:
-    """Elements of x in a block."""
+    """Return elements of x in a block."""
     return BLOCK_BYTES // x.itemsize
 
 
@@ -180,18 +180,18 @@ def _copy_l0c_ub(f: F, dst: Array, src: Array) -> None:
 # ---------------------------------------------------------------- vector
 
 def _lanes(f: F, r: int, x: Array, widest: int, blk: int, rep: int) -> Array:
-    """Element numbers in x of the lanes of repeat r."""
+    """Return element numbers in x of the lanes of repeat r."""
     e = np.arange(f.lanes if r == f.repeat - 1 else REPEAT_BYTES // widest)
     return (r * rep + e // c0(x) * blk) * c0(x) + e % c0(x)
 
 
 def _wide(x: Array) -> Array:
-    """Elements as arithmetic sees them: whole numbers as they are, else fp32."""
+    """Return elements as arithmetic sees them: whole numbers as they are, else fp32."""
     return x if x.dtype.kind in "iu" else x.astype(np.float32)
 
 
 def _elementwise(op: Callable[..., Array]) -> Callable[..., None]:
-    """The meaning of dst = op(src...) in fp32, rounded once, or in whole numbers, repeat after repeat."""
+    """Return the meaning of dst = op(src...) in fp32, rounded once, or in whole numbers, repeat after repeat."""
     def run(f: F, dst: Array, *src: Array) -> None:
         widest = max(x.itemsize for x in (dst, *src))
         names = ("src0", "src1") if len(src) == 2 else ("src",)
@@ -240,7 +240,7 @@ def _vcopy(f: F, dst: Array, src: Array) -> None:
 
 
 def _reduction(op: Any) -> Callable[..., None]:
-    """One result a repeat, in fp32 from the first lane to the last, rounded once."""
+    """Return one result a repeat, in fp32 from the first lane to the last, rounded once."""
     def run(f: F, dst: Array, src: Array) -> None:
         for r in range(f.repeat):
             values = src[_lanes(f, r, src, src.itemsize, f.src_blk, f.src_rep)].astype(np.float32)
@@ -250,7 +250,7 @@ def _reduction(op: Any) -> Callable[..., None]:
 
 
 def _block_reduction(op: Any) -> Callable[..., None]:
-    """A result for each block of a repeat, in fp32 from its first lane to the last, rounded once."""
+    """Return a result for each block of a repeat, in fp32 from its first lane to the last, rounded once."""
     def run(f: F, dst: Array, src: Array) -> None:
         for r in range(f.repeat):
             values = src[_lanes(f, r, src, src.itemsize, f.src_blk, f.src_rep)].astype(np.float32)

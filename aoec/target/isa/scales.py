@@ -19,32 +19,34 @@ ZERO_AT, ZERO_BITS, SIGN_AT = 37, 9, 46
 
 
 def round_scales(scales: np.ndarray) -> np.ndarray:
-    """The scales, in fp32, to the nearest whose fraction has ten bits, ties to even; the shape stays."""
+    """Return the scales, in fp32, to the nearest whose fraction has ten bits, ties to even; the shape stays."""
     bits = np.ascontiguousarray(scales, np.float32).view(np.uint32)
     half = np.uint32((1 << LOST_BITS - 1) - 1) + (bits >> np.uint32(LOST_BITS) & np.uint32(1))
     return (bits + half & np.uint32(0xFFFFFFFF << LOST_BITS & 0xFFFFFFFF)).view(np.float32)
 
 
 def scale_words(scales: np.ndarray, zero: int = 0) -> np.ndarray:
-    """A word for each scale, rounded to ten bits, of results in int8 with that zero point (-256..255)."""
+    """Return a word for each scale, rounded to ten bits, of results in int8 with that zero point (-256..255)."""
     bits = round_scales(scales).view(np.uint32).astype(np.uint64)
     return bits | np.uint64((zero & (1 << ZERO_BITS) - 1) << ZERO_AT | 1 << SIGN_AT)
 
 
 def bring_words(given: np.ndarray, name: str, tensors: Mapping[str, int]) -> np.ndarray:
-    """What a tensor of a program holds: words where it has some (`tensors`: `word_tensors`) and scales in fp32 are given, else what is."""
+    """Return what a tensor of a program holds: words where it has some (`tensors`: `word_tensors`) and scales in fp32 are given, else what
+    is."""
     return scale_words(given, tensors[name]) if name in tensors and given.dtype == np.float32 else given
 
 
 def split_words(words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(the scales of words in fp32, with ten bits of fraction; their zero points in fp32)."""
+    """Return (the scales of words in fp32, with ten bits of fraction; their zero points in fp32)."""
     bits = (words & np.uint64(0xFFFFFFFF << LOST_BITS & 0xFFFFFFFF)).astype(np.uint32)
     zeros = (words >> np.uint64(ZERO_AT)).astype(np.int64) & (1 << ZERO_BITS) - 1
     return bits.view(np.float32), (zeros - (zeros >> ZERO_BITS - 1 << ZERO_BITS)).astype(np.float32)
 
 
 def word_tensors(program: Program) -> dict[str, int]:
-    """The tensors of a program that hold words, and the zero point of each: what goes through L1 to where FIXPIPE takes scales from."""
+    """Return the tensors of a program that hold words, and the zero point of each: what goes through L1 to where FIXPIPE takes scales
+    from."""
     found: dict[str, int] = {}
     instructions = [i for s in program.streams for i in _instructions(s.body)]
     for i in instructions:

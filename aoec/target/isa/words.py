@@ -26,7 +26,8 @@ class VectorOp:
 
 
 def vector_op(e: Expr, cast: bool) -> VectorOp | None:
-    """The instruction that computes `e`, None where it is no single operation; `cast`: the target's dtype differs from the source's."""
+    """Return the instruction that computes `e`, None where it is no single operation; `cast`: the target's dtype differs from the
+    source's."""
     read = e.value if isinstance(e, Cast) else e
     if isinstance(read, Read):
         return VectorOp("vconv" if cast else "vcopy", (read,))
@@ -44,7 +45,7 @@ def vector_op(e: Expr, cast: bool) -> VectorOp | None:
 
 
 def cut_off_sum(e: Expr) -> tuple[Read, Read] | None:
-    """The two reads of whose sum the expression is what lies above the real 0; None for any other."""
+    """Return the two reads of whose sum the expression is what lies above the real 0; None for any other."""
     if not (isinstance(e, Call) and e.fn == "max" and isinstance(e.args[0], Binary) and e.args[0].op == "+" and is_zero(e.args[1])):
         return None
     a, b = e.args[0].left, e.args[0].right
@@ -52,7 +53,7 @@ def cut_off_sum(e: Expr) -> tuple[Read, Read] | None:
 
 
 def is_selection(e: Expr) -> bool:
-    """True for a choice by an element, not by where it lies, as the padding of a window is."""
+    """Return True for a choice by an element, not by where it lies, as the padding of a window is."""
     return isinstance(e, Call) and e.fn == "select" and bool(reads(e.args[0]))
 
 
@@ -65,7 +66,7 @@ def _selection(mask: Expr, yes: Expr, no: Expr) -> VectorOp | None:
 
 
 def _pair(fn: str, a: Expr, b: Expr) -> VectorOp | None:
-    """An operation on two reads, or on a read and a number."""
+    """Return an operation on two reads, or on a read and a number."""
     if isinstance(a, Read) and isinstance(b, Read):
         if fn in MODES:
             return VectorOp("vcmp", (a, b), mode=MODES.index(fn))

@@ -38,7 +38,7 @@ class Site:
 
 
 def sites(items: Sequence[Item], loops: tuple[For, ...] = ()) -> Iterator[Site]:
-    """The copies into GM of a body."""
+    """Yield the copies into GM of a body."""
     for item in items:
         if isinstance(item, For):
             yield from sites(item.body, (*loops, item))
@@ -47,8 +47,8 @@ def sites(items: Sequence[Item], loops: tuple[For, ...] = ()) -> Iterator[Site]:
 
 
 def columns(stream: Stream, site: Site, wanted: frozenset[str]) -> dict[str, np.ndarray] | None:
-    """The values of the wanted variables at every execution of an instruction, and of those that their loops depend on, with the core
-    (`core`, of those that differ); None where they are too many."""
+    """Return the values of the wanted variables at every execution of an instruction, and of those that their loops depend on, with the
+    core (`core`, of those that differ); None where they are too many."""
     loops = list[For]()
     for loop in reversed(site.loops):
         if loop.var in wanted or (variables(loop.trips) and wanted):
@@ -72,7 +72,7 @@ def columns(stream: Stream, site: Site, wanted: frozenset[str]) -> dict[str, np.
 
 
 def _values(item: Instr, names: Sequence[str], env: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-    """The values of number fields, or of the offset of `dst`, in columns."""
+    """Return the values of number fields, or of the offset of `dst`, in columns."""
     found = [item[n] for n in names]
     given = [v.offset if isinstance(v, Ref) else v for v in found]
     return [np.broadcast_to(np.asarray(evaluate(e, env), np.int64), env["core"].shape) for e in given]
@@ -85,7 +85,7 @@ def _names_of(item: Instr, names: Sequence[str]) -> frozenset[str]:
 
 
 def needed_side(program: Program, stream: Stream, item: Instr, cores: int) -> str:
-    """How an instruction's bursts that are shorter than a block are written: one of SIDES, or "" where it has none.
+    """Return how an instruction's bursts that are shorter than a block are written: one of SIDES, or "" where it has none.
 
     ValueError, with the reason, where neither side is known to be right.
     """
@@ -142,19 +142,19 @@ def check_bursts(program: Program) -> None:
 
 
 def _all_names_of(site: Site, stream: Stream) -> frozenset[str]:
-    """All grid axes, and the variables of what a copy writes."""
+    """Return all grid axes, and the variables of what a copy writes."""
     return _names_of(site.item, ("bursts", "length", "dst_gap", "dst")) | {name for name, _ in stream.grid}
 
 
 def _is_short(bursts: np.ndarray, length: np.ndarray, gap: np.ndarray) -> Any:
-    """Where a burst, or all bursts that follow each other, are shorter than a block."""
+    """Return where a burst, or all bursts that follow each other, are shorter than a block."""
     joined = np.where(gap == 0, bursts * length, length)
     return (bursts > 0) & (length > 0) & (joined < BLOCK_BYTES)
 
 
 def _pieces(bursts: np.ndarray, length: np.ndarray, gap: np.ndarray, offset: np.ndarray, core: np.ndarray,
             size: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """(first element, elements, core) of short pieces: of each burst, or of all that follow each other."""
+    """Yield (first element, elements, core) of short pieces: of each burst, or of all that follow each other."""
     joined = gap == 0
     for b in range(int(np.where(joined, 1, bursts).max(initial=0))):
         there = np.where(joined, 1, bursts) > b
@@ -164,7 +164,7 @@ def _pieces(bursts: np.ndarray, length: np.ndarray, gap: np.ndarray, offset: np.
 
 
 def _owners(stream: Stream, name: str, total: int, size: int) -> np.ndarray:
-    """The core that writes each element of a tensor; -1 where none does, and another number where several do."""
+    """Return the core that writes each element of a tensor; -1 where none does, and another number where several do."""
     owner = np.full(total, -1, np.int32)
     written = 0
     for site in sites(stream.body):

@@ -42,7 +42,7 @@ def check(program: Program, machine: Machine) -> None:
 
 
 def walk(body: tuple[Item, ...]) -> Iterator[Item]:
-    """Every item of a body, in program order."""
+    """Yield every item of a body, in program order."""
     for item in body:
         yield item
         if isinstance(item, For):
@@ -50,7 +50,7 @@ def walk(body: tuple[Item, ...]) -> Iterator[Item]:
 
 
 def expressions(item: Item) -> list[Expr]:
-    """The index expressions of an item, without its body."""
+    """Return the index expressions of an item, without its body."""
     if isinstance(item, For): return [item.trips]
     if isinstance(item, Advance): return []
     if isinstance(item, Instr):
@@ -70,7 +70,7 @@ def _check_filled(program: Program) -> None:
 
 
 def _check_names(program: Program) -> dict[str, Tensor | Space]:
-    """Tensors and spaces by name; each name stands once, and streams too."""
+    """Return tensors and spaces by name; each name stands once, and streams too."""
     names: dict[str, Tensor | Space] = {}
     buffers: tuple[Tensor | Space, ...] = (*program.tensors, *program.spaces)
     for x in buffers:
@@ -85,14 +85,14 @@ def _check_names(program: Program) -> dict[str, Tensor | Space]:
 
 
 def number(e: Expr, what: str) -> int:
-    """The value of an expression that may name no variable."""
+    """Return the value of an expression that may name no variable."""
     if variables(e):
         raise CheckError(f"{what} is {show(e)}: it cannot depend on {', '.join(sorted(variables(e)))}")
     return int(value(e, {}, what))
 
 
 def value(e: Expr, env: Mapping[str, int], what: str) -> Any:
-    """The value of an expression; CheckError that names what it is where there is none."""
+    """Return the value of an expression; CheckError that names what it is where there is none."""
     try:
         return value_of(e, env)
     except CheckError as error:
@@ -219,7 +219,7 @@ def _check_instruction(stream: Stream, item: Instr, machine: Machine, names: dic
 
 
 def _check_operand(stream: Stream, item: Instr, word: Instruction, o: Operand, machine: Machine, names: dict[str, Tensor | Space]) -> str:
-    """The dtype of an operand."""
+    """Return the dtype of an operand."""
     ref = item[o.name]
     buffer = names.get(ref.buffer) if isinstance(ref, Ref) else None
     if buffer is None or not isinstance(ref, Ref):

@@ -11,7 +11,8 @@ from aoec.ir.program import For, Item, Stream
 
 
 def dealt(stream: Stream) -> dict[str, Expr]:
-    """Axis -> the trip count that is dealt out over it: one that depends on it and on no loop, otherwise than by a cut at its end."""
+    """Return axis -> the trip count that is dealt out over it: one that depends on it and on no loop, otherwise than by a cut at its
+    end."""
     found: dict[str, Expr] = {}
     for trips in _trips(stream.body):
         for axis, _ in stream.grid:
@@ -21,7 +22,7 @@ def dealt(stream: Stream) -> dict[str, Expr]:
 
 
 def longer(trips: Expr, axis: str, extent: Expr, env: Mapping[str, Any]) -> Any:
-    """How many of the first coordinates of an axis have the trips of the very first; int64[row], `env` giving holes by row."""
+    """Return how many of the first coordinates of an axis have the trips of the very first; int64[row], `env` giving holes by row."""
     n = np.atleast_1d(np.asarray(evaluate(extent, env), np.int64))[:, None]
     columns = {name: np.atleast_1d(np.asarray(v))[:, None] for name, v in env.items()}
     places = np.arange(max(1, int(n.max())))[None, :]
@@ -38,7 +39,7 @@ def _trips(items: Iterable[Item]) -> Iterator[Expr]:
 
 
 def _uncut(e: Expr, axis: str) -> bool:
-    """Whether the axis stands somewhere outside a minimum."""
+    """Return whether the axis stands somewhere outside a minimum."""
     if isinstance(e, Call) and e.fn == "min":
         return False
     return e == Var(axis) or any(_uncut(c, axis) for c in children(e))

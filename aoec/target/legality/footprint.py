@@ -22,12 +22,12 @@ class Box(NamedTuple):
 
     @property
     def stop(self) -> int:
-        """Where the last run ends."""
+        """Return where the last run ends."""
         return self.start + (self.runs - 1) * self.stride + self.length
 
 
 def box(length: int, stride: int = 0, count: int = 1, start: int = 0) -> list[Box]:
-    """One box, or none where it is empty; runs that touch or overlap are one run."""
+    """Return one box, or none where it is empty; runs that touch or overlap are one run."""
     if length <= 0 or count <= 0:
         return []
     if stride <= length and count > 1:
@@ -37,7 +37,7 @@ def box(length: int, stride: int = 0, count: int = 1, start: int = 0) -> list[Bo
 
 
 def footprints(name: str, fields: Mapping[str, int], dtypes: tuple[str, ...]) -> list[list[Box]]:
-    """The bytes that each operand of an instruction touches, in the order of its operands.
+    """Return the bytes that each operand of an instruction touches, in the order of its operands.
 
     Whole blocks on chip, just the elements in GM; a run of a vector operand is a block or a whole repeat. `load3d` counts the
     planes of the image that its columns name as read whole.
@@ -49,7 +49,7 @@ def footprints(name: str, fields: Mapping[str, int], dtypes: tuple[str, ...]) ->
 
 
 def relation(name: str, fields: Mapping[str, int], dtypes: tuple[str, ...]) -> int:
-    """0, or the number in RELATIONS of what the fields of an instruction break together."""
+    """Return 0, or the number in RELATIONS of what the fields of an instruction break together."""
     f, sizes = SimpleNamespace(**fields), [DTYPES[d] for d in dtypes]
     if name == "copy_gm_l1_nd2nz":
         return 1 if f.rows > f.dst_rows else 0
@@ -91,7 +91,7 @@ def _foot_load3d(f: F, dst: int, src: int) -> list[list[Box]]:
 
 
 def _image_columns(f: F, size: int) -> int:
-    """Bytes of all columns that load3d makes of an image, whole blocks."""
+    """Return bytes of all columns that load3d makes of an image, whole blocks."""
     pixel = pixel_bytes(f.channels, size)
     return up(-(-f.channels * size // pixel) * f.filter_h * f.filter_w * pixel, BLOCK_BYTES)
 
@@ -157,7 +157,7 @@ def _vector_footprints(name: str, f: F, sizes: list[int]) -> list[list[Box]]:
 
 
 def _repeats(f: F, size: int, widest: int, blk: int, rep: int) -> list[Box]:
-    """What a vector operand touches: whole repeats, then the lanes of the last one."""
+    """Return what a vector operand touches: whole repeats, then the lanes of the last one."""
     if not f.repeat:
         return []
     whole = REPEAT_BYTES // widest * size

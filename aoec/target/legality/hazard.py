@@ -56,7 +56,7 @@ def _items(body: tuple[Item, ...]) -> Iterator[Item]:
 
 
 def _shape(item: Item) -> list[Expr]:
-    """What makes an item's work differ from core to core: everything but offsets, which only shift it."""
+    """Return what makes an item's work differ from core to core: everything but offsets, which only shift it."""
     if isinstance(item, Instr):
         return [v.slot if isinstance(v, Ref) else v for _, v in item.fields]
     if isinstance(item, For):
@@ -65,7 +65,7 @@ def _shape(item: Item) -> list[Expr]:
 
 
 def _classes(stream: Stream) -> list[dict[str, int]]:
-    """One index per axis for every class of cores."""
+    """Return one index per axis for every class of cores."""
     used = frozenset().union(*[variables(e) for i in _items(stream.body) for e in _shape(i)])
     choices, uneven = [], dealt(stream)
     for axis, extent in stream.grid:
@@ -76,13 +76,13 @@ def _classes(stream: Stream) -> list[dict[str, int]]:
 
 
 def _axes(stream: Stream, core: int) -> dict[str, int]:
-    """The axis indices of a core; the core index is row-major."""
+    """Return the axis indices of a core; the core index is row-major."""
     extents = [int(evaluate(e, {})) for _, e in stream.grid]
     return {a: int(i) for (a, _), i in zip(stream.grid, np.unravel_index(core, extents) if extents else ())}
 
 
 def _groups(program: Program) -> list[list[tuple[Stream, int]]]:
-    """(stream, core) of the groups of cores that meet by cross flags: the first two and the last."""
+    """Return (stream, core) of the groups of cores that meet by cross flags: the first two and the last."""
     counts = [prod(int(evaluate(e, {})) for _, e in s.grid) for s in program.streams]
     groups = min(counts)
     for s, n in zip(program.streams, counts):
@@ -93,7 +93,7 @@ def _groups(program: Program) -> list[list[tuple[Stream, int]]]:
 
 
 def _shared_spaces(program: Program) -> dict[str, int]:
-    """Number by name of the spaces that share bytes with another space of their scope: what overlaps must not be alive at once."""
+    """Return number by name of the spaces that share bytes with another space of their scope: what overlaps must not be alive at once."""
     ranges = []
     for s in program.spaces:
         address, size, depth = (int(evaluate(e, {})) for e in (s.address, s.size_bytes, s.depth))
@@ -232,7 +232,7 @@ class _Group:
         core.waited[key] = self.tick(core.pipes[item.target])
 
     def peers(self, c: int, name: str) -> list[int]:
-        """Numbers of the cores of stream `name` that core c meets."""
+        """Return numbers of the cores of stream `name` that core c meets."""
         mine = [i for i, k in enumerate(self.cores) if k.stream is self.cores[c].stream]
         theirs = [i for i, k in enumerate(self.cores) if k.stream.name == name]
         i, n, m = mine.index(c), len(mine), len(theirs)
@@ -371,14 +371,14 @@ class _Group:
 # ---------------------------------------------------------------- overlap of boxes
 
 def overlap(a: Access, b: Access) -> bool:
-    """True where two accesses of one area share a byte."""
+    """Return True where two accesses of one area share a byte."""
     if a.low >= b.high or b.low >= a.high:
         return False
     return any(boxes_meet(x, y) for x in a.boxes for y in b.boxes)
 
 
 def boxes_meet(a: Box, b: Box) -> bool:
-    """True where two boxes share a byte; exact."""
+    """Return True where two boxes share a byte; exact."""
     if a.start >= b.stop or b.start >= a.stop:
         return False
     if a.runs == 1 and b.runs == 1:

@@ -16,23 +16,23 @@ PARTS = ("at", "last")
 
 
 def placed_names(instruction: Instruction) -> tuple[str, ...]:
-    """The names under which formulas see the places of an instruction's on-chip operands."""
+    """Return the names under which formulas see the places of an instruction's on-chip operands."""
     return tuple(f"{o.name}_{part}" for o in instruction.operands if "GM" not in o.scopes for part in PARTS)
 
 
 def placement(item: Instr, spaces: Mapping[str, Space], wanted: frozenset[str]) -> dict[str, Expr]:
-    """Name -> byte address over holes, of those names that are wanted."""
+    """Return name -> byte address over holes, of those names that are wanted."""
     refs = {o.name: r for o in INSTRUCTIONS[item.op].operands if isinstance(r := item[o.name], Ref) and r.buffer in spaces}
     return {f"{name}_{part}": address(ref, spaces[ref.buffer], part) for name, ref in refs.items() for part in PARTS
             if f"{name}_{part}" in wanted}
 
 
 def address(ref: Ref, space: Space, part: str) -> Expr:
-    """The byte address of an operand in its first slot (`at`) or its last (`last`), loops at their first iteration."""
+    """Return the byte address of an operand in its first slot (`at`) or its last (`last`), loops at their first iteration."""
     start = space.address + first(ref.offset) * DTYPES[space.dtype]
     return normalise(start if part == "at" else start + (space.depth - 1) * space.size_bytes)
 
 
 def first(e: Expr) -> Expr:
-    """`e` in the first iteration of every loop and on the first core."""
+    """Return `e` in the first iteration of every loop and on the first core."""
     return substitute(e, {v: Int(0) for v in variables(e)})

@@ -62,7 +62,7 @@ class Event:
     accesses: tuple[Access, ...] = ()
 
     def place(self) -> str:
-        """The values of loops, axes and counters, as text."""
+        """Return the values of loops, axes and counters, as text."""
         return ", ".join(f"{n}={v}" for n, v in zip(self.names, self.env) if v is not None)
 
 
@@ -75,7 +75,8 @@ class _Site:
     known: dict[str, np.ndarray] = field(default_factory=dict)
 
     def column(self, e: Expr) -> np.ndarray:
-        """The values of an expression for all events, in one go. CheckError where it divides by zero, or a part of it leaves 64 bits."""
+        """Return the values of an expression for all events, in one go. CheckError where it divides by zero, or a part of it leaves 64
+        bits."""
         if isinstance(e, Float):
             return np.full(len(self.events), e.value)
         env = {name: self.values(name) for name in variables(e)}
@@ -84,7 +85,7 @@ class _Site:
         return np.array([value_at(event, e) for event in self.events], np.int64)
 
     def values(self, name: str) -> np.ndarray:
-        """int64[event]: the values of a loop, axis or counter."""
+        """Return int64[event]: the values of a loop, axis or counter."""
         if name not in self.known:
             i = self.events[0].names.index(name)
             self.known[name] = np.array([event.env[i] for event in self.events], np.int64)
@@ -92,7 +93,8 @@ class _Site:
 
 
 def largest(e: Expr, most: Mapping[str, int]) -> float:
-    """A number that no part of an expression exceeds in size, its variables being `most` in size; infinite where a divisor may be zero."""
+    """Return a number that no part of an expression exceeds in size, its variables being `most` in size; infinite where a divisor may be
+    zero."""
     if isinstance(e, Int):
         return abs(e.value)
     if isinstance(e, Var):
@@ -106,7 +108,7 @@ def largest(e: Expr, most: Mapping[str, int]) -> float:
 
 
 def value_of(e: Expr, env: Mapping[str, Any]) -> Any:
-    """The value of an expression, as `evaluate` gives it; CheckError where a part of it does not fit 64 bits, as in kernels."""
+    """Return the value of an expression, as `evaluate` gives it; CheckError where a part of it does not fit 64 bits, as in kernels."""
     values = [value_of(c, env) for c in children(e)]
     found = INT_OPS[e.op](*values) if isinstance(e, Binary) else INT_CALLS[e.fn](*values) if isinstance(e, Call) else evaluate(e, env)
     if isinstance(found, int) and not -2**63 <= found < 2**63:
@@ -115,7 +117,7 @@ def value_of(e: Expr, env: Mapping[str, Any]) -> Any:
 
 
 def value_at(event: Event, e: Expr) -> Any:
-    """The value of an expression in an event; CheckError with its place where there is none."""
+    """Return the value of an expression in an event; CheckError with its place where there is none."""
     try:
         return value_of(e, dict(zip(event.names, event.env)))
     except CheckError as error:
@@ -123,7 +125,7 @@ def value_at(event: Event, e: Expr) -> Any:
 
 
 def visits(trips: int, period: int) -> list[tuple[int, int]]:
-    """(iteration, how many it stands for) of the iterations of a loop that are walked."""
+    """Return (iteration, how many it stands for) of the iterations of a loop that are walked."""
     head = max(2, period)
     if trips <= head + 1:
         return [(i, 1) for i in range(trips)]
@@ -132,7 +134,7 @@ def visits(trips: int, period: int) -> list[tuple[int, int]]:
 
 
 def period(loop: For, depths: Mapping[str, int]) -> int:
-    """Iterations of a loop after which slots and flag ids repeat; `depths`: of the stream's counters.
+    """Return iterations of a loop after which slots and flag ids repeat; `depths`: of the stream's counters.
 
     A flag whose id is the loop's variable has another id in each: MOST_IDS, for there are no more.
     """
@@ -147,13 +149,13 @@ def period(loop: For, depths: Mapping[str, int]) -> int:
 
 @lru_cache(maxsize=1 << 12)
 def _remainders(e: Expr) -> tuple[tuple[frozenset[str], int], ...]:
-    """(the variables of x, n) of every part x % n of an expression whose n is a number."""
+    """Return (the variables of x, n) of every part x % n of an expression whose n is a number."""
     taken = [p for p in parts(e) if isinstance(p, Binary) and p.op == "%"]
     return tuple((variables(p.left), p.right.value) for p in taken if isinstance(p.right, Int) and p.right.value > 0)
 
 
 def _bare(e: Expr) -> list[Expr]:
-    """The parts of an expression that are under no remainder."""
+    """Return the parts of an expression that are under no remainder."""
     return [] if isinstance(e, Binary) and e.op == "%" else [e, *[p for c in children(e) for p in _bare(c)]]
 
 
@@ -165,7 +167,7 @@ def _items(body: tuple[Item, ...]) -> Iterator[Item]:
 
 
 def trace(program: Program, stream: Stream, axes: Mapping[str, int]) -> list[Event]:
-    """The events of the core at `axes`, in program order, every access inside its slot or tensor.
+    """Return the events of the core at `axes`, in program order, every access inside its slot or tensor.
 
     Raises CheckError for a field outside its limits, an access outside its slot, or one that is not aligned.
     """
@@ -217,7 +219,7 @@ class _Walker:
             raise self.too_large()
 
     def trips(self, loop: For) -> int:
-        """How often a loop runs here."""
+        """Return how often a loop runs here."""
         try:
             return int(value_of(loop.trips, self.env))
         except CheckError as error:
@@ -250,7 +252,7 @@ def _places(program: Program) -> Mapping[str, _Place]:
 
 
 def line(item: Item) -> str:
-    """The first line of an item's text, as a sentence quotes it."""
+    """Return the first line of an item's text, as a sentence quotes it."""
     return quote_line(show(item).split("\n", 1)[0])
 
 
@@ -298,7 +300,7 @@ def _fill_instruction(site: _Site, item: Instr, places: Mapping[str, _Place]) ->
 
 def _access(event: Event, ref: Ref, p: _Place, writes: bool, boxes: list[Box], slot: int, offset: int, align: int,
             atomic: bool) -> Access:
-    """The access of one operand, inside its slot."""
+    """Return the access of one operand, inside its slot."""
     stop = max(b.stop for b in boxes)
     if not 0 <= slot < p.depth:
         raise error_at(event, f"slot {slot} of {ref.buffer} is outside 0..{p.depth - 1}")

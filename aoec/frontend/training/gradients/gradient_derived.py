@@ -18,7 +18,7 @@ DOMAIN = "aoec.gradient"
 
 
 def derive_argument(s: Site, at: int) -> str:
-    """The gradient of an argument; "" where the result does not depend on it smoothly."""
+    """Return the gradient of an argument; "" where the result does not depend on it smoothly."""
     node = s.node
     given = [i for i in node.inputs if i]
     if len(given) < len(node.inputs) and "" in node.inputs[:at]:
@@ -43,7 +43,7 @@ def derive_argument(s: Site, at: int) -> str:
 
 
 def _only(m: Meaning) -> Meaning:
-    """The meaning without statements and arguments that its results do not need."""
+    """Return the meaning without statements and arguments that its results do not need."""
     wanted = {o.name for o in m.outputs}
     kept: list[Statement] = []
     for st in reversed(m.statements):

@@ -29,12 +29,12 @@ POWERS = {-1.0: lambda a: call("reciprocal", a), 0.0: lambda a: ONE, 0.5: lambda
 
 
 def is_elementwise(node: OpNode) -> bool:
-    """Whether a node is of an operator with an expression for its elements."""
+    """Return whether a node is of an operator with an expression for its elements."""
     return node.op in OPS and OPS[node.op].elements is not None
 
 
 def elementwise(s: Site, at: int) -> str:
-    """The gradient of an argument, in the shape of the result; "" where it is zero almost everywhere."""
+    """Return the gradient of an argument, in the shape of the result; "" where it is zero almost everywhere."""
     constants = {LETTERS[k]: Float(float(s.n.draft.weights[x].reshape(())[()])) for k, x in enumerate(s.node.inputs)
                  if s.n.draft.is_constant(x) and s.n.draft.weights[x].size == 1}
     e = _with_constants(_grown(s.node.op, s.node.attributes, at), constants)
@@ -51,7 +51,7 @@ def _fail(e: Expr) -> str:
 
 @lru_cache(maxsize=1024)
 def _grown(op: str, attributes: tuple[tuple[str, object], ...], at: int) -> Expr:
-    """What an argument's gradient grows by: an expression of the arguments A, B, ..., the result Y and its gradient dY."""
+    """Return what an argument's gradient grows by: an expression of the arguments A, B, ..., the result Y and its gradient dY."""
     if op in BY_RESULT:
         return BY_RESULT[op]
     elements = OPS[op].elements
@@ -73,7 +73,7 @@ def _grown(op: str, attributes: tuple[tuple[str, object], ...], at: int) -> Expr
 
 
 def _with_constants(e: Expr, constants: Mapping[str, Float]) -> Expr:
-    """The expression with single numbers in place of the arguments that they are."""
+    """Return the expression with single numbers in place of the arguments that they are."""
     def of(part: Expr) -> Expr:
         return constants.get(part.buffer, part) if isinstance(part, Read) else rebuild(part, of)
     return tidy(of(e))
@@ -82,7 +82,7 @@ def _with_constants(e: Expr, constants: Mapping[str, Float]) -> Expr:
 # ---------------------------------------------------------------- as words
 
 def _by_word(s: Site, e: Expr) -> str:
-    """The tensor of an expression that a word of the dictionary is; "" of others."""
+    """Return the tensor of an expression that a word of the dictionary is; "" of others."""
     parts = children(e)
     if isinstance(e, Binary) and e.op in "*/" and all(isinstance(p, Read) for p in parts):
         return s.step({"*": "mul", "/": "div"}[e.op], [_tensor(s, p) for p in parts])
@@ -97,8 +97,8 @@ def _tensor(s: Site, r: Expr) -> str:
 
 
 def _by_definition(s: Site, e: Expr) -> str:
-    """The tensor of an operator with a definition of its own. Arguments that are broadcast lose their axes of extent 1, so that all are
-    read at loops of the result alone."""
+    """Return the tensor of an operator with a definition of its own. Arguments that are broadcast lose their axes of extent 1, so that all
+    are read at loops of the result alone."""
     held = {name: _tensor(s, Read(name, PLACE)) for name in dict.fromkeys(r.buffer for r in reads(e))}
     out = broadcast([s.n.made_shape(x) for x in held.values()])
     point = {name: _own_loops(s.n.made_shape(x), out) for name, x in held.items()}
@@ -114,7 +114,7 @@ def _by_definition(s: Site, e: Expr) -> str:
 
 
 def _own_loops(shape: tuple[int, ...], out: tuple[int, ...]) -> list[int]:
-    """The axes of the result that a tensor walks."""
+    """Return the axes of the result that a tensor walks."""
     lead = len(out) - len(shape)
     return [lead + axis for axis, extent in enumerate(shape) if extent == out[lead + axis]]
 
@@ -124,7 +124,7 @@ def _at(axes: object) -> tuple[Expr, ...]:
 
 
 def add_definition(s: Site, m: Meaning, inputs: list[str]) -> str:
-    """The tensor of a node of an operator with this meaning."""
+    """Return the tensor of a node of an operator with this meaning."""
     name, definition = s.known.name_meaning(m)
     draft = s.n.draft
     node = draft.node(name, inputs, "", {}, f"{s.n.proto.name}_{name}" if s.n.proto.name else "")
@@ -138,7 +138,7 @@ def add_definition(s: Site, m: Meaning, inputs: list[str]) -> str:
 # ---------------------------------------------------------------- shorter
 
 def tidy(e: Expr) -> Expr:
-    """The expression with what numbers decide done: neutral elements and zeros, numbers last and as one factor, small powers."""
+    """Return the expression with what numbers decide done: neutral elements and zeros, numbers last and as one factor, small powers."""
     if isinstance(e, Int):
         return Float(float(e.value))
     if isinstance(e, (Float, Var, Read)):

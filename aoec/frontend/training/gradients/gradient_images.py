@@ -32,7 +32,8 @@ def _conv2d(s: Site, at: int) -> str:
 
 
 def _data(s: Site) -> str:
-    """The gradient of the image: the transposed convolution of dY. Of single taps it is a convolution, with zeros between its pixels."""
+    """Return the gradient of the image: the transposed convolution of dY. Of single taps it is a convolution, with zeros between its
+    pixels."""
     kernel, stride, pad = s.shape(1)[2:], s.list("stride", (1, 1)), s.list("pad", (0, 0, 0, 0))
     if kernel == (1, 1) != stride and not any(pad):
         plain = replace(s, node=replace(s.node, attributes=(("group", s.integer("group", 1)),)))
@@ -45,13 +46,13 @@ def _data(s: Site) -> str:
 
 
 def _between_zeros(s: Site, x: str, stride: Sequence[int]) -> str:
-    """The image with zeros between its pixels and behind the last: its channels are the first phase of the result."""
+    """Return the image with zeros between its pixels and behind the last: its channels are the first phase of the result."""
     phases = s.n.pad(x, 1, 0, s.n.made_shape(x)[1] * (prod(stride) - 1))
     return s.step("depth_to_space", [phases], scale=tuple(stride))
 
 
 def _crop_image(s: Site, x: str, size: Sequence[int]) -> str:
-    """The first rows and columns of an image, or with zeros behind the last."""
+    """Return the first rows and columns of an image, or with zeros behind the last."""
     for at, extent in enumerate(size):
         x = s.n.piece(x, at + 2, 0, min(extent, s.n.made_shape(x)[at + 2]))
         x = s.n.pad(x, at + 2, 0, extent - s.n.made_shape(x)[at + 2])
@@ -59,14 +60,14 @@ def _crop_image(s: Site, x: str, size: Sequence[int]) -> str:
 
 
 def transpose_image(s: Site, w: str, kernel: tuple[int, ...], group: int, size: Sequence[int]) -> str:
-    """The transposed convolution of dY by a weight, with the window of the forward node, of the channels of its image and a size."""
+    """Return the transposed convolution of dY by a weight, with the window of the forward node, of the channels of its image and a size."""
     window = Window(kernel, s.list("stride", (1, 1)), s.list("dilation", (1, 1)), s.list("pad", (0, 0, 0, 0))[:2], (0, 0))
     return transpose_convolution(s.n, s.dy, w, window, group, tuple(size))[0]
 
 
 def _weight(s: Site) -> str:
-    """The gradient of the weight: of all places the product of dY and of the pixels that the taps meet there (im2col). Rows are pixels in
-    both, which is how an image in blocks of channels lies."""
+    """Return the gradient of the weight: of all places the product of dY and of the pixels that the taps meet there (im2col). Rows are
+    pixels in both, which is how an image in blocks of channels lies."""
     co, each, kh, kw = s.shape(1)
     group, batch, places = s.integer("group", 1), s.out[0], prod(s.out[2:])
     if group > 1:
@@ -121,8 +122,8 @@ def _columns(s: Site) -> str:
 
 
 def _columns_by_product(s: Site) -> str:
-    """The same of an image of few channels, whose pixels are short runs: a convolution by one filter for each column, 1 where the column
-    reads and 0 elsewhere, which changes no number. Its columns are channel by channel, as a weight has them."""
+    """Return the same of an image of few channels, whose pixels are short runs: a convolution by one filter for each column, 1 where the
+    column reads and 0 elsewhere, which changes no number. Its columns are channel by channel, as a weight has them."""
     _, each, kh, kw = s.shape(1)
     many = each * kh * kw
     one = np.eye(-(-many // FRACTAL_ROWS) * FRACTAL_ROWS, many).reshape(-1, each, kh, kw)
@@ -130,7 +131,7 @@ def _columns_by_product(s: Site) -> str:
 
 
 def _pad_image(s: Site, x: str, axes: Sequence[int]) -> str:
-    """An image with the forward node's padding along its axes of rows and columns."""
+    """Return an image with the forward node's padding along its axes of rows and columns."""
     pad = s.list("pad", (0, 0, 0, 0))
     if not any(pad):
         return x
@@ -153,7 +154,7 @@ def _taps(s: Site) -> list[str]:
 # ---------------------------------------------------------------- pooling
 
 def _avg_pool(s: Site, at: int) -> str:
-    """Each pixel of dY goes, divided by what its window counts, to all pixels of its window."""
+    """Return each pixel of dY goes, divided by what its window counts, to all pixels of its window."""
     if at == 1:
         raise UnsupportedError("its counts are no parameters")
     kernel, channels = s.list("kernel"), s.shape(0)[1]
@@ -170,8 +171,8 @@ def _avg_pool(s: Site, at: int) -> str:
 
 
 def _max_pool(s: Site, at: int) -> str:
-    """Every greatest element of a window has its whole gradient. A window of rows and columns that has many taps is one of columns, and of
-    these one of rows."""
+    """Return every greatest element of a window has its whole gradient. A window of rows and columns that has many taps is one of columns,
+    and of these one of rows."""
     kernel, size = s.list("kernel"), s.shape(0)[2:]
     stride, pad, dilation = s.list("stride", (1, 1)), s.list("pad", (0, 0, 0, 0)), s.list("dilation", (1, 1))
     if s.out[2:] == (1, 1) and kernel == size and not any(pad):
@@ -187,8 +188,8 @@ def _max_pool(s: Site, at: int) -> str:
 
 
 def _phases(s: Site, x: str, y: str, dy: str, w: Window) -> str:
-    """The gradient of a window's greatest elements. Pixel i * stride + phase is in the windows i + e, one e for each tap that meets the
-    phase. So each phase of X meets Y and dY, moved by e; phases are channels that are put between each other then."""
+    """Return the gradient of a window's greatest elements. Pixel i * stride + phase is in the windows i + e, one e for each tap that meets
+    the phase. So each phase of X meets Y and dY, moved by e; phases are channels that are put between each other then."""
     shape, many = s.n.made_shape(x), tuple(-(-n // st) for n, st in zip(s.n.made_shape(x)[2:], w.stride))
     whole = _crop_image(s, x, [m * st for m, st in zip(many, w.stride)])
     moved: dict[tuple[int, ...], tuple[str, ...]] = {}
@@ -209,7 +210,7 @@ def _phases(s: Site, x: str, y: str, dy: str, w: Window) -> str:
 
 
 def _move_image(s: Site, x: str, by: Sequence[int], size: Sequence[int]) -> str:
-    """The rows and columns of an image from some place on, zeros beside it."""
+    """Return the rows and columns of an image from some place on, zeros beside it."""
     for axis, (e, many) in enumerate(zip(by, size), 2):
         extent = s.n.made_shape(x)[axis]
         low, high = max(0, e), min(extent, e + many)
@@ -218,7 +219,7 @@ def _move_image(s: Site, x: str, by: Sequence[int], size: Sequence[int]) -> str:
 
 
 def _greatest(s: Site, x: str, pairs: Sequence[Sequence[str]]) -> str:
-    """The sum of each dY where X is its Y, as elementwise operators."""
+    """Return the sum of each dY where X is its Y, as elementwise operators."""
     total = ""
     for at in range(0, len(pairs), PAIRS):
         inputs = [x, *(t for pair in pairs[at:at + PAIRS] for t in pair), *([total] if total else [])]

@@ -41,7 +41,7 @@ def _interpolate(s: Site, at: int) -> str:
 
 
 def _attention(s: Site, at: int) -> str:
-    """The shares P of the scores are made again: they are not kept."""
+    """Return the shares P of the scores are made again: they are not kept."""
     q, k, v, dy = s.x(0), s.x(1), s.x(2), s.dy
     turned, scale = s.integer("trans_v"), s.number("scale")
     scores = s.scale(_product(s, q, k, 0, 1), scale)

@@ -41,7 +41,7 @@ def _concat(s: Site, at: int) -> str:
 
 
 def _slice(s: Site, at: int) -> str:
-    """What was not read has zeros."""
+    """Return what was not read has zeros."""
     starts, steps, whole, dx = s.list("starts"), s.list("steps"), s.shape(0), s.dy
     before, after = [], []
     for axis, (start, step, extent) in enumerate(zip(starts, steps, whole)):
@@ -56,7 +56,7 @@ def _slice(s: Site, at: int) -> str:
 
 
 def join_slices(n: Node, parts: list[str]) -> list[str]:
-    """The parts of a gradient; where they are all zeros but for a slice each, and these lie side by side, the slices joined."""
+    """Return the parts of a gradient; where they are all zeros but for a slice each, and these lie side by side, the slices joined."""
     made = {node.outputs[0]: node for node in n.draft.nodes[-MOST_BACK:] if node.op == "pad"}
     if not all(p in made for p in parts) or len(set(parts)) < len(parts):
         return parts
@@ -74,7 +74,7 @@ def join_slices(n: Node, parts: list[str]) -> list[str]:
 
 
 def _place(node: OpNode) -> tuple[list[int], tuple[int, ...]]:
-    """(the axes along which a node pads, how much before the tensor)."""
+    """Return (the axes along which a node pads, how much before the tensor)."""
     before, after = node.attribute("before"), node.attribute("after")
     assert isinstance(before, tuple) and isinstance(after, tuple)
     return [axis for axis, ends in enumerate(zip(before, after)) if any(ends)], tuple(int(b) for b in before)
@@ -85,7 +85,7 @@ def _pad(s: Site, at: int) -> str:
 
 
 def _upsample(s: Site, at: int) -> str:
-    """The sum of the copies of each pixel."""
+    """Return the sum of the copies of each pixel."""
     scale = s.list("scale")
     mean = s.step("avg_pool", [s.dy], kernel=scale, stride=scale, pad=(0, 0, 0, 0), dilation=(1, 1))
     return s.scale(mean, float(prod(scale)))
@@ -100,8 +100,8 @@ def _depth_to_space(s: Site, at: int) -> str:
 # ---------------------------------------------------------------- where data say
 
 def _gather(s: Site, at: int) -> str:
-    """Each row of dY is added to the row of X that it came from: a product, on the cube, with which row that is. Of a large table some
-    rows are made after the others, so that little lies between."""
+    """Return each row of dY is added to the row of X that it came from: a product, on the cube, with which row that is. Of a large table
+    some rows are made after the others, so that little lies between."""
     axis, shape, index = s.integer("axis"), s.shape(0), s.x(1)
     places, rows = prod(s.shape(1)), shape[axis]
     before, behind = prod(shape[:axis]), prod(shape[axis + 1:])
@@ -120,7 +120,7 @@ def _which_row(s: Site, index: str, rows: range) -> str:
 
 
 def _gather_elements(s: Site, at: int) -> str:
-    """Each element of dY is added to that of X that it came from."""
+    """Return each element of dY is added to that of X that it came from."""
     shape = s.shape(0)
     zeros = s.constant("zeros", np.zeros(shape))
     n, made = s.as_onnx("ScatterElements", [zeros, s.x(1), s.dy], shape, axis=s.integer("axis"), reduction="add")

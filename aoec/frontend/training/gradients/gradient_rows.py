@@ -10,8 +10,8 @@ from aoec.ops.declare import names, tensor
 
 
 def _rows(s: Site, text: str, inputs: list[str], wide: str, short: str = "", columns: str = "") -> str:
-    """The tensor of an operator of rows along the last axis. `wide`: what the text calls tensors of all elements; `short`: those of one
-    number a row; `columns`: those of one a column. The last statement's target is the result."""
+    """Return the tensor of an operator of rows along the last axis. `wide`: what the text calls tensors of all elements; `short`: those of
+    one number a row; `columns`: those of one a column. The last statement's target is the result."""
     loops = names("i", len(s.n.made_shape(inputs[0])))
     own = {**{w: loops for w in wide}, **{w: loops[:-1] for w in short}, **{w: loops[-1:] for w in columns}}
     head, body = text.split(":", 1)
@@ -22,7 +22,7 @@ def _rows(s: Site, text: str, inputs: list[str], wide: str, short: str = "", col
 
 
 def softmax_gradient(s: Site, y: str, dy: str, axis: int) -> str:
-    """The gradient of what a softmax was taken of: Y (dY - sum of dY Y)."""
+    """Return the gradient of what a softmax was taken of: Y (dY - sum of dY Y)."""
     rank = len(s.n.made_shape(y))
     if axis % rank == rank - 1:
         return _rows(s, "softmax_gradient yg d: {t} += {g} * {y} {d} = {y} * ({g} - {t})", [y, dy], "ygd", "t")
@@ -45,8 +45,8 @@ def _log_softmax(s: Site, at: int) -> str:
 # ---------------------------------------------------------------- norms
 
 def _norm(s: Site, x: str, dy: str, epsilon: float, centred: bool) -> str:
-    """The gradient of rows brought to mean 0 (where `centred`) and mean square 1: with the normalised row N and what it was multiplied by,
-    R, it is R (dY - mean of dY - N mean of dY N)."""
+    """Return the gradient of rows brought to mean 0 (where `centred`) and mean square 1: with the normalised row N and what it was
+    multiplied by, R, it is R (dY - mean of dY - N mean of dY N)."""
     shape = s.n.made_shape(x)
     share = repr(1.0 / shape[-1])
     spread = "{s} += {x} {c} = {x} - {s} * " + share + " {v} += {c} * {c} " if centred else "{c} = {x} {v} += {c} * {c} "
@@ -59,7 +59,7 @@ def _norm(s: Site, x: str, dy: str, epsilon: float, centred: bool) -> str:
 
 def _of_rows(op: str, centred: bool) -> Rule:
     def rule(s: Site, at: int) -> str:
-        """The bias grows by dY, the scale by dY times the normalised row, the row by what its norm gives of dY times the scale."""
+        """Return the bias grows by dY, the scale by dY times the normalised row, the row by what its norm gives of dY times the scale."""
         if at == 2:
             return s.dy
         epsilon = s.number("epsilon")
@@ -71,7 +71,7 @@ def _of_rows(op: str, centred: bool) -> Rule:
 
 
 def _plane_norm(s: Site, at: int) -> str:
-    """Planes as rows."""
+    """Return planes as rows."""
     shape, dims = s.out, s.integer("dims")
     rows = (prod(shape[:-dims]), prod(shape[-dims:]))
     return s.reshape(_norm(s, s.reshape(s.x(0), rows), s.reshape(s.dy, rows), s.number("epsilon"), True), shape)
@@ -87,7 +87,7 @@ def _inverse_deviation(s: Site, at: int) -> str:
 
 
 def _batch_norm(s: Site, at: int) -> str:
-    """(X - M) R G + B for each channel, R = rsqrt(V + epsilon)."""
+    """Return (X - M) R G + B for each channel, R = rsqrt(V + epsilon)."""
     channel = (s.shape(0)[1], *[1] * (len(s.out) - 2))
     scale, mean, variance = (s.reshape(s.x(k), channel) for k in (1, 3, 4))
     root = s.step("rsqrt", [s.step("adds", [variance], scalar=s.number("epsilon"))])
@@ -120,7 +120,7 @@ def _reduce_mean(s: Site, at: int) -> str:
 
 
 def _reduce_extreme(s: Site, at: int) -> str:
-    """Every greatest (or least) element has the whole gradient."""
+    """Return every greatest (or least) element has the whole gradient."""
     return s.step("where", [s.step("equal", [s.x(0), s.y], "bool"), s.dy, s.zero()], "fp32")
 
 

@@ -31,65 +31,65 @@ class Site:
 
     @property
     def y(self) -> str:
-        """The result of the forward node."""
+        """Return the result of the forward node."""
         return self.node.outputs[0]
 
     def x(self, at: int) -> str:
-        """An argument of the forward node."""
+        """Return an argument of the forward node."""
         return self.node.inputs[at]
 
     def has(self, at: int) -> bool:
-        """Whether the forward node has an argument."""
+        """Return whether the forward node has an argument."""
         return at < len(self.node.inputs) and bool(self.node.inputs[at])
 
     def shape(self, at: int) -> Shape:
-        """The shape of an argument of the forward node."""
+        """Return the shape of an argument of the forward node."""
         return self.n.made_shape(self.node.inputs[at])
 
     @property
     def out(self) -> Shape:
-        """The shape of the forward node's result."""
+        """Return the shape of the forward node's result."""
         return self.n.made_shape(self.y)
 
     @property
     def attributes(self) -> dict[str, Attribute]:
-        """The attributes of the forward node."""
+        """Return the attributes of the forward node."""
         return dict(self.node.attributes)
 
     def list(self, name: str, default: Sequence[int] = ()) -> tuple[int, ...]:
-        """An attribute of the forward node that is a list of whole numbers."""
+        """Return an attribute of the forward node that is a list of whole numbers."""
         found = self.node.attribute(name, tuple(default))
         assert isinstance(found, tuple)
         return tuple(int(v) for v in found)
 
     def integer(self, name: str, default: int = 0) -> int:
-        """An attribute of the forward node that is a whole number."""
+        """Return an attribute of the forward node that is a whole number."""
         return int(self.node.attribute(name, default))  # type: ignore[arg-type]
 
     def number(self, name: str, default: float = 0.0) -> float:
-        """An attribute of the forward node that is a number."""
+        """Return an attribute of the forward node that is a number."""
         return float(self.node.attribute(name, default))  # type: ignore[arg-type]
 
     def is_real(self, x: str) -> bool:
-        """Whether a tensor is of reals."""
+        """Return whether a tensor is of reals."""
         return self.n.made_dtype(x) in REALS
 
     # ------------------------------------------------------------ nodes
 
     def step(self, op: str, inputs: Sequence[str], dtype: str = "", /, **attributes: Attribute) -> str:
-        """The tensor that a new node of the backward graph makes."""
+        """Return the tensor that a new node of the backward graph makes."""
         return self.n.step(op, inputs, attributes, dtype)
 
     def reshape(self, x: str, shape: Sequence[int]) -> str:
-        """The tensor as another shape; itself where it has it."""
+        """Return the tensor as another shape; itself where it has it."""
         return x if self.n.made_shape(x) == tuple(shape) else self.step("reshape", [x], shape=tuple(shape))
 
     def transpose(self, x: str, perm: Sequence[int]) -> str:
-        """The tensor with its dimensions in another order; itself where that is its own."""
+        """Return the tensor with its dimensions in another order; itself where that is its own."""
         return x if tuple(perm) == tuple(range(len(perm))) else self.step("transpose", [x], perm=tuple(perm))
 
     def sum(self, x: str, axes: Sequence[int]) -> str:
-        """The sum over axes, which stay as extents of 1. Images are summed by pooling, which takes channels in blocks."""
+        """Return the sum over axes, which stay as extents of 1. Images are summed by pooling, which takes channels in blocks."""
         shape = self.n.made_shape(x)
         axes = tuple(a for a in sorted(axes) if shape[a] != 1)
         if len(shape) == 4 and axes[-2:] == (2, 3) and len(axes) < 4:
@@ -98,26 +98,26 @@ class Site:
         return reduce_axes(self.n, "reduce_sum", x, axes)
 
     def expand(self, x: str, shape: Sequence[int]) -> str:
-        """The tensor, repeated along axes of extent 1 until it has a shape."""
+        """Return the tensor, repeated along axes of extent 1 until it has a shape."""
         return x if self.n.made_shape(x) == tuple(shape) else self.step("expand", [x], shape=tuple(shape))
 
     def reduce_to(self, x: str, shape: Shape) -> str:
-        """The sum of a tensor over what broadcasting repeated: of the shape that was broadcast."""
+        """Return the sum of a tensor over what broadcasting repeated: of the shape that was broadcast."""
         own = self.n.made_shape(x)
         lead = len(own) - len(shape)
         axes = [a for a, extent in enumerate(own) if a < lead or shape[a - lead] == 1]
         return self.reshape(self.sum(x, axes), shape)
 
     def behind(self, x: str, size: int) -> str:
-        """A row with zeros behind it, up to a size."""
+        """Return a row with zeros behind it, up to a size."""
         return self.n.pad(x, 0, 0, size - self.n.made_shape(x)[0])
 
     def scale(self, x: str, by: float) -> str:
-        """The tensor times a number."""
+        """Return the tensor times a number."""
         return x if by == 1 else self.step("muls", [x], scalar=by)
 
     def flip(self, x: str, axis: int) -> str:
-        """The tensor backwards along an axis."""
+        """Return the tensor backwards along an axis."""
         shape = self.n.made_shape(x)
         if shape[axis] < 2:
             return x
@@ -125,7 +125,7 @@ class Site:
         return self.step("slice", [x], starts=starts, sizes=shape, steps=steps)
 
     def insert_zeros(self, x: str, axis: int, step: int) -> str:
-        """The tensor with `step` - 1 zeros between its elements along an axis."""
+        """Return the tensor with `step` - 1 zeros between its elements along an axis."""
         shape = self.n.made_shape(x)
         if step == 1 or shape[axis] < 2:
             return x
@@ -134,30 +134,30 @@ class Site:
         return self.n.piece(whole, axis, 0, (shape[axis] - 1) * step + 1)
 
     def with_dy(self, dy: str) -> Site:
-        """The site with another gradient of the result."""
+        """Return the site with another gradient of the result."""
         return replace(self, dy=dy)
 
     def zero(self) -> str:
-        """A constant of one element, 0."""
+        """Return a constant of one element, 0."""
         return self.constant("zero", np.zeros(()))
 
     def zeros(self, shape: Sequence[int]) -> str:
-        """Zeros of a shape."""
+        """Return zeros of a shape."""
         return self.expand(self.constant("zero", np.zeros((1,) * len(shape))), shape)
 
     def constant(self, label: str, array: np.ndarray, dtype: str = "fp32") -> str:
-        """A new constant."""
+        """Return a new constant."""
         return self.n.constant(label, array, dtype)
 
     def as_onnx(self, op: str, inputs: Sequence[str], shape: Sequence[int], domain: str = "",
                 **attributes: Any) -> tuple[Node, str]:
-        """(the node of ONNX that is to be translated, its result) of a shape, as our rules of ONNX take it."""
+        """Return (the node of ONNX that is to be translated, its result) of a shape, as our rules of ONNX take it."""
         return make_node(self.n.draft, self.n.proto.name, f"{self.n.proto.output[0]}_{op.lower()}", op, inputs, [shape], domain, attributes)
 
 
 def make_node(draft: Draft, label: str, result: str, op: str = "", inputs: Sequence[str] = (), shapes: Sequence[Sequence[int]] = ((),),
               domain: str = "", attributes: Mapping[str, Any] | None = None) -> tuple[Node, str]:
-    """(a node of ONNX for the builder, its first result, a free name); results are real, of these shapes."""
+    """Return (a node of ONNX for the builder, its first result, a free name); results are real, of these shapes."""
     names = [draft.fresh(result) for _ in shapes]
     proto: NodeProto = helper.make_node(op, list(inputs), names, label, domain=domain, **(attributes or {}))
     made = dict(zip(names, map(tuple, shapes)))
@@ -168,6 +168,6 @@ Rule = Callable[[Site, int], str]  # a node and which argument -> the argument's
 
 
 def inverse(perm: Sequence[int]) -> tuple[int, ...]:
-    """The order that undoes one."""
+    """Return the order that undoes one."""
     return tuple(int(v) for v in np.argsort(perm))
 

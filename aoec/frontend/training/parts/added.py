@@ -18,15 +18,16 @@ class Added:
 
     @property
     def nodes(self) -> list[OpNode]:
-        """Where nodes are added."""
+        """Return where nodes are added."""
         return self.draft.nodes if self._own is None else self._own
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """The shape of a tensor of the draft."""
+        """Return the shape of a tensor of the draft."""
         return self.draft.tensors[name].shape
 
     def step(self, op: str, inputs: Sequence[str], dtype: str = "", result: str = "", **attributes: Attribute) -> str:
-        """The tensor that a new node makes, of the first argument's dtype where none is stated. `result`: its name, which nobody has."""
+        """Return the tensor that a new node makes, of the first argument's dtype where none is stated. `result`: its name, which nobody
+        has."""
         shape = ops.shape(op, [self.shape(i) for i in inputs], attributes)
         dtype = dtype or self.draft.tensors[inputs[0]].dtype
         if result:
@@ -36,16 +37,16 @@ class Added:
         return out
 
     def wide(self, name: str) -> str:
-        """The tensor, which stays in fp32 whatever the precision of others is."""
+        """Return the tensor, which stays in fp32 whatever the precision of others is."""
         self.draft.wide.add(name)
         return name
 
     def constant(self, label: str, array: np.ndarray, dtype: str) -> str:
-        """A new constant."""
+        """Return a new constant."""
         return self.draft.constant(f"{self.label}_{label}", array, dtype)
 
     def add_input(self, name: str, dtype: str, shape: Sequence[int]) -> str:
-        """A new input of the graph."""
+        """Return a new input of the graph."""
         made = self.draft.tensor(name, dtype, shape)
         self.draft.inputs = (*self.draft.inputs, made)
         return made

@@ -46,12 +46,12 @@ class BatchNorm:
 
     @property
     def ends(self) -> tuple[str, str]:
-        """The tensors whose gradients `finish_batch_norms` asks for."""
+        """Return the tensors whose gradients `finish_batch_norms` asks for."""
         return self.x, self.y
 
 
 def mask_dropouts(proto: onnx.ModelProto) -> list[str]:
-    """Notices, after each Dropout became a product with an input that is its mask."""
+    """Return notices, after each Dropout became a product with an input that is its mask."""
     g = proto.graph
     types = {i.name: i.type for i in (*g.value_info, *g.output)}
     read = {i for n in g.node for i in n.input} | {o.name for o in g.output}
@@ -67,13 +67,13 @@ def mask_dropouts(proto: onnx.ModelProto) -> list[str]:
 
 
 def momenta(proto: onnx.ModelProto) -> dict[str, float]:
-    """Result of each BatchNormalization -> its momentum: the share of the running statistics that is kept."""
+    """Return result of each BatchNormalization -> its momentum: the share of the running statistics that is kept."""
     return {n.output[0]: next((a.f for a in n.attribute if a.name == "momentum"), MOMENTUM)
             for n in proto.graph.node if n.op_type == "BatchNormalization"}
 
 
 def train_batch_norms(draft: Draft, running: Sequence[str], kept: Mapping[str, float]) -> tuple[list[BatchNorm], list[tuple[str, str]]]:
-    """(the normalisations that take the statistics of their batch now, (running statistic, its next value) of each).
+    """Return (the normalisations that take the statistics of their batch now, (running statistic, its next value) of each).
 
     `running`: inputs of the draft that are running statistics; `kept`: `momenta`.
     """
@@ -135,7 +135,7 @@ def finish_batch_norms(draft: Draft, norms: Sequence[BatchNorm], gradients: dict
 
 
 def _whole_gradient(draft: Draft, norm: BatchNorm, dy: str, gradients: dict[str, str]) -> str:
-    """The gradient of what a norm reads, from that of what it makes."""
+    """Return the gradient of what a norm reads, from that of what it makes."""
     add = Added(draft, f"{norm.label}_gradient")
     shape = add.shape(norm.x)
     count = prod(shape) // shape[1]
@@ -152,12 +152,12 @@ def _whole_gradient(draft: Draft, norm: BatchNorm, dy: str, gradients: dict[str,
 
 
 def as_rows(add: Added, x: str) -> str:
-    """A tensor with each plane as a row: [n, c, pixels]."""
+    """Return a tensor with each plane as a row: [n, c, pixels]."""
     shape = add.shape(x)
     return add.step("reshape", [x], shape=(*shape[:2], prod(shape[2:])))
 
 
 def mean_of(add: Added, rows: str, shape: Sequence[int]) -> str:
-    """The mean of rows [n, c, pixels] over all but the channels, in fp32: of each row, then over the batch."""
+    """Return the mean of rows [n, c, pixels] over all but the channels, in fp32: of each row, then over the batch."""
     each = add.wide(add.step("reduce_mean", [rows], axes=(2,)))
     return add.step("reshape", [add.wide(add.step("reduce_mean", [each], axes=(0,)))], shape=tuple(shape))

@@ -16,8 +16,8 @@ LONGEST_IMAGE_CLASS = 4  # from this rank on classes are the second axis, as in 
 
 
 def add_loss(draft: Draft, asked: str) -> tuple[str, list[str]]:
-    """(the tensor of the loss, notices), after what it is made of was added. `asked`: mse, cross_entropy, either with ":" and an output, or
-    an output that is one number.
+    """Return (the tensor of the loss, notices), after what it is made of was added. `asked`: mse, cross_entropy, either with ":" and an
+    output, or an output that is one number.
 
     mse: the mean of squared differences from the input `target`. cross_entropy: the mean over all rows of -log softmax(logits)[label];
     the input `labels` has whole numbers, which are not checked: one outside of the classes adds nothing.
@@ -69,7 +69,7 @@ def _cross_entropy(draft: Draft, output: str) -> str:
 
 
 def _mean(add: Added, x: str, count: int) -> str:
-    """The sum of all elements over `count`, in fp32."""
+    """Return the sum of all elements over `count`, in fp32."""
     shape = add.shape(x)
     rows = add.wide(add.step("reduce_sum", [x], axes=(len(shape) - 1,))) if shape else x
     total = add.wide(add.step("reduce_sum", [rows], axes=tuple(range(len(shape) - 1)))) if len(shape) > 1 else rows

@@ -32,7 +32,7 @@ Updates = list[tuple[str, str]]  # (input of the graph, the tensor of its next v
 
 
 def _fall(add: Added, rule: Rule, parameter: str, gradient: str) -> str:
-    """The gradient as the optimiser takes it: as large as the loss is, with the share of weight decay."""
+    """Return the gradient as the optimiser takes it: as large as the loss is, with the share of weight decay."""
     g = add.step("muls", [gradient], scalar=rule.unscale) if rule.unscale != 1 else gradient
     return add.step("axpy", [g, parameter], alpha=rule.weight_decay) if rule.weight_decay else g
 
@@ -82,7 +82,7 @@ MAKERS: dict[str, Callable[[Draft, Mapping[str, str], Rule], Updates]] = {"sgd":
 
 
 def add_optimiser(draft: Draft, name: str, gradients: Mapping[str, str], rule: Rule) -> Updates:
-    """(input of the graph, the tensor of its next value) of parameters and states, after the nodes that make them were added.
+    """Return (input of the graph, the tensor of its next value) of parameters and states, after the nodes that make them were added.
 
     `gradients`: parameter -> its gradient as it is sent. All is calculated in fp32."""
     before = {*draft.tensors}
@@ -92,8 +92,8 @@ def add_optimiser(draft: Draft, name: str, gradients: Mapping[str, str], rule: R
 
 
 def sample_states(shapes: Mapping[str, Sequence[int]]) -> dict[str, np.ndarray]:
-    """Values of an optimiser's inputs for a check, of those that are among inputs of these shapes. They are those of a step in the midst
-    of training: in Adam's first one, whose squares are 0, the sign of a gradient that is 0 but for rounding would decide."""
+    """Return values of an optimiser's inputs for a check, of those that are among inputs of these shapes. They are those of a step in the
+    midst of training: in Adam's first one, whose squares are 0, the sign of a gradient that is 0 but for rounding would decide."""
     numbers = {RATE: 1e-2, "beta1_power": BETA1 ** 10, "beta2_power": BETA2 ** 10}
     states = {MOMENTUM: 0.0, MEAN: 0.0, SQUARE: 1e-2}
     found = {name: next((s for s in STATES if name.endswith(s) and name.removesuffix(s) in shapes), "") for name in shapes}

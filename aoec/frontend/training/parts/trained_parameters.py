@@ -41,13 +41,14 @@ class Parameter:
 
     @property
     def size(self) -> int:
-        """Its number of elements."""
+        """Return its number of elements."""
         return int(self.values.size)
 
 
 def free_parameters(proto: onnx.ModelProto, arrays: Arrays, patterns: Sequence[str] = ()) -> tuple[list[Parameter], list[Parameter]]:
-    """(the parameters, the running statistics) of a model, after they became inputs of it under their own names, in fp32, in the order in
-    which nodes read them. `arrays`: the large constants, from which theirs are taken. `patterns`: of the names of those that are trained.
+    """Return (the parameters, the running statistics) of a model, after they became inputs of it under their own names, in fp32, in the
+    order in which nodes read them. `arrays`: the large constants, from which theirs are taken. `patterns`: of the names of those that are
+    trained.
 
     CheckError where there are none, or where a pattern meets none.
     """
@@ -73,7 +74,7 @@ def _trains(n: onnx.NodeProto) -> bool:
 
 
 def _find_parameters(g: onnx.GraphProto, constants: Iterable[str]) -> list[str]:
-    """The names of constants that are parameters, in the order in which nodes read them."""
+    """Return the names of constants that are parameters, in the order in which nodes read them."""
     makers = {o: n for n in g.node for o in n.output}
     sizes = {w.name: prod(w.dims) for w in g.initializer}
     known, out = set(constants), dict[str, None]()
@@ -110,7 +111,7 @@ def _copy_node(n: onnx.NodeProto) -> onnx.NodeProto:
 
 
 def _free(g: onnx.GraphProto, chosen: Sequence[TensorProto], arrays: Arrays) -> list[Parameter]:
-    """The constants as parameters, which are inputs of the graph now."""
+    """Return the constants as parameters, which are inputs of the graph now."""
     made = [Parameter(w.name, np.asarray(arrays.pop(w.name) if w.name in arrays else array_of(w), np.float32)) for w in chosen]
     gone = {p.name for p in made}
     for field in (g.initializer, g.input, g.value_info):
@@ -123,6 +124,6 @@ def _free(g: onnx.GraphProto, chosen: Sequence[TensorProto], arrays: Arrays) -> 
 
 def initial_values(model: str | onnx.ModelProto, shapes: Shapes, definitions: Definitions,
                    patterns: Sequence[str] = ()) -> dict[str, np.ndarray]:
-    """The values that a model has for its parameters and running statistics, by name."""
+    """Return the values that a model has for its parameters and running statistics, by name."""
     proto, arrays = read(model, shapes, frozenset(RULES), [], definitions)
     return {p.name: p.values for listed in free_parameters(proto, arrays, patterns) for p in listed}

@@ -11,8 +11,8 @@ from aoec.target.machine import Machine
 
 
 def add_stock(report: Report, made: Made, machine: Machine, metric: str) -> Report:
-    """The report with the stock model; without one where the machine's product has no public rules, which a note says, or where the job
-    was entered behind the imported graph."""
+    """Return the report with the stock model; without one where the machine's product has no public rules, which a note says, or where the
+    job was entered behind the imported graph."""
     if made.stage.graph.groups:
         return report
     defaults = {(c.task.func_key, c.task.state_text): c.solved.default.trace for c in made.choices}

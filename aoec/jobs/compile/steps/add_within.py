@@ -14,7 +14,7 @@ from aoec.target.machine import Machine
 
 
 def add_within(report: Report, made: Made, machine: Machine) -> Report:
-    """The report with a range beside the time of each row and of the whole model. Groups are timed on the seeded machines."""
+    """Return the report with a range beside the time of each row and of the whole model. Groups are timed on the seeded machines."""
     often = rounds.passes_of_groups(made.model.graph)
     found: dict[str, tuple[Within, Sequence[float]]] = {}
     known: dict[tuple[str, str], tuple[Within, Sequence[float]]] = {}
@@ -33,7 +33,7 @@ def add_within(report: Report, made: Made, machine: Machine) -> Report:
 
 
 def range_of_choice(c: Choice, machine: Machine) -> tuple[Within, list[float]]:
-    """(the range of a group's chosen schedule, its microseconds on each seeded machine)."""
+    """Return (the range of a group's chosen schedule, its microseconds on each seeded machine)."""
     us = machine.us_per_tick
     ticks = c.trust.best if c.trust else program_ticks(c.best.program, machine, c.task.state)
     times = [t * us for t in ticks]

@@ -26,7 +26,7 @@ from aoec.target.machine import Machine
 
 
 def assemble(found: Found, context: Context, before: Made | None = None) -> Made:
-    """The compiled model of a model and its schedules. Groups of the user's own operators whose programs are wrong go to the host.
+    """Return the compiled model of a model and its schedules. Groups of the user's own operators whose programs are wrong go to the host.
 
     `before`: the model in the default plan, whose default schedules are what this one is measured against.
     """
@@ -47,7 +47,7 @@ def assemble(found: Found, context: Context, before: Made | None = None) -> Made
 
 
 def write_groups(plan: Plan, graph: Graph, choices: list[Choice], machine: Machine) -> Plan:
-    """The plan with the groups that its model got, as they are before they are cut in slices, and what each takes in its place."""
+    """Return the plan with the groups that its model got, as they are before they are cut in slices, and what each takes in its place."""
     taken = {name: us * 1000 for name, us in host_times(graph).items()}
     taken |= {c.task.group.name: total_ticks(c.best.measure, machine) * machine.us_per_tick * 1000 for c in choices}
     of: dict[str, float] = {}
@@ -60,7 +60,7 @@ def write_groups(plan: Plan, graph: Graph, choices: list[Choice], machine: Machi
 
 
 def choose_programs(listed: list[Task], solved: dict[str, Solved], machine: Machine, stage: Stage) -> list[Choice]:
-    """Each task with the programs of its schedules. Equal tasks share them. Programs of a dump stand in for emitted ones."""
+    """Return each task with the programs of its schedules. Equal tasks share them. Programs of a dump stand in for emitted ones."""
     made: dict[tuple[str, str, str], Schedule] = {}
     trusts: dict[tuple[str, str, int], Trust | None] = {}
     out = []
@@ -83,7 +83,8 @@ def choose_programs(listed: list[Task], solved: dict[str, Solved], machine: Mach
 
 
 def trust_in(task: Task, records: Solved, default: Schedule, best: Schedule, machine: Machine, emitted: bool) -> Trust | None:
-    """How far a choice holds: as its search found it, else timed; None where nothing is gained. `emitted`: its program is its trace's."""
+    """Return how far a choice holds: as its search found it, else timed; None where nothing is gained. `emitted`: its program is its
+    trace's."""
     if best.program == default.program:
         return None
     if not emitted:
@@ -93,7 +94,8 @@ def trust_in(task: Task, records: Solved, default: Schedule, best: Schedule, mac
 
 
 def pack(model: Model, choices: list[Choice], machine: Machine, lines: Lines) -> Artifact:
-    """The artifact: the fused graph, and for each group what runs it. It follows from these alone, however the model came to be so."""
+    """Return the artifact: the fused graph, and for each group what runs it. It follows from these alone, however the model came to be
+    so."""
     by_group = {c.task.group.name: c for c in choices}
     groups = []
     for g in model.graph.groups:

@@ -41,7 +41,8 @@ def check_programs(made: Sequence[Made], job: Job) -> None:
 
 
 def check_values(made: Sequence[Made], job: Job) -> tuple[list[tuple[str, ...]], list[str]]:
-    """(notes by gear, faults) of what was not verified before, group by group and then whole. The job's voice shows how far that is."""
+    """Return (notes by gear, faults) of what was not verified before, group by group and then whole. The job's voice shows how far that
+    is."""
     options = job.options
     keeps = job.bank if options.tune and job.bank.writable and not made[0].stage.traces else None
     fresh = [any(not c.solved.best.verified for c in m.choices) for m in made]
@@ -98,12 +99,12 @@ class Checks:
 
 
 def at(c: Choice) -> tuple[str, int]:
-    """What tells checks of two schedules apart."""
+    """Return what tells checks of two schedules apart."""
     return c.solved.best.key.digest, id(c.best.program)
 
 
 def verify(model: Model, choices: list[Choice], bank: Bank | None, seed: int, checks: Checks) -> list[str]:
-    """Sentences on schedules whose values differ from the reference, of those that are to be checked; `bank` is told of the rest."""
+    """Return sentences on schedules whose values differ from the reference, of those that are to be checked; `bank` is told of the rest."""
     from aoec.jobs.verify.verify import verify_group
 
     faults: list[str] = []
@@ -121,7 +122,7 @@ def verify(model: Model, choices: list[Choice], bank: Bank | None, seed: int, ch
 
 
 def verify_whole(artifact: Artifact, stage: Stage, options: CompileOptions) -> tuple[list[str], list[str]]:
-    """(notes, faults) of one inference on seeded data against onnxruntime, or the references where it is not installed."""
+    """Return (notes, faults) of one inference on seeded data against onnxruntime, or the references where it is not installed."""
     from aoec.jobs.run.run import random_feeds
     from aoec.jobs.verify.verify import verify_model
 
@@ -159,16 +160,16 @@ def verify_whole(artifact: Artifact, stage: Stage, options: CompileOptions) -> t
 
 
 def most_different(found: Mapping[str, Agreement], how: str) -> list[str]:
-    """Lines on the outputs that differ most of many, and how many there are."""
+    """Return lines on the outputs that differ most of many, and how many there are."""
     worst = sorted(found, key=lambda name: -found[name].relative_error)[:MOST_LINES // 4]
     return [f"values of {len(found)} outputs were compared; those that differ most:",
             *(f"values: {name} {found[name].describe(how)}" for name in worst)]
 
 
 def held_together(found: Mapping[str, Agreement], inputs: Sequence[str]) -> dict[str, Agreement]:
-    """The agreements of a training step, where errors of gradients are relative to the largest element of all gradients, and those of
-    states of one kind to that of all of these. A gradient that is 0 but for rounding, as that of a bias in front of a normalisation, would
-    differ from itself else."""
+    """Return the agreements of a training step, where errors of gradients are relative to the largest element of all gradients, and those
+    of states of one kind to that of all of these. A gradient that is 0 but for rounding, as that of a bias in front of a normalisation,
+    would differ from itself else."""
     from aoec.frontend.training.parts.optimisers import STATES
     from aoec.ir.graph.gradients import NEXT, gradients_among
 
@@ -182,8 +183,8 @@ def held_together(found: Mapping[str, Agreement], inputs: Sequence[str]) -> dict
 
 
 def starting_values(artifact: Artifact, options: CompileOptions) -> dict[str, np.ndarray]:
-    """What inputs of a training step hold in a check, by name: parameters and running statistics as the model has them, and an optimiser's
-    states. Random ones would let numbers grow past what 16 bits hold. Nothing of an inference."""
+    """Return what inputs of a training step hold in a check, by name: parameters and running statistics as the model has them, and an
+    optimiser's states. Random ones would let numbers grow past what 16 bits hold. Nothing of an inference."""
     if options.training is None:
         return {}
     from aoec.frontend.read.read import open_model
@@ -201,8 +202,8 @@ def starting_values(artifact: Artifact, options: CompileOptions) -> dict[str, np
 
 def _hold_known(artifact: Artifact, stage: Stage, feeds: dict[str, np.ndarray], path: str, far: list[str], limit: float, how: str,
            ) -> tuple[list[str], list[str]]:
-    """(notes, outputs that are still far away): outputs that onnxruntime gives other values by a known difference are held against the
-    operators' references."""
+    """Return (notes, outputs that are still far away): outputs that onnxruntime gives other values by a known difference are held against
+    the operators' references."""
     from aoec.jobs.verify.verify import verify_model
 
     values = evaluate(stage.graph, {p.tensor: feeds[p.name] for p in artifact.inputs}, stage.weights, every=True)

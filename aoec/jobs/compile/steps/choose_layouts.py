@@ -16,7 +16,8 @@ from aoec.jobs.context import Job
 
 
 def choose_layouts(found: Found, made: Made, job: Job) -> Made:
-    """The model in the layouts that are faster as tuned. It is the same model where none is, or where layouts are a dump's or a plan's.
+    """Return the model in the layouts that are faster as tuned. It is the same model where none is, or where layouts are a dump's or a
+    plan's.
 
     Without --tune only what the bank knows is asked.
     """

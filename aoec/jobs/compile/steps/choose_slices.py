@@ -19,7 +19,7 @@ from aoec.jobs.tune.shares import LOOKING
 
 
 def choose_slices(made: Made, job: Job) -> Planned:
-    """The model with those regions in slices that are faster so, and what became of its subgraphs."""
+    """Return the model with those regions in slices that are faster so, and what became of its subgraphs."""
     stage, trial, asked = made.stage, job.trial(slices=Slices()), job.options.slicing
     order = job.runs[0].order
 

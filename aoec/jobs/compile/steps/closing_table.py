@@ -30,7 +30,7 @@ UNTUNED = "not tuned: --tune searches for faster schedules"  # said where the ba
 
 
 def add_fidelity(report: Report, model: Model, machine: Machine) -> Report:
-    """The report with how near modelled times are to published ones, for every class of operators that the model has."""
+    """Return the report with how near modelled times are to published ones, for every class of operators that the model has."""
     nodes = {n.name: n for n in model.graph.nodes}
     on_core = [g for g in model.graph.groups if g.kind in ("cube", "vector")]
     classes = sorted({operator_class(main_node([nodes[n] for n in g.nodes]).op) for g in on_core})
@@ -40,7 +40,7 @@ def add_fidelity(report: Report, model: Model, machine: Machine) -> Report:
 
 
 def closing_table(made: Made, machine: Machine, options: CompileOptions) -> Report:
-    """The closing table: equal groups in one row."""
+    """Return the closing table: equal groups in one row."""
     model, choices, lines = made.model, made.choices, made.lines
     us, advice = machine.us_per_tick, UNTUNED if options.advice is None else options.advice
     rows: dict[object, Row] = {}
@@ -79,8 +79,8 @@ def closing_table(made: Made, machine: Machine, options: CompileOptions) -> Repo
 
 
 def reason_of(c: Choice, machine: Machine) -> str:
-    """What a group's time is bound by, in a few characters: the share of it that the launch takes or that a pipe or memory is held. Of few
-    cores at work their number, of a long tail how much longer than the mean the last core takes."""
+    """Return what a group's time is bound by, in a few characters: the share of it that the launch takes or that a pipe or memory is held.
+    Of few cores at work their number, of a long tail how much longer than the mean the last core takes."""
     m = c.best.measure if c.best.measure.verdict else measure(c.best.program, machine, c.task.state)
     if m.verdict is None or m.reasons is None:
         return m.bound_by
@@ -93,14 +93,15 @@ def reason_of(c: Choice, machine: Machine) -> str:
 
 
 def images_of(model: Model) -> int:
-    """How many images an inference takes: the first size that all inputs and outputs have, of a model that works on images; else 0."""
+    """Return how many images an inference takes: the first size that all inputs and outputs have, of a model that works on images; else
+    0."""
     sizes = {p.shape[0] if p.shape else 0 for p in (*model.inputs, *model.outputs)}
     there = any(t.layout.startswith("NC1HWC0") for t in model.graph.tensors) and any(len(p.shape) == 4 for p in model.inputs)
     return sizes.pop() if there and len(sizes) == 1 else 0
 
 
 def chain_bound_us(made: Made, machine: Machine) -> float:
-    """What no schedules of the model's groups beat on one timeline, in modelled microseconds.
+    """Return what no schedules of the model's groups beat on one timeline, in modelled microseconds.
 
     The first group pays for its launch. Any other waits behind one before it, and may pay the gap of the task queue alone. What the host
     does is added.
@@ -117,7 +118,8 @@ def chain_bound_us(made: Made, machine: Machine) -> float:
 
 
 def looked_at(spent: Iterable[Spent]) -> dict[str, Any]:
-    """The fields of a report that say what searches looked at: trials, and beside them what was timed to other ends, or decided untimed."""
+    """Return the fields of a report that say what searches looked at: trials, and beside them what was timed to other ends, or decided
+    untimed."""
     found = list(spent)
     beside = sum((Counter(s.candidates) for s in found), Counter[str]())
     return {"trials": sum(s.trials for s in found), "beside": {name: n for name, n in beside.items() if name != Phase.SEARCH.value},
@@ -125,16 +127,16 @@ def looked_at(spent: Iterable[Spent]) -> dict[str, Any]:
 
 
 def count_words(words: Sequence[str]) -> str:
-    """Words in order, each once, with how often it is there."""
+    """Return words in order, each once, with how often it is there."""
     return ", ".join(f"{word} x{n}" if n > 1 else word for word, n in Counter(words).items())
 
 
 def held_of(trust: Trust | None) -> Held | None:
-    """What a table says of a trust."""
+    """Return what a table says of a trust."""
     return Held(len(trust.default), trust.faster, trust.worst, trust.is_confirmed) if trust else None
 
 
 def whole_trust(choices: list[Choice]) -> Held | None:
-    """The groups' sum on the seeded machines; groups that keep their default take the same on both sides."""
+    """Return the groups' sum on the seeded machines; groups that keep their default take the same on both sides."""
     trusts = [c.trust for c in choices if c.trust]
     return held_of(together(trusts)) if trusts else None

@@ -25,7 +25,7 @@ NAMED = 8  # nodes in a sentence
 
 
 def group_model(stage: Stage, context: Context) -> Ready:
-    """A stage with its model in groups, and these lowered. UnsupportedError for nodes on the host that --no-host forbids."""
+    """Return a stage with its model in groups, and these lowered. UnsupportedError for nodes on the host that --no-host forbids."""
     asked = context.options.slicing
     if (asked.regions or asked.source == "search") and (stage.funcs or stage.traces):
         raise CheckError(f"--slices cuts a model, or the fused graph of a dump: enter it at --from fuse, not {stage.start}")
@@ -36,8 +36,8 @@ def group_model(stage: Stage, context: Context) -> Ready:
 
 
 def fuse_model(stage: Stage, context: Context, regions: slices.Asked = ()) -> tuple[Model, dict[str, Func]]:
-    """The model in layouts and groups, `regions` of these in slices, and its funcs by group. Groups that cannot be lowered go to the host,
-    which is said."""
+    """Return the model in layouts and groups, `regions` of these in slices, and its funcs by group. Groups that cannot be lowered go to the
+    host, which is said."""
     graph, weights, plan = lay_out(stage, context)
     if plan is not None and regions:
         plan = replace(plan, groups=tuple(PlanGroup(g.name, g.kind, g.nodes) for g in graph.groups), slices=tuple(regions))
@@ -48,7 +48,7 @@ def fuse_model(stage: Stage, context: Context, regions: slices.Asked = ()) -> tu
 
 
 def enter_plan(stage: Stage, entered: Entered, context: Context) -> tuple[Model, dict[str, Func]]:
-    """The model as a plan puts it together, and its funcs by group. CheckError at the line of the plan that cannot be."""
+    """Return the model as a plan puts it together, and its funcs by group. CheckError at the line of the plan that cannot be."""
     plan, at, machine = entered.plan, entered.at, context.machine
 
     def fuse(graph: Graph, apart: frozenset[str]) -> enter.Fused:
@@ -69,7 +69,7 @@ def enter_plan(stage: Stage, entered: Entered, context: Context) -> tuple[Model,
 
 
 def lay_out(stage: Stage, context: Context, widened: Widened | None = None) -> tuple[Graph, Weights, Plan | None]:
-    """(the graph in layouts and groups, its constants, what was decided); a stage's own where it has groups. `widened`: of which the
+    """Return (the graph in layouts and groups, its constants, what was decided); a stage's own where it has groups. `widened`: of which the
     stage's graph is one with matrices in NZ."""
     if stage.graph.groups:
         return stage.graph, stage.weights, None

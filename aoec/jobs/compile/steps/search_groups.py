@@ -24,7 +24,7 @@ Found = tuple[Ready, dict[str, Solved]]  # a model, and the schedules of its gro
 
 
 def search_groups(ready: Sequence[Ready], run: Unfinished, job: Job) -> list[Found]:
-    """Each model with the schedules of its groups. Equal groups of all models are searched once.
+    """Return each model with the schedules of its groups. Equal groups of all models are searched once.
 
     A group without a legal schedule is tried in halves, and these again. An operator without one goes to the host.
     """
@@ -61,7 +61,7 @@ def search_groups(ready: Sequence[Ready], run: Unfinished, job: Job) -> list[Fou
 
 def find_schedules(ready: Sequence[Ready], chosen: Sequence[Task], others: Sequence[Task], run: Unfinished, order: Order,
                    job: Job) -> tuple[dict[Key, Solved], dict[Key, str]]:
-    """(solved, reasons) of tasks by the key of their best: of those to be tuned, and of the others without a search."""
+    """Return (solved, reasons) of tasks by the key of their best: of those to be tuned, and of the others without a search."""
     machine, options = job.machine, job.options
     target, by_key = options.target or machine.name, distinct_tasks([*others, *chosen], machine, order)
     with job.voice.progress("tuning" if options.tune else "scheduling", len(by_key)) as line:
@@ -75,12 +75,12 @@ def find_schedules(ready: Sequence[Ready], chosen: Sequence[Task], others: Seque
 
 
 def distinct_tasks(listed: Sequence[Task], machine: Machine, order: Order) -> dict[Key, Task]:
-    """The tasks that differ, by the key of their best: of equal ones the first."""
+    """Return the tasks that differ, by the key of their best: of equal ones the first."""
     return {keys(t, machine, order.robust)[1]: t for t in reversed(listed)}
 
 
 def move_to_host(listed: list[Task], solved: dict[str, Solved], model: Model, reasons: dict[str, str],
                  voice: Voice) -> tuple[list[Task], Model]:
-    """Tasks and model with the groups that have no legal schedule on the host."""
+    """Return tasks and model with the groups that have no legal schedule on the host."""
     voice.on_host(reasons)
     return [t for t in listed if t.group.name in solved], replace(model, graph=on_host(model.graph, reasons))

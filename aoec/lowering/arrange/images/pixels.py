@@ -42,7 +42,7 @@ def multiply_pixels(draft: Draft) -> None:
 
 
 def _pixels(draft: Draft, makers: Makers, name: str) -> Pixels | None:
-    """The image that a matrix [n, pixels, c] or [n, c, pixels] is; None where it is none, or does not lie in whole fractals."""
+    """Return the image that a matrix [n, pixels, c] or [n, c, pixels] is; None where it is none, or does not lie in whole fractals."""
     view = makers.get(name)
     move = makers.get(view.inputs[0]) if view is not None and view.op == "reshape" else None
     if move is None or len(draft.tensors[name].shape) != 3:
@@ -59,7 +59,7 @@ def _pixels(draft: Draft, makers: Makers, name: str) -> Pixels | None:
 
 
 def _product(draft: Draft, node: OpNode, found: list[Pixels | None]) -> list[OpNode]:
-    """The product of the images as matrices, behind the views of them."""
+    """Return the product of the images as matrices, behind the views of them."""
     out, inputs, given = [], [], dict(node.attributes)
     for at, (name, pixels) in enumerate(zip(node.inputs, found)):
         t = draft.tensors[name]

@@ -33,12 +33,12 @@ class Planes:
 
     @property
     def exception(self) -> str:
-        """The name under which it stays a convolution, as `fuse` takes it."""
+        """Return the name under which it stays a convolution, as `fuse` takes it."""
         return f"{self.convolution.name}.planes"
 
     @property
     def result(self) -> str:
-        """The tensor that the last of them makes."""
+        """Return the tensor that the last of them makes."""
         return (self.reshape or self.conversion).outputs[0]
 
 

@@ -34,12 +34,12 @@ class Branch:
 
     @property
     def nodes(self) -> tuple[OpNode, ...]:
-        """All of them in order."""
+        """Return all of them in order."""
         return (self.convolution, *self.followers)
 
     @property
     def result(self) -> str:
-        """The tensor that the last of them makes."""
+        """Return the tensor that the last of them makes."""
         return self.nodes[-1].outputs[0]
 
 
@@ -53,12 +53,12 @@ class Siblings:
 
     @property
     def nodes(self) -> tuple[OpNode, ...]:
-        """The nodes of all branches."""
+        """Return the nodes of all branches."""
         return tuple(n for b in self.branches for n in b.nodes)
 
     @property
     def exception(self) -> str:
-        """The name under which they stay apart, as `fuse` takes it."""
+        """Return the name under which they stay apart, as `fuse` takes it."""
         return f"{min(b.convolution.name for b in self.branches)}.siblings"
 
 

@@ -69,7 +69,7 @@ class _Joining:
         return tuple(Group(f"g{i}" if renamed else g.name, g.kind, g.nodes) for i, g in enumerate(self.all))
 
     def join(self, at: int) -> bool:
-        """Whether a group was joined with one before it, which has no place of its own then."""
+        """Return whether a group was joined with one before it, which has no place of its own then."""
         later = self.all[at]
         if self.obstacle(later) or exception(later.nodes[-1]) in self.kept:
             return False
@@ -151,13 +151,13 @@ class _Joining:
         return "" if alike and along else "their results have different shapes, and are not of the same rows"
 
     def is_of_rows(self, name: str, whole: tuple[int, ...], layout: str, rows: bool) -> bool:
-        """Whether a result has the shape of the work, or one element for each of its rows."""
+        """Return whether a result has the shape of the work, or one element for each of its rows."""
         t = self.draft.tensors[name]
         short = rows and t.layout == "ND" and t.shape in ((*whole[:-1], 1), whole[:-1]) and prod(t.shape) > 1
         return (t.shape, t.layout) == (whole, layout) or short
 
     def reduces_rows(self, node: OpNode, rank: int) -> bool:
-        """Whether a node reduces nothing but rows along the last dimension."""
+        """Return whether a node reduces nothing but rows along the last dimension."""
         axes, axis = node.attribute("axes"), node.attribute("axis")
         along = axes if isinstance(axes, tuple) else (axis,) if isinstance(axis, int) else ()
         return family(node) not in ROWS or all(int(a) % rank == rank - 1 for a in along)

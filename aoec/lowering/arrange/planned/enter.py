@@ -47,12 +47,12 @@ class Asked(Collection[str]):
 
 
 def plan_of(model: str, target: str, wide: Collection[str], tails: Collection[str], apart: Collection[str]) -> Plan:
-    """The plan of a model by what was decided before its groups were made."""
+    """Return the plan of a model by what was decided before its groups were made."""
     return Plan(model, target, wide=tuple(sorted(wide)), tails=tuple(sorted(tails)), apart=tuple(sorted(apart)))
 
 
 def check_target(plan: Plan, at: Places, model: str, target: str) -> None:
-    """Nothing, or CheckError where a plan is of another model or another machine."""
+    """Raise CheckError where a plan is of another model or another machine."""
     at.refuse(plan.target != target, lambda: f"this plan is for {plan.target}, and {target} is the target: what is faster there need not "
               f"be so here; give --target {plan.target}, or make a plan for {target}", ("target", plan.target), plan.target)
     at.refuse(plan.name != model, lambda: f"this plan is of {plan.name}, and the model is {model}: where they are one under two names, "
@@ -60,8 +60,8 @@ def check_target(plan: Plan, at: Places, model: str, target: str) -> None:
 
 
 def before_fusion(graph: Graph, plan: Plan, at: Places) -> Graph:
-    """The imported graph with the sums that a plan widens, the tails that it joins, and its matrices in NZ. CheckError at the line that
-    names what the model has not."""
+    """Return the imported graph with the sums that a plan widens, the tails that it joins, and its matrices in NZ. CheckError at the line
+    that names what the model has not."""
     tensors, inside = {t.name: t for t in graph.tensors}, homes(graph)
     _refuse_unknown(plan.wide, {n.name for n in graph.nodes if n.name not in inside and may_be_wide(n, tensors)}, "wide", at,
                     "is no sum that can be wide: sums of 16 bits, means and norms of long rows can")
@@ -74,7 +74,7 @@ def before_fusion(graph: Graph, plan: Plan, at: Places) -> Graph:
 
 
 def _refuse_unknown(names: Sequence[str], known: Collection[str], word: str, at: Places, why: str) -> None:
-    """Nothing, or CheckError at the line of the first name that is not known."""
+    """Raise CheckError at the line of the first name that is not known."""
     for name in names:
         at.refuse(name not in known, lambda name=name: f"{word} {name}: {name} {why}{nearest(name, known)}",  # type: ignore[misc]
                   (word, name), name)
@@ -82,8 +82,8 @@ def _refuse_unknown(names: Sequence[str], known: Collection[str], word: str, at:
 
 def apply_plan(graph: Graph, plan: Plan, at: Places, machine: Machine,
                fuse: Callable[[Graph, frozenset[str]], Fused]) -> tuple[Graph, Weights]:
-    """(the imported graph in layouts and in the plan's groups, its constants as stored). Slices are cut later. CheckError at the line that
-    cannot be. `fuse`: of a graph and the names of exceptions."""
+    """Return (the imported graph in layouts and in the plan's groups, its constants as stored). Slices are cut later. CheckError at the
+    line that cannot be. `fuse`: of a graph and the names of exceptions."""
     fused, weights, asked = fuse(before_fusion(graph, plan, at), frozenset(plan.apart))
     _refuse_unknown(plan.apart, asked, "apart", at, "is nothing that fusion decides in this model")
     return (regroup_as(fused, plan, at, machine) if plan.groups else fused), weights
@@ -92,7 +92,7 @@ def apply_plan(graph: Graph, plan: Plan, at: Places, machine: Machine,
 # ---------------------------------------------------------------- groups
 
 def regroup_as(graph: Graph, plan: Plan, at: Places, machine: Machine) -> Graph:
-    """The fused graph in the plan's groups. CheckError at a group that cannot be, or cannot run where it stands."""
+    """Return the fused graph in the plan's groups. CheckError at a group that cannot be, or cannot run where it stands."""
     where = f"plan {plan.name}"
     fused = _Fused(graph, at, where)
     order = fused.order
@@ -126,7 +126,7 @@ class _Fused:
         self.home = homes(graph)
 
     def group(self, g: PlanGroup) -> Group:
-        """A group of a plan as the graph has it, its nodes in the order of the graph unless fusion has them in this one."""
+        """Return a group of a plan as the graph has it, its nodes in the order of the graph unless fusion has them in this one."""
         at, old = self.at, self.known.get(g.nodes)
         if old is not None and old.kind == g.kind:
             return Group(g.name, g.kind, g.nodes)
@@ -143,14 +143,14 @@ class _Fused:
 
 
 def _why_kind(fit: str, nodes: Sequence[str]) -> str:
-    """Why a group of nodes is of a kind, as a clause."""
+    """Return why a group of nodes is of a kind, as a clause."""
     said = f"{nodes[0]}{' and others' if len(nodes) > 1 else ''}"
     return {"host": f"{said} can run on the host alone", "cube": f"{said} has a product or convolution, which the cube does",
             "view": f"{said} moves nothing", "vector": f"{said} has no product, and no view of all of it"}[fit]
 
 
 def _check_order(graph: Graph, plan: Plan, named: Mapping[str, PlanGroup], at: Places, where: str) -> None:
-    """Nothing, or CheckError at the first group that reads what is not made by then."""
+    """Raise CheckError at the first group that reads what is not made by then."""
     home, nodes = homes(graph), {n.name: n for n in graph.nodes}
     makers = {o: n.name for n in graph.nodes for o in n.outputs if o}
     done: set[str] = set()
@@ -169,7 +169,7 @@ def _check_order(graph: Graph, plan: Plan, named: Mapping[str, PlanGroup], at: P
 
 
 def _needs(g: PlanGroup, other: PlanGroup, nodes: Mapping[str, OpNode], makers: Mapping[str, str], named: Mapping[str, PlanGroup]) -> bool:
-    """Whether a group needs, perhaps through further ones, what another makes."""
+    """Return whether a group needs, perhaps through further ones, what another makes."""
     seen, open_ = {g.name}, [g]
     while open_:
         at = open_.pop()
@@ -185,7 +185,7 @@ def _needs(g: PlanGroup, other: PlanGroup, nodes: Mapping[str, OpNode], makers: 
 
 
 def refuse_launches(plan: Plan, at: Places, reasons: Mapping[str, str]) -> None:
-    """Nothing, or CheckError at the first group of a plan that cannot be one launch. `reasons`: by group, or by a slice of one."""
+    """Raise CheckError at the first group of a plan that cannot be one launch. `reasons`: by group, or by a slice of one."""
     of = {m[1] if (m := PIECE.fullmatch(name)) else name: why for name, why in reasons.items()}
     for g in plan.groups:
         if why := of.get(g.name, ""):
@@ -195,7 +195,7 @@ def refuse_launches(plan: Plan, at: Places, reasons: Mapping[str, str]) -> None:
 # ---------------------------------------------------------------- slices
 
 def cut_as(graph: Graph, plan: Plan, at: Places) -> Graph:
-    """The graph with the plan's regions in slices; CheckError at the region that cannot be cut."""
+    """Return the graph with the plan's regions in slices; CheckError at the region that cannot be cut."""
     for region in plan.slices:
         try:
             graph = slice_graph(graph, [Region(*region)])
@@ -205,7 +205,7 @@ def cut_as(graph: Graph, plan: Plan, at: Places) -> Graph:
 
 
 def whole_groups(before: Sequence[Group], plan: Plan, after: Graph) -> tuple[Group, ...]:
-    """The groups of a model before it was cut: those of a cut graph, each region as the groups that it had `before`."""
+    """Return the groups of a model before it was cut: those of a cut graph, each region as the groups that it had `before`."""
     at = {g.name: i for i, g in enumerate(before)}
     cut = [before[at[first]:at[last] + 1] for first, last, _ in plan.slices]
     inside = {name for region in cut for g in region for name in g.nodes}

@@ -34,7 +34,7 @@ class Launches:
         self.followers: Mapping[str, tuple[str, ...]] = followers_of(machine)
 
     def refusal(self, group: Group) -> str:
-        """Why a cube or vector group cannot be one launch, as a clause; "" where the rules know nothing against it."""
+        """Return why a cube or vector group cannot be one launch, as a clause; "" where the rules know nothing against it."""
         own = [self.nodes[name] for name in group.nodes]
         if self.fused[group.nodes[0]].nodes == group.nodes:
             return ""
@@ -57,17 +57,17 @@ class Launches:
         return self._vector(work)
 
     def _moves_after(self, main: OpNode, own: Sequence[OpNode]) -> bool:
-        """Whether moves of a group read what its product makes."""
+        """Return whether moves of a group read what its product makes."""
         made = set(main.outputs)
         return any(n.op in MOVES and not made.isdisjoint(n.inputs) for n in own)
 
     def escaping(self, own: Sequence[OpNode]) -> list[str]:
-        """What others need of what nodes make."""
+        """Return what others need of what nodes make."""
         names = {n.name for n in own}
         return [o for n in own for o in n.outputs if o in self.outputs or any(u.name not in names for u in self.users.get(o, ()))]
 
     def _cube(self, work: Sequence[OpNode], moved: bool) -> str:
-        """Why a product and what follows it are not one launch."""
+        """Return why a product and what follows it are not one launch."""
         first, *rest = work
         if len(self.escaping(work)) > 1:
             return f"others read what is between {first.name} and the end of the group, and a product leaves the cores as one result"
@@ -91,13 +91,13 @@ class Launches:
         return ""
 
     def _lies_alike(self, first: OpNode, n: OpNode) -> bool:
-        """Whether what a node reads beside a product's result lies as its result does."""
+        """Return whether what a node reads beside a product's result lies as its result does."""
         if n.op == "requantise":
             return n.name in self.fused[first.name].nodes
         return is_alike(self.draft, first, n)
 
     def _vector(self, work: Sequence[OpNode]) -> str:
-        """Why vector work is not one launch."""
+        """Return why vector work is not one launch."""
         tensors = self.draft.tensors
         if other := next((n for n in work if family(n) not in FAMILIES), None):
             return f"{other.name} ({other.op}) is a launch of its own: it reads more than the elements or rows of its own place"
@@ -119,14 +119,14 @@ class Launches:
         return "" if self._is_connected(work) else "it has nodes that have no tensor in common"
 
     def _too_many(self, work: Sequence[OpNode]) -> str:
-        """Why a group reads or makes too many tensors."""
+        """Return why a group reads or makes too many tensors."""
         most, results = self.machine.flag_ids or FLAG_IDS, self.escaping(work)
         if flags_of(self.draft, work) > most:
             return f"it reads more than {most} tensors, as many as there are flags"
         return f"it has {len(results)} results, and {MOST_RESULTS} are the most" if len(results) > MOST_RESULTS else ""
 
     def _of_rows(self, work: Sequence[OpNode], rows: Sequence[OpNode], whole: Tensor, results: Sequence[str]) -> str:
-        """Why work with several results, or with an operator of rows, is not one launch."""
+        """Return why work with several results, or with an operator of rows, is not one launch."""
         tensors, rank = self.draft.tensors, len(whole.shape)
         for n in rows:
             axes, axis = n.attribute("axes"), n.attribute("axis")
@@ -148,7 +148,7 @@ class Launches:
         return ""
 
     def _is_connected(self, work: Sequence[OpNode]) -> bool:
-        """Whether all nodes hang together by tensors that are no constants."""
+        """Return whether all nodes hang together by tensors that are no constants."""
         touched = [{t for t in (*n.inputs, *n.outputs) if t and t not in self.constants} for n in work]
         seen, reached = {0}, set(touched[0])
         while new := {i for i, own in enumerate(touched) if i not in seen and not own.isdisjoint(reached)}:

@@ -50,7 +50,7 @@ MAX_BURSTS = 4095
 
 
 def copy(em: Emitter, op: TileOp, src: Read) -> list[Piece]:
-    """A box between GM and UB, either way; a guarded read fills the buffer first and copies what lies inside."""
+    """Return a box between GM and UB, either way; a guarded read fills the buffer first and copies what lies inside."""
     value = op.block.value
     dst_buffer = em.buffers[op.block.target.buffer]
     into = dst_buffer.scope == "UB"
@@ -72,9 +72,10 @@ def copy(em: Emitter, op: TileOp, src: Read) -> list[Piece]:
 
 
 def owns_blocks(em: Emitter, op: TileOp, gm: Read, longest: Expr) -> Expr:
-    """Whether what each core writes lies in runs of a block or more, as the split of the axes over cores says, and is written in such runs:
-    what is less is written back with what lies beside it, which no other core may write then (target/legality/bursts.py). Where one core
-    has all of a dimension, its runs go on in the dimension before. `longest`: elements of what one instruction writes in one run."""
+    """Return whether what each core writes lies in runs of a block or more, as the split of the axes over cores says, and is written in
+    such runs: what is less is written back with what lies beside it, which no other core may write then (target/legality/bursts.py).
+    Where one core has all of a dimension, its runs go on in the dimension before. `longest`: elements of what one instruction writes in
+    one run."""
     buffer = em.buffers[gm.buffer]
     if buffer.layout != "ND":  # blocks of channels
         return Int(1)
@@ -84,7 +85,7 @@ def owns_blocks(em: Emitter, op: TileOp, gm: Read, longest: Expr) -> Expr:
         return [normalise(substitute(index, {lp.var: Int(1)}) - substitute(index, {lp.var: Int(0)})) for lp in loops]
 
     def owns(d: int, run_length: Expr, piece_length: Expr, is_cut: bool) -> Expr:
-        """Whether it is so of dimensions up to d, of which those behind are runs and pieces so long; `is_cut`: pieces end there."""
+        """Return whether it is so of dimensions up to d, of which those behind are runs and pieces so long; `is_cut`: pieces end there."""
         if d < 0:
             return Int(1)
         index, extent = gm.indices[d], buffer.shape[d]
@@ -109,27 +110,27 @@ def owns_blocks(em: Emitter, op: TileOp, gm: Read, longest: Expr) -> Expr:
 
 
 def put_pad(item: Item, number: float) -> Item:
-    """The item with copies into UB that leave a number behind each burst."""
+    """Return the item with copies into UB that leave a number behind each burst."""
     if isinstance(item, For):
         return For(item.var, item.trips, tuple(put_pad(i, number) for i in item.body))
     return Instr(item.op, (*item.fields, ("pad", Float(number)))) if isinstance(item, Instr) and item.op == "copy_gm_ub" else item
 
 
 def guarded_indices(e: Expr) -> set[Expr]:
-    """The index expressions that the condition of a guarded read bounds."""
+    """Return the index expressions that the condition of a guarded read bounds."""
     assert isinstance(e, Call)
     return {normalise(x) for n in walk(e.args[0]) if isinstance(n, Binary) and n.op in ("<", "<=", ">", ">=") for x in (n.left, n.right)}
 
 
 def bound_of(guard: Expr, lp: Loop) -> Expr | None:
-    """What a guarded read says that the variable of a loop is below; None where it says nothing of it alone."""
+    """Return what a guarded read says that the variable of a loop is below; None where it says nothing of it alone."""
     assert isinstance(guard, Call)
     found = [n.right for n in walk(guard.args[0]) if isinstance(n, Binary) and n.op == "<" and n.left == Var(lp.var)]
     return found[0] if found else None
 
 
 def inside(em: Emitter, op: TileOp, src: Read, bounded: set[Expr]) -> list[tuple[str, Expr, Expr]]:
-    """(loop, first, count) of the iterations whose index lies inside the tensor, where the guard asks; a count may hang on loops
+    """Return (loop, first, count) of the iterations whose index lies inside the tensor, where the guard asks; a count may hang on loops
     further out that step the same index (channels in planes)."""
     out: list[tuple[str, Expr, Expr]] = []
     fixed: dict[str, Expr] = {v: Int(0) for v in op.names}
@@ -157,7 +158,7 @@ def valid_iterations(index: Expr, lp: Loop, size: Expr, fixed: dict[str, Expr]) 
 
 
 def box_copy(em: Emitter, op: TileOp, gm: Read, ub: Read, box: list[tuple[str, Expr, Expr]], into: bool) -> list[Item]:
-    """Bursts for a box: (loop, first, count). Loops that both sides walk without a gap are one run."""
+    """Return bursts for a box: (loop, first, count). Loops that both sides walk without a gap are one run."""
     g, u = em.buffers[gm.buffer], em.buffers[ub.buffer]
     s_gm, s_ub = loop_strides(g, gm.indices, op), loop_strides(u, ub.indices, op)
     size = dtype_size(g)
@@ -209,8 +210,8 @@ def box_copy(em: Emitter, op: TileOp, gm: Read, ub: Read, box: list[tuple[str, E
 
 
 def in_blocks(op: TileOp, g: Buffer, gm: Read, ub: Read, along: list[str]) -> bool:
-    """Whether a box takes some first channels of blocks, one behind the other on both sides in a loop of `along`: it comes in whole blocks
-    then, as one run, where each would be a burst. Lanes behind those channels are room of their blocks in UB."""
+    """Return whether a box takes some first channels of blocks, one behind the other on both sides in a loop of `along`: it comes in whole
+    blocks then, as one run, where each would be a burst. Lanes behind those channels are room of their blocks in UB."""
     if not along or len(g.shape) < 2 or normalise(g.shape[-1]) != Int(32 // dtype_size(g)) or not isinstance(op.block.value, Read):
         return False
     lanes, there = (normalise(r.indices[-1]) for r in (gm, ub))
@@ -220,9 +221,9 @@ def in_blocks(op: TileOp, g: Buffer, gm: Read, ub: Read, along: list[str]) -> bo
 
 def _burst_loop(rest: list[tuple[str, Expr, Expr]], s_gm: dict[str, Expr], s_ub: dict[str, Expr], size: int, length: Expr,
                 outermost: bool) -> int | None:
-    """The innermost loop that the bursts, at most so long, of one instruction can be, or the outermost, as a tile of narrow rows is the
-    longest: it goes forward on both sides, behind what each burst copied, by whole blocks in UB, all bursts are of one length, and no other
-    loop's size hangs on it."""
+    """Return the innermost loop that the bursts, at most so long, of one instruction can be, or the outermost, as a tile of narrow rows is
+    the longest: it goes forward on both sides, behind what each burst copied, by whole blocks in UB, all bursts are of one length, and no
+    other loop's size hangs on it."""
     for at, (v, _, _) in enumerate(rest) if outermost else reversed(list(enumerate(rest))):
         held = {w for _, low, count in rest for w in variables(low) | variables(count)} | variables(length)
         forward = all(v in steps and not _falls(steps[v]) and not _is_within_burst(steps[v], length) for steps in (s_gm, s_ub))
@@ -232,17 +233,17 @@ def _burst_loop(rest: list[tuple[str, Expr, Expr]], s_gm: dict[str, Expr], s_ub:
 
 
 def _falls(step: Expr) -> bool:
-    """True for a step backwards: the sign that an index gives its loop is plain, other factors are sizes."""
+    """Return True for a step backwards: the sign that an index gives its loop is plain, other factors are sizes."""
     if isinstance(step, Binary) and step.op == "*":
         return _falls(step.left) != _falls(step.right)
     return isinstance(step, Int) and step.value < 0
 
 
 def _is_within_burst(step: Expr, length: Expr) -> bool:
-    """Whether a step is shorter than a burst, as in a loop of one iteration. Bursts of one instruction follow one another."""
+    """Return whether a step is shorter than a burst, as in a loop of one iteration. Bursts of one instruction follow one another."""
     return isinstance(step, Int) and isinstance(length, Int) and step.value < length.value
 
 
 def _bursts(step: Expr, size: int) -> bool:
-    """True where bursts may start on this UB stride: whole blocks, by structure."""
+    """Return True where bursts may start on this UB stride: whole blocks, by structure."""
     return normalise(call("select", Binary("==", normalise(step * size % 32), Int(0)), 1, 0)) == Int(1)

@@ -7,15 +7,15 @@ from aoec.lowering.emit.tile import Access, Emitter, Piece, TileOp, base_offset,
 
 
 def index_of(op: TileOp) -> Read | None:
-    """The read by which a block's own read finds its place, where there is one."""
+    """Return the read by which a block's own read finds its place, where there is one."""
     value = op.block.value
     found = [r for i in value.indices for r in reads(i)] if isinstance(value, Read) else []
     return found[0] if found else None
 
 
 def gather(em: Emitter, op: TileOp, index: Read) -> Piece:
-    """A burst for each point of the loops but those that walk the run behind the indexed axis. S reads the index, so that the copy is not
-    issued before it is there."""
+    """Return a burst for each point of the loops but those that walk the run behind the indexed axis. S reads the index, so that the copy
+    is not issued before it is there."""
     value, target = op.block.value, op.block.target
     assert isinstance(value, Read)
     src, dst, at = (em.buffers[name] for name in (value.buffer, target.buffer, index.buffer))

@@ -35,7 +35,7 @@ def whole_pixels(em: Emitter, op: TileOp) -> None:
 
 
 def make_pixels(em: Emitter, op: TileOp, made: Pixels) -> Piece:
-    """Planes to pixels, through a scratch of as many; what no channel fills is zero there."""
+    """Return planes to pixels, through a scratch of as many; what no channel fills is zero there."""
     planes, pixels = em.buffers[made.source.buffer], em.buffers[made.target.buffer]
     inner = [lp for lp in op.loops if uses(made.target.indices[-2], frozenset((lp.var,)))]
     lanes = [lp for lp in op.loops if Var(lp.var) == made.target.indices[-1]]
@@ -58,7 +58,7 @@ def make_pixels(em: Emitter, op: TileOp, made: Pixels) -> Piece:
 
 
 def _starts(op: TileOp, outer: list[str], place: tuple[Buffer, Read]) -> Expr:
-    """The element of a buffer where the rows or planes of an image begin; loops `outer` are over images."""
+    """Return the element of a buffer where the rows or planes of an image begin; loops `outer` are over images."""
     b, r = place
     image = Read(r.buffer, (*r.indices[:-2], Int(0), Int(0)))
     steps: dict[str, Expr] = {**dict.fromkeys(outer, Int(0)), **loop_strides(b, image.indices, op)}
@@ -67,7 +67,7 @@ def _starts(op: TileOp, outer: list[str], place: tuple[Buffer, Read]) -> Expr:
 
 def turns(em: Emitter, made: Pixels, planes: tuple[str, Expr], between: tuple[str, Expr], pixels: tuple[str, Expr],
           groups: Expr) -> list[Item]:
-    """The transpositions of so many groups of pixels, from elements of buffers on."""
+    """Return the transpositions of so many groups of pixels, from elements of buffers on."""
     pitch = pitches(em.buffers[planes[0]])[-2]
 
     def turn(dst: tuple[str, Expr], src: tuple[str, Expr], src_rep: int) -> Instr:

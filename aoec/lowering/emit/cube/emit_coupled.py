@@ -78,22 +78,22 @@ class Result:
 
     @property
     def start(self) -> Expr:
-        """The element of the source where a part of its columns of fractals begins."""
+        """Return the element of the source where a part of its columns of fractals begins."""
         return self.first * (round_up(self.rows, FRACTAL_ROWS) + self.gap)
 
     @property
     def plane(self) -> Expr:
-        """Elements from one column of fractals to the next."""
+        """Return elements from one column of fractals to the next."""
         return (round_up(self.rows, FRACTAL_ROWS) + self.gap) * FRACTAL_ROWS
 
     @property
     def fractals(self) -> Expr:
-        """Columns of fractals."""
+        """Return columns of fractals."""
         return ceildiv(self.columns, FRACTAL_ROWS)
 
 
 def result(op: TileOp) -> Result:
-    """The tile that a block moves: `cast(max(C[..] + bias[..], 0.0))`, each step optional."""
+    """Return the tile that a block moves: `cast(max(C[..] + bias[..], 0.0))`, each step optional."""
     relu, bias = 0, None
     if (guard := column_guard(op)) is not None:
         (column,) = split_index(op.block.target.indices[-1], op.names)[1]
@@ -123,12 +123,12 @@ def column_guard(op: TileOp) -> Call | None:
 
 
 def row_loops(op: TileOp, tile: Read) -> list[str]:
-    """The loops over the rows of a tile."""
+    """Return the loops over the rows of a tile."""
     return [v for i in tile.indices[:-1] for v in split_index(i, op.names)[1]]
 
 
 def tile_of(op: TileOp, tile: Read, bias: Read | None = None, relu: int = 0) -> Result:
-    """A block's tile of a buffer, with what is done to it on its way."""
+    """Return a block's tile of a buffer, with what is done to it on its way."""
     first, columns = split_index(tile.indices[-1], op.names)
     return Result(tile, bias, relu, op.size(row_loops(op, tile)), op.size(columns), first)
 
@@ -136,7 +136,7 @@ def tile_of(op: TileOp, tile: Read, bias: Read | None = None, relu: int = 0) -> 
 # ---------------------------------------------------------------- L0C -> UB
 
 def drain(em: Emitter, op: TileOp) -> Piece:
-    """The copy of a tile's fractals from L0C, or of a part of its columns, with cast and relu."""
+    """Return the copy of a tile's fractals from L0C, or of a part of its columns, with cast and relu."""
     r, dst = result(op), em.buffers[op.block.target.buffer]
     if dst.layout != "NZ" or r.bias is not None:
         raise UnsupportedError(f"block {op.block.name}: what leaves L0C is fractals, so {dst.name} needs layout NZ; a bias is added in UB")
@@ -148,7 +148,7 @@ def drain(em: Emitter, op: TileOp) -> Piece:
 
 
 def given_back(em: Emitter, piece: Piece, buffer: str, flag: SetFlag) -> Piece:
-    """The piece that is the last to use a buffer, with the flag that gives its slot back.
+    """Return the piece that is the last to use a buffer, with the flag that gives its slot back.
 
     The flag stands behind the piece; but where parts of a tile leave L0C in a loop it stands in the last iteration behind what takes the
     last part out, so that the work on that part in UB holds up no products.
@@ -161,7 +161,7 @@ def given_back(em: Emitter, piece: Piece, buffer: str, flag: SetFlag) -> Piece:
 
 
 def uses_buffer(item: Item, name: str) -> bool:
-    """Whether an instruction, or any in a loop, has an operand in the buffer."""
+    """Return whether an instruction, or any in a loop, has an operand in the buffer."""
     if isinstance(item, For):
         return any(uses_buffer(i, name) for i in item.body)
     return isinstance(item, Instr) and any(isinstance(v, Ref) and v.buffer == name for _, v in item.fields)
@@ -184,12 +184,12 @@ def columns_apart(em: Emitter, ops: Sequence[TileOp]) -> None:
 
 
 def _drains(em: Emitter, op: TileOp, b: Buffer) -> bool:
-    """Whether a block fills a buffer out of L0C."""
+    """Return whether a block fills a buffer out of L0C."""
     return op.block.target.buffer == b.name and {em.buffers[r.buffer].scope for r in reads(op.block.value)} == {"L0C"}
 
 
 def _into_rows(em: Emitter, op: TileOp, b: Buffer) -> bool:
-    """Whether a block makes rows of a buffer, of the same dtype."""
+    """Return whether a block makes rows of a buffer, of the same dtype."""
     dst = em.buffers[op.block.target.buffer]
     return op.block.instr == "epilogue" and (dst.layout, dst.dtype) == ("ND", b.dtype) and match_scale(op.block.value) is None
 
@@ -234,8 +234,8 @@ def relu_of(source: Read, dst: Buffer) -> VectorOp:
 
 
 def _behind(em: Emitter, op: TileOp, r: Result, dst: Buffer) -> list[Item]:
-    """The number behind the last column everywhere, where a tile is not as wide as its buffer; what a fractal has behind its own columns
-    would stand there otherwise, so columns are whole fractals."""
+    """Return the number behind the last column everywhere, where a tile is not as wide as its buffer; what a fractal has behind its own
+    columns would stand there otherwise, so columns are whole fractals."""
     guard = column_guard(op)
     if guard is None:
         return []
@@ -247,14 +247,14 @@ def _behind(em: Emitter, op: TileOp, r: Result, dst: Buffer) -> list[Item]:
 
 
 def _add_bias(em: Emitter, op: TileOp, r: Result, to: str) -> list[Item]:
-    """The bias added to every row, eight rows a repeat and half a fractal's columns an instruction: in place, or to the start of another
-    buffer."""
+    """Return the bias added to every row, eight rows a repeat and half a fractal's columns an instruction: in place, or to the start of
+    another buffer."""
     assert r.bias is not None
     return _by_column(em, op, r, "vadd", r.bias, to)
 
 
 def _by_column(em: Emitter, op: TileOp, r: Result, word: str, numbers: Read, to: str) -> list[Item]:
-    """An instruction on every row and the numbers of its columns, as `_add_bias` has it."""
+    """Return an instruction on every row and the numbers of its columns, as `_add_bias` has it."""
     j, half, unit = em.fresh("n1"), em.fresh("half"), block_elements(em.buffers[r.source.buffer])
     first = _first_of_bias(em, op, numbers)
     here = em.ref(r.source.buffer, r.start + Var(j) * r.plane + Var(half) * unit)
@@ -292,7 +292,7 @@ def _scale(em: Emitter, op: TileOp, r: Result, wide: Scaled) -> list[Item]:
 
 
 def _first_of_bias(em: Emitter, op: TileOp, bias: Read) -> Expr:
-    """The element of the bias with which a tile's columns begin."""
+    """Return the element of the bias with which a tile's columns begin."""
     single = {lp.var: Int(0) for lp in op.loops if lp.extent == Int(1)}  # one block of groups a tile: its channels start further on
     first = split_index(normalise(substitute(bias.indices[-1], single)), op.names)[0]
     em.require_aligned(first, FRACTAL_ROWS, op, f"a tile of {bias.buffer}")
@@ -315,13 +315,13 @@ def _with_bias_and_relu(em: Emitter, op: TileOp, r: Result, dst: Buffer) -> list
 
 
 def block_elements(b: Buffer) -> int:
-    """Elements of a block."""
+    """Return elements of a block."""
     return 32 // dtype_size(b)
 
 
 def _columns_to_rows(em: Emitter, op: TileOp, r: Result, dst: Buffer) -> list[Item]:
-    """Columns of fractals into rows, with their bias: where that is less, a block of eight columns of a row a repeat, and all rows an
-    instruction. The last eight may be done in part before: what is done again changes nothing."""
+    """Return columns of fractals into rows, with their bias: where that is less, a block of eight columns of a row a repeat, and all rows
+    an instruction. The last eight may be done in part before: what is done again changes nothing."""
     unit, most, columns = block_elements(dst), largest(r.rows, op.above), largest(r.columns, op.above)
     apart, pitch, step = (round_up(most, FRACTAL_ROWS) + r.gap) * (FRACTAL_ROWS // unit), pitches(dst)[-2] // unit, FRACTAL_ROWS // unit
     eights, wide = ceildiv(columns, BLOCKS * FRACTAL_ROWS), BLOCKS * FRACTAL_ROWS
@@ -347,7 +347,7 @@ def _columns_to_rows(em: Emitter, op: TileOp, r: Result, dst: Buffer) -> list[It
 
 
 def _to_rows(em: Emitter, op: TileOp, r: Result, dst: Buffer, otherwise: Expr = NONE) -> list[Item]:
-    """Columns of fractals into rows: a repeat takes blocks of as many rows as it covers; fp32 in two halves of a fractal's columns.
+    """Return columns of fractals into rows: a repeat takes blocks of as many rows as it covers; fp32 in two halves of a fractal's columns.
     `otherwise`: where it is always done in another way."""
     source, pitch = em.buffers[r.source.buffer], pitches(dst)[-2]
     unit, halves = block_elements(dst), FRACTAL_ROWS // block_elements(dst)
@@ -366,7 +366,7 @@ def _to_rows(em: Emitter, op: TileOp, r: Result, dst: Buffer, otherwise: Expr = 
 
 
 def load_bias(em: Emitter, op: TileOp, src: Read) -> Piece:
-    """A part of the bias into UB, as far as whole fractals reach: in GM it is padded to them."""
+    """Return a part of the bias into UB, as far as whole fractals reach: in GM it is padded to them."""
     source, dst = em.buffers[src.buffer], em.buffers[op.block.target.buffer]
     offset, loops = split_index(src.indices[-1], op.names)
     em.require_aligned(offset, FRACTAL_ROWS, op, f"a tile of {source.name}")
@@ -396,7 +396,7 @@ def emit_padded_rows(em: Emitter, op: TileOp) -> Piece:
 # ---------------------------------------------------------------- UB -> GM
 
 def store(em: Emitter, op: TileOp) -> list[Piece]:
-    """A tile in UB to its place in GM: rows as a box, fractals into planes of channels (NC1HWC0 or NZ)."""
+    """Return a tile in UB to its place in GM: rows as a box, fractals into planes of channels (NC1HWC0 or NZ)."""
     r = result(op)
     source, out = em.buffers[r.source.buffer], em.buffers[op.block.target.buffer]
     if source.layout == "ND" and out.dtype == "int8" and len(out.shape) == 5:
@@ -408,7 +408,7 @@ def store(em: Emitter, op: TileOp) -> list[Piece]:
 
 
 def _store_plane(em: Emitter, op: TileOp, r: Result, out: Buffer) -> Piece:
-    """A plane of channels of int8, a block a row in UB as in GM."""
+    """Return a plane of channels of int8, a block a row in UB as in GM."""
     runs = channel_runs(em, op, op.block.target, row_loops(op, r.source))
     item = _burst(em, "copy_ub_gm", (r.source.buffer, runs.first * c0(out), Int(0)), (out.name, runs.start, Int(0)), Int(1),
                   runs.rows * BLOCK_BYTES)
@@ -416,15 +416,15 @@ def _store_plane(em: Emitter, op: TileOp, r: Result, out: Buffer) -> Piece:
 
 
 def bring(em: Emitter, op: TileOp, src: Read) -> Piece:
-    """A tile in planes of channels (NC1HWC0 or NZ) from its place in GM into fractals in UB: what `store` does, the other way."""
+    """Return a tile in planes of channels (NC1HWC0 or NZ) from its place in GM into fractals in UB: what `store` does, the other way."""
     target = op.block.target
     runs = channel_runs(em, op, src, row_loops(op, target))
     return piece(em, "MTE2", runs.around(*_planes(em, tile_of(op, target), "copy_gm_ub", em.buffers[src.buffer], runs)), target.buffer)
 
 
 def _planes(em: Emitter, r: Result, word: str, stored: Buffer, runs: Runs) -> list[Item]:
-    """A run of rows between UB and all its planes, `word` says which way. With C0 of 16 a row of a fractal is one block; with 8 it is
-    two, for two planes."""
+    """Return a run of rows between UB and all its planes, `word` says which way. With C0 of 16 a row of a fractal is one block; with 8 it
+    is two, for two planes."""
     unit = c0(stored)
     if unit == FRACTAL_ROWS:
         ub, ub_gap = r.start + runs.first * unit, r.plane // unit - runs.rows
@@ -437,7 +437,7 @@ def _planes(em: Emitter, r: Result, word: str, stored: Buffer, runs: Runs) -> li
 
 
 def _burst(em: Emitter, word: str, ub: tuple[str, Expr, Expr], gm: tuple[str, Expr, Expr], bursts: Expr, length: Expr) -> Item:
-    """A copy between UB and GM; of each side buffer, element and gap."""
+    """Return a copy between UB and GM; of each side buffer, element and gap."""
     src, dst = (ub, gm) if word == "copy_ub_gm" else (gm, ub)
     return instr(word, dst=em.ref(dst[0], dst[1]), src=em.ref(src[0], src[1]), bursts=bursts, length=length, src_gap=src[2], dst_gap=dst[2])
 
@@ -445,7 +445,7 @@ def _burst(em: Emitter, word: str, ub: tuple[str, Expr, Expr], gm: tuple[str, Ex
 # ---------------------------------------------------------------- rows -> fractals in L1
 
 def load_blocks(em: Emitter, op: TileOp, src: Read) -> Piece:
-    """Rows in GM to fractals in L1, a burst of one block for each row of a column; rows must be whole blocks long."""
+    """Return rows in GM to fractals in L1, a burst of one block for each row of a column; rows must be whole blocks long."""
     source, dst = em.buffers[src.buffer], em.buffers[op.block.target.buffer]
     _, rows, column, columns = matrix_index(op, src)
     unit, pitch = block_elements(source), pitches(source)[-2]
@@ -459,7 +459,7 @@ def load_blocks(em: Emitter, op: TileOp, src: Read) -> Piece:
 
 
 def fractals_from_rows(em: Emitter, op: TileOp, src: Read) -> Piece:
-    """Rows in UB to fractals in L1: a burst of one block for each row of a column."""
+    """Return rows in UB to fractals in L1: a burst of one block for each row of a column."""
     source, dst = em.buffers[src.buffer], em.buffers[op.block.target.buffer]
     row, rows, column, columns = matrix_index(op, src)
     unit, pitch = block_elements(source), pitches(source)[-2]
@@ -472,7 +472,7 @@ def fractals_from_rows(em: Emitter, op: TileOp, src: Read) -> Piece:
 
 
 def pieces(em: Emitter, op: TileOp, scopes: set[str], to: str, biases: frozenset[str]) -> list[Piece] | None:
-    """The pieces of a tile operation that only these cores have; None for any other. `biases`: buffers that epilogues add."""
+    """Return the pieces of a tile operation that only these cores have; None for any other. `biases`: buffers that epilogues add."""
     source = next(iter(reads(op.block.value)), None)
     if scopes == {"L0C"} and to == "UB":
         return [drain(em, op)]

@@ -51,7 +51,7 @@ MOST_STRIDE = 65535  # of a copy into L1: elements from a row to the next, block
 # ---------------------------------------------------------------- GM -> L1
 
 def load_l1(em: Emitter, op: TileOp, src: Read) -> Piece:
-    """The copy of a region of a GM tensor into L1, by the layouts of both sides."""
+    """Return the copy of a region of a GM tensor into L1, by the layouts of both sides."""
     dst = em.buffers[op.block.target.buffer]
     source = em.buffers[src.buffer]
     if dst.layout == "NZ" and source.layout == "ND":
@@ -68,7 +68,8 @@ def load_l1(em: Emitter, op: TileOp, src: Read) -> Piece:
 
 
 def _nd2nz(em: Emitter, op: TileOp, src: Read) -> list[Item]:
-    """Rows of a matrix that become fractals, all at once; one by one where from one to the next it is farther than the field can say."""
+    """Return rows of a matrix that become fractals, all at once; one by one where from one to the next it is farther than the field can
+    say."""
     dst, source = em.buffers[op.block.target.buffer], em.buffers[src.buffer]
     _, rows, _, cols = matrix_index(op, src)
     start, pitch = base_offset(source, src.indices, op.names), pitches(source)[-2]
@@ -82,14 +83,14 @@ def _nd2nz(em: Emitter, op: TileOp, src: Read) -> list[Item]:
 
 
 def _fits_stride(pitch: Expr) -> bool:
-    """Whether a copy's field can hold the distance from a row, or a burst, to the next. Where it cannot, each is a copy of its own.
+    """Return whether a copy's field can hold the distance from a row, or a burst, to the next. Where it cannot, each is a copy of its own.
     A pitch that depends on tiles is no longer than a tile."""
     known = normalise(pitch)
     return not isinstance(known, Int) or known.value <= MOST_STRIDE
 
 
 def _burst_by_burst(em: Emitter, dst: Buffer, source: Buffer, start: Expr, count: Expr, length: Expr, steps: tuple[Expr, Expr]) -> Item:
-    """Bursts that lie `steps` apart, as many elements of GM and of L1, each a copy of its own."""
+    """Return bursts that lie `steps` apart, as many elements of GM and of L1, each a copy of its own."""
     var = em.fresh("burst")
     return For(var, normalise(count), (instr(
         "copy_gm_l1", dst=em.ref(dst.name, Var(var) * steps[1]), src=em.ref(source.name, start + Var(var) * steps[0]), bursts=1,
@@ -97,7 +98,7 @@ def _burst_by_burst(em: Emitter, dst: Buffer, source: Buffer, start: Expr, count
 
 
 def row_pitch(b: Buffer) -> Expr:
-    """Rows of an NZ buffer, whole fractals."""
+    """Return rows of an NZ buffer, whole fractals."""
     return round_up(product(list(b.shape[:-1])), FRACTAL_ROWS)
 
 
@@ -120,7 +121,7 @@ def _fractal_rows(em: Emitter, op: TileOp, src: Read) -> list[Item]:
 
 
 def _fractal_columns(em: Emitter, op: TileOp, src: Read) -> list[Item]:
-    """A box of a matrix in columns of C0: one burst a column of fractals, a block a row."""
+    """Return a box of a matrix in columns of C0: one burst a column of fractals, a block a row."""
     dst, source = em.buffers[op.block.target.buffer], em.buffers[src.buffer]
     row, rows, column, columns = matrix_index(op, src)
     unit, pitch = c0(source), column_rows(source)
@@ -134,7 +135,7 @@ def _fractal_columns(em: Emitter, op: TileOp, src: Read) -> list[Item]:
 
 
 def _image(em: Emitter, op: TileOp, src: Read) -> list[Item]:
-    """A box of an image, dense in L1: a burst a row, a loop over C1."""
+    """Return a box of an image, dense in L1: a burst a row, a loop over C1."""
     dst, source = em.buffers[op.block.target.buffer], em.buffers[src.buffer]
     c1, h, w = (op.size(split_index(i, op.names)[1]) for i in src.indices[1:4])
     p = pitches(source)
@@ -168,7 +169,7 @@ def _whole_rows(em: Emitter, op: TileOp, src: Read, w: Expr) -> None:
 
 
 def _vector_l1(em: Emitter, op: TileOp, src: Read) -> Instr:
-    """A run of a vector (bias): whole blocks; GM vectors are padded to 16 elements."""
+    """Return a run of a vector (bias): whole blocks; GM vectors are padded to 16 elements."""
     source = em.buffers[src.buffer]
     offset, loops = split_index(src.indices[-1], op.names)
     em.require_aligned(offset, c0(source), op, f"a tile of {source.name}")
@@ -184,7 +185,7 @@ TABLE_UNITS = {"BT": 1, "FB": 4}  # blocks that a load is a whole number of
 
 
 def load_l0(em: Emitter, op: TileOp, src: Read) -> Piece:
-    """The copy of a tile from L1 into L0A, L0B or the tables of biases and scales."""
+    """Return the copy of a tile from L1 into L0A, L0B or the tables of biases and scales."""
     dst = em.buffers[op.block.target.buffer]
     if dst.scope in TABLES:
         word, pipe = TABLES[dst.scope]
@@ -342,13 +343,13 @@ def require_row_start(em: Emitter, op: TileOp, m_start: Expr) -> None:
 
 
 def _in_minimum(e: Expr) -> frozenset[str]:
-    """Variables inside a min or max: they change a tile's extent, not its start."""
+    """Return variables inside a min or max: they change a tile's extent, not its start."""
     inner = [n for n in walk(e) if isinstance(n, Call) and n.fn in ("min", "max")]
     return frozenset(v.name for n in inner for v in walk(n) if isinstance(v, Var))
 
 
 def last(e: Expr, loops: tuple[Loop, ...]) -> Expr:
-    """An extent at the last iteration of every loop above."""
+    """Return an extent at the last iteration of every loop above."""
     for lp in reversed(loops):
         e = substitute(e, {lp.var: lp.extent - 1})
     return normalise(e)

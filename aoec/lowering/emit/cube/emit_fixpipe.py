@@ -18,7 +18,7 @@ Sizes = Mapping[str, Expr | int]
 
 
 def widen_scales(func: Func) -> Func:
-    """The func with a word of 64 bits for each scale that FIXPIPE reads, from GM on."""
+    """Return the func with a word of 64 bits for each scale that FIXPIPE reads, from GM on."""
     into = {b.target.buffer: reads(b.value) for b, _ in blocks(func.body)}
     names = {b.name for b in func.locals if b.scope == "FB"}
     for _ in range(2):  # FB from L1, which is from GM
@@ -65,7 +65,7 @@ def fixpipe_instr(em: Emitter, op: TileOp, word: str, ends: tuple[Ref, Ref], siz
 
 
 def _ways(em: Emitter, op: TileOp, src: Read) -> dict[str, Expr]:
-    """How a result leaves: in granules behind its products (unit), added to what GM holds (atomic)."""
+    """Return how a result leaves: in granules behind its products (unit), added to what GM holds (atomic)."""
     return {"unit": em.buffers[src.buffer].unit, "atomic": Int(int(op.block.op == "+="))}
 
 
@@ -74,7 +74,7 @@ def _splits_channel(target: Read, n_var: str) -> bool:
 
 
 def epilogue(op: TileOp) -> tuple[Read, int, Scaled | None]:
-    """(accumulator read, relu, scales) of a FIXPIPE block: `cast(max(C[...], 0.0))`, cast and max optional, or what is so scaled."""
+    """Return (accumulator read, relu, scales) of a FIXPIPE block: `cast(max(C[...], 0.0))`, cast and max optional, or what is so scaled."""
     wide = match_scale(op.block.value)
     e = wide.sums if wide else op.block.value
     if isinstance(e, Cast):

@@ -24,21 +24,21 @@ class Runs:
 
     @property
     def start(self) -> Expr:
-        """The element in GM where a run begins, in the first plane."""
+        """Return the element in GM where a run begins, in the first plane."""
         return self.base + Var(self.var) * self.step if self.var else self.base
 
     @property
     def first(self) -> Expr:
-        """The row of the tile where a run begins."""
+        """Return the row of the tile where a run begins."""
         return Var(self.var) * self.rows if self.var else Int(0)
 
     def around(self, *items: Item) -> list[Item]:
-        """The items, once a run."""
+        """Return the items, once a run."""
         return [For(self.var, normalise(self.count), items)] if self.var else list(items)
 
 
 def channel_runs(em: Emitter, op: TileOp, place: Read, row_loops: list[str]) -> Runs:
-    """The runs of a tile's place in GM, in NC1HWC0 (one where it has whole rows of the image) or in a matrix in columns of C0."""
+    """Return the runs of a tile's place in GM, in NC1HWC0 (one where it has whole rows of the image) or in a matrix in columns of C0."""
     out, p = em.buffers[place.buffer], pitches(em.buffers[place.buffer])
     zero = {v: Int(0) for v in op.names}
     if out.layout in COLUMNS:
@@ -56,7 +56,7 @@ def channel_runs(em: Emitter, op: TileOp, place: Read, row_loops: list[str]) -> 
 
 
 def _matrix_run(em: Emitter, op: TileOp, place: Read, zero: dict[str, Int]) -> Runs:
-    """The one run of a tile of a matrix [.., m, n] in columns of C0 in GM."""
+    """Return the one run of a tile of a matrix [.., m, n] in columns of C0 in GM."""
     out = em.buffers[place.buffer]
     row, rows, column, _ = matrix_index(op, place)
     em.require_aligned(column, FRACTAL_ROWS, op, f"a tile of {out.name} along its columns")
@@ -66,7 +66,7 @@ def _matrix_run(em: Emitter, op: TileOp, place: Read, zero: dict[str, Int]) -> R
 
 
 def fractal_lead(b: Buffer, indices: tuple[Expr, ...], zero: dict[str, Int]) -> Expr:
-    """Element offset of the matrix that the leading indices of a tensor in GM in ZN or in columns of C0 name."""
+    """Return element offset of the matrix that the leading indices of a tensor in GM in ZN or in columns of C0 name."""
     if b.layout == "ZN":
         step: Expr = round_up(b.shape[-2], c0(b)) * round_up(b.shape[-1], FRACTAL_ROWS)
     else:
@@ -78,7 +78,7 @@ def fractal_lead(b: Buffer, indices: tuple[Expr, ...], zero: dict[str, Int]) -> 
 
 
 def _channel(e: Expr) -> Expr:
-    """The channel in an index `channel // C0`."""
+    """Return the channel in an index `channel // C0`."""
     e = normalise(e)
     if isinstance(e, Binary) and e.op == "//":
         return e.left

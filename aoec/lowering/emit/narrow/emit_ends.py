@@ -32,7 +32,7 @@ ROWS = 16  # that one vnchwconv turns
 
 
 def is_end(em: Emitter, op: TileOp) -> bool:
-    """True where rows in UB are made of elements that begin within a block of others."""
+    """Return True where rows in UB are made of elements that begin within a block of others."""
     value = op.block.value
     if op.block.op != "=" or not isinstance(value, Read) or not op.loops or not value.indices:
         return False
@@ -105,7 +105,7 @@ def ends(em: Emitter, op: TileOp) -> Piece:
 
 
 def turn_elements(em: Emitter, to: Side, at: Side, rows: Expr, most: Expr, first: int) -> list[Item]:
-    """Sixteen elements of each row from element `first` of a block on, of two or four bytes."""
+    """Return sixteen elements of each row from element `first` of a block on, of two or four bytes."""
     dtype = em.buffers[at.buffer].dtype
     unit = c0(em.buffers[at.buffer])
     halves, blocks, repeat = ROWS // unit, -(-(first + ROWS) // unit), ceildiv(rows, ROWS)

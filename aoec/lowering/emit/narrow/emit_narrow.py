@@ -21,7 +21,7 @@ ROWS = 16  # that one vnchwconv turns
 
 
 def is_narrow(em: Emitter, op: TileOp) -> bool:
-    """True where a side is a run of narrow rows of at most four bytes an element, and the other has their columns."""
+    """Return True where a side is a run of narrow rows of at most four bytes an element, and the other has their columns."""
     value = op.block.value
     if op.block.op != "=" or not isinstance(value, Read) or not op.loops:
         return False
@@ -47,14 +47,14 @@ class Sides:
 
     @property
     def width(self) -> int:
-        """Elements from one row of the run to the next."""
+        """Return elements from one row of the run to the next."""
         step = self.in_run[self.rows[0]]
         assert isinstance(step, Int)
         return step.value
 
 
 def sides(em: Emitter, op: TileOp) -> Sides:
-    """The two sides of a turn; UnsupportedError where the run has no narrow rows."""
+    """Return the two sides of a turn; UnsupportedError where the run has no narrow rows."""
     target, value = op.block.target, op.block.value
     assert isinstance(value, Read)
     back = em.buffers[target.buffer].layout == "RUN"
@@ -83,7 +83,7 @@ def whole_groups(em: Emitter, op: TileOp) -> None:
 
 
 def narrow(em: Emitter, op: TileOp) -> Piece:
-    """The turns of what a block turns; bytes are numbers of 16 bits meanwhile, which hold each of them."""
+    """Return the turns of what a block turns; bytes are numbers of 16 bits meanwhile, which hold each of them."""
     s = sides(em, op)
     value = op.block.value
     assert isinstance(value, Read)
@@ -92,7 +92,7 @@ def narrow(em: Emitter, op: TileOp) -> Piece:
 
 
 def in_two_bytes(em: Emitter, op: TileOp, s: Sides) -> list[Item]:
-    """Bytes are cast, turned and cast back."""
+    """Return bytes are cast, turned and cast back."""
     row, many = s.rows
     places = normalise(round_up(largest(many, op.above), GROUP))
     elements = elements_of(s)
@@ -114,12 +114,12 @@ def in_two_bytes(em: Emitter, op: TileOp, s: Sides) -> list[Item]:
 
 
 def elements_of(s: Sides) -> Expr:
-    """Elements of the run, up to the last that is taken of the last row."""
+    """Return elements of the run, up to the last that is taken of the last row."""
     return s.rows[1] * s.width if s.run.layout == "RUN" or s.back else (s.rows[1] - 1) * s.width + 1
 
 
 def two_turns(em: Emitter, op: TileOp, s: Sides, elements: Expr) -> list[Item]:
-    """Two turns for each element of a row: between the run and the places of all its elements, and between these and the columns."""
+    """Return two turns for each element of a row: between the run and the places of all its elements, and between these and the columns."""
     unit, width = c0(s.run), s.width
     halves = ROWS // unit  # blocks that sixteen elements take
     pitch = halves * width  # blocks from one sixteen rows' place of an element to that of the next row's, and of sixteen rows in the run
@@ -157,7 +157,7 @@ def two_turns(em: Emitter, op: TileOp, s: Sides, elements: Expr) -> list[Item]:
 
 
 def smallest(extent: Expr, loops: tuple[Loop, ...]) -> Expr:
-    """The value of an extent in the last iteration of all loops, to which it shrinks."""
+    """Return the value of an extent in the last iteration of all loops, to which it shrinks."""
     last: dict[str, Expr] = {}
     for lp in loops:
         last[lp.var] = substitute(lp.extent, last) - 1

@@ -36,7 +36,7 @@ MOST = 65535  # rows of an instruction, and elements of a row
 
 
 def is_packing(em: Emitter, op: TileOp) -> bool:
-    """True where what lies in rows in UB goes into a run there."""
+    """Return True where what lies in rows in UB goes into a run there."""
     value = op.block.value
     if op.block.op != "=" or not isinstance(value, Read) or len(op.loops) < (1 if takes_first(op) else 2):
         return False
@@ -64,17 +64,17 @@ def whole_repeats(em: Emitter, op: TileOp) -> None:
 
 
 def by_instruction(em: Emitter, width: Expr, size: int) -> bool:
-    """Whether vreducev2 takes the rows as they are: bytes two by two."""
+    """Return whether vreducev2 takes the rows as they are: bytes two by two."""
     return em.machine.has("vreducev2") and (size > 1 or normalise(width % 2) == Int(0))
 
 
 def takes_first(op: TileOp) -> bool:
-    """True where the rows that are packed have one element each."""
+    """Return True where the rows that are packed have one element each."""
     return isinstance(op.block.value, Read) and len(op.block.value.indices) > 1 and op.block.value.indices[-1] == Int(0)
 
 
 def width_of(op: TileOp) -> int:
-    """Elements of a row; UnsupportedError where a hole says how many."""
+    """Return elements of a row; UnsupportedError where a hole says how many."""
     width = Int(1) if takes_first(op) else op.loops[-1].extent
     if not isinstance(width, Int):
         raise UnsupportedError(f"block {op.block.name}: rows that are packed by turns have one length")
@@ -82,7 +82,7 @@ def width_of(op: TileOp) -> int:
 
 
 def repeats(em: Emitter, row_bytes: Expr) -> Expr:
-    """How many repeats a row takes on a machine whose repeats have masks; one where it counts a row's elements."""
+    """Return how many repeats a row takes on a machine whose repeats have masks; one where it counts a row's elements."""
     each = em.machine.constants.get("packed_row_bytes")
     return Int(1) if each is None else normalise(ceildiv(row_bytes, int(each)))
 
@@ -128,7 +128,7 @@ class Rows:
 
 
 def pack_rows(em: Emitter, op: TileOp, own: Rows) -> list[Item]:
-    """Rows of elements that the unit packs, or turns."""
+    """Return rows of elements that the unit packs, or turns."""
     src = em.buffers[own.rows[0]]
     if not em.machine.has("vreducev2"):
         if not isinstance(own.pitch, Int):
@@ -143,7 +143,7 @@ def pack_rows(em: Emitter, op: TileOp, own: Rows) -> list[Item]:
 
 
 def pack_bytes(em: Emitter, op: TileOp, own: Rows) -> list[Item]:
-    """Bytes as numbers of 16 bits, which hold each of them, packed as these, and bytes again."""
+    """Return bytes as numbers of 16 bits, which hold each of them, packed as these, and bytes again."""
     each = ROWS * share_rows(width_of(op))
     rows = own.most if em.machine.has("vreducev2") else round_up(own.most, each)
     behind = (REPEAT_BYTES - BLOCK_BYTES) // 2

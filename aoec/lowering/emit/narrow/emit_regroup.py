@@ -18,13 +18,13 @@ ROWS = 16  # that one vnchwconv turns
 
 
 def share_rows(width: int) -> int:
-    """The fewest rows of so many elements that are a whole number of sixteens together."""
+    """Return the fewest rows of so many elements that are a whole number of sixteens together."""
     return ROWS // gcd(width, ROWS)
 
 
 def pack_by_turns(em: Emitter, to: tuple[str, Expr], at: tuple[str, Expr], rows: Expr, most: Expr, width: int, pitch: int) -> list[Item]:
-    """Items that pack `rows` rows, at most `most`, of two or four bytes an element: `to` and `at` are (buffer, first element) of the run
-    and of the rows, which are `pitch` elements apart, whole blocks."""
+    """Return items that pack `rows` rows, at most `most`, of two or four bytes an element: `to` and `at` are (buffer, first element) of the
+    run and of the rows, which are `pitch` elements apart, whole blocks."""
     src = em.buffers[at[0]]
     unit, each = c0(src), share_rows(width)
     halves, blocks = ROWS // unit, -(-width // unit)
@@ -44,7 +44,7 @@ def pack_by_turns(em: Emitter, to: tuple[str, Expr], at: tuple[str, Expr], rows:
 
 
 def unpack_by_turns(em: Emitter, to: tuple[str, Expr], at: tuple[str, Expr], rows: Expr, most: Expr, width: int, pitch: int) -> list[Item]:
-    """Items that take a run apart: as `pack_by_turns`, with `to` the rows and `at` the run, of two bytes an element."""
+    """Return items that take a run apart: as `pack_by_turns`, with `to` the rows and `at` the run, of two bytes an element."""
     run = em.buffers[at[0]]
     each, blocks = share_rows(width), -(-width // ROWS)
     places = each * width + blocks * ROWS - width

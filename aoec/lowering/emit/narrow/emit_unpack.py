@@ -16,7 +16,7 @@ from aoec.target.isa.words import VectorOp
 
 
 def is_unpacking(em: Emitter, op: TileOp) -> bool:
-    """True where a run in UB goes into rows there."""
+    """Return True where a run in UB goes into rows there."""
     value = op.block.value
     if op.block.op != "=" or not isinstance(value, Read) or len(op.loops) < 2:
         return False
@@ -37,7 +37,7 @@ def whole_shares(em: Emitter, op: TileOp) -> None:
 
 
 def row_length(op: TileOp) -> int:
-    """Elements of a row; UnsupportedError where a hole says how many."""
+    """Return elements of a row; UnsupportedError where a hole says how many."""
     width = op.loops[-1].extent
     if not isinstance(width, Int):
         raise UnsupportedError(f"block {op.block.name}: rows that are taken apart have one length")

@@ -22,8 +22,8 @@ def emit_strided(em: Emitter, work: VectorOp, operands: list[Read], strides: lis
 
 def narrow_rows(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
                 extents: list[tuple[str, Expr]]) -> list[Item] | None:
-    """Rows that take less than half a repeat, with what pads their last blocks, a block of eight rows a repeat. A source may be one row
-    for all, or one element a row that fills its block. None for other rows, of which a repeat takes one (`by_rows`)."""
+    """Return rows that take less than half a repeat, with what pads their last blocks, a block of eight rows a repeat. A source may be one
+    row for all, or one element a row that fills its block. None for other rows, of which a repeat takes one (`by_rows`)."""
     sizes, (lane, inner) = {dtype_size(em.buffers[r.buffer]) for r in operands}, extents[-1]
     if len(extents) < 2 or len(sizes) != 1 or not isinstance(inner, Int):
         return None
@@ -41,7 +41,7 @@ def narrow_rows(em: Emitter, work: VectorOp, operands: list[Read], strides: list
 
 
 def side_by_side(strides: list[dict[str, Expr]], loops: list[tuple[str, Expr]]) -> list[tuple[str, Expr]]:
-    """The loops with the innermost two made one, as long as no operand has a gap between them."""
+    """Return the loops with the innermost two made one, as long as no operand has a gap between them."""
     if len(loops) < 2:
         return loops
     *outer, (far, times), (near, count) = loops
@@ -52,7 +52,7 @@ def side_by_side(strides: list[dict[str, Expr]], loops: list[tuple[str, Expr]]) 
 
 def block_columns(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
                   extents: list[tuple[str, Expr]]) -> list[Item] | None:
-    """One block after the other of rows of whole blocks, each of eight rows a repeat; None where rows lie at no literal stride."""
+    """Return one block after the other of rows of whole blocks, each of eight rows a repeat; None where rows lie at no literal stride."""
     unit = 32 // dtype_size(em.buffers[operands[0].buffer])
     (v_blk, count), (v_in, inner) = extents[-2], extents[-1]
     assert isinstance(inner, Int)
@@ -116,7 +116,7 @@ def over_rows(em: Emitter, work: VectorOp, operands: list[Read], strides: list[d
 
 
 def join_loops(strides: list[dict[str, Expr]], extents: list[tuple[str, Expr]]) -> list[tuple[str, Expr]]:
-    """The loops with the innermost ones made one as long as every operand walks them without a gap; literal lengths only."""
+    """Return the loops with the innermost ones made one as long as every operand walks them without a gap; literal lengths only."""
     if len(extents) < 2:
         return extents
     *outer, (row, count), (lane, inner) = extents
@@ -127,8 +127,8 @@ def join_loops(strides: list[dict[str, Expr]], extents: list[tuple[str, Expr]]) 
 
 def row_blocks(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
                extents: list[tuple[str, Expr]]) -> list[Item] | None:
-    """Rows of whole blocks, longer than a repeat, a repeat of each of all rows at a time. What is left of them goes in a repeat that ends
-    with the row, where what it does again changes nothing, else by blocks. None where that is no fewer instructions than rows."""
+    """Return rows of whole blocks, longer than a repeat, a repeat of each of all rows at a time. What is left of them goes in a repeat that
+    ends with the row, where what it does again changes nothing, else by blocks. None where that is no fewer instructions than rows."""
     sizes = {dtype_size(em.buffers[r.buffer]) for r in operands}
     if len(extents) < 2 or len(sizes) != 1:
         return None
@@ -159,10 +159,10 @@ def row_blocks(em: Emitter, work: VectorOp, operands: list[Read], strides: list[
 
 
 def idempotent(work: VectorOp, operands: list[Read]) -> bool:
-    """Whether doing an operation twice gives what it gives once: a maximum or minimum, or what does not read where it writes."""
+    """Return whether doing an operation twice gives what it gives once: a maximum or minimum, or what does not read where it writes."""
     return work.name in ("vmax", "vmin") or all(r.buffer != operands[0].buffer for r in operands[1:])
 
 
 def fewer(parts: int, rows: Expr) -> bool:
-    """Whether so many instructions are fewer than one a row; of rows whose number is open, two at most are."""
+    """Return whether so many instructions are fewer than one a row; of rows whose number is open, two at most are."""
     return parts < rows.value <= MAX_REPEAT if isinstance(rows, Int) else parts <= 2

@@ -39,7 +39,7 @@ _SIGN: tuple[Step, ...] = (("b", "vmuls", "src", 2.0), ("b", "vmins", "b", 1.0),
 
 
 def _down(sign: float) -> tuple[Step, ...]:
-    """Steps that leave in `a` the whole number below the number times `sign`, and in `c` the 1 that is still to be taken from it."""
+    """Return steps that leave in `a` the whole number below the number times `sign`, and in `c` the 1 that is still to be taken from it."""
     return (*_NEAREST, ("b", "vmuls", "src", sign * _HUGE), ("b", "vmuls", "b", _HUGE), ("b", "vmins", "b", 1.0), ("b", "vmaxs", "b", -1.0),
             ("a", "vmul", "a", "b"), ("c", "vmul", "c", "b"), ("c", "vadds", "c", 0.0), ("c", "vmuls", "c", _HUGE),
             ("c", "vmuls", "c", _HUGE), ("c", "vmaxs", "c", 0.0), ("c", "vmins", "c", 1.0))
@@ -70,7 +70,8 @@ _WORDS = frozenset(form.split()[0] for form in WITHOUT) | {"vshls", "vshrs"}  # 
 
 
 def with_others(em: Emitter, pieces: Sequence[Piece]) -> list[Piece]:
-    """The pieces with other instructions in place of those of which a way is known, if the machine lacks them or they are estimates."""
+    """Return the pieces with other instructions in place of those of which a way is known, if the machine lacks them or they are
+    estimates."""
     out = []
     for p in pieces:
         made = _Pieces(em)
@@ -99,7 +100,7 @@ class _Pieces:
         return out
 
     def between(self, name: str, dtype: str, elements: int) -> str:
-        """The buffer of a result between steps; of ONES, a block of ones that is filled before the piece."""
+        """Return the buffer of a result between steps; of ONES, a block of ones that is filled before the piece."""
         if (name, dtype) not in self.scratch:
             made = self.scratch[name, dtype] = self.em.add_scratch(dtype, elements)
             if name == ONES:
@@ -108,7 +109,8 @@ class _Pieces:
         return self.scratch[name, dtype]
 
     def steps(self, item: Instr, way: Way) -> list[Item]:
-        """The steps in place of an instruction: where results lie between them, for so many repeats at a time as there is room for."""
+        """Return the steps in place of an instruction: where results lie between them, for so many repeats at a time as there is room
+        for."""
         lanes, repeat = item["lanes"], item["repeat"]
         assert not isinstance(lanes, Ref) and not isinstance(repeat, Ref)
         if not way.between or isinstance(repeat, Int) and repeat.value <= AT_ONCE:
@@ -120,11 +122,11 @@ class _Pieces:
         return [For(v, parts, tuple(i for s in way.steps for i in self.step(item, way, s, done, last, count)))]
 
     def most(self, item: Instr) -> int:
-        """Lanes of a whole repeat of an instruction."""
+        """Return lanes of a whole repeat of an instruction."""
         return lanes_of(max(dtype_size(self.em.buffers[r.buffer]) for _, r in item.fields if isinstance(r, Ref)))
 
     def step(self, item: Instr, way: Way, step: Step, done: Expr, lanes: Expr, repeat: Expr) -> list[Item]:
-        """The instructions of one step; two where an element is too wide for all lanes of a repeat."""
+        """Return the instructions of one step; two where an element is too wide for all lanes of a repeat."""
         to, word, given = step[0], str(step[1]), step[2:]
         numbers: list[tuple[str, Float]] = [("scalar", Float(g)) for g in given if not isinstance(g, str)]
         sources = [g for g in given if isinstance(g, str)]
@@ -142,7 +144,7 @@ class _Pieces:
         return out
 
     def operand(self, item: Instr, way: Way, name: str, done: Expr) -> tuple[Ref, Expr, Expr]:
-        """(an operand of a step from repeat `done` on, its stride in blocks, its stride from repeat to repeat)."""
+        """Return (an operand of a step from repeat `done` on, its stride in blocks, its stride from repeat to repeat)."""
         fields = dict(item.fields)
         if name in ("dst", "src"):
             ref, blk, rep = fields[name], fields[f"{name}_blk"], fields[f"{name}_rep"]
@@ -159,7 +161,7 @@ class _Pieces:
 
 
 def way_of(em: Emitter, item: Instr) -> Way | None:
-    """The way of an instruction that is an estimate, or that the machine lacks and of which one is known; None for all others."""
+    """Return the way of an instruction that is an estimate, or that the machine lacks and of which one is known; None for all others."""
     if item.op in EVERYWHERE:
         return EVERYWHERE[item.op]
     if item.op not in _WORDS:

@@ -35,7 +35,7 @@ class Rows:
 
 
 def rows_of(em: Emitter, op: TileOp, read: Read, reduced: list[Loop]) -> Rows | None:
-    """The rows that a reduction adds up, if the source and the target lay out alike what lies within a row; else None."""
+    """Return the rows that a reduction adds up, if the source and the target lay out alike what lies within a row; else None."""
     src, dst = em.buffers[read.buffer], em.buffers[op.block.target.buffer]
     places = {v: d for d, i in enumerate(read.indices) for v in single_loop(i, op.names)}
     if not all(lp.var in places for lp in op.loops):
@@ -81,7 +81,7 @@ def fold_rows(em: Emitter, op: TileOp, rows: Rows, fold: str, one_by_one: list[I
 
 
 def lanes_move(em: Emitter, name: str) -> bool:
-    """Whether a buffer in UB holds a tile of rows: what it comes from in GM moves along them with loops around. Its last tile may be
+    """Return whether a buffer in UB holds a tile of rows: what it comes from in GM moves along them with loops around. Its last tile may be
     shorter then, and how far one row is from the next may hang on a hole."""
     for b, above in blocks(em.func.body):
         own = {lp.var for lp in above if lp.kind == "tensor"}
@@ -94,7 +94,7 @@ def lanes_move(em: Emitter, name: str) -> bool:
 
 
 def sums_buffer(em: Emitter, source: str, elements: Expr) -> str:
-    """A buffer for sums, half a period of the banks from where the source starts."""
+    """Return a buffer for sums, half a period of the banks from where the source starts."""
     skewed = em.buffers[source].skew != Int(0)
     return em.add_scratch(em.buffers[source].dtype, normalise(elements), 0 if skewed else HALF_PERIOD)
 
@@ -132,7 +132,7 @@ class Planes:
 
     @classmethod
     def of(cls, em: Emitter, op: TileOp, rows: Rows, fold: str) -> Planes | None:
-        """The planes, where there is one loop over them and all sizes are known and fit an instruction; else None."""
+        """Return the planes, where there is one loop over them and all sizes are known and fit an instruction; else None."""
         src, dst = em.buffers[rows.source.buffer], em.buffers[rows.target.buffer]
         if len(rows.outer) != 1 or not isinstance(rows.count, Int) or not isinstance(rows.pitch, Int):
             return None
@@ -146,7 +146,7 @@ class Planes:
         return cls(em, rows, fold, rows.outer[0], blocks, step.value // unit, to_step.value // unit, op.above) if fits else None
 
     def fold_rows(self) -> list[Item]:
-        """Groups of rows added plane by plane, the rows left over, halves, and the last row onto the target."""
+        """Return groups of rows added plane by plane, the rows left over, halves, and the last row onto the target."""
         v, width = self.em.fresh("planes"), BLOCKS // self.blocks
         sums = Sums.of(self, Var(v) * MAX_REPEAT)
         groups, left = divmod(self.rows.count.value, width)  # type: ignore[attr-defined]
@@ -164,13 +164,13 @@ class Planes:
         return [For(v, normalise(ceildiv(self.plane.extent, MAX_REPEAT)), tuple(body))]
 
     def source(self, block: Expr, v: str) -> tuple[str, Expr]:
-        """A block of the first plane that an instruction of loop `v` reads."""
+        """Return a block of the first plane that an instruction of loop `v` reads."""
         unit = c0(self.em.buffers[self.rows.source.buffer])
         at = substitute(self.rows.at, {self.plane.var: Int(0)})
         return self.rows.source.buffer, at + block * unit + Var(v) * (MAX_REPEAT * self.step * unit)
 
     def to(self, v: str, block: int) -> tuple[str, Expr]:
-        """A block of the first plane's target."""
+        """Return a block of the first plane's target."""
         unit = c0(self.em.buffers[self.rows.source.buffer])
         at = substitute(self.rows.to, {self.plane.var: Int(0)})
         return self.rows.target.buffer, at + block * unit + Var(v) * (MAX_REPEAT * self.to_step * unit)
@@ -204,12 +204,12 @@ class Sums:
         return make(VectorOp(op, ()), operands, Int(BLOCKS * self.unit), self.count, strides)  # type: ignore[arg-type]
 
     def block(self, block: Expr, source: tuple[str, Expr], step: int) -> Item:
-        """One block a plane from the source, `step` blocks apart, onto that block of the sums."""
+        """Return one block a plane from the source, `step` blocks apart, onto that block of the sums."""
         own = (self.name, block * self.unit)
         return self.spread(own, PITCH, own, PITCH, source, step)
 
     def out(self, block: int, target: tuple[str, Expr]) -> Item:
-        """One block of each plane's sums onto the target."""
+        """Return one block of each plane's sums onto the target."""
         return self.spread(target, self.planes.to_step, target, self.planes.to_step, (self.name, Int(block * self.unit)), PITCH)
 
     def spread(self, dst: tuple[str, Expr], to: int, a: tuple[str, Expr], a_step: int, b: tuple[str, Expr], b_step: int) -> Item:

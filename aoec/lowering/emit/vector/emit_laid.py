@@ -26,27 +26,27 @@ def lay_out_rows(em: Emitter, ops: Sequence[TileOp]) -> None:
 
 
 def _fits(b: Buffer) -> bool:
-    """Whether a buffer is one row of whole repeats, more than one, that is not too long."""
+    """Return whether a buffer is one row of whole repeats, more than one, that is not too long."""
     n = b.shape[0]
     known = len(b.shape) == 1 and isinstance(n, Int) and (b.scope, b.depth) == ("UB", Int(1)) and dtype_size(b) == 4
     return known and n.value % lanes_of(4) == 0 and lanes_of(4) < n.value <= LONGEST // 4  # type: ignore[attr-defined]
 
 
 def _for_all_rows(op: TileOp, r: Read) -> bool:
-    """Whether a block works on a tile of rows and reads the same row with each."""
+    """Return whether a block works on a tile of rows and reads the same row with each."""
     target = op.block.target.indices
     plain = len(target) > 1 and len(op.loops) > 1 and len(reads(op.block.value)) == 2 and r.indices == target[-1:]
     return plain and any(largest(lp.extent, op.above) != Int(1) for lp in op.loops[:-1])
 
 
 def _outside(made: TileOp, op: TileOp) -> bool:
-    """Whether what makes a row stands outside some loop around what reads it."""
+    """Return whether what makes a row stands outside some loop around what reads it."""
     around = [lp.var for lp in made.above]
     return [lp.var for lp in op.above][:len(around)] == around and len(around) < len(op.above)
 
 
 def more_rows(em: Emitter, name: str) -> list[Item]:
-    """The items that lay out a row that is made so often as it is read with rows at once."""
+    """Return the items that lay out a row that is made so often as it is read with rows at once."""
     row, out, there = em.buffers[name].shape[0], list[Item](), 1
     while there < TIMES:
         out.append(run(em, VectorOp("vcopy", ()), (name, row * there), [(name, Int(0))], row * there))
@@ -56,7 +56,7 @@ def more_rows(em: Emitter, name: str) -> list[Item]:
 
 def with_laid_rows(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
                    extents: list[tuple[str, Expr]]) -> list[Item] | None:
-    """Rows without a gap and one that is laid out, so many rows an instruction; None for others."""
+    """Return rows without a gap and one that is laid out, so many rows an instruction; None for others."""
     (row, count), (lane, inner) = extents[-2:] if len(extents) > 1 else (("", Int(1)), extents[-1])
     still = [r.buffer in em.laid and s.get(row, Int(0)) == Int(0) for r, s in zip(operands, strides)]
     others = [s for s, x in zip(strides, still) if not x]

@@ -34,7 +34,7 @@ MOST_LAID = 255  # parts of rows for which a block each is laid out: 8 KB
 
 
 def elementwise(em: Emitter, op: TileOp, work: VectorOp, accumulate: bool = False, skip: frozenset[str] = frozenset()) -> list[Item]:
-    """All points of the tensor loops but `skip`; with `accumulate` the target is the first source too."""
+    """Return all points of the tensor loops but `skip`; with `accumulate` the target is the first source too."""
     target = op.block.target
     operands = [target, *([target] if accumulate else []), *work.sources]
     own = [lp for lp in op.loops if lp.var not in skip]
@@ -97,8 +97,8 @@ def is_backward(strides: dict[str, Expr], loop: str) -> bool:
 
 def whole_tiles(em: Emitter, op: TileOp, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
                 extents: list[tuple[str, Expr]]) -> list[Item]:
-    """Rows of a tile that may be cut at the end of its tensor: one run where a row is as long as it is far to the next in every operand,
-    which the loops above say as they go; else by rows. So whole tiles cost the same whether or not they are known to be whole."""
+    """Return rows of a tile that may be cut at the end of its tensor: one run where a row is as long as it is far to the next in every
+    operand, which the loops above say as they go; else by rows. So whole tiles cost the same whether or not they are known to be whole."""
     apiece = by_rows(em, op, work, operands, strides, offsets, extents)
     (row, count), (lane, inner) = extents[-2:] if len(extents) == 2 else [("", Int(1)), extents[-1]]
     cut = isinstance(inner, Call) and inner.fn == "min" and bool(variables(inner))
@@ -112,7 +112,7 @@ def whole_tiles(em: Emitter, op: TileOp, work: VectorOp, operands: list[Read], s
 
 
 def reorders_axes(op: TileOp, work: VectorOp) -> bool:
-    """Whether this is a copy whose target has its axes in another order.
+    """Return whether this is a copy whose target has its axes in another order.
     It has one form for all extents, also where one is 1 and nothing moves."""
     if work.name != "vcopy":
         return False
@@ -129,14 +129,14 @@ def require_rows(em: Emitter, op: TileOp, buffer: str, strides: dict[str, Expr],
 
 
 def wide_rows(em: Emitter, operands: list[Read], strides: list[dict[str, Expr]], extents: list[tuple[str, Expr]]) -> bool:
-    """True for rows of a repeat or more, of whole blocks: eight blocks of a row a repeat take fewer instructions than a block of eight
-    rows, and lie in eight bank groups."""
+    """Return True for rows of a repeat or more, of whole blocks: eight blocks of a row a repeat take fewer instructions than a block of
+    eight rows, and lie in eight bank groups."""
     inner, size = extents[-1][1], dtype_size(em.buffers[operands[0].buffer])
     return isinstance(inner, Int) and inner.value * size >= REPEAT_BYTES and row_steps(em, operands, strides, extents) is not None
 
 
 def flat_from(em: Emitter, operands: list[Read], strides: list[dict[str, Expr]], extents: list[tuple[str, Expr]]) -> bool:
-    """True where the loops walk every operand without a gap, by structure."""
+    """Return True where the loops walk every operand without a gap, by structure."""
     step: Expr = Int(1)
     for v, e in reversed(extents):
         if any(s.get(v, Int(0)) != step for s in strides):
@@ -148,8 +148,8 @@ def flat_from(em: Emitter, operands: list[Read], strides: list[dict[str, Expr]],
 
 def with_numbers(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
                  extents: list[tuple[str, Expr]]) -> list[Item] | None:
-    """One run, with what pads rows, of all operands but single elements, each of which fills a block that all others read; None where
-    there are no such elements, or the others are no run."""
+    """Return one run, with what pads rows, of all operands but single elements, each of which fills a block that all others read; None
+    where there are no such elements, or the others are no run."""
     moves = [any(s.get(v, Int(0)) != Int(0) for v, _ in extents) for s in strides]
     others, steps = [r for r, m in zip(operands, moves) if m], [s for s, m in zip(strides, moves) if m]
     if all(moves) or not moves[0] or any(dtype_size(em.buffers[r.buffer]) == 1 for r, m in zip(operands, moves) if not m):
@@ -170,7 +170,7 @@ def with_numbers(em: Emitter, work: VectorOp, operands: list[Read], strides: lis
 
 
 def block_of(em: Emitter, buffer: str, at: Expr, before: list[Item]) -> str:
-    """A buffer whose first block an element fills; `before` grows by the instruction that does so."""
+    """Return a buffer whose first block an element fills; `before` grows by the instruction that does so."""
     b = em.add_scratch(em.buffers[buffer].dtype, BLOCKS * c0(em.buffers[buffer]))
     before.append(instr("vbrcb", dst=em.ref(b, Int(0)), src=em.ref(buffer, at), repeat=1, dst_blk=1, dst_rep=BLOCKS))
     return b
@@ -178,9 +178,9 @@ def block_of(em: Emitter, buffer: str, at: Expr, before: list[Item]) -> str:
 
 def lane_parts(em: Emitter, op: TileOp, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
                extents: list[tuple[str, Expr]]) -> list[Item] | None:
-    """A repeat of each of all rows at a time, of rows that are whole repeats and worked on in place, where what is written behind a row
-    would be lost, or cast from where they lie further apart. A source may be one row for all, or one element a row that fills its block.
-    None for other rows."""
+    """Return a repeat of each of all rows at a time, of rows that are whole repeats and worked on in place, where what is written behind a
+    row would be lost, or cast from where they lie further apart. A source may be one row for all, or one element a row that fills its
+    block. None for other rows."""
     sizes = [dtype_size(em.buffers[r.buffer]) for r in operands]
     if len(extents) < 2:
         return None
@@ -220,8 +220,8 @@ def padded_length(em: Emitter, operands: list[Read], strides: list[dict[str, Exp
 
 def by_rows(em: Emitter, op: TileOp, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
             extents: list[tuple[str, Expr]]) -> list[Item]:
-    """Rows of a known length a part of all of them at a time, where they are as many as parts; else one after the other. Numbers of rows
-    are laid out for each part first, where that is less."""
+    """Return rows of a known length a part of all of them at a time, where they are as many as parts; else one after the other. Numbers of
+    rows are laid out for each part first, where that is less."""
     one_by_one = rows(em, work, operands, strides, offsets, extents)
     steps = row_steps(em, operands, strides, extents)
     if steps is None:
@@ -245,7 +245,8 @@ def by_rows(em: Emitter, op: TileOp, work: VectorOp, operands: list[Read], strid
 
 def number_of_rows(em: Emitter, operands: list[Read], strides: list[dict[str, Expr]], extents: list[tuple[str, Expr]],
                    steps: list[int]) -> int | None:
-    """Which operand is an element a row that fills its block, where all others are rows of whole repeats without a gap; else None."""
+    """Return which operand is an element a row that fills its block, where all others are rows of whole repeats without a gap; else
+    None."""
     lane, inner = extents[-1]
     assert isinstance(inner, Int)
     size = dtype_size(em.buffers[operands[0].buffer])
@@ -258,7 +259,8 @@ def number_of_rows(em: Emitter, operands: list[Read], strides: list[dict[str, Ex
 
 def laid_out(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
              extents: list[tuple[str, Expr]], number: int, blocks: str) -> list[Item]:
-    """One run over all rows: the block of each row's number stands once for every part of a row, and all blocks of a repeat read it."""
+    """Return one run over all rows: the block of each row's number stands once for every part of a row, and all blocks of a repeat read
+    it."""
     (_, count), (_, inner) = extents[-2:]
     assert isinstance(inner, Int)
     b, outer = em.buffers[operands[number].buffer], [v for v, _ in extents[:-2]]
@@ -282,8 +284,8 @@ def laid_out(em: Emitter, work: VectorOp, operands: list[Read], strides: list[di
 
 
 def row_steps(em: Emitter, operands: list[Read], strides: list[dict[str, Expr]], extents: list[tuple[str, Expr]]) -> list[int] | None:
-    """Blocks from row to row of each operand, where repeats can step over rows; else None. Every repeat but the last takes all lanes:
-    what it writes behind a row must lie in the next, and is nothing where rows are worked on in place."""
+    """Return blocks from row to row of each operand, where repeats can step over rows; else None. Every repeat but the last takes all
+    lanes: what it writes behind a row must lie in the next, and is nothing where rows are worked on in place."""
     if len(extents) < 2 or not isinstance(extents[-1][1], Int):
         return None
     (row, _), lane, inner = extents[-2], extents[-1][0], extents[-1][1]
@@ -307,7 +309,7 @@ def row_steps(em: Emitter, operands: list[Read], strides: list[dict[str, Expr]],
 
 def row_parts(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
               extents: list[tuple[str, Expr]], steps: list[int]) -> list[Item]:
-    """A repeat for each of at most MAX_REPEAT rows, the last part first: what it writes behind a row the others overwrite."""
+    """Return a repeat for each of at most MAX_REPEAT rows, the last part first: what it writes behind a row the others overwrite."""
     (_, count), (lane, inner) = extents[-2], extents[-1]
     assert isinstance(inner, Int)
     outer = [v for v, _ in extents[:-2]]
@@ -335,8 +337,8 @@ def row_parts(em: Emitter, work: VectorOp, operands: list[Read], strides: list[d
 
 def cast_runs(em: Emitter, op: TileOp, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
               extents: list[tuple[str, Expr]]) -> list[Item] | None:
-    """A cast of rows that follow each other without a gap in both types, but for loops further out: a run for each of these. None where
-    no loop around the lanes goes on where they end."""
+    """Return a cast of rows that follow each other without a gap in both types, but for loops further out: a run for each of these. None
+    where no loop around the lanes goes on where they end."""
     *outer, (lane, run_length) = side_by_side(strides, extents)
     same = len({dtype_size(em.buffers[r.buffer]) for r in operands}) == 1
     if same or len(outer) == len(extents) - 1 or any(s.get(lane) != Int(1) for s in strides):
@@ -350,8 +352,9 @@ def cast_runs(em: Emitter, op: TileOp, work: VectorOp, operands: list[Read], str
 
 def cast_rows(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
               extents: list[tuple[str, Expr]]) -> list[Item] | None:
-    """Rows that take less than half a repeat, of types that pad them to other lengths: a repeat a row with all lanes, of which the rows
-    behind overwrite those that are not its own. The last rows, with no more behind them, go one after the other. None for other rows."""
+    """Return rows that take less than half a repeat, of types that pad them to other lengths: a repeat a row with all lanes, of which
+    the rows behind overwrite those that are not its own. The last rows, with no more behind them, go one after the other. None for other
+    rows."""
     lanes, loops = lanes_of(max(dtype_size(em.buffers[r.buffer]) for r in operands)), side_by_side(strides, extents[:-1])
     if len(operands) != 2 or len({em.buffers[r.buffer].dtype for r in operands}) == 1 or not loops or not isinstance(extents[-1][1], Int):
         return None
@@ -379,7 +382,7 @@ def cast_rows(em: Emitter, work: VectorOp, operands: list[Read], strides: list[d
 
 def rows(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
          extents: list[tuple[str, Expr]]) -> list[Item]:
-    """A contiguous run for each point of the outer loops; a source that stands still in a row is broadcast first, where it does not
+    """Return a contiguous run for each point of the outer loops; a source that stands still in a row is broadcast first, where it does not
     fill its block already."""
     (v_in, inner), outer = extents[-1], extents[:-1]
     at = [o + product_sum(s, [v for v, _ in outer if v in s]) for o, s in zip(offsets, strides)]

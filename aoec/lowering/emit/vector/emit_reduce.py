@@ -37,7 +37,7 @@ LONG = 64  # repeats from which on it is folded into MANY first
 
 
 def reduce(em: Emitter, op: TileOp, home: frozenset[str]) -> list[Item]:
-    """A reduction over tensor loops: across lanes when the innermost loop is reduced, else lane by lane; on top of what serial loops
+    """Return a reduction over tensor loops: across lanes when the innermost loop is reduced, else lane by lane; on top of what serial loops
     inside the target's home have left."""
     target = op.block.target
     used = frozenset(v for i in target.indices for v in op.names if uses(i, frozenset((v,))))
@@ -62,7 +62,7 @@ def reduce(em: Emitter, op: TileOp, home: frozenset[str]) -> list[Item]:
 
 
 def first_of(loops: list[str]) -> Expr:
-    """1 in the first iteration of all these loops, else 0."""
+    """Return 1 in the first iteration of all these loops, else 0."""
     condition: Expr = eq(Var(loops[0]), 0)
     for v in loops[1:]:
         condition = both(condition, eq(Var(v), 0))
@@ -70,7 +70,7 @@ def first_of(loops: list[str]) -> Expr:
 
 
 def reduce_rows(em: Emitter, op: TileOp, read: Read, across: str, fold: str, adds: bool) -> list[Item]:
-    """Each row to one element, with `adds` on top of what is there."""
+    """Return each row to one element, with `adds` on top of what is there."""
     dst, src = em.buffers[op.block.target.buffer], em.buffers[read.buffer]
     s_dst, s_src = loop_strides(dst, op.block.target.indices, op), loop_strides(src, read.indices, op)
     loops, inner = contiguous_row(op.loops, s_dst, s_src)
@@ -101,7 +101,7 @@ def reduce_rows(em: Emitter, op: TileOp, read: Read, across: str, fold: str, add
 
 
 def contiguous_row(loops: Sequence[Loop], kept: Mapping[str, Expr], read: Mapping[str, Expr]) -> tuple[Sequence[Loop], Expr]:
-    """(the loops around a row, the elements of it): loops that the result does not keep make one row with the last, where each walks
+    """Return (the loops around a row, the elements of it): loops that the result does not keep make one row with the last, where each walks
     whole runs of those in it."""
     *around, last = loops
     inner = last.extent
@@ -111,8 +111,8 @@ def contiguous_row(loops: Sequence[Loop], kept: Mapping[str, Expr], read: Mappin
 
 
 def whole_repeats(em: Emitter, op: TileOp, source: tuple[str, Expr, Expr], count: Expr, inner: Expr, fold: str) -> list[Item]:
-    """Rows of whole repeats, as many as a hole says: folded onto one repeat each, a repeat of all rows at a time, and these as short rows.
-    `source`: a buffer, where in it, and elements from row to row."""
+    """Return rows of whole repeats, as many as a hole says: folded onto one repeat each, a repeat of all rows at a time, and these as short
+    rows. `source`: a buffer, where in it, and elements from row to row."""
     (buffer, at, step), target = source, em.buffers[op.block.target.buffer]
     lanes, unit, most = lanes_of(dtype_size(target)), c0(target), largest(count, op.above)
     em.require(le(step // unit, MAX_STRIDE), f"block {op.block.name}: rows of {buffer} are at most {MAX_STRIDE * unit:,} elements")
@@ -141,8 +141,8 @@ def whole_repeats(em: Emitter, op: TileOp, source: tuple[str, Expr, Expr], count
 
 def spread_rows(em: Emitter, op: TileOp, loop: tuple[str, Expr], row: Row, short: ShortRows | None, to: Expr,
                 among: bool) -> list[Item]:
-    """The element of each row of a loop in a run of them, then each to a whole block of the target from element `to` on, as lanes read it
-    later; `among`: other rows may end close behind."""
+    """Return the element of each row of a loop in a run of them, then each to a whole block of the target from element `to` on, as lanes
+    read it later; `among`: other rows may end close behind."""
     (v, count), target, most = loop, op.block.target.buffer, largest(loop[1], op.above)
     found = em.add_scratch(em.buffers[target].dtype, normalise(round_up(most, SIXTEEN)))
     fill = spread_among(em, (found, Int(0)), (target, to), count, most) if among else [
@@ -174,13 +174,13 @@ class Row:
 
     @property
     def sums(self) -> str:
-        """The buffer that rows are folded into."""
+        """Return the buffer that rows are folded into."""
         if not hasattr(self, "_sums"):
             self._sums = self.em.add_scratch(self.em.buffers[self.buffer].dtype, MANY * self.lanes)
         return self._sums
 
     def reduce_repeats(self, source: str, at: Expr, tail: Expr, repeat: Expr, buffer: str, to: Expr) -> list[Item]:
-        """One result a repeat, then one over those."""
+        """Return one result a repeat, then one over those."""
         one = {"dst_rep": 1, "src_blk": 1, "src_rep": BLOCKS}
         return [instr(self.across, dst=self.em.ref(self.partial, Int(0)), src=self.em.ref(source, at), lanes=tail, repeat=repeat, **one),
                 instr(self.across, dst=self.em.ref(buffer, to), src=self.em.ref(self.partial, Int(0)), lanes=repeat, repeat=1, **one)]

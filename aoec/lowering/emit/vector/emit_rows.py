@@ -49,23 +49,24 @@ class ShortRows:
 
     @property
     def halves(self) -> int:
-        """Blocks that sixteen elements take."""
+        """Return blocks that sixteen elements take."""
         return SIXTEEN // self.unit
 
     @property
     def near(self) -> bool:
-        """True where a repeat can step over eight rows."""
+        """Return True where a repeat can step over eight rows."""
         return self.step * BLOCKS <= MAX_STRIDE
 
     @property
     def wide(self) -> bool:
-        """True where eight blocks of each row are folded at a time: fewer heads than blocks, but three halves afterwards."""
+        """Return True where eight blocks of each row are folded at a time: fewer heads than blocks, but three halves afterwards."""
         full = self.inner // self.unit
         return full >= (2 * BLOCKS if self.near else BLOCKS)
 
     @property
     def least(self) -> int:
-        """Rows from which on this pays: its instructions against two for each row, each with a whole reduce's seven cycles a repeat."""
+        """Return rows from which on this pays: its instructions against two for each row, each with a whole reduce's seven cycles a
+        repeat."""
         full, tail = divmod(self.inner, self.unit)
         groups = full // BLOCKS
         width = neighbours(groups) if self.folds_neighbours(full) else 1
@@ -76,7 +77,7 @@ class ShortRows:
 
     @property
     def batch(self) -> int:
-        """Rows of which one after the other, or eight, are an instruction's repeats: whole sixteens."""
+        """Return rows of which one after the other, or eight, are an instruction's repeats: whole sixteens."""
         return (MAX_REPEAT if self.wide else MAX_REPEAT * BLOCKS) // SIXTEEN * SIXTEEN
 
     def reduce_rows(self, result: str) -> list[Item]:
@@ -88,7 +89,7 @@ class ShortRows:
         return nest([(v, ceildiv(self.count, self.batch))], part.at_once(result, done))
 
     def at_once(self, result: str, to: Expr) -> list[Item]:
-        """The items for at most a batch of rows, from element `to` of the result on."""
+        """Return the items for at most a batch of rows, from element `to` of the result on."""
         pitch, full = PITCH if self.wide else 1, self.inner // self.unit
         one_repeat = self.inner == BLOCKS * self.unit and self.em.buffers[self.buffer].dtype == "fp32"
         if one_repeat and self.em.machine.has(BY_BLOCKS[self.fold]):
@@ -103,7 +104,8 @@ class ShortRows:
         return [*first, *self.from_eight(sums, turns, result, to)]
 
     def from_eight(self, sums: str, turns: list[Item], result: str, to: Expr) -> list[Item]:
-        """The items that fold eight blocks of each row to an element: a whole reduce of a few rows, else onto one block, and `turns`."""
+        """Return the items that fold eight blocks of each row to an element: a whole reduce of a few rows, else onto one block, and
+        `turns`."""
         turned = [*self.onto_first(sums, PITCH), *turns]
         if self.em.buffers[sums].dtype != "fp32" or self.inner % self.unit:
             return turned
@@ -117,7 +119,7 @@ class ShortRows:
         return either_of(self.em, le(self.count, FEW_BLOCKS if by_blocks else FEW), [whole], turned)
 
     def by_blocks(self, sums: Place, result: str, to: Expr) -> list[Item]:
-        """Eight blocks of each row folded to eight elements, and these to one."""
+        """Return eight blocks of each row folded to eight elements, and these to one."""
         word, kept, total = BY_BLOCKS[self.fold], self.scratch(1), ceildiv(self.count, BLOCKS)
         whole = instr(word, dst=self.em.ref(kept, Int(0)), src=self.em.ref(sums[0], sums[1]), lanes=BLOCKS * self.unit, repeat=self.count,
                       dst_rep=1, src_blk=1, src_rep=sums[2])
@@ -127,7 +129,8 @@ class ShortRows:
         return [whole, last]
 
     def across(self, sums: str, pitch: int, turned: str, result: str, to: Expr) -> list[Item]:
-        """The items that fold one block of each row, `pitch` blocks apart, and what rows have in their last blocks, to an element."""
+        """Return the items that fold one block of each row, `pitch` blocks apart, and what rows have in their last blocks, to an
+        element."""
         groups, full = normalise(ceildiv(self.count, SIXTEEN)), self.inner // self.unit
         out, half = [self.turn(sums, pitch, turned, groups)], BLOCKS
         if not full:
@@ -145,7 +148,8 @@ class ShortRows:
         return out
 
     def scratch(self, pitch: int) -> str:
-        """A buffer with `pitch` blocks a row, or for turned sixteens of rows where it is 0; eight blocks behind are read and not used."""
+        """Return a buffer with `pitch` blocks a row, or for turned sixteens of rows where it is 0; eight blocks behind are read and not
+        used."""
         groups = ceildiv(self.most, SIXTEEN)
         blocks = groups * (SIXTEEN * pitch if pitch else TURNED) + BLOCKS
         return self.em.add_scratch(self.em.buffers[self.buffer].dtype, normalise(blocks * self.unit))
@@ -184,7 +188,7 @@ class ShortRows:
         return [first, more, *rest.fold_groups(sums, left, left * BLOCKS)]
 
     def repeats(self, dst: Place, sources: list[Place], count: Expr) -> Item:
-        """So many repeats of eight blocks, each side at steps of its own."""
+        """Return so many repeats of eight blocks, each side at steps of its own."""
         places = [dst, *sources]
         strides = {n: (1, p[2]) for n, p in zip(operand_names(len(sources)), places)}
         return self.make(self.fold, places, Int(0), Int(BLOCKS * self.unit), count, strides)
@@ -201,8 +205,8 @@ class ShortRows:
         return out
 
     def onto_first(self, sums: str, pitch: int) -> list[Item]:
-        """Eight blocks of each row folded onto its first: four onto four a repeat for each row, the rest a block of eight rows a repeat,
-        which takes a quarter of the repeats, or an eighth, for a head more."""
+        """Return eight blocks of each row folded onto its first: four onto four a repeat for each row, the rest a block of eight rows a
+        repeat, which takes a quarter of the repeats, or an eighth, for a head more."""
         out = [self.full_repeats(self.fold, (sums, Int(0), pitch), (sums, Int(4 * self.unit), pitch), self.count)]
         for b, half in ((0, 2), (1, 2), (0, 1)):
             one = (sums, Int(b * self.unit), pitch)
@@ -210,24 +214,24 @@ class ShortRows:
         return out
 
     def first(self, sums: Place, groups: int) -> Item:
-        """Eight blocks of each row in the sums: the first, or the first two folded."""
+        """Return eight blocks of each row in the sums: the first, or the first two folded."""
         if groups == 1:
             return self.full_repeats("vcopy", sums, self.source(Int(0)), self.count)
         return self.repeats(sums, [self.source(Int(0)), self.source(Int(BLOCKS))], self.count)
 
     def turn(self, source: str, pitch: int, turned: str, groups: Expr) -> Item:
-        """Sixteen rows of one block to lanes of sixteen elements, group after group."""
+        """Return sixteen rows of one block to lanes of sixteen elements, group after group."""
         return instr("vnchwconv", dst=self.em.ref(turned, Int(0)), src=self.em.ref(source, Int(0)), repeat=groups, dst_stride=self.halves,
                      dst_half=1, src_stride=pitch, dst_rep=TURNED, src_rep=SIXTEEN * pitch)
 
     def tails(self, turned: str, groups: Expr, full: int) -> list[Item]:
-        """What the rows have in their last blocks, turned, lane by lane onto the first lane."""
+        """Return what the rows have in their last blocks, turned, lane by lane onto the first lane."""
         last, lanes = self.scratch(1), self.scratch(0)
         out = [self.blockwise("vcopy", (last, Int(0), 1), [self.source(Int(full))], self.count), self.turn(last, 1, lanes, groups)]
         return [*out, self.onto_lanes((turned, Int(0), 0), (lanes, Int(0), 1), self.inner % self.unit, groups)]
 
     def onto_lanes(self, to: Place, source: Place, count: int, groups: Expr) -> Item:
-        """So many lanes of turned rows folded onto others; in a place of lanes the last number is lanes from one to the next."""
+        """Return so many lanes of turned rows folded onto others; in a place of lanes the last number is lanes from one to the next."""
         lane, body = self.em.fresh("lane"), []
         for h in range(self.halves):
             own, other = ((b, ((at + Var(lane) * step) * self.halves + h) * self.unit, TURNED) for b, at, step in (to, source))
@@ -241,7 +245,7 @@ class ShortRows:
         return self.make(name, places, Int(0), Int(BLOCKS * self.unit), count, strides)
 
     def blockwise(self, name: str, dst: Place, sources: list[Place], count: Expr) -> Item:
-        """One block a row, eight rows a repeat."""
+        """Return one block a row, eight rows a repeat."""
         places, total = [dst, *sources], ceildiv(count, BLOCKS)
         names = operand_names(len(sources))
         if max(p[2] for p in places) * BLOCKS <= MAX_STRIDE:
@@ -259,13 +263,13 @@ class ShortRows:
 
 
 def neighbours(groups: int) -> int:
-    """How many neighbours become one, so that there are fewest instructions; 1 where nothing is saved."""
+    """Return how many neighbours become one, so that there are fewest instructions; 1 where nothing is saved."""
     found = [n for n in range(2, groups) if groups % n == 0 and n * BLOCKS <= MAX_STRIDE]
     return min(found, key=lambda n: (n + groups // n, -n), default=1)
 
 
 def short_rows(em: Emitter, buffer: str, at: Expr, step: Expr, count: Expr, most: Expr, inner: Expr, fold: str) -> ShortRows | None:
-    """The rows, where their length and distance are known and fit an instruction's strides; else None."""
+    """Return the rows, where their length and distance are known and fit an instruction's strides; else None."""
     if not isinstance(step, Int) or not isinstance(inner, Int) or dtype_size(em.buffers[buffer]) not in (2, 4):
         return None
     unit = c0(em.buffers[buffer])

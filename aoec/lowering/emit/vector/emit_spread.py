@@ -11,7 +11,7 @@ from aoec.target.isa.words import VectorOp
 
 
 def is_spread(em: Emitter, op: TileOp) -> bool:
-    """True for a copy of a run whose elements go one to a row of the target."""
+    """Return True for a copy of a run whose elements go one to a row of the target."""
     value, target = op.block.value, op.block.target
     if not isinstance(value, Read) or op.block.op != "=" or target.indices[-1] != Int(0) or len(target.indices) != len(value.indices) + 1:
         return False
@@ -19,7 +19,7 @@ def is_spread(em: Emitter, op: TileOp) -> bool:
 
 
 def spread(em: Emitter, op: TileOp) -> list[Item]:
-    """Rows of the innermost loop eight a repeat, one after the other of the loops around it."""
+    """Return rows of the innermost loop eight a repeat, one after the other of the loops around it."""
     value, target = op.block.value, op.block.target
     assert isinstance(value, Read)
     src, dst = em.buffers[value.buffer], em.buffers[target.buffer]
@@ -39,7 +39,7 @@ def spread(em: Emitter, op: TileOp) -> list[Item]:
 
 
 def spread_among(em: Emitter, source: tuple[str, Expr], target: tuple[str, Expr], count: Expr, most: Expr) -> list[Item]:
-    """The elements of a run, at most so many, each to a block of the target, of which no block more is touched."""
+    """Return the elements of a run, at most so many, each to a block of the target, of which no block more is touched."""
     b = em.buffers[target[0]]
     blocks = em.add_scratch(b.dtype, normalise(round_up(most, BLOCKS) * c0(b)))
     copy = run(em, VectorOp("vcopy", ()), target, [(blocks, Int(0))], count * c0(b))
@@ -47,7 +47,8 @@ def spread_among(em: Emitter, source: tuple[str, Expr], target: tuple[str, Expr]
 
 
 def spread_run(em: Emitter, source: tuple[str, Expr], target: tuple[str, Expr], count: Expr, unit: int) -> Item:
-    """The elements of a run each to a block of the target; up to seven behind them are spread too, into blocks that slots have room for."""
+    """Return the elements of a run each to a block of the target; up to seven behind them are spread too, into blocks that slots have room
+    for."""
     batch = em.fresh("rows")
     done = Var(batch) * (MAX_REPEAT * BLOCKS)
     repeat = minimum(MAX_REPEAT, ceildiv(count, BLOCKS) - Var(batch) * MAX_REPEAT)

@@ -17,7 +17,7 @@ WIDE = 32  # channels of bytes in a block
 
 
 def is_transpose(em: Emitter, op: TileOp) -> bool:
-    """True where the innermost loop of the target strides in the source and another loop is its lanes."""
+    """Return True where the innermost loop of the target strides in the source and another loop is its lanes."""
     value = op.block.value
     if op.block.op != "=" or not isinstance(value, Read) or len(op.loops) < 2 or pixels_of(op.block):
         return False
@@ -30,7 +30,7 @@ def is_transpose(em: Emitter, op: TileOp) -> bool:
 
 
 def makes_pixels(em: Emitter, op: TileOp) -> bool:
-    """True where a transposition goes from channel rows [.., c0, x] to pixels [.., x, c0]; the lanes of pixels are one block."""
+    """Return True where a transposition goes from channel rows [.., c0, x] to pixels [.., x, c0]; the lanes of pixels are one block."""
     value = op.block.value
     assert isinstance(value, Read)
     unit = c0(em.buffers[value.buffer])
@@ -43,8 +43,8 @@ def makes_pixels(em: Emitter, op: TileOp) -> bool:
 
 
 def whole_transposes(em: Emitter, op: TileOp) -> int:
-    """How many 32-byte halves of sixteen channels exist; both buffers grow to what vnchwconv touches: 16 rows (of bytes 32), whole runs of
-    pixels."""
+    """Return how many 32-byte halves of sixteen channels exist; both buffers grow to what vnchwconv touches: 16 rows (of bytes 32), whole
+    runs of pixels."""
     if turns_rows(em):
         whole_rows(em, op)
         return 1
@@ -113,13 +113,13 @@ class Run:
         return self.chunk * (MAX_REPEAT * WIDE)
 
     def repeats(self, half: int) -> Expr:
-        """Blocks of 32 pixels that have some in their lower (0) or upper (1) half: what is not there is not read."""
+        """Return blocks of 32 pixels that have some in their lower (0) or upper (1) half: what is not there is not read."""
         return minimum(MAX_REPEAT, ceildiv(maximum(self.x - half * ROWS, 0), WIDE) - self.chunk * MAX_REPEAT)
 
 
 def quarters(em: Emitter, dst: Place, src: Place, run: Run, pitch: Expr, pixels_out: bool) -> list[Item]:
-    """The turns of 32 channels of bytes at 32 pixels each: sixteen of both at a time, which are half a block on either side. `dst`, `src`:
-    buffer and where it begins; `pitch`: of a row of pixels."""
+    """Return the turns of 32 channels of bytes at 32 pixels each: sixteen of both at a time, which are half a block on either side. `dst`,
+    `src`: buffer and where it begins; `pitch`: of a row of pixels."""
     body: list[Item] = []
     for c, x in itertools.product(range(2), range(2)):
         pixels = run.first * WIDE + x * (ROWS * WIDE), Int(1), WIDE, c  # start, blocks between rows and repeats, half

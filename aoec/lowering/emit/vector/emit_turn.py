@@ -16,7 +16,7 @@ ROWS = 16  # that one vnchwconv turns
 
 
 def turns_rows(em: Emitter) -> bool:
-    """True where a tensor is turned, not an image brought into blocks of channels, which have a dimension of their own."""
+    """Return True where a tensor is turned, not an image brought into blocks of channels, which have a dimension of their own."""
     return len(em.func.outputs[0].shape) == len(em.func.inputs[0].shape)
 
 
@@ -58,7 +58,7 @@ def turn_rows(em: Emitter, op: TileOp) -> Piece:
 
 
 def behind(n: Expr, half: int) -> Expr:
-    """How many of n there are from sixteen on, or from the first."""
+    """Return how many of n there are from sixteen on, or from the first."""
     return maximum(n - half * ROWS, 0) if half else n
 
 
@@ -76,5 +76,5 @@ def check_behind(em: Emitter, op: TileOp) -> None:
 
 
 def row_of(block: Block, values: Mapping[str, Expr]) -> Expr:
-    """The row of its target that a block writes with these values of its loops."""
+    """Return the row of its target that a block writes with these values of its loops."""
     return normalise(substitute(block.target.indices[-2], values)) if len(block.target.indices) > 1 else Int(0)

@@ -20,7 +20,7 @@ from aoec.lowering.emit.vector.emit_transpose import is_transpose, transpose
 
 
 def vector(em: Emitter, op: TileOp, home: frozenset[str]) -> Piece:
-    """One block of vector work on UB buffers; `home`: the loops around the life of its target."""
+    """Return one block of vector work on UB buffers; `home`: the loops around the life of its target."""
     target = op.block.target
     dst = em.buffers[target.buffer]
     if (made := pixels_of(op.block)) is not None:
@@ -52,7 +52,7 @@ def vector(em: Emitter, op: TileOp, home: frozenset[str]) -> Piece:
 
 
 def fractals(em: Emitter, op: TileOp) -> Piece:
-    """An elementwise operation on a tile in fractals, with what pads them: all operands lie alike, so it is one run."""
+    """Return an elementwise operation on a tile in fractals, with what pads them: all operands lie alike, so it is one run."""
     target, value = op.block.target, op.block.value
     operands = [target, *reads(value)]
     if op.block.op != "=" or any(r.indices != target.indices or em.buffers[r.buffer].layout != "NZ" for r in operands):

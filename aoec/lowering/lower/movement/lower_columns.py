@@ -25,18 +25,18 @@ COLUMNS = Read("columns", (Var("w"), Var("n")))
 
 
 def joins_narrow(ins: Sequence[Tensor], out: Tensor, axis: int) -> bool:
-    """True for a concat of many rows that are narrow, all together."""
+    """Return True for a concat of many rows that are narrow, all together."""
     return len(ins) > 1 and is_narrow(out, prod(out.shape[:axis]), prod(out.shape[axis:]))
 
 
 def is_narrow(t: Tensor, rows: int, width: int) -> bool:
-    """True for many rows of a few elements that the vector unit turns."""
+    """Return True for many rows of a few elements that the vector unit turns."""
     size = DTYPES[t.dtype]
     return size in TURNED_BYTES and width < MOST and width * size % BLOCK_BYTES != 0 and rows >= LEAST_ROWS
 
 
 def join_narrow(name: str, ins: Sequence[Tensor], order: Sequence[int], out: Tensor, axis: int) -> Func:
-    """The func of a concat of narrow rows, of the tensors by their numbers in `order`."""
+    """Return the func of a concat of narrow rows, of the tensors by their numbers in `order`."""
     many, width = prod(out.shape[:axis]), prod(out.shape[axis:])
     parts: list[list[Node]] = []
     local, first = [], 0
@@ -63,7 +63,7 @@ Pairs = tuple[int, int, int, int]  # axes of which the middle two change places
 
 
 def pairs_of(x: Tensor, shape: tuple[int, ...], perm: tuple[int, ...]) -> Pairs | None:
-    """The axes of a transposition (joined ones) that takes narrow rows apart into rows of their own, of whole blocks together."""
+    """Return the axes of a transposition (joined ones) that takes narrow rows apart into rows of their own, of whole blocks together."""
     if perm not in ((1, 0, 2), (0, 2, 1, 3)):
         return None
     lead, far, near, last = (1, *shape) if len(shape) == 3 else shape
@@ -72,7 +72,7 @@ def pairs_of(x: Tensor, shape: tuple[int, ...], perm: tuple[int, ...]) -> Pairs 
 
 
 def move_pairs(name: str, x: Tensor, y: Tensor, axes: Pairs) -> Func:
-    """The func of a transposition of `pairs_of`."""
+    """Return the func of a transposition of `pairs_of`."""
     lead, far, near, last = axes
     many, width = lead * far, near * last
     rows = Read("rows", (Var("n"), Var("w")))
@@ -89,14 +89,14 @@ def move_pairs(name: str, x: Tensor, y: Tensor, axes: Pairs) -> Func:
 
 
 def pads_columns(x: Tensor, rows: int, before: int, width: int) -> bool:
-    """True for many rows that begin within a block behind their padding, up to `width` elements: UB holds sixteen more than once."""
+    """Return True for many rows that begin within a block behind their padding, up to `width` elements: UB holds sixteen more than once."""
     size = DTYPES[x.dtype]
     within = before * size % BLOCK_BYTES != 0
     return within and size in TURNED_BYTES and rows >= LEAST_PADDED and width * size <= MOST_PADDED
 
 
 def padding_of(s: Statement, shape: tuple[int, ...], made: tuple[int, ...]) -> tuple[int, Expr] | None:
-    """(elements before a row, what they are) of a copy that pads just the rows of a matrix; None for any other."""
+    """Return (elements before a row, what they are) of a copy that pads just the rows of a matrix; None for any other."""
     if not isinstance(s.value, Call) or len(shape) != 2 or len(made) != 2:
         return None
     read, value = s.value.args
@@ -111,8 +111,8 @@ def padding_of(s: Statement, shape: tuple[int, ...], made: tuple[int, ...]) -> t
 
 
 def pad_columns(name: str, x: Buffer, y: Buffer, before: int, value: Expr) -> Func:
-    """The func of a matrix whose rows are padded. The turn stands behind the ends, so that a sketch, which moves blocks from the last one
-    on, has it before them: it writes whole blocks of columns, and so some behind its own."""
+    """Return the func of a matrix whose rows are padded. The turn stands behind the ends, so that a sketch, which moves blocks from the
+    last one on, has it before them: it writes whole blocks of columns, and so some behind its own."""
     (many, own), (_, width) = ([n.value for n in b.shape if isinstance(n, Int)] for b in (x, y))
     here, there = Read("columns", (Var("j"), Var("r"))), Read("rows", (Var("r"), Var("j")))
     rows, made = [("r", many), ("j", own)], [("r", many), ("j", width)]

@@ -16,7 +16,7 @@ ROWS = 16
 
 
 def lower_conversion(name: str, node: OpNode, tensors: dict[str, Tensor]) -> Func:
-    """The func of `to_nc1hwc0` or `from_nc1hwc0`."""
+    """Return the func of `to_nc1hwc0` or `from_nc1hwc0`."""
     x, y = tensors[node.inputs[0]], tensors[node.outputs[0]]
     if (x.layout, y.layout) == ("ND", FEW):
         return to_pixels(name, x, y)
@@ -26,7 +26,7 @@ def lower_conversion(name: str, node: OpNode, tensors: dict[str, Tensor]) -> Fun
 
 
 def to_pixels(name: str, x: Tensor, y: Tensor) -> Func:
-    """Planes of at most four channels to pixels of four, the missing ones zero: block u of the result is some pixels in a row."""
+    """Return planes of at most four channels to pixels of four, the missing ones zero: block u of the result is some pixels in a row."""
     n, c, h, w = x.shape
     each, lanes = PIXEL[FEW], c0_of(x.dtype)
     size, count = h * w, h * w * each // lanes
@@ -131,7 +131,8 @@ def pixels_to_rows(name: str, x: Tensor, y: Tensor) -> Func:
 
 
 def rows_to_pixels(name: str, x: Tensor, y: Tensor) -> Func:
-    """A row of whole blocks of channels for each pixel [n, h, w, c] to NC1HWC0: rows are loaded, put in order of planes in UB, stored."""
+    """Return a row of whole blocks of channels for each pixel [n, h, w, c] to NC1HWC0: rows are loaded, put in order of planes in UB,
+    stored."""
     n, c1, h, w, c0 = stored_shape(y)
     size = h * w
     X, Y = buffer_of(x, "X", (n, size, c1, c0)), buffer_of(y, "Y", (n, c1, size, c0))

@@ -40,7 +40,7 @@ LANE = "e"  # the axis of one element
 
 
 def lower_copy(name: str, x: Tensor, y: Tensor, said: Meaning) -> Func:
-    """The func of a meaning that is one statement, of ND tensors; what is padded goes through a local that holds the padding too."""
+    """Return the func of a meaning that is one statement, of ND tensors; what is padded goes through a local that holds the padding too."""
     (s,) = said.statements
     (read,) = reads(s.value)
     source, target = read.buffer, s.target.buffer
@@ -71,21 +71,22 @@ def lower_copy(name: str, x: Tensor, y: Tensor, said: Meaning) -> Func:
 
 
 def _plain(s: Statement) -> Statement:
-    """The statement with indices in normal form."""
+    """Return the statement with indices in normal form."""
     def plain(e: Expr) -> Expr:
         return Read(e.buffer, tuple(normalise(i) for i in e.indices)) if isinstance(e, Read) else rebuild(e, plain)
     return replace(s, target=plain(s.target), value=plain(s.value))  # type: ignore[arg-type]
 
 
 def is_turned(s: Statement) -> bool:
-    """True where all of a tensor changes its order, and elements that follow each other do so on neither side."""
+    """Return True where all of a tensor changes its order, and elements that follow each other do so on neither side."""
     if not isinstance(s.value, Read) or not all(isinstance(i, Var) for r in (s.target, s.value) for i in r.indices):
         return False
     return len(s.value.indices) > 1 and set(s.value.indices) == set(s.target.indices) and s.value.indices[-1] != s.target.indices[-1]
 
 
 def turn(name: str, work: Work, X: Buffer, Y: Buffer) -> Func:
-    """The func of a transposition that moves the last axis: rows of the source are brought, turned in UB, stored as rows of the target."""
+    """Return the func of a transposition that moves the last axis: rows of the source are brought, turned in UB, stored as rows of the
+    target."""
     (s,) = work.statements
     assert isinstance(s.value, Read)
     across, along = (r.indices[-1].name for r in (s.value, s.target))  # type: ignore[attr-defined]
@@ -129,7 +130,7 @@ def turn_whole_rows(name: str, work: Work, X: Buffer, Y: Buffer) -> Func:
 
 
 def number_axes(work: Work) -> Work:
-    """Name the axes of the work by their order. Equal copies then have equal names, and one schedule fits all of them."""
+    """Return name the axes of the work by their order. Equal copies then have equal names, and one schedule fits all of them."""
     (s,) = work.statements
     order = [v for i in s.target.indices for v in sorted(variables(i))]
     names: dict[str, Expr] = {v: Var(v if v == LANE else f"i{at}") for at, v in enumerate(order)}
@@ -152,7 +153,7 @@ def padded_body(loops: list[tuple[str, int]], to: Read, value: Expr, shape: tupl
 
 
 def forwards(work: Work) -> Work:
-    """The work where every axis reads forwards, and what was read backwards is written so: what is loaded is a box."""
+    """Return the work where every axis reads forwards, and what was read backwards is written so: what is loaded is a box."""
     (s,) = work.statements
     (read,) = reads(s.value)
     steps = {v: affine(i, frozenset((v,))) for i in read.indices for v in variables(i)}
@@ -168,8 +169,8 @@ def falls(step: Expr) -> bool:
 
 
 def runs(s: Statement, unit: int) -> bool:
-    """True where elements that follow each other in the target do so in the source, and padding before them is whole blocks of `unit`
-    elements."""
+    """Return True where elements that follow each other in the target do so in the source, and padding before them is whole blocks of
+    `unit` elements."""
     (read,) = reads(s.value)
     last = s.target.indices[-1]
     if not isinstance(last, Var) or not read.indices:
@@ -181,7 +182,7 @@ def runs(s: Statement, unit: int) -> bool:
 
 
 def by_element(work: Work) -> Work:
-    """The work with an axis of one element behind all others, on both sides."""
+    """Return the work with an axis of one element behind all others, on both sides."""
     def widen(e: Expr) -> Expr:
         return Read(e.buffer, (*e.indices, Var(LANE))) if isinstance(e, Read) else rebuild(e, widen)
 

@@ -42,7 +42,7 @@ def elements(x: Shape, index: Shape, axis: int) -> Places:
 
 
 def lower_gather(name: str, node: OpNode, tensors: dict[str, Tensor]) -> Func:
-    """The func of `gather` or `gather_elements`."""
+    """Return the func of `gather` or `gather_elements`."""
     x, index, y = (tensors[t] for t in (*node.inputs, *node.outputs))
     axis = node.attribute("axis")
     assert isinstance(axis, int)
@@ -62,7 +62,7 @@ def lower_gather(name: str, node: OpNode, tensors: dict[str, Tensor]) -> Func:
 
 
 def lower_rows(name: str, x: Tensor, index: Tensor, y: Tensor, alike: bool) -> Func:
-    """The func of elements taken of whole rows in UB; `alike`: by one index for all rows, else each row has its own."""
+    """Return the func of elements taken of whole rows in UB; `alike`: by one index for all rows, else each row has its own."""
     *lead, width = x.shape
     shared = tuple(lead) if alike else index.shape[:-1]
     taken = prod(index.shape) if alike else index.shape[-1]

@@ -43,7 +43,7 @@ def lower_interleaved(name: str, node: OpNode, x: Tensor, y: Tensor) -> Func:
 
 
 def _in_bursts(name: str, x: Tensor, y: Tensor, sizes: dict[str, int], taken: Sequence[str]) -> Func:
-    """The same as a transpose of the stored array, a burst for each block."""
+    """Return the same as a transpose of the stored array, a burst for each block."""
     phases, perm = tuple(sizes[v] for v in taken), tuple(taken.index(v) for v in sizes)
     rows, pixels = (replace(t, shape=shape, layout="ND") for t, shape in ((x, phases), (y, tuple(sizes.values()))))
     return lower_copy(name, rows, pixels, meaning("transpose", [phases], {"perm": perm}))

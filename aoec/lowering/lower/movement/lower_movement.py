@@ -25,8 +25,8 @@ ENOUGH_PARTS = 64  # for any machine's cores
 
 
 def lower_movement(name: str, nodes: list[OpNode], tensors: dict[str, Tensor]) -> Func:
-    """A copy an input, or a place that an input is written to, in loops over the axes that all of them walk alike (so that cores share
-    each input)."""
+    """Return a copy an input, or a place that an input is written to, in loops over the axes that all of them walk alike (so that cores
+    share each input)."""
     (node,) = nodes
     ins = [tensors[i] for i in node.inputs]
     out, inner = tensors[node.outputs[0]], 2
@@ -91,8 +91,8 @@ def _split_pixels(t: Tensor, scale: Attribute | None) -> Tensor:
 
 
 def _is_thin(ins: Sequence[Tensor], axis: int) -> bool:
-    """True for a concat of which parts of columns are no bursts worth their issue: of short rows, or where no part of four whole blocks
-    or more of each row fits an iteration."""
+    """Return True for a concat of which parts of columns are no bursts worth their issue: of short rows, or where no part of four whole
+    blocks or more of each row fits an iteration."""
     size, rest = DTYPES[ins[0].dtype], prod(ins[0].shape[axis + 1:])
     most = MOST_BYTES // sum(t.shape[axis] for t in ins)
     wide = any(COLUMN_BYTES <= p * size <= most and p * size % BLOCK_BYTES == 0 for p in divisors(rest))
@@ -100,7 +100,7 @@ def _is_thin(ins: Sequence[Tensor], axis: int) -> bool:
 
 
 def _as_runs(t: Tensor, axis: int) -> Tensor:
-    """A tensor of two axes: what a concat along `axis` takes of it is a run."""
+    """Return a tensor of two axes: what a concat along `axis` takes of it is a run."""
     return replace(t, shape=(prod(t.shape[:axis]), prod(t.shape[axis:])))
 
 
@@ -126,9 +126,9 @@ def _split_common_axis(moves: list[Move], shared: dict[str, int], size: int) -> 
 
 
 def _cut_runs(moves: list[Move], runs: list[tuple[str, int]], outer: int, size: int) -> tuple[list[Move], dict[str, int]]:
-    """The moves of one run each (axis, length) in what they share, `outer` iterations, each in as many equal parts, and the loop over the
-    parts: enough for all cores and for what UB holds, together worth their issue (a short run beside a long one may be cut to a block);
-    one where the tensors' sizes have no divisor in common."""
+    """Return the moves of one run each (axis, length) in what they share, `outer` iterations, each in as many equal parts, and the loop
+    over the parts: enough for all cores and for what UB holds, together worth their issue (a short run beside a long one may be cut to a
+    block); one where the tensors' sizes have no divisor in common."""
     lengths = [n for _, n in runs]
     bursts = [p for p in divisors(gcd(*lengths)) if sum(lengths) // p * size >= TILE_BYTES] or [1]
     bursts = [p for p in bursts if all(n // p * size % BLOCK_BYTES == 0 for n in lengths)] or bursts
@@ -142,13 +142,13 @@ def _cut_runs(moves: list[Move], runs: list[tuple[str, int]], outer: int, size: 
 
 
 def divisors(n: int) -> list[int]:
-    """All divisors of a number, in order."""
+    """Return all divisors of a number, in order."""
     small = [d for d in range(1, isqrt(n) + 1) if n % d == 0]
     return sorted({*small, *[n // d for d in small]})
 
 
 def _without_ones(moves: list[Move], shapes: list[tuple[int, ...]]) -> tuple[list[Move], list[tuple[int, ...]]]:
-    """The moves and shapes without axes that have one element in all tensors, but for the last that is left."""
+    """Return the moves and shapes without axes that have one element in all tensors, but for the last that is left."""
     rank = len(shapes[0])
     kept = [p for p in range(rank) if any(len(s) != rank or s[p] != 1 for s in shapes)] or [rank - 1]
     gone = set(range(rank)) - set(kept)
@@ -171,7 +171,7 @@ def _merge_axes(moves: list[Move], shapes: list[tuple[int, ...]]) -> tuple[list[
 
 
 def _walks_whole(m: Move, p: int) -> bool:
-    """Whether a move walks dimension p of both sides with one plain axis."""
+    """Return whether a move walks dimension p of both sides with one plain axis."""
     (source, _), (target, _) = m[1], m[2]
     return isinstance(source[p], Var) and source[p] == target[p]
 
@@ -183,7 +183,7 @@ def _merge_access(a: Access, p: int) -> Access:
 
 
 def _shared_axes(moves: list[Move], inner: int) -> dict[str, int]:
-    """Axes that every move walks over the same extent at the same place, but the `inner` last ones, which make the bursts."""
+    """Return axes that every move walks over the same extent at the same place, but the `inner` last ones, which make the bursts."""
     if len(moves) < 2:
         return {}
     first = moves[0][1][1]

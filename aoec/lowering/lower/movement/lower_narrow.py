@@ -51,7 +51,7 @@ def stride_and_start(index: Expr, axis: Expr) -> tuple[int, int]:
 
 
 def every_nth(name: str, work: Work, x: Tensor, y: Tensor) -> Func:
-    """The func of a work that `strided_work` gives."""
+    """Return the func of a work that `strided_work` gives."""
     (s,) = work.statements
     assert isinstance(s.value, Read)
     *outer, last = (i.name for i in s.target.indices)  # type: ignore[attr-defined]

@@ -18,7 +18,7 @@ from aoec.lowering.lower.physical import buffer_of, stage
 
 
 def lower_pieces(name: str, nodes: Sequence[OpNode], tensors: Mapping[str, Tensor]) -> Func:
-    """The func of a group that ends with a concat."""
+    """Return the func of a group that ends with a concat."""
     laid = laid_out(nodes, tensors)
     made = {n.outputs[0] for n in nodes}
     names = list(dict.fromkeys(i for n in nodes for i in n.inputs if i not in made))  # as operands() has them
@@ -31,8 +31,8 @@ def lower_pieces(name: str, nodes: Sequence[OpNode], tensors: Mapping[str, Tenso
 
 
 def lower_turned_pieces(name: str, nodes: Sequence[OpNode], tensors: Mapping[str, Tensor]) -> Func:
-    """The func of a group that ends with a transpose of a concat: pieces are brought among the rows that are turned, which are stored as
-    rows of the result."""
+    """Return the func of a group that ends with a transpose of a concat: pieces are brought among the rows that are turned, which are
+    stored as rows of the result."""
     turned = turn_pieces(nodes, tensors)
     if turned is None:
         raise UnsupportedError(f"group {name}: what {nodes[-1].name} turns cannot be brought in pieces")
@@ -60,7 +60,8 @@ def lower_turned_pieces(name: str, nodes: Sequence[OpNode], tensors: Mapping[str
 
 
 def _move(p: Piece, at: int, laid: Laid, number: int) -> Move:
-    """A piece as a copy, read forwards: what is brought to UB is a box. Axes that pieces walk in different places have other names."""
+    """Return a piece as a copy, read forwards: what is brought to UB is a box. Axes that pieces walk in different places have other
+    names."""
     source, target, sizes = list[Expr](), list[Expr](), dict[str, int]()
     for axis, w in enumerate(p.walks):
         v = Var(f"i{axis}" if laid.walks_whole(axis) else f"i{axis}_{number}")
@@ -73,7 +74,7 @@ def _move(p: Piece, at: int, laid: Laid, number: int) -> Move:
 
 
 def _place(walks: Sequence[Walk], v: Var, size: int) -> Expr:
-    """Where the index `v` of a result lies along an axis of that size of the tensor that it is made of."""
+    """Return where the index `v` of a result lies along an axis of that size of the tensor that it is made of."""
     first, *others = walks
     if len(others) == 1 and {w.step for w in walks} == {1} and others[0].start == 0 and first.start + first.count == size == sum(
             w.count for w in walks):

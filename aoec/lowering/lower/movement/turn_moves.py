@@ -40,14 +40,14 @@ def turn_moves(draft: Draft, machine: Machine | None, inside: Collection[str] = 
 
 
 def runs_of_a_launch(machine: Machine | None) -> float:
-    """How many runs all cores move in the time of a launch more."""
+    """Return how many runs all cores move in the time of a launch more."""
     cores = max(c.count for c in machine.cores.values() if "V" in c.pipes) if machine is not None else CORES
     launch = LAUNCH if machine is None else machine.launch_us(cores)
     return float(cores * (2 * launch + BESIDE) / A_RUN)
 
 
 def _spelt(draft: Draft, node: OpNode, steps: Steps) -> list[OpNode]:
-    """The steps in place of the node."""
+    """Return the steps in place of the node."""
     out, at = [], node.inputs[0]
     for number, (op, attributes) in enumerate(steps):
         t = draft.tensors[at]
@@ -68,13 +68,14 @@ def _result_shape(op: str, shape: tuple[int, ...], attributes: dict[str, Attribu
 
 
 def as_ints(value: Attribute | None) -> tuple[int, ...]:
-    """A list attribute as whole numbers."""
+    """Return a list attribute as whole numbers."""
     assert isinstance(value, tuple)
     return tuple(int(v) for v in value)
 
 
 def count_runs(runs: int, lanes: int, x: Tensor) -> int:
-    """The runs, or half of them where rows of so many elements, which are turned in their place, are no whole blocks: these take longer."""
+    """Return the runs, or half of them where rows of so many elements, which are turned in their place, are no whole blocks: these take
+    longer."""
     return runs if lanes * DTYPES[x.dtype] % BLOCK_BYTES == 0 else runs // 2
 
 
@@ -104,7 +105,7 @@ def _transpose_steps(x: Tensor, node: OpNode) -> tuple[int, Steps]:
 
 
 def join_axes(shape: tuple[int, ...], perm: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """(shape, permutation) without axes of one element, and with axes that stay neighbours made one."""
+    """Return (shape, permutation) without axes of one element, and with axes that stay neighbours made one."""
     groups = turned_axes(shape, perm)
     order = sorted(range(len(groups)), key=lambda g: groups[g][0])
     return tuple(prod(shape[a] for a in groups[g]) for g in order), tuple(order.index(g) for g in range(len(groups)))
@@ -151,7 +152,7 @@ def _pad_steps(x: Tensor, node: OpNode) -> tuple[int, Steps]:
 
 
 def _rows_last(before: tuple[int, ...], after: tuple[int, ...], value: Attribute) -> Steps:
-    """The padding of all other axes, and then that of rows."""
+    """Return the padding of all other axes, and then that of rows."""
     none = (0,) * (len(before) - 1)
     return [("pad", {"before": (*before[:-1], 0), "after": (*after[:-1], 0), "value": value}),
             ("pad", {"before": (*none, before[-1]), "after": (*none, after[-1]), "value": value})]

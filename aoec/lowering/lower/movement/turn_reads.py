@@ -42,7 +42,8 @@ def turn_reads(draft: Draft, machine: Machine | None) -> None:
 
 
 def _fits_rows(draft: Draft, node: OpNode) -> bool:
-    """Whether elements are taken along the last axis, of rows that UB holds, and so many of each that to bring it takes less time."""
+    """Return whether elements are taken along the last axis, of rows that UB holds, and so many of each that to bring it takes less
+    time."""
     source, places = (draft.tensors[i] for i in node.inputs)
     axis, size = node.attribute("axis"), DTYPES[source.dtype]
     if axis != len(source.shape) - 1 or size not in (2, 4) or (source.layout, places.layout) != ("ND", "ND") or not places.shape:
@@ -55,7 +56,7 @@ def _fits_rows(draft: Draft, node: OpNode) -> bool:
 
 
 def _pays(draft: Draft, node: OpNode) -> bool:
-    """Whether elements are taken one at a time, and so many that rows take less time."""
+    """Return whether elements are taken one at a time, and so many that rows take less time."""
     source, places = (draft.tensors[i] for i in node.inputs)
     axis = node.attribute("axis")
     assert isinstance(axis, int)

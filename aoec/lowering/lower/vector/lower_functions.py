@@ -34,7 +34,7 @@ LARGEST = 3.4028234663852886e+38  # of fp32
 
 
 def rewrite(e: Expr) -> Expr:
-    """The expression in operations that the vector unit has."""
+    """Return the expression in operations that the vector unit has."""
     e = rebuild(e, rewrite) if not isinstance(e, Read) else e
     if isinstance(e, Call) and e.fn == "sigmoid":
         return call("reciprocal", call("exp", e.args[0] * Float(-1.0)) + Float(1.0))
@@ -72,7 +72,7 @@ def _copy_sign(x: Expr, size: Expr) -> Expr: return select(_less(x, 0.0), _negat
 
 
 def _parity(keep: Keep, k: Expr) -> Expr:
-    """1 where the whole number k is odd, else 0."""
+    """Return 1 where the whole number k is odd, else 0."""
     return keep(k - keep(call("floor", k * Float(0.5))) * Float(2.0))
 
 
@@ -119,7 +119,7 @@ def arctangent(keep: Keep, x: Expr) -> Expr:
 
 
 def _half_arcsine(keep: Keep, x: Expr) -> tuple[Expr, Expr]:
-    """(1 where |x| > 1/2, else 0; the arcsine of |x| up to 1/2, above it of the root of (1 - |x|) / 2)."""
+    """Return (1 where |x| > 1/2, else 0; the arcsine of |x| up to 1/2, above it of the root of (1 - |x|) / 2)."""
     size = keep(call("abs", x))
     far = keep(Binary(">", size, Float(0.5)))
     square = keep(select(far, size * Float(-0.5) + Float(0.5), size * size))
@@ -197,7 +197,7 @@ def sign(keep: Keep, x: Expr) -> Expr:
 
 
 def _high(keep: Keep, x: Expr) -> Expr:
-    """The upper half of the bits of x, rounded: Veltkamp's splitting. A product of two such halves is exact."""
+    """Return the upper half of the bits of x, rounded: Veltkamp's splitting. A product of two such halves is exact."""
     t = keep(x * Float(4097.0))
     return keep(t - keep(t - x))
 
@@ -225,12 +225,12 @@ def exact_remainder(keep: Keep, a: Expr, b: Expr) -> Expr:
 
 
 def real_remainder(keep: Keep, a: Expr, b: Expr) -> Expr:
-    """What is left of a after whole multiples of b, with the sign of b: fmod, and b more where that has another sign."""
+    """Return what is left of a after whole multiples of b, with the sign of b: fmod, and b more where that has another sign."""
     return _of_sign(keep, keep(exact_remainder(keep, a, b)), b, Float(0.0))
 
 
 def _of_sign(keep: Keep, rest: Expr, b: Expr, zero: Expr) -> Expr:
-    """A remainder with the sign of the divisor, from one with the dividend's."""
+    """Return a remainder with the sign of the divisor, from one with the dividend's."""
     apart = Binary("and", Binary("!=", rest, zero), Binary("!=", Binary("<", rest, zero), Binary("<", b, zero)))
     return select(apart, rest + b, rest)
 
@@ -302,13 +302,13 @@ def make_shift(fn: str) -> Callable[..., Expr]:
 
 
 def remainder(keep: Keep, kind: str, a: Expr, b: Expr) -> Expr:
-    """What is left of a after whole multiples of b, with the sign of b."""
+    """Return what is left of a after whole multiples of b, with the sign of b."""
     rest = keep(a - keep(keep(call("idiv", a, b)) * b))
     return _of_sign(keep, rest, b, Int(0))
 
 
 def exclusive(keep: Keep, kind: str, a: Expr, b: Expr) -> Expr:
-    """Bits that are set in one alone: those of either less those of both."""
+    """Return bits that are set in one alone: those of either less those of both."""
     return keep(call("bitor", a, b)) - keep(call("bitand", a, b))
 
 

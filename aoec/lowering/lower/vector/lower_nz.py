@@ -15,7 +15,7 @@ CONVERSIONS = ("to_nz", "from_nz")
 
 
 def lower_nz(name: str, nodes: list[OpNode], tensors: dict[str, Tensor], kept: tuple[str, ...]) -> Func:
-    """The func of a group that reads or writes NZ; UnsupportedError for what is neither a conversion nor elementwise on NZ alone."""
+    """Return the func of a group that reads or writes NZ; UnsupportedError for what is neither a conversion nor elementwise on NZ alone."""
     if nodes[0].op in CONVERSIONS:
         return conversion(name, nodes[0], tensors)
     used = [tensors[t] for n in nodes for t in (*n.inputs, *n.outputs) if t]
@@ -27,7 +27,8 @@ def lower_nz(name: str, nodes: list[OpNode], tensors: dict[str, Tensor], kept: t
 
 
 def conversion(name: str, node: OpNode, tensors: dict[str, Tensor]) -> Func:
-    """A transposition of rows and columns of fractals, [.., m, n / C0, C0] to [.., n / C0, m, C0] or back: of whole fractals NZ is that."""
+    """Return a transposition of rows and columns of fractals, [.., m, n / C0, C0] to [.., n / C0, m, C0] or back: of whole fractals NZ is
+    that."""
     x, y = tensors[node.inputs[0]], tensors[node.outputs[0]]
     (*lead, m, n), unit = x.shape, c0_of(x.dtype)
     if m % FRACTAL_ROWS or n % unit:

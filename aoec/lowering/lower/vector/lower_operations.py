@@ -59,8 +59,8 @@ def _replace(e: Expr, old: Expr, new: Expr) -> Expr:
 
 
 def _stage(work: Work, read: Read, otherwise: Expr) -> Read:
-    """The read from a padded copy of its tensor, whose axes start where the window does; copies for windows that begin or end elsewhere
-    have axes and a name of their own."""
+    """Return the read from a padded copy of its tensor, whose axes start where the window does; copies for windows that begin or end
+    elsewhere have axes and a name of their own."""
     number = sum(1 for name in work.shapes if name.startswith(f"{read.buffer}.window"))
     name = f"{read.buffer}.window{number or ''}"
     lows = [interval(i, work.extents) if not isinstance(i, Var) else (0, work.extents[i.name] - 1) for i in read.indices]
@@ -76,7 +76,7 @@ def _stage(work: Work, read: Read, otherwise: Expr) -> Read:
 
 
 def single_operations(work: Work, inputs: list[str], stored: Collection[str] = ()) -> Work:
-    """Every statement one vector operation, with local tensors between. `stored`: results beside the last one."""
+    """Return every statement one vector operation, with local tensors between. `stored`: results beside the last one."""
     out = Work([], work.extents, work.shapes, work.dtypes)
     statements = [part for s in work.statements for part in value_first(out, s)]
     typed = [s for s in statements if is_typed(out, s)]
@@ -92,7 +92,7 @@ def single_operations(work: Work, inputs: list[str], stored: Collection[str] = (
 
 
 def value_first(work: Work, s: Statement) -> list[Statement]:
-    """The statement; where it reduces what is compared or selected, that in a local first, and then the reduction of it."""
+    """Return the statement; where it reduces what is compared or selected, that in a local first, and then the reduction of it."""
     axes = axes_of(s)
     dtype = next((d for r in reads(s.value) if (d := work.dtypes.get(r.buffer, "")) in ("fp16", "bf16", "fp32")), "")
     value = Read(f"{s.target.buffer}.value", tuple(Var(v) for v in axes))
@@ -103,7 +103,7 @@ def value_first(work: Work, s: Statement) -> list[Statement]:
 
 
 def sums_cut_off(work: Work) -> Work:
-    """The work where a sum of reals that is read as what of it lies above 0, and no more, is one operation with that."""
+    """Return the work where a sum of reals that is read as what of it lies above 0, and no more, is one operation with that."""
     made, readers = {s.target.buffer: s for s in work.statements}, [r.buffer for s in work.statements for r in reads(s.value)]
     gone: set[str] = set()
     out = Work([], work.extents, dict(work.shapes), dict(work.dtypes))
@@ -150,7 +150,7 @@ def take_apart(work: Work, s: Statement) -> None:
 
 
 def in_forms(work: Work, s: Statement, kind: str, dtype: str) -> Expr:
-    """The value of a statement whose result has a dtype, in forms that are exact enough for it and take few cycles."""
+    """Return the value of a statement whose result has a dtype, in forms that are exact enough for it and take few cycles."""
     axes = axes_of(s) if s.op != "=" else [v for i in s.target.indices for v in sorted(variables(i))]
 
     def keep(e: Expr) -> Expr:
@@ -161,14 +161,14 @@ def in_forms(work: Work, s: Statement, kind: str, dtype: str) -> Expr:
 
 
 def over_rows(value: Expr, s: Statement, kind: str) -> Expr:
-    """A quotient by one element a row as a product with its reciprocal, where that is worked out in fp32 for a result of 16 bits; else the
-    value. A product takes half the cycles of a quotient, and the second rounding in fp32 does not show in 16 bits."""
+    """Return a quotient by one element a row as a product with its reciprocal, where that is worked out in fp32 for a result of 16 bits;
+    else the value. A product takes half the cycles of a quotient, and the second rounding in fp32 does not show in 16 bits."""
     by_row = isinstance(value, Binary) and value.op == "/" and isinstance(value.right, Read) and across_lanes(s, value.right)
     return value.left * call("reciprocal", value.right) if by_row and kind == "fp32" else value  # type: ignore[attr-defined]
 
 
 def single(work: Work, value: Expr, target: Read, kind: str, dtype: str) -> Expr:
-    """The one operation that gives `value`, computed in `kind`, as `dtype`."""
+    """Return the one operation that gives `value`, computed in `kind`, as `dtype`."""
     read = value.value if isinstance(value, Cast) else value
     if isinstance(read, Read):
         return convert_read(work, read, target, dtype)
@@ -195,7 +195,7 @@ def convert_read(work: Work, read: Read, target: Read, dtype: str) -> Expr:
 
 
 def cast_window(work: Work, read: Read, kind: str) -> Read:
-    """The read from a wider copy of its tensor: windows overlap, so the tensor is cast once, not every window."""
+    """Return the read from a wider copy of its tensor: windows overlap, so the tensor is cast once, not every window."""
     axes = own_axes(work, "cast", work.shapes[read.buffer])
     point: tuple[Expr, ...] = tuple(Var(a) for a in axes)
     copy = store(work, Cast(kind, Read(read.buffer, point)), axes, kind)
@@ -219,7 +219,7 @@ def widen_reads(work: Work, e: Expr, kind: str = "fp32") -> Expr:
 
 
 def operation(work: Work, e: Expr, target: Read, dtype: str) -> Expr:
-    """`e` with every operand a read or number, after statements for what is nested."""
+    """Return `e` with every operand a read or number, after statements for what is nested."""
     if isinstance(e, (Read, Float, Int)):
         return e
     axes = [v for i in target.indices for v in sorted(variables(i))]
@@ -231,7 +231,7 @@ def operation(work: Work, e: Expr, target: Read, dtype: str) -> Expr:
 
 
 def atom(work: Work, e: Expr, axes: list[str], dtype: str) -> Expr:
-    """A read or number equal to `e`."""
+    """Return a read or number equal to `e`."""
     if isinstance(e, (Read, Float, Int)):
         return e
     own = [v for v in axes if v in frozenset().union(*[variables_of(r) for r in reads(e)])]
@@ -239,12 +239,13 @@ def atom(work: Work, e: Expr, axes: list[str], dtype: str) -> Expr:
 
 
 def store(work: Work, e: Expr, axes: list[str], dtype: str) -> Read:
-    """A local tensor that holds `e`, after statements for what is nested."""
+    """Return a local tensor that holds `e`, after statements for what is nested."""
     return hold(work, e, axes, dtype, lambda e, target: operation(work, e, target, dtype))
 
 
 def spread_rows(work: Work, inputs: list[str]) -> Work:
-    """The work where what has one element a row, an input or made of inputs alone, is copied to a local of its own before lanes read it."""
+    """Return the work where what has one element a row, an input or made of inputs alone, is copied to a local of its own before lanes read
+    it."""
     out = Work([], work.extents, dict(work.shapes), dict(work.dtypes))
     made = set(inputs)
     for s in work.statements:
@@ -260,13 +261,13 @@ def spread_rows(work: Work, inputs: list[str]) -> Work:
 
 
 def across_lanes(s: Statement, r: Read) -> bool:
-    """True where an elementwise statement reads one element for all lanes of a row."""
+    """Return True where an elementwise statement reads one element for all lanes of a row."""
     alone = bool(variables_of(r)) and variables_of(r).isdisjoint(axes_of(s)[-1:])
     return s.op == "=" and alone and all(isinstance(i, Var) for i in r.indices)
 
 
 def row_results(work: Work, gm: set[str]) -> Work:
-    """Local tensors with one element a row get a last dimension of 1: each then lies in a block of its own in UB."""
+    """Return local tensors with one element a row get a last dimension of 1: each then lies in a block of its own in UB."""
     single = {n for n in work.shapes if n.endswith(SPREAD)}
     for s in work.statements:
         axes = axes_of(s)
@@ -286,7 +287,7 @@ def row_results(work: Work, gm: set[str]) -> Work:
 
 
 def stored_rows(work: Work, gm: set[str], single: set[str]) -> Work:
-    """The work where what is stored of one element a row is computed in a local of its own first, which joins `single`."""
+    """Return the work where what is stored of one element a row is computed in a local of its own first, which joins `single`."""
     out = Work([], work.extents, dict(work.shapes), dict(work.dtypes))
     for s in work.statements:
         found = reads(s.value)
@@ -318,14 +319,14 @@ def recompute_feeders(work: Work, stored: Collection[str] = ()) -> Work:
 
 
 def long_rows(work: Work, s: Statement) -> bool:
-    """True for a reduction over lanes of which too few rows fit UB beside what is made of them."""
+    """Return True for a reduction over lanes of which too few rows fit UB beside what is made of them."""
     axes = axes_of(s)
     across = bool(axes) and axes[-1] not in variables_of(s.target)
     return across and (work.extents[axes[-1]] > LONG_ROW or row_bytes(work, axes[-1]) * work.extents[axes[-1]] > ROW_BYTES)
 
 
 def row_bytes(work: Work, lane: str) -> int:
-    """Bytes for each element of a row, where tensors of the group are there all the time and locals while they are used."""
+    """Return bytes for each element of a row, where tensors of the group are there all the time and locals while they are used."""
     places: dict[str, list[int]] = {}
     for at, s in enumerate(work.statements):
         for r in [s.target, *reads(s.value)]:
@@ -338,7 +339,7 @@ def row_bytes(work: Work, lane: str) -> int:
 
 
 def feeders(work: Work, s: Statement) -> list[Statement]:
-    """The elementwise statements that make what a reduction reads, row by row, in order."""
+    """Return the elementwise statements that make what a reduction reads, row by row, in order."""
     wanted = {r.buffer for r in reads(s.value)}
     found: list[Statement] = []
     for f in reversed(work.statements[:work.statements.index(s)]):
@@ -349,7 +350,7 @@ def feeders(work: Work, s: Statement) -> list[Statement]:
 
 
 def unread_dropped(work: Work, stored: Collection[str] = ()) -> Work:
-    """The work without statements whose target nobody reads; the last one's is the result, and so is what is `stored`."""
+    """Return the work without statements whose target nobody reads; the last one's is the result, and so is what is `stored`."""
     last = work.statements[-1].target.buffer
     read = {last, *stored} | {r.buffer for s in work.statements for r in reads(s.value)}
     kept = [s for s in work.statements if s.target.buffer in read]

@@ -39,7 +39,7 @@ def share_operations(work: Work, results: Sequence[str]) -> Work:
 
 
 def _is_same(work: Work, known: Statement, s: Statement) -> bool:
-    """Whether two statements make the same of the same; copies from tensor to tensor are left as they are."""
+    """Return whether two statements make the same of the same; copies from tensor to tensor are left as they are."""
     a, b = known.target, s.target
     alike = (known.op, known.init, a.indices, work.dtypes[a.buffer]) == (s.op, s.init, b.indices, work.dtypes[b.buffer])
     return alike and known.value == s.value and not (s.op == "=" and isinstance(s.value, Read))

@@ -44,7 +44,7 @@ MISH_MOST = 20.0  # from here on a mish is its argument
 
 
 def erf_in_full(keep: Keep, x: Expr) -> Expr:
-    """2 steps of fp32, and +-1 from 3.92 on: x * P(x^2), cut off where it passes 1 - exp(P(|x|)), which it does from 1 on alone."""
+    """Return 2 steps of fp32, and +-1 from 3.92 on: x * P(x^2), cut off where it passes 1 - exp(P(|x|)), which it does from 1 on alone."""
     size = keep(call("min", call("abs", x), Float(ERF_END)))
     far = keep(call("exp", polynomial(keep(call("max", size, Float(1.0))), ERF_FAR)) * Float(-1.0) + Float(1.0))
     return _cut_off(keep, polynomial(keep(size * size), ERF_NEAR) * x, far)
@@ -58,14 +58,14 @@ def erf_in_short(keep: Keep, x: Expr) -> Expr:
 
 
 def tanh_in_full(keep: Keep, x: Expr) -> Expr:
-    """2 steps of fp32: x * P(x^2), cut off where it passes 1 - 2 / (exp(2 |x|) + 1), which it does from TANH_NEAR on alone."""
+    """Return 2 steps of fp32: x * P(x^2), cut off where it passes 1 - 2 / (exp(2 |x|) + 1), which it does from TANH_NEAR on alone."""
     size = keep(call("max", call("abs", x), Float(TANH_NEAR)))
     far = keep(call("reciprocal", call("exp", size * Float(2.0)) + Float(1.0)) * Float(-2.0) + Float(1.0))
     return _cut_off(keep, polynomial(keep(x * x), TANH) * x, far)
 
 
 def _cut_off(keep: Keep, near: Expr, far: Expr) -> Expr:
-    """An odd function from one that is right near 0 and too far from it beyond, and one that is right beyond."""
+    """Return an odd function from one that is right near 0 and too far from it beyond, and one that is right beyond."""
     return call("max", call("min", near, far), keep(far * Float(-1.0)))
 
 
@@ -93,8 +93,8 @@ def mish(keep: Keep, x: Expr) -> Expr:
 
 
 def softplus(keep: Keep, x: Expr) -> Expr:
-    """2 steps of fp32. max(x, 0) + log(1 + e) with e = exp(-|x|); what 1 + e loses of e, which is all of it from -17 on, is added to the
-    logarithm (its share of 1 + e would be the same to 6e-8 of e)."""
+    """Return 2 steps of fp32. max(x, 0) + log(1 + e) with e = exp(-|x|); what 1 + e loses of e, which is all of it from -17 on, is added to
+    the logarithm (its share of 1 + e would be the same to 6e-8 of e)."""
     e = keep(call("exp", keep(call("abs", x) * Float(-1.0))))
     total = keep(e + Float(1.0))
     lost = keep(e - keep(total + Float(-1.0)))
@@ -111,7 +111,7 @@ def _any(x: Expr) -> bool: return True
 
 
 def _not_above_0(x: Expr) -> bool:
-    """Whether an expression is 0 or less, by how it is written: what of something is below 0, perhaps over a positive number."""
+    """Return whether an expression is 0 or less, by how it is written: what of something is below 0, perhaps over a positive number."""
     if isinstance(x, Binary) and x.op in ("*", "/") and isinstance(x.right, Float) and x.right.value > 0:
         return _not_above_0(x.left)
     return isinstance(x, Call) and x.fn == "min" and isinstance(x.args[1], Float) and x.args[1].value <= 0
@@ -142,7 +142,8 @@ FORMS = (
 
 
 def smooth(keep: Keep, e: Expr, dtype: str) -> Expr:
-    """The expression, for a result of a dtype, with the forms of what has one; `keep` gives a read of an expression worked out in fp32."""
+    """Return the expression, for a result of a dtype, with the forms of what has one; `keep` gives a read of an expression worked out in
+    fp32."""
     if isinstance(e, Read) or not reads(e):
         return e
     for form in FORMS:
@@ -153,20 +154,20 @@ def smooth(keep: Keep, e: Expr, dtype: str) -> Expr:
 
 
 def in_fp32(e: Expr) -> bool:
-    """Whether something of an expression has a form, and so is worked out in fp32 whatever its operands are. A tanh as a difference from 1,
-    for one, has no bits near 0 in fp16. (The vendor's library takes 0.20 cycles an element of fp16 and 0.16 of fp32 on 910B3, so it casts
-    too: auto-fuse's table of costs.)"""
+    """Return whether something of an expression has a form, and so is worked out in fp32 whatever its operands are. A tanh as a difference
+    from 1, for one, has no bits near 0 in fp16. (The vendor's library takes 0.20 cycles an element of fp16 and 0.16 of fp32 on 910B3, so it
+    casts too: auto-fuse's table of costs.)"""
     return any(_argument(form, e) is not None for form in FORMS) or any(map(in_fp32, children(e)))
 
 
 def _argument(form: Form, e: Expr) -> Expr | None:
-    """What stands for X where an expression is a form's; None where it is not."""
+    """Return what stands for X where an expression is a form's; None where it is not."""
     found: list[Expr] = []
     return found[0] if _alike(form.expression, e, found) and len(set(found)) == 1 and reads(found[0]) and form.of_x(found[0]) else None
 
 
 def _alike(pattern: Expr, e: Expr, found: list[Expr]) -> bool:
-    """Whether an expression is a pattern, but for what stands for X, which is added to `found`."""
+    """Return whether an expression is a pattern, but for what stands for X, which is added to `found`."""
     if pattern == X:
         found.append(e)
         return True

@@ -45,7 +45,8 @@ BITS = ("bitand", "bitor")
 
 
 def is_typed(work: Work, s: Statement) -> bool:
-    """True for an elementwise statement that is not of reals alone, or that compares, selects, rounds or has functions of its own."""
+    """Return True for an elementwise statement that is not of reals alone, or that compares, selects, rounds or has functions of its
+    own."""
     if s.op != "=" or isinstance(s.value, Call) and s.value.fn == "select" and not reads(s.value.args[0]):
         return False
     target, found = work.dtypes.get(s.target.buffer), {work.dtypes.get(r.buffer) for r in reads(s.value)}
@@ -55,17 +56,17 @@ def is_typed(work: Work, s: Statement) -> bool:
 
 
 def name_of(e: Expr) -> str:
-    """The operator or function of an expression that has one."""
+    """Return the operator or function of an expression that has one."""
     return e.op if isinstance(e, Binary) else e.fn if isinstance(e, Call) else ""
 
 
 def _is_new(e: Expr) -> bool:
-    """True for an operation on elements, not on places alone, that reals alone did not need."""
+    """Return True for an operation on elements, not on places alone, that reals alone did not need."""
     return name_of(e) in (*MODES, *TRUTHS, *ROUNDINGS, *FUNCTIONS, "select") and bool(_elements(e))
 
 
 def _elements(e: Expr) -> tuple[Read, ...]:
-    """The reads that an operation is about: of a selection those that it chooses by."""
+    """Return the reads that an operation is about: of a selection those that it chooses by."""
     return reads(e.args[0]) if isinstance(e, Call) and e.fn == "select" else reads(e)
 
 
@@ -110,13 +111,13 @@ class _Statement:
         self.work.statements.append(Statement(self.s.target, "=", e, None))
 
     def dtype_of(self, e: Expr) -> str:
-        """The dtype of a local tensor that holds `e`, of which nothing else says one."""
+        """Return the dtype of a local tensor that holds `e`, of which nothing else says one."""
         return self.value(e)[1] or "fp32"
 
     # ------------------------------------------------------------ values
 
     def value(self, e: Expr) -> tuple[Expr, str]:
-        """(one operation or a read or a number that gives `e`, the dtype it is worked in; none of a number)."""
+        """Return (one operation or a read or a number that gives `e`, the dtype it is worked in; none of a number)."""
         if isinstance(e, (Int, Float)):
             return e, ""
         if e not in self.known:
@@ -147,12 +148,12 @@ class _Statement:
         return rebuild(e, lambda _: next(every)), kind
 
     def keep(self, e: Expr) -> Expr:
-        """A read of what `e` gives."""
+        """Return a read of what `e` gives."""
         value, kind = self.value(e)
         return value if isinstance(value, (Int, Float)) else self.atom(value, kind)
 
     def atom(self, e: Expr, kind: str) -> Read:
-        """A read of one operation's result, or of a number all over."""
+        """Return a read of one operation's result, or of a number all over."""
         if isinstance(e, Read):
             return e
         used = frozenset().union(*[variables_of(r) for r in reads(e)])
@@ -176,7 +177,7 @@ class _Statement:
         return r, self.work.dtypes[r.buffer]
 
     def recast(self, e: Cast) -> tuple[Expr, str]:
-        """A cast inside an expression: to the dtype in which such elements are worked on, cut to their bits."""
+        """Return a cast inside an expression: to the dtype in which such elements are worked on, cut to their bits."""
         if e.dtype == "bool":
             return self.value(Binary("!=", e.value, Int(0)))
         if isinstance(e.value, Read) and self.work.dtypes.get(e.value.buffer) in ("int8", "uint8") and e.dtype in REALS:
@@ -200,11 +201,11 @@ class _Statement:
         return self.atom(self.atom(low - sign, "int32") - sign, "int32")
 
     def fill_number(self, number: int) -> Read:
-        """A number all over, in int32."""
+        """Return a number all over, in int32."""
         return hold(self.work, Int(number), self.axes[-1:], "int32")
 
     def alike(self, parts: tuple[Expr, ...]) -> tuple[list[Expr], str]:
-        """(operands, numbers among them, all of one dtype; that dtype)."""
+        """Return (operands, numbers among them, all of one dtype; that dtype)."""
         found = [self.value(p) for p in parts]
         kinds = {k for _, k in found if k}
         mixed = kinds & {*REALS} and kinds - {*REALS}
@@ -219,7 +220,7 @@ class _Statement:
         return at
 
     def down(self, kind: str, dtype: str) -> tuple[str, ...]:
-        """The dtypes that a result goes through on its way to memory, that of the memory last."""
+        """Return the dtypes that a result goes through on its way to memory, that of the memory last."""
         if dtype in ("int8", "uint8"):
             return "int32", "fp16", dtype
         if dtype in ("int16", "uint16"):
@@ -233,7 +234,7 @@ class _Statement:
     # ------------------------------------------------------------ truths
 
     def truth(self, e: Expr) -> Read:
-        """A read of 1 where `e` holds, else 0."""
+        """Return a read of 1 where `e` holds, else 0."""
         if isinstance(e, Binary) and e.op in MODES and not _is_truth(e.left) and not self.is_bool(e.left):
             (a, b), kind = self.alike((e.left, e.right))
             b = b if isinstance(b, (Int, Float)) else self.atom(b, kind)
@@ -256,18 +257,18 @@ class _Statement:
         return self.atom(Binary("!=", at, _number(Int(0), kind)), "fp16" if kind == "fp16" else "fp32")
 
     def is_bool(self, e: Expr) -> bool:
-        """True for what holds truths already: a tensor of them, or 1 and 0 that a comparison left."""
+        """Return True for what holds truths already: a tensor of them, or 1 and 0 that a comparison left."""
         if isinstance(e, Read):
             return self.work.dtypes[e.buffer] == "bool" or e in self.marks
         return _is_truth(e) or isinstance(e, Call) and e.fn == "select" and self.is_bool(e.args[1])
 
     @property
     def marks(self) -> set[Read]:
-        """Locals that hold 1 and 0."""
+        """Return locals that hold 1 and 0."""
         return {s.target for s in self.work.statements if _is_mark(s.value)}
 
     def masks(self, *found: Read) -> tuple[tuple[Read, ...], str]:
-        """The masks in one dtype, the widest."""
+        """Return the masks in one dtype, the widest."""
         kind = max((self.work.dtypes[m.buffer] for m in found), key=_rank)
         return tuple(self.cast(m, kind) for m in found), kind
 
@@ -277,7 +278,7 @@ class _Statement:
         return self.atom(made[op]() if op in made else Binary(op, a, b), kind)
 
     def selection(self, c: Expr, yes: Expr, no: Expr) -> tuple[Expr, str]:
-        """A mask as wide as what it chooses from, where that is 16 or 32 bits."""
+        """Return a mask as wide as what it chooses from, where that is 16 or 32 bits."""
         (a, b), kind = self.alike((yes, no))
         width = "fp16" if kind == "fp16" else "fp32"
         nonzero = isinstance(c, Read) and self.work.dtypes[c.buffer] in ("fp16", "fp32")
@@ -304,7 +305,7 @@ def _rank(kind: str) -> int:
 
 
 def _number(e: Expr, kind: str) -> Expr:
-    """A number as elements of a dtype see it; anything else as it is."""
+    """Return a number as elements of a dtype see it; anything else as it is."""
     if not isinstance(e, (Int, Float)):
         return e
     return Float(float(e.value)) if kind in REALS else Int(int(e.value))

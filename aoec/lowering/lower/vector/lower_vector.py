@@ -38,7 +38,7 @@ ALIKE = ("elementwise", "ranged", "softmax", "row_norm")  # families whose resul
 
 
 def lower_vector(name: str, nodes: list[OpNode], tensors: dict[str, Tensor], kept: tuple[str, ...]) -> Func:
-    """The func of vector operators; `kept` names the tensors that leave the group, the largest last."""
+    """Return the func of vector operators; `kept` names the tensors that leave the group, the largest last."""
     if not kept or not all(is_of_rows(tensors[t].shape, tensors[kept[-1]].shape) for t in kept):
         raise UnsupportedError(f"group {name}: the results of a vector group have one shape, or one element for each row of it")
     main = main_node(nodes)
@@ -63,7 +63,7 @@ def lower_vector(name: str, nodes: list[OpNode], tensors: dict[str, Tensor], kep
 
 
 def lower_statements(name: str, nodes: list[OpNode], tensors: dict[str, Tensor], inputs: list[str], kept: tuple[str, ...]) -> Func:
-    """The func of operators that are statements on one set of axes."""
+    """Return the func of operators that are statements on one set of axes."""
     made = {o for n in nodes for o in n.outputs}
     work = join(nodes, tensors)
     named = {t: stored_name(t) if is_read(work, t) else t for t in kept}  # what a result is called where it leaves
@@ -85,7 +85,7 @@ def lower_statements(name: str, nodes: list[OpNode], tensors: dict[str, Tensor],
 
 
 def is_of_rows(shape: tuple[int, ...], whole: tuple[int, ...]) -> bool:
-    """Whether a result has a shape, or one element for each of its rows, whatever dimensions of one element end it."""
+    """Return whether a result has a shape, or one element for each of its rows, whatever dimensions of one element end it."""
     def bare(shape: tuple[int, ...]) -> tuple[int, ...]:
         return bare(shape[:-1]) if shape[-1:] == (1,) else shape
     return bare(shape) in (bare(whole), bare(whole[:-1]))
@@ -109,13 +109,13 @@ def store_beside(work: Work, names: Sequence[str]) -> Work:
 
 
 def is_read(work: Work, tensor: str) -> bool:
-    """Whether a statement of a work reads a tensor."""
+    """Return whether a statement of a work reads a tensor."""
     return any(r.buffer == tensor for s in work.statements for r in reads(s.value))
 
 
 def written_as(nodes: list[OpNode], target: str) -> str:
-    """How a sentence calls the statement of an operator of the user's own that makes a tensor: by operator and tensor as its definition
-    does; "" of others."""
+    """Return how a sentence calls the statement of an operator of the user's own that makes a tensor: by operator and tensor as its
+    definition does; "" of others."""
     for node in nodes:
         for made, name in ((f"{node.name}.", ""), (f"{node.outputs[0]}.", result_of(node))):
             if node.definition and f"{target}.".startswith(made):
@@ -124,14 +124,14 @@ def written_as(nodes: list[OpNode], target: str) -> str:
 
 
 def result_of(node: OpNode) -> str:
-    """What the definition of an operator of the user's own calls its result."""
+    """Return what the definition of an operator of the user's own calls its result."""
     return parse_meaning(node.definition).outputs[0].name if node.definition else ""
 
 
 # ---------------------------------------------------------------- joining
 
 def join(nodes: list[OpNode], tensors: dict[str, Tensor]) -> Work:
-    """All statements of the nodes, axes named alike through the tensors they share, accesses physical."""
+    """Return all statements of the nodes, axes named alike through the tensors they share, accesses physical."""
     work = Work()
     axes: dict[str, tuple[Expr, ...]] = {}  # tensor -> the indices it was defined or first read with
     moves, brought = apart_moves(nodes, tensors)
@@ -203,7 +203,7 @@ def read_moved(e: Expr, moves: Mapping[str, OpNode], tensors: Mapping[str, Tenso
 
 
 def started_after(s: Statement) -> list[Statement]:
-    """The statement; where it starts from a value of its own, the reduction alone and then what it starts from."""
+    """Return the statement; where it starts from a value of its own, the reduction alone and then what it starts from."""
     if s.init is None:
         return [s]
     alone = Read(f"{s.target.buffer}.reduced", s.target.indices)
@@ -212,7 +212,7 @@ def started_after(s: Statement) -> list[Statement]:
 
 
 def versions(statements: list[Statement]) -> list[Statement]:
-    """The statements with each writing a tensor of its own: of one that is written again the earlier ones are numbered."""
+    """Return the statements with each writing a tensor of its own: of one that is written again the earlier ones are numbered."""
     left = Counter(s.target.buffer for s in statements)
     now: dict[str, str] = {}
     out = []
@@ -302,7 +302,7 @@ def _channel_axis(r: Read) -> str | None:
 # ---------------------------------------------------------------- the func
 
 def build(name: str, work: Work, tensors: dict[str, Tensor], inputs: list[str], kept: list[str], gm: dict[str, str]) -> Func:
-    """Blocks with loops of their own over the statements; the block that writes the last output is called `out`."""
+    """Return blocks with loops of their own over the statements; the block that writes the last output is called `out`."""
     names = dict(gm)
     for i, b in enumerate(n for n in work.shapes if n not in gm):
         names[b] = f"t{i}"

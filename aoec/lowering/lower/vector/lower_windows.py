@@ -23,7 +23,7 @@ class Window:
 
 
 def windows_apart(work: Work, result: str) -> Work:
-    """The work with windows folded in two steps where these are fewer operations; `result` leaves the group."""
+    """Return the work with windows folded in two steps where these are fewer operations; `result` leaves the group."""
     out = replace(work, statements=[], extents=dict(work.extents), shapes=dict(work.shapes), dtypes=dict(work.dtypes))
     for s in work.statements:
         found = window(work, s)
@@ -32,7 +32,7 @@ def windows_apart(work: Work, result: str) -> Work:
 
 
 def window(work: Work, s: Statement) -> Window | None:
-    """The window that a statement folds; None where it does something else."""
+    """Return the window that a statement folds; None where it does something else."""
     read, kept = s.value, variables_of(s.target)
     if s.op in ("=", "+=") or s.init is not None or not isinstance(read, Read) or work.dtypes[read.buffer] != work.dtypes[s.target.buffer]:
         return None
@@ -45,7 +45,7 @@ def window(work: Work, s: Statement) -> Window | None:
 
 
 def sliding(index: object, kept: Collection[str], reduced: Collection[str]) -> tuple[str, str] | None:
-    """The kept axis and the reduced one that an index is made of."""
+    """Return the kept axis and the reduced one that an index is made of."""
     parts = affine(index, frozenset({*kept, *reduced}))  # type: ignore[arg-type]
     names = list(parts[0]) if parts is not None and parts[1] == Int(0) else []
     own, over = [v for v in names if v in kept], [v for v in names if v in reduced]
@@ -53,14 +53,15 @@ def sliding(index: object, kept: Collection[str], reduced: Collection[str]) -> t
 
 
 def pays(work: Work, w: Window) -> bool:
-    """Whether the two steps are fewer operations on a row of results; the first is done for columns that no window begins with, too."""
+    """Return whether the two steps are fewer operations on a row of results; the first is done for columns that no window begins with,
+    too."""
     (_, _, down), (d, across, beside) = w.rows, w.columns
     high, wide, row = (work.extents[v] for v in (down, beside, across))
     return high * work.shapes[w.read.buffer][d] + wide * row < high * wide * row
 
 
 def in_steps(work: Work, s: Statement, w: Window, result: str) -> list[Statement]:
-    """The statements of both steps; what leaves the group is copied from a local."""
+    """Return the statements of both steps; what leaves the group is copied from a local."""
     (d_row, row, _), (d, _, over) = w.rows, w.columns
     column, folded, dtype = f"{over}_each", f"{s.target.buffer}.folded", work.dtypes[s.target.buffer]
     while column in work.extents:
