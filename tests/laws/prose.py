@@ -18,9 +18,31 @@ MOST_WORDS = 30  # of a sentence
 CODE, DOCS = ("aoec", "kernels", "bench"), ("docs", "README.md", "CONTRIBUTING.md")
 SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[\w`(\"'*])|\n\s*\n|\n\s*(?:[-*|]|\d+\.)\s|\n\s{4,}")
 # no list of verbs is complete, but these words begin none
-NO_VERBS = frozenset("""a all also an and any as at because before behind beside both but by each either every everything for from how if in into
-    it its neither no none nothing of on one only other some such that the their there these they this those to two what when where whether
-    which who whose why with without""".split())
+NO_VERBS = frozenset((
+    "a", "all", "also", "an", "and", "any", "as", "at", "because", "before", "behind", "beside", "both", "but", "by", "each",
+    "either", "every", "everything", "for", "from", "how", "if", "in", "into", "it", "its", "neither", "no", "none", "nothing", "of",
+    "on", "one", "only", "other", "some", "such", "that", "the", "their", "there", "these", "they", "this", "those", "to", "two",
+    "what", "when", "where", "whether", "which", "who", "whose", "why", "with", "without"))
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something that reads badly, at a line of a file."""
+
+    path: Path
+    line: int
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.path.relative_to(ROOT) if self.path.is_relative_to(ROOT) else self.path}:{self.line}: {self.what}"
+
+
+def long_sentences(text: str) -> Iterator[tuple[int, int]]:
+    """Yield (line within the text, words) of each sentence that is too long. Code between backticks counts as a word."""
+    at = 0
+    for piece in SENTENCE.split(text):
+        at = text.index(piece, at)
+        words = len(re.sub(r"`[^`]*`", "code", piece).split())
         if words > MOST_WORDS and not piece.lstrip().startswith("|"):
             yield text.count("\n", 0, at), words
         at += len(piece)
