@@ -1,9 +1,9 @@
 """Fusion: layouts, packed weights and groups, by stated rules.
 
-One table says what may follow in a group. On the 910B nothing leads from L0C to UB, so of all that follows a cube operator only
-relu (and the bias before it) happens on the way out, in FIXPIPE; residual additions, clip and sigmoid are vector groups of
-their own, and what they read went through GM (or stayed in L2), which the machine charges for. Where a core holds cube and vector both,
-results can go through UB, and what follows a convolution or a product happens there: its activation, and the addition of a residual.
+One table says which operators may follow in a group. The 910B has no path from L0C to UB. There, a group of a cube operator can only add
+the bias and apply relu, which FIXPIPE does on the way out. Residual additions, clip and sigmoid are vector groups of their own. Their
+operands have gone through GM (or stayed in L2), and the machine model charges for that. Where a core holds cube and vector units both,
+results can go through UB. The activation after a convolution or a product, and the addition of a residual, are then done there.
 """
 from __future__ import annotations
 

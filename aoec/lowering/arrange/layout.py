@@ -1,10 +1,10 @@
-"""Which layout each tensor has: convolutions, pooling and what lies between them work in NC1HWC0, all else in ND. A convolution of few
-channels reads its image in NC1HWC0_C04, where four channels are a pixel: a quarter of the bytes and of the products.
+"""The layout of each tensor. Convolutions, pooling and the operators between them work in NC1HWC0, all others in ND. A convolution of few
+channels reads its image in NC1HWC0_C04, where a pixel is four channels. That takes a quarter of the bytes and of the products.
 
-Conversions become nodes, constants are converted at compile time. Inputs and results of the graph stay as they are: ND, or where the
-graph says so NC1HWC0 (a convolution between others) or NZ, in which products on chips without ND to NZ on the way are at their best.
-An elementwise operator stays in NC1HWC0 only where it keeps the zeros in the padding channels (or there are none). Padding channels of
-one byte may hold anything: who reads them multiplies them by zero weights, moves them, or leaves them out.
+Conversions become nodes; constants are converted at compile time. Inputs and results of the graph keep their layouts. They are ND,
+unless the graph says NC1HWC0 (a convolution between others) or NZ. On chips that cannot convert ND to NZ on the way, products are
+fastest in NZ. An elementwise operator stays in NC1HWC0 only where it keeps the zeros in the padding channels, or where there are none.
+Padding channels of one byte may hold anything. Their readers multiply them by zero weights, move them, or leave them out.
 """
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def family(node: OpNode) -> str:
 
 
 def assign(draft: Draft, scales: bool = False, four: bool = True) -> None:
-    """Nothing; the draft's nodes are rewritten with layouts and conversions. `scales`: sums are scaled to int8 on their way out of L0C.
-    `four`: images of few channels are read four channels to a pixel."""
+    """Rewrite the draft's nodes with layouts and conversions. `scales`: sums are scaled to int8 on their way out of L0C. `four`: images
+    of few channels are read four channels to a pixel."""
     on_the_way = (set(scaled_sums(draft)) if scales else set()) | images_of_rows(draft)
     nodes, draft.nodes = draft.nodes, []
     pending: dict[str, str] = {}  # result of the graph -> the NC1HWC0 tensor that it is converted from at the end

@@ -1,8 +1,8 @@
-"""Concats of slices: which of them are one group, and of which pieces of other tensors their result is put together.
+"""Concats of slices: which of them are one group, and which pieces of other tensors make up their result.
 
-Exporters write a roll as two slices and a concat for each axis, the padding of an image with its own pixels as two slices and a concat
-too, and blocks of pixels that become channels (patch merging, Focus) as a slice each. A slice alone is a launch, and writes what the next
-launch reads; together each piece goes straight from where it lies to where it belongs.
+Exporters write a roll as two slices and a concat for each axis. They write the padding of an image with its own pixels in the same way,
+and use a slice for each block of pixels that become channels (patch merging, Focus). A slice alone is a launch, and writes a tensor that
+the next launch reads. In one group, each piece is copied directly from its source to its place in the result.
 """
 from __future__ import annotations
 

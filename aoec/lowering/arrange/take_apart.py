@@ -11,7 +11,7 @@ from aoec.target.machine import Machine
 
 
 def take_apart(draft: Draft, machine: Machine | None, named: Collection[str]) -> None:
-    """Nothing; the attention nodes that are named, or that the machine has no one pass for, became single operators."""
+    """Split attention nodes into single operators: those that are named, and those that the machine cannot do in one pass."""
     nodes, draft.nodes = draft.nodes, []
     for node in nodes:
         if node.op == "attention" and (not in_one_pass(draft, node, machine) or node.name in named):

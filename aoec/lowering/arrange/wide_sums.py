@@ -1,9 +1,9 @@
-"""Sums that are left in fp32, with what needs the whole of them in operators behind: cores may share the terms of such a sum.
+"""Sums that are left in fp32, with operators behind them for the steps that need the whole sum. Cores may share the terms of such a sum.
 
-What cores add to in GM holds parts of a sum, so it has the dtype of sums: a part in 16 bits would be rounded, and may overflow where the
-sum does not. (The vendor's split-K writes fp32 too: C is float where its API reference shows EnableMultiCoreSplitK.) Rounding, the share of
-a mean and the normalisation of rows need the whole sum of all cores, and a launch of its own is where all of them have met; it joins what
-follows.
+Where cores add to a tensor in GM, each adds a part of a sum, so the tensor has the dtype of sums. A part in 16 bits would be rounded,
+and might overflow where the sum does not. The vendor's split-K writes fp32 too: C is float where its API reference shows
+EnableMultiCoreSplitK. Rounding, the division of a mean and the normalisation of rows need the whole sum of all cores. They are in a
+later launch, which begins when all cores have added their parts. That launch also holds the operators that follow.
 """
 from __future__ import annotations
 

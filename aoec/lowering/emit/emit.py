@@ -1,9 +1,9 @@
 """Func -> program: instructions with addresses, slots and flags; loops kept, holes kept.
 
-A buffer lives within one iteration of its *home*, the innermost loop around every block that touches it. In the body of
-the home its accesses form a chain of pipes P1 -> P2 -> ... ; each hand-over is a flag from one pipe to the next, and the
-last pipe gives the slot back to the first. A buffer with depth d has d slots and d ids a flag, chosen by a counter that
-advances once an iteration; give-back flags are set before the outermost loop and drained after it, for any trip count.
+A buffer lives within one iteration of its *home*, the innermost loop around every block that touches it. In the body of the home its
+accesses form a chain of pipes P1 -> P2 -> ... . A flag from each pipe to the next hands the buffer over, and the last pipe gives the
+slot back to the first. A buffer with depth d has d slots, and d ids for each flag. A counter that advances once an iteration chooses
+among them. The flags that give slots back are set before the outermost loop and waited for after it, which is right for any trip count.
 """
 from __future__ import annotations
 
@@ -240,8 +240,8 @@ class Body:
         return dims[1], dims[2], dims[3]
 
     def note(self, pieces: list[Piece], path: Home) -> None:
-        """Nothing; it is known when each buffer of this loop is in use. What is done an iteration late uses its own buffers from where
-        it is done, and what it shares with others from the start of an iteration to its end."""
+        """Note when each buffer of this loop is in use. Pieces may run an iteration late. A buffer that only they touch is then in use
+        from the place where they run. A buffer that they share with others is in use from the start of an iteration to its end."""
         start, late = self._position + 1, self.late_pieces([n for n, home in self.homes.items() if home == path], pieces)
         for p in pieces:
             self._position += 1

@@ -73,7 +73,8 @@ def private_buffers(names: Collection[str], pieces: Sequence[Piece], found: Coll
 
 
 def place(pieces: Sequence[Piece], late: Collection[int]) -> int:
-    """Before which piece that of the iteration before is done: the first that touches what it touches, or behind all."""
+    """Return the index of the piece before which the late pieces of the previous iteration run. That is the first piece that touches one
+    of their buffers; if there is none, they run behind all pieces."""
     shared = {a.buffer for i in late for a in pieces[i].accesses}
     others = [i for i, p in enumerate(pieces) if i not in late and any(a.buffer in shared for a in p.accesses)]
     return min(others, default=len(pieces))

@@ -84,7 +84,7 @@ def share(em: Emitter, homes: dict[str, Home], order: dict[str, list[int]], flag
 
 
 def in_place(em: Emitter, operands: list[Read]) -> None:
-    """Nothing; noted is what an operation reads element by element where it writes, so that one place may hold both."""
+    """Note which buffers an operation reads element by element at the indices that it writes, so that one place may hold both."""
     target = operands[0]
     size, shape = dtype_size(em.buffers[target.buffer]), em.buffers[target.buffer].shape
     elsewhere = {r.buffer for r in operands[1:] if r.indices != target.indices}

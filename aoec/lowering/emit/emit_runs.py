@@ -37,9 +37,9 @@ def lanes_of(size: int) -> int:
 
 def run(em: Emitter, op: VectorOp, dst: tuple[str, Expr], srcs: list[tuple[str, Expr]], elements: Expr,
         broadcast: frozenset[str] = frozenset()) -> Item:
-    """`elements` contiguous elements at the given offsets, at most 255 repeats an instruction.
+    """Return an operation on `elements` contiguous elements at the given offsets, with at most 255 repeats an instruction.
 
-    `broadcast` names sources that are a single block to be read again for every block.
+    `broadcast` names sources that are a single block, which is read again for every block.
     """
     wide = max(dtype_size(em.buffers[n]) for n, _ in [dst, *srcs])
     lanes = lanes_of(wide)
@@ -72,7 +72,7 @@ def make(op: VectorOp, operands: dict[str, Expr | Ref], lanes: Expr, repeat: Exp
 
 
 def nest(loops: list[tuple[str, Expr]], inner: list[Item]) -> list[Item]:
-    """`inner` inside loops, outermost first."""
+    """Return `inner` within loops, outermost first."""
     for var, extent in reversed(loops):
         inner = [For(var, normalise(extent), tuple(inner))]
     return inner
@@ -92,8 +92,8 @@ def either_of(em: Emitter, condition: Expr, items: list[Item], others: list[Item
 
 
 def one_of(em: Emitter, condition: Expr, items: list[Item], others: list[Item]) -> list[Item]:
-    """As `either_of`, each in a loop of its own whatever is known of the condition: of one that only holes decide, so that the program is
-    the same whether they are filled before it is emitted or after."""
+    """Return what `either_of` returns, but with each branch in a loop of its own, whatever is known of the condition. It is for a
+    condition that only holes decide: the program is then the same whether the holes are filled before it is emitted or after."""
     trips = [normalise(select(condition, *n)) for n in ((1, 0), (0, 1))]
     return [For(em.fresh("when"), n, tuple(own)) for n, own in zip(trips, (items, others))]
 

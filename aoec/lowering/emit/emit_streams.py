@@ -1,8 +1,8 @@
-"""Parts of a func for cores of different kinds, which meet in GM: what each kind of core runs, and how one waits for the other.
+"""Parts of a func for cores of different kinds, which exchange data in GM: what each kind of core runs, and how one waits for another.
 
-A block belongs to the cores that have its scopes. A local in GM is a ring of slots for each group of cores: who fills one signals whoever
-reads it by a counting flag, and is told by another that a slot is free again. Loops of kind core inside others are cores too: of each
-core of the outer grid so many of the kind that has them.
+A block belongs to the cores that have its scopes. A local in GM is a ring of slots for each group of cores. The core that fills a slot
+signals its readers by a counting flag. Another flag tells it that a slot is free again. Loops of kind core inside others are cores too:
+each core of the outer grid has that many cores of the kind whose blocks they hold.
 """
 from __future__ import annotations
 

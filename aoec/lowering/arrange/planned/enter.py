@@ -1,7 +1,8 @@
-"""A graph put together as a plan says: what is widened, what lies in NZ, what stays apart, which groups there are, what runs in slices.
+"""A graph built as a plan says: widened sums, matrices in NZ, nodes that stay apart, groups, and the groups that run in slices.
 
-Nothing of a plan is believed. Each name is one that the model has, a group is nodes that can run together in the order of the plan, and
-whatever cannot be is refused at its line with what would help. That a group can be one launch is left to what lowers it.
+Every entry of a plan is checked. Each name must be one that the model has, and a group must be nodes that can run together in the order
+of the plan. An entry that fails is refused at its line, with what would help. Whether a group can be one launch is left to the code that
+lowers it.
 """
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ GROUP = GROUP_ROWS * CHANNELS  # pixels: SIDE * SIDE
 
 
 def whole_pixels(em: Emitter, op: TileOp) -> None:
-    """Nothing; where a block makes pixels out of planes, both of its buffers grow to whole groups of pixels."""
+    """Grow both buffers of a block that makes pixels out of planes to whole groups of pixels."""
     made = pixels_of(op.block)
     if made is None or em.buffers[made.target.buffer].scope != "UB":
         return

@@ -1,10 +1,11 @@
-"""Emission for cores that hold cube and vector both: results leave L0C by way of UB, and what lies in rows comes in block by block.
+"""Emission for cores that hold cube and vector both: results leave L0C through UB, and matrices in rows are loaded block by block.
 
-There is no FIXPIPE: pipe V moves whole fractals from L0C to UB with cast and relu, adds a bias there where the core has no bias table,
-and MTE3 takes the tile to GM. MTE2 does not reorder: a matrix in rows is brought into L1 a 32-byte block at a time (a burst for
-each row and column fractal), or row by row into UB and from there by MTE3.
+These cores have no FIXPIPE. Pipe V moves whole fractals from L0C to UB, with cast and relu. It adds a bias in UB where the core has no bias
+table. MTE3 then moves the tile to GM. MTE2 does not reorder. So a matrix in rows comes into L1 one 32-byte block at a time, with a burst
+for each row and column fractal. Or it comes row by row into UB, and MTE3 moves it from there to L1.
 
-A result tile in UB is ND, or NZ in fractals of 16 x 16 for every dtype, with as many rows in a column as the tile has (whole fractals).
+A result tile in UB is ND, or NZ in fractals of 16 x 16 for every dtype. A column of fractals has as many rows as the tile, in whole
+fractals.
 """
 from __future__ import annotations
 
@@ -170,8 +171,8 @@ def uses_buffer(item: Item, name: str) -> bool:
 # ---------------------------------------------------------------- in UB
 
 def columns_apart(em: Emitter, ops: Sequence[TileOp]) -> None:
-    """Nothing; noted are buffers in fractals of fp32 that only become rows of fp32. A row more lies between their columns of fractals, so
-    that blocks of eight columns lie in as many banks."""
+    """Note the buffers in fractals of fp32 that only become rows of fp32. Such a buffer gets one row more between its columns of
+    fractals, so that blocks of eight columns lie in as many banks."""
     touched: dict[str, list[TileOp]] = {}
     for op in ops:
         for r in [op.block.target, *reads(op.block.value)]:

@@ -157,7 +157,8 @@ def _image(em: Emitter, op: TileOp, src: Read) -> list[Item]:
 
 
 def _whole_rows(em: Emitter, op: TileOp, src: Read, w: Expr) -> None:
-    """Nothing; asks that the rows of a box of narrow pixels are whole blocks in GM and in L1, so that one follows the other there."""
+    """Require that the rows of a box of narrow pixels are whole blocks in GM and in L1, so that they follow each other without a gap.
+    Raise UnsupportedError where a tile of the width may begin in the padding."""
     source = em.buffers[src.buffer]
     unit = c0(source)
     start = split_index(src.indices[3], op.names)[0]

@@ -46,7 +46,7 @@ def is_end(em: Emitter, op: TileOp) -> bool:
 
 
 def whole_rows_of_ends(em: Emitter, op: TileOp) -> None:
-    """Nothing; both buffers have room for as many rows as are turned at once."""
+    """Add room to both buffers for as many rows as are transposed at once."""
     assert isinstance(op.block.value, Read)
     _, (_, count), pitch = rows_beside(em, op)
     for r, each in zip((op.block.target, op.block.value), pitch):
@@ -122,7 +122,7 @@ def turn_elements(em: Emitter, to: Side, at: Side, rows: Expr, most: Expr, first
 
 
 def turn_bytes(em: Emitter, to: Side, at: Side, rows: Expr, most: Expr, first: int) -> list[Item]:
-    """32 bytes of each row from byte `first` of a block on."""
+    """Return the instructions that move 32 bytes of each row, from byte `first` of a block on."""
     unit = 2 * ROWS
     turned = em.add_scratch(em.buffers[at.buffer].dtype, normalise(ceildiv(most, unit) * (2 * unit * unit)))
     repeats = [ceildiv(maximum(rows - high * ROWS, 0), unit) if high else ceildiv(rows, unit) for high in range(2)]

@@ -1,8 +1,8 @@
-"""Emission of turns of narrow rows: rows of a few elements lie in UB one behind the other, and their columns are runs.
+"""Emission of transpositions of narrow rows. Rows of a few elements lie in UB one after the other, and each of their columns becomes a run.
 
-256 rows of n elements are sixteen runs of 16 n. Sixteen by sixteen these are turned, so that each of the 16 n elements has a place for
-sixteen rows, and of a column, whose places are n apart, sixteen are turned back: they then lie row after row. From columns to rows it is
-the same the other way round.
+256 rows of n elements are sixteen runs of 16 n elements. These are transposed sixteen by sixteen, which gives 16 n places of sixteen
+rows each. The places of one column are n apart. Sixteen of them are transposed back, and then lie row after row. From columns to rows
+the steps are the same in reverse.
 """
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def sides(em: Emitter, op: TileOp) -> Sides:
 
 
 def whole_groups(em: Emitter, op: TileOp) -> None:
-    """Nothing; both buffers grow to whole groups of rows."""
+    """Grow both buffers to whole groups of rows."""
     s = sides(em, op)
     rows = normalise(round_up(s.columns.shape[-1], GROUP))
     em.buffers[s.columns.name] = replace(s.columns, shape=(*s.columns.shape[:-1], rows))

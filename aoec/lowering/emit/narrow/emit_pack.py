@@ -1,8 +1,9 @@
-"""Emission of rows that are packed in UB: their elements, one row behind the other.
+"""Emission of rows that are packed in UB: their elements lie one row after the other, without gaps.
 
-Where the machine counts no elements a repeat, a mask says what is taken. All rows of a repeat share one; longer rows are as many repeats as
-they need, evenly apart, and each of these has a mask of its own (a block), so that such rows begin so many blocks apart. Where it has no
-such instruction, rows are packed by turns. Bytes that are no pairs, or that are turned, are numbers of 16 bits meanwhile.
+Where the machine cannot count the elements of a repeat, a mask selects them. Rows of one repeat share one mask. A longer row takes
+several repeats, evenly apart, and each of these has a mask of its own (a block), so the rows begin that many blocks apart. A machine
+that has no such instruction packs rows by transposition. Bytes that are in no pairs, or that are transposed, are widened to 16 bits for
+it.
 """
 from __future__ import annotations
 
@@ -45,8 +46,8 @@ def is_packing(em: Emitter, op: TileOp) -> bool:
 
 
 def whole_repeats(em: Emitter, op: TileOp) -> None:
-    """Nothing; rows of the source lie so far apart that the repeats of each are alike, and there is room for what is read behind the last:
-    a repeat with a mask is read whole, and what is turned are whole shares of rows."""
+    """Set the distance between rows of the source so that the repeats of each row are alike, and add room for reads behind the last row.
+    A repeat with a mask is read whole, and a transposition takes whole shares of rows."""
     assert isinstance(op.block.value, Read)
     src = em.buffers[op.block.value.buffer]
     width = Int(1) if takes_first(op) else op.loops[-1].extent

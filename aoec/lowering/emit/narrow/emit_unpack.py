@@ -27,7 +27,7 @@ def is_unpacking(em: Emitter, op: TileOp) -> bool:
 
 
 def whole_shares(em: Emitter, op: TileOp) -> None:
-    """Nothing; both buffers have room for all rows that are turned at once."""
+    """Add room to both buffers for all rows that are transposed at once."""
     assert isinstance(op.block.value, Read)
     dst, src, width = em.buffers[op.block.target.buffer], em.buffers[op.block.value.buffer], row_length(op)
     rows = product(list(dst.shape[:-1]))

@@ -1,5 +1,7 @@
-"""Rows that are read with every row of a tile, laid out several times where they are made, so that an instruction reads them with several
-rows: the scales and shifts of a norm are made once a core, while pipe V waits for the first tile."""
+"""Rows that are read with every row of a tile, stored several times by the pipe that makes them.
+
+One instruction then reads them with several rows of the tile. The scales and shifts of a norm are an example. They are made once a core,
+while pipe V waits for the first tile."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -16,7 +18,7 @@ LONGEST = 4096  # bytes of such a row: of longer ones few lie in UB, and each is
 
 
 def lay_out_rows(em: Emitter, ops: Sequence[TileOp]) -> None:
-    """Nothing; noted are the rows that pipe V makes outside the loops in which it reads them with tiles of several rows."""
+    """Note the rows that pipe V makes outside the loops in which it reads them with tiles of several rows."""
     made = {op.block.target.buffer: op for op in ops if op.block.instr == "vector" and op.block.op == "="}
     for op in ops:
         for r in reads(op.block.value) if op.block.instr == "vector" and op.block.op == "=" else ():

@@ -1,8 +1,7 @@
 """Emission of one vector operation over the elements of UB buffers.
 
-An operation becomes one of three forms, chosen by structure alone: *flat* (all operands are one contiguous run),
-*strided* (32-byte blocks at a stride per operand, eight a repeat; of short rows a repeat a row), *rows* (a run for each row, loops
-around).
+An operation becomes one of three forms, chosen by structure alone. *Flat*: all operands are one contiguous run. *Strided*: 32-byte
+blocks at a stride for each operand, eight a repeat, or one short row a repeat. *Rows*: a run for each row, in loops.
 """
 from __future__ import annotations
 
@@ -97,8 +96,9 @@ def is_backward(strides: dict[str, Expr], loop: str) -> bool:
 
 def whole_tiles(em: Emitter, op: TileOp, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
                 extents: list[tuple[str, Expr]]) -> list[Item]:
-    """Return rows of a tile that may be cut at the end of its tensor: one run where a row is as long as it is far to the next in every
-    operand, which the loops above say as they go; else by rows. So whole tiles cost the same whether or not they are known to be whole."""
+    """Return the operation on rows of a tile that may be cut at the end of its tensor. The program chooses by the loops above: one run
+    where the length of a row is its distance to the next in every operand, and otherwise a run for each row. So whole tiles cost the
+    same whether or not they are known to be whole."""
     apiece = by_rows(em, op, work, operands, strides, offsets, extents)
     (row, count), (lane, inner) = extents[-2:] if len(extents) == 2 else [("", Int(1)), extents[-1]]
     cut = isinstance(inner, Call) and inner.fn == "min" and bool(variables(inner))

@@ -1,8 +1,8 @@
-"""Emission of reads from where an index in UB says, of what lies in UB.
+"""Emission of gathers in UB: reads from places that an index in UB gives.
 
-Byte offsets are made of the indices, of all rows of a tile at once, and vgather takes what is there. Of short rows an offset counts
-from the first row of the tile, so that one instruction takes of all of them; of long ones from their own row, each with an instruction of
-its own.
+Byte offsets are calculated from the indices, for all rows of a tile at once, and vgather reads at them. The offsets of short rows count
+from the first row of the tile, so that one instruction reads from all rows. The offsets of a long row count from that row, and each row
+takes an instruction of its own.
 """
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def is_indexed(em: Emitter, op: TileOp) -> bool:
 
 
 def whole_offsets(em: Emitter, op: TileOp) -> None:
-    """Nothing; rows of indices lie as far apart, in elements, as rows of what is made, so that offsets of all rows are one run."""
+    """Make the distance between rows of indices, in elements, that between rows of the result, so that the offsets of all rows are one
+    run."""
     index = index_of(op)
     assert index is not None
     places, made = em.buffers[index.buffer], em.buffers[op.block.target.buffer]

@@ -1,13 +1,14 @@
-"""Emission of reductions of many short rows at once: blocks of all rows folded lane by lane, then turned so that lanes become rows.
+"""Emission of reductions of many short rows at once: blocks of all rows are folded lane by lane, then transposed so that lanes become rows.
 
-Rows of a known length are folded to one block each, block by block, eight rows a repeat (or eight blocks a repeat, where rows are
-too far apart for that). Sixteen rows of a block are turned into lanes of sixteen elements, one a row, and these are folded by halves;
-what a row has in its last block is turned apart from the rest, so that lanes behind the row take no part. Of a few rows whose sum is
-asked for, a whole reduce takes a repeat each instead. Where the core reduces blocks, rows of fp32 that are a repeat each become eight
-elements and these one, and nothing is turned.
+Rows of a known length are folded to one block each, block by block, with eight rows a repeat. Where rows are too far apart for that, a
+repeat takes eight blocks of one row. Sixteen rows of a block are transposed into lanes of sixteen elements, one a row, and these are folded
+by halves. The elements of a row in its last block are transposed apart from the rest, so that lanes behind the row take no part. The sums
+of a few rows are made by a whole reduce instead, with a repeat for each row. Where the core reduces blocks, rows of fp32 that are a repeat
+each become eight elements, then one, and nothing is transposed.
 
-Long rows that follow each other are parts of eight blocks, as many a row. First so many neighbours become one, of all rows in one
-instruction, then the few that are left of each row: the head of an instruction is paid less often.
+Long rows that follow each other are parts of eight blocks, the same number in each row. First that many neighbouring parts become one,
+for all rows in one instruction. Then the few parts that are left of each row are folded. So the startup cost of an instruction is paid
+less often.
 """
 from __future__ import annotations
 

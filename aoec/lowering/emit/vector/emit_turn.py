@@ -21,7 +21,7 @@ def turns_rows(em: Emitter) -> bool:
 
 
 def whole_rows(em: Emitter, op: TileOp) -> None:
-    """Nothing; both buffers grow to what vnchwconv touches: sixteen rows, each of whole blocks, on either side, from where it begins."""
+    """Grow both buffers to all that vnchwconv touches: sixteen rows of whole blocks on either side, counted from where it begins."""
     value, target = op.block.value, op.block.target
     assert isinstance(value, Read)
     zero: dict[str, Expr] = {v: Int(0) for v in op.names}
@@ -33,7 +33,8 @@ def whole_rows(em: Emitter, op: TileOp) -> None:
 
 
 def turn_rows(em: Emitter, op: TileOp) -> Piece:
-    """[.., s, t] of [.., t, s]: sixteen t at a time, a repeat for each block of s; of bytes for each half of a block, into a half."""
+    """Return the instructions that make [.., s, t] of [.., t, s]: sixteen t at a time, with a repeat for each block of s. Bytes take an
+    instruction for each half of a block on either side."""
     value = op.block.value
     assert isinstance(value, Read)
     dst, src = em.buffers[op.block.target.buffer], em.buffers[value.buffer]
