@@ -64,7 +64,8 @@ def behind(n: Expr, half: int) -> Expr:
 
 
 def check_behind(em: Emitter, op: TileOp) -> None:
-    """UnsupportedError where rows behind those that a turn makes are there before it: it writes whole blocks of rows."""
+    """Raise UnsupportedError where an earlier block has written rows behind those that a transposition makes. The transposition writes
+    whole blocks of rows, so it would overwrite them."""
     first = row_of(op.block, {v: Int(0) for v in op.names})
     for b, around in blocks(em.func.body):
         if b.name == op.block.name:

@@ -1,8 +1,8 @@
 """Funcs of rows that are made of other rows through their columns in UB.
 
-Whole runs of rows come into UB and leave it. Between them each element of a row is a column: columns of several tensors lie one behind the
-other, so that rows made of them are rows of all (a concat), or some of them make rows of their own (a transposition that moves pairs). What
-is padded within a block has its padding as columns before the others, and behind them.
+Whole runs of rows are moved into UB and out of it. Between the two, each element of a row is a column. In a concat, columns of several
+tensors lie one after the other, so that rows made of them are rows of all the tensors. In a transposition that moves pairs, some of the
+columns make rows of their own. Where padding begins within a block, columns of padding come before the others and behind them.
 """
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Funcs of vector groups: the statements of their operators on one set of axes, one vector operation a block.
 
-The operators' meanings are joined through the tensors between them, rewritten to what lies in GM (an NC1HWC0 channel is
-two axes), neighbouring axes that every access walks together become one, windows that leave their tensor are staged through
-a padded local tensor, and expressions are taken apart into single operations.
+The meanings of the operators are joined through the tensors between them. They are rewritten to the layout in GM, where an NC1HWC0
+channel is two axes. Neighbouring axes that every access walks together are merged. Windows that leave their tensor are staged through a
+padded local tensor. Expressions are split into single operations.
 """
 from __future__ import annotations
 
@@ -290,7 +290,7 @@ def add(work: Work, s: Statement, ranges: dict[str, int], tensors: dict[str, Ten
 
 
 def in_range(e: Expr, extents: dict[str, int]) -> Expr:
-    """`v % c` of an axis that never reaches c is the axis."""
+    """Return `v` for `v % c` where the axis v never reaches c, and any other expression as it is."""
     whole = isinstance(e, Binary) and e.op == "%" and isinstance(e.left, Var) and isinstance(e.right, Int)
     return e.left if whole and extents.get(e.left.name, e.right.value + 1) <= e.right.value else e  # type: ignore[union-attr, attr-defined]
 
