@@ -111,7 +111,7 @@ def regroup(graph: Graph, machine: Machine | None, kept: Collection[str] = ()) -
 
 
 def _group_flat(draft: Draft, machine: Machine | None, kept: Collection[str]) -> tuple[Graph, dict[str, np.ndarray]]:
-    """Return group a draft without bodies, in layouts and with packed weights."""
+    """Group a draft without bodies, in layouts and with packed weights."""
     folds = fold_moves(draft, kept)
     inside = {name for fold in folds.values() for name in fold.nodes}
     turn_moves(draft, machine, inside)

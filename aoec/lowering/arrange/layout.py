@@ -176,7 +176,7 @@ def _planes(draft: Draft, node: OpNode) -> bool:
 
 
 def _product(draft: Draft, node: OpNode) -> list[OpNode]:
-    """Interpolation of a tensor in ND as the matrix product that it is."""
+    """Return the interpolation of a tensor in ND as the matrix product that it is."""
     image, weights = node.inputs
     last = node.attribute("axis") == len(draft.tensors[image].shape) - 1
     given = ((image, weights), (("trans_b", 1),)) if last else ((weights, image), ())
@@ -184,7 +184,7 @@ def _product(draft: Draft, node: OpNode) -> list[OpNode]:
 
 
 def _transposition(draft: Draft, node: OpNode) -> list[OpNode]:
-    """Depth to space of an image in ND as views and the transpose between them."""
+    """Return depth to space of an image in ND as views and the transpose between them."""
     (x,), (y,) = node.inputs, node.outputs
     t = draft.tensors[x]
     scale = node.attribute("scale")
@@ -200,13 +200,13 @@ _IN_ROWS = {"interpolate": _product, "depth_to_space": _transposition}  # words 
 
 
 def _makes_rows(draft: Draft, node: OpNode) -> bool:
-    """Return True for an image in NC1HWC0 whose channels become rows: its blocks of channels move as they are."""
+    """Return whether this makes rows of the channels of an image in NC1HWC0. Its blocks of channels are moved whole."""
     return node.op == "transpose" and node.attribute("perm") == (0, 2, 3, 1) and _any_five(draft, node)
 
 
 def images_of_rows(draft: Draft) -> set[str]:
-    """Return names of the transposes whose rows of channels, whole blocks, become images that a convolution or a pool reads, perhaps after
-    elementwise work: blocks of channels move, none is taken apart."""
+    """Return the names of transposes from rows of channels, in whole blocks, to images that a convolution or a pool reads, perhaps after
+    elementwise work. Blocks of channels are moved whole."""
     users, found = draft.users(), set[str]()
     for node in draft.nodes:
         if node.op == "transpose" and node.attribute("perm") == (0, 3, 1, 2):
@@ -252,7 +252,8 @@ def _fetch(draft: Draft, node: OpNode, name: str, layout: str, converted: dict[t
 
 
 def _stays(draft: Draft, node: OpNode, name: str) -> bool:
-    """Return weights are packed by the step after this one; matrices in NZ are there for who reads them (nz.py)."""
+    """Return whether a tensor stays as it is. The step after this one packs weights, and matrices in NZ are there for their readers
+    (nz.py)."""
     weights = family(node) == "cube" and name in node.inputs[1:]
     return draft.is_constant(name) and weights or draft.tensors[name].layout == "NZ"
 

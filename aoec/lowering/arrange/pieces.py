@@ -97,8 +97,8 @@ def axis_of(node: OpNode) -> int:
 
 def joined_axes(pieces: Sequence[Piece], shapes: Mapping[str, tuple[int, ...]], result: tuple[int, ...],
                 ) -> tuple[list[Piece], dict[str, tuple[int, ...]], tuple[int, ...]]:
-    """Pieces, shapes and the result's shape with neighbouring axes made one where all pieces walk the second whole, and the first in steps
-    of one; axes of one element go too."""
+    """Return pieces, shapes and the result's shape with neighbouring axes merged. Two axes are merged where all pieces walk the second
+    whole, and the first in steps of one. Axes of one element are removed too."""
     at = next((a for a in range(len(result) - 2, -1, -1) if _joins(pieces, shapes, result, a)), None)
     if at is None:
         return list(pieces), dict(shapes), result

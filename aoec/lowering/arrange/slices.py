@@ -33,7 +33,7 @@ class Region:
 
 
 def slice_graph(graph: Graph, regions: Sequence[Region]) -> Graph:
-    """Slice these regions of the fused graph. UnsupportedError, with the reason, where one cannot run in slices."""
+    """Slice these regions of the fused graph. Raise UnsupportedError, with the reason, where one cannot run in slices."""
     shares = Shares(graph)
     for region in regions:
         graph = _slice_region(graph, *_ends(graph, region), region.slices, shares)

@@ -35,7 +35,7 @@ def in_one_pass(draft: Draft, node: OpNode, machine: Machine | None) -> bool:
 
 
 def _single(draft: Draft, node: OpNode) -> list[OpNode]:
-    """product, scale, sum, softmax, product: as few as the node has."""
+    """Return product, scale, sum, softmax and product: as few of them as the node has."""
     q, k, v, *bias = node.inputs
     result, given = draft.tensors[node.outputs[0]], dict(node.attributes)
     shape = (*draft.tensors[q].shape[:-1], draft.tensors[k].shape[-2])

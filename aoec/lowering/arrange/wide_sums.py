@@ -49,14 +49,15 @@ def may_be_wide(node: OpNode, tensors: Mapping[str, Tensor]) -> bool:
 
 
 def find_joined_tails(graph: Graph) -> dict[str, tuple[OpNode, ...]]:
-    """Norm of groups of channels, in no body -> it with all nodes that could be done with it in one launch. The graph is not fused yet."""
+    """Find each norm of groups of channels that is in no body, and all nodes that could be done with it in one launch. The graph is not
+    fused yet."""
     inside = homes(graph)
     return {name: nodes for name, nodes in find_tails(graph).items()
             if name not in inside and nodes[0].op == "layer_norm" and len(nodes[0].inputs) == 1}
 
 
 def find_tails(graph: Graph) -> dict[str, tuple[OpNode, ...]]:
-    """Norm of rows -> it with all nodes that could be done with it in one shape, and the views between them. The graph is not fused yet."""
+    """Find each norm of rows, all nodes that could be done with it in one shape, and the views between them. The graph is not fused yet."""
     draft = Draft.of(graph, {})
     out = {}
     for node in graph.nodes:

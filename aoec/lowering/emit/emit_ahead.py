@@ -31,8 +31,8 @@ class Parts:
     last: list[Item] = field(default_factory=list)
 
     def load(self, items: tuple[Item, ...], slot: str, own: str) -> list[Item]:
-        """Return the load of a later iteration, in place of that of its own; `slot`, `own`: counters of what uses it ("": nobody else) and
-        of what it fills."""
+        """Return the load of a later iteration, in place of that of its own. `slot`: the counter of the pieces that use the buffer; ""
+        where there are no others. `own`: the counter of the load."""
         moved = [*map_items(items, lambda e: substitute(e, {slot: Var(own)})), Advance(own)] if slot else items
         var = f"{own}_first"
         self.first.append(For(var, normalise(minimum(self.ahead, self.extent)), items_at(moved, self.loop, Var(var))))

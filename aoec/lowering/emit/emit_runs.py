@@ -15,7 +15,7 @@ MAX_STRIDE = 255
 
 
 def single_op(e: Expr, cast: bool) -> VectorOp:
-    """Return the instruction that computes `e`; UnsupportedError where there is none."""
+    """Return the instruction that computes `e`. Raise UnsupportedError where there is none."""
     found = vector_op(e, cast)
     if found is None:
         raise UnsupportedError("not a single vector operation")
@@ -23,7 +23,7 @@ def single_op(e: Expr, cast: bool) -> VectorOp:
 
 
 def words(em: Emitter, op: TileOp, cast: bool) -> list[VectorOp]:
-    """Return the instructions that a block of one operation is, one after the other: one, but where the machine lacks it and it is two."""
+    """Return the instructions of a block of one operation, in order: one, or two where the machine lacks that one."""
     work = single_op(op.block.value, cast)
     if work.name == "vaddrelu" and not em.machine.has(work.name):
         return [VectorOp("vadd", work.sources), VectorOp("vrelu", (op.block.target,))]
@@ -31,7 +31,7 @@ def words(em: Emitter, op: TileOp, cast: bool) -> list[VectorOp]:
 
 
 def lanes_of(size: int) -> int:
-    """Return elements of `size` bytes that a repeat takes: 256 bytes of them, and never more than 128."""
+    """Return the elements of `size` bytes that a repeat takes: 256 bytes of them, and never more than 128."""
     return min(REPEAT_BYTES // size, MOST_LANES)
 
 
@@ -79,7 +79,8 @@ def nest(loops: list[tuple[str, Expr]], inner: list[Item]) -> list[Item]:
 
 
 def when(em: Emitter, condition: Expr, items: list[Item]) -> list[Item]:
-    """Return the items where the condition holds: a loop of one iteration or none; nothing or no loop where that is known."""
+    """Return the items in a loop of one iteration where the condition holds and of none where it does not. Where the condition is known,
+    return the items without a loop, or nothing."""
     trips = normalise(select(condition, 1, 0))
     if isinstance(trips, Int):
         return items if trips == Int(1) else []

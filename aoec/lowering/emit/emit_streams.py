@@ -32,8 +32,8 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """A local in GM: from which stream to which, where it lives, the element where a core's slot begins, and its flags: that a slot is
-    full, that it is free."""
+    """A local in GM that one stream writes and another reads. It has the loops of its home, the element where a core's slot begins, and
+    two flags: that a slot is full, and that it is free."""
 
     buffer: Buffer
     writer: str
@@ -45,18 +45,18 @@ class Meeting:
     free: Int
 
     def around(self, stream: str, pipe: str) -> tuple[Item, Item]:
-        """Return what stands before and behind the pieces of a stream that touch it on a pipe."""
+        """Return the items before and behind the pieces of a stream that touch the local on a pipe."""
         if stream == self.writer:
             return CrossWait(pipe, self.reader, self.free), CrossSet(pipe, self.reader, self.full)
         return CrossWait(pipe, self.writer, self.full), CrossSet(pipe, self.writer, self.free)
 
     def begin(self, stream: str, pipe: str) -> list[Item]:
-        """Return all slots are free, says who reads."""
+        """Return the items by which the reader says that all slots are free."""
         free = CrossSet(pipe, self.writer, self.free)
         return [For(f"{self.buffer.name}_free", self.buffer.depth, (free,))] if stream == self.reader else []
 
     def end(self, stream: str, pipe: str) -> list[Item]:
-        """Return what was said to be free and is not used again, so that no flag is left."""
+        """Return the waits for slots that were said to be free and are not used again, so that no flag is left."""
         rest = CrossWait(pipe, self.reader, self.free)
         return [For(f"{self.buffer.name}_rest", self.buffer.depth, (rest,))] if stream == self.writer else []
 

@@ -61,8 +61,8 @@ def check_target(plan: Plan, at: Places, model: str, target: str) -> None:
 
 
 def before_fusion(graph: Graph, plan: Plan, at: Places) -> Graph:
-    """Return the imported graph with the sums that a plan widens, the tails that it joins, and its matrices in NZ. CheckError at the line
-    that names what the model has not."""
+    """Return the imported graph with the sums that a plan widens, the tails that it joins, and its matrices in NZ. Raise CheckError at
+    the line that names something the model does not have."""
     tensors, inside = {t.name: t for t in graph.tensors}, homes(graph)
     _refuse_unknown(plan.wide, {n.name for n in graph.nodes if n.name not in inside and may_be_wide(n, tensors)}, "wide", at,
                     "is no sum that can be wide: sums of 16 bits, means and norms of long rows can")
@@ -83,8 +83,8 @@ def _refuse_unknown(names: Sequence[str], known: Collection[str], word: str, at:
 
 def apply_plan(graph: Graph, plan: Plan, at: Places, machine: Machine,
                fuse: Callable[[Graph, frozenset[str]], Fused]) -> tuple[Graph, Weights]:
-    """Return (the imported graph in layouts and in the plan's groups, its constants as stored). Slices are cut later. CheckError at the
-    line that cannot be. `fuse`: of a graph and the names of exceptions."""
+    """Return (the imported graph in layouts and in the plan's groups, its constants as stored). Slices are cut later. Raise CheckError
+    at the line that cannot be done. `fuse`: a function of a graph and the names of exceptions."""
     fused, weights, asked = fuse(before_fusion(graph, plan, at), frozenset(plan.apart))
     _refuse_unknown(plan.apart, asked, "apart", at, "is nothing that fusion decides in this model")
     return (regroup_as(fused, plan, at, machine) if plan.groups else fused), weights
@@ -93,7 +93,7 @@ def apply_plan(graph: Graph, plan: Plan, at: Places, machine: Machine,
 # ---------------------------------------------------------------- groups
 
 def regroup_as(graph: Graph, plan: Plan, at: Places, machine: Machine) -> Graph:
-    """Return the fused graph in the plan's groups. CheckError at a group that cannot be, or cannot run where it stands."""
+    """Return the fused graph in the plan's groups. Raise CheckError at a group that cannot be, or cannot run where it stands."""
     where = f"plan {plan.name}"
     fused = _Fused(graph, at, where)
     order = fused.order
@@ -196,7 +196,7 @@ def refuse_launches(plan: Plan, at: Places, reasons: Mapping[str, str]) -> None:
 # ---------------------------------------------------------------- slices
 
 def cut_as(graph: Graph, plan: Plan, at: Places) -> Graph:
-    """Return the graph with the plan's regions in slices; CheckError at the region that cannot be cut."""
+    """Return the graph with the plan's regions in slices. Raise CheckError at the region that cannot be cut."""
     for region in plan.slices:
         try:
             graph = slice_graph(graph, [Region(*region)])

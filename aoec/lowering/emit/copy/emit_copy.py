@@ -50,7 +50,8 @@ MAX_BURSTS = 4095
 
 
 def copy(em: Emitter, op: TileOp, src: Read) -> list[Piece]:
-    """Return a box between GM and UB, either way; a guarded read fills the buffer first and copies what lies inside."""
+    """Return the copy of a box between GM and UB, either way. A guarded read fills the buffer first and copies what lies inside the
+    tensor."""
     value = op.block.value
     dst_buffer = em.buffers[op.block.target.buffer]
     into = dst_buffer.scope == "UB"
@@ -110,7 +111,7 @@ def owns_blocks(em: Emitter, op: TileOp, gm: Read, longest: Expr) -> Expr:
 
 
 def put_pad(item: Item, number: float) -> Item:
-    """Return the item with copies into UB that leave a number behind each burst."""
+    """Return the item with its copies into UB changed to write a number behind each burst."""
     if isinstance(item, For):
         return For(item.var, item.trips, tuple(put_pad(i, number) for i in item.body))
     return Instr(item.op, (*item.fields, ("pad", Float(number)))) if isinstance(item, Instr) and item.op == "copy_gm_ub" else item
@@ -130,8 +131,8 @@ def bound_of(guard: Expr, lp: Loop) -> Expr | None:
 
 
 def inside(em: Emitter, op: TileOp, src: Read, bounded: set[Expr]) -> list[tuple[str, Expr, Expr]]:
-    """Return (loop, first, count) of the iterations whose index lies inside the tensor, where the guard asks; a count may hang on loops
-    further out that step the same index (channels in planes)."""
+    """Return (loop, first, count) of the iterations whose index lies inside the tensor, where the guard asks for it. A count may depend
+    on outer loops that step the same index (channels in planes)."""
     out: list[tuple[str, Expr, Expr]] = []
     fixed: dict[str, Expr] = {v: Int(0) for v in op.names}
     for lp in op.loops:
@@ -158,7 +159,7 @@ def valid_iterations(index: Expr, lp: Loop, size: Expr, fixed: dict[str, Expr]) 
 
 
 def box_copy(em: Emitter, op: TileOp, gm: Read, ub: Read, box: list[tuple[str, Expr, Expr]], into: bool) -> list[Item]:
-    """Return bursts for a box: (loop, first, count). Loops that both sides walk without a gap are one run."""
+    """Return the bursts for a box: (loop, first, count). Loops that both sides walk without a gap are one run."""
     g, u = em.buffers[gm.buffer], em.buffers[ub.buffer]
     s_gm, s_ub = loop_strides(g, gm.indices, op), loop_strides(u, ub.indices, op)
     size = dtype_size(g)

@@ -35,7 +35,7 @@ def whole_pixels(em: Emitter, op: TileOp) -> None:
 
 
 def make_pixels(em: Emitter, op: TileOp, made: Pixels) -> Piece:
-    """Return planes to pixels, through a scratch of as many; what no channel fills is zero there."""
+    """Return the piece that makes pixels of planes, through a scratch buffer of the same size. Channels that no plane fills are zero."""
     planes, pixels = em.buffers[made.source.buffer], em.buffers[made.target.buffer]
     inner = [lp for lp in op.loops if uses(made.target.indices[-2], frozenset((lp.var,)))]
     lanes = [lp for lp in op.loops if Var(lp.var) == made.target.indices[-1]]

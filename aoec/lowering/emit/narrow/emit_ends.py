@@ -1,7 +1,7 @@
 """Emission of the ends of rows: elements that begin within a block become blocks of their own.
 
-Sixteen rows of the blocks in which they lie are turned. What were elements of a row are then rows, of which those that are wanted are
-turned back. Of bytes 32 rows are turned in halves of blocks.
+Sixteen rows of the blocks that hold the elements are transposed. The elements of a row are then rows, and those that are wanted are
+transposed back. Of bytes, 32 rows are transposed, in halves of blocks.
 """
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Side:
 
 
 def ends(em: Emitter, op: TileOp) -> Piece:
-    """Turns of the blocks in which the ends lie, and back."""
+    """Return the transpositions of the blocks that hold the ends, there and back."""
     target, value = op.block.target, op.block.value
     assert isinstance(value, Read)
     dst, src = em.buffers[target.buffer], em.buffers[value.buffer]
@@ -105,7 +105,7 @@ def ends(em: Emitter, op: TileOp) -> Piece:
 
 
 def turn_elements(em: Emitter, to: Side, at: Side, rows: Expr, most: Expr, first: int) -> list[Item]:
-    """Return sixteen elements of each row from element `first` of a block on, of two or four bytes."""
+    """Return the instructions that move sixteen elements of each row, of two or four bytes, from element `first` of a block on."""
     dtype = em.buffers[at.buffer].dtype
     unit = c0(em.buffers[at.buffer])
     halves, blocks, repeat = ROWS // unit, -(-(first + ROWS) // unit), ceildiv(rows, ROWS)

@@ -22,8 +22,9 @@ def emit_strided(em: Emitter, work: VectorOp, operands: list[Read], strides: lis
 
 def narrow_rows(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
                 extents: list[tuple[str, Expr]]) -> list[Item] | None:
-    """Return rows that take less than half a repeat, with what pads their last blocks, a block of eight rows a repeat. A source may be one
-    row for all, or one element a row that fills its block. None for other rows, of which a repeat takes one (`by_rows`)."""
+    """Return the operation on rows that take less than half a repeat, with what pads their last blocks: a block of eight rows a repeat.
+    A source may be one row for all, or one element a row that fills its block. Return None for other rows, of which a repeat takes one
+    (`by_rows`)."""
     sizes, (lane, inner) = {dtype_size(em.buffers[r.buffer]) for r in operands}, extents[-1]
     if len(extents) < 2 or len(sizes) != 1 or not isinstance(inner, Int):
         return None
@@ -41,7 +42,7 @@ def narrow_rows(em: Emitter, work: VectorOp, operands: list[Read], strides: list
 
 
 def side_by_side(strides: list[dict[str, Expr]], loops: list[tuple[str, Expr]]) -> list[tuple[str, Expr]]:
-    """Return the loops with the innermost two made one, as long as no operand has a gap between them."""
+    """Return the loops with the innermost two merged, as long as no operand has a gap between them."""
     if len(loops) < 2:
         return loops
     *outer, (far, times), (near, count) = loops
@@ -116,7 +117,7 @@ def over_rows(em: Emitter, work: VectorOp, operands: list[Read], strides: list[d
 
 
 def join_loops(strides: list[dict[str, Expr]], extents: list[tuple[str, Expr]]) -> list[tuple[str, Expr]]:
-    """Return the loops with the innermost ones made one as long as every operand walks them without a gap; literal lengths only."""
+    """Return the loops with the innermost ones merged as long as every operand walks them without a gap; literal lengths only."""
     if len(extents) < 2:
         return extents
     *outer, (row, count), (lane, inner) = extents

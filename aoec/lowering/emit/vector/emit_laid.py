@@ -48,7 +48,7 @@ def _outside(made: TileOp, op: TileOp) -> bool:
 
 
 def more_rows(em: Emitter, name: str) -> list[Item]:
-    """Return the items that lay out a row that is made so often as it is read with rows at once."""
+    """Return the items that repeat a row as many times as rows are read at once."""
     row, out, there = em.buffers[name].shape[0], list[Item](), 1
     while there < TIMES:
         out.append(run(em, VectorOp("vcopy", ()), (name, row * there), [(name, Int(0))], row * there))
@@ -58,7 +58,8 @@ def more_rows(em: Emitter, name: str) -> list[Item]:
 
 def with_laid_rows(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
                    extents: list[tuple[str, Expr]]) -> list[Item] | None:
-    """Return rows without a gap and one that is laid out, so many rows an instruction; None for others."""
+    """Return the operation on rows without a gap and a row that is stored several times, with that many rows an instruction. Return None
+    for other operands."""
     (row, count), (lane, inner) = extents[-2:] if len(extents) > 1 else (("", Int(1)), extents[-1])
     still = [r.buffer in em.laid and s.get(row, Int(0)) == Int(0) for r, s in zip(operands, strides)]
     others = [s for s, x in zip(strides, still) if not x]

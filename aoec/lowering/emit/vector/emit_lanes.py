@@ -121,7 +121,7 @@ def reorders_axes(op: TileOp, work: VectorOp) -> bool:
 
 
 def require_rows(em: Emitter, op: TileOp, buffer: str, strides: dict[str, Expr], outer: list[tuple[str, Expr]]) -> None:
-    """Asks that every row starts on a block, as a vector operand must: rows of whole blocks, or one row a tile."""
+    """Require that every row starts on a block, as a vector operand must: rows of whole blocks, or one row a tile."""
     for v, extent in outer:
         aligned = eq(strides.get(v, Int(0)) * dtype_size(em.buffers[buffer]) % 32, 0)
         em.require(either(aligned, le(largest(extent, op.above), 1)),

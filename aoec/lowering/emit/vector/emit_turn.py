@@ -1,4 +1,4 @@
-"""Emission of transpositions: rows and columns of what lies in UB change places, sixteen rows at a time."""
+"""Emission of transpositions: rows and columns of a tile in UB change places, sixteen rows at a time."""
 from __future__ import annotations
 
 import itertools

@@ -111,8 +111,9 @@ def padding_of(s: Statement, shape: tuple[int, ...], made: tuple[int, ...]) -> t
 
 
 def pad_columns(name: str, x: Buffer, y: Buffer, before: int, value: Expr) -> Func:
-    """Return the func of a matrix whose rows are padded. The turn stands behind the ends, so that a sketch, which moves blocks from the
-    last one on, has it before them: it writes whole blocks of columns, and so some behind its own."""
+    """Return the func of a matrix whose rows are padded. The block that transposes stands behind the blocks of the ends. A sketch moves
+    blocks from the last one on, so there it comes before them. That is needed because it writes whole blocks of columns, and so some
+    behind its own."""
     (many, own), (_, width) = ([n.value for n in b.shape if isinstance(n, Int)] for b in (x, y))
     here, there = Read("columns", (Var("j"), Var("r"))), Read("rows", (Var("r"), Var("j")))
     rows, made = [("r", many), ("j", own)], [("r", many), ("j", width)]

@@ -130,7 +130,7 @@ def turn_whole_rows(name: str, work: Work, X: Buffer, Y: Buffer) -> Func:
 
 
 def number_axes(work: Work) -> Work:
-    """Return name the axes of the work by their order. Equal copies then have equal names, and one schedule fits all of them."""
+    """Name the axes of the work by their order. Equal copies then have equal names, and one schedule fits all of them."""
     (s,) = work.statements
     order = [v for i in s.target.indices for v in sorted(variables(i))]
     names: dict[str, Expr] = {v: Var(v if v == LANE else f"i{at}") for at, v in enumerate(order)}
