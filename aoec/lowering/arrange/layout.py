@@ -103,9 +103,10 @@ def _operand_layout(draft: Draft, node: OpNode, layout: str, four: bool) -> str:
 
 
 def _few(draft: Draft, node: OpNode) -> bool:
-    """Return True for a convolution of an image in ND of at most four channels of 16 bits, which lies, and is read, in whole blocks a row:
-    tiles of it are whole rows, as load3d knows no rows with gaps, and one row of results must fit into L0A. Results of one row, as of a
-    line, are tiled along it, where none of the tiles may begin in padding."""
+    """Return whether a convolution reads an image in ND of at most four channels of 16 bits, in whole blocks for each row.
+
+    Tiles of such an image are whole rows, as load3d cannot read rows with gaps, and one row of results must fit into L0A. Results of one
+    row, as of a line, are tiled along it, and then no tile may begin in padding."""
     x, y, pad = draft.tensors[node.inputs[0]], draft.tensors[node.outputs[0]], node.attribute("pad")
     if y.shape[2] == 1 and isinstance(pad, tuple) and pad[1]:
         return False

@@ -105,9 +105,9 @@ def _diagonal(w: np.ndarray, group: int, merged: int) -> np.ndarray:
 
 
 def _matmul(draft: Draft, node: OpNode, packed: dict[str, str]) -> OpNode:
-    """Return the product with a constant right operand packed now. Another one, and several matrices whose rows are no whole fractals, stay
-    ND, for MTE2 and MTE1 bring them into order on their way; but MTE1 turns fractals of 16-bit elements only, so that of any others what it
-    would have to turn is transposed before."""
+    """Return the product with a constant right operand packed now. Other right operands stay ND, and so do several matrices whose rows
+    are no whole fractals. MTE2 and MTE1 reorder them on the way. But MTE1 transposes fractals of 16-bit elements only. Operands of other
+    dtypes that it would have to transpose are transposed before."""
     given = dict(node.attributes)
     left, right = node.inputs[:2]
     turns = _turns(draft, right)

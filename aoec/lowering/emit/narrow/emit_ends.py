@@ -59,8 +59,9 @@ def whole_rows_of_ends(em: Emitter, op: TileOp) -> None:
 
 
 def rows_beside(em: Emitter, op: TileOp) -> tuple[list[tuple[str, Expr]], tuple[str, Expr], list[Expr]]:
-    """Return (loops around, the loop of the rows that are turned together, its pitches in the target and in the source): of rows that lie
-    one behind the other in either the innermost loop, but that of more rows where the source has others between its."""
+    """Return (loops around, the loop of the rows that are transposed together, its pitches in the target and in the source). That loop
+    is the innermost one. Where the next outer loop has more rows, which lie between those of the innermost one in the source, it is
+    that."""
     assert isinstance(op.block.value, Read)
     to, at = (loop_strides(em.buffers[r.buffer], r.indices, op) for r in (op.block.target, op.block.value))
     loops = side_by_side([to, at], [(lp.var, lp.extent) for lp in op.loops[:-1]]) or [(em.fresh("row"), Int(1))]

@@ -148,8 +148,9 @@ def flat_from(em: Emitter, operands: list[Read], strides: list[dict[str, Expr]],
 
 def with_numbers(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
                  extents: list[tuple[str, Expr]]) -> list[Item] | None:
-    """Return one run, with what pads rows, of all operands but single elements, each of which fills a block that all others read; None
-    where there are no such elements, or the others are no run."""
+    """Return the operation as one run, including the padding of rows. At least one operand must be a single element. Such an element
+    fills a block that is read again for every block of the others. Return None where there are no single elements, or the others are no
+    run."""
     moves = [any(s.get(v, Int(0)) != Int(0) for v, _ in extents) for s in strides]
     others, steps = [r for r, m in zip(operands, moves) if m], [s for s, m in zip(strides, moves) if m]
     if all(moves) or not moves[0] or any(dtype_size(em.buffers[r.buffer]) == 1 for r, m in zip(operands, moves) if not m):
@@ -178,9 +179,11 @@ def block_of(em: Emitter, buffer: str, at: Expr, before: list[Item]) -> str:
 
 def lane_parts(em: Emitter, op: TileOp, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
                extents: list[tuple[str, Expr]]) -> list[Item] | None:
-    """Return a repeat of each of all rows at a time, of rows that are whole repeats and worked on in place, where what is written behind a
-    row would be lost, or cast from where they lie further apart. A source may be one row for all, or one element a row that fills its
-    block. None for other rows."""
+    """Return the operation on rows of whole repeats: for one repeat of each row at a time, all rows in one instruction. Return None for
+    other rows.
+
+    Rows are handled here that are worked on in place, where data written behind a row would be lost. So are casts from rows that lie
+    further apart. A source may be one row for all, or one element a row that fills its block."""
     sizes = [dtype_size(em.buffers[r.buffer]) for r in operands]
     if len(extents) < 2:
         return None
@@ -220,8 +223,8 @@ def padded_length(em: Emitter, operands: list[Read], strides: list[dict[str, Exp
 
 def by_rows(em: Emitter, op: TileOp, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
             extents: list[tuple[str, Expr]]) -> list[Item]:
-    """Return rows of a known length a part of all of them at a time, where they are as many as parts; else one after the other. Numbers of
-    rows are laid out for each part first, where that is less."""
+    """Return the operation on rows. Rows of a known length are done a part of all rows at a time, where there are at least as many rows
+    as parts; else one after the other. Where it takes less time, numbers of rows are first laid out for each part."""
     one_by_one = rows(em, work, operands, strides, offsets, extents)
     steps = row_steps(em, operands, strides, extents)
     if steps is None:
@@ -245,8 +248,8 @@ def by_rows(em: Emitter, op: TileOp, work: VectorOp, operands: list[Read], strid
 
 def number_of_rows(em: Emitter, operands: list[Read], strides: list[dict[str, Expr]], extents: list[tuple[str, Expr]],
                    steps: list[int]) -> int | None:
-    """Return which operand is an element a row that fills its block, where all others are rows of whole repeats without a gap; else
-    None."""
+    """Return the operand that has one element a row, which fills its block, where all others are rows of whole repeats without a gap.
+    Return None where there is none."""
     lane, inner = extents[-1]
     assert isinstance(inner, Int)
     size = dtype_size(em.buffers[operands[0].buffer])
@@ -259,8 +262,8 @@ def number_of_rows(em: Emitter, operands: list[Read], strides: list[dict[str, Ex
 
 def laid_out(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
              extents: list[tuple[str, Expr]], number: int, blocks: str) -> list[Item]:
-    """Return one run over all rows: the block of each row's number stands once for every part of a row, and all blocks of a repeat read
-    it."""
+    """Return the operation as one run over all rows. The block of each row's number is stored once for every part of a row, and all
+    blocks of a repeat read it."""
     (_, count), (_, inner) = extents[-2:]
     assert isinstance(inner, Int)
     b, outer = em.buffers[operands[number].buffer], [v for v, _ in extents[:-2]]
@@ -337,8 +340,8 @@ def row_parts(em: Emitter, work: VectorOp, operands: list[Read], strides: list[d
 
 def cast_runs(em: Emitter, op: TileOp, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
               extents: list[tuple[str, Expr]]) -> list[Item] | None:
-    """Return a cast of rows that follow each other without a gap in both types, but for loops further out: a run for each of these. None
-    where no loop around the lanes goes on where they end."""
+    """Return a cast of rows that follow each other without a gap in both types, as one run for each iteration of the other loops. Return
+    None where the lanes follow on without a gap in none of the loops."""
     *outer, (lane, run_length) = side_by_side(strides, extents)
     same = len({dtype_size(em.buffers[r.buffer]) for r in operands}) == 1
     if same or len(outer) == len(extents) - 1 or any(s.get(lane) != Int(1) for s in strides):
@@ -352,9 +355,10 @@ def cast_runs(em: Emitter, op: TileOp, work: VectorOp, operands: list[Read], str
 
 def cast_rows(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
               extents: list[tuple[str, Expr]]) -> list[Item] | None:
-    """Return rows that take less than half a repeat, of types that pad them to other lengths: a repeat a row with all lanes, of which
-    the rows behind overwrite those that are not its own. The last rows, with no more behind them, go one after the other. None for other
-    rows."""
+    """Return a cast of rows that take less than half a repeat, between types that pad them to other lengths. Return None for other rows.
+
+    Each row takes a repeat with all lanes. The next rows overwrite the lanes that are not the row's own. The last rows, with no more
+    behind them, are done one after the other."""
     lanes, loops = lanes_of(max(dtype_size(em.buffers[r.buffer]) for r in operands)), side_by_side(strides, extents[:-1])
     if len(operands) != 2 or len({em.buffers[r.buffer].dtype for r in operands}) == 1 or not loops or not isinstance(extents[-1][1], Int):
         return None
