@@ -81,8 +81,8 @@ def fold_rows(em: Emitter, op: TileOp, rows: Rows, fold: str, one_by_one: list[I
 
 
 def lanes_move(em: Emitter, name: str) -> bool:
-    """Return whether a buffer in UB holds a tile of rows: what it comes from in GM moves along them with loops around. Its last tile may be
-    shorter then, and how far one row is from the next may hang on a hole."""
+    """Return whether a buffer in UB holds a tile of rows: loops around it move along the rows in GM. Its last tile may be shorter then,
+    and the distance between rows may depend on a hole."""
     for b, above in blocks(em.func.body):
         own = {lp.var for lp in above if lp.kind == "tensor"}
         for r in reads(b.value) if b.target.buffer == name else ():

@@ -33,7 +33,7 @@ MOST_LAID = 255  # parts of rows for which a block each is laid out: 8 KB
 
 
 def elementwise(em: Emitter, op: TileOp, work: VectorOp, accumulate: bool = False, skip: frozenset[str] = frozenset()) -> list[Item]:
-    """Return all points of the tensor loops but `skip`; with `accumulate` the target is the first source too."""
+    """Return the operation on all points of the tensor loops except `skip`. With `accumulate` the target is the first source too."""
     target = op.block.target
     operands = [target, *([target] if accumulate else []), *work.sources]
     own = [lp for lp in op.loops if lp.var not in skip]
@@ -129,8 +129,8 @@ def require_rows(em: Emitter, op: TileOp, buffer: str, strides: dict[str, Expr],
 
 
 def wide_rows(em: Emitter, operands: list[Read], strides: list[dict[str, Expr]], extents: list[tuple[str, Expr]]) -> bool:
-    """Return True for rows of a repeat or more, of whole blocks: eight blocks of a row a repeat take fewer instructions than a block of
-    eight rows, and lie in eight bank groups."""
+    """Return whether rows are a repeat or longer, of whole blocks. Repeats of eight blocks of one row then take fewer instructions than
+    repeats of one block of eight rows, and the blocks lie in eight bank groups."""
     inner, size = extents[-1][1], dtype_size(em.buffers[operands[0].buffer])
     return isinstance(inner, Int) and inner.value * size >= REPEAT_BYTES and row_steps(em, operands, strides, extents) is not None
 
@@ -209,7 +209,8 @@ def lane_parts(em: Emitter, op: TileOp, work: VectorOp, operands: list[Read], st
 
 
 def padded_length(em: Emitter, operands: list[Read], strides: list[dict[str, Expr]], extents: list[tuple[str, Expr]]) -> Expr | None:
-    """Return the elements of one run over whole rows with what pads their last blocks, where all operands have one layout; else None."""
+    """Return the number of elements of one run over whole rows, with the padding of their last blocks, where all operands have one
+    layout. Return None elsewhere."""
     if len(extents) < 2 or not isinstance(extents[-1][1], Int):
         return None
     inner, dst = extents[-1][1].value, em.buffers[operands[0].buffer]
@@ -287,8 +288,10 @@ def laid_out(em: Emitter, work: VectorOp, operands: list[Read], strides: list[di
 
 
 def row_steps(em: Emitter, operands: list[Read], strides: list[dict[str, Expr]], extents: list[tuple[str, Expr]]) -> list[int] | None:
-    """Return blocks from row to row of each operand, where repeats can step over rows; else None. Every repeat but the last takes all
-    lanes: what it writes behind a row must lie in the next, and is nothing where rows are worked on in place."""
+    """Return the blocks from row to row of each operand, where repeats can step over rows. Return None elsewhere.
+
+    Every repeat but the last takes all lanes. So the data that it writes behind a row must lie in the next row, and there must be none
+    where rows are worked on in place."""
     if len(extents) < 2 or not isinstance(extents[-1][1], Int):
         return None
     (row, _), lane, inner = extents[-2], extents[-1][0], extents[-1][1]
@@ -312,7 +315,8 @@ def row_steps(em: Emitter, operands: list[Read], strides: list[dict[str, Expr]],
 
 def row_parts(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
               extents: list[tuple[str, Expr]], steps: list[int]) -> list[Item]:
-    """Return a repeat for each of at most MAX_REPEAT rows, the last part first: what it writes behind a row the others overwrite."""
+    """Return a repeat for each of at most MAX_REPEAT rows. The last part of the rows is done first: the other parts overwrite what it
+    writes behind a row."""
     (_, count), (lane, inner) = extents[-2], extents[-1]
     assert isinstance(inner, Int)
     outer = [v for v, _ in extents[:-2]]
@@ -386,8 +390,8 @@ def cast_rows(em: Emitter, work: VectorOp, operands: list[Read], strides: list[d
 
 def rows(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
          extents: list[tuple[str, Expr]]) -> list[Item]:
-    """Return a contiguous run for each point of the outer loops; a source that stands still in a row is broadcast first, where it does not
-    fill its block already."""
+    """Return a contiguous run for each point of the outer loops. A source that is one element for a row is broadcast first, unless it
+    fills its block already."""
     (v_in, inner), outer = extents[-1], extents[:-1]
     at = [o + product_sum(s, [v for v, _ in outer if v in s]) for o, s in zip(offsets, strides)]
     if strides[0].get(v_in, Int(0)) != Int(1):
