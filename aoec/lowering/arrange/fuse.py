@@ -1,9 +1,9 @@
 """Fusion: layouts, packed weights and groups, by stated rules.
 
-One table says what may follow in a group. On the 910B nothing leads from L0C to UB, so of all that follows a cube operator only
-relu (and the bias before it) happens on the way out, in FIXPIPE; residual additions, clip and sigmoid are vector groups of
-their own, and what they read went through GM (or stayed in L2), which the machine charges for. Where a core holds cube and vector both,
-results can go through UB, and what follows a convolution or a product happens there: its activation, and the addition of a residual.
+One table says which operators may follow in a group. The 910B has no path from L0C to UB. There, a group of a cube operator can only add
+the bias and apply relu, which FIXPIPE does on the way out. Residual additions, clip and sigmoid are vector groups of their own. Their
+operands have gone through GM (or stayed in L2), and the machine model charges for that. Where a core holds cube and vector units both,
+results can go through UB. The activation after a convolution or a product, and the addition of a residual, are then done there.
 """
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def regroup(graph: Graph, machine: Machine | None, kept: Collection[str] = ()) -
 
 
 def _group_flat(draft: Draft, machine: Machine | None, kept: Collection[str]) -> tuple[Graph, dict[str, np.ndarray]]:
-    """Return group a draft without bodies, in layouts and with packed weights."""
+    """Group a draft without bodies, in layouts and with packed weights."""
     folds = fold_moves(draft, kept)
     inside = {name for fold in folds.values() for name in fold.nodes}
     turn_moves(draft, machine, inside)
@@ -150,12 +150,15 @@ def check_dtypes(graph: Graph, machine: Machine) -> None:
 def groups(draft: Draft, followers: Mapping[str, tuple[str, ...]], views: Collection[str], most: int = FLAG_IDS,
            together: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
            folds: Mapping[str, Fold] = MappingProxyType({})) -> tuple[Group, ...]:
-    """Return every node in one group, g0, g1, ... in an order in which they can run; a group has one result.
+    """Put every node into one group, g0, g1, ... in an order in which the groups can run. A group has one result.
 
-    Nodes are taken in order; each starts a group unless it joined an earlier one: as its last tensor's only reader, of a kind
-    that the table allows, of the same shape and layout, with all else that it reads already there, and while the group reads no more than
-    `most` tensors (each has a slot in UB, and so a flag from pipe to pipe) and has no more than MOST_NODES nodes. `together`: the last node
-    of a group that was found before (pieces.py) -> all of them. `folds`: product -> the moves that it does itself.
+    Nodes are taken in order, and each starts a group unless it joins an earlier one. To join, it must be the only reader of that group's
+    last tensor, of a kind that the table allows, and of the same shape and layout. All its other operands must be there already. The group
+    may read no more than `most` tensors, as each has a slot in UB, and so a flag from pipe to pipe. It may have no more than MOST_NODES
+    nodes.
+
+    `together`: the last node of a group that was found before (pieces.py) -> all of its nodes. `folds`: product -> the moves that it
+    does itself.
     """
     return Grouping(draft, followers, views, most, together, folds).groups()
 
@@ -213,8 +216,8 @@ class Grouping:
         self.out.append(Group(f"g{len(self.out)}", kind, tuple(n.name for n in nodes)))
 
     def chain(self, before: list[OpNode], first: OpNode) -> tuple[list[OpNode], OpNode | None]:
-        """Return (the nodes of the group that starts with `first`, and perhaps with what waited for it; the node for which they should
-        wait, as it reads something else that is not made yet)"""
+        """Return (the nodes of the group that starts with `first`, and with the nodes in `before`, which waited for it; the node for
+        which they should wait, or None). They wait for a node that reads another tensor that is not made yet."""
         draft, cube = self.draft, family(first) == "cube"
         allowed = self.followers.get(first.op.removesuffix("_packed"), self.followers.get(family(first), ()))
         chain = [*before, first]
@@ -257,8 +260,9 @@ class Grouping:
         return next(iter(readers.values()), None)
 
     def beside(self, chain: Sequence[OpNode], follower: OpNode, missing: Sequence[str]) -> list[OpNode] | None:
-        """Return the elementwise nodes that make what a follower reads beside the end of a chain, each for one reader, of what is there
-        already or waits for the follower; None where something else has to make some of it."""
+        """Return the elementwise nodes that make the other operands of a follower of the chain, directly or through each other. Each has
+        one reader. Nodes that already wait for the follower are among them. Return None where another node has to make some of the
+        operands."""
         if family(follower) != "elementwise" or family(chain[0]) != "elementwise":
             return None
         waiting = [n for chain in self.waiting.get(follower.name, []) for n in chain]
@@ -338,8 +342,8 @@ def kind_of(nodes: Sequence[OpNode]) -> str:
 
 
 def _only_reader(draft: Draft, name: str, users: Mapping[str, list[OpNode]]) -> OpNode | None:
-    """Return the one node that reads a tensor, perhaps twice, as a square does; None where several do or where it is a result of the
-    graph."""
+    """Return the one node that reads a tensor, perhaps twice, as a square does. Return None where several do, or where the tensor is a
+    result of the graph."""
     found = users.get(name, [])
     return found[0] if found and name not in draft.outputs and all(n is found[0] for n in found) else None
 
@@ -352,9 +356,10 @@ def can_follow(draft: Draft, last: OpNode, follower: OpNode, allowed: tuple[str,
 
 
 def is_alike(draft: Draft, first: OpNode, follower: OpNode) -> bool:
-    """Return whether all that a follower reads lies as its result does, and is nothing that the cube reads; of scales, whether they are
-    constants, one for each column, in whole blocks; of rows, whether they are whole fractals wide, so that UB pads those of each dtype
-    alike. Of a user's own operators those of one statement."""
+    """Return whether all operands of a follower have the layout, shape and dtype of its result, and the cube reads none of them.
+
+    Scales must be constants, one for each column, in whole blocks. Rows must be whole fractals wide, so that UB pads those of each dtype
+    alike. A user's own operator must have one statement."""
     if follower.op == "requantise":
         scale = draft.tensors[follower.inputs[1]]
         image = first.op == "conv2d_packed"  # whose scales are padded to whole blocks of its channels

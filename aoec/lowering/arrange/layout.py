@@ -1,10 +1,10 @@
-"""Which layout each tensor has: convolutions, pooling and what lies between them work in NC1HWC0, all else in ND. A convolution of few
-channels reads its image in NC1HWC0_C04, where four channels are a pixel: a quarter of the bytes and of the products.
+"""The layout of each tensor. Convolutions, pooling and the operators between them work in NC1HWC0, all others in ND. A convolution of few
+channels reads its image in NC1HWC0_C04, where a pixel is four channels. That takes a quarter of the bytes and of the products.
 
-Conversions become nodes, constants are converted at compile time. Inputs and results of the graph stay as they are: ND, or where the
-graph says so NC1HWC0 (a convolution between others) or NZ, in which products on chips without ND to NZ on the way are at their best.
-An elementwise operator stays in NC1HWC0 only where it keeps the zeros in the padding channels (or there are none). Padding channels of
-one byte may hold anything: who reads them multiplies them by zero weights, moves them, or leaves them out.
+Conversions become nodes; constants are converted at compile time. Inputs and results of the graph keep their layouts. They are ND,
+unless the graph says NC1HWC0 (a convolution between others) or NZ. On chips that cannot convert ND to NZ on the way, products are
+fastest in NZ. An elementwise operator stays in NC1HWC0 only where it keeps the zeros in the padding channels, or where there are none.
+Padding channels of one byte may hold anything. Their readers multiply them by zero weights, move them, or leave them out.
 """
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def family(node: OpNode) -> str:
 
 
 def assign(draft: Draft, scales: bool = False, four: bool = True) -> None:
-    """Nothing; the draft's nodes are rewritten with layouts and conversions. `scales`: sums are scaled to int8 on their way out of L0C.
-    `four`: images of few channels are read four channels to a pixel."""
+    """Rewrite the draft's nodes with layouts and conversions. `scales`: sums are scaled to int8 on their way out of L0C. `four`: images
+    of few channels are read four channels to a pixel."""
     on_the_way = (set(scaled_sums(draft)) if scales else set()) | images_of_rows(draft)
     nodes, draft.nodes = draft.nodes, []
     pending: dict[str, str] = {}  # result of the graph -> the NC1HWC0 tensor that it is converted from at the end
@@ -103,9 +103,10 @@ def _operand_layout(draft: Draft, node: OpNode, layout: str, four: bool) -> str:
 
 
 def _few(draft: Draft, node: OpNode) -> bool:
-    """Return True for a convolution of an image in ND of at most four channels of 16 bits, which lies, and is read, in whole blocks a row:
-    tiles of it are whole rows, as load3d knows no rows with gaps, and one row of results must fit into L0A. Results of one row, as of a
-    line, are tiled along it, where none of the tiles may begin in padding."""
+    """Return whether a convolution reads an image in ND of at most four channels of 16 bits, in whole blocks for each row.
+
+    Tiles of such an image are whole rows, as load3d cannot read rows with gaps, and one row of results must fit into L0A. Results of one
+    row, as of a line, are tiled along it, and then no tile may begin in padding."""
     x, y, pad = draft.tensors[node.inputs[0]], draft.tensors[node.outputs[0]], node.attribute("pad")
     if y.shape[2] == 1 and isinstance(pad, tuple) and pad[1]:
         return False
@@ -176,7 +177,7 @@ def _planes(draft: Draft, node: OpNode) -> bool:
 
 
 def _product(draft: Draft, node: OpNode) -> list[OpNode]:
-    """Interpolation of a tensor in ND as the matrix product that it is."""
+    """Return the interpolation of a tensor in ND as the matrix product that it is."""
     image, weights = node.inputs
     last = node.attribute("axis") == len(draft.tensors[image].shape) - 1
     given = ((image, weights), (("trans_b", 1),)) if last else ((weights, image), ())
@@ -184,7 +185,7 @@ def _product(draft: Draft, node: OpNode) -> list[OpNode]:
 
 
 def _transposition(draft: Draft, node: OpNode) -> list[OpNode]:
-    """Depth to space of an image in ND as views and the transpose between them."""
+    """Return depth to space of an image in ND as views and the transpose between them."""
     (x,), (y,) = node.inputs, node.outputs
     t = draft.tensors[x]
     scale = node.attribute("scale")
@@ -200,13 +201,13 @@ _IN_ROWS = {"interpolate": _product, "depth_to_space": _transposition}  # words 
 
 
 def _makes_rows(draft: Draft, node: OpNode) -> bool:
-    """Return True for an image in NC1HWC0 whose channels become rows: its blocks of channels move as they are."""
+    """Return whether this makes rows of the channels of an image in NC1HWC0. Its blocks of channels are moved whole."""
     return node.op == "transpose" and node.attribute("perm") == (0, 2, 3, 1) and _any_five(draft, node)
 
 
 def images_of_rows(draft: Draft) -> set[str]:
-    """Return names of the transposes whose rows of channels, whole blocks, become images that a convolution or a pool reads, perhaps after
-    elementwise work: blocks of channels move, none is taken apart."""
+    """Return the names of transposes from rows of channels, in whole blocks, to images that a convolution or a pool reads, perhaps after
+    elementwise work. Blocks of channels are moved whole."""
     users, found = draft.users(), set[str]()
     for node in draft.nodes:
         if node.op == "transpose" and node.attribute("perm") == (0, 3, 1, 2):
@@ -252,7 +253,8 @@ def _fetch(draft: Draft, node: OpNode, name: str, layout: str, converted: dict[t
 
 
 def _stays(draft: Draft, node: OpNode, name: str) -> bool:
-    """Return weights are packed by the step after this one; matrices in NZ are there for who reads them (nz.py)."""
+    """Return whether a tensor stays as it is. The step after this one packs weights, and matrices in NZ are there for their readers
+    (nz.py)."""
     weights = family(node) == "cube" and name in node.inputs[1:]
     return draft.is_constant(name) and weights or draft.tensors[name].layout == "NZ"
 

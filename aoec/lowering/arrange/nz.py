@@ -1,9 +1,9 @@
-"""Matrices that products read, in NZ as the cube has them instead of ND: which could be, and the graph in which some of them are.
+"""Matrices that products read in NZ, the layout of the cube, instead of ND: the candidates, and the graph in which some of them are.
 
-A product takes NZ without reordering and gives it as it leaves L0C; elementwise operators do not ask how their operands lie where all lie
-alike. So a *region* grows from a matrix that a product reads, back through elementwise operators to the products that make it. What else
-reads a matrix of a region gets it converted to ND; a matrix that something else makes is converted to NZ, once for all products that read
-it, which can only pay where there are several. Matrices are whole fractals, of 16 bits: nothing lies in their padding.
+A product reads NZ without reordering, and its result leaves L0C in NZ. Elementwise operators work in any layout that all their operands
+share. So a *region* grows from a matrix that a product reads, back through elementwise operators to the products that make it. Any other
+reader of a matrix of a region gets it converted to ND. A matrix that another operator makes is converted to NZ once, for all products
+that read it. That can only pay where several products do. The matrices are whole fractals of 16-bit elements, so they have no padding.
 """
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Weights as the cube unit loads them: matrices in ZN fractals, made at compile time (the format: aoec/ops/words/layout.py).
 
-Grouped convolutions are merged to blocks: as few groups as make a block's input channels whole units of C0 and its output
-channels a multiple of 16, or all of them; within a block the weight is block-diagonal.
+Grouped convolutions are merged to blocks, of as few groups as possible. The input channels of a block are whole units of C0, and its
+output channels a multiple of 16. Where no number of groups gives that, a block has all groups. Within a block the weight is
+block-diagonal.
 """
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ from aoec.target.isa.scales import round_scales
 
 
 def pack(draft: Draft) -> None:
-    """Nothing; convolutions become `conv2d_packed`, right operands of `matmul` ZN, biases are padded to whole fractals, and values of
-    `attention` that MTE1 cannot turn are transposed."""
+    """Turn convolutions into `conv2d_packed` and right operands of `matmul` into ZN. Pad biases to whole fractals. Transpose the values
+    of `attention` that MTE1 cannot transpose."""
     wide = _leave_in_wide_blocks(draft)
     nodes, draft.nodes = draft.nodes, []
     packed: dict[str, str] = {}
@@ -36,7 +37,7 @@ def pack(draft: Draft) -> None:
 
 
 def round_on_the_way(draft: Draft) -> None:
-    """Nothing; constant scales of what may leave a product as int8 have ten bits of fraction, of which FIXPIPE takes no more."""
+    """Round constant scales of results that may leave a product as int8. FIXPIPE takes ten bits of fraction and no more."""
     makers, rounded = draft.producers(), dict[str, str]()
     for at, node in enumerate(draft.nodes):
         if node.op != "requantise" or not draft.is_constant(scale := node.inputs[1]):
@@ -94,7 +95,7 @@ def blocks(w: np.ndarray, group: int, c0: int) -> np.ndarray:
 
 
 def _diagonal(w: np.ndarray, group: int, merged: int) -> np.ndarray:
-    """[block, co, c, kh, kw]: the weights of each block of `merged` groups, zero between groups."""
+    """Return the weights of each block of `merged` groups as [block, co, c, kh, kw], zero between groups."""
     each_out, each_in = w.shape[0] // group, w.shape[1]
     out = np.zeros((group // merged, merged * each_out, merged * each_in, *w.shape[2:]), w.dtype)
     parts = w.reshape(group // merged, merged, each_out, *w.shape[1:])
@@ -104,9 +105,9 @@ def _diagonal(w: np.ndarray, group: int, merged: int) -> np.ndarray:
 
 
 def _matmul(draft: Draft, node: OpNode, packed: dict[str, str]) -> OpNode:
-    """Return the product with a constant right operand packed now. Another one, and several matrices whose rows are no whole fractals, stay
-    ND, for MTE2 and MTE1 bring them into order on their way; but MTE1 turns fractals of 16-bit elements only, so that of any others what it
-    would have to turn is transposed before."""
+    """Return the product with a constant right operand packed now. Other right operands stay ND, and so do several matrices whose rows
+    are no whole fractals. MTE2 and MTE1 reorder them on the way. But MTE1 transposes fractals of 16-bit elements only. Operands of other
+    dtypes that it would have to transpose are transposed before."""
     given = dict(node.attributes)
     left, right = node.inputs[:2]
     turns = _turns(draft, right)

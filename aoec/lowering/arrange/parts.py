@@ -14,7 +14,7 @@ FLAG_IDS = 6  # between two pipes, where no machine says how many
 
 
 def join_in_parts(draft: Draft, views: Collection[str] = (), most: int = FLAG_IDS) -> None:
-    """Nothing; every concat of more than `most` tensors became concats of at most so many, but for the views."""
+    """Replace every concat of more than `most` tensors by concats of at most `most`. Leave the concats in `views` as they are."""
     nodes, draft.nodes = draft.nodes, []
     for node in nodes:
         inputs = list(node.inputs)

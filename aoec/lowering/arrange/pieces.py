@@ -1,8 +1,8 @@
-"""Concats of slices: which of them are one group, and of which pieces of other tensors their result is put together.
+"""Concats of slices: which of them are one group, and which pieces of other tensors make up their result.
 
-Exporters write a roll as two slices and a concat for each axis, the padding of an image with its own pixels as two slices and a concat
-too, and blocks of pixels that become channels (patch merging, Focus) as a slice each. A slice alone is a launch, and writes what the next
-launch reads; together each piece goes straight from where it lies to where it belongs.
+Exporters write a roll as two slices and a concat for each axis. They write the padding of an image with its own pixels in the same way,
+and use a slice for each block of pixels that become channels (patch merging, Focus). A slice alone is a launch, and writes a tensor that
+the next launch reads. In one group, each piece is copied directly from its source to its place in the result.
 """
 from __future__ import annotations
 
@@ -97,8 +97,8 @@ def axis_of(node: OpNode) -> int:
 
 def joined_axes(pieces: Sequence[Piece], shapes: Mapping[str, tuple[int, ...]], result: tuple[int, ...],
                 ) -> tuple[list[Piece], dict[str, tuple[int, ...]], tuple[int, ...]]:
-    """Pieces, shapes and the result's shape with neighbouring axes made one where all pieces walk the second whole, and the first in steps
-    of one; axes of one element go too."""
+    """Return pieces, shapes and the result's shape with neighbouring axes merged. Two axes are merged where all pieces walk the second
+    whole, and the first in steps of one. Axes of one element are removed too."""
     at = next((a for a in range(len(result) - 2, -1, -1) if _joins(pieces, shapes, result, a)), None)
     if at is None:
         return list(pieces), dict(shapes), result
@@ -119,8 +119,10 @@ def _joins(pieces: Sequence[Piece], shapes: Mapping[str, tuple[int, ...]], resul
 
 
 def places(pieces: Sequence[Piece], result: tuple[int, ...], size: int, least: int) -> tuple[list[Piece], dict[int, list[Walk]]]:
-    """Return (pieces, axis -> the walks along it): axes that are cut alike whatever the others do, but the last one that is cut, are taken
-    off the pieces where at least `least` bytes lie between one index and the next: each index is then found where it is needed."""
+    """Return (pieces, axis -> the walks along it).
+
+    Some axes are cut in the same way whatever the others do. These are taken off the pieces, except the last axis that is cut, where at
+    least `least` bytes lie between one index and the next. Each index along them is then calculated where it is needed."""
     out, along = list(pieces), dict[int, list[Walk]]()
     cut = [a for a, n in enumerate(result) if any(p.walks[a] != Walk(0, n, 0) for p in pieces)]
     for a in cut[:-1]:
@@ -202,9 +204,11 @@ def turn_pieces(nodes: Sequence[OpNode], tensors: Mapping[str, Tensor]) -> Turne
 # ---------------------------------------------------------------- finding
 
 def find_pieces(draft: Draft, most: int, inside: Collection[str] = ()) -> dict[str, tuple[str, ...]]:
-    """Return name of a node -> the nodes, in order and itself the last, that are one group with it: a concat, slices before it, and concats
-    whose result only these read; perhaps the transpose that alone reads its result. A program has a slot in UB, and so a flag from pipe to
-    pipe, for each of at most `most` pieces. `inside`: nodes that are in another group."""
+    """Return the name of a node -> the nodes that are one group with it, in order, itself the last.
+
+    A group is a concat, slices before it, and concats whose result only these read, perhaps with the transpose that alone reads its
+    result. A program has a slot in UB, and so a flag from pipe to pipe, for each of at most `most` pieces. `inside`: nodes that are in
+    another group."""
     makers, users = draft.producers(), draft.users()
     order = {n.name: at for at, n in enumerate(draft.nodes)}
     out: dict[str, tuple[str, ...]] = {}
@@ -228,7 +232,7 @@ def find_pieces(draft: Draft, most: int, inside: Collection[str] = ()) -> dict[s
 
 def _reaching(draft: Draft, last: OpNode, makers: Mapping[str, OpNode], users: Mapping[str, list[OpNode]],
               nested: bool) -> list[OpNode]:
-    """Return a concat with the slices, and where they are `nested` the concats before it, whose results nobody else reads."""
+    """Return a concat with the slices whose results nobody else reads and, where they are `nested`, such concats before it."""
     names, found, grown = {last.name}, [last], True
     while grown and len(found) <= MOST_NODES:
         grown = False
@@ -245,15 +249,16 @@ def _reaching(draft: Draft, last: OpNode, makers: Mapping[str, OpNode], users: M
 
 
 def _is_turned(draft: Draft, nodes: Sequence[OpNode], turn: OpNode) -> bool:
-    """Return whether a transpose of what a concat makes can bring its pieces itself, none of which could have been made where it
-    belongs."""
+    """Return whether a transpose of a concat's result can load the pieces itself. None of the pieces may be one that its maker could
+    have written in place."""
     plain = turn.op == "transpose" and draft.tensors[turn.outputs[0]].layout == "ND"
     return plain and not any(lies_in_run(draft.tensors, nodes[-1])) and turn_pieces([*nodes, turn], draft.tensors) is not None
 
 
 def _pays(draft: Draft, nodes: Sequence[OpNode], makers: Mapping[str, OpNode]) -> bool:
-    """Return whether nothing is copied that its maker could have written where it belongs: what a concat reads as it is, is sliced too, or
-    cannot lie in another tensor, since it is none that the AI Core makes or no part of the last concat lies in one run."""
+    """Return whether the group copies nothing that its maker could have written in place. A tensor that a concat reads as it is must be
+    read by a slice too, or be unable to lie in another tensor. It is unable to where the AI Core does not make it, or where no part of
+    the last concat lies in one run."""
     made = {n.outputs[0] for n in nodes}
     sliced = {n.inputs[0] for n in nodes if n.op == "slice"}
     direct = {i for n in nodes if n.op == "concat" for i in n.inputs} - made - sliced

@@ -50,15 +50,15 @@ def split_norm(draft: Draft, node: OpNode) -> list[OpNode]:
 
 
 def join_views(draft: Draft, split: Sequence[OpNode]) -> None:
-    """Nothing; elementwise nodes behind views of what a split norm gives are done together with the norm's own, if there are any."""
+    """Do elementwise nodes behind views of a split norm's result together with the norm's own elementwise nodes, if there are any."""
     first = next(i for i, n in enumerate(split) if n.op == "over_root")
     if found := find_tail(draft, split[first - (split[first - 1].op == "axpy"):]):
         _rewrite(draft, *found)
 
 
 def norm_planes(draft: Draft, node: OpNode) -> None:
-    """Nothing; a norm of rows and the elementwise nodes behind views of its result are done in one shape, in which a row is several
-    dimensions: factors of channels join a norm of groups of them."""
+    """Do a norm of rows and the elementwise nodes behind views of its result in one shape, in which a row is several dimensions. So
+    factors of channels join a norm of groups of channels."""
     if found := find_tail(draft, [node]):
         ((_, rows), *rest), views, common = found
         dims = next(d for d in range(1, len(common) + 1) if prod(common[-d:]) == rows[-1])
@@ -92,7 +92,7 @@ def find_tail(draft: Draft, own: Sequence[OpNode]) -> tuple[list[tuple[OpNode, S
 
 
 def _rewrite(draft: Draft, chain: Sequence[tuple[OpNode, Shape]], views: Sequence[OpNode], common: Shape) -> None:
-    """Nothing; the nodes of a chain, each of which made what has a shape, are done in the common shape, and the views between them go."""
+    """Do the nodes of a chain in the common shape, and remove the views between them. `chain`: each node, with the shape of its result."""
     source = {v.outputs[0]: v.inputs[0] for v in views}
     made = {n.outputs[0] for n, _ in chain}
     last, shape = chain[-1]

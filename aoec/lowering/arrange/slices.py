@@ -1,10 +1,10 @@
-"""Slices: groups that follow each other run for one part of their results after the other, so that what lies between them stays in L2.
+"""Slices: consecutive groups run for one part of their results at a time, so that the tensors between them stay in L2.
 
-A region's nodes stand in the graph once for each slice, in groups named after it (`g3_1of4`). What it reads of tensors from before it are
-views (`slice`), and what is read of it later is joined by views too (`concat`): a slice of a result is written where it belongs. Parts are
-equal, or as even as whole images (or texts) allow, and each that is a view lies in one run in GM. Which part of its arguments a node needs
-follows from its meaning (`ops/slices.py`), and so does the axis along which the images of a tensor lie: queries, keys and values that one
-product makes lie one behind the other, and each has the images of its own.
+The graph has the nodes of a region once for each slice, in groups named after the region's groups (`g3_1of4`). A slice reads tensors
+from before the region through views (`slice`). Its results are joined by views too (`concat`), so each is written directly to its place.
+Parts are equal, or as even as whole images (or texts) allow. Each part that is a view is contiguous in GM. The meaning of a node tells
+which part of its arguments it needs (`ops/slices.py`), and along which axis the images of a tensor lie. One product may make queries,
+keys and values one after the other; each of the three then has its own images.
 """
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Region:
 
 
 def slice_graph(graph: Graph, regions: Sequence[Region]) -> Graph:
-    """Slice these regions of the fused graph. UnsupportedError, with the reason, where one cannot run in slices."""
+    """Slice these regions of the fused graph. Raise UnsupportedError, with the reason, where one cannot run in slices."""
     shares = Shares(graph)
     for region in regions:
         graph = _slice_region(graph, *_ends(graph, region), region.slices, shares)

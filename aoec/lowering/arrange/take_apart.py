@@ -11,7 +11,7 @@ from aoec.target.machine import Machine
 
 
 def take_apart(draft: Draft, machine: Machine | None, named: Collection[str]) -> None:
-    """Nothing; the attention nodes that are named, or that the machine has no one pass for, became single operators."""
+    """Split attention nodes into single operators: those that are named, and those that the machine cannot do in one pass."""
     nodes, draft.nodes = draft.nodes, []
     for node in nodes:
         if node.op == "attention" and (not in_one_pass(draft, node, machine) or node.name in named):
@@ -21,9 +21,11 @@ def take_apart(draft: Draft, machine: Machine | None, named: Collection[str]) ->
 
 
 def in_one_pass(draft: Draft, node: OpNode, machine: Machine | None) -> bool:
-    """Return whether an attention node has a lowering of its own: where a core holds cube and vector both (L0C is read a fractal at a time
-    there, and MTE2 moves blocks) for values of 16 bits and keys and rows of whole ones; where they are apart for fp32 too, if the cube
-    takes it. Without a machine, that of the one that will be, for values of 16 bits."""
+    """Return whether an attention node has a lowering of its own.
+
+    Where a core holds cube and vector both, values must be of 16 bits, and keys and rows multiples of 16, as L0C is read a fractal at a
+    time there and MTE2 moves blocks. Where the cores are apart, fp32 is possible too, if the cube takes it. Without a machine, values
+    must be of 16 bits."""
     q, _, v = (draft.tensors[i] for i in node.inputs[:3])
     short = v.dtype in ("fp16", "bf16")
     if machine is None:
@@ -35,7 +37,7 @@ def in_one_pass(draft: Draft, node: OpNode, machine: Machine | None) -> bool:
 
 
 def _single(draft: Draft, node: OpNode) -> list[OpNode]:
-    """product, scale, sum, softmax, product: as few as the node has."""
+    """Return product, scale, sum, softmax and product: as few of them as the node has."""
     q, k, v, *bias = node.inputs
     result, given = draft.tensors[node.outputs[0]], dict(node.attributes)
     shape = (*draft.tensors[q].shape[:-1], draft.tensors[k].shape[-2])

@@ -1,9 +1,10 @@
-"""Views: nodes that move nothing, as what they make lies in the bytes of another tensor.
+"""Views: nodes that move nothing, as their result lies in the bytes of another tensor.
 
-A reshape renames bytes, and so does a conversion of what lies alike in both layouts. A slice that lies in one run begins in the middle of
-its tensor. The parts of a concat that lie in one run each are written where they belong by whoever makes them: so a network's links across
-(U-Net, YOLO, DenseNet) copy nothing. A tensor lies in one place alone: of what a concat cannot have there (inputs and results of the graph,
-constants, parts of another concat, parts that would begin between two tensors' places) at most one run of neighbours is copied.
+A reshape renames bytes. A conversion does too, where the data lies alike in both layouts. A contiguous slice begins in the middle of its
+tensor. The parts of a concat that are contiguous in it are written to their places by the nodes that make them. So the skip connections
+of a network (U-Net, YOLO, DenseNet) copy nothing. A tensor can lie in one place only. Some parts of a concat cannot lie in it: inputs
+and results of the graph, constants, parts of another concat, and parts that would begin between two tensors' places. At most one run of
+neighbouring parts of that kind is copied.
 """
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ from aoec.ir.graph.graph import OpNode
 
 
 def add_whole_biases(draft: Draft, kept: Collection[str] = ()) -> None:
-    """Nothing; products of whole numbers with a constant bias became products and additions. `kept`: those that stay as they are, for
-    their group adds the bias on the way out."""
+    """Split products of integers with a constant bias into a product and an addition. `kept`: nodes that stay as they are, because their
+    group adds the bias on the way out."""
     nodes, draft.nodes = draft.nodes, []
     for node in nodes:
         biased = node.op in ("conv2d", "matmul") and len(node.inputs) > 2 and draft.is_constant(node.inputs[2])

@@ -1,7 +1,7 @@
-"""Scores in rows of whole blocks where they are not: of 197 halves what a softmax stores goes out at 2 bytes a cycle, of 208 in bursts.
+"""Scores with rows padded to whole blocks. A softmax over rows of 197 halves stores them at 2 bytes a cycle, over rows of 208 in bursts.
 
-Keys and values get rows of zeros, so that the products around a softmax are whole fractals wide; what lies behind the last score is -inf
-when the softmax sees it, so that its share is 0. Only tensors between the two products are wider, which nobody else sees.
+Keys and values get rows of zeros, so that the products around a softmax are whole fractals wide. Elements behind the last score are -inf
+when the softmax reads them, so that their share is 0. Only tensors between the two products become wider, and no other node reads them.
 """
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _products(draft: Draft, product: OpNode, last: OpNode, shares: str, every: i
 
 
 def pad_rows(draft: Draft, named: Collection[str]) -> None:
-    """Nothing; scores of the softmax nodes that are named are in whole fractals."""
+    """Pad the scores of the named softmax nodes to whole fractals."""
     for s in ragged_scores(draft) if named else []:
         if s.softmax.name in named:
             _pad(draft, s)

@@ -1,9 +1,9 @@
-"""Sums that are left in fp32, with what needs the whole of them in operators behind: cores may share the terms of such a sum.
+"""Sums that are left in fp32, with operators behind them for the steps that need the whole sum. Cores may share the terms of such a sum.
 
-What cores add to in GM holds parts of a sum, so it has the dtype of sums: a part in 16 bits would be rounded, and may overflow where the
-sum does not. (The vendor's split-K writes fp32 too: C is float where its API reference shows EnableMultiCoreSplitK.) Rounding, the share of
-a mean and the normalisation of rows need the whole sum of all cores, and a launch of its own is where all of them have met; it joins what
-follows.
+Where cores add to a tensor in GM, each adds a part of a sum, so the tensor has the dtype of sums. A part in 16 bits would be rounded,
+and might overflow where the sum does not. The vendor's split-K writes fp32 too: C is float where its API reference shows
+EnableMultiCoreSplitK. Rounding, the division of a mean and the normalisation of rows need the whole sum of all cores. They are in a
+later launch, which begins when all cores have added their parts. That launch also holds the operators that follow.
 """
 from __future__ import annotations
 
@@ -49,14 +49,15 @@ def may_be_wide(node: OpNode, tensors: Mapping[str, Tensor]) -> bool:
 
 
 def find_joined_tails(graph: Graph) -> dict[str, tuple[OpNode, ...]]:
-    """Norm of groups of channels, in no body -> it with all nodes that could be done with it in one launch. The graph is not fused yet."""
+    """Find each norm of groups of channels that is in no body, and all nodes that could be done with it in one launch. The graph is not
+    fused yet."""
     inside = homes(graph)
     return {name: nodes for name, nodes in find_tails(graph).items()
             if name not in inside and nodes[0].op == "layer_norm" and len(nodes[0].inputs) == 1}
 
 
 def find_tails(graph: Graph) -> dict[str, tuple[OpNode, ...]]:
-    """Norm of rows -> it with all nodes that could be done with it in one shape, and the views between them. The graph is not fused yet."""
+    """Find each norm of rows, all nodes that could be done with it in one shape, and the views between them. The graph is not fused yet."""
     draft = Draft.of(graph, {})
     out = {}
     for node in graph.nodes:

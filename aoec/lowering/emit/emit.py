@@ -1,9 +1,9 @@
 """Func -> program: instructions with addresses, slots and flags; loops kept, holes kept.
 
-A buffer lives within one iteration of its *home*, the innermost loop around every block that touches it. In the body of
-the home its accesses form a chain of pipes P1 -> P2 -> ... ; each hand-over is a flag from one pipe to the next, and the
-last pipe gives the slot back to the first. A buffer with depth d has d slots and d ids a flag, chosen by a counter that
-advances once an iteration; give-back flags are set before the outermost loop and drained after it, for any trip count.
+A buffer lives within one iteration of its *home*, the innermost loop around every block that touches it. In the body of the home its
+accesses form a chain of pipes P1 -> P2 -> ... . A flag from each pipe to the next hands the buffer over, and the last pipe gives the
+slot back to the first. A buffer with depth d has d slots, and d ids for each flag. A counter that advances once an iteration chooses
+among them. The flags that give slots back are set before the outermost loop and waited for after it, which is right for any trip count.
 """
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def emit(func: Func, machine: Machine) -> Program:
 
 
 def emit_part(part: Part, machine: Machine, meet: dict[str, Meeting]) -> tuple[Stream, tuple[Space, ...], list[Constraint]]:
-    """Return the stream of one kind of cores, its buffers on chip, and what it asks for."""
+    """Return the stream of one kind of cores, its buffers on chip, and its constraints."""
     func, grid, core = part.func, part.grid, part.core
     ops = [tile_op(b, above) for b, above in blocks(wrap_in_grid(func, grid).body)]
     meet = {n: m for n, m in meet.items() if n in {b.name for b in func.locals}}
@@ -240,8 +240,8 @@ class Body:
         return dims[1], dims[2], dims[3]
 
     def note(self, pieces: list[Piece], path: Home) -> None:
-        """Nothing; it is known when each buffer of this loop is in use. What is done an iteration late uses its own buffers from where
-        it is done, and what it shares with others from the start of an iteration to its end."""
+        """Note when each buffer of this loop is in use. Pieces may run an iteration late. A buffer that only they touch is then in use
+        from the place where they run. A buffer that they share with others is in use from the start of an iteration to its end."""
         start, late = self._position + 1, self.late_pieces([n for n, home in self.homes.items() if home == path], pieces)
         for p in pieces:
             self._position += 1
@@ -298,7 +298,8 @@ class Body:
         return out + advance
 
     def is_early(self, name: str) -> bool:
-        """Return whether what fills a buffer is issued ahead: where streams meet in it, by the one that fills it."""
+        """Return whether the pieces that fill a buffer are issued ahead. For a buffer that several streams share, the one that fills it
+        decides."""
         ahead = self.em.buffers[name].ahead
         return ahead is not None and ahead != emit_ahead.LATE and (name not in self.meet or self.meet[name].writer == self.stream)
 
@@ -315,7 +316,7 @@ class Body:
         return found
 
     def load_ahead(self, name: str, items: tuple[Item, ...], path: Home, counts: bool) -> list[Item]:
-        """Return what stands in place of a load that is issued ahead; `counts`: it counts slots of its own."""
+        """Return the items that replace a load that is issued ahead. `counts`: the load counts slots of its own."""
         buffer, own = self.em.buffers[name], f"{name}_load"
         assert buffer.ahead is not None
         parts = self.ahead.setdefault(path, emit_ahead.Parts(path[-1], self.extents[path[-1]], buffer.ahead))
@@ -326,13 +327,13 @@ class Body:
         return parts.load(items, self.em.counters[name] if counts else "", own)
 
     def issued_late(self, items: list[Item], path: Home) -> list[Item]:
-        """Return what is done for the iteration before, where there is one; that of the last one stands behind the loop."""
+        """Return the work of the previous iteration, where there is one. The work of the last iteration stands behind the loop."""
         loop, extent = path[-1], self.extents[path[-1]]
         self.late[path] = For(f"{loop}_rest", normalise(minimum(1, extent)), emit_ahead.items_at(items, loop, extent - 1))
         return when(self.em, le(1, Var(loop)), list(emit_ahead.items_at(items, loop, Var(loop) - 1)))
 
     def hand_over(self, name: str, pieces: list[Piece], before: list[list[Item]], after: list[list[Item]]) -> bool:
-        """Puts the flags of one buffer around the pieces; False where one pipe does all and order suffices."""
+        """Put the flags of one buffer around the pieces. Return False where one pipe does all, so that order suffices."""
         chain = runs(name, pieces)
         if name in self.meet:
             return self.across(self.meet[name], chain, before, after)
@@ -356,7 +357,7 @@ class Body:
 
 
     def across(self, meet: Meeting, chain: list[tuple[str, int, int]], before: list[list[Item]], after: list[list[Item]]) -> bool:
-        """Puts the flags of a buffer in which streams meet around the pieces that touch it; True."""
+        """Put the flags of a buffer that several streams share around the pieces that touch it. Return True."""
         if len(chain) != 1:
             raise UnsupportedError(f"buffer {meet.buffer.name} is touched by several pipes of {self.stream}, or by one at several times")
         ((pipe, start, end),) = chain

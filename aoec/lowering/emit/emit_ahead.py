@@ -31,8 +31,8 @@ class Parts:
     last: list[Item] = field(default_factory=list)
 
     def load(self, items: tuple[Item, ...], slot: str, own: str) -> list[Item]:
-        """Return the load of a later iteration, in place of that of its own; `slot`, `own`: counters of what uses it ("": nobody else) and
-        of what it fills."""
+        """Return the load of a later iteration, in place of that of its own. `slot`: the counter of the pieces that use the buffer; ""
+        where there are no others. `own`: the counter of the load."""
         moved = [*map_items(items, lambda e: substitute(e, {slot: Var(own)})), Advance(own)] if slot else items
         var = f"{own}_first"
         self.first.append(For(var, normalise(minimum(self.ahead, self.extent)), items_at(moved, self.loop, Var(var))))
@@ -73,7 +73,8 @@ def private_buffers(names: Collection[str], pieces: Sequence[Piece], found: Coll
 
 
 def place(pieces: Sequence[Piece], late: Collection[int]) -> int:
-    """Before which piece that of the iteration before is done: the first that touches what it touches, or behind all."""
+    """Return the index of the piece before which the late pieces of the previous iteration run. That is the first piece that touches one
+    of their buffers; if there is none, they run behind all pieces."""
     shared = {a.buffer for i in late for a in pieces[i].accesses}
     others = [i for i, p in enumerate(pieces) if i not in late and any(a.buffer in shared for a in p.accesses)]
     return min(others, default=len(pieces))

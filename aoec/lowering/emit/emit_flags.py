@@ -1,4 +1,4 @@
-"""Flags of a stream: their ids between pairs of pipes, what is set before its loops and drained behind them."""
+"""Flags of a stream: their ids between pairs of pipes, and those that are set before its loops and waited for behind them."""
 from __future__ import annotations
 
 from aoec.ir.index import Expr, Int, Var, normalise
@@ -10,7 +10,7 @@ THROUGH = {("MTE2", "FIXP"): "MTE1", ("FIXP", "MTE2"): "MTE1"}
 
 
 class Flags:
-    """Ids of the flags between pipe pairs; which hand-backs to set before and drain after."""
+    """Ids of the flags between pairs of pipes, and the give-back flags to set before the loops and wait for after them."""
 
     def __init__(self) -> None:
         self.used: dict[tuple[str, str], Expr] = {}
@@ -34,8 +34,8 @@ class Flags:
         return base
 
     def between(self, source: str, target: str, depth: Expr, slot: Expr) -> tuple[SetFlag, list[Item], Expr]:
-        """Return (what the source sets; what stands before the target: a wait, or waits through a pipe between; the first id that is
-        set)."""
+        """Return three things: what the source pipe sets, what stands before the target, and the first id that is set. Before the target
+        stands a wait, or waits through a pipe between."""
         through = THROUGH.get((source, target))
         base = self.take(source, through or target, depth)
         given = normalise(base + slot)
@@ -46,11 +46,11 @@ class Flags:
         return SetFlag(source, through or target, given), found, base
 
     def before(self) -> list[Item]:
-        """Sets every hand-back flag."""
+        """Set every give-back flag."""
         return [*[For(v, depth, (SetFlag(s, t, id),)) for v, s, t, id, depth in self._each("preset")], *self.begin]
 
     def after(self) -> list[Item]:
-        """Waits for every hand-back flag, so that none is left set."""
+        """Wait for every give-back flag, so that none is left set."""
         return [*[For(v, depth, (WaitFlag(s, t, id),)) for v, s, t, id, depth in self._each("drain")], *self.end]
 
     def _each(self, stem: str) -> list[tuple[str, str, str, Expr, Expr]]:

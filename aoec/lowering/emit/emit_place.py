@@ -31,7 +31,8 @@ def place(em: Emitter, groups: list[list[str]], machine: Machine) -> tuple[tuple
 
 
 def small(b: Buffer) -> bool:
-    """Return True for what does not grow with the rows of a tile: behind all others it is in a bank that results seldom are in."""
+    """Return whether a buffer does not grow with the rows of a tile. It is placed behind all others, in a bank that seldom holds
+    results."""
     return few(b) or len(b.shape) == 1
 
 
@@ -51,7 +52,8 @@ def align_up(address: Expr, unit: Expr) -> Expr:
 
 
 def placeable(b: Buffer) -> list[Constraint]:
-    """Return what a buffer's stated place must be: whole blocks, and slots that keep it (their sizes are multiples of a period)."""
+    """Return the constraints on a buffer's stated place: it is whole blocks, and the slots keep it (their sizes are multiples of a
+    period)."""
     if (b.align, b.skew) == (Int(1), Int(0)):
         return []
     blocks = both(eq(b.align % BLOCK_BYTES, 0), eq(b.skew % BLOCK_BYTES, 0))
@@ -65,9 +67,10 @@ def maximum_of(sizes: list[Expr]) -> Expr:
 
 
 def share(em: Emitter, homes: dict[str, Home], order: dict[str, list[int]], flagged: list[str]) -> list[list[str]]:
-    """Return groups of buffers at one address: UB buffers of one slot that only one pipe touches, in one home, whose lives
-    there do not meet, or meet in one operation that may be done in place, which is then done so. Liveness decides, never size; those that
-    are born first come first, so that as few places as can be serve all."""
+    """Return groups of buffers that share an address. They are UB buffers of one slot that only one pipe touches, in one home. Their lives
+    there do not overlap. Or they meet in one operation that may be done in place, and is then done so.
+
+    Liveness decides, never size. Buffers are taken in the order in which their lives begin, so that as few places as possible serve all."""
     groups: list[list[str]] = []
     others = [b.name for b in em.scratch if b.name not in homes]
     for n in [*sorted(homes, key=lambda name: order.get(name, [0])[0]), *others]:
@@ -84,7 +87,7 @@ def share(em: Emitter, homes: dict[str, Home], order: dict[str, list[int]], flag
 
 
 def in_place(em: Emitter, operands: list[Read]) -> None:
-    """Nothing; noted is what an operation reads element by element where it writes, so that one place may hold both."""
+    """Note which buffers an operation reads element by element at the indices that it writes, so that one place may hold both."""
     target = operands[0]
     size, shape = dtype_size(em.buffers[target.buffer]), em.buffers[target.buffer].shape
     elsewhere = {r.buffer for r in operands[1:] if r.indices != target.indices}

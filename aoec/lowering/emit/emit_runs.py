@@ -15,7 +15,7 @@ MAX_STRIDE = 255
 
 
 def single_op(e: Expr, cast: bool) -> VectorOp:
-    """Return the instruction that computes `e`; UnsupportedError where there is none."""
+    """Return the instruction that computes `e`. Raise UnsupportedError where there is none."""
     found = vector_op(e, cast)
     if found is None:
         raise UnsupportedError("not a single vector operation")
@@ -23,7 +23,7 @@ def single_op(e: Expr, cast: bool) -> VectorOp:
 
 
 def words(em: Emitter, op: TileOp, cast: bool) -> list[VectorOp]:
-    """Return the instructions that a block of one operation is, one after the other: one, but where the machine lacks it and it is two."""
+    """Return the instructions of a block of one operation, in order: one, or two where the machine lacks that one."""
     work = single_op(op.block.value, cast)
     if work.name == "vaddrelu" and not em.machine.has(work.name):
         return [VectorOp("vadd", work.sources), VectorOp("vrelu", (op.block.target,))]
@@ -31,15 +31,15 @@ def words(em: Emitter, op: TileOp, cast: bool) -> list[VectorOp]:
 
 
 def lanes_of(size: int) -> int:
-    """Return elements of `size` bytes that a repeat takes: 256 bytes of them, and never more than 128."""
+    """Return the elements of `size` bytes that a repeat takes: 256 bytes of them, and never more than 128."""
     return min(REPEAT_BYTES // size, MOST_LANES)
 
 
 def run(em: Emitter, op: VectorOp, dst: tuple[str, Expr], srcs: list[tuple[str, Expr]], elements: Expr,
         broadcast: frozenset[str] = frozenset()) -> Item:
-    """`elements` contiguous elements at the given offsets, at most 255 repeats an instruction.
+    """Return an operation on `elements` contiguous elements at the given offsets, with at most 255 repeats an instruction.
 
-    `broadcast` names sources that are a single block to be read again for every block.
+    `broadcast` names sources that are a single block, which is read again for every block.
     """
     wide = max(dtype_size(em.buffers[n]) for n, _ in [dst, *srcs])
     lanes = lanes_of(wide)
@@ -72,14 +72,15 @@ def make(op: VectorOp, operands: dict[str, Expr | Ref], lanes: Expr, repeat: Exp
 
 
 def nest(loops: list[tuple[str, Expr]], inner: list[Item]) -> list[Item]:
-    """`inner` inside loops, outermost first."""
+    """Return `inner` within loops, outermost first."""
     for var, extent in reversed(loops):
         inner = [For(var, normalise(extent), tuple(inner))]
     return inner
 
 
 def when(em: Emitter, condition: Expr, items: list[Item]) -> list[Item]:
-    """Return the items where the condition holds: a loop of one iteration or none; nothing or no loop where that is known."""
+    """Return the items in a loop of one iteration where the condition holds and of none where it does not. Where the condition is known,
+    return the items without a loop, or nothing."""
     trips = normalise(select(condition, 1, 0))
     if isinstance(trips, Int):
         return items if trips == Int(1) else []
@@ -92,8 +93,8 @@ def either_of(em: Emitter, condition: Expr, items: list[Item], others: list[Item
 
 
 def one_of(em: Emitter, condition: Expr, items: list[Item], others: list[Item]) -> list[Item]:
-    """As `either_of`, each in a loop of its own whatever is known of the condition: of one that only holes decide, so that the program is
-    the same whether they are filled before it is emitted or after."""
+    """Return what `either_of` returns, but with each branch in a loop of its own, whatever is known of the condition. It is for a
+    condition that only holes decide: the program is then the same whether the holes are filled before it is emitted or after."""
     trips = [normalise(select(condition, *n)) for n in ((1, 0), (0, 1))]
     return [For(em.fresh("when"), n, tuple(own)) for n, own in zip(trips, (items, others))]
 

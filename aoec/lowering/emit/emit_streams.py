@@ -1,8 +1,8 @@
-"""Parts of a func for cores of different kinds, which meet in GM: what each kind of core runs, and how one waits for the other.
+"""Parts of a func for cores of different kinds, which exchange data in GM: what each kind of core runs, and how one waits for another.
 
-A block belongs to the cores that have its scopes. A local in GM is a ring of slots for each group of cores: who fills one signals whoever
-reads it by a counting flag, and is told by another that a slot is free again. Loops of kind core inside others are cores too: of each
-core of the outer grid so many of the kind that has them.
+A block belongs to the cores that have its scopes. A local in GM is a ring of slots for each group of cores. The core that fills a slot
+signals its readers by a counting flag. Another flag tells it that a slot is free again. Loops of kind core inside others are cores too:
+each core of the outer grid has that many cores of the kind whose blocks they hold.
 """
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """A local in GM: from which stream to which, where it lives, the element where a core's slot begins, and its flags: that a slot is
-    full, that it is free."""
+    """A local in GM that one stream writes and another reads. It has the loops of its home, the element where a core's slot begins, and
+    two flags: that a slot is full, and that it is free."""
 
     buffer: Buffer
     writer: str
@@ -45,18 +45,18 @@ class Meeting:
     free: Int
 
     def around(self, stream: str, pipe: str) -> tuple[Item, Item]:
-        """Return what stands before and behind the pieces of a stream that touch it on a pipe."""
+        """Return the items before and behind the pieces of a stream that touch the local on a pipe."""
         if stream == self.writer:
             return CrossWait(pipe, self.reader, self.free), CrossSet(pipe, self.reader, self.full)
         return CrossWait(pipe, self.writer, self.full), CrossSet(pipe, self.writer, self.free)
 
     def begin(self, stream: str, pipe: str) -> list[Item]:
-        """Return all slots are free, says who reads."""
+        """Return the items by which the reader says that all slots are free."""
         free = CrossSet(pipe, self.writer, self.free)
         return [For(f"{self.buffer.name}_free", self.buffer.depth, (free,))] if stream == self.reader else []
 
     def end(self, stream: str, pipe: str) -> list[Item]:
-        """Return what was said to be free and is not used again, so that no flag is left."""
+        """Return the waits for slots that were said to be free and are not used again, so that no flag is left."""
         rest = CrossWait(pipe, self.reader, self.free)
         return [For(f"{self.buffer.name}_rest", self.buffer.depth, (rest,))] if stream == self.writer else []
 

@@ -124,7 +124,7 @@ class Emitter:
             self.constraints.append(c)
 
     def require_aligned(self, offset: Expr, unit: int, op: TileOp, what: str) -> None:
-        """Asks that `offset` is a multiple of `unit` for every value of the loops above."""
+        """Require that `offset` is a multiple of `unit` for every value of the loops above."""
         extents = {lp.var: largest(lp.extent, op.above) for lp in op.above}
         atoms: dict[str, Expr] = {}  # quotients and remainders of loops and their products, where blocks are numbered: any whole number
         parts = affine(lift(lift_products(normalise(offset), frozenset(extents), atoms), frozenset(extents), atoms),

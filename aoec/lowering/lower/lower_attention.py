@@ -105,7 +105,8 @@ class _Nests:
 
     def add(self, name: str, indices: Sequence[Expr], op: str, value: Expr, dtype: str = "fp32",
             place: Sequence[Expr] | None = None) -> None:
-        """A block that writes the buffer `name`, of one element along an axis that is read at 0; at a `place` where it does not lie so."""
+        """Add a block that writes the buffer `name`. Along an axis that is read at 0 the buffer has one element. `place`: the indices
+        that the block writes, where they are not `indices`."""
         target = Read(name, tuple(indices))
         named = [i.name for i in indices if isinstance(i, Var)]
         used = [v for v in self.sizes if v in variables(value)]

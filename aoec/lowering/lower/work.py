@@ -28,8 +28,8 @@ def accesses(work: Work) -> list[Read]:
 
 
 def axes_of(s: Statement) -> list[str]:
-    """Return axes of a statement, in the order of its largest read (lanes innermost), then of its target; what a reduction keeps and does
-    not read (the one row of a sum over everything) comes first."""
+    """Return the axes of a statement, in the order of its largest read (lanes innermost), then of its target. Axes that a reduction
+    keeps and does not read come first, such as the one row of a sum over everything."""
     read = frozenset().union(*[variables_of(r) for r in reads(s.value)])
     found = [v for i in s.target.indices for v in sorted(variables(i)) if v not in read] if s.op != "=" else []
     for r in sorted([*reads(s.value), s.target], key=lambda r: -len(variables_of(r))):
@@ -55,13 +55,13 @@ def variables_of(r: Read) -> frozenset[str]:
 
 
 def along_single(e: Expr) -> Expr:
-    """Return `e` with its reads of first elements along the axis of what has one."""
+    """Return `e` with each read at element 0 replaced by a read along the axis SINGLE."""
     return Read(e.buffer, (Var(SINGLE),)) if isinstance(e, Read) and e.indices == (Int(0),) else rebuild(e, along_single)
 
 
 def hold(work: Work, e: Expr, axes: list[str], dtype: str, operation: Callable[[Expr, Read], Expr] = lambda e, _: e) -> Read:
-    """Return the local tensor that holds an expression over some axes: the one that does already, or a new one, filled by the one operation
-    that `operation` makes of it. One number for all, such as a scalar that was cast, has an axis of its own."""
+    """Return the local tensor that holds an expression over some axes: the existing one, or a new one, which `operation` fills by one
+    operation. One number for all, such as a scalar that was cast, has an axis of its own."""
     if not axes:
         work.extents[SINGLE] = 1
         return Read(hold(work, along_single(e), [SINGLE], dtype, operation).buffer, (Int(0),))

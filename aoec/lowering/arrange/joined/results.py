@@ -1,8 +1,9 @@
-"""Groups with several results: vector groups that work on the same rows become one launch, which reads what they share once.
+"""Groups with several results: vector groups that work on the same rows become one launch, which reads shared tensors once.
 
-Two groups are joined where one reads what the other makes, or both read a tensor as large as their work, and nothing that runs between them
-needs one and is needed by the other. Results have one shape, or are of its rows. Two groups with one result between them stay two. What the
-operators of both calculate, such as the sums of a norm, is calculated once (lowering/lower/vector/lower_shared.py).
+Two groups may be joined where one reads the result of the other, or where both read a tensor as large as their work. No group that runs
+between them may depend on one of them and be needed by the other. The results have one shape, or one value for each row. Two groups that
+have only one result between them stay two. Values that the operators of both calculate, such as the sums of a norm, are calculated once
+(lowering/lower/vector/lower_shared.py).
 """
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""A graph put together as a plan says: what is widened, what lies in NZ, what stays apart, which groups there are, what runs in slices.
+"""A graph built as a plan says: widened sums, matrices in NZ, nodes that stay apart, groups, and the groups that run in slices.
 
-Nothing of a plan is believed. Each name is one that the model has, a group is nodes that can run together in the order of the plan, and
-whatever cannot be is refused at its line with what would help. That a group can be one launch is left to what lowers it.
+Every entry of a plan is checked. Each name must be one that the model has, and a group must be nodes that can run together in the order
+of the plan. An entry that fails is refused at its line, with what would help. Whether a group can be one launch is left to the code that
+lowers it.
 """
 from __future__ import annotations
 
@@ -60,8 +61,8 @@ def check_target(plan: Plan, at: Places, model: str, target: str) -> None:
 
 
 def before_fusion(graph: Graph, plan: Plan, at: Places) -> Graph:
-    """Return the imported graph with the sums that a plan widens, the tails that it joins, and its matrices in NZ. CheckError at the line
-    that names what the model has not."""
+    """Return the imported graph with the sums that a plan widens, the tails that it joins, and its matrices in NZ. Raise CheckError at
+    the line that names something the model does not have."""
     tensors, inside = {t.name: t for t in graph.tensors}, homes(graph)
     _refuse_unknown(plan.wide, {n.name for n in graph.nodes if n.name not in inside and may_be_wide(n, tensors)}, "wide", at,
                     "is no sum that can be wide: sums of 16 bits, means and norms of long rows can")
@@ -82,8 +83,8 @@ def _refuse_unknown(names: Sequence[str], known: Collection[str], word: str, at:
 
 def apply_plan(graph: Graph, plan: Plan, at: Places, machine: Machine,
                fuse: Callable[[Graph, frozenset[str]], Fused]) -> tuple[Graph, Weights]:
-    """Return (the imported graph in layouts and in the plan's groups, its constants as stored). Slices are cut later. CheckError at the
-    line that cannot be. `fuse`: of a graph and the names of exceptions."""
+    """Return (the imported graph in layouts and in the plan's groups, its constants as stored). Slices are cut later. Raise CheckError
+    at the line that cannot be done. `fuse`: a function of a graph and the names of exceptions."""
     fused, weights, asked = fuse(before_fusion(graph, plan, at), frozenset(plan.apart))
     _refuse_unknown(plan.apart, asked, "apart", at, "is nothing that fusion decides in this model")
     return (regroup_as(fused, plan, at, machine) if plan.groups else fused), weights
@@ -92,7 +93,7 @@ def apply_plan(graph: Graph, plan: Plan, at: Places, machine: Machine,
 # ---------------------------------------------------------------- groups
 
 def regroup_as(graph: Graph, plan: Plan, at: Places, machine: Machine) -> Graph:
-    """Return the fused graph in the plan's groups. CheckError at a group that cannot be, or cannot run where it stands."""
+    """Return the fused graph in the plan's groups. Raise CheckError at a group that cannot be, or cannot run where it stands."""
     where = f"plan {plan.name}"
     fused = _Fused(graph, at, where)
     order = fused.order
@@ -195,7 +196,7 @@ def refuse_launches(plan: Plan, at: Places, reasons: Mapping[str, str]) -> None:
 # ---------------------------------------------------------------- slices
 
 def cut_as(graph: Graph, plan: Plan, at: Places) -> Graph:
-    """Return the graph with the plan's regions in slices; CheckError at the region that cannot be cut."""
+    """Return the graph with the plan's regions in slices. Raise CheckError at the region that cannot be cut."""
     for region in plan.slices:
         try:
             graph = slice_graph(graph, [Region(*region)])

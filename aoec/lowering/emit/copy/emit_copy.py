@@ -50,7 +50,8 @@ MAX_BURSTS = 4095
 
 
 def copy(em: Emitter, op: TileOp, src: Read) -> list[Piece]:
-    """Return a box between GM and UB, either way; a guarded read fills the buffer first and copies what lies inside."""
+    """Return the copy of a box between GM and UB, either way. A guarded read fills the buffer first and copies what lies inside the
+    tensor."""
     value = op.block.value
     dst_buffer = em.buffers[op.block.target.buffer]
     into = dst_buffer.scope == "UB"
@@ -72,9 +73,10 @@ def copy(em: Emitter, op: TileOp, src: Read) -> list[Piece]:
 
 
 def owns_blocks(em: Emitter, op: TileOp, gm: Read, longest: Expr) -> Expr:
-    """Return whether what each core writes lies in runs of a block or more, as the split of the axes over cores says, and is written in
-    such runs: what is less is written back with what lies beside it, which no other core may write then (target/legality/bursts.py).
-    Where one core has all of a dimension, its runs go on in the dimension before. `longest`: elements of what one instruction writes in
+    """Return whether each core writes runs of a block or more, as the split of the axes over cores says, and writes them in such pieces.
+
+    A shorter piece is written back with the bytes beside it, so no other core may write those at that time (target/legality/bursts.py).
+    Where one core has all of a dimension, its runs continue in the dimension before. `longest`: elements that one instruction writes in
     one run."""
     buffer = em.buffers[gm.buffer]
     if buffer.layout != "ND":  # blocks of channels
@@ -85,7 +87,8 @@ def owns_blocks(em: Emitter, op: TileOp, gm: Read, longest: Expr) -> Expr:
         return [normalise(substitute(index, {lp.var: Int(1)}) - substitute(index, {lp.var: Int(0)})) for lp in loops]
 
     def owns(d: int, run_length: Expr, piece_length: Expr, is_cut: bool) -> Expr:
-        """Return whether it is so of dimensions up to d, of which those behind are runs and pieces so long; `is_cut`: pieces end there."""
+        """Return whether this holds for dimensions up to d. `run_length`, `piece_length`: elements of the runs and pieces that the
+        dimensions behind d make. `is_cut`: pieces end there."""
         if d < 0:
             return Int(1)
         index, extent = gm.indices[d], buffer.shape[d]
@@ -110,7 +113,7 @@ def owns_blocks(em: Emitter, op: TileOp, gm: Read, longest: Expr) -> Expr:
 
 
 def put_pad(item: Item, number: float) -> Item:
-    """Return the item with copies into UB that leave a number behind each burst."""
+    """Return the item with its copies into UB changed to write a number behind each burst."""
     if isinstance(item, For):
         return For(item.var, item.trips, tuple(put_pad(i, number) for i in item.body))
     return Instr(item.op, (*item.fields, ("pad", Float(number)))) if isinstance(item, Instr) and item.op == "copy_gm_ub" else item
@@ -130,8 +133,8 @@ def bound_of(guard: Expr, lp: Loop) -> Expr | None:
 
 
 def inside(em: Emitter, op: TileOp, src: Read, bounded: set[Expr]) -> list[tuple[str, Expr, Expr]]:
-    """Return (loop, first, count) of the iterations whose index lies inside the tensor, where the guard asks; a count may hang on loops
-    further out that step the same index (channels in planes)."""
+    """Return (loop, first, count) of the iterations whose index lies inside the tensor, where the guard asks for it. A count may depend
+    on outer loops that step the same index (channels in planes)."""
     out: list[tuple[str, Expr, Expr]] = []
     fixed: dict[str, Expr] = {v: Int(0) for v in op.names}
     for lp in op.loops:
@@ -158,7 +161,7 @@ def valid_iterations(index: Expr, lp: Loop, size: Expr, fixed: dict[str, Expr]) 
 
 
 def box_copy(em: Emitter, op: TileOp, gm: Read, ub: Read, box: list[tuple[str, Expr, Expr]], into: bool) -> list[Item]:
-    """Return bursts for a box: (loop, first, count). Loops that both sides walk without a gap are one run."""
+    """Return the bursts for a box: (loop, first, count). Loops that both sides walk without a gap are one run."""
     g, u = em.buffers[gm.buffer], em.buffers[ub.buffer]
     s_gm, s_ub = loop_strides(g, gm.indices, op), loop_strides(u, ub.indices, op)
     size = dtype_size(g)
@@ -210,8 +213,9 @@ def box_copy(em: Emitter, op: TileOp, gm: Read, ub: Read, box: list[tuple[str, E
 
 
 def in_blocks(op: TileOp, g: Buffer, gm: Read, ub: Read, along: list[str]) -> bool:
-    """Return whether a box takes some first channels of blocks, one behind the other on both sides in a loop of `along`: it comes in whole
-    blocks then, as one run, where each would be a burst. Lanes behind those channels are room of their blocks in UB."""
+    """Return whether a box takes the first channels of blocks, which lie one after the other on both sides in a loop of `along`. It is
+    then copied in whole blocks, as one run, instead of a burst for each block. Lanes behind those channels are room of their blocks in
+    UB."""
     if not along or len(g.shape) < 2 or normalise(g.shape[-1]) != Int(32 // dtype_size(g)) or not isinstance(op.block.value, Read):
         return False
     lanes, there = (normalise(r.indices[-1]) for r in (gm, ub))
@@ -221,9 +225,11 @@ def in_blocks(op: TileOp, g: Buffer, gm: Read, ub: Read, along: list[str]) -> bo
 
 def _burst_loop(rest: list[tuple[str, Expr, Expr]], s_gm: dict[str, Expr], s_ub: dict[str, Expr], size: int, length: Expr,
                 outermost: bool) -> int | None:
-    """Return the innermost loop that the bursts, at most so long, of one instruction can be, or the outermost, as a tile of narrow rows is
-    the longest: it goes forward on both sides, behind what each burst copied, by whole blocks in UB, all bursts are of one length, and no
-    other loop's size hangs on it."""
+    """Return the loop that the bursts of one instruction can be, or None. It is the innermost such loop or, if `outermost`, the outermost,
+    as the loop over a tile of narrow rows is the longest.
+
+    The loop steps forward on both sides, at least as far as a burst of at most `length` elements, by whole blocks in UB. All bursts have
+    one length, and no other loop's size depends on the loop."""
     for at, (v, _, _) in enumerate(rest) if outermost else reversed(list(enumerate(rest))):
         held = {w for _, low, count in rest for w in variables(low) | variables(count)} | variables(length)
         forward = all(v in steps and not _falls(steps[v]) and not _is_within_burst(steps[v], length) for steps in (s_gm, s_ub))

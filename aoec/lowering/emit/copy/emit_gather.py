@@ -1,4 +1,4 @@
-"""Emission of reads where an index says: a burst for each index, from an address that the scalar unit finds."""
+"""Emission of reads where an index says: a burst for each index, from an address that the scalar unit calculates."""
 from __future__ import annotations
 
 from aoec.ir.index import Expr, Int, Read, normalise, reads, variables
@@ -14,8 +14,8 @@ def index_of(op: TileOp) -> Read | None:
 
 
 def gather(em: Emitter, op: TileOp, index: Read) -> Piece:
-    """Return a burst for each point of the loops but those that walk the run behind the indexed axis. S reads the index, so that the copy
-    is not issued before it is there."""
+    """Return a burst for each point of the loops, except the loops that walk the run behind the indexed axis. Pipe S reads the index, so
+    the copy is not issued before the index is there."""
     value, target = op.block.value, op.block.target
     assert isinstance(value, Read)
     src, dst, at = (em.buffers[name] for name in (value.buffer, target.buffer, index.buffer))

@@ -23,7 +23,7 @@ GROUP = GROUP_ROWS * CHANNELS  # pixels: SIDE * SIDE
 
 
 def whole_pixels(em: Emitter, op: TileOp) -> None:
-    """Nothing; where a block makes pixels out of planes, both of its buffers grow to whole groups of pixels."""
+    """Grow both buffers of a block that makes pixels out of planes to whole groups of pixels."""
     made = pixels_of(op.block)
     if made is None or em.buffers[made.target.buffer].scope != "UB":
         return
@@ -35,7 +35,7 @@ def whole_pixels(em: Emitter, op: TileOp) -> None:
 
 
 def make_pixels(em: Emitter, op: TileOp, made: Pixels) -> Piece:
-    """Return planes to pixels, through a scratch of as many; what no channel fills is zero there."""
+    """Return the piece that makes pixels of planes, through a scratch buffer of the same size. Channels that no plane fills are zero."""
     planes, pixels = em.buffers[made.source.buffer], em.buffers[made.target.buffer]
     inner = [lp for lp in op.loops if uses(made.target.indices[-2], frozenset((lp.var,)))]
     lanes = [lp for lp in op.loops if Var(lp.var) == made.target.indices[-1]]

@@ -1,10 +1,11 @@
-"""Emission for cores that hold cube and vector both: results leave L0C by way of UB, and what lies in rows comes in block by block.
+"""Emission for cores that hold cube and vector both: results leave L0C through UB, and matrices in rows are loaded block by block.
 
-There is no FIXPIPE: pipe V moves whole fractals from L0C to UB with cast and relu, adds a bias there where the core has no bias table,
-and MTE3 takes the tile to GM. MTE2 does not reorder: a matrix in rows is brought into L1 a 32-byte block at a time (a burst for
-each row and column fractal), or row by row into UB and from there by MTE3.
+These cores have no FIXPIPE. Pipe V moves whole fractals from L0C to UB, with cast and relu. It adds a bias in UB where the core has no bias
+table. MTE3 then moves the tile to GM. MTE2 does not reorder. So a matrix in rows comes into L1 one 32-byte block at a time, with a burst
+for each row and column fractal. Or it comes row by row into UB, and MTE3 moves it from there to L1.
 
-A result tile in UB is ND, or NZ in fractals of 16 x 16 for every dtype, with as many rows in a column as the tile has (whole fractals).
+A result tile in UB is ND, or NZ in fractals of 16 x 16 for every dtype. A column of fractals has as many rows as the tile, in whole
+fractals.
 """
 from __future__ import annotations
 
@@ -83,12 +84,12 @@ class Result:
 
     @property
     def plane(self) -> Expr:
-        """Return elements from one column of fractals to the next."""
+        """Return the number of elements from one column of fractals to the next."""
         return (round_up(self.rows, FRACTAL_ROWS) + self.gap) * FRACTAL_ROWS
 
     @property
     def fractals(self) -> Expr:
-        """Return columns of fractals."""
+        """Return the number of columns of fractals."""
         return ceildiv(self.columns, FRACTAL_ROWS)
 
 
@@ -148,10 +149,9 @@ def drain(em: Emitter, op: TileOp) -> Piece:
 
 
 def given_back(em: Emitter, piece: Piece, buffer: str, flag: SetFlag) -> Piece:
-    """Return the piece that is the last to use a buffer, with the flag that gives its slot back.
-
-    The flag stands behind the piece; but where parts of a tile leave L0C in a loop it stands in the last iteration behind what takes the
-    last part out, so that the work on that part in UB holds up no products.
+    """Return the piece that is the last to use a buffer, with the flag that gives its slot back. The flag stands behind the piece. Where
+    parts of a tile leave L0C in a loop, it stands in the last iteration, behind the instruction that takes the last part out. So the
+    work on that part in UB does not delay the products.
     """
     if em.buffers[buffer].scope != "L0C" or len(piece.items) != 1 or not isinstance(loop := piece.items[0], For):
         return replace(piece, items=(*piece.items, flag))
@@ -170,8 +170,8 @@ def uses_buffer(item: Item, name: str) -> bool:
 # ---------------------------------------------------------------- in UB
 
 def columns_apart(em: Emitter, ops: Sequence[TileOp]) -> None:
-    """Nothing; noted are buffers in fractals of fp32 that only become rows of fp32. A row more lies between their columns of fractals, so
-    that blocks of eight columns lie in as many banks."""
+    """Note the buffers in fractals of fp32 that only become rows of fp32. Such a buffer gets one row more between its columns of
+    fractals, so that blocks of eight columns lie in as many banks."""
     touched: dict[str, list[TileOp]] = {}
     for op in ops:
         for r in [op.block.target, *reads(op.block.value)]:
@@ -195,7 +195,8 @@ def _into_rows(em: Emitter, op: TileOp, b: Buffer) -> bool:
 
 
 def epilogue(em: Emitter, op: TileOp) -> Piece:
-    """Bias, cast and relu of a tile in fractals, into fractals or rows. The bias is added in place, relu done on what is smaller."""
+    """Return the piece that adds the bias, casts and applies relu to a tile in fractals, with a result in fractals or rows. The bias is
+    added in place. Relu is applied after the cast, to the smaller dtype."""
     r, dst = result(op), em.buffers[op.block.target.buffer]
     source = em.buffers[r.source.buffer]
     r = replace(r, gap=int(source.name in em.apart))
@@ -229,7 +230,7 @@ def epilogue(em: Emitter, op: TileOp) -> Piece:
 
 
 def relu_of(source: Read, dst: Buffer) -> VectorOp:
-    """Return relu in a buffer: of whole numbers, which vrelu does not take, the greater of them and 0."""
+    """Return relu in a buffer. vrelu does not take integers, so for them it is the maximum of each and 0."""
     return VectorOp("vmaxs", (source,), 0.0) if dst.dtype == "int32" else VectorOp("vrelu", (source,))
 
 
@@ -247,8 +248,8 @@ def _behind(em: Emitter, op: TileOp, r: Result, dst: Buffer) -> list[Item]:
 
 
 def _add_bias(em: Emitter, op: TileOp, r: Result, to: str) -> list[Item]:
-    """Return the bias added to every row, eight rows a repeat and half a fractal's columns an instruction: in place, or to the start of
-    another buffer."""
+    """Return the addition of the bias to every row, in place or to the start of another buffer. A repeat takes eight rows, and an
+    instruction half of a fractal's columns."""
     assert r.bias is not None
     return _by_column(em, op, r, "vadd", r.bias, to)
 
@@ -267,8 +268,8 @@ def _by_column(em: Emitter, op: TileOp, r: Result, word: str, numbers: Read, to:
 
 
 def _scale(em: Emitter, op: TileOp, r: Result, wide: Scaled) -> list[Item]:
-    """int8 of sums, scaled: a plane of 32 channels, a block a row. Sums become reals in fractals, these rows in fp16, which holds all whole
-    numbers of a byte, and the cast to int8 limits what is larger."""
+    """Return the piece that scales sums to int8, in a plane of 32 channels with a block for each row. Sums are cast to reals in
+    fractals, and these to rows in fp16, which holds all whole numbers of a byte. The cast to int8 limits larger values."""
     target, source = em.buffers[op.block.target.buffer], em.buffers[r.source.buffer]
     em.require(eq(r.columns, c0(target)), f"block {op.block.name}: a part is a plane of {c0(target)} channels")
     all_, whole = normalise(size_bytes(source) // dtype_size(source)), r.fractals * r.plane
@@ -300,8 +301,8 @@ def _first_of_bias(em: Emitter, op: TileOp, bias: Read) -> Expr:
 
 
 def _with_bias_and_relu(em: Emitter, op: TileOp, r: Result, dst: Buffer) -> list[Item]:
-    """Bias, relu and cast into fractals by one instruction a column of them, four rows a repeat, after the bias was laid out for eight rows
-    of each: what is read four rows at a time has no other stride."""
+    """Return bias, relu and cast into fractals, by one instruction for each column of fractals, four rows a repeat. The bias is laid out
+    before for eight rows of each column, because a source that is read four rows at a time has no other stride."""
     assert r.bias is not None
     bias, first, j, half = em.buffers[r.bias.buffer], _first_of_bias(em, op, r.bias), em.fresh("n1"), em.fresh("half")
     unit, rows = block_elements(bias), BLOCKS // 2
@@ -315,13 +316,15 @@ def _with_bias_and_relu(em: Emitter, op: TileOp, r: Result, dst: Buffer) -> list
 
 
 def block_elements(b: Buffer) -> int:
-    """Return elements of a block."""
+    """Return the number of elements of a block."""
     return 32 // dtype_size(b)
 
 
 def _columns_to_rows(em: Emitter, op: TileOp, r: Result, dst: Buffer) -> list[Item]:
-    """Return columns of fractals into rows, with their bias: where that is less, a block of eight columns of a row a repeat, and all rows
-    an instruction. The last eight may be done in part before: what is done again changes nothing."""
+    """Return the instructions that move columns of fractals into rows, with their bias.
+
+    Where that takes less time, a repeat takes a block from each of eight columns of fractals for one row, and an instruction takes all
+    rows. The last eight columns may overlap those before: doing some again changes nothing. Elsewhere it is `_to_rows`, after the bias."""
     unit, most, columns = block_elements(dst), largest(r.rows, op.above), largest(r.columns, op.above)
     apart, pitch, step = (round_up(most, FRACTAL_ROWS) + r.gap) * (FRACTAL_ROWS // unit), pitches(dst)[-2] // unit, FRACTAL_ROWS // unit
     eights, wide = ceildiv(columns, BLOCKS * FRACTAL_ROWS), BLOCKS * FRACTAL_ROWS
@@ -347,8 +350,9 @@ def _columns_to_rows(em: Emitter, op: TileOp, r: Result, dst: Buffer) -> list[It
 
 
 def _to_rows(em: Emitter, op: TileOp, r: Result, dst: Buffer, otherwise: Expr = NONE) -> list[Item]:
-    """Return columns of fractals into rows: a repeat takes blocks of as many rows as it covers; fp32 in two halves of a fractal's columns.
-    `otherwise`: where it is always done in another way."""
+    """Return the instructions that move columns of fractals into rows. A repeat takes blocks of as many rows as it covers; fp32 goes in
+    two halves of a fractal's columns. `otherwise`: the condition under which another form is used, so that limits of this one need not
+    hold."""
     source, pitch = em.buffers[r.source.buffer], pitches(dst)[-2]
     unit, halves = block_elements(dst), FRACTAL_ROWS // block_elements(dst)
     each = 4 if halves == 1 else BLOCKS  # rows a repeat: 64 elements that are cast, or eight blocks that are copied
@@ -366,7 +370,7 @@ def _to_rows(em: Emitter, op: TileOp, r: Result, dst: Buffer, otherwise: Expr = 
 
 
 def load_bias(em: Emitter, op: TileOp, src: Read) -> Piece:
-    """Return a part of the bias into UB, as far as whole fractals reach: in GM it is padded to them."""
+    """Return the load of a part of the bias into UB, up to whole fractals: in GM the bias is padded to them."""
     source, dst = em.buffers[src.buffer], em.buffers[op.block.target.buffer]
     offset, loops = split_index(src.indices[-1], op.names)
     em.require_aligned(offset, FRACTAL_ROWS, op, f"a tile of {source.name}")
@@ -396,7 +400,7 @@ def emit_padded_rows(em: Emitter, op: TileOp) -> Piece:
 # ---------------------------------------------------------------- UB -> GM
 
 def store(em: Emitter, op: TileOp) -> list[Piece]:
-    """Return a tile in UB to its place in GM: rows as a box, fractals into planes of channels (NC1HWC0 or NZ)."""
+    """Return the copy of a tile from UB to its place in GM: rows as a box, fractals into planes of channels (NC1HWC0 or NZ)."""
     r = result(op)
     source, out = em.buffers[r.source.buffer], em.buffers[op.block.target.buffer]
     if source.layout == "ND" and out.dtype == "int8" and len(out.shape) == 5:
@@ -408,7 +412,7 @@ def store(em: Emitter, op: TileOp) -> list[Piece]:
 
 
 def _store_plane(em: Emitter, op: TileOp, r: Result, out: Buffer) -> Piece:
-    """Return a plane of channels of int8, a block a row in UB as in GM."""
+    """Return the copy of a plane of int8 channels, with a block for each row in UB and in GM."""
     runs = channel_runs(em, op, op.block.target, row_loops(op, r.source))
     item = _burst(em, "copy_ub_gm", (r.source.buffer, runs.first * c0(out), Int(0)), (out.name, runs.start, Int(0)), Int(1),
                   runs.rows * BLOCK_BYTES)
@@ -416,7 +420,7 @@ def _store_plane(em: Emitter, op: TileOp, r: Result, out: Buffer) -> Piece:
 
 
 def bring(em: Emitter, op: TileOp, src: Read) -> Piece:
-    """Return a tile in planes of channels (NC1HWC0 or NZ) from its place in GM into fractals in UB: what `store` does, the other way."""
+    """Return the copy of a tile in planes of channels (NC1HWC0 or NZ) from GM into fractals in UB: the reverse of `store`."""
     target = op.block.target
     runs = channel_runs(em, op, src, row_loops(op, target))
     return piece(em, "MTE2", runs.around(*_planes(em, tile_of(op, target), "copy_gm_ub", em.buffers[src.buffer], runs)), target.buffer)
@@ -437,7 +441,7 @@ def _planes(em: Emitter, r: Result, word: str, stored: Buffer, runs: Runs) -> li
 
 
 def _burst(em: Emitter, word: str, ub: tuple[str, Expr, Expr], gm: tuple[str, Expr, Expr], bursts: Expr, length: Expr) -> Item:
-    """Return a copy between UB and GM; of each side buffer, element and gap."""
+    """Return a copy between UB and GM. Each side gives its buffer, element and gap."""
     src, dst = (ub, gm) if word == "copy_ub_gm" else (gm, ub)
     return instr(word, dst=em.ref(dst[0], dst[1]), src=em.ref(src[0], src[1]), bursts=bursts, length=length, src_gap=src[2], dst_gap=dst[2])
 
@@ -445,7 +449,8 @@ def _burst(em: Emitter, word: str, ub: tuple[str, Expr, Expr], gm: tuple[str, Ex
 # ---------------------------------------------------------------- rows -> fractals in L1
 
 def load_blocks(em: Emitter, op: TileOp, src: Read) -> Piece:
-    """Return rows in GM to fractals in L1, a burst of one block for each row of a column; rows must be whole blocks long."""
+    """Return the copy of rows in GM to fractals in L1, with a burst of one block for each row of a column. Rows must be whole blocks
+    long."""
     source, dst = em.buffers[src.buffer], em.buffers[op.block.target.buffer]
     _, rows, column, columns = matrix_index(op, src)
     unit, pitch = block_elements(source), pitches(source)[-2]
@@ -459,7 +464,7 @@ def load_blocks(em: Emitter, op: TileOp, src: Read) -> Piece:
 
 
 def fractals_from_rows(em: Emitter, op: TileOp, src: Read) -> Piece:
-    """Return rows in UB to fractals in L1: a burst of one block for each row of a column."""
+    """Return the copy of rows in UB to fractals in L1, with a burst of one block for each row of a column."""
     source, dst = em.buffers[src.buffer], em.buffers[op.block.target.buffer]
     row, rows, column, columns = matrix_index(op, src)
     unit, pitch = block_elements(source), pitches(source)[-2]

@@ -68,8 +68,8 @@ def load_l1(em: Emitter, op: TileOp, src: Read) -> Piece:
 
 
 def _nd2nz(em: Emitter, op: TileOp, src: Read) -> list[Item]:
-    """Return rows of a matrix that become fractals, all at once; one by one where from one to the next it is farther than the field can
-    say."""
+    """Return the copy of rows of a matrix to fractals, all rows at once. Where the distance between rows does not fit the field, each
+    row is a copy of its own."""
     dst, source = em.buffers[op.block.target.buffer], em.buffers[src.buffer]
     _, rows, _, cols = matrix_index(op, src)
     start, pitch = base_offset(source, src.indices, op.names), pitches(source)[-2]
@@ -90,7 +90,7 @@ def _fits_stride(pitch: Expr) -> bool:
 
 
 def _burst_by_burst(em: Emitter, dst: Buffer, source: Buffer, start: Expr, count: Expr, length: Expr, steps: tuple[Expr, Expr]) -> Item:
-    """Return bursts that lie `steps` apart, as many elements of GM and of L1, each a copy of its own."""
+    """Return bursts that are copies of their own. `steps`: elements of GM and of L1 from one to the next."""
     var = em.fresh("burst")
     return For(var, normalise(count), (instr(
         "copy_gm_l1", dst=em.ref(dst.name, Var(var) * steps[1]), src=em.ref(source.name, start + Var(var) * steps[0]), bursts=1,
@@ -98,12 +98,12 @@ def _burst_by_burst(em: Emitter, dst: Buffer, source: Buffer, start: Expr, count
 
 
 def row_pitch(b: Buffer) -> Expr:
-    """Return rows of an NZ buffer, whole fractals."""
+    """Return the rows of an NZ buffer, in whole fractals."""
     return round_up(product(list(b.shape[:-1])), FRACTAL_ROWS)
 
 
 def _fractal_rows(em: Emitter, op: TileOp, src: Read) -> list[Item]:
-    """Whole fractals of a ZN matrix: one burst a row of fractals."""
+    """Return the copy of whole fractals of a ZN matrix, with one burst for each row of fractals."""
     dst, source = em.buffers[op.block.target.buffer], em.buffers[src.buffer]
     k_off, k, n_off, n = matrix_index(op, src)
     em.require_aligned(k_off, c0(source), op, f"a tile of {source.name} along k")
@@ -121,7 +121,7 @@ def _fractal_rows(em: Emitter, op: TileOp, src: Read) -> list[Item]:
 
 
 def _fractal_columns(em: Emitter, op: TileOp, src: Read) -> list[Item]:
-    """Return a box of a matrix in columns of C0: one burst a column of fractals, a block a row."""
+    """Return the copy of a box of a matrix in columns of C0: one burst for each column of fractals, with a block for each row."""
     dst, source = em.buffers[op.block.target.buffer], em.buffers[src.buffer]
     row, rows, column, columns = matrix_index(op, src)
     unit, pitch = c0(source), column_rows(source)
@@ -135,7 +135,7 @@ def _fractal_columns(em: Emitter, op: TileOp, src: Read) -> list[Item]:
 
 
 def _image(em: Emitter, op: TileOp, src: Read) -> list[Item]:
-    """Return a box of an image, dense in L1: a burst a row, a loop over C1."""
+    """Return the copy of a box of an image, dense in L1: a burst for each row, in a loop over C1."""
     dst, source = em.buffers[op.block.target.buffer], em.buffers[src.buffer]
     c1, h, w = (op.size(split_index(i, op.names)[1]) for i in src.indices[1:4])
     p = pitches(source)
@@ -157,7 +157,8 @@ def _image(em: Emitter, op: TileOp, src: Read) -> list[Item]:
 
 
 def _whole_rows(em: Emitter, op: TileOp, src: Read, w: Expr) -> None:
-    """Nothing; asks that the rows of a box of narrow pixels are whole blocks in GM and in L1, so that one follows the other there."""
+    """Require that the rows of a box of narrow pixels are whole blocks in GM and in L1, so that they follow each other without a gap.
+    Raise UnsupportedError where a tile of the width may begin in the padding."""
     source = em.buffers[src.buffer]
     unit = c0(source)
     start = split_index(src.indices[3], op.names)[0]
@@ -169,7 +170,7 @@ def _whole_rows(em: Emitter, op: TileOp, src: Read, w: Expr) -> None:
 
 
 def _vector_l1(em: Emitter, op: TileOp, src: Read) -> Instr:
-    """Return a run of a vector (bias): whole blocks; GM vectors are padded to 16 elements."""
+    """Return the copy of a run of a vector (bias) in whole blocks. Vectors in GM are padded to 16 elements."""
     source = em.buffers[src.buffer]
     offset, loops = split_index(src.indices[-1], op.names)
     em.require_aligned(offset, c0(source), op, f"a tile of {source.name}")
@@ -205,10 +206,11 @@ def load_l0(em: Emitter, op: TileOp, src: Read) -> Piece:
 
 
 def _load_l0a(em: Emitter, op: TileOp, src: Read) -> Item:
-    """NZ in L1 to ZZ in L0A; a matrix held as [k, m] is turned on the way (NN).
+    """Return the load of NZ in L1 as ZZ in L0A. A matrix held as [k, m] is transposed on the way (NN).
 
-    NZ is an image of one row, its pixels the matrix's rows, so one img2col with a 1x1 filter loads the tile: of load_l0a it would take
-    one for every 16 rows, and they would soon fill the queue of MTE1 and hold up the scalar unit before the next load from GM.
+    NZ is an image of one row whose pixels are the matrix's rows, so one img2col with a 1x1 filter loads the tile. The instruction
+    load_l0a would be needed once for every 16 rows. So many would soon fill the queue of MTE1 and stall the scalar unit before the next
+    load from GM.
     """
     dst, source = em.buffers[op.block.target.buffer], em.buffers[src.buffer]
     if source.layout != "NZ":
@@ -226,7 +228,7 @@ def _load_l0a(em: Emitter, op: TileOp, src: Read) -> Item:
 
 
 def _load_transposed(em: Emitter, op: TileOp, src: Read) -> Item:
-    """Load NZ of [k, m] in L1 as ZZ of [m, k] in L0A: every fractal transposed, a column of them an instruction."""
+    """Load NZ of [k, m] in L1 as ZZ of [m, k] in L0A. Every fractal is transposed, with one instruction for each column of them."""
     dst, source = em.buffers[op.block.target.buffer], em.buffers[src.buffer]
     if dtype_size(source) != 2:
         raise UnsupportedError(f"block {op.block.name}: {source.name} is stored transposed, and loads into L0A turn 16-bit elements only; "
@@ -242,7 +244,8 @@ def _load_transposed(em: Emitter, op: TileOp, src: Read) -> Item:
 
 
 def _load_l0b(em: Emitter, op: TileOp, src: Read) -> Item:
-    """ZN in L1 to ZN in L0B, a row of fractals an instruction. NZ of [n, k] is the same bytes; NZ of [k, n] is turned on the way."""
+    """Return the load of ZN in L1 as ZN in L0B, one instruction for each row of fractals. NZ of [n, k] is the same bytes; NZ of [k, n]
+    is transposed on the way."""
     dst, source = em.buffers[op.block.target.buffer], em.buffers[src.buffer]
     held = matrix_index(op, src)
     k_off, k, n_off, n = (*held[2:], *held[:2]) if dst.layout == "NZ" else held
@@ -277,7 +280,7 @@ class Window:
 
 
 def window(e: Expr, op: TileOp, k_var: str) -> Window:
-    """Stride, filter and dilation of an index `o * stride + (k // c % filter) * dilation + base`."""
+    """Return stride, filter and dilation of an index `o * stride + (k // c % filter) * dilation + base`."""
     e = normalise(e)
     taps = [n for n in walk(e) if isinstance(n, Binary) and n.op == "%" and uses(n, frozenset((k_var,)))]
     size: Expr = Int(1)
@@ -297,7 +300,7 @@ def window(e: Expr, op: TileOp, k_var: str) -> Window:
 
 
 def load3d(em: Emitter, op: TileOp, src: Read, home: frozenset[str], image: tuple[Expr, Expr, Expr]) -> Piece:
-    """img2col of a tile; `home`: loops above the L1 image; `image`: (C1, H, W) extents of what lies there."""
+    """Return the img2col of a tile. `home`: loops above the L1 image. `image`: (C1, H, W) extents of the image in L1."""
     dst, source = em.buffers[op.block.target.buffer], em.buffers[src.buffer]
     c1, h, w = image
     unit = source.shape[-1]
@@ -330,7 +333,7 @@ def load3d(em: Emitter, op: TileOp, src: Read, home: frozenset[str], image: tupl
 
 
 def require_row_start(em: Emitter, op: TileOp, m_start: Expr) -> None:
-    """load3d starts at a multiple of 16 output positions: asked for the first and the last width of a tile."""
+    """Require that load3d starts at a multiple of 16 output positions, for the first and the last width of a tile."""
     extents = {lp.var: lp for lp in op.above}
     parts = affine(m_start, frozenset(v for v in extents if uses(m_start, frozenset((v,)))) - _in_minimum(m_start))
     if parts is None:
@@ -343,7 +346,7 @@ def require_row_start(em: Emitter, op: TileOp, m_start: Expr) -> None:
 
 
 def _in_minimum(e: Expr) -> frozenset[str]:
-    """Return variables inside a min or max: they change a tile's extent, not its start."""
+    """Return the variables inside a min or max. They change a tile's extent, not its start."""
     inner = [n for n in walk(e) if isinstance(n, Call) and n.fn in ("min", "max")]
     return frozenset(v.name for n in inner for v in walk(n) if isinstance(v, Var))
 
@@ -356,7 +359,7 @@ def last(e: Expr, loops: tuple[Loop, ...]) -> Expr:
 
 
 def k_start(index: Expr, k_var: str, per_channel: Expr) -> Expr:
-    """First column of the tile within the image in L1, from its channel index `(k_start + k) // per_channel + rest`."""
+    """Return the first column of the tile within the image in L1, from its channel index `(k_start + k) // per_channel + rest`."""
     index = normalise(index)
     quotient = [n for n in walk(index) if isinstance(n, Binary) and n.op == "//" and uses(n, frozenset((k_var,)))]
     if len(quotient) != 1 or normalise(quotient[0].right - per_channel) != Int(0):
@@ -368,7 +371,8 @@ def k_start(index: Expr, k_var: str, per_channel: Expr) -> Expr:
 # ---------------------------------------------------------------- mmad
 
 def mmad(em: Emitter, op: TileOp, home: frozenset[str]) -> Piece:
-    """C += A x B on one tile; `home`: loops above the accumulator's buffer; the first pass over the reduction starts it."""
+    """Return C += A x B on one tile. `home`: loops above the accumulator's buffer. The first pass over the reduction starts the
+    accumulator."""
     target = op.block.target
     a, b = [r for r in walk(op.block.value) if isinstance(r, Read)]
     if em.buffers[a.buffer].scope != "L0A":

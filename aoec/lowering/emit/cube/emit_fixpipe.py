@@ -18,7 +18,7 @@ Sizes = Mapping[str, Expr | int]
 
 
 def widen_scales(func: Func) -> Func:
-    """Return the func with a word of 64 bits for each scale that FIXPIPE reads, from GM on."""
+    """Return the func with a word of 64 bits for each scale that FIXPIPE reads, in GM too."""
     into = {b.target.buffer: reads(b.value) for b, _ in blocks(func.body)}
     names = {b.name for b in func.locals if b.scope == "FB"}
     for _ in range(2):  # FB from L1, which is from GM
@@ -30,7 +30,7 @@ def widen_scales(func: Func) -> Func:
 
 
 def fixpipe(em: Emitter, op: TileOp) -> Piece:
-    """L0C to GM: cast, relu, scales, and NZ to ND or NC1HWC0 on the way."""
+    """Return the copy from L0C to GM, with cast, relu and scales, and from NZ to ND or NC1HWC0 on the way."""
     target, (src, relu, wide) = op.block.target, epilogue(op)
     out = em.buffers[target.buffer]
     row_loops = [v for i in src.indices[:-1] for v in split_index(i, op.names)[1]]

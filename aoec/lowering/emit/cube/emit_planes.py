@@ -1,4 +1,4 @@
-"""Where tiles lie in GM in planes of channels (NC1HWC0) and in fractals (NZ): the same for FIXPIPE and for copies by way of UB."""
+"""Where tiles lie in GM in planes of channels (NC1HWC0) and in fractals (NZ). It is the same for FIXPIPE and for copies through UB."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -66,7 +66,7 @@ def _matrix_run(em: Emitter, op: TileOp, place: Read, zero: dict[str, Int]) -> R
 
 
 def fractal_lead(b: Buffer, indices: tuple[Expr, ...], zero: dict[str, Int]) -> Expr:
-    """Return element offset of the matrix that the leading indices of a tensor in GM in ZN or in columns of C0 name."""
+    """Return the element offset of the matrix that the leading indices name, in a tensor in GM in ZN or in columns of C0."""
     if b.layout == "ZN":
         step: Expr = round_up(b.shape[-2], c0(b)) * round_up(b.shape[-1], FRACTAL_ROWS)
     else:

@@ -1,7 +1,7 @@
 """Emission of the ends of rows: elements that begin within a block become blocks of their own.
 
-Sixteen rows of the blocks in which they lie are turned. What were elements of a row are then rows, of which those that are wanted are
-turned back. Of bytes 32 rows are turned in halves of blocks.
+Sixteen rows of the blocks that hold the elements are transposed. The elements of a row are then rows, and those that are wanted are
+transposed back. Of bytes, 32 rows are transposed, in halves of blocks.
 """
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def is_end(em: Emitter, op: TileOp) -> bool:
 
 
 def whole_rows_of_ends(em: Emitter, op: TileOp) -> None:
-    """Nothing; both buffers have room for as many rows as are turned at once."""
+    """Add room to both buffers for as many rows as are transposed at once."""
     assert isinstance(op.block.value, Read)
     _, (_, count), pitch = rows_beside(em, op)
     for r, each in zip((op.block.target, op.block.value), pitch):
@@ -59,8 +59,9 @@ def whole_rows_of_ends(em: Emitter, op: TileOp) -> None:
 
 
 def rows_beside(em: Emitter, op: TileOp) -> tuple[list[tuple[str, Expr]], tuple[str, Expr], list[Expr]]:
-    """Return (loops around, the loop of the rows that are turned together, its pitches in the target and in the source): of rows that lie
-    one behind the other in either the innermost loop, but that of more rows where the source has others between its."""
+    """Return (loops around, the loop of the rows that are transposed together, its pitches in the target and in the source). That loop
+    is the innermost one. Where the next outer loop has more rows, which lie between those of the innermost one in the source, it is
+    that."""
     assert isinstance(op.block.value, Read)
     to, at = (loop_strides(em.buffers[r.buffer], r.indices, op) for r in (op.block.target, op.block.value))
     loops = side_by_side([to, at], [(lp.var, lp.extent) for lp in op.loops[:-1]]) or [(em.fresh("row"), Int(1))]
@@ -82,7 +83,7 @@ class Side:
 
 
 def ends(em: Emitter, op: TileOp) -> Piece:
-    """Turns of the blocks in which the ends lie, and back."""
+    """Return the transpositions of the blocks that hold the ends, there and back."""
     target, value = op.block.target, op.block.value
     assert isinstance(value, Read)
     dst, src = em.buffers[target.buffer], em.buffers[value.buffer]
@@ -105,7 +106,7 @@ def ends(em: Emitter, op: TileOp) -> Piece:
 
 
 def turn_elements(em: Emitter, to: Side, at: Side, rows: Expr, most: Expr, first: int) -> list[Item]:
-    """Return sixteen elements of each row from element `first` of a block on, of two or four bytes."""
+    """Return the instructions that move sixteen elements of each row, of two or four bytes, from element `first` of a block on."""
     dtype = em.buffers[at.buffer].dtype
     unit = c0(em.buffers[at.buffer])
     halves, blocks, repeat = ROWS // unit, -(-(first + ROWS) // unit), ceildiv(rows, ROWS)
@@ -122,7 +123,7 @@ def turn_elements(em: Emitter, to: Side, at: Side, rows: Expr, most: Expr, first
 
 
 def turn_bytes(em: Emitter, to: Side, at: Side, rows: Expr, most: Expr, first: int) -> list[Item]:
-    """32 bytes of each row from byte `first` of a block on."""
+    """Return the instructions that move 32 bytes of each row, from byte `first` of a block on."""
     unit = 2 * ROWS
     turned = em.add_scratch(em.buffers[at.buffer].dtype, normalise(ceildiv(most, unit) * (2 * unit * unit)))
     repeats = [ceildiv(maximum(rows - high * ROWS, 0), unit) if high else ceildiv(rows, unit) for high in range(2)]

@@ -1,8 +1,8 @@
-"""Emission of turns of narrow rows: rows of a few elements lie in UB one behind the other, and their columns are runs.
+"""Emission of transpositions of narrow rows. Rows of a few elements lie in UB one after the other, and each of their columns becomes a run.
 
-256 rows of n elements are sixteen runs of 16 n. Sixteen by sixteen these are turned, so that each of the 16 n elements has a place for
-sixteen rows, and of a column, whose places are n apart, sixteen are turned back: they then lie row after row. From columns to rows it is
-the same the other way round.
+256 rows of n elements are sixteen runs of 16 n elements. These are transposed sixteen by sixteen, which gives 16 n places of sixteen
+rows each. The places of one column are n apart. Sixteen of them are transposed back, and then lie row after row. From columns to rows
+the steps are the same in reverse.
 """
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Sides:
 
     @property
     def width(self) -> int:
-        """Return elements from one row of the run to the next."""
+        """Return the number of elements from one row of the run to the next."""
         step = self.in_run[self.rows[0]]
         assert isinstance(step, Int)
         return step.value
@@ -74,7 +74,7 @@ def sides(em: Emitter, op: TileOp) -> Sides:
 
 
 def whole_groups(em: Emitter, op: TileOp) -> None:
-    """Nothing; both buffers grow to whole groups of rows."""
+    """Grow both buffers to whole groups of rows."""
     s = sides(em, op)
     rows = normalise(round_up(s.columns.shape[-1], GROUP))
     em.buffers[s.columns.name] = replace(s.columns, shape=(*s.columns.shape[:-1], rows))
@@ -83,7 +83,7 @@ def whole_groups(em: Emitter, op: TileOp) -> None:
 
 
 def narrow(em: Emitter, op: TileOp) -> Piece:
-    """Return the turns of what a block turns; bytes are numbers of 16 bits meanwhile, which hold each of them."""
+    """Return the transpositions of a block. Bytes are widened to 16 bits for them, which hold every byte."""
     s = sides(em, op)
     value = op.block.value
     assert isinstance(value, Read)
@@ -92,7 +92,7 @@ def narrow(em: Emitter, op: TileOp) -> Piece:
 
 
 def in_two_bytes(em: Emitter, op: TileOp, s: Sides) -> list[Item]:
-    """Return bytes are cast, turned and cast back."""
+    """Return the piece that casts bytes to 16 bits, transposes them and casts them back."""
     row, many = s.rows
     places = normalise(round_up(largest(many, op.above), GROUP))
     elements = elements_of(s)
@@ -114,12 +114,13 @@ def in_two_bytes(em: Emitter, op: TileOp, s: Sides) -> list[Item]:
 
 
 def elements_of(s: Sides) -> Expr:
-    """Return elements of the run, up to the last that is taken of the last row."""
+    """Return the elements of the run, up to the last one that is taken from the last row."""
     return s.rows[1] * s.width if s.run.layout == "RUN" or s.back else (s.rows[1] - 1) * s.width + 1
 
 
 def two_turns(em: Emitter, op: TileOp, s: Sides, elements: Expr) -> list[Item]:
-    """Return two turns for each element of a row: between the run and the places of all its elements, and between these and the columns."""
+    """Return two transpositions for each element of a row: one between the run and the places of all its elements, and one between these
+    and the columns."""
     unit, width = c0(s.run), s.width
     halves = ROWS // unit  # blocks that sixteen elements take
     pitch = halves * width  # blocks from one sixteen rows' place of an element to that of the next row's, and of sixteen rows in the run

@@ -1,8 +1,9 @@
-"""Emission of rows that are packed in UB: their elements, one row behind the other.
+"""Emission of rows that are packed in UB: their elements lie one row after the other, without gaps.
 
-Where the machine counts no elements a repeat, a mask says what is taken. All rows of a repeat share one; longer rows are as many repeats as
-they need, evenly apart, and each of these has a mask of its own (a block), so that such rows begin so many blocks apart. Where it has no
-such instruction, rows are packed by turns. Bytes that are no pairs, or that are turned, are numbers of 16 bits meanwhile.
+Where the machine cannot count the elements of a repeat, a mask selects them. Rows of one repeat share one mask. A longer row takes
+several repeats, evenly apart, and each of these has a mask of its own (a block), so the rows begin that many blocks apart. A machine
+that has no such instruction packs rows by transposition. Bytes that are in no pairs, or that are transposed, are widened to 16 bits for
+it.
 """
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ MOST = 65535  # rows of an instruction, and elements of a row
 
 
 def is_packing(em: Emitter, op: TileOp) -> bool:
-    """Return True where what lies in rows in UB goes into a run there."""
+    """Return whether a block copies rows in UB into a run there."""
     value = op.block.value
     if op.block.op != "=" or not isinstance(value, Read) or len(op.loops) < (1 if takes_first(op) else 2):
         return False
@@ -45,8 +46,8 @@ def is_packing(em: Emitter, op: TileOp) -> bool:
 
 
 def whole_repeats(em: Emitter, op: TileOp) -> None:
-    """Nothing; rows of the source lie so far apart that the repeats of each are alike, and there is room for what is read behind the last:
-    a repeat with a mask is read whole, and what is turned are whole shares of rows."""
+    """Set the distance between rows of the source so that the repeats of each row are alike, and add room for reads behind the last row.
+    A repeat with a mask is read whole, and a transposition takes whole shares of rows."""
     assert isinstance(op.block.value, Read)
     src = em.buffers[op.block.value.buffer]
     width = Int(1) if takes_first(op) else op.loops[-1].extent
@@ -74,7 +75,7 @@ def takes_first(op: TileOp) -> bool:
 
 
 def width_of(op: TileOp) -> int:
-    """Return elements of a row; UnsupportedError where a hole says how many."""
+    """Return the elements of a row. Raise UnsupportedError where a hole sets their number."""
     width = Int(1) if takes_first(op) else op.loops[-1].extent
     if not isinstance(width, Int):
         raise UnsupportedError(f"block {op.block.name}: rows that are packed by turns have one length")
@@ -88,7 +89,7 @@ def repeats(em: Emitter, row_bytes: Expr) -> Expr:
 
 
 def pack(em: Emitter, op: TileOp) -> Piece:
-    """vreducev2 (GatherMask) of all rows; of what is around them, each a run of whole blocks, one after the other."""
+    """Return vreducev2 (GatherMask) of all rows. Outer loops take one run of whole blocks after the other."""
     target, value = op.block.target, op.block.value
     assert isinstance(value, Read)
     dst, src = em.buffers[target.buffer], em.buffers[value.buffer]
@@ -128,7 +129,7 @@ class Rows:
 
 
 def pack_rows(em: Emitter, op: TileOp, own: Rows) -> list[Item]:
-    """Return rows of elements that the unit packs, or turns."""
+    """Return the items that pack rows of elements that the unit packs, or transposes."""
     src = em.buffers[own.rows[0]]
     if not em.machine.has("vreducev2"):
         if not isinstance(own.pitch, Int):
@@ -143,7 +144,7 @@ def pack_rows(em: Emitter, op: TileOp, own: Rows) -> list[Item]:
 
 
 def pack_bytes(em: Emitter, op: TileOp, own: Rows) -> list[Item]:
-    """Return bytes as numbers of 16 bits, which hold each of them, packed as these, and bytes again."""
+    """Return the items that widen bytes to 16 bits, which hold every byte, pack these, and narrow them to bytes again."""
     each = ROWS * share_rows(width_of(op))
     rows = own.most if em.machine.has("vreducev2") else round_up(own.most, each)
     behind = (REPEAT_BYTES - BLOCK_BYTES) // 2

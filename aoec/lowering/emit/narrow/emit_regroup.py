@@ -1,9 +1,10 @@
-"""Emission of rows that are packed by turns, where no instruction packs them, and of runs that are so taken apart.
+"""Emission of rows that are packed by transposition, where no instruction packs them, and of runs that are unpacked in the same way.
 
-Rows are dealt to sixteen shares, each so many that a share is whole blocks of elements. A turn makes one row of sixteen of an element of
-all shares. These lie element after element, and row after row of a share, so that a row's elements overwrite what its last block has
-behind the row before. Turned back, sixteen by sixteen, each share is a run. From a run to rows it is the same the other way round: a row's
-last block ends with the first elements of the row behind it.
+Rows are divided into sixteen shares, each of so many rows that a share is whole blocks of elements. A transposition makes one row of
+sixteen from an element of all shares. These rows lie element after element, and row after row of a share. So a row's elements overwrite
+what the last block of the row before has behind its own elements. Transposed back, sixteen by sixteen, each share is a run.
+
+From a run to rows the steps are the same in reverse: a row's last block ends with the first elements of the next row.
 """
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ def share_rows(width: int) -> int:
 
 
 def pack_by_turns(em: Emitter, to: tuple[str, Expr], at: tuple[str, Expr], rows: Expr, most: Expr, width: int, pitch: int) -> list[Item]:
-    """Return items that pack `rows` rows, at most `most`, of two or four bytes an element: `to` and `at` are (buffer, first element) of the
-    run and of the rows, which are `pitch` elements apart, whole blocks."""
+    """Return items that pack `rows` rows, at most `most`, of two or four bytes an element. `to` and `at` are (buffer, first element) of
+    the run and of the rows. The rows are `pitch` elements apart, in whole blocks."""
     src = em.buffers[at[0]]
     unit, each = c0(src), share_rows(width)
     halves, blocks = ROWS // unit, -(-width // unit)
@@ -44,7 +45,7 @@ def pack_by_turns(em: Emitter, to: tuple[str, Expr], at: tuple[str, Expr], rows:
 
 
 def unpack_by_turns(em: Emitter, to: tuple[str, Expr], at: tuple[str, Expr], rows: Expr, most: Expr, width: int, pitch: int) -> list[Item]:
-    """Return items that take a run apart: as `pack_by_turns`, with `to` the rows and `at` the run, of two bytes an element."""
+    """Return items that unpack a run: as `pack_by_turns`, with `to` the rows and `at` the run, of two bytes an element."""
     run = em.buffers[at[0]]
     each, blocks = share_rows(width), -(-width // ROWS)
     places = each * width + blocks * ROWS - width

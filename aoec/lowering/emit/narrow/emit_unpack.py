@@ -1,5 +1,5 @@
-"""Emission of runs that are taken apart in UB: rows that lie one behind the other get a place of whole blocks each. Bytes are numbers of
-16 bits meanwhile.
+"""Emission of runs that are unpacked in UB: rows that lie one after the other each get a place of whole blocks. Bytes are widened to 16
+bits for it.
 """
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from aoec.target.isa.words import VectorOp
 
 
 def is_unpacking(em: Emitter, op: TileOp) -> bool:
-    """Return True where a run in UB goes into rows there."""
+    """Return whether a block copies a run in UB into rows there."""
     value = op.block.value
     if op.block.op != "=" or not isinstance(value, Read) or len(op.loops) < 2:
         return False
@@ -27,7 +27,7 @@ def is_unpacking(em: Emitter, op: TileOp) -> bool:
 
 
 def whole_shares(em: Emitter, op: TileOp) -> None:
-    """Nothing; both buffers have room for all rows that are turned at once."""
+    """Add room to both buffers for all rows that are transposed at once."""
     assert isinstance(op.block.value, Read)
     dst, src, width = em.buffers[op.block.target.buffer], em.buffers[op.block.value.buffer], row_length(op)
     rows = product(list(dst.shape[:-1]))
@@ -37,7 +37,7 @@ def whole_shares(em: Emitter, op: TileOp) -> None:
 
 
 def row_length(op: TileOp) -> int:
-    """Return elements of a row; UnsupportedError where a hole says how many."""
+    """Return the elements of a row. Raise UnsupportedError where a hole sets their number."""
     width = op.loops[-1].extent
     if not isinstance(width, Int):
         raise UnsupportedError(f"block {op.block.name}: rows that are taken apart have one length")
@@ -45,7 +45,7 @@ def row_length(op: TileOp) -> int:
 
 
 def unpack(em: Emitter, op: TileOp) -> Piece:
-    """Turns of the run's shares, and back into rows."""
+    """Return the piece that transposes the shares of a run, and then back into rows."""
     target, value = op.block.target, op.block.value
     assert isinstance(value, Read)
     dst, src, width = em.buffers[target.buffer], em.buffers[value.buffer], row_length(op)

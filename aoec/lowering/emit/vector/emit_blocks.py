@@ -22,8 +22,9 @@ def emit_strided(em: Emitter, work: VectorOp, operands: list[Read], strides: lis
 
 def narrow_rows(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
                 extents: list[tuple[str, Expr]]) -> list[Item] | None:
-    """Return rows that take less than half a repeat, with what pads their last blocks, a block of eight rows a repeat. A source may be one
-    row for all, or one element a row that fills its block. None for other rows, of which a repeat takes one (`by_rows`)."""
+    """Return the operation on rows that take less than half a repeat, with what pads their last blocks: a block of eight rows a repeat.
+    A source may be one row for all, or one element a row that fills its block. Return None for other rows, of which a repeat takes one
+    (`by_rows`)."""
     sizes, (lane, inner) = {dtype_size(em.buffers[r.buffer]) for r in operands}, extents[-1]
     if len(extents) < 2 or len(sizes) != 1 or not isinstance(inner, Int):
         return None
@@ -41,7 +42,7 @@ def narrow_rows(em: Emitter, work: VectorOp, operands: list[Read], strides: list
 
 
 def side_by_side(strides: list[dict[str, Expr]], loops: list[tuple[str, Expr]]) -> list[tuple[str, Expr]]:
-    """Return the loops with the innermost two made one, as long as no operand has a gap between them."""
+    """Return the loops with the innermost two merged, as long as no operand has a gap between them."""
     if len(loops) < 2:
         return loops
     *outer, (far, times), (near, count) = loops
@@ -52,7 +53,8 @@ def side_by_side(strides: list[dict[str, Expr]], loops: list[tuple[str, Expr]]) 
 
 def block_columns(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
                   extents: list[tuple[str, Expr]]) -> list[Item] | None:
-    """Return one block after the other of rows of whole blocks, each of eight rows a repeat; None where rows lie at no literal stride."""
+    """Return the operation on rows of whole blocks, one block after the other, with eight rows a repeat. Return None where rows lie at
+    no literal stride."""
     unit = 32 // dtype_size(em.buffers[operands[0].buffer])
     (v_blk, count), (v_in, inner) = extents[-2], extents[-1]
     assert isinstance(inner, Int)
@@ -81,10 +83,12 @@ def block_columns(em: Emitter, work: VectorOp, operands: list[Read], strides: li
 
 def over_rows(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
               extents: list[tuple[str, Expr]]) -> tuple[Expr, list[Item]] | None:
-    """Emit what `emit_strided` does, row by row, for rows of known length: eight blocks of every row an instruction, a repeat a row.
-    The blocks left over go in eight that end with the row, where doing some again changes nothing; else a block of every row an
-    instruction. Return also whether these are fewer instructions, as they are where rows are short. None where rows do not lie at a
-    literal stride."""
+    """Emit what `emit_strided` does, row by row, for rows of known length. An instruction takes eight blocks of every row, with a repeat
+    for each row. Return also whether that takes fewer instructions, as it does where rows are short. Return None where rows do not lie at a
+    literal stride.
+
+    The blocks left over are done as the last eight of the row, where doing some again changes nothing. Elsewhere an instruction takes
+    one block of every row."""
     if len(extents) < 3:
         return None
     *outer, (row, rows), (column, count), (lane, inner) = extents
@@ -116,7 +120,7 @@ def over_rows(em: Emitter, work: VectorOp, operands: list[Read], strides: list[d
 
 
 def join_loops(strides: list[dict[str, Expr]], extents: list[tuple[str, Expr]]) -> list[tuple[str, Expr]]:
-    """Return the loops with the innermost ones made one as long as every operand walks them without a gap; literal lengths only."""
+    """Return the loops with the innermost ones merged as long as every operand walks them without a gap; literal lengths only."""
     if len(extents) < 2:
         return extents
     *outer, (row, count), (lane, inner) = extents
@@ -127,8 +131,9 @@ def join_loops(strides: list[dict[str, Expr]], extents: list[tuple[str, Expr]]) 
 
 def row_blocks(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
                extents: list[tuple[str, Expr]]) -> list[Item] | None:
-    """Return rows of whole blocks, longer than a repeat, a repeat of each of all rows at a time. What is left of them goes in a repeat that
-    ends with the row, where what it does again changes nothing, else by blocks. None where that is no fewer instructions than rows."""
+    """Return the operation on rows of whole blocks that are longer than a repeat, one repeat of each row at a time. The rest of the rows
+    is done in a repeat that ends with the row, where doing some again changes nothing, and else by blocks. Return None where that takes
+    no fewer instructions than there are rows."""
     sizes = {dtype_size(em.buffers[r.buffer]) for r in operands}
     if len(extents) < 2 or len(sizes) != 1:
         return None

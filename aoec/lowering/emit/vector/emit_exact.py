@@ -70,8 +70,8 @@ _WORDS = frozenset(form.split()[0] for form in WITHOUT) | {"vshls", "vshrs"}  # 
 
 
 def with_others(em: Emitter, pieces: Sequence[Piece]) -> list[Piece]:
-    """Return the pieces with other instructions in place of those of which a way is known, if the machine lacks them or they are
-    estimates."""
+    """Return the pieces with instructions replaced where another way is known, and the machine lacks the instruction or it is an
+    estimate."""
     out = []
     for p in pieces:
         made = _Pieces(em)
@@ -81,7 +81,7 @@ def with_others(em: Emitter, pieces: Sequence[Piece]) -> list[Piece]:
 
 
 class _Pieces:
-    """One piece on its way: what lies between the steps is shared by all its instructions."""
+    """One piece while its instructions are replaced. All of them share the results between steps."""
 
     def __init__(self, em: Emitter) -> None:
         self.em = em
@@ -100,7 +100,7 @@ class _Pieces:
         return out
 
     def between(self, name: str, dtype: str, elements: int) -> str:
-        """Return the buffer of a result between steps; of ONES, a block of ones that is filled before the piece."""
+        """Return the buffer of a result between steps. For ONES it is a block of ones that is filled before the piece."""
         if (name, dtype) not in self.scratch:
             made = self.scratch[name, dtype] = self.em.add_scratch(dtype, elements)
             if name == ONES:
@@ -109,8 +109,8 @@ class _Pieces:
         return self.scratch[name, dtype]
 
     def steps(self, item: Instr, way: Way) -> list[Item]:
-        """Return the steps in place of an instruction: where results lie between them, for so many repeats at a time as there is room
-        for."""
+        """Return the steps in place of an instruction. Where there are results between them, they are done for as many repeats at a time
+        as there is room for."""
         lanes, repeat = item["lanes"], item["repeat"]
         assert not isinstance(lanes, Ref) and not isinstance(repeat, Ref)
         if not way.between or isinstance(repeat, Int) and repeat.value <= AT_ONCE:
@@ -122,7 +122,7 @@ class _Pieces:
         return [For(v, parts, tuple(i for s in way.steps for i in self.step(item, way, s, done, last, count)))]
 
     def most(self, item: Instr) -> int:
-        """Return lanes of a whole repeat of an instruction."""
+        """Return the number of lanes of a whole repeat of an instruction."""
         return lanes_of(max(dtype_size(self.em.buffers[r.buffer]) for _, r in item.fields if isinstance(r, Ref)))
 
     def step(self, item: Instr, way: Way, step: Step, done: Expr, lanes: Expr, repeat: Expr) -> list[Item]:

@@ -1,8 +1,8 @@
-"""Emission of sums over rows: many rows of a buffer, one under the other, onto one row of the target.
+"""Emission of sums over rows: many rows of a buffer, one below the other, are added to one row of the target.
 
-Rows of whole blocks that follow each other are one run, so that one instruction adds sixteen or sixty-four of them to as many sums,
-which are then added by halves: an instruction's head is paid once for many rows. Where rows are a few blocks and lie in
-many planes (the pixels of images), a repeat takes a few rows of a plane and the repeats step over planes.
+Rows of whole blocks that follow each other are one run. One instruction adds sixteen or sixty-four of them to as many sums, which are
+then added by halves. So the startup cost of an instruction is paid once for many rows. Rows may be a few blocks and lie in many planes,
+such as the pixels of images. Then a repeat takes a few rows of a plane, and the repeats step over planes.
 """
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ def fold_rows(em: Emitter, op: TileOp, rows: Rows, fold: str, one_by_one: list[I
 
 
 def lanes_move(em: Emitter, name: str) -> bool:
-    """Return whether a buffer in UB holds a tile of rows: what it comes from in GM moves along them with loops around. Its last tile may be
-    shorter then, and how far one row is from the next may hang on a hole."""
+    """Return whether a buffer in UB holds a tile of rows: loops around it move along the rows in GM. Its last tile may be shorter then,
+    and the distance between rows may depend on a hole."""
     for b, above in blocks(em.func.body):
         own = {lp.var for lp in above if lp.kind == "tensor"}
         for r in reads(b.value) if b.target.buffer == name else ():

@@ -1,5 +1,7 @@
-"""Rows that are read with every row of a tile, laid out several times where they are made, so that an instruction reads them with several
-rows: the scales and shifts of a norm are made once a core, while pipe V waits for the first tile."""
+"""Rows that are read with every row of a tile, stored several times by the pipe that makes them.
+
+One instruction then reads them with several rows of the tile. The scales and shifts of a norm are an example. They are made once a core,
+while pipe V waits for the first tile."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -16,7 +18,7 @@ LONGEST = 4096  # bytes of such a row: of longer ones few lie in UB, and each is
 
 
 def lay_out_rows(em: Emitter, ops: Sequence[TileOp]) -> None:
-    """Nothing; noted are the rows that pipe V makes outside the loops in which it reads them with tiles of several rows."""
+    """Note the rows that pipe V makes outside the loops in which it reads them with tiles of several rows."""
     made = {op.block.target.buffer: op for op in ops if op.block.instr == "vector" and op.block.op == "="}
     for op in ops:
         for r in reads(op.block.value) if op.block.instr == "vector" and op.block.op == "=" else ():
@@ -46,7 +48,7 @@ def _outside(made: TileOp, op: TileOp) -> bool:
 
 
 def more_rows(em: Emitter, name: str) -> list[Item]:
-    """Return the items that lay out a row that is made so often as it is read with rows at once."""
+    """Return the items that repeat a row as many times as rows are read at once."""
     row, out, there = em.buffers[name].shape[0], list[Item](), 1
     while there < TIMES:
         out.append(run(em, VectorOp("vcopy", ()), (name, row * there), [(name, Int(0))], row * there))
@@ -56,7 +58,8 @@ def more_rows(em: Emitter, name: str) -> list[Item]:
 
 def with_laid_rows(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
                    extents: list[tuple[str, Expr]]) -> list[Item] | None:
-    """Return rows without a gap and one that is laid out, so many rows an instruction; None for others."""
+    """Return the operation on rows without a gap and a row that is stored several times, with that many rows an instruction. Return None
+    for other operands."""
     (row, count), (lane, inner) = extents[-2:] if len(extents) > 1 else (("", Int(1)), extents[-1])
     still = [r.buffer in em.laid and s.get(row, Int(0)) == Int(0) for r, s in zip(operands, strides)]
     others = [s for s, x in zip(strides, still) if not x]

@@ -1,8 +1,7 @@
 """Emission of one vector operation over the elements of UB buffers.
 
-An operation becomes one of three forms, chosen by structure alone: *flat* (all operands are one contiguous run),
-*strided* (32-byte blocks at a stride per operand, eight a repeat; of short rows a repeat a row), *rows* (a run for each row, loops
-around).
+An operation becomes one of three forms, chosen by structure alone. *Flat*: all operands are one contiguous run. *Strided*: 32-byte
+blocks at a stride for each operand, eight a repeat, or one short row a repeat. *Rows*: a run for each row, in loops.
 """
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ MOST_LAID = 255  # parts of rows for which a block each is laid out: 8 KB
 
 
 def elementwise(em: Emitter, op: TileOp, work: VectorOp, accumulate: bool = False, skip: frozenset[str] = frozenset()) -> list[Item]:
-    """Return all points of the tensor loops but `skip`; with `accumulate` the target is the first source too."""
+    """Return the operation on all points of the tensor loops except `skip`. With `accumulate` the target is the first source too."""
     target = op.block.target
     operands = [target, *([target] if accumulate else []), *work.sources]
     own = [lp for lp in op.loops if lp.var not in skip]
@@ -97,8 +96,9 @@ def is_backward(strides: dict[str, Expr], loop: str) -> bool:
 
 def whole_tiles(em: Emitter, op: TileOp, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
                 extents: list[tuple[str, Expr]]) -> list[Item]:
-    """Return rows of a tile that may be cut at the end of its tensor: one run where a row is as long as it is far to the next in every
-    operand, which the loops above say as they go; else by rows. So whole tiles cost the same whether or not they are known to be whole."""
+    """Return the operation on rows of a tile that may be cut at the end of its tensor. The program chooses by the loops above: one run
+    where the length of a row is its distance to the next in every operand, and otherwise a run for each row. So whole tiles cost the
+    same whether or not they are known to be whole."""
     apiece = by_rows(em, op, work, operands, strides, offsets, extents)
     (row, count), (lane, inner) = extents[-2:] if len(extents) == 2 else [("", Int(1)), extents[-1]]
     cut = isinstance(inner, Call) and inner.fn == "min" and bool(variables(inner))
@@ -121,7 +121,7 @@ def reorders_axes(op: TileOp, work: VectorOp) -> bool:
 
 
 def require_rows(em: Emitter, op: TileOp, buffer: str, strides: dict[str, Expr], outer: list[tuple[str, Expr]]) -> None:
-    """Asks that every row starts on a block, as a vector operand must: rows of whole blocks, or one row a tile."""
+    """Require that every row starts on a block, as a vector operand must: rows of whole blocks, or one row a tile."""
     for v, extent in outer:
         aligned = eq(strides.get(v, Int(0)) * dtype_size(em.buffers[buffer]) % 32, 0)
         em.require(either(aligned, le(largest(extent, op.above), 1)),
@@ -129,8 +129,8 @@ def require_rows(em: Emitter, op: TileOp, buffer: str, strides: dict[str, Expr],
 
 
 def wide_rows(em: Emitter, operands: list[Read], strides: list[dict[str, Expr]], extents: list[tuple[str, Expr]]) -> bool:
-    """Return True for rows of a repeat or more, of whole blocks: eight blocks of a row a repeat take fewer instructions than a block of
-    eight rows, and lie in eight bank groups."""
+    """Return whether rows are a repeat or longer, of whole blocks. Repeats of eight blocks of one row then take fewer instructions than
+    repeats of one block of eight rows, and the blocks lie in eight bank groups."""
     inner, size = extents[-1][1], dtype_size(em.buffers[operands[0].buffer])
     return isinstance(inner, Int) and inner.value * size >= REPEAT_BYTES and row_steps(em, operands, strides, extents) is not None
 
@@ -148,8 +148,9 @@ def flat_from(em: Emitter, operands: list[Read], strides: list[dict[str, Expr]],
 
 def with_numbers(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
                  extents: list[tuple[str, Expr]]) -> list[Item] | None:
-    """Return one run, with what pads rows, of all operands but single elements, each of which fills a block that all others read; None
-    where there are no such elements, or the others are no run."""
+    """Return the operation as one run, including the padding of rows. At least one operand must be a single element. Such an element
+    fills a block that is read again for every block of the others. Return None where there are no single elements, or the others are no
+    run."""
     moves = [any(s.get(v, Int(0)) != Int(0) for v, _ in extents) for s in strides]
     others, steps = [r for r, m in zip(operands, moves) if m], [s for s, m in zip(strides, moves) if m]
     if all(moves) or not moves[0] or any(dtype_size(em.buffers[r.buffer]) == 1 for r, m in zip(operands, moves) if not m):
@@ -178,9 +179,11 @@ def block_of(em: Emitter, buffer: str, at: Expr, before: list[Item]) -> str:
 
 def lane_parts(em: Emitter, op: TileOp, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
                extents: list[tuple[str, Expr]]) -> list[Item] | None:
-    """Return a repeat of each of all rows at a time, of rows that are whole repeats and worked on in place, where what is written behind a
-    row would be lost, or cast from where they lie further apart. A source may be one row for all, or one element a row that fills its
-    block. None for other rows."""
+    """Return the operation on rows of whole repeats: for one repeat of each row at a time, all rows in one instruction. Return None for
+    other rows.
+
+    Rows are handled here that are worked on in place, where data written behind a row would be lost. So are casts from rows that lie
+    further apart. A source may be one row for all, or one element a row that fills its block."""
     sizes = [dtype_size(em.buffers[r.buffer]) for r in operands]
     if len(extents) < 2:
         return None
@@ -206,7 +209,8 @@ def lane_parts(em: Emitter, op: TileOp, work: VectorOp, operands: list[Read], st
 
 
 def padded_length(em: Emitter, operands: list[Read], strides: list[dict[str, Expr]], extents: list[tuple[str, Expr]]) -> Expr | None:
-    """Return the elements of one run over whole rows with what pads their last blocks, where all operands have one layout; else None."""
+    """Return the number of elements of one run over whole rows, with the padding of their last blocks, where all operands have one
+    layout. Return None elsewhere."""
     if len(extents) < 2 or not isinstance(extents[-1][1], Int):
         return None
     inner, dst = extents[-1][1].value, em.buffers[operands[0].buffer]
@@ -220,8 +224,8 @@ def padded_length(em: Emitter, operands: list[Read], strides: list[dict[str, Exp
 
 def by_rows(em: Emitter, op: TileOp, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
             extents: list[tuple[str, Expr]]) -> list[Item]:
-    """Return rows of a known length a part of all of them at a time, where they are as many as parts; else one after the other. Numbers of
-    rows are laid out for each part first, where that is less."""
+    """Return the operation on rows. Rows of a known length are done a part of all rows at a time, where there are at least as many rows
+    as parts; else one after the other. Where it takes less time, numbers of rows are first laid out for each part."""
     one_by_one = rows(em, work, operands, strides, offsets, extents)
     steps = row_steps(em, operands, strides, extents)
     if steps is None:
@@ -245,8 +249,8 @@ def by_rows(em: Emitter, op: TileOp, work: VectorOp, operands: list[Read], strid
 
 def number_of_rows(em: Emitter, operands: list[Read], strides: list[dict[str, Expr]], extents: list[tuple[str, Expr]],
                    steps: list[int]) -> int | None:
-    """Return which operand is an element a row that fills its block, where all others are rows of whole repeats without a gap; else
-    None."""
+    """Return the operand that has one element a row, which fills its block, where all others are rows of whole repeats without a gap.
+    Return None where there is none."""
     lane, inner = extents[-1]
     assert isinstance(inner, Int)
     size = dtype_size(em.buffers[operands[0].buffer])
@@ -259,8 +263,8 @@ def number_of_rows(em: Emitter, operands: list[Read], strides: list[dict[str, Ex
 
 def laid_out(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
              extents: list[tuple[str, Expr]], number: int, blocks: str) -> list[Item]:
-    """Return one run over all rows: the block of each row's number stands once for every part of a row, and all blocks of a repeat read
-    it."""
+    """Return the operation as one run over all rows. The block of each row's number is stored once for every part of a row, and all
+    blocks of a repeat read it."""
     (_, count), (_, inner) = extents[-2:]
     assert isinstance(inner, Int)
     b, outer = em.buffers[operands[number].buffer], [v for v, _ in extents[:-2]]
@@ -284,8 +288,10 @@ def laid_out(em: Emitter, work: VectorOp, operands: list[Read], strides: list[di
 
 
 def row_steps(em: Emitter, operands: list[Read], strides: list[dict[str, Expr]], extents: list[tuple[str, Expr]]) -> list[int] | None:
-    """Return blocks from row to row of each operand, where repeats can step over rows; else None. Every repeat but the last takes all
-    lanes: what it writes behind a row must lie in the next, and is nothing where rows are worked on in place."""
+    """Return the blocks from row to row of each operand, where repeats can step over rows. Return None elsewhere.
+
+    Every repeat but the last takes all lanes. So the data that it writes behind a row must lie in the next row, and there must be none
+    where rows are worked on in place."""
     if len(extents) < 2 or not isinstance(extents[-1][1], Int):
         return None
     (row, _), lane, inner = extents[-2], extents[-1][0], extents[-1][1]
@@ -309,7 +315,8 @@ def row_steps(em: Emitter, operands: list[Read], strides: list[dict[str, Expr]],
 
 def row_parts(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
               extents: list[tuple[str, Expr]], steps: list[int]) -> list[Item]:
-    """Return a repeat for each of at most MAX_REPEAT rows, the last part first: what it writes behind a row the others overwrite."""
+    """Return a repeat for each of at most MAX_REPEAT rows. The last part of the rows is done first: the other parts overwrite what it
+    writes behind a row."""
     (_, count), (lane, inner) = extents[-2], extents[-1]
     assert isinstance(inner, Int)
     outer = [v for v, _ in extents[:-2]]
@@ -337,8 +344,8 @@ def row_parts(em: Emitter, work: VectorOp, operands: list[Read], strides: list[d
 
 def cast_runs(em: Emitter, op: TileOp, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
               extents: list[tuple[str, Expr]]) -> list[Item] | None:
-    """Return a cast of rows that follow each other without a gap in both types, but for loops further out: a run for each of these. None
-    where no loop around the lanes goes on where they end."""
+    """Return a cast of rows that follow each other without a gap in both types, as one run for each iteration of the other loops. Return
+    None where the lanes follow on without a gap in none of the loops."""
     *outer, (lane, run_length) = side_by_side(strides, extents)
     same = len({dtype_size(em.buffers[r.buffer]) for r in operands}) == 1
     if same or len(outer) == len(extents) - 1 or any(s.get(lane) != Int(1) for s in strides):
@@ -352,9 +359,10 @@ def cast_runs(em: Emitter, op: TileOp, work: VectorOp, operands: list[Read], str
 
 def cast_rows(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
               extents: list[tuple[str, Expr]]) -> list[Item] | None:
-    """Return rows that take less than half a repeat, of types that pad them to other lengths: a repeat a row with all lanes, of which
-    the rows behind overwrite those that are not its own. The last rows, with no more behind them, go one after the other. None for other
-    rows."""
+    """Return a cast of rows that take less than half a repeat, between types that pad them to other lengths. Return None for other rows.
+
+    Each row takes a repeat with all lanes. The next rows overwrite the lanes that are not the row's own. The last rows, with no more
+    behind them, are done one after the other."""
     lanes, loops = lanes_of(max(dtype_size(em.buffers[r.buffer]) for r in operands)), side_by_side(strides, extents[:-1])
     if len(operands) != 2 or len({em.buffers[r.buffer].dtype for r in operands}) == 1 or not loops or not isinstance(extents[-1][1], Int):
         return None
@@ -382,8 +390,8 @@ def cast_rows(em: Emitter, work: VectorOp, operands: list[Read], strides: list[d
 
 def rows(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
          extents: list[tuple[str, Expr]]) -> list[Item]:
-    """Return a contiguous run for each point of the outer loops; a source that stands still in a row is broadcast first, where it does not
-    fill its block already."""
+    """Return a contiguous run for each point of the outer loops. A source that is one element for a row is broadcast first, unless it
+    fills its block already."""
     (v_in, inner), outer = extents[-1], extents[:-1]
     at = [o + product_sum(s, [v for v, _ in outer if v in s]) for o, s in zip(offsets, strides)]
     if strides[0].get(v_in, Int(0)) != Int(1):

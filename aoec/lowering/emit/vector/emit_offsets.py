@@ -1,8 +1,8 @@
-"""Emission of reads from where an index in UB says, of what lies in UB.
+"""Emission of gathers in UB: reads from places that an index in UB gives.
 
-Byte offsets are made of the indices, of all rows of a tile at once, and vgather takes what is there. Of short rows an offset counts
-from the first row of the tile, so that one instruction takes of all of them; of long ones from their own row, each with an instruction of
-its own.
+Byte offsets are calculated from the indices, for all rows of a tile at once, and vgather reads at them. The offsets of short rows count
+from the first row of the tile, so that one instruction reads from all rows. The offsets of a long row count from that row, and each row
+takes an instruction of its own.
 """
 from __future__ import annotations
 
@@ -34,13 +34,14 @@ SHORT = 256  # elements of rows that are taken together: to count from the first
 
 
 def is_indexed(em: Emitter, op: TileOp) -> bool:
-    """Return True where a block reads UB from where an index says."""
+    """Return whether a block reads UB at places that an index gives."""
     index = index_of(op)
     return index is not None and all(em.buffers[r.buffer].scope == "UB" for r in (op.block.target, *reads(op.block.value)))
 
 
 def whole_offsets(em: Emitter, op: TileOp) -> None:
-    """Nothing; rows of indices lie as far apart, in elements, as rows of what is made, so that offsets of all rows are one run."""
+    """Make the distance between rows of indices, in elements, that between rows of the result, so that the offsets of all rows are one
+    run."""
     index = index_of(op)
     assert index is not None
     places, made = em.buffers[index.buffer], em.buffers[op.block.target.buffer]
@@ -76,7 +77,7 @@ class Sides:
 
 
 def sides(em: Emitter, op: TileOp) -> Sides:
-    """Return the sides of a gather; UnsupportedError where no vgather does it."""
+    """Return the sides of a gather. Raise UnsupportedError where no vgather does it."""
     value, target, index, name = op.block.value, op.block.target, index_of(op), op.block.name
     assert isinstance(value, Read) and index is not None
     dst, src, at = (em.buffers[b] for b in (target.buffer, value.buffer, index.buffer))
@@ -97,7 +98,7 @@ def sides(em: Emitter, op: TileOp) -> Sides:
 
 
 def gather(em: Emitter, op: TileOp) -> Piece:
-    """Return the offsets of all that is taken, and what takes it."""
+    """Return the piece that calculates the offsets of all elements and gathers them."""
     s = sides(em, op)
     made, items = make_offsets(em, op, s)
     walked, length = s.outer, s.taken
@@ -122,8 +123,8 @@ def gather(em: Emitter, op: TileOp) -> Piece:
 
 
 def make_offsets(em: Emitter, op: TileOp, s: Sides) -> tuple[str, list[Item]]:
-    """Return (buffer of int32, what fills it) with the byte offset of each index in its row: one below 0 counts from the end, and the
-    nearest stands for one that lies beyond."""
+    """Return (buffer of int32, the items that fill it) with the byte offset of each index in its row. An index below 0 counts from the
+    end. One that is out of range is replaced by the nearest index."""
     at, start, strides = s.at
     walked = [(v, n) for v, n in s.outer if v in strides and n != Int(1)]
     count = normalise(strides[walked[0][0]] * walked[0][1]) if walked else s.taken
@@ -148,8 +149,8 @@ def make_offsets(em: Emitter, op: TileOp, s: Sides) -> tuple[str, list[Item]]:
 
 
 def count_from_first(em: Emitter, s: Sides, made: str, row: tuple[str, Expr]) -> list[Item]:
-    """Return what makes offsets of rows count from the first one. Of an index that all rows share, rows of offsets become twice as many
-    again and again; of others the starts of rows do, which are added."""
+    """Return the items that make offsets of rows count from the first row. Where all rows share an index, the number of rows of offsets
+    is doubled again and again. Elsewhere the starts of rows are made in that way, and are added to the offsets."""
     pitch, step, rows = s.dst[2][row[0]], s.src[2][row[0]], row[1]
     assert isinstance(pitch, Int) and isinstance(step, Int)
     shared = row[0] not in s.at[2]

@@ -70,7 +70,7 @@ def first_of(loops: list[str]) -> Expr:
 
 
 def reduce_rows(em: Emitter, op: TileOp, read: Read, across: str, fold: str, adds: bool) -> list[Item]:
-    """Return each row to one element, with `adds` on top of what is there."""
+    """Return the items that reduce each row to one element. With `adds` it is added to the element that is there."""
     dst, src = em.buffers[op.block.target.buffer], em.buffers[read.buffer]
     s_dst, s_src = loop_strides(dst, op.block.target.indices, op), loop_strides(src, read.indices, op)
     loops, inner = contiguous_row(op.loops, s_dst, s_src)
@@ -111,8 +111,9 @@ def contiguous_row(loops: Sequence[Loop], kept: Mapping[str, Expr], read: Mappin
 
 
 def whole_repeats(em: Emitter, op: TileOp, source: tuple[str, Expr, Expr], count: Expr, inner: Expr, fold: str) -> list[Item]:
-    """Return rows of whole repeats, as many as a hole says: folded onto one repeat each, a repeat of all rows at a time, and these as short
-    rows. `source`: a buffer, where in it, and elements from row to row."""
+    """Return the items that reduce rows of whole repeats, whose number a hole may set. Rows are folded onto one repeat each, one repeat
+    of all rows at a time, and these are reduced as short rows. `source`: a buffer, the element where the rows start, and elements from
+    row to row."""
     (buffer, at, step), target = source, em.buffers[op.block.target.buffer]
     lanes, unit, most = lanes_of(dtype_size(target)), c0(target), largest(count, op.above)
     em.require(le(step // unit, MAX_STRIDE), f"block {op.block.name}: rows of {buffer} are at most {MAX_STRIDE * unit:,} elements")
@@ -141,8 +142,8 @@ def whole_repeats(em: Emitter, op: TileOp, source: tuple[str, Expr, Expr], count
 
 def spread_rows(em: Emitter, op: TileOp, loop: tuple[str, Expr], row: Row, short: ShortRows | None, to: Expr,
                 among: bool) -> list[Item]:
-    """Return the element of each row of a loop in a run of them, then each to a whole block of the target from element `to` on, as lanes
-    read it later; `among`: other rows may end close behind."""
+    """Return the items that reduce the rows of a loop to a run of elements, and then move each to a whole block of the target, from
+    element `to` on. Lanes read them there later. `among`: other rows may end close behind."""
     (v, count), target, most = loop, op.block.target.buffer, largest(loop[1], op.above)
     found = em.add_scratch(em.buffers[target].dtype, normalise(round_up(most, SIXTEEN)))
     fill = spread_among(em, (found, Int(0)), (target, to), count, most) if among else [

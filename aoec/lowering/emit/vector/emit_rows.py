@@ -1,13 +1,14 @@
-"""Emission of reductions of many short rows at once: blocks of all rows folded lane by lane, then turned so that lanes become rows.
+"""Emission of reductions of many short rows at once: blocks of all rows are folded lane by lane, then transposed so that lanes become rows.
 
-Rows of a known length are folded to one block each, block by block, eight rows a repeat (or eight blocks a repeat, where rows are
-too far apart for that). Sixteen rows of a block are turned into lanes of sixteen elements, one a row, and these are folded by halves;
-what a row has in its last block is turned apart from the rest, so that lanes behind the row take no part. Of a few rows whose sum is
-asked for, a whole reduce takes a repeat each instead. Where the core reduces blocks, rows of fp32 that are a repeat each become eight
-elements and these one, and nothing is turned.
+Rows of a known length are folded to one block each, block by block, with eight rows a repeat. Where rows are too far apart for that, a
+repeat takes eight blocks of one row. Sixteen rows of a block are transposed into lanes of sixteen elements, one a row, and these are folded
+by halves. The elements of a row in its last block are transposed apart from the rest, so that lanes behind the row take no part. The sums
+of a few rows are made by a whole reduce instead, with a repeat for each row. Where the core reduces blocks, rows of fp32 that are a repeat
+each become eight elements, then one, and nothing is transposed.
 
-Long rows that follow each other are parts of eight blocks, as many a row. First so many neighbours become one, of all rows in one
-instruction, then the few that are left of each row: the head of an instruction is paid less often.
+Long rows that follow each other are parts of eight blocks, the same number in each row. First that many neighbouring parts become one,
+for all rows in one instruction. Then the few parts that are left of each row are folded. So the startup cost of an instruction is paid
+less often.
 """
 from __future__ import annotations
 
@@ -49,24 +50,25 @@ class ShortRows:
 
     @property
     def halves(self) -> int:
-        """Return blocks that sixteen elements take."""
+        """Return the number of blocks that sixteen elements take."""
         return SIXTEEN // self.unit
 
     @property
     def near(self) -> bool:
-        """Return True where a repeat can step over eight rows."""
+        """Return whether a repeat can step over eight rows."""
         return self.step * BLOCKS <= MAX_STRIDE
 
     @property
     def wide(self) -> bool:
-        """Return True where eight blocks of each row are folded at a time: fewer heads than blocks, but three halves afterwards."""
+        """Return whether eight blocks of each row are folded at a time. That takes fewer instructions than one block at a time, but
+        three foldings by halves afterwards."""
         full = self.inner // self.unit
         return full >= (2 * BLOCKS if self.near else BLOCKS)
 
     @property
     def least(self) -> int:
-        """Return rows from which on this pays: its instructions against two for each row, each with a whole reduce's seven cycles a
-        repeat."""
+        """Return the number of rows from which on this pays. It compares its instructions with two for each row. Each of those two takes
+        a whole reduce's seven cycles a repeat."""
         full, tail = divmod(self.inner, self.unit)
         groups = full // BLOCKS
         width = neighbours(groups) if self.folds_neighbours(full) else 1
@@ -77,7 +79,7 @@ class ShortRows:
 
     @property
     def batch(self) -> int:
-        """Return rows of which one after the other, or eight, are an instruction's repeats: whole sixteens."""
+        """Return the number of rows that the repeats of an instruction can take, one or eight a repeat, in whole sixteens."""
         return (MAX_REPEAT if self.wide else MAX_REPEAT * BLOCKS) // SIXTEEN * SIXTEEN
 
     def reduce_rows(self, result: str) -> list[Item]:
@@ -119,7 +121,7 @@ class ShortRows:
         return either_of(self.em, le(self.count, FEW_BLOCKS if by_blocks else FEW), [whole], turned)
 
     def by_blocks(self, sums: Place, result: str, to: Expr) -> list[Item]:
-        """Return eight blocks of each row folded to eight elements, and these to one."""
+        """Return the items that fold eight blocks of each row to eight elements, and these to one."""
         word, kept, total = BY_BLOCKS[self.fold], self.scratch(1), ceildiv(self.count, BLOCKS)
         whole = instr(word, dst=self.em.ref(kept, Int(0)), src=self.em.ref(sums[0], sums[1]), lanes=BLOCKS * self.unit, repeat=self.count,
                       dst_rep=1, src_blk=1, src_rep=sums[2])
@@ -129,7 +131,7 @@ class ShortRows:
         return [whole, last]
 
     def across(self, sums: str, pitch: int, turned: str, result: str, to: Expr) -> list[Item]:
-        """Return the items that fold one block of each row, `pitch` blocks apart, and what rows have in their last blocks, to an
+        """Return the items that fold one block of each row, with `pitch` blocks from row to row, and the rows' last blocks, to one
         element."""
         groups, full = normalise(ceildiv(self.count, SIXTEEN)), self.inner // self.unit
         out, half = [self.turn(sums, pitch, turned, groups)], BLOCKS
@@ -148,8 +150,8 @@ class ShortRows:
         return out
 
     def scratch(self, pitch: int) -> str:
-        """Return a buffer with `pitch` blocks a row, or for turned sixteens of rows where it is 0; eight blocks behind are read and not
-        used."""
+        """Return a buffer with `pitch` blocks a row, or, where `pitch` is 0, one for transposed sixteens of rows. The eight blocks
+        behind it are read and not used."""
         groups = ceildiv(self.most, SIXTEEN)
         blocks = groups * (SIXTEEN * pitch if pitch else TURNED) + BLOCKS
         return self.em.add_scratch(self.em.buffers[self.buffer].dtype, normalise(blocks * self.unit))
@@ -220,12 +222,12 @@ class ShortRows:
         return self.repeats(sums, [self.source(Int(0)), self.source(Int(BLOCKS))], self.count)
 
     def turn(self, source: str, pitch: int, turned: str, groups: Expr) -> Item:
-        """Return sixteen rows of one block to lanes of sixteen elements, group after group."""
+        """Return the transposition of sixteen rows of one block to lanes of sixteen elements, group after group."""
         return instr("vnchwconv", dst=self.em.ref(turned, Int(0)), src=self.em.ref(source, Int(0)), repeat=groups, dst_stride=self.halves,
                      dst_half=1, src_stride=pitch, dst_rep=TURNED, src_rep=SIXTEEN * pitch)
 
     def tails(self, turned: str, groups: Expr, full: int) -> list[Item]:
-        """Return what the rows have in their last blocks, turned, lane by lane onto the first lane."""
+        """Return the items that transpose the rows' last blocks and fold them, lane by lane, onto the first lane."""
         last, lanes = self.scratch(1), self.scratch(0)
         out = [self.blockwise("vcopy", (last, Int(0), 1), [self.source(Int(full))], self.count), self.turn(last, 1, lanes, groups)]
         return [*out, self.onto_lanes((turned, Int(0), 0), (lanes, Int(0), 1), self.inner % self.unit, groups)]
@@ -245,7 +247,7 @@ class ShortRows:
         return self.make(name, places, Int(0), Int(BLOCKS * self.unit), count, strides)
 
     def blockwise(self, name: str, dst: Place, sources: list[Place], count: Expr) -> Item:
-        """Return one block a row, eight rows a repeat."""
+        """Return an instruction on one block a row, eight rows a repeat."""
         places, total = [dst, *sources], ceildiv(count, BLOCKS)
         names = operand_names(len(sources))
         if max(p[2] for p in places) * BLOCKS <= MAX_STRIDE:
@@ -263,7 +265,7 @@ class ShortRows:
 
 
 def neighbours(groups: int) -> int:
-    """Return how many neighbours become one, so that there are fewest instructions; 1 where nothing is saved."""
+    """Return how many neighbours become one for the fewest instructions; 1 where nothing is saved."""
     found = [n for n in range(2, groups) if groups % n == 0 and n * BLOCKS <= MAX_STRIDE]
     return min(found, key=lambda n: (n + groups // n, -n), default=1)
 

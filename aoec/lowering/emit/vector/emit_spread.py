@@ -1,4 +1,4 @@
-"""Emission of spreading: elements that lie in a run, one a row, each to a whole block of its own, as lanes read it later."""
+"""Emission of spreading: elements of a run, one a row, each move to a whole block of their own, in which lanes read them later."""
 from __future__ import annotations
 
 from aoec.base.errors import UnsupportedError
@@ -39,7 +39,7 @@ def spread(em: Emitter, op: TileOp) -> list[Item]:
 
 
 def spread_among(em: Emitter, source: tuple[str, Expr], target: tuple[str, Expr], count: Expr, most: Expr) -> list[Item]:
-    """Return the elements of a run, at most so many, each to a block of the target, of which no block more is touched."""
+    """Return the instructions that move at most so many elements of a run each to a block of the target. They touch no block more."""
     b = em.buffers[target[0]]
     blocks = em.add_scratch(b.dtype, normalise(round_up(most, BLOCKS) * c0(b)))
     copy = run(em, VectorOp("vcopy", ()), target, [(blocks, Int(0))], count * c0(b))
@@ -47,8 +47,8 @@ def spread_among(em: Emitter, source: tuple[str, Expr], target: tuple[str, Expr]
 
 
 def spread_run(em: Emitter, source: tuple[str, Expr], target: tuple[str, Expr], count: Expr, unit: int) -> Item:
-    """Return the elements of a run each to a block of the target; up to seven behind them are spread too, into blocks that slots have room
-    for."""
+    """Return the instructions that move each element of a run to a block of the target. Up to seven elements behind them are spread too,
+    into blocks for which slots have room."""
     batch = em.fresh("rows")
     done = Var(batch) * (MAX_REPEAT * BLOCKS)
     repeat = minimum(MAX_REPEAT, ceildiv(count, BLOCKS) - Var(batch) * MAX_REPEAT)

@@ -63,7 +63,8 @@ def whole_transposes(em: Emitter, op: TileOp) -> int:
 
 
 def transpose(em: Emitter, op: TileOp, present: int) -> Piece:
-    """vnchwconv between channel rows [i][c0][x] and pixels [i][x][c0], either way: sixteen channels, i in 16 // C0; of bytes all 32."""
+    """Emit vnchwconv between channel rows [i][c0][x] and pixels [i][x][c0], either way. It takes sixteen channels, with i in 16 // C0;
+    of bytes it takes all 32."""
     if turns_rows(em):
         return turn_rows(em, op)
     value = op.block.value
@@ -118,8 +119,8 @@ class Run:
 
 
 def quarters(em: Emitter, dst: Place, src: Place, run: Run, pitch: Expr, pixels_out: bool) -> list[Item]:
-    """Return the turns of 32 channels of bytes at 32 pixels each: sixteen of both at a time, which are half a block on either side. `dst`,
-    `src`: buffer and where it begins; `pitch`: of a row of pixels."""
+    """Return the transpositions of 32 channels of bytes at 32 pixels each. Each takes sixteen of both, which are half a block on either
+    side. `dst`, `src`: a buffer and the element where the operand starts. `pitch`: of a row of pixels."""
     body: list[Item] = []
     for c, x in itertools.product(range(2), range(2)):
         pixels = run.first * WIDE + x * (ROWS * WIDE), Int(1), WIDE, c  # start, blocks between rows and repeats, half

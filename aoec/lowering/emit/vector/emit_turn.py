@@ -1,4 +1,4 @@
-"""Emission of transpositions: rows and columns of what lies in UB change places, sixteen rows at a time."""
+"""Emission of transpositions: rows and columns of a tile in UB change places, sixteen rows at a time."""
 from __future__ import annotations
 
 import itertools
@@ -21,7 +21,7 @@ def turns_rows(em: Emitter) -> bool:
 
 
 def whole_rows(em: Emitter, op: TileOp) -> None:
-    """Nothing; both buffers grow to what vnchwconv touches: sixteen rows, each of whole blocks, on either side, from where it begins."""
+    """Grow both buffers to all that vnchwconv touches: sixteen rows of whole blocks on either side, counted from where it begins."""
     value, target = op.block.value, op.block.target
     assert isinstance(value, Read)
     zero: dict[str, Expr] = {v: Int(0) for v in op.names}
@@ -33,7 +33,8 @@ def whole_rows(em: Emitter, op: TileOp) -> None:
 
 
 def turn_rows(em: Emitter, op: TileOp) -> Piece:
-    """[.., s, t] of [.., t, s]: sixteen t at a time, a repeat for each block of s; of bytes for each half of a block, into a half."""
+    """Return the instructions that make [.., s, t] of [.., t, s]: sixteen t at a time, with a repeat for each block of s. Bytes take an
+    instruction for each half of a block on either side."""
     value = op.block.value
     assert isinstance(value, Read)
     dst, src = em.buffers[op.block.target.buffer], em.buffers[value.buffer]
@@ -63,7 +64,8 @@ def behind(n: Expr, half: int) -> Expr:
 
 
 def check_behind(em: Emitter, op: TileOp) -> None:
-    """UnsupportedError where rows behind those that a turn makes are there before it: it writes whole blocks of rows."""
+    """Raise UnsupportedError where an earlier block has written rows behind those that a transposition makes. The transposition writes
+    whole blocks of rows, so it would overwrite them."""
     first = row_of(op.block, {v: Int(0) for v in op.names})
     for b, around in blocks(em.func.body):
         if b.name == op.block.name:

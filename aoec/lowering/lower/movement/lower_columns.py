@@ -1,8 +1,8 @@
 """Funcs of rows that are made of other rows through their columns in UB.
 
-Whole runs of rows come into UB and leave it. Between them each element of a row is a column: columns of several tensors lie one behind the
-other, so that rows made of them are rows of all (a concat), or some of them make rows of their own (a transposition that moves pairs). What
-is padded within a block has its padding as columns before the others, and behind them.
+Whole runs of rows are moved into UB and out of it. Between the two, each element of a row is a column. In a concat, columns of several
+tensors lie one after the other, so that rows made of them are rows of all the tensors. In a transposition that moves pairs, some of the
+columns make rows of their own. Where padding begins within a block, columns of padding come before the others and behind them.
 """
 from __future__ import annotations
 
@@ -111,8 +111,9 @@ def padding_of(s: Statement, shape: tuple[int, ...], made: tuple[int, ...]) -> t
 
 
 def pad_columns(name: str, x: Buffer, y: Buffer, before: int, value: Expr) -> Func:
-    """Return the func of a matrix whose rows are padded. The turn stands behind the ends, so that a sketch, which moves blocks from the
-    last one on, has it before them: it writes whole blocks of columns, and so some behind its own."""
+    """Return the func of a matrix whose rows are padded. The block that transposes stands behind the blocks of the ends. A sketch moves
+    blocks from the last one on, so there it comes before them. That is needed because it writes whole blocks of columns, and so some
+    behind its own."""
     (many, own), (_, width) = ([n.value for n in b.shape if isinstance(n, Int)] for b in (x, y))
     here, there = Read("columns", (Var("j"), Var("r"))), Read("rows", (Var("r"), Var("j")))
     rows, made = [("r", many), ("j", own)], [("r", many), ("j", width)]

@@ -1,9 +1,9 @@
-"""Funcs of one copy whose elements come in another order, from some places or again and again: transpose, slice, expand, pad.
+"""Funcs of one copy that reorders, selects, repeats or pads elements: transpose, slice, expand, pad.
 
-Axes that both sides walk together are one, so that runs are as long as can be. Where the last axis is moved, elements of up to four
-bytes are turned in UB, rows for columns, sixteen by a block at a time. Where no run is longer than an element (the last axis is moved in
-other bytes, taken in steps or backwards, or repeated), or would not start on a block in UB behind its padding, elements are moved one by
-one: each has a block of 32 bytes there, for a burst may start at no other place.
+Axes that both sides walk together are merged, so that runs are as long as possible. Where the last axis is moved, elements of up to four
+bytes are transposed in UB, sixteen rows by a block at a time. Elements are moved one by one in two cases. In the first, no run is longer
+than an element: the last axis is moved in elements of other sizes, taken in steps or backwards, or repeated. In the second, a run would
+not start on a block in UB behind its padding. Each such element has a block of 32 bytes in UB, for a burst can start only at a block.
 """
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def turn_whole_rows(name: str, work: Work, X: Buffer, Y: Buffer) -> Func:
 
 
 def number_axes(work: Work) -> Work:
-    """Return name the axes of the work by their order. Equal copies then have equal names, and one schedule fits all of them."""
+    """Name the axes of the work by their order. Equal copies then have equal names, and one schedule fits all of them."""
     (s,) = work.statements
     order = [v for i in s.target.indices for v in sorted(variables(i))]
     names: dict[str, Expr] = {v: Var(v if v == LANE else f"i{at}") for at, v in enumerate(order)}

@@ -1,7 +1,8 @@
 """Funcs of operators that read where an index says.
 
-Each run of elements behind the indexed axis is a burst of its own, from an address that the scalar unit finds, into a local that is stored
-as it lies. Where elements are taken of whole rows (`rows`), these are brought first, and the vector unit takes the elements in UB.
+The elements behind the indexed axis are a run. Each run is a burst of its own, from an address that the scalar unit finds, into a local
+that is stored as it is. Where elements of whole rows are taken (`rows`), the rows are loaded first, and the vector unit takes the
+elements in UB.
 """
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ class Places:
 
 
 def slices(x: Shape, index: Shape, axis: int) -> Places:
-    """Of `gather`: axes before the indexed one, those of the index, and those behind are one each."""
+    """Return the places of `gather`: the axes before the indexed one are merged to one, and so are those of the index and those behind."""
     before, count, behind = prod(x[:axis]), prod(index), prod(x[axis + 1:])
     if before == 1:
         return Places((x[axis], behind), (count,), (count, behind), (None, 1), (0,))
@@ -36,7 +37,7 @@ def slices(x: Shape, index: Shape, axis: int) -> Places:
 
 
 def elements(x: Shape, index: Shape, axis: int) -> Places:
-    """Of `gather_elements`: every axis by itself, and one of one element behind them."""
+    """Return the places of `gather_elements`: every axis by itself, and an axis of one element behind them."""
     own = tuple(range(len(x)))
     return Places((*x, 1), index, (*index, 1), (*[None if at == axis else at for at in own], len(x)), own)
 

@@ -1,7 +1,7 @@
 """Funcs that interleave pixels of images in NC1HWC0: depth to space, and upsampling.
 
-Whole blocks of channels change places. What is brought and what is stored are whole rows: between them pixels are interleaved in UB, eight
-blocks a repeat, which follow each other along a row of the source and lie as far apart as `scale` says in a row of the result.
+Whole blocks of channels are moved. Loads and stores are of whole rows, and pixels are interleaved in UB between them, eight blocks a
+repeat. These blocks follow each other along a row of the source. In a row of the result their distance is that of `scale`.
 """
 from __future__ import annotations
 

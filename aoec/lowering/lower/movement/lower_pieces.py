@@ -1,6 +1,6 @@
-"""The func of a group of slices and concats: a copy for each piece of its result, in loops over the axes that all of them walk alike.
+"""The func of a group of slices and concats: a copy for each piece of its result, in loops over the axes that all pieces walk alike.
 
-Where pieces are cut along several axes, as those of a roll of an image are, an index along the outer ones is found where it is needed,
+Pieces may be cut along several axes, as in a roll of an image. Then an index along the outer axes is calculated where it is needed,
 `X[(y + 3) % 56, ..]`, so that each row of the result is made by one core.
 """
 from __future__ import annotations

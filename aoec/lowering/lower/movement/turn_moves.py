@@ -1,9 +1,10 @@
-"""Copies of many short runs, turned: a burst from GM brings an element or two as it brings a thousand, and elements that are turned take a
-fortieth of its time each.
+"""Copies of many short runs, done by transposition.
 
-A transposition that keeps short rows as they are is two that turn: rows become columns, and columns that are longer rows. What is padded or
-repeated along rows is so as rows of what is transposed, and turned back. Each launch more takes as long as some thousand runs of each core,
-modelled.
+A burst from GM takes as long for an element or two as for a thousand. A transposed element takes a fortieth of that time.
+
+A transposition that keeps short rows as they are becomes two that the vector unit does: rows become columns, and columns of longer rows
+become rows. Padding and repetition along rows are done on whole rows of the transposed tensor, which is then transposed back. Each
+launch more takes as long as some thousand runs of each core, modelled.
 """
 from __future__ import annotations
 
@@ -178,12 +179,12 @@ def _expand_steps(x: Tensor, node: OpNode) -> tuple[int, Steps]:
 
 
 def _as_rows(lead: int, behind: tuple[int, ...]) -> Steps:
-    """From [lead, behind] to [*behind, lead]."""
+    """Return the steps from [lead, behind] to [*behind, lead]."""
     return [("reshape", {"shape": (lead, prod(behind))}), ("transpose", {"perm": (1, 0)}), ("reshape", {"shape": (*behind, lead)})]
 
 
 def _back(lead: int, behind: tuple[int, ...], shape: tuple[int, ...]) -> Steps:
-    """From [*behind, lead] to a shape that begins with what `lead` is of."""
+    """Return the steps from [*behind, lead] to a shape that begins with the dimensions that `lead` is the product of."""
     return [("reshape", {"shape": (prod(behind), lead)}), ("transpose", {"perm": (1, 0)}), ("reshape", {"shape": shape})]
 
 

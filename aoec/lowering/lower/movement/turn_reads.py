@@ -1,10 +1,10 @@
-"""Reads of single elements along rows: of rows that lie in UB, or turned.
+"""Reads of single elements along rows: from rows in UB, or from the transposed tensor.
 
-Where the vector unit gathers by offsets, rows are brought whole and elements are taken of them in UB, five a cycle (`rows`).
-Elsewhere what a gather takes of rows one element at a time (the nearest pixels of an image in ND, columns of a table) it takes as whole
-rows of the transposed tensor, and what it makes is turned back: a burst from GM brings one element as it brings a thousand. Two launches
-more, and all of the tensor moved twice, for bursts of which each takes a core as long as some hundred elements of a transposition: 0.5 ns
-for each read on 910B3 and 3.5 ns on 310P3, modelled, against 6 and 20 ps for an element that is turned.
+Where the vector unit gathers by offsets, rows are loaded whole and elements are taken from them in UB, five a cycle (`rows`). Elsewhere
+a gather may take one element of a row at a time: the nearest pixels of an image in ND, or columns of a table. It then reads whole rows
+of the transposed tensor, and its result is transposed back, since a burst from GM takes as long for one element as for a thousand. This
+costs two launches more, and moves the whole tensor twice. It saves bursts, of which each takes a core as long as some hundred transposed
+elements. A read takes 0.5 ns on 910B3 and 3.5 ns on 310P3, modelled. A transposed element takes 6 and 20 ps.
 """
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TURNED = ("fp16", "bf16", "fp32", "int32", "int8", "uint8", "bool")  # as the ve
 
 
 def turn_reads(draft: Draft, machine: Machine | None) -> None:
-    """Nothing; gathers of many single elements take them of rows in UB, or read rows, between two transposes."""
+    """Rewrite gathers of many single elements: they take the elements of rows in UB, or read whole rows between two transposes."""
     nodes, draft.nodes = draft.nodes, []
     narrow: dict[str, str] = {}  # constant places in int64 -> the same in int32
     for node in nodes:

@@ -54,7 +54,7 @@ def rewrite(e: Expr) -> Expr:
 
 
 def polynomial(x: Expr, factors: tuple[float, ...]) -> Expr:
-    """factors[0] + factors[1] * x + ..., from the highest power on."""
+    """Return factors[0] + factors[1] * x + ..., evaluated from the highest power on."""
     out: Expr = x * Float(factors[-1]) + Float(factors[-2])
     for f in reversed(factors[:-2]):
         out = out * x + Float(f)
@@ -62,7 +62,7 @@ def polynomial(x: Expr, factors: tuple[float, ...]) -> Expr:
 
 
 def _odd(keep: Keep, x: Expr, factors: tuple[float, ...]) -> Expr:
-    """x * P(x^2)."""
+    """Return x * P(x^2)."""
     return polynomial(keep(x * x), factors) * x
 
 
@@ -77,7 +77,7 @@ def _parity(keep: Keep, k: Expr) -> Expr:
 
 
 def _less_multiples(keep: Keep, x: Expr, k: Expr, part: float) -> Expr:
-    """x - k * pi * part, part by part."""
+    """Return x - k * pi * part, subtracted part by part."""
     for p in PI_PARTS:
         x = keep(x - keep(k * Float(p * part)))
     return x
@@ -89,29 +89,30 @@ def _clamp(keep: Keep, x: Expr, most: float) -> Expr:
 
 
 def sine(keep: Keep, x: Expr) -> Expr:
-    """2e-7 at most, up to 1e5 either way. Beyond, multiples of pi have more than sixteen bits and the error grows with them; results stay
-    between -1 and 1."""
+    """Return the sine of x, with an error of at most 2e-7 for x between -1e5 and 1e5. Beyond, multiples of pi have more than sixteen
+    bits and the error grows with them; results stay between -1 and 1."""
     k = keep(call("round", x * Float(1 / pi)))
     r = _clamp(keep, _less_multiples(keep, x, k, 1.0), SIN_MOST)
     return _odd(keep, r, SIN) * (_parity(keep, k) * Float(-2.0) + Float(1.0))
 
 
 def cosine(keep: Keep, x: Expr) -> Expr:
-    """As the sine, of which it is a quarter turn ahead: 2e-7 at most, up to 1e5 either way."""
+    """Return the cosine of x, as the sine of a quarter turn more: with an error of at most 2e-7 for x between -1e5 and 1e5."""
     k = keep(call("round", x * Float(1 / pi) + Float(0.5)))
     r = _clamp(keep, _less_multiples(keep, x, keep(k + Float(-0.5)), 1.0), SIN_MOST)
     return _odd(keep, r, SIN) * (_parity(keep, k) * Float(-2.0) + Float(1.0))
 
 
 def tangent(keep: Keep, x: Expr) -> Expr:
-    """5e-7 of the value, up to 1e4 either way; within 1e-3 of a pole more, as the argument is no nearer to it than its own rounding."""
+    """Return the tangent of x, with a relative error of at most 5e-7 for x between -1e4 and 1e4. Within 1e-3 of a pole it is larger, as
+    the argument is no nearer to the pole than its own rounding."""
     k = keep(call("round", x * Float(2 / pi)))
     t = keep(_odd(keep, _clamp(keep, _less_multiples(keep, x, k, 0.5), TAN_MOST), TAN))
     return select(_parity(keep, k), _negative(keep(call("reciprocal", t))), t)
 
 
 def arctangent(keep: Keep, x: Expr) -> Expr:
-    """3e-7 of the value; above 1 by the reciprocal."""
+    """Return the arctangent of x, with a relative error of at most 3e-7. Above 1 it is calculated from the reciprocal."""
     size = keep(call("abs", x))
     far = keep(Binary(">", size, Float(1.0)))
     p = keep(_odd(keep, keep(select(far, call("reciprocal", size), size)), ATAN))
@@ -119,7 +120,8 @@ def arctangent(keep: Keep, x: Expr) -> Expr:
 
 
 def _half_arcsine(keep: Keep, x: Expr) -> tuple[Expr, Expr]:
-    """Return (1 where |x| > 1/2, else 0; the arcsine of |x| up to 1/2, above it of the root of (1 - |x|) / 2)."""
+    """Return (1 where |x| > 1/2, else 0; an arcsine). The arcsine is that of |x| up to 1/2, and above it that of the root of (1 - |x|) /
+    2."""
     size = keep(call("abs", x))
     far = keep(Binary(">", size, Float(0.5)))
     square = keep(select(far, size * Float(-0.5) + Float(0.5), size * size))
@@ -127,26 +129,28 @@ def _half_arcsine(keep: Keep, x: Expr) -> tuple[Expr, Expr]:
 
 
 def arcsine(keep: Keep, x: Expr) -> Expr:
-    """4e-7 of the value; above 1/2 by the half angle."""
+    """Return the arcsine of x, with a relative error of at most 4e-7. Above 1/2 it is calculated from the half angle."""
     far, p = _half_arcsine(keep, x)
     return _copy_sign(x, keep(select(far, p * Float(-2.0) + Float(pi / 2), p)))
 
 
 def arccosine(keep: Keep, x: Expr) -> Expr:
-    """6e-7 of the value where it is not near 0, and then of the angle's half."""
+    """Return the arccosine of x. Its error is at most 6e-7 of the value where that is not near 0, and 6e-7 of half the angle where it
+    is."""
     far, p = _half_arcsine(keep, x)
     near = _negative(keep(_copy_sign(x, p))) + Float(pi / 2)
     return select(far, keep(select(_less(x, 0.0), p * Float(-2.0) + Float(pi), p * Float(2.0))), near)
 
 
 def _half_exponential(keep: Keep, size: Expr) -> Expr:
-    """exp(size) / 2, which does not overflow before it must."""
+    """Return exp(size) / 2, without overflow where the result fits."""
     e = keep(call("exp", size * Float(0.5)))
     return keep(e * Float(0.5) * e)
 
 
 def hyperbolic_sine(keep: Keep, x: Expr) -> Expr:
-    """1e-6 of the value (the exponential's argument is rounded); below 1 a polynomial."""
+    """Return the hyperbolic sine of x, with a relative error of at most 1e-6, since the exponential's argument is rounded. Below 1 it is
+    a polynomial."""
     size = keep(call("abs", x))
     e = _half_exponential(keep, size)
     far = keep(_copy_sign(x, keep(e - keep(call("reciprocal", e) * Float(0.25)))))
@@ -154,20 +158,20 @@ def hyperbolic_sine(keep: Keep, x: Expr) -> Expr:
 
 
 def hyperbolic_cosine(keep: Keep, x: Expr) -> Expr:
-    """1e-6 of the value."""
+    """Return the hyperbolic cosine of x, with a relative error of at most 1e-6."""
     e = _half_exponential(keep, keep(call("abs", x)))
     return e + keep(call("reciprocal", e) * Float(0.25))
 
 
 def _log_of_1_and(keep: Keep, x: Expr) -> Expr:
-    """log(1 + x), 2 steps of fp32 for small x too: what 1 + x loses of x is added to the logarithm as its share of the sum."""
+    """Return log(1 + x), to 2 steps of fp32 for small x too. What 1 + x loses of x is divided by the sum and added to the logarithm."""
     total = keep(x + Float(1.0))
     lost = keep(x - keep(total + Float(-1.0)))
     return keep(keep(call("log", total)) + keep(lost / total))
 
 
 def area_sine(keep: Keep, x: Expr) -> Expr:
-    """4e-7 of the value."""
+    """Return the inverse hyperbolic sine of x, with a relative error of at most 4e-7."""
     size = keep(call("abs", x))
     square = keep(size * size)
     root = keep(call("sqrt", square + Float(1.0)) + Float(1.0))
@@ -176,7 +180,7 @@ def area_sine(keep: Keep, x: Expr) -> Expr:
 
 
 def area_cosine(keep: Keep, x: Expr) -> Expr:
-    """4e-7 of the value."""
+    """Return the inverse hyperbolic cosine of x, with a relative error of at most 4e-7."""
     more = keep(x + Float(-1.0))
     root = keep(keep(call("sqrt", more)) * keep(call("sqrt", x + Float(1.0))))  # NaN below 1, where there is none
     near = _log_of_1_and(keep, keep(more + root))
@@ -184,14 +188,14 @@ def area_cosine(keep: Keep, x: Expr) -> Expr:
 
 
 def area_tangent(keep: Keep, x: Expr) -> Expr:
-    """4e-7 of the value; infinite at 1."""
+    """Return the inverse hyperbolic tangent of x, with a relative error of at most 4e-7. It is infinite at 1."""
     size = keep(call("abs", x))
     ratio = keep(size * Float(2.0) / keep(_negative(size) + Float(1.0)))
     return _copy_sign(x, keep(select(Binary("==", size, Float(1.0)), ratio, _log_of_1_and(keep, ratio) * Float(0.5))))
 
 
 def sign(keep: Keep, x: Expr) -> Expr:
-    """Exact; NaN of NaN. The least subnormal is made larger than 1, in two steps."""
+    """Return the sign of x, exactly, and NaN for NaN. Two multiplications make the least subnormal larger than 1."""
     large = keep(keep(x * Float(2.0**127)) * Float(2.0**127))
     return call("min", call("max", large, Float(-1.0)), Float(1.0))
 
@@ -203,11 +207,11 @@ def _high(keep: Keep, x: Expr) -> Expr:
 
 
 def exact_remainder(keep: Keep, a: Expr, b: Expr) -> Expr:
-    """C's fmod: what is left of a after whole multiples of b, with the sign of a. Exact where |a / b| is below 2^48, which is all of fp16;
-    NaN beyond, as where a is infinite or b is 0.
+    """Return C's fmod: what is left of a after whole multiples of b, with the sign of a. It is exact where |a / b| is below 2^48, which
+    holds for all of fp16. Beyond it is NaN, as it is where a is infinite or b is 0.
 
-    Each round takes off the quotient's upper 12 bits times b, in two products that are exact; so are the differences (Sterbenz), of which
-    the last may be below 0 by the rounding of the quotient. Magnitudes are scaled, so that halves neither overflow nor vanish.
+    Each round subtracts the quotient's upper 12 bits times b, in two products that are exact. The differences are exact too (Sterbenz).
+    The last of them may be below 0 by the rounding of the quotient. Magnitudes are scaled, so that halves neither overflow nor vanish.
     """
     size_a, size_b = keep(call("abs", a)), keep(call("abs", b))
     small = keep(_less(size_a, 1.0))
@@ -225,7 +229,7 @@ def exact_remainder(keep: Keep, a: Expr, b: Expr) -> Expr:
 
 
 def real_remainder(keep: Keep, a: Expr, b: Expr) -> Expr:
-    """Return what is left of a after whole multiples of b, with the sign of b: fmod, and b more where that has another sign."""
+    """Return what is left of a after whole multiples of b, with the sign of b. It is fmod, plus b where fmod has the other sign."""
     return _of_sign(keep, keep(exact_remainder(keep, a, b)), b, Float(0.0))
 
 
@@ -239,9 +243,9 @@ _ONE = Float(1.0)
 
 
 def power(keep: Keep, a: Expr, b: Expr) -> Expr:
-    """Whole exponents below 2^POWERS are multiplied out (a few roundings); others are exp(b log a), whose error is that of its argument:
-    6e-8 of b log a, so 6e-6 of the value at most. Finite negative bases have powers of whole exponents alone. Infinities and NaN as in C:
-    every power of 1 is 1, of -1 that of an infinite exponent too, and large exponents are even."""
+    """Return a to the power b. Whole exponents below 2^POWERS are multiplied out, with a few roundings. Others are exp(b log a), whose
+    error is that of its argument: 6e-8 of b log a, so 6e-6 of the value at most. Finite negative bases have powers for whole exponents
+    alone. Infinities and NaN are as in C. Every power of 1 is 1, and so is -1 to an infinite exponent. Large exponents are even."""
     size = keep(call("abs", b))
     is_whole = keep(Binary("==", keep(call("floor", b)), b))
     few = keep(is_whole * keep(_less(size, float(1 << POWERS))))
@@ -277,7 +281,7 @@ def _split_lowest_bit(keep: Keep, n: Expr) -> tuple[Expr, Expr]:
 
 
 def whole_power(keep: Keep, kind: str, a: Expr, n: Expr) -> Expr:
-    """a multiplied by itself, for exponents of up to six bits: of larger ones nothing but 0, 1 and -1 has a power that fits."""
+    """Return a multiplied by itself n times, for exponents of up to six bits. With a larger exponent, only powers of 0, 1 and -1 fit."""
     product: Expr = Int(1)
     square = a
     for _ in range(6):

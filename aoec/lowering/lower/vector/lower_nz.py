@@ -1,4 +1,4 @@
-"""Funcs of vector groups on matrices in NZ: conversions, which move whole fractals, and elementwise operators, which do not ask."""
+"""Funcs of vector groups on matrices in NZ: conversions, which move whole fractals, and elementwise operators, which take any layout."""
 from __future__ import annotations
 
 from dataclasses import replace

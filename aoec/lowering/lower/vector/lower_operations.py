@@ -1,4 +1,4 @@
-"""Vector work taken apart into single operations of the vector unit, windows staged through padded copies."""
+"""Vector work split into single operations of the vector unit, with windows staged through padded copies."""
 from __future__ import annotations
 
 from collections.abc import Collection
@@ -41,7 +41,7 @@ ROW_BYTES = 7 * 4 * LONG_ROW  # of all that a row needs at a time
 
 
 def stage_windows(work: Work, inputs: list[str]) -> Work:
-    """Guarded window reads go through a local tensor that holds the padding too."""
+    """Stage guarded window reads through a local tensor that holds the padding too."""
     out = Work([], dict(work.extents), dict(work.shapes), dict(work.dtypes))
     for s in work.statements:
         guards = [e for e in walk(s.value) if isinstance(e, Call) and e.fn == "guard"]
@@ -59,7 +59,7 @@ def _replace(e: Expr, old: Expr, new: Expr) -> Expr:
 
 
 def _stage(work: Work, read: Read, otherwise: Expr) -> Read:
-    """Return the read from a padded copy of its tensor, whose axes start where the window does; copies for windows that begin or end
+    """Return the read from a padded copy of its tensor, whose axes start where the window does. Copies for windows that begin or end
     elsewhere have axes and a name of their own."""
     number = sum(1 for name in work.shapes if name.startswith(f"{read.buffer}.window"))
     name = f"{read.buffer}.window{number or ''}"
@@ -76,7 +76,7 @@ def _stage(work: Work, read: Read, otherwise: Expr) -> Read:
 
 
 def single_operations(work: Work, inputs: list[str], stored: Collection[str] = ()) -> Work:
-    """Return every statement one vector operation, with local tensors between. `stored`: results beside the last one."""
+    """Return the work with one vector operation for each statement, and local tensors between. `stored`: results beside the last one."""
     out = Work([], work.extents, work.shapes, work.dtypes)
     statements = [part for s in work.statements for part in value_first(out, s)]
     typed = [s for s in statements if is_typed(out, s)]
@@ -92,7 +92,7 @@ def single_operations(work: Work, inputs: list[str], stored: Collection[str] = (
 
 
 def value_first(work: Work, s: Statement) -> list[Statement]:
-    """Return the statement; where it reduces what is compared or selected, that in a local first, and then the reduction of it."""
+    """Return the statement. Where it reduces the result of a comparison or selection, that is calculated in a local first."""
     axes = axes_of(s)
     dtype = next((d for r in reads(s.value) if (d := work.dtypes.get(r.buffer, "")) in ("fp16", "bf16", "fp32")), "")
     value = Read(f"{s.target.buffer}.value", tuple(Var(v) for v in axes))
@@ -123,8 +123,10 @@ def sums_cut_off(work: Work) -> Work:
 
 
 def take_apart(work: Work, s: Statement) -> None:
-    """Adds a statement as single operations. Sums of 16-bit values are made and kept in fp32, and so is what depends on them, all of bf16
-    (the vector unit calculates in fp16 and fp32) and what has no accurate form in fp16; it is rounded once, where it is stored."""
+    """Add a statement as single operations.
+
+    Sums of 16-bit values are made and kept in fp32, and so is all that depends on them. So are values in bf16, as the vector unit
+    calculates in fp16 and fp32, and values that have no accurate form in fp16. The result is rounded once, where it is stored."""
     found = {work.dtypes[r.buffer]: None for r in reads(s.value) if r.buffer in work.dtypes}
     source = next(iter(found), "fp32" if "fp32" in work.dtypes.values() else "fp16")  # of a number alone that of what it will meet
     sums = s.op in ACCUMULATE and source in ("fp16", "bf16")
@@ -161,8 +163,9 @@ def in_forms(work: Work, s: Statement, kind: str, dtype: str) -> Expr:
 
 
 def over_rows(value: Expr, s: Statement, kind: str) -> Expr:
-    """Return a quotient by one element a row as a product with its reciprocal, where that is worked out in fp32 for a result of 16 bits;
-    else the value. A product takes half the cycles of a quotient, and the second rounding in fp32 does not show in 16 bits."""
+    """Return a quotient by one element a row as a product with its reciprocal, where that is calculated in fp32 for a result of 16 bits.
+    Return any other value unchanged. A product takes half the cycles of a quotient. The second rounding in fp32 does not show in 16
+    bits."""
     by_row = isinstance(value, Binary) and value.op == "/" and isinstance(value.right, Read) and across_lanes(s, value.right)
     return value.left * call("reciprocal", value.right) if by_row and kind == "fp32" else value  # type: ignore[attr-defined]
 
@@ -244,8 +247,8 @@ def store(work: Work, e: Expr, axes: list[str], dtype: str) -> Read:
 
 
 def spread_rows(work: Work, inputs: list[str]) -> Work:
-    """Return the work where what has one element a row, an input or made of inputs alone, is copied to a local of its own before lanes read
-    it."""
+    """Return the work where tensors of one element a row are copied to a local of their own before lanes read them. These are inputs, or
+    tensors made of inputs alone."""
     out = Work([], work.extents, dict(work.shapes), dict(work.dtypes))
     made = set(inputs)
     for s in work.statements:
@@ -267,7 +270,7 @@ def across_lanes(s: Statement, r: Read) -> bool:
 
 
 def row_results(work: Work, gm: set[str]) -> Work:
-    """Return local tensors with one element a row get a last dimension of 1: each then lies in a block of its own in UB."""
+    """Give local tensors with one element a row a last dimension of 1. Each element then lies in a block of its own in UB."""
     single = {n for n in work.shapes if n.endswith(SPREAD)}
     for s in work.statements:
         axes = axes_of(s)
@@ -302,8 +305,8 @@ def stored_rows(work: Work, gm: set[str], single: set[str]) -> Work:
 
 
 def recompute_feeders(work: Work, stored: Collection[str] = ()) -> Work:
-    """Compute what feeds a reduction of long rows for that reduction alone. `stored`: results beside the last one.
-    UB does not hold such a row, so nothing can wait there for a second reader. Rows that fit are left as they are."""
+    """Compute the operands of a reduction of long rows for that reduction alone. `stored`: results beside the last one. UB cannot hold
+    such a row, so nothing can wait there for a second reader. Rows that fit are left as they are."""
     heads = [s for s in work.statements if s.op != "=" and long_rows(work, s)]
     out = Work([], work.extents, dict(work.shapes), dict(work.dtypes))
     for s in work.statements:
@@ -319,7 +322,7 @@ def recompute_feeders(work: Work, stored: Collection[str] = ()) -> Work:
 
 
 def long_rows(work: Work, s: Statement) -> bool:
-    """Return True for a reduction over lanes of which too few rows fit UB beside what is made of them."""
+    """Return whether this reduces over lanes, and too few rows fit UB beside the tensors that are made of them."""
     axes = axes_of(s)
     across = bool(axes) and axes[-1] not in variables_of(s.target)
     return across and (work.extents[axes[-1]] > LONG_ROW or row_bytes(work, axes[-1]) * work.extents[axes[-1]] > ROW_BYTES)
@@ -350,7 +353,8 @@ def feeders(work: Work, s: Statement) -> list[Statement]:
 
 
 def unread_dropped(work: Work, stored: Collection[str] = ()) -> Work:
-    """Return the work without statements whose target nobody reads; the last one's is the result, and so is what is `stored`."""
+    """Return the work without statements whose target nobody reads. The target of the last statement is the result; targets in `stored`
+    are results too."""
     last = work.statements[-1].target.buffer
     read = {last, *stored} | {r.buffer for s in work.statements for r in reads(s.value)}
     kept = [s for s in work.statements if s.target.buffer in read]

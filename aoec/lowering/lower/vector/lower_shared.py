@@ -1,6 +1,6 @@
-"""What several results of a group have in common, calculated once: equal single operations have one target.
+"""Operations that several results of a group share, calculated once: equal single operations have one target.
 
-A result that leaves the group cannot be read again: what others also need of it is a local, which is copied out.
+A result that leaves the group cannot be read again. If others need it too, it is calculated in a local and copied out.
 """
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def share_operations(work: Work, results: Sequence[str]) -> Work:
 
 
 def _is_same(work: Work, known: Statement, s: Statement) -> bool:
-    """Return whether two statements make the same of the same; copies from tensor to tensor are left as they are."""
+    """Return whether two statements do the same to the same operands. Copies from tensor to tensor never count as such."""
     a, b = known.target, s.target
     alike = (known.op, known.init, a.indices, work.dtypes[a.buffer]) == (s.op, s.init, b.indices, work.dtypes[b.buffer])
     return alike and known.value == s.value and not (s.op == "=" and isinstance(s.value, Read))

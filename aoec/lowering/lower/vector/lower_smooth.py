@@ -1,8 +1,8 @@
 """Smooth functions of reals in operations of the vector unit: which form an expression takes, by the dtype of its result.
 
-No form has a selection, so a product's sums can be worked on where they are. Each form is exact at the ends of its range and beyond, and
-gives NaN for NaN. Its error against the true value is stated in steps of fp32 (2^-23 of the result's power of two) or relative to the
-result; for a result of 16 bits that is the error before it is rounded. tests/lowering/test_functions.py holds every form to it, over all
+No form has a selection, so a product's sums can be processed in place. Each form is exact at the ends of its range and beyond, and gives
+NaN for NaN. Its error against the true value is stated in steps of fp32 (2^-23 of the result's power of two) or relative to the result.
+For a result of 16 bits that is the error before the result is rounded. tests/lowering/test_functions.py checks every form, over all
 numbers of 16 bits and a sweep of fp32. Polynomials are least-maximum fits of our own, to values of 40 digits.
 """
 from __future__ import annotations
@@ -44,57 +44,60 @@ MISH_MOST = 20.0  # from here on a mish is its argument
 
 
 def erf_in_full(keep: Keep, x: Expr) -> Expr:
-    """Return 2 steps of fp32, and +-1 from 3.92 on: x * P(x^2), cut off where it passes 1 - exp(P(|x|)), which it does from 1 on alone."""
+    """Return erf(x) to 2 steps of fp32, and +-1 from 3.92 on. It is x * P(x^2), cut off where that passes 1 - exp(P(|x|)). It passes
+    that only from 1 on."""
     size = keep(call("min", call("abs", x), Float(ERF_END)))
     far = keep(call("exp", polynomial(keep(call("max", size, Float(1.0))), ERF_FAR)) * Float(-1.0) + Float(1.0))
     return _cut_off(keep, polynomial(keep(size * size), ERF_NEAR) * x, far)
 
 
 def erf_in_short(keep: Keep, x: Expr) -> Expr:
-    """6e-7 of the value: less than a hundredth of a step of fp16."""
+    """Return erf(x) with a relative error of at most 6e-7, which is less than a hundredth of a step of fp16."""
     x = keep(call("min", call("max", x, Float(-ERF_MOST)), Float(ERF_MOST)))
     square = keep(x * x)
     return polynomial(square, ERF_P) * x / polynomial(square, ERF_Q)
 
 
 def tanh_in_full(keep: Keep, x: Expr) -> Expr:
-    """Return 2 steps of fp32: x * P(x^2), cut off where it passes 1 - 2 / (exp(2 |x|) + 1), which it does from TANH_NEAR on alone."""
+    """Return tanh(x) to 2 steps of fp32. It is x * P(x^2), cut off where that passes 1 - 2 / (exp(2 |x|) + 1). It passes that only from
+    TANH_NEAR on."""
     size = keep(call("max", call("abs", x), Float(TANH_NEAR)))
     far = keep(call("reciprocal", call("exp", size * Float(2.0)) + Float(1.0)) * Float(-2.0) + Float(1.0))
     return _cut_off(keep, polynomial(keep(x * x), TANH) * x, far)
 
 
 def _cut_off(keep: Keep, near: Expr, far: Expr) -> Expr:
-    """Return an odd function from one that is right near 0 and too far from it beyond, and one that is right beyond."""
+    """Return an odd function from two: `near` is right near 0 and too far from 0 beyond, and `far` is right beyond."""
     return call("max", call("min", near, far), keep(far * Float(-1.0)))
 
 
 def gelu_in_full(keep: Keep, x: Expr) -> Expr:
-    """max(x, 0) - a * F(-a) with a = min(|x|, TAIL_MOST), F(-a) being P(a) / Q(a) * exp(-a^2 / 2): 2 steps of fp32 above 0. Below 0 the
-    error is that of the exponential's argument, 6e-8 * (6 + a^2) of the value; from -14.5 on the result is 0. Where 1 + erf is made first,
-    a tail has no bits left."""
+    """Return max(x, 0) - a * F(-a) with a = min(|x|, TAIL_MOST), where F(-a) is P(a) / Q(a) * exp(-a^2 / 2). Above 0 the error is 2
+    steps of fp32. Below 0 it is that of the exponential's argument, 6e-8 * (6 + a^2) of the value; from -14.5 on the result is 0. A form
+    that made 1 + erf first would leave no bits of the tail."""
     size = keep(call("min", call("abs", x), Float(TAIL_MOST)))
     tail = call("exp", size * size * Float(-0.5)) * keep(polynomial(size, MILLS_P) / polynomial(size, MILLS_Q)) * size
     return call("max", x, Float(0.0)) - tail
 
 
 def gelu_in_short(keep: Keep, x: Expr) -> Expr:
-    """max(x, 0) - a * exp(P(a)) with a = min(|x|, TAIL_MOST): 0.14 steps of fp16, also where the result is small, in 18 operations for 28,
-    with no quotient among them. Of bf16, whose range goes further down, 1e-8 beside that. Of either infinity it gives what is due."""
+    """Return max(x, 0) - a * exp(P(a)) with a = min(|x|, TAIL_MOST). The error is 0.14 steps of fp16, also where the result is small. It
+    takes 18 operations instead of 28, with no quotient among them. For bf16, whose range goes further down, the error is 1e-8 more.
+    Either infinity gives the right result."""
     size = keep(call("min", call("abs", x), Float(TAIL_MOST)))
     return call("max", x, Float(0.0)) - call("exp", polynomial(size, NORMAL_TAIL)) * size
 
 
 def mish(keep: Keep, x: Expr) -> Expr:
-    """x * tanh(log(1 + e)) with e = exp(x) is x * n / (n + 2) with n = e * (e + 2): 4 steps of fp32."""
+    """Return x * tanh(log(1 + e)) with e = exp(x), as x * n / (n + 2) with n = e * (e + 2). The error is 4 steps of fp32."""
     e = keep(call("exp", call("min", x, Float(MISH_MOST))))
     n = keep(keep(e + Float(2.0)) * e)
     return keep(n / keep(n + Float(2.0))) * x
 
 
 def softplus(keep: Keep, x: Expr) -> Expr:
-    """Return 2 steps of fp32. max(x, 0) + log(1 + e) with e = exp(-|x|); what 1 + e loses of e, which is all of it from -17 on, is added to
-    the logarithm (its share of 1 + e would be the same to 6e-8 of e)."""
+    """Return max(x, 0) + log(1 + e) with e = exp(-|x|), to 2 steps of fp32. What 1 + e loses of e is added to the logarithm; from -17 on
+    that is all of e. (Its share of 1 + e would be the same to 6e-8 of e.)"""
     e = keep(call("exp", keep(call("abs", x) * Float(-1.0))))
     total = keep(e + Float(1.0))
     lost = keep(e - keep(total + Float(-1.0)))
@@ -102,7 +105,8 @@ def softplus(keep: Keep, x: Expr) -> Expr:
 
 
 def exponential_less_1(keep: Keep, x: Expr) -> Expr:
-    """exp(x) - 1 of what is not above 0, 2 steps of fp32: x * P(x) falls below exp(x) - 1 from EXPM1_NEAR on alone."""
+    """Return exp(x) - 1 for x of at most 0, to 2 steps of fp32. It is the larger of two forms, as x * P(x) is below exp(x) - 1 only from
+    EXPM1_NEAR down."""
     far = keep(call("exp", call("min", x, Float(EXPM1_NEAR))) + Float(-1.0))
     return call("max", polynomial(x, EXPM1) * x, far)
 

@@ -1,7 +1,8 @@
-"""Elementwise work in which dtypes matter, in single operations of the vector unit: comparisons, selections, whole numbers, casts.
+"""Elementwise work in which dtypes matter, in single operations of the vector unit: comparisons, selections, integers, casts.
 
-In UB a truth is 1 or 0 in fp16 or fp32, of the width of what was compared; in GM it is a byte. Whole numbers of eight and sixteen bits are
-worked on in int32, uint32 in int64, and are cut to their low bytes before they are stored. Functions that the unit lacks: lower_functions.
+In UB a boolean is 1 or 0 in fp16 or fp32, of the width of the operands that were compared; in GM it is a byte. Integers of eight and
+sixteen bits are calculated in int32, uint32 in int64, and are cut to their low bytes before they are stored. Functions that the unit
+lacks: lower_functions.
 """
 from __future__ import annotations
 
@@ -45,8 +46,8 @@ BITS = ("bitand", "bitor")
 
 
 def is_typed(work: Work, s: Statement) -> bool:
-    """Return True for an elementwise statement that is not of reals alone, or that compares, selects, rounds or has functions of its
-    own."""
+    """Return whether an elementwise statement has operands or a result other than reals, or compares, selects, rounds or uses functions
+    of lower_functions."""
     if s.op != "=" or isinstance(s.value, Call) and s.value.fn == "select" and not reads(s.value.args[0]):
         return False
     target, found = work.dtypes.get(s.target.buffer), {work.dtypes.get(r.buffer) for r in reads(s.value)}
@@ -71,7 +72,7 @@ def _elements(e: Expr) -> tuple[Read, ...]:
 
 
 def take_apart_typed(work: Work, s: Statement) -> None:
-    """Adds such a statement as single operations."""
+    """Add such a statement as single operations."""
     _Statement(work, s).run()
 
 
@@ -234,7 +235,7 @@ class _Statement:
     # ------------------------------------------------------------ truths
 
     def truth(self, e: Expr) -> Read:
-        """Return a read of 1 where `e` holds, else 0."""
+        """Return a read that is 1 where `e` holds, else 0."""
         if isinstance(e, Binary) and e.op in MODES and not _is_truth(e.left) and not self.is_bool(e.left):
             (a, b), kind = self.alike((e.left, e.right))
             b = b if isinstance(b, (Int, Float)) else self.atom(b, kind)

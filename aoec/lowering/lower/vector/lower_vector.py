@@ -1,8 +1,8 @@
 """Funcs of vector groups: the statements of their operators on one set of axes, one vector operation a block.
 
-The operators' meanings are joined through the tensors between them, rewritten to what lies in GM (an NC1HWC0 channel is
-two axes), neighbouring axes that every access walks together become one, windows that leave their tensor are staged through
-a padded local tensor, and expressions are taken apart into single operations.
+The meanings of the operators are joined through the tensors between them. They are rewritten to the layout in GM, where an NC1HWC0
+channel is two axes. Neighbouring axes that every access walks together are merged. Windows that leave their tensor are staged through a
+padded local tensor. Expressions are split into single operations.
 """
 from __future__ import annotations
 
@@ -170,9 +170,9 @@ def join(nodes: list[OpNode], tensors: dict[str, Tensor]) -> Work:
 
 
 def apart_moves(nodes: Sequence[OpNode], tensors: Mapping[str, Tensor]) -> tuple[dict[str, OpNode], list[Statement]]:
-    """Return (result -> node, of moves that are places where others read; statements that bring what is transposed to UB).
-
-    In UB a transposed tensor lies as its readers walk it. Equal ones are brought once: others are views of the first."""
+    """Return two things: result -> node, of the moves that are only places where others read; and the statements that bring transposed
+    tensors to UB. In UB a transposed tensor lies in the order in which its readers walk it. Equal ones are brought once: others are
+    views of the first."""
     moves = {o: n for n in nodes if n.op in MOVES for o in n.outputs}
     known: dict[tuple[str, Indices, tuple[int, ...]], str] = {}
     out: list[Statement] = []
@@ -227,8 +227,8 @@ def versions(statements: list[Statement]) -> list[Statement]:
 
 def unify(statements: list[Statement], axes: dict[str, tuple[Expr, ...]], ranges: dict[str, int], at: int,
           taken: set[str]) -> dict[str, Expr]:
-    """New names for a node's axes: those of tensors already known, else its own, and none that is `taken` or that the two parts of another
-    axis will have (`add`)."""
+    """Return new names for a node's axes: those of tensors already known, else the node's own. None is `taken`, and none is a name that
+    the two parts of another axis will have (`add`)."""
     out: dict[str, Expr] = {}
     for s in statements:
         for r in [s.target, *reads(s.value)]:
@@ -250,7 +250,7 @@ def rename_axes(e: Expr, names: dict[str, Expr]) -> Expr:
 
 
 def add(work: Work, s: Statement, ranges: dict[str, int], tensors: dict[str, Tensor]) -> None:
-    """Adds a statement with its accesses physical; channel axes of NC1HWC0 tensors become two."""
+    """Add a statement with its accesses physical. Channel axes of NC1HWC0 tensors become two axes."""
     channel = {v: c for r in [s.target, *reads(s.value)] if r.buffer in tensors and tensors[r.buffer].layout == "NC1HWC0"
                for c, v in [(stored_shape(tensors[r.buffer])[-1], _channel_axis(r))] if v}
     split: dict[str, Expr] = {v: Var(f"{v}1") * c + Var(f"{v}0") for v, c in channel.items()}
@@ -290,7 +290,7 @@ def add(work: Work, s: Statement, ranges: dict[str, int], tensors: dict[str, Ten
 
 
 def in_range(e: Expr, extents: dict[str, int]) -> Expr:
-    """`v % c` of an axis that never reaches c is the axis."""
+    """Return `v` for `v % c` where the axis v never reaches c, and any other expression as it is."""
     whole = isinstance(e, Binary) and e.op == "%" and isinstance(e.left, Var) and isinstance(e.right, Int)
     return e.left if whole and extents.get(e.left.name, e.right.value + 1) <= e.right.value else e  # type: ignore[union-attr, attr-defined]
 
@@ -302,7 +302,7 @@ def _channel_axis(r: Read) -> str | None:
 # ---------------------------------------------------------------- the func
 
 def build(name: str, work: Work, tensors: dict[str, Tensor], inputs: list[str], kept: list[str], gm: dict[str, str]) -> Func:
-    """Return blocks with loops of their own over the statements; the block that writes the last output is called `out`."""
+    """Return blocks for the statements, each in loops of its own. The block that writes the last output is called `out`."""
     names = dict(gm)
     for i, b in enumerate(n for n in work.shapes if n not in gm):
         names[b] = f"t{i}"
@@ -322,8 +322,8 @@ def build(name: str, work: Work, tensors: dict[str, Tensor], inputs: list[str], 
 
 
 def loop_order(s: Statement) -> list[str]:
-    """Return the axes of a statement, outermost first: kept ones as the target has them, reduced ones outside of these unless the lanes
-    themselves are reduced."""
+    """Return the axes of a statement, outermost first. Kept axes are in the order of the target. Reduced axes are outside of these,
+    unless the lanes themselves are reduced."""
     axes = axes_of(s)
     kept = [v for v in axes if v in variables_of(s.target)]
     named = [i.name for i in s.target.indices if isinstance(i, Var)]

@@ -1,7 +1,7 @@
-"""Windows of two dimensions folded in two steps: over their rows, for every column there is, and what comes of that over their columns.
+"""Windows of two dimensions, folded in two steps: first over their rows, for every column of the tensor, then over their columns.
 
-The greatest of 5 x 5 elements then takes ten instructions in place of 25. Sums stay as they are: of fp32, whose rows are twice as long, in
-two steps some took longer (17 x 17 pixels of 768 channels, 24.0 -> 28.2 us on 310P3), others less.
+The maximum of 5 x 5 elements then takes ten instructions in place of 25. Sums stay as they are. They are in fp32, whose rows are twice
+as long. In two steps some sums took longer (17 x 17 pixels of 768 channels, 24.0 -> 28.2 us on 310P3), and others less.
 """
 from __future__ import annotations
 
