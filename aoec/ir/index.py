@@ -1,11 +1,11 @@
 """Index notation: the integer and element expressions that func, trace, program and machine formulas share.
 
-Nodes are frozen and hashable. Python operators on them build nodes and fold only what cannot depend on the
-value of a hole (constants, x + 0, x * 1); the one full simplification is `normalise`, meant to be run after
-`fill`. Nothing that builds IR may branch on the value of an expression (docs/design.md, 5).
+Nodes are frozen and hashable. Python operators on them build nodes. They fold only what cannot depend on the value of a hole
+(constants, x + 0, x * 1). The one full simplification is `normalise`, which is meant to run after `fill`. Code that builds IR must not
+branch on the value of an expression (docs/design.md, 5).
 
-Integer semantics: `//` and `%` are floor division and its remainder, `ceildiv(a, b)` is `-(-a // b)`; truth
-values are the integers 0 and 1. Element expressions add reads of tensors, casts and real functions.
+Integer semantics: `//` and `%` are floor division and its remainder, and `ceildiv(a, b)` is `-(-a // b)`. Truth values are the integers
+0 and 1. Element expressions add reads of tensors, casts and real functions.
 """
 from __future__ import annotations
 
@@ -273,7 +273,8 @@ def round_up(a: ExprLike, unit: int) -> Expr:
 
 
 def divisor(b: Any) -> Any:
-    """`b`; CheckError where it is the number 0. (Of an array of them NumPy says nothing, since not each need be used.)"""
+    """Return `b`. Raise CheckError where it is the number 0. (An array may hold zeros, since not every element need be used, and NumPy
+    raises nothing for it.)"""
     if type(b) is int and b == 0:
         raise CheckError("an expression divides by zero; check the numbers behind //, % and in ceildiv")
     return b
@@ -326,7 +327,7 @@ def rebuild(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
 
 
 def walk(e: Expr) -> Iterator[Expr]:
-    """`e` and everything under it, parents first."""
+    """Yield `e` and every expression under it, parents first."""
     rest = [e]
     while rest:
         n = rest.pop()

@@ -1,9 +1,9 @@
-"""Machine files that extend others: read, bounded, merged deep, each value with the file that it comes from.
+"""Machine files that extend others: read, bounded and deeply merged, with the file that each value comes from.
 
-`extends` names one parent or a list of them: a shipped family or machine by name, or a file by its path, relative to the
-file that says so. A later file overrides: a number as a whole (value, source and confidence together), a formula, a list, a
-word. `drops` takes away what a parent has and this one has not; `carries_as` says how far to believe what is inherited (for
-a family whose numbers were found on another generation). Everything else of a machine file is read by `machine.py`.
+`extends` names one parent or a list of them. A parent is a shipped family or machine by name, or a file by its path, relative to the
+file that names it. A later file overrides an earlier one: a number as a whole (value, source and confidence together), a formula, a
+list, a word. `drops` removes what a parent has and this one lacks. `carries_as` says how far to trust what is inherited (for a family
+whose numbers were found on another generation). `machine.py` reads everything else of a machine file.
 """
 from __future__ import annotations
 
@@ -90,7 +90,8 @@ def is_number(entry: Any) -> bool:
 
 
 def _merge_file(text: str, source: str, folder: Path | None, line: tuple[str, ...]) -> Merged:
-    """`line` holds the files on the way from the first one to this one: a file in it twice would extend itself."""
+    """Return the values of a file merged over those of its parents. `line` holds the files from the first one to this one. A file that
+    is in it twice would extend itself."""
     try:
         own = tomllib.loads(text)
     except (ValueError, RecursionError) as e:  # numbers of more than 4,300 digits too

@@ -203,7 +203,7 @@ class _Reader:
     """Reads one machine, its file and what that extends; every refusal names the file and the key."""
 
     def __init__(self, source: str, merged: Merged, known: dict[str, Timing] | None = None) -> None:
-        """`known`: the formulas, where they were read before."""
+        """Create a reader of a merged machine file. `known` holds the formulas if they were read before."""
         self.source, self.merged, self.known = source, merged, known
         self.numbers: dict[str, Number] = {}
         self.terms: dict[str, Expr] = {}

@@ -255,7 +255,7 @@ def _minimum(*args: Any) -> Any:
 
 
 def _quotient(a: int, b: int) -> int:
-    """a / b cut off toward zero; 0 where b is."""
+    """Return a / b, rounded toward zero, or 0 where b is 0."""
     return 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 

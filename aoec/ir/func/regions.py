@@ -97,7 +97,7 @@ def known_range(a: Interval) -> range | None:
 
 
 def clip(box: Interval, size: Expr) -> Interval:
-    """`box` cut to [0, size): what of it exists, where reads outside are guarded."""
+    """Return `box` cut to [0, size): the part of it that exists, where reads outside are guarded."""
     low = maximum(0, box.offset)
     return Interval(low, minimum(size, box.offset + box.extent) - low, minimum(size, box.largest))
 

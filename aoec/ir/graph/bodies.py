@@ -1,6 +1,8 @@
-"""Bodies of control flow in a graph: the graph and each body as graphs of their own, put together again, and their checks.
+"""Bodies of control flow in a graph. They are split into the graph and each body as graphs of their own, and put together again. Their
+checks are here, too.
 
-Names are unique in a graph with all its bodies, so that what asks a graph for a tensor, a node or a group by name needs to know of none.
+Names are unique in a graph with all its bodies. So code that asks a graph for a tensor, a node or a group by name needs to know nothing
+of bodies.
 """
 from __future__ import annotations
 

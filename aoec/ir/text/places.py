@@ -29,7 +29,7 @@ class Places:
         self._at[id(node)] = (node, place)
 
     def mark(self, said: Hashable, place: Place) -> None:
-        """Nothing; a line that is no node has a place, by what it says."""
+        """Note the place of a line that is no node, by the content of the line."""
         self._marks[said] = place
 
     def of(self, node: object) -> Place | None:

@@ -58,13 +58,13 @@ def add(dst: Array, at: Array, value: Array) -> None:
 # ---------------------------------------------------------------- copies and loads
 
 def _bursts(dst: Array, src: Array, bursts: int, length: int, dst_step: int, src_step: int) -> None:
-    """`bursts` runs of `length` bytes, steps in bytes from start to start."""
+    """Copy `bursts` runs of `length` bytes. Steps are in bytes, from start to start."""
     b, i = np.indices((bursts, length))
     dst.view(np.uint8)[b * dst_step + i] = src.view(np.uint8)[b * src_step + i]
 
 
 def _fill_behind(dst: Array, bursts: int, length: int, step: int, pad: float | None) -> None:
-    """What is left of the last block of each burst becomes a number, or where there is none the burst's first element."""
+    """Fill the rest of the last block of each burst with `pad`, or with the burst's first element where `pad` is None."""
     for b in range(bursts):
         start, end, whole = (b * step + n for n in (0, length, up(length, 32)))
         first = dst[start // dst.itemsize] if pad is None else cast(np.array(pad, np.float64), dst.dtype)
@@ -211,7 +211,7 @@ def _double(op: Callable[[Array], Array]) -> Callable[[Array], Array]:
 
 
 def _divide(a: Array, b: Array) -> Array:
-    """a / b; whole numbers cut off toward zero, 0 where b is."""
+    """Return a / b. Whole numbers are rounded toward zero, and give 0 where b is 0."""
     if a.dtype.kind == "f":
         return a / b
     pairs = zip(a.tolist(), b.tolist())

@@ -1,9 +1,9 @@
-"""Bursts into GM that are no whole blocks, on products whose copies move blocks alone (2002, 1001).
+"""Bursts into GM that are not whole blocks, on products whose copies move whole blocks only (2002, 1001).
 
-A burst of a block or more is moved in whole blocks and one that ends with it. Of shorter bursts those that follow each other are one.
-What is still shorter than a block is written with what lies beside it: the block that ends with the burst, or the one that begins with
-it, is read, changed and written back. That is right where no other core writes what lies beside it, which is found out here by going
-through all that the cores of a launch write.
+A burst of a block or more is moved as whole blocks, of which the last ends with the burst. Shorter bursts that follow each other are
+joined into one. A burst that is still shorter than a block is written together with the bytes beside it. The block that ends with the
+burst, or the one that begins with it, is read, changed and written back. That is correct where no other core writes those bytes. This
+module checks that by going through all writes of the cores of a launch.
 """
 from __future__ import annotations
 
@@ -124,7 +124,8 @@ def needed_side(program: Program, stream: Stream, item: Instr, cores: int) -> st
 
 
 def check_bursts(program: Program) -> None:
-    """Nothing, for a machine whose copies move whole blocks; CheckError where cores write parts of one block, as far as that is known."""
+    """Raise CheckError where cores write parts of one block, as far as that is known. This is for a machine whose copies move whole
+    blocks."""
     for stream in program.streams:
         cores = prod(int(evaluate(extent, {})) for _, extent in stream.grid)
         for item in dict.fromkeys(s.item for s in sites(stream.body)) if cores > 1 else ():

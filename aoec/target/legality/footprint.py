@@ -169,5 +169,5 @@ def _repeats(f: F, size: int, widest: int, blk: int, rep: int) -> list[Box]:
 
 
 def _blocks(count: int, blk: int, rep: int, repeat: int) -> list[Box]:
-    """`count` blocks, blk blocks apart, in each of `repeat` repeats, rep blocks apart."""
+    """Return the boxes of `count` blocks in each of `repeat` repeats. Blocks start `blk` blocks apart, repeats `rep` blocks apart."""
     return [b for i in range(count) for b in box(32, rep * 32, repeat, start=i * blk * 32)]

@@ -1,15 +1,17 @@
-"""What a core does, as a list of events with all numbers in them: the ground on which the order of accesses is proved.
+"""The events of a core, as a list with all numbers in them. The order of accesses is proved on this list.
 
-Loops are not run to the end. Of a loop of n trips the iterations 0 .. h-1 and n-1 are walked, where h is the least number,
-at least 2 and the period D, with n - 1 - h a multiple of D. D is the least common multiple of the depths of the counters that
-the loop advances and of the constants that slots and flag ids take its variable modulo; a loop over flag ids is run to its
-end. This is enough:
-- what is left out is a multiple of D iterations, so every counter stands at the last iteration where it really stands;
-- sizes and trip counts differ only in the first and last iteration of a loop (emission makes no others), so the iterations
-  left out do what iteration h-1 does, shifted; flags set and taken in them repeat those of the D iterations before;
-- two accesses to one slot are D iterations apart or fewer, or have such a pair between them on the same pipes, and
-  iterations 0 .. D, and h-1 to n-1, show each pair of that distance, with the tails of inner loops in them.
-What is not proved: that accesses to GM at distances over D iterations on different pipes do not meet.
+Loops are not run to the end. Of a loop of n trips the iterations 0 .. h-1 and n-1 are walked. Here h is the least number, at least 2
+and the period D, with n - 1 - h a multiple of D. D is the least common multiple of two kinds of numbers. The first are the depths of
+the counters that the loop advances. The second are the constants by which slots and flag ids take its variable modulo. A loop over flag
+ids is run to its end. This is enough for three reasons:
+
+- The walk leaves out a multiple of D iterations, so every counter has its real value in the last iteration.
+- Sizes and trip counts differ only in the first and last iteration of a loop (emission makes no others). So the iterations left out do
+  what iteration h-1 does, shifted. Flags set and taken in them repeat those of the D iterations before.
+- Two accesses to one slot are D iterations apart or fewer, or have such a pair between them on the same pipes. Iterations 0 .. D, and
+  h-1 to n-1, show each pair of that distance, with the tails of inner loops in them.
+
+One thing is not proved: that accesses to GM at distances over D iterations on different pipes do not overlap.
 """
 from __future__ import annotations
 
