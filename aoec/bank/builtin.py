@@ -1,9 +1,9 @@
-"""The built-in bank: schedules of well-known networks that come with aoec, a file of text for each target; read, never written.
+"""The built-in bank: schedules of well-known networks that come with aoec, one text file for each target. It is read, never written.
 
-The first line says which schema the file has and what most records have in common (machine, model version, seed, ...); each further line is
-a record, sorted by key, in what it differs by. So a change of the model version that changes no schedule is a change of one line. Lines of
-plans of models follow, sorted by key, which say target, machine and model version where these are not those of the records.
-`bench/builtin.py` makes the files.
+The first line states the schema of the file and what most records have in common (machine, model version, seed, ...). Each further line
+is a record, sorted by key, with only the fields in which it differs. So a change of the model version that changes no schedule is a
+change of one line. Lines of plans of models follow, sorted by key. They state target, machine and model version where these are not
+those of the records. `bench/builtin.py` makes the files.
 """
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Measured times: what a device took for operators, beside the records, which are modelled; none of them ever takes the place of another.
+"""Measured times: the times that a device took for operators. They are kept beside the records, whose times are modelled. Neither kind
+ever replaces the other.
 
-One is an operator of a profile (of so many calls of equal shapes); it is named by the file's hash and its first line there, so that
-reading a file twice, or merging banks in any order, keeps each once.
+A measured time is that of one operator of a profile (of so many calls of equal shapes). Its name is the file's hash and the operator's
+first line there. So each is kept once, even if a file is read twice or banks are merged in any order.
 """
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Record: what a bank keeps of one search, its canonical JSON, its checks, and the join of two records of one key.
 
-`join` takes the better schedule and keeps what either proves; it is commutative, associative and idempotent, so banks
-can be merged in any order, any number of times, with one result.
+`join` takes the better schedule and keeps what either proves. It is commutative, associative and idempotent. So banks can be merged in
+any order, any number of times, with one result.
 """
 from __future__ import annotations
 

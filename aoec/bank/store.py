@@ -100,14 +100,14 @@ class Store:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A connection in a read transaction."""
+        """Yield a connection in a read transaction."""
         engine = _nothing() if self._create and not self.path.exists() else self._open()
         with _failures(self.path), engine.begin() as c:
             yield c
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """A connection in an immediate transaction, committed at the end and rolled back on any error."""
+        """Yield a connection in an immediate transaction, which is committed at the end and rolled back on any error."""
         if not self.writable:
             raise BankError(f"bank {self.path} is read-only here; name another with --bank, or make it writable")
         _make_folder(self.path)
@@ -133,7 +133,7 @@ class Appending:
             self._connection.execute("PRAGMA synchronous = NORMAL")
 
     def write(self, row: tuple[str | int | bytes, ...]) -> None:
-        """Nothing; the statement has run for a row of values."""
+        """Run the statement for a row of values."""
         with _failures(self._path):
             self._connection.execute(self._statement, row)
 
@@ -197,7 +197,7 @@ def _schema(c: Connection, path: Path) -> int:
 
 
 def _migrate(c: Connection) -> None:
-    """Nothing; the bank is of this schema, in the transaction of the connection: wholly or not at all."""
+    """Migrate the bank to this schema within the connection's transaction, wholly or not at all."""
     for schema in range(c.execute(version.select()).scalar_one(), SCHEMA_VERSION):
         for statement in MIGRATIONS[schema]:
             c.execute(text(statement))
@@ -267,7 +267,7 @@ def _nothing() -> Engine:
 
 
 def _make_folder(path: Path) -> None:
-    """Nothing; the folder of a bank is there."""
+    """Make the folder of a bank where there is none."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as e:

@@ -67,7 +67,7 @@ def in_columns(text: str, width: int) -> str:
 
 
 def list_words(words: Iterable[str]) -> str:
-    """`a, b or c`."""
+    """Return the words as a list in prose: `a, b or c`."""
     items = list(words)
     return " or ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)
 

@@ -40,7 +40,7 @@ def between_gm_and_ub(site: Site) -> None:
 
 
 def at_index(site: Site) -> None:
-    """One burst from where an index says, which the scalar unit reads when MTE2 has come to it."""
+    """Write the copy of one burst whose start an index gives. The scalar unit reads the index after MTE2 has reached this point."""
     body, size = site.body, site.size("src")
     length, pitch, extent = elements(site, "length", size), elements(site, "pitch", size), site.expr("extent")
     for flag in ("set_flag", "wait_flag"):

@@ -1,7 +1,8 @@
-"""Products: loads from L1 to L0 and the mmads of them become mmadL1, which takes tiles of L1 and splits them over L0 on its own.
+"""Products: loads from L1 to L0 and their mmads become mmadL1, which takes tiles of L1 and splits them over L0 on its own.
 
-An mmad names tiles of L0. What they were loaded from says which tile of L1 is meant, as a view: the first element, and how far fractals
-lie apart along k and along the rows or columns. A loop that only adds up such products along k is one product of all its k.
+An mmad names tiles of L0. The loads of these tiles say which tile of L1 is meant, as a view. A view is the first element, and the
+distances between fractals along k and along the rows or columns. A loop that only adds up such products along k becomes one product of
+all its k.
 """
 from __future__ import annotations
 
@@ -77,7 +78,7 @@ class Loads:
     advanced: dict[str, int] = field(default_factory=dict)
 
     def note(self, item: Item, scope: Scope) -> None:
-        """Nothing; a flag or a counter's step has its place."""
+        """Note the position of a flag or of a counter's step."""
         self.place += 1
         if isinstance(item, Advance):
             self.advanced[item.counter] = self.place
@@ -85,7 +86,7 @@ class Loads:
             self.released.update(dict.fromkeys(buffers_of(item, self.guards, scope), self.place))
 
     def add(self, site: Site, path: Sequence[For]) -> None:
-        """Nothing; a load is kept for the product that uses it."""
+        """Keep a load for the product that uses it."""
         self.place += 1
         name = site.ref("dst").buffer
         if name in self.used:
@@ -330,8 +331,8 @@ def sum_of(product: Product, loop: For, scope: Scope) -> Product | None:
 # ---------------------------------------------------------------- lines
 
 def write_product(product: Product, zeros: Base | None) -> None:
-    """Nothing; the lines of a product are written. With a bias, a product of zeros lays it down first: where the right side is turned,
-    the wheel lowers a product with a bias to a routine that does not turn it. A ragged tile is a product for each of its planes."""
+    """Write the lines of a product. With a bias, a product of zeros first writes the bias where the right side is transposed: the wheel
+    lowers a product with a bias to a routine that does not transpose it. A ragged tile becomes a product for each of its planes."""
     site, body = product.site, product.site.body
     m, n, k, c0 = product.m, product.n, product.k, BLOCK_BYTES // site.size("a")
     cube = site.scope(ceildiv(k, c0))
@@ -341,7 +342,7 @@ def write_product(product: Product, zeros: Base | None) -> None:
         raise site.refusal(f"fractals of {site.dtype('b')} are turned in L0, and those of mmadL1 are not square")
 
     def tile(tile: Tile, is_k_first: bool, across: Expr, at: Expr, long: Expr) -> View:
-        """`long` fractals of k of a tile, from one on."""
+        """Return a view of `long` fractals of k of a tile, from fractal `at` on."""
         sizes, steps = ((long, across), (tile.along_k, tile.across)) if is_k_first else ((across, long), (tile.across, tile.along_k))
         start = site.scope(tile.at + at * tile.along_k)
         return view(body, site.bases[tile.buffer], start, (*sizes, ROWS, c0), (*steps, c0, 1), tile.buffer)
@@ -393,7 +394,8 @@ def _mmad(site: Site, tiles: Sequence[View], init: Expr, sizes: Sequence[Expr], 
 
 
 def fixpipe(site: Site) -> None:
-    """A tile of L0C into GM, as rows; as fractals plane by plane, each of which is a matrix of 16 columns."""
+    """Write the copy of a tile of L0C into GM. It is written as rows, or as fractals plane by plane, where a plane is a matrix of 16
+    columns."""
     pair = (site.dtype("dst"), site.dtype("src"))
     if pair not in QUANT:
         raise site.refusal(f"fixpipe has no mode from {pair[1]} to {pair[0]}")

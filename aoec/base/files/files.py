@@ -134,14 +134,15 @@ def read_json(path: str | Path) -> Any:
 
 
 def write_bytes(path: str | Path, data: bytes) -> None:
-    """Nothing; the file holds `data` whole or is as it was."""
+    """Write `data` to a file. The file holds either all of it or its former content."""
     write_whole(path, lambda f: f.write(data))
 
 
 def write_whole(path: str | Path, put: Callable[[IO[bytes]], object]) -> None:
-    """Nothing; the file holds what `put` writes, whole, or is as it was (written beside it, then renamed).
+    """Write a file by `put`. The file holds either all of it or its former content: the new one is written beside it, then renamed.
 
-    A link stays a link: what it points to is written. A device or a pipe is no file that could be renamed over: it gets the bytes.
+    A link stays a link: the file that it points to is written. A device or a pipe cannot be replaced by a rename, so it gets the bytes
+    directly.
     """
     place = Path(os.path.realpath(path))
     aside = ""
@@ -204,7 +205,7 @@ def _lock(handle: int) -> bool:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Nothing; `text` goes to the file, whole or not at all, or to standard output for `-`."""
+    """Write `text` to a file, whole or not at all, or to standard output for `-`."""
     if str(path) == "-":
         say(text)
     else:
@@ -212,7 +213,7 @@ def write_text(path: str | Path, text: str) -> None:
 
 
 def say(text: str) -> None:
-    """Nothing; `text`, and what was said before it, is out: a closed pipe shows here, where it is expected, and not at exit."""
+    """Write `text` to standard output and flush it. So a closed pipe raises its error here, where it is expected, and not at exit."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -230,7 +231,7 @@ def note(text: str) -> None:
 
 
 def check_writable(path: str | Path) -> None:
-    """Nothing, or BackendError: asked before long work, so that hours are not lost to a misspelt folder."""
+    """Raise BackendError if a file cannot be written. It is called before long work, so that a misspelt folder does not waste hours."""
     check_path(path)
     folder = Path(path).parent
     if Path(path).is_dir():
@@ -264,7 +265,8 @@ def check_folder(path: str | Path) -> None:
 
 
 def write_folder(path: str | Path, files: Mapping[str, str]) -> None:
-    """Nothing; a folder that was not there, or was empty, holds these texts by their names in it, all of them, or is as it was."""
+    """Write a folder with these texts, by their names in it. The folder must not exist or be empty. It gets all of the texts, or stays
+    as it was."""
     check_new_folder(path)
     place = Path(os.path.realpath(path))
     aside = ""

@@ -1,8 +1,8 @@
-"""Where Numba keeps compiled kernels. What it finds there it runs: so the place must be one that no other user can write to.
+"""The folder where Numba keeps compiled kernels. Numba runs what it finds there, so no other user may be able to write to it.
 
-Numba takes $NUMBA_CACHE_DIR, else a folder beside the kernels' source, else one in the user's cache. Where another user can have written to
-the one that it would take, kernels are kept in a folder of aoec's own in the user's cache, and in a temporary one where that is not safe
-either. It is named in $NUMBA_CACHE_DIR, which processes that are started later read.
+Numba takes $NUMBA_CACHE_DIR, else a folder beside the kernels' source, else one in the user's cache. Where another user may have
+written to that folder, kernels are kept in a folder of aoec's own in the user's cache. Where that is not safe either, they are kept in
+a temporary one. It is named in $NUMBA_CACHE_DIR, which processes that are started later read.
 """
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ def threads() -> int:
 
 
 def keep_to(share: int) -> None:
-    """Nothing; from now on this process has so many processors."""
+    """Set the number of processors that this process uses from now on."""
     global _share
     _share = share
 
