@@ -133,7 +133,7 @@ def _store(context, builder, kinds, values):
 
 
 def _first(builder, n):
-    """Of the lanes of a repeat the first n, as a mask."""
+    """Return a mask of the first n lanes of a repeat."""
     lanes = _vector(REPEAT, _I32)
     count = _shuffle(builder, builder.insert_element(ir.Constant(lanes, ir.Undefined), builder.trunc(n, _I32), _I32(0)), [0] * REPEAT)
     return builder.icmp_signed("<", ir.Constant(lanes, list(range(REPEAT))), count)
@@ -174,7 +174,7 @@ def _of_lanes(name):
 
 
 def _extreme(sign):
-    """`larger` or `smaller`, lane by lane."""
+    """Return the code of `larger` or `smaller`, lane by lane."""
     def code(context, builder, kinds, values):
         a, b = values
         return builder.select(builder.or_(builder.fcmp_ordered(sign, a, b), builder.fcmp_unordered("uno", a, a)), a, b)
@@ -182,7 +182,7 @@ def _extreme(sign):
 
 
 def _turn(context, builder, kinds, values):
-    """In three rounds, each of which swaps squares of 1, 2 and 4 across the diagonal of each half."""
+    """Transpose in three rounds. They swap squares of 1, 2 and 4 across the diagonal of each half."""
     base, step = context.make_array(kinds[0])(context, builder, value=values[0]).data, values[2]
 
     def row(j):
@@ -288,31 +288,31 @@ def splat64(x):
 
 @_word(3, _same, _of_lanes("fmuladd"))
 def muladd(a, b, c):
-    """a * b + c, rounded once or twice as the processor can."""
+    """Return a * b + c, rounded once or twice, depending on the processor."""
     return a * b + c
 
 
 @_word(2, _same, lambda context, builder, kinds, values: builder.fadd(*values))
 def add(a, b):
-    """a + b."""
+    """Return a + b."""
     return a + b
 
 
 @_word(2, _same, lambda context, builder, kinds, values: builder.fsub(*values))
 def subtract(a, b):
-    """a - b."""
+    """Return a - b."""
     return a - b
 
 
 @_word(2, _same, lambda context, builder, kinds, values: builder.fmul(*values))
 def multiply(a, b):
-    """a * b."""
+    """Return a * b."""
     return a * b
 
 
 @_word(2, _same, lambda context, builder, kinds, values: builder.fdiv(*values))
 def divide(a, b):
-    """a / b."""
+    """Return a / b."""
     return a / b
 
 
@@ -336,7 +336,7 @@ def root(a):
 
 @_word(1, _same, _of_lanes("fabs"))
 def absolute(a):
-    """a without its sign."""
+    """Return the absolute value of a."""
     return np.abs(a)
 
 
@@ -355,13 +355,13 @@ def move(dst, d, src, s, n):
 
 @_word(2, _nothing, _flood)
 def flood(v, byte):
-    """Every byte of a contiguous array is `byte`."""
+    """Set every byte of a contiguous array to `byte`."""
     v.view(np.uint8)[:] = byte
 
 
 @_word(4, _nothing, _move_block)
 def move_block(dst, d, src, s):
-    """A block of 32 bytes from src[s:] to dst[d:], arrays of one dtype."""
+    """Copy a block of 32 bytes from src[s:] to dst[d:], arrays of one dtype."""
     dst[d:d + BLOCK // dst.itemsize] = src[s:s + BLOCK // src.itemsize]
 
 
@@ -450,7 +450,7 @@ def store_whole(mem, dtype, at, v):
 
 @_jit
 def saturate(x, low, high):
-    """`x` cut off toward zero and clamped; NaN gives 0, as a cast on the vector unit does."""
+    """Return `x` rounded toward zero and clamped to [low, high]. NaN gives 0, as in a cast on the vector unit."""
     if x != x:
         return 0
     return int(min(max(np.float64(x), np.float64(low)), np.float64(high)))
@@ -528,7 +528,7 @@ def store_run(mem, dtype, at, n, src):
 
 @_jit
 def add_one(to, t, mem, dtype, at):
-    """The element at byte `t` of `to` plus the one at byte `at` of mem, rounded once; int32 wraps."""
+    """Add the element at byte `at` of mem to the one at byte `t` of `to`. The sum is rounded once; int32 wraps."""
     if dtype == INT32:
         to[3][t // 4] += mem[3][at // 4]
     elif dtype == FP32:
@@ -568,7 +568,7 @@ def move_bytes(dst, d, src, s, n):
 
 @_jit
 def copy_bursts(dst, d, src, s, bursts, length, dst_step, src_step):
-    """`bursts` runs of `length` bytes, steps in bytes from start to start."""
+    """Copy `bursts` runs of `length` bytes. Steps are in bytes, from start to start."""
     if length == dst_step and length == src_step:
         move_bytes(dst, d, src, s, bursts * length)
     elif length == BLOCK:
@@ -588,7 +588,7 @@ def place_of(mem, dtype, at, extent):
 
 @_jit
 def add_bursts(to, d, mem, s, dtype, bursts, length, dst_step, src_step):
-    """`copy_bursts` that adds."""
+    """Add bursts to their target. Bursts and steps are those of `copy_bursts`."""
     for b in range(bursts):
         for i in range(0, length, size_of(dtype)):
             add_one(to, d + b * dst_step + i, mem, dtype, s + b * src_step + i)
@@ -611,7 +611,7 @@ def copy_nd2nz(dst, d, src, s, rows, cols, row_step, dst_rows, size):
 
 @_jit
 def load_fractals(mem, d, s, repeat, src_stride, dst_gap, transpose):
-    """`repeat` fractals of 512 bytes, each turned as 16 x 16 elements of two bytes where `transpose` is set."""
+    """Copy `repeat` fractals of 512 bytes. Where `transpose` is set, each is transposed as 16 x 16 elements of two bytes."""
     if not transpose:
         copy_bursts(mem[0], d, mem[0], s, repeat, 512, (1 + dst_gap) * 512, src_stride * 512)
         return
@@ -708,7 +708,7 @@ def tile_pair(a, at, c0, k, b, b0, b1, c, d0, d1):
 
 @_inline
 def tile_single(a, at, c0, k, b, b0, c, d):
-    """`tile_pair` of one panel."""
+    """Add eight rows of a times one panel of b to c, as `tile_pair` does for two panels."""
     c0x, c1x, c2x, c3x = load16(c, d), load16(c, d + 16), load16(c, d + 32), load16(c, d + 48)
     c4x, c5x, c6x, c7x = load16(c, d + 64), load16(c, d + 80), load16(c, d + 96), load16(c, d + 112)
     p = 0
@@ -825,7 +825,7 @@ def mmad_int(mem, at, f, bias):
 
 @_jit
 def fixpipe_int(gm, mem, d, s, f, nz):
-    """`fixpipe` from int32 to int32, exact."""
+    """Run `fixpipe` from int32 to int32, exactly."""
     src, dst = mem[3], gm[3]
     for j in range(f[1]):
         for i in range(f[0]):
@@ -873,7 +873,8 @@ def fixpipe(gm, mem, d, s, dtype, f, nz, line):
 
 @_jit
 def fill_behind(mem, d, dtype, bursts, length, step, pad):
-    """What is left of the last block of each burst becomes `pad`, or where that is NaN the burst's first element; bytes."""
+    """Fill the rest of the last block of each burst with `pad`, or with the burst's first element where `pad` is NaN. Positions,
+    lengths and steps are in bytes."""
     size, end = size_of(dtype), (length + BLOCK - 1) // BLOCK * BLOCK
     begin = (length + size - 1) // size * size  # whole elements alone: a part of one stays what it is
     for b in range(bursts):
@@ -1027,7 +1028,7 @@ def fold(op, x, n):
 
 @_jit
 def gather(v, at, blk, n, out):
-    """n lanes in blocks `blk` blocks apart."""
+    """Copy n lanes to `out` from blocks that start `blk` blocks apart."""
     whole_blocks = n // 8 * 8
     for b in range(0, whole_blocks, 8):
         move_block(out, b, v, at + b * blk)
@@ -1037,7 +1038,7 @@ def gather(v, at, blk, n, out):
 
 @_jit
 def scatter(v, at, blk, n, src):
-    """`gather` the other way."""
+    """Copy n lanes of `src` to blocks that start `blk` blocks apart: the inverse of `gather`."""
     for b in range(0, n, 8):
         some_lanes(v, at + b * blk, src, b, min(8, n - b))
 
@@ -1055,7 +1056,7 @@ def lanes_at(v, at, blk, n, out):
 
 @_jit
 def vector_fp32(op, v, at, f, scalar, x, y):
-    """`vector` for words of fp32 alone that the processor has, a repeat at a time."""
+    """Run those vector instructions of `vector` that use fp32 only and that the processor has, a repeat at a time."""
     two = has_pair(op)
     dst_step, src_step, y_step, y_blk = f[4] * 8, f[5] * 8, 0, 1
     if two:
@@ -1104,7 +1105,7 @@ def vector_fp32(op, v, at, f, scalar, x, y):
 
 @_jit
 def vector(op, mem, at, dt, f, scalar, x, y):
-    """Every arithmetic vector instruction, repeat after repeat; a repeat is read whole before it is written."""
+    """Run any arithmetic vector instruction, repeat after repeat. A repeat is read whole before it is written."""
     lanes, repeat, dst_size, src_size = f[0], f[1], size_of(dt[0]), size_of(dt[1])
     two, reduces = has_pair(op), VCMAX <= op <= VCADD
     if dt[0] == FP32 and dt[1] == FP32 and not reduces and op != VEXP and op != VLN:
@@ -1173,7 +1174,7 @@ def compare_wholes(mode, xi, yi, flip, x, n):
 
 @_jit
 def quotient(a, b, dtype):
-    """a / b cut off toward zero; 0 where b is."""
+    """Return a / b, rounded toward zero, or 0 where b is 0."""
     if b == 0:
         return np.int64(0)
     if dtype == UINT64:
@@ -1253,7 +1254,8 @@ def has_scalar(op):
 
 @_jit
 def vector_whole(op, mem, at, dt, f, scalar, x, y, xi, yi):
-    """What `vector` does not: work on whole numbers, comparisons, roundings; a repeat is read whole before it is written."""
+    """Run the vector instructions that `vector` does not: work on whole numbers, comparisons, roundings. A repeat is read whole before
+    it is written."""
     lanes, repeat, dst_size, src_size = f[0], f[1], size_of(dt[0]), size_of(dt[1])
     two, ints = has_pair(op), is_whole(dt[1])
     compares = op == VCMP or op == VCMPS
@@ -1384,7 +1386,7 @@ def vector_blocks(op, mem, at, dt, f, x, y):
 
 @_jit
 def vector_turn_fp32(v, at, f, x):
-    """`vector_turn` of fp32: eight rows of 16, each in two blocks f[2] blocks apart."""
+    """Run `vector_turn` for fp32: write eight rows of 16. The two blocks of a row start f[2] blocks apart."""
     for r in range(f[0]):
         turn(v, at[1] // 4 + r * f[5] * 8, f[3] * 8, x, 0)
         for j in range(8):
@@ -1570,7 +1572,7 @@ def reaches(op, f, dt, out):
 
 @_jit
 def vector_reaches(op, f, dt, out):
-    """`reaches` for the vector pipe."""
+    """Return what `reaches` returns, for instructions of the vector pipe."""
     d, s = size_of(dt[0]), size_of(dt[1])
     if op == VBRCB:
         if f[0]:

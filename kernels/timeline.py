@@ -149,7 +149,7 @@ def type_of_walk(t, s):
 
 
 def address_of_walk(t, s):
-    """`walk`, compiled for tables and states like these, as a value for kernels."""
+    """Return `walk`, compiled for tables and states like these, as a value for kernels."""
     if not pointers:
         pointers.append(types.CompileResultWAP(walk.get_compile_result(type_of_walk(t, s))))
     return pointers[0]
@@ -404,7 +404,7 @@ def ended_early(s, steps, now):
 
 @inline
 def hand_over(free, floor, early, late, pipe, start, latency, granule):
-    """Keeps when an instruction on M or FIXP, which has just taken its pipe from `start`, hands L0C over."""
+    """Note when an instruction on M or FIXP hands L0C over. It has just taken its pipe from `start`."""
     if granule >= 0:
         free[pipe] = max(free[pipe], floor[pipe])
         early[pipe] = max(early[pipe], start + granule)
@@ -416,7 +416,7 @@ def hand_over(free, floor, early, late, pipe, start, latency, granule):
 
 @inline
 def reach(free, early, late, pipe):
-    """A wait hands over when it ends."""
+    """Note that a wait hands L0C over when it ends."""
     early[pipe] = max(early[pipe], free[pipe])
     late[pipe] = max(late[pipe], free[pipe])
 
@@ -771,8 +771,9 @@ def skip_together(t, s, a, members):
 
 @inner
 def meet(t, s, members):
-    """Nothing; all cores of a group, which stand as far on as they can while core 0 is about to begin an iteration of the loop for which it
-    paused, have skipped what goes round as it did since the mark; which is set anew then, or if it has stood long enough."""
+    """Skip the iterations that repeat what all cores of a group did since the mark. The cores have gone on as far as they can, while
+    core 0 is about to begin an iteration of the loop for which it paused. Set the mark anew after that, or when it has stood long
+    enough."""
     a, k = s.paused[0], s.mark
     i = s.register[0, t.code[s.pc[0] - 1, 3]]
     if i == 1:
@@ -2078,7 +2079,7 @@ def last_end(g, classes):
 
 @inner
 def walk_passed(g, classes):
-    """Nothing; the classes that were passed by are to be walked, and those that have stopped go on."""
+    """Mark classes for a walk: those that were skipped, and those that have stopped and go on."""
     for k in range(classes):
         g.stale[k] = max(g.passed[k], g.halted[k])
 

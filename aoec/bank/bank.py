@@ -46,7 +46,7 @@ class Bank:
     """
 
     def __init__(self, files: store.Store, base: Shelf | None = None, tell: Tell | None = None) -> None:
-        """Create a bank over its files. `tell` gets a sentence for each record that was looked up and cannot be used."""
+        """Create a bank over its files. `tell` gets a sentence for each record that was looked up but is not used."""
         self._store, self.base, self.tell = files, base, tell
         self._told: set[Key] = set()
 

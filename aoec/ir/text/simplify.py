@@ -10,7 +10,7 @@ and so do decisions that follow from it:
 - An unfinished func stays as it is, because a split is undone and made even by the form of its extents. What has open holes stays as
   well.
 
-`without_single` also leaves out the loops of a program that run once, for readers whose times come from elsewhere.
+`without_single` also leaves out the loops of a program that run once, for callers that read it but time another program.
 """
 from __future__ import annotations
 
