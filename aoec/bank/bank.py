@@ -120,7 +120,7 @@ class Bank:
         return out
 
     def _sound(self, row: Any) -> Record | None:
-        """Return the record of a row; None of one that another program has changed, of which `tell` hears."""
+        """Return the record of a row. Return None, and tell the listener, where another program has changed it."""
         record = _record(row)
         if _is_changed(row, record):
             self.leave_out(record, "another program has changed it since it was written")
@@ -128,7 +128,7 @@ class Bank:
         return record
 
     def leave_out(self, record: Record, why: str) -> None:
-        """Return nothing; whoever listens hears that a record is not taken, and why."""
+        """Tell the listener, if there is one, that a record is not used, and why."""
         if self.tell and record.key not in self._told:
             self._told.add(record.key)
             self.tell(f"bank {self.path}: the record of {record.label or record.key.func_key[:12]} is not taken: {why}; aoec bank verify "

@@ -127,9 +127,9 @@ def _object(line: bytes, path: Path) -> dict[str, Any]:
 
 
 def write(target: str, records: Iterable[Record], folder: Path | None = None, plans: Iterable[ModelPlan] = ()) -> Path:
-    """Return where the built-in bank of a target now is, with these records and plans of models: equal ones make
-    equal bytes. A default's record does without its func, which stands with the best of the same key; funcs with defaults alone, of
-    layouts that were not taken, are left out."""
+    """Write the built-in bank of a target with these records and plans of models, and return its path. Equal ones give equal bytes. A
+    default's record has no func, since the best record of the same key has it. Funcs that have only defaults, of layouts that were not
+    chosen, are left out."""
     records = sorted(records, key=lambda r: r.key)
     tuned = {r.key.func_key for r in records if not r.key.state.endswith(DEFAULT)}
     rows = [flat(r) | OMITTED | ({"func": ""} if r.key.state.endswith(DEFAULT) else {}) for r in records if r.key.func_key in tuned]

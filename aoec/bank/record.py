@@ -152,10 +152,8 @@ def _refuse(name: str) -> None:
 
 
 def join(a: Record, b: Record) -> Record:
-    """Return the better of two records of one key: fewer ticks, then the canonically smaller trace, then the longer search.
-
-    A proof holds for equal ticks, a verification for the same trace, the spent effort always.
-    """
+    """Return the better of two records of one key: fewer ticks, then the canonically smaller trace, then the longer search. A proof is
+    kept for equal ticks, a verification for the same trace, and the effort spent always."""
     assert a.key == b.key
     best, other = sorted((a, b), key=_order)
     searched, func = max(a.searched, b.searched), max(a.func, b.func)

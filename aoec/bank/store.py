@@ -78,9 +78,9 @@ class Store:
         return engine
 
     def _open_read_only(self) -> Engine:
-        """Return a reader: of a copy in memory where nobody has the bank open, since SQLite would make files beside it. Else of the file,
-        taken as it is where SQLite cannot keep its side files (a read-only folder). One of an older schema is not changed, but a copy in
-        memory."""
+        """Return a reader of the bank. Where nobody has the bank open it reads a copy in memory, since SQLite would make files beside
+        it. Else it reads the file. Where SQLite cannot keep its side files (a read-only folder), it reads the file as it is. A bank of
+        an older schema is not changed; a copy in memory is."""
         if (copy := _snapshot(self.path)) is not None:
             engine = _in_memory(copy)
             with engine.begin() as c:
@@ -210,7 +210,7 @@ def _has_checksums(c: Connection) -> bool:
 
 
 def _add_checksums(c: Connection) -> None:
-    """Return nothing; the records of a bank have a column for checksums, where they are of this schema otherwise."""
+    """Add a column for checksums to the records of a bank, where it is missing in a bank of this schema."""
     if not _has_checksums(c):
         c.execute(text(ADD_CHECKSUM))
 

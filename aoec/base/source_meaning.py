@@ -36,8 +36,8 @@ class Unit:
 
 
 def hash_sources(sources: Mapping[str, str], modules: Iterable[str] | None = None) -> str:
-    """Return 16 hex digits for sources by module name, or for some modules of them with all that these import. A package's name ends in
-    ".__init__". SyntaxError where a text is no source."""
+    """Return 16 hex digits for sources by module name, or for some of the modules with all that these import. A package's name ends in
+    ".__init__". Raise SyntaxError where a text is not Python."""
     scopes = _read_scopes(sources)
     chosen = scopes if modules is None else _reach(scopes, modules)
     return _hash(sorted(_refine(list(_read_units(chosen)))))

@@ -20,7 +20,7 @@ def quote(text: str) -> str:
 
 
 def unquote(token: str) -> str:
-    """Return what a name token stands for: itself, or the text between its quotes."""
+    """Return the text of a name token: the token itself, or the text between its quotes."""
     if token[:1] != '"':
         return str(token)
     return str(json.loads(token)) if "\\" in token else token[1:-1]

@@ -150,7 +150,8 @@ def sums_up(loop: For) -> bool:
 
 
 def guards_of(items: Sequence[Item]) -> list[tuple[Expr, str]]:
-    """Ids of flags from MTE1 to MTE2 and the buffers in L1 that they guard: a wait stands before the copies into its buffer."""
+    """Return ids of flags from MTE1 to MTE2, each with the buffer in L1 that it guards. The wait comes before the copies into its
+    buffer."""
     out: list[tuple[Expr, str]] = []
     for at, item in enumerate(items):
         if isinstance(item, For) and item.trips != Int(0):
@@ -245,8 +246,8 @@ def tile_of_b(site: Site, loads: Loads, path: Sequence[For]) -> Tile:
 
 def fractals_of(site: Site, load: Site, side: str, once: Mapping[str, Expr], loops: Sequence[For],
                 counts: tuple[Expr, Expr]) -> tuple[Expr, Expr, Expr]:
-    """Return where in L1 a tile begins that load2d laid into L0 fractal by fractal, and how far its fractals lie apart: along the outer and
-    along the inner of the two sides that L0 has them in. `counts`: fractals of either."""
+    """Return the start in L1 of a tile that load2d copied to L0 fractal by fractal, and the two distances of its fractals. These are
+    along the outer and along the inner side of the order in L0. `counts` holds the number of fractals of either."""
     if len(loops) > 1:
         raise load.refusal("it fills a tile in several steps, and a view is of one")
     scope, size = site.scope, FRACTAL_BYTES // load.size("src")

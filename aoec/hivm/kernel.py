@@ -359,7 +359,7 @@ class _Function:
             FUNCTIONS[item.op](site)
 
     def site(self, item: Instr) -> Site:
-        """Return an instruction where it stands."""
+        """Return the instruction with what is known where it stands."""
         return Site(item, self.body, self.buffers, self.bases, self.scope, self.room_at, self.machine.scope("UB").size_bytes)
 
     # ------------------------------------------------------------ flags

@@ -208,7 +208,7 @@ def _carry(raw: dict[str, Any], own: Mapping[str, Any], source: str) -> None:
 
 
 def show_machine_file(raw: Mapping[str, Any]) -> str:
-    """Merged content as one machine file that extends nothing; reading it gives equal content."""
+    """Return the merged content as one machine file that extends nothing. Reading it gives equal content."""
     plain = [f"{_key(k)} = {_value(v)}" for k, v in raw.items() if not isinstance(v, dict) or is_number(v)]
     return "\n".join([*plain, *_tables(raw, "")]) + "\n"
 
@@ -228,7 +228,7 @@ def _key(key: str) -> str:
 
 
 def _value(value: Any) -> str:
-    """Return a value as TOML writes it: text with the escapes of JSON, which TOML shares but for one control character."""
+    """Return a value as TOML writes it. Text has the escapes of JSON, which TOML shares but for one control character."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{_key(k)} = {_value(v)}" for k, v in value.items()) + "}"
     if isinstance(value, list):

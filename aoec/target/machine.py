@@ -179,7 +179,8 @@ def load(name_or_path: str | FilePath = DEFAULT) -> Machine:
 
 
 def parse_machine(text: str, source: str = "machine", folder: FilePath | None = None) -> Machine:
-    """Return the machine that a TOML text describes, over what it extends; TargetError names what is missing, unknown or inconsistent."""
+    """Return the machine that a TOML text describes, together with what it extends. Raise TargetError that names what is missing,
+    unknown or inconsistent."""
     return _Reader(source, read_merged(text, source, folder)).machine()
 
 
@@ -210,7 +211,7 @@ class _Reader:
         self.units = {f"numbers.{k}": str(v) for k, v in self.table(merged.raw, "units").items()} if "units" in merged.raw else {}
 
     def file(self, where: str) -> str:
-        """Return the file that says what stands at a place."""
+        """Return the file that the value at a place comes from."""
         return self.merged.origins.get(where, self.source)
 
     def fail(self, where: str, message: str) -> TargetError:

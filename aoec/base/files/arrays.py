@@ -43,7 +43,7 @@ class Lazy(Mapping[str, np.ndarray]):
 
 
 def load(path: str | Path) -> dict[str, np.ndarray]:
-    """Return name -> array of a .npz file; BackendError where it cannot be read, CheckError where it is not what it says."""
+    """Return name -> array of a .npz file. Raise BackendError where it cannot be read, and CheckError where it is no valid .npz file."""
     check_file(path, "a file of arrays")
     try:
         with zipfile.ZipFile(path) as z:

@@ -49,8 +49,8 @@ def read_bytes(path: str | Path, limit_bytes: int) -> bytes:
 
 
 def open_plain(path: str | Path, pipes: bool = False) -> IO[bytes]:
-    """Return a file that is open for reading; OSError where it cannot be opened. BackendError where it is a device, which may have no end,
-    or, unless `pipes` will do, a pipe, whose opening would wait for a writer."""
+    """Return a file that is open for reading. Raise OSError where it cannot be opened. Raise BackendError for a device, which may have
+    no end. Raise it for a pipe as well, unless `pipes` is set: opening one would wait for a writer."""
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
         mode = os.fstat(handle).st_mode
@@ -88,8 +88,8 @@ def _read_pipe(f: IO[bytes], path: str | Path, limit_bytes: int) -> bytes:
 
 
 def check_file(path: str | Path, what: str, pipes: bool = False) -> int:
-    """Return the size of a file in bytes, 0 of a pipe; BackendError where there is none, or where it is a directory, a device, which may
-    have no end, or, unless `pipes` will do, a pipe."""
+    """Return the size of a file in bytes, or 0 for a pipe. Raise BackendError for a missing file, a directory, or a device, which may
+    have no end. Raise it for a pipe as well, unless `pipes` is set."""
     try:
         found = os.stat(path)
     except OSError as e:
@@ -166,8 +166,8 @@ def write_whole(path: str | Path, put: Callable[[IO[bytes]], object]) -> None:
 
 
 def remove_stale(folder: Path, name: str = "") -> None:
-    """Return nothing; what writers that were killed have left of a file (of all files where no name is given) is gone: this user's own,
-    untouched for STALE_SECONDS, and locked by nobody."""
+    """Delete what killed writers have left of a file, or of all files where no name is given. Only this user's own leftovers are
+    deleted, which are untouched for STALE_SECONDS and locked by nobody."""
     own = re.compile(rf"\.{re.escape(name) if name else '.+'}\.[a-z0-9_]{{8}}{re.escape(PART)}")
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         left = [e.path for e in entries if own.fullmatch(e.name)]
@@ -308,6 +308,6 @@ def _umask() -> int:
 
 
 def check_path(path: str | Path) -> None:
-    """Raise BackendError where a name is the address of something on a network, of which folders would be made here."""
+    """Raise BackendError where a name is an address on a network, for which folders would be made here."""
     if found := re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/+", str(path)):
         raise BackendError(f"{path} is an address ({found[0]}), and only files are read and written here: give a path")

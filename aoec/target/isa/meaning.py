@@ -35,8 +35,9 @@ def c0(x: Array) -> int:
 
 
 def cast(x: Array, dtype: np.dtype) -> Array:
-    """x in another dtype: reals to nearest even, overflow to infinity, or as whole numbers cut off, saturated, NaN to 0; of whole numbers
-    as whole numbers the low bytes, but of int32 in 16 bits the nearest that there is."""
+    """Return x in another dtype. Reals as reals are rounded to nearest even, and overflow becomes infinity. Reals as whole numbers are
+    rounded toward zero and saturated, and NaN becomes 0. Whole numbers as whole numbers keep the low bytes; only int32 in 16 bits gives
+    the nearest value."""
     if x.dtype == np.int32 and dtype.kind in "iu" and dtype.itemsize == 2:
         return np.clip(x, np.iinfo(dtype).min, np.iinfo(dtype).max).astype(dtype)
     if dtype.kind in "iu" and x.dtype.kind not in "iub":

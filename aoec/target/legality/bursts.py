@@ -47,8 +47,9 @@ def sites(items: Sequence[Item], loops: tuple[For, ...] = ()) -> Iterator[Site]:
 
 
 def columns(stream: Stream, site: Site, wanted: frozenset[str]) -> dict[str, np.ndarray] | None:
-    """Return the values of the wanted variables at every execution of an instruction, and of those that their loops depend on, with the
-    core (`core`, of those that differ); None where they are too many."""
+    """Return the values of the wanted variables, and of those that their loops depend on, at every execution of an instruction. The
+    core's number is given as `core`; it counts only cores that differ in these variables. Return None where there are too many
+    executions."""
     loops = list[For]()
     for loop in reversed(site.loops):
         if loop.var in wanted or (variables(loop.trips) and wanted):
@@ -85,10 +86,8 @@ def _names_of(item: Instr, names: Sequence[str]) -> frozenset[str]:
 
 
 def needed_side(program: Program, stream: Stream, item: Instr, cores: int) -> str:
-    """Return how an instruction's bursts that are shorter than a block are written: one of SIDES, or "" where it has none.
-
-    ValueError, with the reason, where neither side is known to be right.
-    """
+    """Return how to write an instruction's bursts that are shorter than a block: one of SIDES, or "" where it has none. Raise
+    ValueError, with the reason, where neither side is known to be correct."""
     names = ("bursts", "length", "dst_gap")
     mine = [s for s in sites(stream.body) if s.item is item or s.item == item]
     short = False

@@ -70,7 +70,8 @@ def _check_filled(program: Program) -> None:
 
 
 def _check_names(program: Program) -> dict[str, Tensor | Space]:
-    """Return tensors and spaces by name; each name stands once, and streams too."""
+    """Return tensors and spaces by name. Raise CheckError where a dtype is unknown, or where a name of one of them, or of a stream,
+    occurs twice."""
     names: dict[str, Tensor | Space] = {}
     buffers: tuple[Tensor | Space, ...] = (*program.tensors, *program.spaces)
     for x in buffers:
@@ -92,7 +93,7 @@ def number(e: Expr, what: str) -> int:
 
 
 def value(e: Expr, env: Mapping[str, int], what: str) -> Any:
-    """Return the value of an expression; CheckError that names what it is where there is none."""
+    """Return the value of an expression. Raise CheckError that names the expression where there is none."""
     try:
         return value_of(e, env)
     except CheckError as error:

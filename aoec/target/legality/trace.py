@@ -127,7 +127,7 @@ def value_at(event: Event, e: Expr) -> Any:
 
 
 def visits(trips: int, period: int) -> list[tuple[int, int]]:
-    """Return (iteration, how many it stands for) of the iterations of a loop that are walked."""
+    """Return (iteration, number of iterations that it represents) for the iterations of a loop that are walked."""
     head = max(2, period)
     if trips <= head + 1:
         return [(i, 1) for i in range(trips)]
@@ -136,10 +136,8 @@ def visits(trips: int, period: int) -> list[tuple[int, int]]:
 
 
 def period(loop: For, depths: Mapping[str, int]) -> int:
-    """Return iterations of a loop after which slots and flag ids repeat; `depths`: of the stream's counters.
-
-    A flag whose id is the loop's variable has another id in each: MOST_IDS, for there are no more.
-    """
+    """Return the number of iterations of a loop after which slots and flag ids repeat. `depths` are those of the stream's counters. A
+    flag whose id is the loop's variable has another id in each iteration. Its period is MOST_IDS, since there are no more ids."""
     out = [depths[item.counter] for item in _items(loop.body) if isinstance(item, Advance)]
     for item in _items(loop.body):
         exprs = [v.slot for _, v in item.fields if isinstance(v, Ref)] if isinstance(item, Instr) else []
@@ -169,10 +167,8 @@ def _items(body: tuple[Item, ...]) -> Iterator[Item]:
 
 
 def trace(program: Program, stream: Stream, axes: Mapping[str, int]) -> list[Event]:
-    """Return the events of the core at `axes`, in program order, every access inside its slot or tensor.
-
-    Raises CheckError for a field outside its limits, an access outside its slot, or one that is not aligned.
-    """
+    """Return the events of the core at `axes`, in program order, with every access inside its slot or tensor. Raise CheckError for a
+    field outside its limits, an access outside its slot, or one that is not aligned."""
     walker = _Walker(stream, axes)
     walker.run(stream.body, 1)
     places = _places(program)
