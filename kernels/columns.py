@@ -236,8 +236,8 @@ def is_kept_apart(merge, which, kind):
 
 @inner
 def number_values(p, s, g, base, lane, merge):
-    """Return how many different values the sizes of group g have in a row; fills the positions that the row's classes reach (`place`, of
-    the site, and `number`), and which position of the group leads each number (`leader`)."""
+    """Return how many different values the sizes of group g have in a row. Fill the positions that the row's classes reach (`place`, of
+    the site, and `number`). Fill `leader` with the first position of the group for each number."""
     first, last, fields, at = p.group_axis[g], p.group_axis[g + 1], p.group_fields[g], p.group_at[g]
     place, number, leader, own = s.place[g - base], s.number[g - base], s.leader[g - base], s.positions
     n = 1
@@ -282,9 +282,11 @@ def flush(p, s, site, lanes, out, first):
 
 @inner
 def entries(p, s, out, site, row, lane, at, waiting, start):
-    """Return number of the entry that comes next: those of a row's site are noted, and priced where LANES of them have come together.
+    """Return the number of the next entry, or -1 where there is no room, and how many entries still wait. Note the entries of a row's
+    site, and price them as soon as LANES of them are there.
 
-    `at` is the first of the row's, `waiting` of them and before have not been priced yet; `start`: of the row's positions.
+    `at` is the number of the row's first entry. `waiting` entries before it have not been priced yet. `start` is the first of the row's
+    positions.
     """
     base, stop, count = p.group_start[site], p.group_start[site + 1], 1
     merge, positions, of, counts = out.merge[row], s.positions, s.entries, s.many

@@ -342,14 +342,14 @@ def absolute(a):
 
 @_word(5, _nothing, _turn)
 def turn(v, at, step, out, to):
-    """Rows of eight lanes, 16 of them `step` apart from v[at:], as columns: eight rows of 16 at out[to:], one behind the other."""
+    """Transpose 16 rows of eight lanes, `step` apart from v[at:], into eight contiguous rows of 16 at out[to:]."""
     for j in range(16):
         out[to + j:to + 128:16] = v[at + j * step:at + j * step + 8]
 
 
 @_word(5, _nothing, _move)
 def move(dst, d, src, s, n):
-    """dst[d:] = src[s:] for n elements of arrays of one dtype."""
+    """Copy n elements from src[s:] to dst[d:], arrays of one dtype."""
     dst[d:d + n] = src[s:s + n]
 
 
@@ -380,7 +380,7 @@ def half_to_float(h):
 
 @_from_python
 def float_to_half(x):
-    """fp16 bits of an fp32 value: nearest even, overflow to infinity, NaN to a quiet NaN."""
+    """Return the fp16 bits of an fp32 value. It is rounded to nearest even, overflow becomes infinity, and NaN a quiet NaN."""
     bits = np.float32(x).view(np.uint32)
     sign = bits & np.uint32(0x80000000)
     size = np.uint32(bits ^ sign)
@@ -458,7 +458,7 @@ def saturate(x, low, high):
 
 @_jit
 def cut_off(dtype, x):
-    """Return the bits of what a cast of a real to this dtype gives, as int64: cut off toward zero and clamped; NaN gives 0."""
+    """Return the bits, as int64, of a cast of a real to this dtype. The real is rounded toward zero and clamped; NaN gives 0."""
     if dtype == INT32: return np.int64(saturate(x, -2147483648, 2147483647))
     if dtype == UINT32: return np.int64(saturate(x, 0, 4294967295))
     if dtype == INT16: return np.int64(saturate(x, -32768, 32767))
@@ -557,7 +557,8 @@ def add_run(mem, dtype, at, n, src):
 
 @_jit
 def move_bytes(dst, d, src, s, n):
-    """dst[d:] = src[s:] for n bytes that do not overlap. A library's move of some kilobytes begins slowly, and long runs are few."""
+    """Copy n bytes that do not overlap from src[s:] to dst[d:]. A library's copy of some kilobytes starts slowly, and long runs are
+    rare."""
     i = 0
     while i + 256 <= n:
         store(dst, d + i, load64(src, s + i))
@@ -677,9 +678,9 @@ def load_image(mem, d, s, f, size):
 
 @_inline
 def tile_pair(a, at, c0, k, b, b0, b1, c, d0, d1):
-    """Adds eight rows of a times two panels of b to c, summed in registers.
+    """Add eight rows of a times two panels of b to c, with sums in registers.
 
-    a[at:]: rows of fractals, c0 columns wide; b[b0:], b[b1:]: panels [k, 16]; c[d0:], c[d1:]: eight rows of 16 each.
+    a[at:] holds rows of fractals, c0 columns wide. b[b0:] and b[b1:] are panels [k, 16]. c[d0:] and c[d1:] are eight rows of 16 each.
     """
     c00, c10, c20, c30 = load16(c, d0), load16(c, d0 + 16), load16(c, d0 + 32), load16(c, d0 + 48)
     c40, c50, c60, c70 = load16(c, d0 + 64), load16(c, d0 + 80), load16(c, d0 + 96), load16(c, d0 + 112)
@@ -761,9 +762,9 @@ def patch(dst, d, dst_plane, src, s, src_plane, m, n):
 
 @_jit
 def product(a, at, b, c, to, m, n, k, c0, rows, part):
-    """c += A @ B. a[at:] ZZ fractals of A, b panels of B, c[to:] columns of fractals of so many rows; `part`: scratch.
+    """Add A @ B to c. a[at:] holds ZZ fractals of A, b panels of B, and c[to:] columns of fractals of so many rows. `part` is scratch.
 
-    Tiles of eight rows and 32 columns; those that hang over are added in `part`, so that nothing is written beyond m and n.
+    Tiles have eight rows and 32 columns. A tile that exceeds m or n is summed in `part`, so that nothing is written beyond m and n.
     """
     depth = (k + c0 - 1) // c0 * c0
     for j in range(0, n, 32):
@@ -848,7 +849,8 @@ def some_lanes(dst, d, src, s, n):
 
 @_jit
 def fixpipe(gm, mem, d, s, dtype, f, nz, line):
-    """fp32 from L0C to GM: cast and relu; rows dst_stride elements apart, or planes of C0 columns. `line`: scratch of L0C's size."""
+    """Write fp32 from L0C to GM with a cast and relu. The output is rows that start dst_stride elements apart, or planes of C0 columns.
+    `line` is scratch of L0C's size."""
     m, n, src_rows, dst_stride, relu = f[0], f[1], f[2], f[3], f[4]
     if m * n == 0:
         return
@@ -891,8 +893,9 @@ def fill_behind(mem, d, dtype, bursts, length, step, pad):
 
 @_jit
 def fixpipe_scale(gm, mem, d, s, scales, f, nz):
-    """int32 from L0C to int8 in GM: relu, times the scale of the column, rounded, plus its zero point, limited. A column's word holds a
-    scale in fp32, of whose fraction ten bits count, and in bits 37-45 the zero point."""
+    """Write int32 from L0C to int8 in GM. A value gets relu, is multiplied by the scale of its column and rounded. Then the zero point
+    is added, and the result is clamped. A column's word holds a scale in fp32, of whose fraction ten bits count, and in bits 37-45 the
+    zero point."""
     src, dst = mem[3], gm[4]
     for j in range(f[1]):
         scale = np.uint32(mem[5][scales // 8 + j] & np.uint64(0xFFFFE000)).view(np.float32)
@@ -908,7 +911,8 @@ def fixpipe_scale(gm, mem, d, s, scales, f, nz):
 
 @_jit
 def drain(mem, d, s, dtype, f, line):
-    """copy_l0c_ub: runs of fractals of L0C to UB with cast and relu; `line`: scratch of L0C's size. int32 stays as it is."""
+    """Run copy_l0c_ub: copy runs of fractals from L0C to UB with a cast and relu. int32 stays as it is. `line` is scratch of L0C's
+    size."""
     step, size = f[1] * 256, size_of(dtype)
     for b in range(f[0]):
         at, to = s + b * (f[1] + f[2]) * 1024, d + b * (step * size + f[3] * BLOCK)
@@ -1397,7 +1401,8 @@ def vector_turn_fp32(v, at, f, x):
 
 @_jit
 def vector_turn(mem, at, size, f, bytes8):
-    """vnchwconv: 16 rows of one block become 32 / size rows of 16 elements, of bytes half a block 16 rows of half a block."""
+    """Run vnchwconv: transpose 16 rows of one block into 32 / size rows of 16 elements. For bytes, it transposes half a block into 16
+    rows of half a block."""
     half, low, high = BLOCK // size, 0, 0
     if size == 1:
         half, low, high = 16, f[7] * 16, f[6] * 16
@@ -1416,7 +1421,7 @@ def vector_turn(mem, at, size, f, bytes8):
 
 @_inline
 def step(op, f, scalar, at, dt, gm, mem, sa, sb, sc, flat, run, run2, bytes8, whole1, whole2):
-    """Runs one instruction: fields f, byte addresses at and dtypes dt of its operands. Bounds were checked before."""
+    """Run one instruction with fields f, and with the byte addresses at and the dtypes dt of its operands. Bounds were checked before."""
     size = size_of(dt[1])
     if op == COPY_GM_L1:
         copy_bursts(mem[0], at[0], gm[0], at[1], f[0], f[1] * BLOCK, (f[1] + f[3]) * BLOCK, (f[1] + f[2]) * BLOCK)
@@ -1510,7 +1515,8 @@ def adds(dtype):
 
 @_from_python
 def reaches(op, f, dt, out):
-    """Fills out[operand] with the bytes it touches from its start (0: none). Returns 0, or a number of RELATIONS that is broken."""
+    """Fill out[operand] with the bytes that it accesses from its start (0: none). Return 0, or the number of a broken relation in
+    RELATIONS."""
     out[:] = 0
     d, s = size_of(dt[0]), size_of(dt[1])
     if op == COPY_GM_L1 or op == COPY_UB_L1:
@@ -1624,8 +1630,8 @@ def vector_reaches(op, f, dt, out):
 
 @_jit
 def value(x, xcode, xspan, env, stack, error):
-    """Return the value of expression x over `env`; a division by zero, or a value beyond 64 bits, sets error[0]. xspan: how it is written,
-    and where in xcode from and to. Sums need no look: the ranges of their variables say that they fit
+    """Return the value of expression x over `env`. A division by zero, or a value beyond 64 bits, sets error[0]. xspan holds the form
+    of x and its range in xcode. Sums need no check: the ranges of their variables prove that they fit
     (aoec/simulate/encode/expressions.py)."""
     kind, start, stop = xspan[x, 0], xspan[x, 1], xspan[x, 2]
     if kind == FIXED:
@@ -1705,11 +1711,10 @@ def apply(op, a, b, error):
 
 @_inline
 def fetch(site, program, env, now, error):
-    """Evaluates fields and addresses of a site into its rows of `now`; False, with the error row filled, where a bound is broken.
+    """Evaluate fields and addresses of a site into its rows of `now`. Return False, with the error row filled, where a bound is broken.
 
-    Of the fields only those are evaluated that vary; limits and reaches are looked at again where one has changed. The element at which an
-    operand begins is held against the last one from which all that is touched lies inside a slot, so that no sum or product of large
-    numbers decides.
+    Only fields that vary are evaluated. Limits and reaches are checked again where a field has changed. The first element of an operand
+    is compared with the last element from which the whole access is inside a slot. So no sum or product of large numbers decides.
     """
     xcode, xspan, ops, operands, fields, limits, opens, dtypes, _, _ = program
     f, last, at, known, stack = now
@@ -1742,8 +1747,8 @@ def fetch(site, program, env, now, error):
 
 @_jit
 def fits_limits(op, site, f, dt, operands, last, limits, fields, error):
-    """Return whether fields are within their limits and in their relations; fills for each operand the last element of a slot from which
-    all that is touched lies inside (-1: none), or the error row."""
+    """Return whether fields keep their limits and relations. If so, fill for each operand the last element of a slot from which the
+    whole access is inside the slot (-1: none). Otherwise fill the error row."""
     for i in range(f.size):
         if fields[site, i] < 0:
             break
@@ -1763,9 +1768,10 @@ def fits_limits(op, site, f, dt, operands, last, limits, fields, error):
 
 @_jit
 def is_misplaced(op, i, slot, element, f, dt, operand, reach, error):
-    """Return whether operand i breaks a bound; the error row then says which. One of which nothing is touched lies anywhere.
+    """Return whether operand i breaks a bound, and fill the error row if so. An operand of which no byte is accessed may be anywhere.
 
-    operand: dtype, base, bytes of a slot, slots, alignment, expressions of slot and offset, bytes of an element. reach: scratch.
+    `operand` holds dtype, base, bytes of a slot, slots, alignment, expressions of slot and offset, and bytes of an element. `reach` is
+    scratch.
     """
     error[2] = i
     if error[0]:
@@ -1784,7 +1790,7 @@ def is_misplaced(op, i, slot, element, f, dt, operand, reach, error):
 
 @_jit
 def cross(code, pc, core, program, env, stack, tokens, first, count, streams, error):
-    """Sets or takes tokens of a cross-core flag at pc; False where it has to wait. tokens[setter, waiter, id]."""
+    """Set or take tokens of a cross-core flag at pc. Return False where it has to wait. Tokens are tokens[setter, waiter, id]."""
     peer, mine = code[pc, 1], streams[core]
     flag = value(code[pc, 2], program[0], program[1], env, stack, error)
     if error[0] or flag < 0 or flag >= tokens.shape[2]:
@@ -1826,9 +1832,10 @@ def keep(code, pc, program, env, stack, error):
 
 @_jit
 def ended_early(watch, steps, error):
-    """Return whether a run must end: Ctrl-C came, or all threads together have done more steps than they may. `steps`: of this thread.
+    """Return whether a run must end. It must if Ctrl-C came, or if all threads together have done more steps than they may. `steps` are
+    those of this thread.
 
-    watch: a flag that another thread sets, (most steps, then the steps of each thread so far), which of them this one is.
+    `watch` holds a flag that another thread sets, then (most steps, the steps of each thread so far), then the number of this thread.
     """
     stop, counts, mine = watch
     counts[1 + mine] = steps
