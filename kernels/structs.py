@@ -71,7 +71,7 @@ def _store_members(kind, given, c):
 
 
 def pass_by_address(kind):
-    """Kernels take named tuples of this class by their address from now on."""
+    """Make kernels take named tuples of this class by their address from now on."""
     @typeof_impl.register(kind)
     def typeof_struct(value, context):
         return Struct(kind.__name__, tuple((name, typeof_impl(member, context)) for name, member in zip(kind._fields, value)))

@@ -167,7 +167,7 @@ def _spread(context, builder, kinds, values):
 
 
 def _of_lanes(name):
-    """LLVM's own function of lanes."""
+    """Return the code of a function of lanes that LLVM itself has."""
     def code(context, builder, kinds, values):
         return _call(builder, f"llvm.{name}.v{kinds[0].count}f32", values[0].type, *values)
     return code
@@ -234,7 +234,7 @@ def _load_now(context, builder, kinds, values):
 
 @_word(2, lambda *kinds: types.int64, _load_now)
 def load_now(v, at):
-    """v[at] of an int64 array that another thread may write: it is read anew at each call."""
+    """Return v[at] of an int64 array that another thread may write. It is read anew at each call."""
     return int(v[at])
 
 
@@ -401,7 +401,7 @@ def bfloat_to_float(h):
 
 @_from_python
 def float_to_bfloat(x):
-    """bf16 bits of an fp32 value: nearest even, overflow to infinity, NaN to a quiet NaN."""
+    """Return the bf16 bits of an fp32 value. It is rounded to nearest even, overflow becomes infinity, and NaN a quiet NaN."""
     bits = np.float32(x).view(np.uint32)
     if (bits & np.uint32(0x7FFFFFFF)) > np.uint32(0x7F800000):
         return np.uint16((bits >> np.uint32(16)) | np.uint32(0x40))
@@ -597,7 +597,7 @@ def add_bursts(to, d, mem, s, dtype, bursts, length, dst_step, src_step):
 
 @_jit
 def copy_nd2nz(dst, d, src, s, rows, cols, row_step, dst_rows, size):
-    """rows x cols in rows of `row_step` bytes to [column block][dst_rows][32 bytes], the last block filled with zeros."""
+    """Copy rows x cols from rows of `row_step` bytes to [column block][dst_rows][32 bytes]. The last block is filled with zeros."""
     width = cols * size
     whole_blocks = width // BLOCK * BLOCK
     for r in range(rows):
@@ -729,7 +729,7 @@ def tile_single(a, at, c0, k, b, b0, c, d):
 
 @_jit
 def panels(v, at, k, n, c0, out):
-    """ZN fractals at v[at:] to panels of 16 columns, [n / 16][k in whole fractals][16]."""
+    """Copy ZN fractals at v[at:] to panels of 16 columns, [n / 16][k in whole fractals][16]."""
     columns, depth = (n + 15) // 16, (k + c0 - 1) // c0 * c0
     for j in range(columns):
         for p in range(0, depth, c0):
@@ -786,7 +786,7 @@ def product(a, at, b, c, to, m, n, k, c0, rows, part):
 
 @_jit
 def mmad_float(mem, at, dtype, f, bias, sa, sb, sc, flat):
-    """L0C = (init ? 0 or bias : L0C) + A @ B in fp32; bias is a byte address or -1."""
+    """Set L0C to (init ? 0 or bias : L0C) + A @ B in fp32. `bias` is a byte address or -1."""
     m, n, k, init = f[0], f[1], f[2], f[3]
     if m * n * k == 0:
         return
@@ -805,7 +805,7 @@ def mmad_float(mem, at, dtype, f, bias, sa, sb, sc, flat):
 
 @_jit
 def mmad_int(mem, at, f, bias):
-    """L0C = (init ? 0 or bias : L0C) + A @ B for int8 inputs and int32 sums."""
+    """Set L0C to (init ? 0 or bias : L0C) + A @ B for int8 inputs and int32 sums."""
     m, n, k, init = f[0], f[1], f[2], f[3]
     if m * n * k == 0:
         return
@@ -838,7 +838,7 @@ def fixpipe_int(gm, mem, d, s, f, nz):
 
 @_inline
 def some_lanes(dst, d, src, s, n):
-    """dst[d:] = src[s:] for n fp32 numbers, mostly 16 or 8."""
+    """Copy n fp32 numbers, mostly 16 or 8, from src[s:] to dst[d:]."""
     if n == 16:
         store(dst, d, load16(src, s))
     elif n == 8:
@@ -973,7 +973,7 @@ def round_scalar(x, dtype):
 
 @_jit
 def combine(op, x, y, n):
-    """x[i] = op(x[i], y[i]) in fp32; op is a binary word or one with a scalar."""
+    """Set x[i] to op(x[i], y[i]) in fp32. `op` is a binary word or one with a scalar."""
     if op == VADD or op == VADDS:
         for i in range(n):
             x[i] = x[i] + y[i]
@@ -999,7 +999,7 @@ def combine(op, x, y, n):
 
 @_jit
 def transform(op, x, n):
-    """x[i] = op(x[i]): exp and ln through double, the rest in fp32; casts and copies leave x as it is."""
+    """Set x[i] to op(x[i]). exp and ln are computed in double, the rest in fp32. Casts and copies leave x as it is."""
     for i in range(n):
         v = x[i]
         if op == VEXP:
@@ -1049,7 +1049,7 @@ def scatter(v, at, blk, n, src):
 
 @_inline
 def lanes_at(v, at, blk, n, out):
-    """n lanes in blocks `blk` blocks apart as a repeat; `out`: scratch."""
+    """Return n lanes, in blocks that start `blk` blocks apart, as a repeat. `out` is scratch."""
     if blk == 1:
         return load64(v, at) if n == REPEAT else load_some(v, at, n)
     if blk == 0 and n >= 8:
@@ -1156,7 +1156,7 @@ def compare(mode, less, same):
 
 @_jit
 def compare_reals(mode, x, y, n):
-    """x[i] = 1 or 0 as x[i] and y[i] compare; NaN is unequal to all."""
+    """Set x[i] to 1 or 0, the result of comparing x[i] and y[i]. NaN is unequal to all."""
     for i in range(n):
         a, b = x[i], y[i]
         if mode == GT or mode == GE:
@@ -1167,7 +1167,7 @@ def compare_reals(mode, x, y, n):
 
 @_jit
 def compare_wholes(mode, xi, yi, flip, x, n):
-    """x[i] = 1 or 0 as xi[i] and yi[i] compare; `flip` is the sign bit where they are uint64."""
+    """Set x[i] to 1 or 0, the result of comparing xi[i] and yi[i]. `flip` is the sign bit where they are uint64."""
     for i in range(n):
         a, b = xi[i] ^ flip, yi[i] ^ flip
         if mode == GT or mode == GE:
@@ -1191,7 +1191,7 @@ def quotient(a, b, dtype):
 
 @_jit
 def combine_wholes(op, dtype, xi, yi, flip, n):
-    """xi[i] = op(xi[i], yi[i]) in whole numbers, low bits kept."""
+    """Set xi[i] to op(xi[i], yi[i]) in whole numbers. The low bits are kept."""
     for i in range(n):
         a, b = xi[i], yi[i]
         if op == VADD or op == VADDS:
@@ -1220,7 +1220,7 @@ def combine_wholes(op, dtype, xi, yi, flip, n):
 
 @_jit
 def round_reals(op, x, n):
-    """x[i] rounded down, up, to the nearest (ties to even) or toward zero."""
+    """Round x[i] down, up, to the nearest (ties to even) or toward zero."""
     for i in range(n):
         v = x[i]
         x[i] = np.floor(v) if op == VFLOOR else np.ceil(v) if op == VCEIL else np.rint(v) if op == VRINT else np.trunc(v)
@@ -1307,7 +1307,7 @@ def vector_whole(op, mem, at, dt, f, scalar, x, y, xi, yi):
 
 @_jit
 def vector_select(op, mem, at, dt, f, scalar, x, bytes8):
-    """vsel and vsels: where src0 is not 0 the element of src1, else that of src2 or the scalar, bit for bit."""
+    """Run vsel and vsels. Where src0 is not 0, dst gets the element of src1, else that of src2 or the scalar, bit for bit."""
     size, mask_size = size_of(dt[0]), size_of(dt[1])
     wide, per = 256 // max(size, mask_size), BLOCK // size
     three = op == VSEL
@@ -1334,7 +1334,7 @@ def vector_select(op, mem, at, dt, f, scalar, x, bytes8):
 
 @_jit
 def vector_copy(mem, at, size, f, bytes8):
-    """dst = src, bit for bit, repeat after repeat."""
+    """Copy src to dst, bit for bit, repeat after repeat."""
     for r in range(f[1]):
         n = f[0] * size if r == f[1] - 1 else 256
         for i in range(n):
@@ -1345,7 +1345,7 @@ def vector_copy(mem, at, size, f, bytes8):
 
 @_jit
 def vector_broadcast(mem, at, size, f, bytes8):
-    """vbrcb: each of 8 * repeat elements fills one block."""
+    """Run vbrcb: each of 8 * repeat elements fills one block."""
     for r in range(f[0]):
         for i in range(8 * size):
             bytes8[i] = mem[0][at[1] + r * 8 * size + i]
@@ -1356,7 +1356,8 @@ def vector_broadcast(mem, at, size, f, bytes8):
 
 @_jit
 def vector_pack(mem, at, size, f):
-    """vreducev2: f[0] elements of each of f[1] rows, one behind the other; in place too, as rows come before what is written there."""
+    """Run vreducev2: copy f[0] elements of each of f[1] rows to contiguous places. It works in place too, since a row is read before
+    its place is overwritten."""
     for r in range(f[1]):
         for i in range(f[0] * size):
             mem[0][at[0] + r * f[0] * size + i] = mem[0][at[1] + r * f[2] * BLOCK + i]
@@ -1364,7 +1365,8 @@ def vector_pack(mem, at, size, f):
 
 @_jit
 def vector_gather(mem, at, size, f):
-    """vgather: element e of dst is that of src at byte offset[e], or the last of f[3] bytes; repeats of dst are f[2] blocks apart."""
+    """Run vgather: element e of dst is that of src at byte offset[e], or the last of f[3] bytes. Repeats of dst start f[2] blocks
+    apart."""
     lanes, last = 256 // size, max(f[3] - size, 0)
     for r in range(f[1]):
         for e in range(f[0] if r == f[1] - 1 else lanes):
@@ -1376,7 +1378,8 @@ def vector_gather(mem, at, size, f):
 
 @_jit
 def vector_blocks(op, mem, at, dt, f, x, y):
-    """vcgmax, vcgmin, vcgadd: an element for each block of a repeat, one behind the other, eight times f[2] elements to the next repeat."""
+    """Run vcgmax, vcgmin and vcgadd. Each block of a repeat gives one element. These are contiguous, and the next repeat starts eight
+    times f[2] elements further."""
     size = size_of(dt[1])
     per = BLOCK // size
     for r in range(f[1]):

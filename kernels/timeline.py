@@ -312,7 +312,8 @@ def belongs(s, a, b, count_a, count_b):
 
 @inner
 def cross_set(t, s, m, members, sizes, target, flag, time):
-    """BLOCKED where a counter is full; else ENDED, with a token put for each core of stream `target` that belongs to core m."""
+    """Put a token for each core of stream `target` that belongs to core m, and return ENDED. Put none, and return BLOCKED, where a
+    counter is full."""
     for w in range(members):
         if s.stream[w] == target and belongs(s, m, w, sizes[s.stream[m]], sizes[target]) \
                 and s.put[w, m, flag] - s.got[w, m, flag] >= t.costs[5]:
@@ -565,10 +566,10 @@ def epoch_end(s, time):
 
 @inner
 def rounds(free, pipes, was, times, end):
-    """Return how many of `times` rounds can be skipped: transfers of all of them start before `end`, the end of the epoch in which `was`
-    lies.
+    """Return how many of `times` rounds can be skipped. All their transfers must start before `end`, the end of the epoch that contains
+    `was`.
 
-    A round goes from `was` to free[0]. What it transfers starts at `was` or later, and no later than its pipe is free afterwards.
+    A round lasts from `was` to free[0]. A transfer in it starts at `was` or later, and no later than its pipe is free afterwards.
     """
     latest = free[0]
     for p in range(1, PIPE_COUNT):
@@ -612,7 +613,7 @@ def later(s, m, k, pipes, pairs, ids, by):
 
 @inner
 def grow(values, marked, times):
-    """Adds to a table `times` what it has grown by since it was marked, and marks it."""
+    """Add to a table `times` its growth since it was marked, and mark it."""
     for i in range(values.shape[0]):
         for k in range(values.shape[1]):
             values[i, k] += times * (values[i, k] - marked[i, k])
@@ -621,7 +622,7 @@ def grow(values, marked, times):
 
 @inner
 def account(s, m, k, times):
-    """Adds to what probes saw what they would see in `times` more such rounds as since mark k (0: nothing), and marks it."""
+    """Add to the accounts of probes what they would note in `times` more such rounds as since mark k (0: nothing), and mark them."""
     grow(s.spent[m], s.mark.spent[k], times)
     grow(s.at[m], s.mark.times[k], times)
     for entry in range(s.uses.shape[1]):
@@ -631,7 +632,7 @@ def account(s, m, k, times):
 
 @inner
 def go_round(s, m, k, pipes, pairs, ids, times):
-    """Moves the core on by so many rounds of what it did since mark k."""
+    """Move the core on by so many repetitions of what it did since mark k."""
     if times > 0:
         later(s, m, k, pipes, pairs, ids, times * (s.free[m, 0] - s.mark.free[k, 0]))
         for p in range(1, PIPE_COUNT):
@@ -1460,7 +1461,7 @@ def instruct(t, s, m, entry, now, b, c, free, done, early, late, floor, starts, 
 
 @inline
 def entry_at(place, entry_of, cursor, site):
-    """Return the entry of a site's costs where its cursor stands."""
+    """Return the entry of a site's costs at the position of its cursor."""
     return place[U(site), 0] + entry_of[U(place[U(site), 1] + cursor[U(site)])]
 
 
@@ -1514,8 +1515,8 @@ def instruct_often(t, s, m, entry, count, now, b, c, free, done, early, late, fl
 
 @by_address
 def walk(t, s, r, m, members, sizes):
-    """ENDED, BLOCKED at a cross flag or paused (call again later), HALTED in front of what would be held back behind the horizon, OVER past
-    the limit, or an error: core m of the group from where it stands."""
+    """Walk core m of the group from where it stands. Return ENDED, BLOCKED at a cross flag or paused (call again later), HALTED in
+    front of what would be held back behind the horizon, OVER past the limit, or an error."""
     code, place, entry_of, trips = t.flat, t.place[t.work[r]], t.entry_of, t.trips[r]
     free, done, early, late, floor = s.free[m], s.done[m], s.early[m], s.late[m], s.floor[m]
     starts, turn, bit, until = s.starts[m], s.turn[m], s.bit[m], s.until[m]
@@ -1751,7 +1752,8 @@ def left_set(s, m):
 
 @inner
 def walk_group(t, s, r, stream_of, core_of, members, sizes, walk):
-    """ENDED, OVER where one of them has not ended by the limit, or an error: all cores of a group from start to end, in turns."""
+    """Walk all cores of a group from start to end, in turns. Return ENDED, OVER where one of them has not ended by the limit, or an
+    error."""
     local = np.int64(0)
     set_all(s.memo.open, -1)
     for m in range(members):
@@ -1792,8 +1794,8 @@ def walk_group(t, s, r, stream_of, core_of, members, sizes, walk):
 
 @inner
 def walk_class(t, s, r, k, m, sizes, walk):
-    """ENDED, HALTED, OVER, or an error: the first core of class k, which meets no other, in place m of the state, from its start or from
-    where it stopped."""
+    """Walk the first core of class k, which meets no other, in place m of the state. Begin at its start or where it stopped. Return
+    ENDED, HALTED, OVER, or an error."""
     g, open_records = s.groups, s.memo.open
     set_all(open_records, -1)
     if g.halted[k] == 1:  # marks of its loops are another's
@@ -2336,10 +2338,10 @@ def find_rows(t, s, what, first, last, cores, sizes, out, status, limits, walk):
 def make_state(cores: int, members: int, pairs: int, flag_ids: int, registers: int, loops: int, cursors: int, entries: int, streams: int,
                queue: int, cross_ids: int, cross_count: int, forms: int, places: int = 0, events: int = 0, room=np,
                stop: np.ndarray | None = None, most_steps: int = NEVER) -> State:
-    """Fresh arrays for one thread; `cores` is the largest number of cores of a row, `members` of those that meet. `stop`: see State; a walk
-    takes at most so many steps.
+    """Return fresh arrays for one thread. `cores` is the largest number of cores of a row, `members` that of cores that meet. For
+    `stop` see State. A walk takes at most `most_steps` steps.
 
-    `places` is the code's length where probes tell. `room` makes arrays, as NumPy does.
+    `places` is the code's length for a walk with probes. `room` makes arrays, as NumPy does.
     """
     def zeros(*shape: int) -> np.ndarray:
         return room.zeros(shape, np.int64)

@@ -90,7 +90,7 @@ class Bank:
 
     @property
     def gradient_traces(self) -> GradientTraces:
-        """Measured training steps, in the same file."""
+        """Return the measured training steps in the same file."""
         return GradientTraces(self._store, GRADIENT_TRACES)
 
     def rows(self, kind: Kind[T]) -> Rows[T]:

@@ -87,7 +87,7 @@ class BuiltIn:
 
     @cached_property
     def _places(self) -> dict[str, tuple[int, int]]:
-        """Func key -> where its lines begin and end; they lie together."""
+        """Return func key -> begin and end of its lines, which are contiguous."""
         out: dict[str, tuple[int, int]] = {}
         for m in LINE.finditer(self._data):
             name = m[1].decode()

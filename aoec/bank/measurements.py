@@ -50,7 +50,8 @@ class Measurements(Rows[Measured]):
     """The measured times in a bank's file."""
 
     def list(self, target: str | None = None, func_key: str = "") -> tuple[Measured, ...]:
-        """Measured times, sorted; `target` selects by name, `func_key` by how the key begins. A bank that an older aoec wrote has none."""
+        """Return measured times, sorted. `target` selects by name, `func_key` by the beginning of the key. A bank of an older aoec has
+        none."""
         return self.of(target, func_key=func_key)
 
 

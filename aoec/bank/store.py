@@ -161,7 +161,8 @@ def _transactional(engine: Engine) -> Engine:
 
 
 def _use_wal(engine: Engine) -> None:
-    """Write-ahead log: readers never wait for a writer. SQLite does not queue for this switch, so several openers try again."""
+    """Switch to the write-ahead log, in which readers never wait for a writer. SQLite does not queue for this switch, so concurrent
+    openers try again."""
     until = time.monotonic() + BUSY_SECONDS
     while True:
         raw = engine.raw_connection()
@@ -313,7 +314,7 @@ def _no_place(folder: Path) -> str:
 
 @contextmanager
 def _failures(path: Path) -> Iterator[None]:
-    """Turns what SQLite raises into one sentence."""
+    """Turn errors of SQLite into a BankError of one sentence."""
     try:
         yield
     except (SQLAlchemyError, sqlite3.Error, UnicodeDecodeError) as e:

@@ -125,7 +125,7 @@ def each_piece(site: Site, operands: Sequence[Operand], write: Callable[[Sequenc
 
 
 def elementwise(site: Site) -> None:
-    """dst = op(sources), or with a number."""
+    """Write dst = op(sources), or with a number as an operand."""
     numbers = [site.scalar(site.dtype(site.operands[-1]))] if "scalar" in site.fields else []
 
     def write(views: Sequence[View], stays: str) -> None:
@@ -151,7 +151,7 @@ def convert(site: Site) -> None:
 
 
 def copy(site: Site) -> None:
-    """Elements as they are."""
+    """Write a copy of elements as they are."""
     def write(views: Sequence[View], stays: str) -> None:
         site.barrier()
         word, behind = ("vbrc", f"broadcast_dims = {stays}") if stays else ("copy", "")
@@ -244,7 +244,8 @@ def fill_blocks(site: Site) -> None:
 
 
 def turn(site: Site) -> None:
-    """Rows of 16 blocks as columns, a matrix a repeat; of 4 bytes as two of eight rows where the halves of a row lie apart."""
+    """Write the transpose of rows of 16 blocks, one matrix a repeat. For 4 bytes there are two of eight rows where the halves of a row
+    lie apart."""
     if site.size("dst") == 1:
         raise site.refusal("it turns halves of blocks of bytes, and vtranspose whole blocks")
     block, repeat = BLOCK_BYTES // site.size("dst"), site.expr("repeat")
@@ -283,7 +284,7 @@ def pack(site: Site) -> None:
 
 
 def shift(site: Site) -> None:
-    """Bits moved by a number."""
+    """Write a shift of bits by a number."""
     amount = site.expr("scalar")
     if not isinstance(amount, (Int, Float)):
         raise site.refusal("how far it shifts is known only when the kernel runs")

@@ -29,7 +29,8 @@ Ranks = dict[str, int]  # tensor or buffer -> number of indices
 
 
 def check(noun: object, places: Places | None = None) -> None:
-    """Returns if a meaning, graph, plan, func, trace or program is well formed, or raises CheckError, at its place if there is a text."""
+    """Raise CheckError unless a meaning, graph, plan, func, trace or program is well formed. The error states the place if there is a
+    text."""
     try:
         _check(noun, places or Places())
     except RecursionError:

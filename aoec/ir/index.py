@@ -496,7 +496,8 @@ def _poly(e: Expr) -> Poly:
 
 @lru_cache(maxsize=1 << 16)
 def _compound_poly(e: Binary | Call) -> Poly:
-    """Found once for equal expressions, of which scheduling makes many; nobody may change it."""
+    """Return the polynomial of a compound expression. It is computed once for equal expressions, of which scheduling makes many. The
+    caller must not change it."""
     if isinstance(e, Call):
         return _rule_call(e.fn, [_normalise(a) for a in e.args])
     if e.op in "+-":
@@ -537,7 +538,7 @@ def _leaves(p: Poly) -> int:
 
 @lru_cache(maxsize=1 << 16)
 def _size(e: Expr) -> int:
-    """Leaves of `e`."""
+    """Return the number of leaves of `e`."""
     return sum(map(_size, children(e))) or 1
 
 
@@ -587,7 +588,8 @@ def _rule_call(fn: str, args: list[Expr]) -> Poly:
 
 
 def _extremum(fn: str, args: list[Expr]) -> Expr:
-    """min or max with nested ones of the same kind flattened, constants folded, copies dropped, in order."""
+    """Return min or max in canonical form. Nested ones of the same kind are flattened, constants folded, duplicates dropped, and the
+    rest put in order."""
     flat: list[Expr] = []
     for a in args:
         flat += a.args if isinstance(a, Call) and a.fn == fn else (a,)

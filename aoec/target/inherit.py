@@ -192,7 +192,8 @@ def _drop(merged: Merged, own: Mapping[str, Any], source: str) -> None:
 
 
 def _carry(raw: dict[str, Any], own: Mapping[str, Any], source: str) -> None:
-    """Numbers inherited from another generation are no better than `carries_as`, and say whose they are."""
+    """Lower the confidence of numbers inherited from another generation to `carries_as`, where it is higher, and add their origin to
+    their source."""
     limit = own.get("carries_as")
     if limit is None:
         return

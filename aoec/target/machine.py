@@ -110,7 +110,7 @@ class Machine:
         return self.l2_bytes_per_s / (self.clock_mhz * 1e6)
 
     def peak_ops_per_s(self, dtype: str) -> float | None:
-        """Multiplications and additions a second of all cube cores at that dtype; None where the cube does not take it."""
+        """Return multiplications and additions a second of all cube cores at that dtype, or None where the cube does not support it."""
         cube = next((c for c in self.cores.values() if "M" in c.pipes), None)
         rate = self.tables.get("kf", {}).get(dtype)
         return 2 * FRACTAL_PLACES * rate * cube.count * self.clock_mhz * 1e6 if cube and rate else None

@@ -47,7 +47,7 @@ def in_folder(folder: Path) -> Path:
 
 
 def default_path() -> Path:
-    """bank.db in the user's data directory."""
+    """Return bank.db in the user's data directory."""
     return platformdirs.user_data_path("aoec") / "bank.db"
 
 

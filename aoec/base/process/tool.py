@@ -64,7 +64,7 @@ def run_tool(argv: Sequence[str], folder: Path, seconds: float, environ: Mapping
 
 
 def end_all() -> None:
-    """Kills every program that runs now, in whatever thread it was started."""
+    """Kill every program that runs now, in whatever thread it was started."""
     with _guard:
         for group in _running:
             with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -210,7 +210,7 @@ def _atom(e: Expr, inner: Extents, outer: Extents) -> Interval:
 
 
 def _ceildiv(e: Expr, c: Expr) -> Expr:
-    """ceildiv, taken inside a minimum so that min(tile, rest) keeps its form."""
+    """Return the ceildiv, taken inside a minimum so that min(tile, rest) keeps its form."""
     if isinstance(e, Call) and e.fn == "min":
         return minimum(*[_ceildiv(a, c) for a in e.args])
     return normalise(ceildiv(e, c))
@@ -388,7 +388,7 @@ def _largest_div(e: Binary, loops: Extents) -> Expr:
 
 @lru_cache(maxsize=1 << 14)
 def _choices(e: Expr) -> tuple[Expr, ...]:
-    """Sums whose minimum is `e`: each min that is added, and each max that is subtracted, replaced by one argument."""
+    """Return sums whose minimum is `e`. In them each min that is added, and each max that is subtracted, is replaced by one argument."""
     signed = _signed_terms(e)
     options = []
     for sign, term in signed:

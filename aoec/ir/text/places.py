@@ -50,7 +50,7 @@ class Places:
         return CheckError(message, self.text, line, start - self.text.rfind("\n", 0, start), self.source)
 
     def unique(self, items: Iterable[tuple[str, object]], what: str, where: str) -> dict[str, object]:
-        """name -> node; refuses a name that occurs twice."""
+        """Return name -> node. Raise the error of the text for a name that occurs twice."""
         out: dict[str, object] = {}
         for name, node in items:
             if name in out:

@@ -158,8 +158,8 @@ def _single(s: Stream) -> Stream:
 
 
 def _splice_items(body: tuple[Item, ...], zero: Mapping[str, Expr], within: bool) -> tuple[Item, ...]:
-    """Replace loops of one iteration by their items. `zero`: the variables of such loops around them, at 0.
-    The first loop of a nest stays, since by it the model knows which transfers run at once."""
+    """Replace loops of one iteration by their items. `zero` maps the variables of such loops around them to 0. The first loop of a nest
+    stays, since the model needs it to know which transfers run at once."""
     out: list[Item] = []
     for i in body:
         if not isinstance(i, For):

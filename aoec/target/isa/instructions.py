@@ -208,7 +208,7 @@ def pixel_bytes(channels: int, size: int) -> int:
 
 
 def repeats(elements: Expr, size: int) -> Expr:
-    """Vector repeats that cover `elements` contiguous elements of `size` bytes."""
+    """Return the number of vector repeats that cover `elements` contiguous elements of `size` bytes."""
     return ceildiv(elements * size, REPEAT_BYTES)
 
 

@@ -25,7 +25,7 @@ F = Any  # the fields by name
 
 
 def up(n: int, unit: int) -> int:
-    """n rounded up to a multiple of unit."""
+    """Return n rounded up to a multiple of unit."""
     return -(-n // unit) * unit
 
 
@@ -49,7 +49,7 @@ def cast(x: Array, dtype: np.dtype) -> Array:
 
 
 def add(dst: Array, at: Array, value: Array) -> None:
-    """dst[at] += value, rounded once; int32 wraps."""
+    """Add value to dst[at], rounded once; int32 wraps."""
     if dst.dtype == np.int32:
         dst[at] += value
     else:
@@ -207,7 +207,7 @@ def _elementwise(op: Callable[..., Array]) -> Callable[..., None]:
 
 
 def _double(op: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """op computed in double and rounded to fp32."""
+    """Return `op`, computed in double and rounded to fp32."""
     return lambda x: op(x.astype(np.float64)).astype(np.float32)
 
 

@@ -110,7 +110,7 @@ def _check_tensor(t: Tensor) -> None:
 
 
 def _check_spaces(program: Program, machine: Machine) -> None:
-    """Scopes exist, addresses are aligned, and slots end inside their scope."""
+    """Raise CheckError or CapacityError unless scopes exist, addresses are aligned, and slots end inside their scope."""
     for s in program.spaces:
         scope = machine.scope(s.scope)
         address, size, depth = (number(e, f"a number of space {s.name}") for e in (s.address, s.size_bytes, s.depth))

@@ -157,7 +157,7 @@ class _Group:
                         for o in INSTRUCTIONS[i.op].operands if o.writes and isinstance(r := i[o.name], Ref)}
 
     def run(self, cores: list[tuple[Stream, int, list[Event]]]) -> None:
-        """Walks the cores in turns and proves what they do; raises CheckError at the first thing that does not hold."""
+        """Walk the cores in turns and prove their accesses. Raise CheckError at the first one that cannot be proved."""
         for stream, index, events in cores:
             pipes = {p: len(self.names) + i for i, p in enumerate(self.machine.core(stream.core).pipes)}
             self.names += pipes
@@ -179,7 +179,7 @@ class _Group:
                 self.counts(tokens, tokens.weight, tokens.last)
 
     def advance(self, c: int) -> bool:
-        """Walks core c as far as it goes; True if it moved."""
+        """Walk core c as far as it can go. Return True if it moved."""
         core, start = self.cores[c], self.cores[c].at
         while core.at < len(core.events):
             event = core.events[core.at]
@@ -284,7 +284,7 @@ class _Group:
     # ---------------------------------------------------------------- accesses
 
     def instruction(self, c: int, event: Event, item: Instr) -> None:
-        """Proves that an instruction comes after all that it meets, and writes it down."""
+        """Prove that an instruction comes after all accesses that it overlaps, and record it."""
         name = INSTRUCTIONS[item.op].pipe
         pipe = self.cores[c].pipes[name]
         time = self.tick(pipe)
