@@ -283,8 +283,8 @@ def move(t, cursor, which, old, new):
 
 @inline
 def turn_to(t, merge, cursor, a, old, new):
-    """Moves the cursors of loop `a` from a class of its iterations to another, or in or out. Where all iterations are alike, cursors
-    stand for that from the beginning (`stand`)."""
+    """Move the cursors of loop `a` from one class of its iterations to another, or into or out of the loop. Where all iterations are
+    alike, the cursors have their final position from the beginning (`stand`)."""
     if merge[U(a), FIRST] != merge[U(a), LAST]:
         move(t, cursor, a, old, new)
 
@@ -738,8 +738,8 @@ def same_meeting(t, s, a, members):
 
 @inner
 def rounds_together(t, s, a, members):
-    """Return how many rounds of what all cores of a group did since loop `a` of core 0 was marked fit into what is left of their loops (but
-    the last iterations), and into the epoch."""
+    """Return how many rounds can be skipped of what all cores of a group did since loop `a` of core 0 was marked. They must fit into
+    the remaining iterations of their loops (without the last ones) and into the epoch."""
     times, was = np.int64(NEVER), np.int64(NEVER)
     for m in range(members):
         k = mark_of(s, m, a)
@@ -1010,8 +1010,8 @@ def same_sizes(t, s, r, a, one, other):
 
 @inner
 def same_from(t, s, r, x, p, q):
-    """Return whether the cursor at place x of what bodies of loops read meets the same from p and from q, in all classes of the iterations
-    of its loop and of those in it. Not where these are very many."""
+    """Return whether the cursor at place x of what bodies of loops read meets the same costs or trip counts from p and from q. It
+    compares all classes of the iterations of its loop and of the loops within. Return False where these are very many."""
     k, step, merge, many = s.memo, s.memo.place, t.merge[t.work[r]], 1
     which, sites = k.inside[x], s.cursor.shape[1] - s.count.shape[1]
     step[0] = 0
@@ -1853,8 +1853,8 @@ def lowest(values):
 def group_classes(t, r, cores, sizes, stream_of, core_of, key, weight):
     """Return the number of classes of groups, or UNPAIRED.
 
-    A group is the cores that meet: one of the smallest stream and those that belong to it; any core alone where streams
-    do not meet. Fills members (class by member), the keys of those that meet and how many groups are of each class.
+    Where streams meet, a group is one core of the smallest stream and the cores that belong to it. Otherwise each core is a group of
+    its own. Fill the members (class by member), the keys of those that meet, and how many groups each class has.
     """
     groups = np.int64(0)
     for stream in range(cores.shape[0]):
@@ -1899,8 +1899,8 @@ def group_classes(t, r, cores, sizes, stream_of, core_of, key, weight):
 
 @inner
 def core_classes(t, r, streams, stream_of, core_of, weight):
-    """Return the number of classes of cores that meet no others, each with its first core and how many there are: what cores of a stream
-    there are for the classes along its axes, one axis after the other."""
+    """Return the number of classes of cores that do not meet. Fill the first core of each class and how many cores it has. The cores of
+    a stream are divided by the classes along its axes, one axis after the other."""
     w, loops, begin = t.work[r], t.merge.shape[1] - t.extent.shape[1], 0
     for stream in range(streams):
         end = begin + 1
@@ -2037,8 +2037,8 @@ def does_less(t, s, r, k, other, active):
 
 @inner
 def pass_by(t, s, r, classes):
-    """Return the class that ends last, and which nobody else holds back, of a row where others are sure to end no later: these need not be
-    walked, and are marked; -1 where there are none."""
+    """Return the class that ends last and that no other class holds back, in a row where other classes are sure to end no later. Those
+    need not be walked, and are marked. Return -1 where there are none."""
     g, last, found = s.groups, np.int64(0), False
     set_all(g.passed, 0)
     if classes == 1:
@@ -2256,8 +2256,8 @@ def ends(t, s, r, stream, before, work, behind):
 
 @inner
 def core_ticks(t, s, r, cores, sizes, walk):
-    """Return ticks that the first core of a row takes where only those like it share the memory, or the limit where it is as long: never
-    more than those of the row. 0 where streams meet, or the walk ends in an error."""
+    """Return the ticks that the first core of a row takes if only cores of its class share the memory, or the limit where it takes that
+    long. The result is never more than the ticks of the row. It is 0 where streams meet, or where the walk ends in an error."""
     if t.joined[0] == 1 or stream_cores(t, r, cores) < 1:
         return np.int64(0)
     g = s.groups

@@ -103,8 +103,8 @@ class Loads:
                 raise self.found[name][0].site.refusal("it loads for the next turn of a loop, and mmadL1 loads what it uses")
 
     def of(self, site: Site, operand: str, path: Sequence[For]) -> tuple[Site, dict[str, Expr], list[For]]:
-        """Return the one load that filled an operand, what its loops of one turn are replaced by, and its other loops without the
-        product."""
+        """Return the one load that filled an operand, values for the variables of its loops of one turn, and its other loops outside
+        the product."""
         ref = site.ref(operand)
         loads = self.found.get(ref.buffer, [])
         self.used.add(ref.buffer)

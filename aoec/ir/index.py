@@ -395,10 +395,8 @@ def rename_reads(e: Expr, names: Mapping[str, str]) -> Expr:
 
 
 def evaluate(e: Expr, env: Mapping[str, Any]) -> Any:
-    """Return the value of an integer (or machine-formula) expression; `env` maps variable and hole names to ints or arrays.
-
-    Arrays broadcast, so one call evaluates a whole column of candidates. Raises KeyError for an unbound name.
-    """
+    """Return the value of an integer (or machine-formula) expression. `env` maps variable and hole names to ints or arrays. Arrays
+    broadcast, so one call evaluates a whole column of candidates. Raise KeyError for an unbound name."""
     kind = type(e)
     if kind is Binary: return INT_OPS[e.op](evaluate(e.left, env), evaluate(e.right, env))  # type: ignore[attr-defined]
     if kind is Int or kind is Float: return e.value  # type: ignore[attr-defined]

@@ -116,19 +116,21 @@ class Machine:
         return 2 * FRACTAL_PLACES * rate * cube.count * self.clock_mhz * 1e6 if cube and rate else None
 
     def l2_keeps(self, window_bytes: Any) -> Any:
-        """Return the share (0 to 1) of what is touched again after `window_bytes` of others that L2 still holds; works on columns.
+        """Return the share (0 to 1) of data that L2 still holds when it is accessed again after `window_bytes` of other data. This
+        works on columns.
 
-        All of it within usable L2 (ops-nn matmul_v3_base_tiling: 100 of 192 MB), nothing once as much as L2 holds has come by (asc-devkit
-        DataCopy sample: 302 MB read four times, no hits); linear between the two. One measurement lies there: 75 of 128 MB on a 950PR, read
-        four times, hit 66.6 %, so 89 % of what is read again stays (88 % by this line).
+        The share is 1 within usable L2 (ops-nn matmul_v3_base_tiling: 100 of 192 MB). It is 0 from the size of L2 on (asc-devkit
+        DataCopy sample: 302 MB read four times, no hits). It is linear between the two. One measurement lies there: 75 of 128 MB on a
+        950PR, read four times, hit 66.6 %. So 89 % of what is read again stays (88 % by this line).
         """
         falling = (self.l2_size_bytes - window_bytes) / np.maximum(self.l2_size_bytes - self.l2_usable_bytes, 1)
         return np.where(window_bytes <= self.l2_usable_bytes, 1.0, np.clip(falling, 0.0, 1.0))
 
     def l2_ends_with(self, window_bytes: Any) -> Any:
-        """Return the share (0 to 1) of the bytes that a launch touches which L2 still holds at its end; works on columns.
+        """Return the share (0 to 1) of the bytes that a launch accesses which L2 still holds at its end. This works on columns.
 
-        What is touched last has nothing come by after it, what is touched first all of `window_bytes`: the mean of `l2_keeps` over them.
+        After the last bytes no other data follow; after the first bytes all of `window_bytes` follow. So the share is the mean of
+        `l2_keeps` from 0 to `window_bytes`.
         """
         least, most = self.l2_usable_bytes, np.maximum(self.l2_size_bytes, self.l2_usable_bytes + 1)
         beyond = np.clip(window_bytes, least, most) - least

@@ -35,10 +35,8 @@ def numpy_dtype(dtype: str) -> np.dtype:
 
 
 def evaluate_func(func: Func, inputs: Mapping[str, np.ndarray], core_order: Order = iter) -> dict[str, np.ndarray]:
-    """Return output name -> array, for inputs by name; `core_order` permutes the iterations of core loops.
-
-    Raises CheckError for a hole that is not filled, an input of another shape, an index out of range.
-    """
+    """Return output name -> array, for inputs by name. `core_order` permutes the iterations of core loops. Raise CheckError for a hole
+    that is not filled, an input of another shape, or an index out of range."""
     with np.errstate(all="ignore"):
         return _Run(func, inputs, core_order).outputs()
 

@@ -78,8 +78,8 @@ def factors(block: Block) -> tuple[Read, Read] | None:
 
 
 def _multiply(block: Block, loops: Mapping[str, int], arrays: Mapping[str, Array]) -> Array | None:
-    """Return the sum of products over all of a block's loops, an axis for each index of its target, in arithmetic's dtype; None of any
-    other block, and where the loops do not go over all that is read."""
+    """Return the sum of products over all of a block's loops, with an axis for each index of its target, in the dtype of the
+    arithmetic. Return None for any other block, and where the loops do not cover everything that is read."""
     found = factors(block)
     if found is None or any(arrays[r.buffer].shape != tuple(loops[v] for v in _names(r)) for r in found):
         return None

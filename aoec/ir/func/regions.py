@@ -56,8 +56,8 @@ class Term:
 
 
 def region(read: Read, inner: Extents, outer: Extents, shape: Sequence[Expr]) -> tuple[Interval, ...]:
-    """Return the box of `read`'s buffer, of that shape, that it covers while the inner loops run; ScheduleError where no rule gives one. Of
-    a dimension of which data say the place it is all."""
+    """Return the box of `read`'s buffer, of that shape, that it covers while the inner loops run. Raise ScheduleError where no rule
+    gives one. A dimension whose index depends on data is covered whole."""
     try:
         return tuple(Interval(Int(0), n, n) if reads(i) else interval(i, inner, outer) for i, n in zip(read.indices, shape, strict=True))
     except ScheduleError as e:
@@ -192,7 +192,7 @@ def lift(e: Expr, inner: frozenset[str], atoms: dict[str, Expr]) -> Expr:
 
 
 def _atom(e: Expr, inner: Extents, outer: Extents) -> Interval:
-    """Return the values of a quotient or remainder by a number that stands still."""
+    """Return the range of a quotient or remainder by a number that the inner loops do not change."""
     if not (isinstance(e, Binary) and e.op in ("//", "%") and not variables(e.right) & inner.keys()):
         raise ScheduleError(f"an index uses {e.fn if isinstance(e, Call) else 'an operation'} of a loop that varies")
     c = e.right

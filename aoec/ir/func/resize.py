@@ -39,10 +39,8 @@ def tied_loops(func: Func, loop: str) -> frozenset[str]:
 
 
 def resize(func: Func, loop: str, extent: int) -> Func:
-    """Return the func in which `loop`, and all that has the same extent because it walks the same dimensions, has the extent given.
-
-    CheckError in a sentence where there is no such loop, where it is scheduled already, and where more may hang on the extent.
-    """
+    """Return the func in which `loop` has the given extent, and so does everything that walks the same dimensions. Raise CheckError, in
+    a sentence, in three cases: there is no such loop, it is already scheduled, or more may depend on the extent."""
     loops = loops_of(func)
     if loop not in loops:
         raise CheckError(f"func {func.name} has no loop {loop}; its loops are {', '.join(loops) or 'none'}")

@@ -55,8 +55,8 @@ def split_bodies(graph: Graph) -> Iterator[tuple[Body | None, Graph]]:
 
 
 def together(parts: Sequence[tuple[Body | None, Graph]]) -> Graph:
-    """Return the graph of parts as `split_bodies` gives them, whose names differ but for constants; groups are numbered anew, g0, g1,
-    ..."""
+    """Return the graph of the parts that `split_bodies` returns. Their names differ, but for constants. Groups are numbered anew: g0,
+    g1, ..."""
     tensors: dict[str, Tensor] = {}
     groups: list[Group] = []
     for _, part in parts:

@@ -38,7 +38,7 @@ class Places:
         return found[1] if found else self._marks.get(node) if isinstance(node, tuple) else None
 
     def error(self, message: str, node: object = None, name: str = "") -> CheckError:
-        """Return the error at `node`, or at the first `name` from there on, so that the caret stands under the culprit."""
+        """Return the error at `node`, or at the first `name` after its start, so that the caret points to the cause."""
         place = self.of(node)
         if place is None:
             return CheckError(message, source=self.source)

@@ -75,7 +75,7 @@ class _Written(Ranges[Expr]):
         return Term(None, -MOST, MOST, rebuild(e, lambda c: self.term(c, scope).run))
 
     def term(self, e: Expr, scope: Mapping[str, int]) -> Term[Expr]:
-        """Return an expression as far as it is known; of elements only what stands in their indices is."""
+        """Return what is known of an expression. Of an element expression, only its indices are simplified."""
         return self.other(e, scope) if is_element(e) else super().term(e, scope)
 
     def apply(self, op: str, given: list[Term[Expr]]) -> Term[Expr]:
@@ -115,7 +115,7 @@ class Scope:
         return self.written.term(e, self.places).high
 
     def above(self, name: str, low: int) -> Scope:
-        """Return the same variables, of which one is at least `low`."""
+        """Return a copy of the scope in which one variable is at least `low`."""
         out = Scope()
         out.written.ranges, out.written.names, out.places = [*self.written.ranges], [*self.written.names], {**self.places}
         out.variable(name, low, self.written.ranges[self.places[name]][1])

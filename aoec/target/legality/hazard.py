@@ -343,8 +343,8 @@ class _Group:
                            "alive at once; give them addresses of their own")
 
     def find_skipped_write(self, c: int, event: Event, access: Access) -> Access | None:
-        """Return the write of an earlier iteration of one loop that stands for all up to this one. All other loops are at the same
-        place."""
+        """Return the write of an earlier iteration of one loop that represents all iterations up to this one. All other loops are at
+        the same iteration."""
         found = None
         loops = [v for n, v in zip(event.names, event.env) if n in self.loops] if event.weight > 1 or c in self.leapt else []
         for at in range(len(loops)):
