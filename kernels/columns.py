@@ -55,7 +55,7 @@ for kind in (Plan, Out, Space):
 
 @inline
 def floor_quotient(a, b):
-    """As NumPy has it: rounded down, 0 where b is 0."""
+    """Return the quotient rounded down, or 0 where b is 0, as NumPy does."""
     if b == 0:
         return np.int64(0)
     q = np.int64(a / np.float64(b)) if abs(a) < 4503599627370496 and abs(b) < 4503599627370496 else a // b
@@ -64,7 +64,7 @@ def floor_quotient(a, b):
 
 @inline
 def real_floor_quotient(a, b):
-    """As NumPy has it, of reals."""
+    """Return the quotient of reals rounded down, as NumPy does."""
     if b == 0.0:
         return a / b
     rest = np.fmod(a, b)
@@ -88,7 +88,7 @@ def divisor(a, b):
 
 @inner
 def run_ints(op, first, last, pool, x, lanes):
-    """One operation on whole numbers, for all its elements."""
+    """Run one operation on whole numbers, for all its elements."""
     for k in range(first, last):
         d, a, b = pool[k, 0], pool[k, 1], pool[k, 2]
         if op == ADD:
@@ -144,7 +144,7 @@ def run_ints(op, first, last, pool, x, lanes):
 
 @inner
 def run_reals(op, first, last, pool, x, y, lanes):
-    """One operation on reals `y`, or from or to whole numbers `x`, for all its elements."""
+    """Run one operation on reals `y`, or from or to whole numbers `x`, for all its elements."""
     for k in range(first, last):
         d, a, b = pool[k, 0], pool[k, 1], pool[k, 2]
         if op == REAL_ADD:
@@ -211,7 +211,7 @@ def run_reals(op, first, last, pool, x, y, lanes):
 
 @inner
 def run(code, first, last, pool, x, y, lanes):
-    """Some operations, one after the other."""
+    """Run operations of a tape in order, from `first` up to `last`."""
     for k in range(first, last):
         op = code[k, 0]
         if op < REAL_ADD or op == SELECT:
@@ -236,8 +236,8 @@ def is_kept_apart(merge, which, kind):
 
 @inner
 def number_values(p, s, g, base, lane, merge):
-    """Return how many different values the sizes of group g have in a row; fills the positions that the row's classes reach (`place`, of
-    the site, and `number`), and which position of the group leads each number (`leader`)."""
+    """Return how many different values the sizes of group g have in a row. Fill the positions that the row's classes reach (`place`, of
+    the site, and `number`). Fill `leader` with the first position of the group for each number."""
     first, last, fields, at = p.group_axis[g], p.group_axis[g + 1], p.group_fields[g], p.group_at[g]
     place, number, leader, own = s.place[g - base], s.number[g - base], s.leader[g - base], s.positions
     n = 1
@@ -282,9 +282,11 @@ def flush(p, s, site, lanes, out, first):
 
 @inner
 def entries(p, s, out, site, row, lane, at, waiting, start):
-    """Return number of the entry that comes next: those of a row's site are noted, and priced where LANES of them have come together.
+    """Return the number of the next entry, or -1 where there is no room, and how many entries still wait. Note the entries of a row's
+    site, and price them as soon as LANES of them are there.
 
-    `at` is the first of the row's, `waiting` of them and before have not been priced yet; `start`: of the row's positions.
+    `at` is the number of the row's first entry. `waiting` entries before it have not been priced yet. `start` is the first of the row's
+    positions.
     """
     base, stop, count = p.group_start[site], p.group_start[site + 1], 1
     merge, positions, of, counts = out.merge[row], s.positions, s.entries, s.many
@@ -360,7 +362,7 @@ def rows_of(p, s, out, row, lane):
 
 @linked.entry
 def replay(code, pool, x, y):
-    """All of a tape, for LANES columns."""
+    """Run all operations of a tape, for LANES columns."""
     run(code, np.int64(0), code.shape[0], pool, x, y, x.shape[1])
 
 

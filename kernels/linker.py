@@ -36,7 +36,7 @@ class _Unset:
 
     @staticmethod
     def set_env(name, env):
-        """Nothing: the environment of a part is never read."""
+        """Do nothing: the environment of a part is never read."""
 
 
 class Part(JITCodeLibrary):

@@ -7,10 +7,10 @@ from numba import njit
 
 @njit(cache=True, nogil=True, _nrt=False)
 def distinct(values, which, first, slots):
-    """Return how many different rows `values` has, in the order in which they come: fills which of them each row is, and where each came
-    first.
+    """Return how many different rows `values` has, in the order in which they first occur. Fill `which` with the number of each row,
+    and `first` with the place where each first occurs.
 
-    `slots` is for the search, a power of two and more than there are rows.
+    `slots` is for the search. Its size is a power of two and greater than the number of rows.
     """
     count, mask = 0, slots.shape[0] - 1
     for k in range(slots.shape[0]):
@@ -42,10 +42,11 @@ def distinct(values, which, first, slots):
 
 @njit(cache=True, nogil=True)
 def settle(operands, kept, wanted, place):
-    """Return how many places the registers of a tape take that `wanted` ones need; fills where each is, -1 those that nothing needs.
+    """Return how many places are taken by the registers of a tape that the `wanted` ones need. Fill the place of each, or -1 for a
+    register that nothing needs.
 
-    A register is made of its operands [3, register], all before it. A place is given on when nothing reads it any more, but for those of
-    `kept` registers and wanted ones.
+    A register is made of its operands [3, register], which all come before it. A place is reused when nothing reads its register any
+    more. Places of `kept` registers and wanted ones are not reused.
     """
     count = operands.shape[1]
     last = np.full(count, -1)  # what reads it last

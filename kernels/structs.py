@@ -51,8 +51,8 @@ def _load_member(context, builder, kind, value, name):
 
 @unbox(Struct)
 def _store_members(kind, given, c):
-    """Stores the members on the stack of what calls a kernel. LLVM is not to see where the pointer comes from, and so takes no load for one
-    from memory that nothing has been stored to."""
+    """Store the members on the stack of the caller of a kernel. The origin of the pointer is hidden from LLVM, which otherwise takes a
+    load from it for one from memory where nothing has been stored."""
     natives = [c.unbox(member, c.pyapi.tuple_getitem(given, place)) for place, (_, member) in enumerate(kind.members)]
     struct = cgutils.alloca_once(c.builder, ir.LiteralStructType([native.value.type for native in natives]))
     failed = cgutils.false_bit
@@ -71,7 +71,7 @@ def _store_members(kind, given, c):
 
 
 def pass_by_address(kind):
-    """Kernels take named tuples of this class by their address from now on."""
+    """Make kernels take named tuples of this class by their address from now on."""
     @typeof_impl.register(kind)
     def typeof_struct(value, context):
         return Struct(kind.__name__, tuple((name, typeof_impl(member, context)) for name, member in zip(kind._fields, value)))

@@ -133,7 +133,7 @@ def _store(context, builder, kinds, values):
 
 
 def _first(builder, n):
-    """Of the lanes of a repeat the first n, as a mask."""
+    """Return a mask of the first n lanes of a repeat."""
     lanes = _vector(REPEAT, _I32)
     count = _shuffle(builder, builder.insert_element(ir.Constant(lanes, ir.Undefined), builder.trunc(n, _I32), _I32(0)), [0] * REPEAT)
     return builder.icmp_signed("<", ir.Constant(lanes, list(range(REPEAT))), count)
@@ -167,14 +167,14 @@ def _spread(context, builder, kinds, values):
 
 
 def _of_lanes(name):
-    """LLVM's own function of lanes."""
+    """Return the code of a function of lanes that LLVM itself has."""
     def code(context, builder, kinds, values):
         return _call(builder, f"llvm.{name}.v{kinds[0].count}f32", values[0].type, *values)
     return code
 
 
 def _extreme(sign):
-    """`larger` or `smaller`, lane by lane."""
+    """Return the code of `larger` or `smaller`, lane by lane."""
     def code(context, builder, kinds, values):
         a, b = values
         return builder.select(builder.or_(builder.fcmp_ordered(sign, a, b), builder.fcmp_unordered("uno", a, a)), a, b)
@@ -182,7 +182,7 @@ def _extreme(sign):
 
 
 def _turn(context, builder, kinds, values):
-    """In three rounds, each of which swaps squares of 1, 2 and 4 across the diagonal of each half."""
+    """Transpose in three rounds. They swap squares of 1, 2 and 4 across the diagonal of each half."""
     base, step = context.make_array(kinds[0])(context, builder, value=values[0]).data, values[2]
 
     def row(j):
@@ -234,7 +234,7 @@ def _load_now(context, builder, kinds, values):
 
 @_word(2, lambda *kinds: types.int64, _load_now)
 def load_now(v, at):
-    """v[at] of an int64 array that another thread may write: it is read anew at each call."""
+    """Return v[at] of an int64 array that another thread may write. It is read anew at each call."""
     return int(v[at])
 
 
@@ -288,31 +288,31 @@ def splat64(x):
 
 @_word(3, _same, _of_lanes("fmuladd"))
 def muladd(a, b, c):
-    """a * b + c, rounded once or twice as the processor can."""
+    """Return a * b + c, rounded once or twice, depending on the processor."""
     return a * b + c
 
 
 @_word(2, _same, lambda context, builder, kinds, values: builder.fadd(*values))
 def add(a, b):
-    """a + b."""
+    """Return a + b."""
     return a + b
 
 
 @_word(2, _same, lambda context, builder, kinds, values: builder.fsub(*values))
 def subtract(a, b):
-    """a - b."""
+    """Return a - b."""
     return a - b
 
 
 @_word(2, _same, lambda context, builder, kinds, values: builder.fmul(*values))
 def multiply(a, b):
-    """a * b."""
+    """Return a * b."""
     return a * b
 
 
 @_word(2, _same, lambda context, builder, kinds, values: builder.fdiv(*values))
 def divide(a, b):
-    """a / b."""
+    """Return a / b."""
     return a / b
 
 
@@ -336,32 +336,32 @@ def root(a):
 
 @_word(1, _same, _of_lanes("fabs"))
 def absolute(a):
-    """a without its sign."""
+    """Return the absolute value of a."""
     return np.abs(a)
 
 
 @_word(5, _nothing, _turn)
 def turn(v, at, step, out, to):
-    """Rows of eight lanes, 16 of them `step` apart from v[at:], as columns: eight rows of 16 at out[to:], one behind the other."""
+    """Transpose 16 rows of eight lanes, `step` apart from v[at:], into eight contiguous rows of 16 at out[to:]."""
     for j in range(16):
         out[to + j:to + 128:16] = v[at + j * step:at + j * step + 8]
 
 
 @_word(5, _nothing, _move)
 def move(dst, d, src, s, n):
-    """dst[d:] = src[s:] for n elements of arrays of one dtype."""
+    """Copy n elements from src[s:] to dst[d:], arrays of one dtype."""
     dst[d:d + n] = src[s:s + n]
 
 
 @_word(2, _nothing, _flood)
 def flood(v, byte):
-    """Every byte of a contiguous array is `byte`."""
+    """Set every byte of a contiguous array to `byte`."""
     v.view(np.uint8)[:] = byte
 
 
 @_word(4, _nothing, _move_block)
 def move_block(dst, d, src, s):
-    """A block of 32 bytes from src[s:] to dst[d:], arrays of one dtype."""
+    """Copy a block of 32 bytes from src[s:] to dst[d:], arrays of one dtype."""
     dst[d:d + BLOCK // dst.itemsize] = src[s:s + BLOCK // src.itemsize]
 
 
@@ -380,7 +380,7 @@ def half_to_float(h):
 
 @_from_python
 def float_to_half(x):
-    """fp16 bits of an fp32 value: nearest even, overflow to infinity, NaN to a quiet NaN."""
+    """Return the fp16 bits of an fp32 value. It is rounded to nearest even, overflow becomes infinity, and NaN a quiet NaN."""
     bits = np.float32(x).view(np.uint32)
     sign = bits & np.uint32(0x80000000)
     size = np.uint32(bits ^ sign)
@@ -401,7 +401,7 @@ def bfloat_to_float(h):
 
 @_from_python
 def float_to_bfloat(x):
-    """bf16 bits of an fp32 value: nearest even, overflow to infinity, NaN to a quiet NaN."""
+    """Return the bf16 bits of an fp32 value. It is rounded to nearest even, overflow becomes infinity, and NaN a quiet NaN."""
     bits = np.float32(x).view(np.uint32)
     if (bits & np.uint32(0x7FFFFFFF)) > np.uint32(0x7F800000):
         return np.uint16((bits >> np.uint32(16)) | np.uint32(0x40))
@@ -450,7 +450,7 @@ def store_whole(mem, dtype, at, v):
 
 @_jit
 def saturate(x, low, high):
-    """`x` cut off toward zero and clamped; NaN gives 0, as a cast on the vector unit does."""
+    """Return `x` rounded toward zero and clamped to [low, high]. NaN gives 0, as in a cast on the vector unit."""
     if x != x:
         return 0
     return int(min(max(np.float64(x), np.float64(low)), np.float64(high)))
@@ -458,7 +458,7 @@ def saturate(x, low, high):
 
 @_jit
 def cut_off(dtype, x):
-    """Return the bits of what a cast of a real to this dtype gives, as int64: cut off toward zero and clamped; NaN gives 0."""
+    """Return the bits, as int64, of a cast of a real to this dtype. The real is rounded toward zero and clamped; NaN gives 0."""
     if dtype == INT32: return np.int64(saturate(x, -2147483648, 2147483647))
     if dtype == UINT32: return np.int64(saturate(x, 0, 4294967295))
     if dtype == INT16: return np.int64(saturate(x, -32768, 32767))
@@ -528,7 +528,7 @@ def store_run(mem, dtype, at, n, src):
 
 @_jit
 def add_one(to, t, mem, dtype, at):
-    """The element at byte `t` of `to` plus the one at byte `at` of mem, rounded once; int32 wraps."""
+    """Add the element at byte `at` of mem to the one at byte `t` of `to`. The sum is rounded once; int32 wraps."""
     if dtype == INT32:
         to[3][t // 4] += mem[3][at // 4]
     elif dtype == FP32:
@@ -557,7 +557,8 @@ def add_run(mem, dtype, at, n, src):
 
 @_jit
 def move_bytes(dst, d, src, s, n):
-    """dst[d:] = src[s:] for n bytes that do not overlap. A library's move of some kilobytes begins slowly, and long runs are few."""
+    """Copy n bytes that do not overlap from src[s:] to dst[d:]. A library's copy of some kilobytes starts slowly, and long runs are
+    rare."""
     i = 0
     while i + 256 <= n:
         store(dst, d + i, load64(src, s + i))
@@ -568,7 +569,7 @@ def move_bytes(dst, d, src, s, n):
 
 @_jit
 def copy_bursts(dst, d, src, s, bursts, length, dst_step, src_step):
-    """`bursts` runs of `length` bytes, steps in bytes from start to start."""
+    """Copy `bursts` runs of `length` bytes. Steps are in bytes, from start to start."""
     if length == dst_step and length == src_step:
         move_bytes(dst, d, src, s, bursts * length)
     elif length == BLOCK:
@@ -588,7 +589,7 @@ def place_of(mem, dtype, at, extent):
 
 @_jit
 def add_bursts(to, d, mem, s, dtype, bursts, length, dst_step, src_step):
-    """`copy_bursts` that adds."""
+    """Add bursts to their target. Bursts and steps are those of `copy_bursts`."""
     for b in range(bursts):
         for i in range(0, length, size_of(dtype)):
             add_one(to, d + b * dst_step + i, mem, dtype, s + b * src_step + i)
@@ -596,7 +597,7 @@ def add_bursts(to, d, mem, s, dtype, bursts, length, dst_step, src_step):
 
 @_jit
 def copy_nd2nz(dst, d, src, s, rows, cols, row_step, dst_rows, size):
-    """rows x cols in rows of `row_step` bytes to [column block][dst_rows][32 bytes], the last block filled with zeros."""
+    """Copy rows x cols from rows of `row_step` bytes to [column block][dst_rows][32 bytes]. The last block is filled with zeros."""
     width = cols * size
     whole_blocks = width // BLOCK * BLOCK
     for r in range(rows):
@@ -611,7 +612,7 @@ def copy_nd2nz(dst, d, src, s, rows, cols, row_step, dst_rows, size):
 
 @_jit
 def load_fractals(mem, d, s, repeat, src_stride, dst_gap, transpose):
-    """`repeat` fractals of 512 bytes, each turned as 16 x 16 elements of two bytes where `transpose` is set."""
+    """Copy `repeat` fractals of 512 bytes. Where `transpose` is set, each is transposed as 16 x 16 elements of two bytes."""
     if not transpose:
         copy_bursts(mem[0], d, mem[0], s, repeat, 512, (1 + dst_gap) * 512, src_stride * 512)
         return
@@ -677,9 +678,9 @@ def load_image(mem, d, s, f, size):
 
 @_inline
 def tile_pair(a, at, c0, k, b, b0, b1, c, d0, d1):
-    """Adds eight rows of a times two panels of b to c, summed in registers.
+    """Add eight rows of a times two panels of b to c, with sums in registers.
 
-    a[at:]: rows of fractals, c0 columns wide; b[b0:], b[b1:]: panels [k, 16]; c[d0:], c[d1:]: eight rows of 16 each.
+    a[at:] holds rows of fractals, c0 columns wide. b[b0:] and b[b1:] are panels [k, 16]. c[d0:] and c[d1:] are eight rows of 16 each.
     """
     c00, c10, c20, c30 = load16(c, d0), load16(c, d0 + 16), load16(c, d0 + 32), load16(c, d0 + 48)
     c40, c50, c60, c70 = load16(c, d0 + 64), load16(c, d0 + 80), load16(c, d0 + 96), load16(c, d0 + 112)
@@ -708,7 +709,7 @@ def tile_pair(a, at, c0, k, b, b0, b1, c, d0, d1):
 
 @_inline
 def tile_single(a, at, c0, k, b, b0, c, d):
-    """`tile_pair` of one panel."""
+    """Add eight rows of a times one panel of b to c, as `tile_pair` does for two panels."""
     c0x, c1x, c2x, c3x = load16(c, d), load16(c, d + 16), load16(c, d + 32), load16(c, d + 48)
     c4x, c5x, c6x, c7x = load16(c, d + 64), load16(c, d + 80), load16(c, d + 96), load16(c, d + 112)
     p = 0
@@ -728,7 +729,7 @@ def tile_single(a, at, c0, k, b, b0, c, d):
 
 @_jit
 def panels(v, at, k, n, c0, out):
-    """ZN fractals at v[at:] to panels of 16 columns, [n / 16][k in whole fractals][16]."""
+    """Copy ZN fractals at v[at:] to panels of 16 columns, [n / 16][k in whole fractals][16]."""
     columns, depth = (n + 15) // 16, (k + c0 - 1) // c0 * c0
     for j in range(columns):
         for p in range(0, depth, c0):
@@ -761,9 +762,9 @@ def patch(dst, d, dst_plane, src, s, src_plane, m, n):
 
 @_jit
 def product(a, at, b, c, to, m, n, k, c0, rows, part):
-    """c += A @ B. a[at:] ZZ fractals of A, b panels of B, c[to:] columns of fractals of so many rows; `part`: scratch.
+    """Add A @ B to c. a[at:] holds ZZ fractals of A, b panels of B, and c[to:] columns of fractals of so many rows. `part` is scratch.
 
-    Tiles of eight rows and 32 columns; those that hang over are added in `part`, so that nothing is written beyond m and n.
+    Tiles have eight rows and 32 columns. A tile that exceeds m or n is summed in `part`, so that nothing is written beyond m and n.
     """
     depth = (k + c0 - 1) // c0 * c0
     for j in range(0, n, 32):
@@ -785,7 +786,7 @@ def product(a, at, b, c, to, m, n, k, c0, rows, part):
 
 @_jit
 def mmad_float(mem, at, dtype, f, bias, sa, sb, sc, flat):
-    """L0C = (init ? 0 or bias : L0C) + A @ B in fp32; bias is a byte address or -1."""
+    """Set L0C to (init ? 0 or bias : L0C) + A @ B in fp32. `bias` is a byte address or -1."""
     m, n, k, init = f[0], f[1], f[2], f[3]
     if m * n * k == 0:
         return
@@ -804,7 +805,7 @@ def mmad_float(mem, at, dtype, f, bias, sa, sb, sc, flat):
 
 @_jit
 def mmad_int(mem, at, f, bias):
-    """L0C = (init ? 0 or bias : L0C) + A @ B for int8 inputs and int32 sums."""
+    """Set L0C to (init ? 0 or bias : L0C) + A @ B for int8 inputs and int32 sums."""
     m, n, k, init = f[0], f[1], f[2], f[3]
     if m * n * k == 0:
         return
@@ -825,7 +826,7 @@ def mmad_int(mem, at, f, bias):
 
 @_jit
 def fixpipe_int(gm, mem, d, s, f, nz):
-    """`fixpipe` from int32 to int32, exact."""
+    """Run `fixpipe` from int32 to int32, exactly."""
     src, dst = mem[3], gm[3]
     for j in range(f[1]):
         for i in range(f[0]):
@@ -837,7 +838,7 @@ def fixpipe_int(gm, mem, d, s, f, nz):
 
 @_inline
 def some_lanes(dst, d, src, s, n):
-    """dst[d:] = src[s:] for n fp32 numbers, mostly 16 or 8."""
+    """Copy n fp32 numbers, mostly 16 or 8, from src[s:] to dst[d:]."""
     if n == 16:
         store(dst, d, load16(src, s))
     elif n == 8:
@@ -848,7 +849,8 @@ def some_lanes(dst, d, src, s, n):
 
 @_jit
 def fixpipe(gm, mem, d, s, dtype, f, nz, line):
-    """fp32 from L0C to GM: cast and relu; rows dst_stride elements apart, or planes of C0 columns. `line`: scratch of L0C's size."""
+    """Write fp32 from L0C to GM with a cast and relu. The output is rows that start dst_stride elements apart, or planes of C0 columns.
+    `line` is scratch of L0C's size."""
     m, n, src_rows, dst_stride, relu = f[0], f[1], f[2], f[3], f[4]
     if m * n == 0:
         return
@@ -873,7 +875,8 @@ def fixpipe(gm, mem, d, s, dtype, f, nz, line):
 
 @_jit
 def fill_behind(mem, d, dtype, bursts, length, step, pad):
-    """What is left of the last block of each burst becomes `pad`, or where that is NaN the burst's first element; bytes."""
+    """Fill the rest of the last block of each burst with `pad`, or with the burst's first element where `pad` is NaN. Positions,
+    lengths and steps are in bytes."""
     size, end = size_of(dtype), (length + BLOCK - 1) // BLOCK * BLOCK
     begin = (length + size - 1) // size * size  # whole elements alone: a part of one stays what it is
     for b in range(bursts):
@@ -890,8 +893,9 @@ def fill_behind(mem, d, dtype, bursts, length, step, pad):
 
 @_jit
 def fixpipe_scale(gm, mem, d, s, scales, f, nz):
-    """int32 from L0C to int8 in GM: relu, times the scale of the column, rounded, plus its zero point, limited. A column's word holds a
-    scale in fp32, of whose fraction ten bits count, and in bits 37-45 the zero point."""
+    """Write int32 from L0C to int8 in GM. A value gets relu, is multiplied by the scale of its column and rounded. Then the zero point
+    is added, and the result is clamped. A column's word holds a scale in fp32, of whose fraction ten bits count, and in bits 37-45 the
+    zero point."""
     src, dst = mem[3], gm[4]
     for j in range(f[1]):
         scale = np.uint32(mem[5][scales // 8 + j] & np.uint64(0xFFFFE000)).view(np.float32)
@@ -907,7 +911,8 @@ def fixpipe_scale(gm, mem, d, s, scales, f, nz):
 
 @_jit
 def drain(mem, d, s, dtype, f, line):
-    """copy_l0c_ub: runs of fractals of L0C to UB with cast and relu; `line`: scratch of L0C's size. int32 stays as it is."""
+    """Run copy_l0c_ub: copy runs of fractals from L0C to UB with a cast and relu. int32 stays as it is. `line` is scratch of L0C's
+    size."""
     step, size = f[1] * 256, size_of(dtype)
     for b in range(f[0]):
         at, to = s + b * (f[1] + f[2]) * 1024, d + b * (step * size + f[3] * BLOCK)
@@ -968,7 +973,7 @@ def round_scalar(x, dtype):
 
 @_jit
 def combine(op, x, y, n):
-    """x[i] = op(x[i], y[i]) in fp32; op is a binary word or one with a scalar."""
+    """Set x[i] to op(x[i], y[i]) in fp32. `op` is a binary word or one with a scalar."""
     if op == VADD or op == VADDS:
         for i in range(n):
             x[i] = x[i] + y[i]
@@ -994,7 +999,7 @@ def combine(op, x, y, n):
 
 @_jit
 def transform(op, x, n):
-    """x[i] = op(x[i]): exp and ln through double, the rest in fp32; casts and copies leave x as it is."""
+    """Set x[i] to op(x[i]). exp and ln are computed in double, the rest in fp32. Casts and copies leave x as it is."""
     for i in range(n):
         v = x[i]
         if op == VEXP:
@@ -1027,7 +1032,7 @@ def fold(op, x, n):
 
 @_jit
 def gather(v, at, blk, n, out):
-    """n lanes in blocks `blk` blocks apart."""
+    """Copy n lanes to `out` from blocks that start `blk` blocks apart."""
     whole_blocks = n // 8 * 8
     for b in range(0, whole_blocks, 8):
         move_block(out, b, v, at + b * blk)
@@ -1037,14 +1042,14 @@ def gather(v, at, blk, n, out):
 
 @_jit
 def scatter(v, at, blk, n, src):
-    """`gather` the other way."""
+    """Copy n lanes of `src` to blocks that start `blk` blocks apart: the inverse of `gather`."""
     for b in range(0, n, 8):
         some_lanes(v, at + b * blk, src, b, min(8, n - b))
 
 
 @_inline
 def lanes_at(v, at, blk, n, out):
-    """n lanes in blocks `blk` blocks apart as a repeat; `out`: scratch."""
+    """Return n lanes, in blocks that start `blk` blocks apart, as a repeat. `out` is scratch."""
     if blk == 1:
         return load64(v, at) if n == REPEAT else load_some(v, at, n)
     if blk == 0 and n >= 8:
@@ -1055,7 +1060,7 @@ def lanes_at(v, at, blk, n, out):
 
 @_jit
 def vector_fp32(op, v, at, f, scalar, x, y):
-    """`vector` for words of fp32 alone that the processor has, a repeat at a time."""
+    """Run those vector instructions of `vector` that use fp32 only and that the processor has, a repeat at a time."""
     two = has_pair(op)
     dst_step, src_step, y_step, y_blk = f[4] * 8, f[5] * 8, 0, 1
     if two:
@@ -1104,7 +1109,7 @@ def vector_fp32(op, v, at, f, scalar, x, y):
 
 @_jit
 def vector(op, mem, at, dt, f, scalar, x, y):
-    """Every arithmetic vector instruction, repeat after repeat; a repeat is read whole before it is written."""
+    """Run any arithmetic vector instruction, repeat after repeat. A repeat is read whole before it is written."""
     lanes, repeat, dst_size, src_size = f[0], f[1], size_of(dt[0]), size_of(dt[1])
     two, reduces = has_pair(op), VCMAX <= op <= VCADD
     if dt[0] == FP32 and dt[1] == FP32 and not reduces and op != VEXP and op != VLN:
@@ -1151,7 +1156,7 @@ def compare(mode, less, same):
 
 @_jit
 def compare_reals(mode, x, y, n):
-    """x[i] = 1 or 0 as x[i] and y[i] compare; NaN is unequal to all."""
+    """Set x[i] to 1 or 0, the result of comparing x[i] and y[i]. NaN is unequal to all."""
     for i in range(n):
         a, b = x[i], y[i]
         if mode == GT or mode == GE:
@@ -1162,7 +1167,7 @@ def compare_reals(mode, x, y, n):
 
 @_jit
 def compare_wholes(mode, xi, yi, flip, x, n):
-    """x[i] = 1 or 0 as xi[i] and yi[i] compare; `flip` is the sign bit where they are uint64."""
+    """Set x[i] to 1 or 0, the result of comparing xi[i] and yi[i]. `flip` is the sign bit where they are uint64."""
     for i in range(n):
         a, b = xi[i] ^ flip, yi[i] ^ flip
         if mode == GT or mode == GE:
@@ -1173,7 +1178,7 @@ def compare_wholes(mode, xi, yi, flip, x, n):
 
 @_jit
 def quotient(a, b, dtype):
-    """a / b cut off toward zero; 0 where b is."""
+    """Return a / b, rounded toward zero, or 0 where b is 0."""
     if b == 0:
         return np.int64(0)
     if dtype == UINT64:
@@ -1186,7 +1191,7 @@ def quotient(a, b, dtype):
 
 @_jit
 def combine_wholes(op, dtype, xi, yi, flip, n):
-    """xi[i] = op(xi[i], yi[i]) in whole numbers, low bits kept."""
+    """Set xi[i] to op(xi[i], yi[i]) in whole numbers. The low bits are kept."""
     for i in range(n):
         a, b = xi[i], yi[i]
         if op == VADD or op == VADDS:
@@ -1215,7 +1220,7 @@ def combine_wholes(op, dtype, xi, yi, flip, n):
 
 @_jit
 def round_reals(op, x, n):
-    """x[i] rounded down, up, to the nearest (ties to even) or toward zero."""
+    """Round x[i] down, up, to the nearest (ties to even) or toward zero."""
     for i in range(n):
         v = x[i]
         x[i] = np.floor(v) if op == VFLOOR else np.ceil(v) if op == VCEIL else np.rint(v) if op == VRINT else np.trunc(v)
@@ -1253,7 +1258,8 @@ def has_scalar(op):
 
 @_jit
 def vector_whole(op, mem, at, dt, f, scalar, x, y, xi, yi):
-    """What `vector` does not: work on whole numbers, comparisons, roundings; a repeat is read whole before it is written."""
+    """Run the vector instructions that `vector` does not: work on whole numbers, comparisons, roundings. A repeat is read whole before
+    it is written."""
     lanes, repeat, dst_size, src_size = f[0], f[1], size_of(dt[0]), size_of(dt[1])
     two, ints = has_pair(op), is_whole(dt[1])
     compares = op == VCMP or op == VCMPS
@@ -1301,7 +1307,7 @@ def vector_whole(op, mem, at, dt, f, scalar, x, y, xi, yi):
 
 @_jit
 def vector_select(op, mem, at, dt, f, scalar, x, bytes8):
-    """vsel and vsels: where src0 is not 0 the element of src1, else that of src2 or the scalar, bit for bit."""
+    """Run vsel and vsels. Where src0 is not 0, dst gets the element of src1, else that of src2 or the scalar, bit for bit."""
     size, mask_size = size_of(dt[0]), size_of(dt[1])
     wide, per = 256 // max(size, mask_size), BLOCK // size
     three = op == VSEL
@@ -1328,7 +1334,7 @@ def vector_select(op, mem, at, dt, f, scalar, x, bytes8):
 
 @_jit
 def vector_copy(mem, at, size, f, bytes8):
-    """dst = src, bit for bit, repeat after repeat."""
+    """Copy src to dst, bit for bit, repeat after repeat."""
     for r in range(f[1]):
         n = f[0] * size if r == f[1] - 1 else 256
         for i in range(n):
@@ -1339,7 +1345,7 @@ def vector_copy(mem, at, size, f, bytes8):
 
 @_jit
 def vector_broadcast(mem, at, size, f, bytes8):
-    """vbrcb: each of 8 * repeat elements fills one block."""
+    """Run vbrcb: each of 8 * repeat elements fills one block."""
     for r in range(f[0]):
         for i in range(8 * size):
             bytes8[i] = mem[0][at[1] + r * 8 * size + i]
@@ -1350,7 +1356,8 @@ def vector_broadcast(mem, at, size, f, bytes8):
 
 @_jit
 def vector_pack(mem, at, size, f):
-    """vreducev2: f[0] elements of each of f[1] rows, one behind the other; in place too, as rows come before what is written there."""
+    """Run vreducev2: copy f[0] elements of each of f[1] rows to contiguous places. It works in place too, since a row is read before
+    its place is overwritten."""
     for r in range(f[1]):
         for i in range(f[0] * size):
             mem[0][at[0] + r * f[0] * size + i] = mem[0][at[1] + r * f[2] * BLOCK + i]
@@ -1358,7 +1365,8 @@ def vector_pack(mem, at, size, f):
 
 @_jit
 def vector_gather(mem, at, size, f):
-    """vgather: element e of dst is that of src at byte offset[e], or the last of f[3] bytes; repeats of dst are f[2] blocks apart."""
+    """Run vgather: element e of dst is that of src at byte offset[e], or the last of f[3] bytes. Repeats of dst start f[2] blocks
+    apart."""
     lanes, last = 256 // size, max(f[3] - size, 0)
     for r in range(f[1]):
         for e in range(f[0] if r == f[1] - 1 else lanes):
@@ -1370,7 +1378,8 @@ def vector_gather(mem, at, size, f):
 
 @_jit
 def vector_blocks(op, mem, at, dt, f, x, y):
-    """vcgmax, vcgmin, vcgadd: an element for each block of a repeat, one behind the other, eight times f[2] elements to the next repeat."""
+    """Run vcgmax, vcgmin and vcgadd. Each block of a repeat gives one element. These are contiguous, and the next repeat starts eight
+    times f[2] elements further."""
     size = size_of(dt[1])
     per = BLOCK // size
     for r in range(f[1]):
@@ -1384,7 +1393,7 @@ def vector_blocks(op, mem, at, dt, f, x, y):
 
 @_jit
 def vector_turn_fp32(v, at, f, x):
-    """`vector_turn` of fp32: eight rows of 16, each in two blocks f[2] blocks apart."""
+    """Run `vector_turn` for fp32: write eight rows of 16. The two blocks of a row start f[2] blocks apart."""
     for r in range(f[0]):
         turn(v, at[1] // 4 + r * f[5] * 8, f[3] * 8, x, 0)
         for j in range(8):
@@ -1395,7 +1404,8 @@ def vector_turn_fp32(v, at, f, x):
 
 @_jit
 def vector_turn(mem, at, size, f, bytes8):
-    """vnchwconv: 16 rows of one block become 32 / size rows of 16 elements, of bytes half a block 16 rows of half a block."""
+    """Run vnchwconv: transpose 16 rows of one block into 32 / size rows of 16 elements. For bytes, it transposes half a block into 16
+    rows of half a block."""
     half, low, high = BLOCK // size, 0, 0
     if size == 1:
         half, low, high = 16, f[7] * 16, f[6] * 16
@@ -1414,7 +1424,7 @@ def vector_turn(mem, at, size, f, bytes8):
 
 @_inline
 def step(op, f, scalar, at, dt, gm, mem, sa, sb, sc, flat, run, run2, bytes8, whole1, whole2):
-    """Runs one instruction: fields f, byte addresses at and dtypes dt of its operands. Bounds were checked before."""
+    """Run one instruction with fields f, and with the byte addresses at and the dtypes dt of its operands. Bounds were checked before."""
     size = size_of(dt[1])
     if op == COPY_GM_L1:
         copy_bursts(mem[0], at[0], gm[0], at[1], f[0], f[1] * BLOCK, (f[1] + f[3]) * BLOCK, (f[1] + f[2]) * BLOCK)
@@ -1508,7 +1518,8 @@ def adds(dtype):
 
 @_from_python
 def reaches(op, f, dt, out):
-    """Fills out[operand] with the bytes it touches from its start (0: none). Returns 0, or a number of RELATIONS that is broken."""
+    """Fill out[operand] with the bytes that it accesses from its start (0: none). Return 0, or the number of a broken relation in
+    RELATIONS."""
     out[:] = 0
     d, s = size_of(dt[0]), size_of(dt[1])
     if op == COPY_GM_L1 or op == COPY_UB_L1:
@@ -1570,7 +1581,7 @@ def reaches(op, f, dt, out):
 
 @_jit
 def vector_reaches(op, f, dt, out):
-    """`reaches` for the vector pipe."""
+    """Return what `reaches` returns, for instructions of the vector pipe."""
     d, s = size_of(dt[0]), size_of(dt[1])
     if op == VBRCB:
         if f[0]:
@@ -1622,8 +1633,8 @@ def vector_reaches(op, f, dt, out):
 
 @_jit
 def value(x, xcode, xspan, env, stack, error):
-    """Return the value of expression x over `env`; a division by zero, or a value beyond 64 bits, sets error[0]. xspan: how it is written,
-    and where in xcode from and to. Sums need no look: the ranges of their variables say that they fit
+    """Return the value of expression x over `env`. A division by zero, or a value beyond 64 bits, sets error[0]. xspan holds the form
+    of x and its range in xcode. Sums need no check: the ranges of their variables prove that they fit
     (aoec/simulate/encode/expressions.py)."""
     kind, start, stop = xspan[x, 0], xspan[x, 1], xspan[x, 2]
     if kind == FIXED:
@@ -1703,11 +1714,10 @@ def apply(op, a, b, error):
 
 @_inline
 def fetch(site, program, env, now, error):
-    """Evaluates fields and addresses of a site into its rows of `now`; False, with the error row filled, where a bound is broken.
+    """Evaluate fields and addresses of a site into its rows of `now`. Return False, with the error row filled, where a bound is broken.
 
-    Of the fields only those are evaluated that vary; limits and reaches are looked at again where one has changed. The element at which an
-    operand begins is held against the last one from which all that is touched lies inside a slot, so that no sum or product of large
-    numbers decides.
+    Only fields that vary are evaluated. Limits and reaches are checked again where a field has changed. The first element of an operand
+    is compared with the last element from which the whole access is inside a slot. So no sum or product of large numbers decides.
     """
     xcode, xspan, ops, operands, fields, limits, opens, dtypes, _, _ = program
     f, last, at, known, stack = now
@@ -1740,8 +1750,8 @@ def fetch(site, program, env, now, error):
 
 @_jit
 def fits_limits(op, site, f, dt, operands, last, limits, fields, error):
-    """Return whether fields are within their limits and in their relations; fills for each operand the last element of a slot from which
-    all that is touched lies inside (-1: none), or the error row."""
+    """Return whether fields keep their limits and relations. If so, fill for each operand the last element of a slot from which the
+    whole access is inside the slot (-1: none). Otherwise fill the error row."""
     for i in range(f.size):
         if fields[site, i] < 0:
             break
@@ -1761,9 +1771,10 @@ def fits_limits(op, site, f, dt, operands, last, limits, fields, error):
 
 @_jit
 def is_misplaced(op, i, slot, element, f, dt, operand, reach, error):
-    """Return whether operand i breaks a bound; the error row then says which. One of which nothing is touched lies anywhere.
+    """Return whether operand i breaks a bound, and fill the error row if so. An operand of which no byte is accessed may be anywhere.
 
-    operand: dtype, base, bytes of a slot, slots, alignment, expressions of slot and offset, bytes of an element. reach: scratch.
+    `operand` holds dtype, base, bytes of a slot, slots, alignment, expressions of slot and offset, and bytes of an element. `reach` is
+    scratch.
     """
     error[2] = i
     if error[0]:
@@ -1782,7 +1793,7 @@ def is_misplaced(op, i, slot, element, f, dt, operand, reach, error):
 
 @_jit
 def cross(code, pc, core, program, env, stack, tokens, first, count, streams, error):
-    """Sets or takes tokens of a cross-core flag at pc; False where it has to wait. tokens[setter, waiter, id]."""
+    """Set or take tokens of a cross-core flag at pc. Return False where it has to wait. Tokens are tokens[setter, waiter, id]."""
     peer, mine = code[pc, 1], streams[core]
     flag = value(code[pc, 2], program[0], program[1], env, stack, error)
     if error[0] or flag < 0 or flag >= tokens.shape[2]:
@@ -1824,9 +1835,10 @@ def keep(code, pc, program, env, stack, error):
 
 @_jit
 def ended_early(watch, steps, error):
-    """Return whether a run must end: Ctrl-C came, or all threads together have done more steps than they may. `steps`: of this thread.
+    """Return whether a run must end. It must if Ctrl-C came, or if all threads together have done more steps than they may. `steps` are
+    those of this thread.
 
-    watch: a flag that another thread sets, (most steps, then the steps of each thread so far), which of them this one is.
+    `watch` holds a flag that another thread sets, then (most steps, the steps of each thread so far), then the number of this thread.
     """
     stop, counts, mine = watch
     counts[1 + mine] = steps

@@ -149,7 +149,7 @@ def type_of_walk(t, s):
 
 
 def address_of_walk(t, s):
-    """`walk`, compiled for tables and states like these, as a value for kernels."""
+    """Return `walk`, compiled for tables and states like these, as a value for kernels."""
     if not pointers:
         pointers.append(types.CompileResultWAP(walk.get_compile_result(type_of_walk(t, s))))
     return pointers[0]
@@ -283,8 +283,8 @@ def move(t, cursor, which, old, new):
 
 @inline
 def turn_to(t, merge, cursor, a, old, new):
-    """Moves the cursors of loop `a` from a class of its iterations to another, or in or out. Where all iterations are alike, cursors
-    stand for that from the beginning (`stand`)."""
+    """Move the cursors of loop `a` from one class of its iterations to another, or into or out of the loop. Where all iterations are
+    alike, the cursors have their final position from the beginning (`stand`)."""
     if merge[U(a), FIRST] != merge[U(a), LAST]:
         move(t, cursor, a, old, new)
 
@@ -312,7 +312,8 @@ def belongs(s, a, b, count_a, count_b):
 
 @inner
 def cross_set(t, s, m, members, sizes, target, flag, time):
-    """BLOCKED where a counter is full; else ENDED, with a token put for each core of stream `target` that belongs to core m."""
+    """Put a token for each core of stream `target` that belongs to core m, and return ENDED. Put none, and return BLOCKED, where a
+    counter is full."""
     for w in range(members):
         if s.stream[w] == target and belongs(s, m, w, sizes[s.stream[m]], sizes[target]) \
                 and s.put[w, m, flag] - s.got[w, m, flag] >= t.costs[5]:
@@ -404,7 +405,7 @@ def ended_early(s, steps, now):
 
 @inline
 def hand_over(free, floor, early, late, pipe, start, latency, granule):
-    """Keeps when an instruction on M or FIXP, which has just taken its pipe from `start`, hands L0C over."""
+    """Note when an instruction on M or FIXP hands L0C over. It has just taken its pipe from `start`."""
     if granule >= 0:
         free[pipe] = max(free[pipe], floor[pipe])
         early[pipe] = max(early[pipe], start + granule)
@@ -416,7 +417,7 @@ def hand_over(free, floor, early, late, pipe, start, latency, granule):
 
 @inline
 def reach(free, early, late, pipe):
-    """A wait hands over when it ends."""
+    """Note that a wait hands L0C over when it ends."""
     early[pipe] = max(early[pipe], free[pipe])
     late[pipe] = max(late[pipe], free[pipe])
 
@@ -565,10 +566,10 @@ def epoch_end(s, time):
 
 @inner
 def rounds(free, pipes, was, times, end):
-    """Return how many of `times` rounds can be skipped: transfers of all of them start before `end`, the end of the epoch in which `was`
-    lies.
+    """Return how many of `times` rounds can be skipped. All their transfers must start before `end`, the end of the epoch that contains
+    `was`.
 
-    A round goes from `was` to free[0]. What it transfers starts at `was` or later, and no later than its pipe is free afterwards.
+    A round lasts from `was` to free[0]. A transfer in it starts at `was` or later, and no later than its pipe is free afterwards.
     """
     latest = free[0]
     for p in range(1, PIPE_COUNT):
@@ -612,7 +613,7 @@ def later(s, m, k, pipes, pairs, ids, by):
 
 @inner
 def grow(values, marked, times):
-    """Adds to a table `times` what it has grown by since it was marked, and marks it."""
+    """Add to a table `times` its growth since it was marked, and mark it."""
     for i in range(values.shape[0]):
         for k in range(values.shape[1]):
             values[i, k] += times * (values[i, k] - marked[i, k])
@@ -621,7 +622,7 @@ def grow(values, marked, times):
 
 @inner
 def account(s, m, k, times):
-    """Adds to what probes saw what they would see in `times` more such rounds as since mark k (0: nothing), and marks it."""
+    """Add to the accounts of probes what they would note in `times` more such rounds as since mark k (0: nothing), and mark them."""
     grow(s.spent[m], s.mark.spent[k], times)
     grow(s.at[m], s.mark.times[k], times)
     for entry in range(s.uses.shape[1]):
@@ -631,7 +632,7 @@ def account(s, m, k, times):
 
 @inner
 def go_round(s, m, k, pipes, pairs, ids, times):
-    """Moves the core on by so many rounds of what it did since mark k."""
+    """Move the core on by so many repetitions of what it did since mark k."""
     if times > 0:
         later(s, m, k, pipes, pairs, ids, times * (s.free[m, 0] - s.mark.free[k, 0]))
         for p in range(1, PIPE_COUNT):
@@ -737,8 +738,8 @@ def same_meeting(t, s, a, members):
 
 @inner
 def rounds_together(t, s, a, members):
-    """Return how many rounds of what all cores of a group did since loop `a` of core 0 was marked fit into what is left of their loops (but
-    the last iterations), and into the epoch."""
+    """Return how many rounds can be skipped of what all cores of a group did since loop `a` of core 0 was marked. They must fit into
+    the remaining iterations of their loops (without the last ones) and into the epoch."""
     times, was = np.int64(NEVER), np.int64(NEVER)
     for m in range(members):
         k = mark_of(s, m, a)
@@ -771,8 +772,9 @@ def skip_together(t, s, a, members):
 
 @inner
 def meet(t, s, members):
-    """Nothing; all cores of a group, which stand as far on as they can while core 0 is about to begin an iteration of the loop for which it
-    paused, have skipped what goes round as it did since the mark; which is set anew then, or if it has stood long enough."""
+    """Skip the iterations that repeat what all cores of a group did since the mark. The cores have gone on as far as they can, while
+    core 0 is about to begin an iteration of the loop for which it paused. Set the mark anew after that, or when it has stood long
+    enough."""
     a, k = s.paused[0], s.mark
     i = s.register[0, t.code[s.pc[0] - 1, 3]]
     if i == 1:
@@ -1008,8 +1010,8 @@ def same_sizes(t, s, r, a, one, other):
 
 @inner
 def same_from(t, s, r, x, p, q):
-    """Return whether the cursor at place x of what bodies of loops read meets the same from p and from q, in all classes of the iterations
-    of its loop and of those in it. Not where these are very many."""
+    """Return whether the cursor at place x of what bodies of loops read meets the same costs or trip counts from p and from q. It
+    compares all classes of the iterations of its loop and of the loops within. Return False where these are very many."""
     k, step, merge, many = s.memo, s.memo.place, t.merge[t.work[r]], 1
     which, sites = k.inside[x], s.cursor.shape[1] - s.count.shape[1]
     step[0] = 0
@@ -1459,7 +1461,7 @@ def instruct(t, s, m, entry, now, b, c, free, done, early, late, floor, starts, 
 
 @inline
 def entry_at(place, entry_of, cursor, site):
-    """Return the entry of a site's costs where its cursor stands."""
+    """Return the entry of a site's costs at the position of its cursor."""
     return place[U(site), 0] + entry_of[U(place[U(site), 1] + cursor[U(site)])]
 
 
@@ -1513,8 +1515,8 @@ def instruct_often(t, s, m, entry, count, now, b, c, free, done, early, late, fl
 
 @by_address
 def walk(t, s, r, m, members, sizes):
-    """ENDED, BLOCKED at a cross flag or paused (call again later), HALTED in front of what would be held back behind the horizon, OVER past
-    the limit, or an error: core m of the group from where it stands."""
+    """Walk core m of the group from where it stands. Return ENDED, BLOCKED at a cross flag or paused (call again later), HALTED in
+    front of what would be held back behind the horizon, OVER past the limit, or an error."""
     code, place, entry_of, trips = t.flat, t.place[t.work[r]], t.entry_of, t.trips[r]
     free, done, early, late, floor = s.free[m], s.done[m], s.early[m], s.late[m], s.floor[m]
     starts, turn, bit, until = s.starts[m], s.turn[m], s.bit[m], s.until[m]
@@ -1750,7 +1752,8 @@ def left_set(s, m):
 
 @inner
 def walk_group(t, s, r, stream_of, core_of, members, sizes, walk):
-    """ENDED, OVER where one of them has not ended by the limit, or an error: all cores of a group from start to end, in turns."""
+    """Walk all cores of a group from start to end, in turns. Return ENDED, OVER where one of them has not ended by the limit, or an
+    error."""
     local = np.int64(0)
     set_all(s.memo.open, -1)
     for m in range(members):
@@ -1791,8 +1794,8 @@ def walk_group(t, s, r, stream_of, core_of, members, sizes, walk):
 
 @inner
 def walk_class(t, s, r, k, m, sizes, walk):
-    """ENDED, HALTED, OVER, or an error: the first core of class k, which meets no other, in place m of the state, from its start or from
-    where it stopped."""
+    """Walk the first core of class k, which meets no other, in place m of the state. Begin at its start or where it stopped. Return
+    ENDED, HALTED, OVER, or an error."""
     g, open_records = s.groups, s.memo.open
     set_all(open_records, -1)
     if g.halted[k] == 1:  # marks of its loops are another's
@@ -1850,8 +1853,8 @@ def lowest(values):
 def group_classes(t, r, cores, sizes, stream_of, core_of, key, weight):
     """Return the number of classes of groups, or UNPAIRED.
 
-    A group is the cores that meet: one of the smallest stream and those that belong to it; any core alone where streams
-    do not meet. Fills members (class by member), the keys of those that meet and how many groups are of each class.
+    Where streams meet, a group is one core of the smallest stream and the cores that belong to it. Otherwise each core is a group of
+    its own. Fill the members (class by member), the keys of those that meet, and how many groups each class has.
     """
     groups = np.int64(0)
     for stream in range(cores.shape[0]):
@@ -1896,8 +1899,8 @@ def group_classes(t, r, cores, sizes, stream_of, core_of, key, weight):
 
 @inner
 def core_classes(t, r, streams, stream_of, core_of, weight):
-    """Return the number of classes of cores that meet no others, each with its first core and how many there are: what cores of a stream
-    there are for the classes along its axes, one axis after the other."""
+    """Return the number of classes of cores that do not meet. Fill the first core of each class and how many cores it has. The cores of
+    a stream are divided by the classes along its axes, one axis after the other."""
     w, loops, begin = t.work[r], t.merge.shape[1] - t.extent.shape[1], 0
     for stream in range(streams):
         end = begin + 1
@@ -2034,8 +2037,8 @@ def does_less(t, s, r, k, other, active):
 
 @inner
 def pass_by(t, s, r, classes):
-    """Return the class that ends last, and which nobody else holds back, of a row where others are sure to end no later: these need not be
-    walked, and are marked; -1 where there are none."""
+    """Return the class that ends last and that no other class holds back, in a row where other classes are sure to end no later. Those
+    need not be walked, and are marked. Return -1 where there are none."""
     g, last, found = s.groups, np.int64(0), False
     set_all(g.passed, 0)
     if classes == 1:
@@ -2078,7 +2081,7 @@ def last_end(g, classes):
 
 @inner
 def walk_passed(g, classes):
-    """Nothing; the classes that were passed by are to be walked, and those that have stopped go on."""
+    """Mark classes for a walk: those that were skipped, and those that have stopped and go on."""
     for k in range(classes):
         g.stale[k] = max(g.passed[k], g.halted[k])
 
@@ -2253,8 +2256,8 @@ def ends(t, s, r, stream, before, work, behind):
 
 @inner
 def core_ticks(t, s, r, cores, sizes, walk):
-    """Return ticks that the first core of a row takes where only those like it share the memory, or the limit where it is as long: never
-    more than those of the row. 0 where streams meet, or the walk ends in an error."""
+    """Return the ticks that the first core of a row takes if only cores of its class share the memory, or the limit where it takes that
+    long. The result is never more than the ticks of the row. It is 0 where streams meet, or where the walk ends in an error."""
     if t.joined[0] == 1 or stream_cores(t, r, cores) < 1:
         return np.int64(0)
     g = s.groups
@@ -2335,10 +2338,10 @@ def find_rows(t, s, what, first, last, cores, sizes, out, status, limits, walk):
 def make_state(cores: int, members: int, pairs: int, flag_ids: int, registers: int, loops: int, cursors: int, entries: int, streams: int,
                queue: int, cross_ids: int, cross_count: int, forms: int, places: int = 0, events: int = 0, room=np,
                stop: np.ndarray | None = None, most_steps: int = NEVER) -> State:
-    """Fresh arrays for one thread; `cores` is the largest number of cores of a row, `members` of those that meet. `stop`: see State; a walk
-    takes at most so many steps.
+    """Return fresh arrays for one thread. `cores` is the largest number of cores of a row, `members` that of cores that meet. For
+    `stop` see State. A walk takes at most `most_steps` steps.
 
-    `places` is the code's length where probes tell. `room` makes arrays, as NumPy does.
+    `places` is the code's length for a walk with probes. `room` makes arrays, as NumPy does.
     """
     def zeros(*shape: int) -> np.ndarray:
         return room.zeros(shape, np.int64)

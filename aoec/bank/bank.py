@@ -46,7 +46,7 @@ class Bank:
     """
 
     def __init__(self, files: store.Store, base: Shelf | None = None, tell: Tell | None = None) -> None:
-        """`tell` hears, a sentence each, of records that were looked up and are not taken."""
+        """Create a bank over its files. `tell` gets a sentence for each record that was looked up but is not used."""
         self._store, self.base, self.tell = files, base, tell
         self._told: set[Key] = set()
 
@@ -57,7 +57,7 @@ class Bank:
         return cls(store.Store(Path(path), create and writable, writable))
 
     def over(self, base: Shelf | None) -> Bank:
-        """This bank over another, or over none."""
+        """Return this bank with another bank as its base, or with none."""
         return Bank(self._store, base, self.tell)
 
     @property
@@ -90,7 +90,7 @@ class Bank:
 
     @property
     def gradient_traces(self) -> GradientTraces:
-        """Measured training steps, in the same file."""
+        """Return the measured training steps in the same file."""
         return GradientTraces(self._store, GRADIENT_TRACES)
 
     def rows(self, kind: Kind[T]) -> Rows[T]:
@@ -120,7 +120,7 @@ class Bank:
         return out
 
     def _sound(self, row: Any) -> Record | None:
-        """Return the record of a row; None of one that another program has changed, of which `tell` hears."""
+        """Return the record of a row. Return None, and tell the listener, where another program has changed it."""
         record = _record(row)
         if _is_changed(row, record):
             self.leave_out(record, "another program has changed it since it was written")
@@ -128,7 +128,7 @@ class Bank:
         return record
 
     def leave_out(self, record: Record, why: str) -> None:
-        """Return nothing; whoever listens hears that a record is not taken, and why."""
+        """Tell the listener, if there is one, that a record is not used, and why."""
         if self.tell and record.key not in self._told:
             self._told.add(record.key)
             self.tell(f"bank {self.path}: the record of {record.label or record.key.func_key[:12]} is not taken: {why}; aoec bank verify "
@@ -146,8 +146,8 @@ class Bank:
             return int(c.execute(select(func.count()).select_from(store.records).where(store.records.c.checksum == "")).scalar_one())
 
     def claims(self, keys: Iterable[Key], own: Mapping[Key, Record] | None = None) -> dict[Key, Record]:
-        """`all_of`, or the `own` records given for it, and where that has nothing faster than the default what the base has: AOE's order,
-        the custom bank first."""
+        """Return the records for the keys: those of `all_of`, or the `own` records that are given. Where such a record is missing or no
+        faster than the default, return that of the base. This is AOE's order: the custom bank comes first."""
         wanted = set(keys)
         own = dict(self.all_of(wanted) if own is None else own)
         if self.base is None:
@@ -172,15 +172,15 @@ class Bank:
         return tuple(sorted(found, key=lambda r: r.key))
 
     def put(self, record: Record) -> str:
-        """"added", "updated" or "kept": the bank now holds the join of `record` and what it knew of that key."""
+        """Join `record` with what the bank holds for its key, and keep the result. Return "added", "updated" or "kept"."""
         return self.put_all([record])[0]
 
     def put_all(self, records: Iterable[Record], instead: tuple[Record | None, Record] | None = None,
                 note: Note | None = None) -> tuple[str, ...]:
-        """`put` for each record, in one transaction: all of them or none.
+        """Put each record as `put` does, all of them or none, in one transaction.
 
-        `instead`: (what was held before, what was kept for the time being); the former takes the latter's place first, where the bank has
-        not learned better since. `note` is told within the transaction what the bank holds then of the last record's key.
+        `instead` is (what was held before, what was kept for the time being). The former first replaces the latter, if the bank has not
+        learned better since. Within the transaction `note` is told what the bank then holds for the last record's key.
         """
         given = [unflat(flat(r)) for r in records]
         with self._store.writing() as c:
@@ -204,7 +204,7 @@ class Bank:
         return sum(drop(given) for _, drop, given in self._by_kind(kept) if given)
 
     def merge(self, other: Bank) -> tuple[str, ...]:
-        """`put` for every record, measured time and plan of another bank, which stays as it is."""
+        """Put every record, measured time and plan of another bank as `put` does. The other bank stays as it is."""
         return self._take(other.all())
 
     def _take(self, found: Iterable[Kept]) -> tuple[str, ...]:
@@ -229,8 +229,8 @@ class Bank:
         yield from (kind.show(row, times) for kind in KINDS for row in self.rows(kind).of(None))
 
     def import_(self, path: str | Path) -> tuple[str, ...]:
-        """`put` for every line of an export (`-`: standard input) or all of a bank, all or none; BankError names the first line that is
-        wrong."""
+        """Put every line of an export (`-`: standard input), or all of a bank, as `put` does: all or none. Raise BankError that names
+        the first line with an error."""
         try:
             return self._take(list(_read_lines("-")) if str(path) == "-" else read_all(str(path)))
         except BankError as e:

@@ -1,9 +1,9 @@
-"""The built-in bank: schedules of well-known networks that come with aoec, a file of text for each target; read, never written.
+"""The built-in bank: schedules of well-known networks that come with aoec, one text file for each target. It is read, never written.
 
-The first line says which schema the file has and what most records have in common (machine, model version, seed, ...); each further line is
-a record, sorted by key, in what it differs by. So a change of the model version that changes no schedule is a change of one line. Lines of
-plans of models follow, sorted by key, which say target, machine and model version where these are not those of the records.
-`bench/builtin.py` makes the files.
+The first line states the schema of the file and what most records have in common (machine, model version, seed, ...). Each further line
+is a record, sorted by key, with only the fields in which it differs. So a change of the model version that changes no schedule is a
+change of one line. Lines of plans of models follow, sorted by key. They state target, machine and model version where these are not
+those of the records. `bench/builtin.py` makes the files.
 """
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class BuiltIn:
 
     @cached_property
     def _places(self) -> dict[str, tuple[int, int]]:
-        """Func key -> where its lines begin and end; they lie together."""
+        """Return func key -> begin and end of its lines, which are contiguous."""
         out: dict[str, tuple[int, int]] = {}
         for m in LINE.finditer(self._data):
             name = m[1].decode()
@@ -127,9 +127,9 @@ def _object(line: bytes, path: Path) -> dict[str, Any]:
 
 
 def write(target: str, records: Iterable[Record], folder: Path | None = None, plans: Iterable[ModelPlan] = ()) -> Path:
-    """Return where the built-in bank of a target now is, with these records and plans of models: equal ones make
-    equal bytes. A default's record does without its func, which stands with the best of the same key; funcs with defaults alone, of
-    layouts that were not taken, are left out."""
+    """Write the built-in bank of a target with these records and plans of models, and return its path. Equal ones give equal bytes. A
+    default's record has no func, since the best record of the same key has it. Funcs that have only defaults, of layouts that were not
+    chosen, are left out."""
     records = sorted(records, key=lambda r: r.key)
     tuned = {r.key.func_key for r in records if not r.key.state.endswith(DEFAULT)}
     rows = [flat(r) | OMITTED | ({"func": ""} if r.key.state.endswith(DEFAULT) else {}) for r in records if r.key.func_key in tuned]

@@ -75,12 +75,12 @@ class Journal:
             return {search: int(count) for search, count in found if search in wanted}
 
     def forget(self, search: str) -> None:
-        """Drops what is noted of a search."""
+        """Delete the notes of a search."""
         with self._store.writing() as c:
             end_search(c, search)
 
     def stops(self, searches: Iterable[str]) -> dict[str, Stop]:
-        """Of those of the searches that a user ended, what was kept of them."""
+        """Return what was kept of each of the searches that a user ended."""
         wanted = set(searches)
         with self._store.reading() as c:
             found = c.execute(select(stops.c.search, stops.c.before, stops.c.kept))
@@ -95,7 +95,7 @@ class Journal:
             return tuple(str(outcome) for outcome, in found)
 
     def end(self, job: str) -> None:
-        """Drops what is noted of a job: it has ended, or begins anew."""
+        """Delete the notes of a job, because it has ended or begins anew."""
         with self._store.writing() as c:
             c.execute(delete(outcomes).where(outcomes.c.job == job))
 
@@ -107,7 +107,7 @@ class Notes:
         self._row, self._search = store.appending(NOTE), search
 
     def note(self, number: int, b: Batch) -> None:
-        """Nothing; batch `number` is in the bank's file."""
+        """Write batch `number` to the bank's file."""
         self._row.write((self._search, number, b.question, b.timed, round(b.seconds * 1e3), b.answer))
 
     def close(self) -> None:
@@ -115,18 +115,18 @@ class Notes:
 
 
 def end_search(c: Connection, search: str) -> None:
-    """Nothing is noted of a search any more."""
+    """Delete the notes of a search."""
     c.execute(delete(batches).where(batches.c.search == search))
     c.execute(delete(stops).where(stops.c.search == search))
 
 
 def note_stop(c: Connection, search: str, stop: Stop) -> None:
-    """What a bank kept of a search that a user ended is noted."""
+    """Note what a bank kept of a search that a user ended."""
     c.execute(insert(stops).prefix_with("OR REPLACE"), [{"search": search, "before": stop.before, "kept": stop.kept}])
 
 
 def note_outcome(c: Connection, job: str, outcome: str) -> None:
-    """What became of a task is noted, behind those that are done already."""
+    """Note the outcome of a task, after those of the tasks that are done already."""
     last = c.execute(select(func.coalesce(func.max(outcomes.c.number), 0)).where(outcomes.c.job == job)).scalar_one()
     c.execute(insert(outcomes), [{"job": job, "number": last + 1, "outcome": outcome}])
 

@@ -1,7 +1,8 @@
-"""Measured times: what a device took for operators, beside the records, which are modelled; none of them ever takes the place of another.
+"""Measured times: the times that a device took for operators. They are kept beside the records, whose times are modelled. Neither kind
+ever replaces the other.
 
-One is an operator of a profile (of so many calls of equal shapes); it is named by the file's hash and its first line there, so that
-reading a file twice, or merging banks in any order, keeps each once.
+A measured time is that of one operator of a profile (of so many calls of equal shapes). Its name is the file's hash and the operator's
+first line there. So each is kept once, even if a file is read twice or banks are merged in any order.
 """
 from __future__ import annotations
 
@@ -49,7 +50,8 @@ class Measurements(Rows[Measured]):
     """The measured times in a bank's file."""
 
     def list(self, target: str | None = None, func_key: str = "") -> tuple[Measured, ...]:
-        """Measured times, sorted; `target` selects by name, `func_key` by how the key begins. A bank that an older aoec wrote has none."""
+        """Return measured times, sorted. `target` selects by name, `func_key` by the beginning of the key. A bank of an older aoec has
+        none."""
         return self.of(target, func_key=func_key)
 
 

@@ -49,7 +49,7 @@ class Plans(Rows[P]):
     """The plans of one kind in a bank's file."""
 
     def list(self, target: str | None = None, graph_key: str = "") -> tuple[P, ...]:
-        """Plans, sorted; `target` selects by name, `graph_key` by how the key begins. A bank that an older aoec wrote has none."""
+        """Return plans, sorted. `target` selects by name, `graph_key` by the beginning of the key. A bank of an older aoec has none."""
         return self.of(target, graph_key=graph_key)
 
 

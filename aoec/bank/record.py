@@ -1,7 +1,7 @@
 """Record: what a bank keeps of one search, its canonical JSON, its checks, and the join of two records of one key.
 
-`join` takes the better schedule and keeps what either proves; it is commutative, associative and idempotent, so banks
-can be merged in any order, any number of times, with one result.
+`join` takes the better schedule and keeps what either proves. It is commutative, associative and idempotent. So banks can be merged in
+any order, any number of times, with one result.
 """
 from __future__ import annotations
 
@@ -152,10 +152,8 @@ def _refuse(name: str) -> None:
 
 
 def join(a: Record, b: Record) -> Record:
-    """Return the better of two records of one key: fewer ticks, then the canonically smaller trace, then the longer search.
-
-    A proof holds for equal ticks, a verification for the same trace, the spent effort always.
-    """
+    """Return the better of two records of one key: fewer ticks, then the canonically smaller trace, then the longer search. A proof is
+    kept for equal ticks, a verification for the same trace, and the effort spent always."""
     assert a.key == b.key
     best, other = sorted((a, b), key=_order)
     searched, func = max(a.searched, b.searched), max(a.func, b.func)

@@ -91,7 +91,8 @@ class Rows(Generic[T]):
         self._store, self._kind = store, kind
 
     def put_all(self, found: Iterable[T]) -> tuple[str, ...]:
-        """"added", "updated" or "kept" for each, in one transaction: of two of one key their join stays."""
+        """Put rows into their table, in one transaction. Return "added", "updated" or "kept" for each. Of two rows of one key, their
+        join is kept."""
         kind, table = self._kind, self._kind.table
         given, out = [kind.check_fields(values(row)) for row in found], []
         with self._store.writing() as c:

@@ -78,9 +78,9 @@ class Store:
         return engine
 
     def _open_read_only(self) -> Engine:
-        """Return a reader: of a copy in memory where nobody has the bank open, since SQLite would make files beside it. Else of the file,
-        taken as it is where SQLite cannot keep its side files (a read-only folder). One of an older schema is not changed, but a copy in
-        memory."""
+        """Return a reader of the bank. Where nobody has the bank open it reads a copy in memory, since SQLite would make files beside
+        it. Else it reads the file. Where SQLite cannot keep its side files (a read-only folder), it reads the file as it is. A bank of
+        an older schema is not changed; a copy in memory is."""
         if (copy := _snapshot(self.path)) is not None:
             engine = _in_memory(copy)
             with engine.begin() as c:
@@ -100,14 +100,14 @@ class Store:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A connection in a read transaction."""
+        """Yield a connection in a read transaction."""
         engine = _nothing() if self._create and not self.path.exists() else self._open()
         with _failures(self.path), engine.begin() as c:
             yield c
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """A connection in an immediate transaction, committed at the end and rolled back on any error."""
+        """Yield a connection in an immediate transaction, which is committed at the end and rolled back on any error."""
         if not self.writable:
             raise BankError(f"bank {self.path} is read-only here; name another with --bank, or make it writable")
         _make_folder(self.path)
@@ -133,7 +133,7 @@ class Appending:
             self._connection.execute("PRAGMA synchronous = NORMAL")
 
     def write(self, row: tuple[str | int | bytes, ...]) -> None:
-        """Nothing; the statement has run for a row of values."""
+        """Run the statement for a row of values."""
         with _failures(self._path):
             self._connection.execute(self._statement, row)
 
@@ -161,7 +161,8 @@ def _transactional(engine: Engine) -> Engine:
 
 
 def _use_wal(engine: Engine) -> None:
-    """Write-ahead log: readers never wait for a writer. SQLite does not queue for this switch, so several openers try again."""
+    """Switch to the write-ahead log, in which readers never wait for a writer. SQLite does not queue for this switch, so concurrent
+    openers try again."""
     until = time.monotonic() + BUSY_SECONDS
     while True:
         raw = engine.raw_connection()
@@ -197,7 +198,7 @@ def _schema(c: Connection, path: Path) -> int:
 
 
 def _migrate(c: Connection) -> None:
-    """Nothing; the bank is of this schema, in the transaction of the connection: wholly or not at all."""
+    """Migrate the bank to this schema within the connection's transaction, wholly or not at all."""
     for schema in range(c.execute(version.select()).scalar_one(), SCHEMA_VERSION):
         for statement in MIGRATIONS[schema]:
             c.execute(text(statement))
@@ -210,7 +211,7 @@ def _has_checksums(c: Connection) -> bool:
 
 
 def _add_checksums(c: Connection) -> None:
-    """Return nothing; the records of a bank have a column for checksums, where they are of this schema otherwise."""
+    """Add a column for checksums to the records of a bank, where it is missing in a bank of this schema."""
     if not _has_checksums(c):
         c.execute(text(ADD_CHECKSUM))
 
@@ -267,7 +268,7 @@ def _nothing() -> Engine:
 
 
 def _make_folder(path: Path) -> None:
-    """Nothing; the folder of a bank is there."""
+    """Make the folder of a bank where there is none."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as e:
@@ -313,7 +314,7 @@ def _no_place(folder: Path) -> str:
 
 @contextmanager
 def _failures(path: Path) -> Iterator[None]:
-    """Turns what SQLite raises into one sentence."""
+    """Turn errors of SQLite into a BankError of one sentence."""
     try:
         yield
     except (SQLAlchemyError, sqlite3.Error, UnicodeDecodeError) as e:

@@ -58,7 +58,7 @@ def _item(text: str) -> range | list[int]:
 
 
 def _powers(text: str, first: int, last: int, factor: int) -> list[int]:
-    """first, first * factor, ... up to last."""
+    """Return first, first * factor, ... up to last."""
     if first < 1 or factor < 2:
         raise ParseError(f"{text!r} never ends: a range that is multiplied starts at 1 or more, and its factor is 2 or more")
     out = [first]

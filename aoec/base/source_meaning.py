@@ -1,12 +1,13 @@
-"""Hashes what Python sources mean: equal for sources that differ in names, places, prose or types alone.
+"""Hashes of the meaning of Python sources: equal for sources that differ in names, places, prose or types alone.
 
 Each function, method, class and statement of a module is a *unit*. Its syntax tree is written down without docstrings, messages,
-annotations and positions. Local names become numbers. A name of the project stands for the unit that it names, so that a unit's hash
-depends on the hashes of all units that it refers to (colour refinement, as in Weisfeiler and Leman's test of graphs). The hash of the
-sources is that of all units in any order.
+annotations and positions. Local names become numbers. A name of the project stands for the unit that it names. So a unit's hash depends
+on the hashes of all units that it refers to (colour refinement, as in Weisfeiler and Leman's test of graphs). The hash of the sources
+is that of all units in any order.
 
-Attributes and keywords are told apart by all that the project calls by that name: types are not known here. So the hash may differ after a
-change that only renames an attribute. Assertions are left out with the rest, and so is a text of three words in a row without signs.
+Types are not known here. So an attribute or keyword is identified by everything in the project that has its name. The hash may
+therefore differ after a change that only renames an attribute. Assertions are left out as well, and so is a text of three words in a
+row without signs.
 """
 from __future__ import annotations
 
@@ -35,8 +36,8 @@ class Unit:
 
 
 def hash_sources(sources: Mapping[str, str], modules: Iterable[str] | None = None) -> str:
-    """Return 16 hex digits for sources by module name, or for some modules of them with all that these import. A package's name ends in
-    ".__init__". SyntaxError where a text is no source."""
+    """Return 16 hex digits for sources by module name, or for some of the modules with all that these import. A package's name ends in
+    ".__init__". Raise SyntaxError where a text is not Python."""
     scopes = _read_scopes(sources)
     chosen = scopes if modules is None else _reach(scopes, modules)
     return _hash(sorted(_refine(list(_read_units(chosen)))))
@@ -318,7 +319,7 @@ class _Writer:
         self.out.append(")")
 
     def _AnnAssign(self, node: ast.AnnAssign) -> None:
-        """A type says nothing; a field without a value is a field."""
+        """Write an annotated assignment without its type. A field without a value is still a field."""
         self.say("Assign", node.target, *([node.value] if node.value else []))
 
     def _Assign(self, node: ast.Assign) -> None:
@@ -327,7 +328,7 @@ class _Writer:
     # ------------------------------------------------------------ prose
 
     def _Raise(self, node: ast.Raise) -> None:
-        """Which error it is counts; what it says does not."""
+        """Write the class of the error that is raised, without its message."""
         call = node.exc
         self.say("raise", *([call.func if isinstance(call, ast.Call) else call] if call else []))
 

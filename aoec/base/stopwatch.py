@@ -23,7 +23,7 @@ class Stopwatch:
 
     @contextmanager
     def during(self, part: str) -> Iterator[None]:
-        """Count the time within to `part`, and that behind it to the part that was there before."""
+        """Count the time within this context to `part`, and the time after it to the part before."""
         before = self._part
         self.begin(part)
         try:

@@ -20,7 +20,7 @@ def quote(text: str) -> str:
 
 
 def unquote(token: str) -> str:
-    """Return what a name token stands for: itself, or the text between its quotes."""
+    """Return the text of a name token: the token itself, or the text between its quotes."""
     if token[:1] != '"':
         return str(token)
     return str(json.loads(token)) if "\\" in token else token[1:-1]
@@ -67,7 +67,7 @@ def in_columns(text: str, width: int) -> str:
 
 
 def list_words(words: Iterable[str]) -> str:
-    """`a, b or c`."""
+    """Return the words as a list in prose: `a, b or c`."""
     items = list(words)
     return " or ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)
 

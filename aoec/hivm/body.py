@@ -34,7 +34,7 @@ class Body:
     # ------------------------------------------------------------ lines and names
 
     def line(self, text: str) -> None:
-        """Nothing; the line is written."""
+        """Write a line."""
         self.lines.append(PAD * self.depth + text)
 
     def name(self, word: str) -> str:
@@ -60,7 +60,7 @@ class Body:
 
     @contextmanager
     def region(self, head: str, tail: str = "}") -> Iterator[None]:
-        """The lines written within are those of a region between `head` and `tail`."""
+        """Put the lines that are written within this context into a region between `head` and `tail`."""
         self.line(head)
         self.depth += 1
         self.known.append({})

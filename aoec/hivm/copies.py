@@ -22,7 +22,7 @@ def elements(site: Site, name: str, size: int) -> Expr:
 
 
 def between_gm_and_ub(site: Site) -> None:
-    """Bursts of bytes, as rows of elements; a row begins on a block in UB."""
+    """Write the copy of bursts of bytes, as rows of elements. A row begins on a block in UB."""
     to_gm = site.op == "copy_ub_gm"
     size, bursts, block = site.size("src"), site.expr("bursts"), BLOCK_BYTES // site.size("src")
     length = elements(site, "length", size)
@@ -40,7 +40,7 @@ def between_gm_and_ub(site: Site) -> None:
 
 
 def at_index(site: Site) -> None:
-    """One burst from where an index says, which the scalar unit reads when MTE2 has come to it."""
+    """Write the copy of one burst whose start an index gives. The scalar unit reads the index after MTE2 has reached this point."""
     body, size = site.body, site.size("src")
     length, pitch, extent = elements(site, "length", size), elements(site, "pitch", size), site.expr("extent")
     for flag in ("set_flag", "wait_flag"):
@@ -59,7 +59,7 @@ def at_index(site: Site) -> None:
 
 
 def blocks_to_l1(site: Site) -> None:
-    """Bursts of blocks from GM to L1, as rows of elements."""
+    """Write the copy of bursts of blocks from GM to L1, as rows of elements."""
     block, bursts, length = BLOCK_BYTES // site.size("src"), site.expr("bursts"), site.expr("length")
     row = length * block
     sizes = (row,) if bursts == Int(1) else (bursts, row)
@@ -73,7 +73,7 @@ def blocks_to_l1(site: Site) -> None:
 
 
 def nd2nz(site: Site) -> None:
-    """Rows of a matrix as fractals in L1."""
+    """Write the copy of rows of a matrix to fractals in L1."""
     rows, cols, tall, block = site.expr("rows"), site.expr("cols"), site.expr("dst_rows"), BLOCK_BYTES // site.size("src")
     if multiple(tall) % FRACTAL_ROWS:
         raise site.refusal("the rows of a column of fractals are no multiple of 16, and nd2nz writes whole fractals")

@@ -1,7 +1,8 @@
-"""Products: loads from L1 to L0 and the mmads of them become mmadL1, which takes tiles of L1 and splits them over L0 on its own.
+"""Products: loads from L1 to L0 and their mmads become mmadL1, which takes tiles of L1 and splits them over L0 on its own.
 
-An mmad names tiles of L0. What they were loaded from says which tile of L1 is meant, as a view: the first element, and how far fractals
-lie apart along k and along the rows or columns. A loop that only adds up such products along k is one product of all its k.
+An mmad names tiles of L0. The loads of these tiles say which tile of L1 is meant, as a view. A view is the first element, and the
+distances between fractals along k and along the rows or columns. A loop that only adds up such products along k becomes one product of
+all its k.
 """
 from __future__ import annotations
 
@@ -77,7 +78,7 @@ class Loads:
     advanced: dict[str, int] = field(default_factory=dict)
 
     def note(self, item: Item, scope: Scope) -> None:
-        """Nothing; a flag or a counter's step has its place."""
+        """Note the position of a flag or of a counter's step."""
         self.place += 1
         if isinstance(item, Advance):
             self.advanced[item.counter] = self.place
@@ -85,7 +86,7 @@ class Loads:
             self.released.update(dict.fromkeys(buffers_of(item, self.guards, scope), self.place))
 
     def add(self, site: Site, path: Sequence[For]) -> None:
-        """Nothing; a load is kept for the product that uses it."""
+        """Keep a load for the product that uses it."""
         self.place += 1
         name = site.ref("dst").buffer
         if name in self.used:
@@ -102,8 +103,8 @@ class Loads:
                 raise self.found[name][0].site.refusal("it loads for the next turn of a loop, and mmadL1 loads what it uses")
 
     def of(self, site: Site, operand: str, path: Sequence[For]) -> tuple[Site, dict[str, Expr], list[For]]:
-        """Return the one load that filled an operand, what its loops of one turn are replaced by, and its other loops without the
-        product."""
+        """Return the one load that filled an operand, values for the variables of its loops of one turn, and its other loops outside
+        the product."""
         ref = site.ref(operand)
         loads = self.found.get(ref.buffer, [])
         self.used.add(ref.buffer)
@@ -149,7 +150,8 @@ def sums_up(loop: For) -> bool:
 
 
 def guards_of(items: Sequence[Item]) -> list[tuple[Expr, str]]:
-    """Ids of flags from MTE1 to MTE2 and the buffers in L1 that they guard: a wait stands before the copies into its buffer."""
+    """Return ids of flags from MTE1 to MTE2, each with the buffer in L1 that it guards. The wait comes before the copies into its
+    buffer."""
     out: list[tuple[Expr, str]] = []
     for at, item in enumerate(items):
         if isinstance(item, For) and item.trips != Int(0):
@@ -244,8 +246,8 @@ def tile_of_b(site: Site, loads: Loads, path: Sequence[For]) -> Tile:
 
 def fractals_of(site: Site, load: Site, side: str, once: Mapping[str, Expr], loops: Sequence[For],
                 counts: tuple[Expr, Expr]) -> tuple[Expr, Expr, Expr]:
-    """Return where in L1 a tile begins that load2d laid into L0 fractal by fractal, and how far its fractals lie apart: along the outer and
-    along the inner of the two sides that L0 has them in. `counts`: fractals of either."""
+    """Return the start in L1 of a tile that load2d copied to L0 fractal by fractal, and the two distances of its fractals. These are
+    along the outer and along the inner side of the order in L0. `counts` holds the number of fractals of either."""
     if len(loops) > 1:
         raise load.refusal("it fills a tile in several steps, and a view is of one")
     scope, size = site.scope, FRACTAL_BYTES // load.size("src")
@@ -330,8 +332,8 @@ def sum_of(product: Product, loop: For, scope: Scope) -> Product | None:
 # ---------------------------------------------------------------- lines
 
 def write_product(product: Product, zeros: Base | None) -> None:
-    """Nothing; the lines of a product are written. With a bias, a product of zeros lays it down first: where the right side is turned,
-    the wheel lowers a product with a bias to a routine that does not turn it. A ragged tile is a product for each of its planes."""
+    """Write the lines of a product. With a bias, a product of zeros first writes the bias where the right side is transposed: the wheel
+    lowers a product with a bias to a routine that does not transpose it. A ragged tile becomes a product for each of its planes."""
     site, body = product.site, product.site.body
     m, n, k, c0 = product.m, product.n, product.k, BLOCK_BYTES // site.size("a")
     cube = site.scope(ceildiv(k, c0))
@@ -341,7 +343,7 @@ def write_product(product: Product, zeros: Base | None) -> None:
         raise site.refusal(f"fractals of {site.dtype('b')} are turned in L0, and those of mmadL1 are not square")
 
     def tile(tile: Tile, is_k_first: bool, across: Expr, at: Expr, long: Expr) -> View:
-        """`long` fractals of k of a tile, from one on."""
+        """Return a view of `long` fractals of k of a tile, from fractal `at` on."""
         sizes, steps = ((long, across), (tile.along_k, tile.across)) if is_k_first else ((across, long), (tile.across, tile.along_k))
         start = site.scope(tile.at + at * tile.along_k)
         return view(body, site.bases[tile.buffer], start, (*sizes, ROWS, c0), (*steps, c0, 1), tile.buffer)
@@ -393,7 +395,8 @@ def _mmad(site: Site, tiles: Sequence[View], init: Expr, sizes: Sequence[Expr], 
 
 
 def fixpipe(site: Site) -> None:
-    """A tile of L0C into GM, as rows; as fractals plane by plane, each of which is a matrix of 16 columns."""
+    """Write the copy of a tile of L0C into GM. It is written as rows, or as fractals plane by plane, where a plane is a matrix of 16
+    columns."""
     pair = (site.dtype("dst"), site.dtype("src"))
     if pair not in QUANT:
         raise site.refusal(f"fixpipe has no mode from {pair[1]} to {pair[0]}")

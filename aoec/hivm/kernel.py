@@ -1,7 +1,7 @@
 """A program as a module of HIVM: one function for each kind of core, with its addresses, flags, loops, slots and cores.
 
-A line of an instruction stands behind a comment with the instruction as the program has it, a loop's behind its own: so what a verifier
-says of a line is said of an instruction (report.py).
+Before the lines of an instruction comes a comment with the instruction as the program states it. A loop has such a comment, too. So a
+message of a verifier about a line can be reported for an instruction (report.py).
 """
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ class _Function:
         return int(evaluate(space.size_bytes, {})) // (max(columns, ROWS) * DTYPES[space.dtype])
 
     def grid(self) -> None:
-        """Nothing; the axes of the grid are values: the index of a core is row-major."""
+        """Write the axes of the grid as values. The index of a core is row-major."""
         body = self.body
         block = body.value("hivm.hir.get_block_idx -> i64", "block_i64")
         others = [cores_of(s) for s in self.program.streams if s is not self.stream]
@@ -241,7 +241,7 @@ class _Function:
     # ------------------------------------------------------------ items
 
     def items(self, items: Sequence[Item]) -> None:
-        """Nothing; the lines of a body are written."""
+        """Write the lines of a body."""
         depths: Mapping[str, Expr] = dict(self.stream.counters)
         for item in items:
             if isinstance(item, For):
@@ -267,7 +267,7 @@ class _Function:
         return defer_release(items, self.loads.guards, self.scope) if self.loads.guards else items
 
     def loop(self, loop: For) -> None:
-        """Nothing; a loop is written, but one that adds up products is one of them, and what mmadL1 does on its own is left out."""
+        """Write a loop. A loop that adds up products becomes one product, and a loop that mmadL1 does on its own is left out."""
         if loop.trips == Int(0):
             return
         self.scope.variable(loop.var, 0, max(self.scope.most(loop.trips) - 1, 0))
@@ -336,14 +336,14 @@ class _Function:
         return found
 
     def product(self, product: Product) -> None:
-        """Nothing; the lines of a product are written."""
+        """Write the lines of a product."""
         item = product.site.item
         self.used.setdefault(item.op)
         self.body.line(f"{MARK} {show(item)}")
         write_product(product, self.zeros)
 
     def instruction(self, item: Instr) -> None:
-        """Nothing; the lines of an instruction are written, or it is kept for the product that it is part of."""
+        """Write the lines of an instruction, or keep it for the product that it is part of."""
         site, word = self.site(item), table().words[item.op]
         if word.lacks:
             raise site.refusal(word.lacks)
@@ -359,19 +359,19 @@ class _Function:
             FUNCTIONS[item.op](site)
 
     def site(self, item: Instr) -> Site:
-        """Return an instruction where it stands."""
+        """Return the instruction with what is known where it stands."""
         return Site(item, self.body, self.buffers, self.bases, self.scope, self.room_at, self.machine.scope("UB").size_bytes)
 
     # ------------------------------------------------------------ flags
 
     def flag(self, item: SetFlag | WaitFlag) -> None:
-        """Nothing; the line of a flag is written."""
+        """Write the line of a flag."""
         number = f"<EVENT_ID{item.id.value}>" if isinstance(item.id, Int) and item.id.value < EVENTS else self.body.wide(item.id)
         word = "set_flag" if isinstance(item, SetFlag) else "wait_flag"
         self.body.line(f"hivm.hir.{word}[{_pipe(item.source)}, {_pipe(item.target)}, {number}]  {MARK} {show(item)}")
 
     def cross_flag(self, item: CrossSet | CrossWait) -> None:
-        """Nothing; the line of a flag between cores is written: it names the pipe that sets it and the one that waits."""
+        """Write the line of a flag between cores. It names the pipe that sets the flag and the pipe that waits for it."""
         _, core = CORES[self.stream.core]
         there = self.other_pipe(item)
         number = str(item.id.value) if isinstance(item.id, Int) else self.body.wide(item.id)

@@ -102,7 +102,8 @@ class Site:
         return self.body.number(e, dtype)
 
     def barrier(self) -> None:
-        """Nothing; what follows waits for all before it on the vector pipe, as the program has it."""
+        """Write a barrier on the vector pipe, because instructions run in order there in the program: later lines wait for all earlier
+        ones."""
         self.body.line("hivm.hir.pipe_barrier[<PIPE_V>]")
 
     def room(self, dtype: str, size: int) -> str:
@@ -116,7 +117,7 @@ class Site:
         return f"temp_buffer({made} : {kind})"
 
     def guard(self, when: Expr | None, write: Callable[[], None]) -> None:
-        """Nothing; `write` writes lines that run where a number is above 0, or always where none is given."""
+        """Call `write`, with its lines in a condition that `when` is above 0. With `when` None the lines always run."""
         if when is None:
             write()
             return

@@ -1,5 +1,6 @@
-"""Vector instructions as ops on views: lanes, repeats and strides become sizes and strides of one memref, or of one for whole repeats and
-one for the lanes of the last. A source that stays where it is becomes a dimension of 1 that the op broadcasts."""
+"""Vector instructions as ops on views. Lanes, repeats and strides become the sizes and strides of one memref. Where the last repeat has
+fewer lanes, there is one memref for whole repeats and one for the last. A source that does not advance becomes a dimension of 1 that
+the op broadcasts."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
@@ -111,7 +112,7 @@ def one_repeat(site: Site, operands: Sequence[Operand], lanes: Expr, at: tuple[E
 
 
 def each_piece(site: Site, operands: Sequence[Operand], write: Callable[[Sequence[View], str], None]) -> None:
-    """Nothing; `write` writes the op of each part from its views and what it broadcasts."""
+    """Write the op of each part by `write`, which gets the part's views and the dimensions that it broadcasts."""
     for piece in pieces(site, operands):
         def write_piece(piece: Piece = piece) -> None:
             views, stays = [], set[int]()
@@ -124,7 +125,7 @@ def each_piece(site: Site, operands: Sequence[Operand], write: Callable[[Sequenc
 
 
 def elementwise(site: Site) -> None:
-    """dst = op(sources), or with a number."""
+    """Write dst = op(sources), or with a number as an operand."""
     numbers = [site.scalar(site.dtype(site.operands[-1]))] if "scalar" in site.fields else []
 
     def write(views: Sequence[View], stays: str) -> None:
@@ -138,7 +139,7 @@ def elementwise(site: Site) -> None:
 
 
 def convert(site: Site) -> None:
-    """A cast by the dtypes of its operands, or a rounding of fp32."""
+    """Write a cast by the dtypes of its operands, or a rounding of fp32."""
     mode = ROUNDING.get(site.op) or site.cast_mode()
 
     def write(views: Sequence[View], stays: str) -> None:
@@ -150,7 +151,7 @@ def convert(site: Site) -> None:
 
 
 def copy(site: Site) -> None:
-    """Elements as they are."""
+    """Write a copy of elements as they are."""
     def write(views: Sequence[View], stays: str) -> None:
         site.barrier()
         word, behind = ("vbrc", f"broadcast_dims = {stays}") if stays else ("copy", "")
@@ -159,7 +160,7 @@ def copy(site: Site) -> None:
 
 
 def fill(site: Site) -> None:
-    """One number."""
+    """Write an op that fills its target with one number."""
     number = site.scalar(site.dtype("dst"))
 
     def write(views: Sequence[View], stays: str) -> None:
@@ -169,8 +170,9 @@ def fill(site: Site) -> None:
 
 
 def reduce(site: Site) -> None:
-    """One result a repeat: rows of a view become rows of one element. The wheel calls one routine with or without room, by what it knows
-    of sizes: so it is told no count of rows, and always given room, which the routine takes for rows that are less than a block."""
+    """Write a reduction with one result a repeat: rows of a view become rows of one element. The wheel calls a routine with or without
+    a temporary buffer, depending on the sizes that it knows. So it is told no count of rows, and always given the buffer, which the
+    routine uses for rows that are shorter than a block."""
     src, full, block = site.operands[1], REPEAT_BYTES // site.size("src"), BLOCK_BYTES // site.size("src")
     if site.constant("src_blk") != 1:
         raise site.refusal("the blocks of a repeat lie apart, and the rows that vreduce takes are whole")
@@ -192,7 +194,8 @@ def reduce(site: Site) -> None:
 
 
 def reduce_blocks(site: Site) -> None:
-    """One result a block, one behind the other: blocks are rows of a view, which take no room. Repeats apart are views of their own."""
+    """Write a reduction with one result a block, in contiguous order. Blocks are rows of a view, which need no temporary buffer.
+    Repeats that lie apart become views of their own."""
     src, block, full = site.operands[1], BLOCK_BYTES // site.size("src"), REPEAT_BYTES // site.size("src")
     lanes, repeat, each = site.expr("lanes"), site.expr("repeat"), site.constant("src_blk") * block
     step, apart = site.constant("src_rep") * block, site.constant("dst_rep") * BLOCKS
@@ -227,7 +230,7 @@ def reduce_blocks(site: Site) -> None:
 
 
 def fill_blocks(site: Site) -> None:
-    """Each of 8 elements a repeat fills a block."""
+    """Write an op in which each of 8 elements a repeat fills a block."""
     block, count = BLOCK_BYTES // site.size("dst"), site.expr("repeat") * BLOCKS
     blk, rep = site.constant("dst_blk"), site.constant("dst_rep")
     if rep != BLOCKS * blk and site.expr("repeat") != Int(1):
@@ -241,7 +244,8 @@ def fill_blocks(site: Site) -> None:
 
 
 def turn(site: Site) -> None:
-    """Rows of 16 blocks as columns, a matrix a repeat; of 4 bytes as two of eight rows where the halves of a row lie apart."""
+    """Write the transpose of rows of 16 blocks, one matrix a repeat. For 4 bytes there are two of eight rows where the halves of a row
+    lie apart."""
     if site.size("dst") == 1:
         raise site.refusal("it turns halves of blocks of bytes, and vtranspose whole blocks")
     block, repeat = BLOCK_BYTES // site.size("dst"), site.expr("repeat")
@@ -266,7 +270,7 @@ def turn(site: Site) -> None:
 
 
 def pack(site: Site) -> None:
-    """The first lanes of rows, one behind the other, where rows are whole blocks."""
+    """Write a copy of the first lanes of each row to contiguous places, where rows are whole blocks."""
     lanes, repeat, block = site.expr("lanes"), site.expr("repeat"), BLOCK_BYTES // site.size("src")
     if multiple(lanes) % block:
         raise site.refusal("its rows do not end on blocks, and no page says that a copy within UB may begin between them")
@@ -280,7 +284,7 @@ def pack(site: Site) -> None:
 
 
 def shift(site: Site) -> None:
-    """Bits moved by a number."""
+    """Write a shift of bits by a number."""
     amount = site.expr("scalar")
     if not isinstance(amount, (Int, Float)):
         raise site.refusal("how far it shifts is known only when the kernel runs")

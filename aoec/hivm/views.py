@@ -64,7 +64,7 @@ def view(body: Body, base: Base, offset: Expr, sizes: Sequence[Expr | int], stri
 
 
 def op(body: Body, word: str, ins: Sequence[tuple[str, str]], outs: Sequence[View], attributes: str = "", behind: str = "") -> None:
-    """Nothing; the line of an op is written. `ins`: names of values and their types."""
+    """Write the line of an op. `ins` holds names of values and their types."""
     values, types = ", ".join(v for v, _ in ins), ", ".join(t for _, t in ins)
     made, kinds = ", ".join(v.value for v in outs), ", ".join(v.type for v in outs)
     head = f"hivm.hir.{word} {attributes}".rstrip()

@@ -38,7 +38,7 @@ class Wheel:
 
     @property
     def name(self) -> str:
-        """Return what it is called in sentences."""
+        """Return the name that messages use for it."""
         return f"bishengir-opt of {DISTRIBUTION} {self.version}"
 
     @cached_property
@@ -48,8 +48,8 @@ class Wheel:
         return b"\0".join(p.read_bytes() for p in paths if p.is_file() and p.stat().st_size <= MOST_BYTES)
 
     def has_routine(self, name: str) -> bool:
-        """Return whether a file of the library has the name of a routine. (Its symbols stand one behind the other, so that a name which
-        begins another is found with it.)"""
+        """Return whether a file of the library has the name of a routine. (The file's symbols are contiguous, so a name that is the
+        beginning of another one is found with it.)"""
         return not self.library or ROUTINE + name.encode() in self.library
 
 

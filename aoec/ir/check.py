@@ -29,7 +29,8 @@ Ranks = dict[str, int]  # tensor or buffer -> number of indices
 
 
 def check(noun: object, places: Places | None = None) -> None:
-    """Returns if a meaning, graph, plan, func, trace or program is well formed, or raises CheckError, at its place if there is a text."""
+    """Raise CheckError unless a meaning, graph, plan, func, trace or program is well formed. The error states the place if there is a
+    text."""
     try:
         _check(noun, places or Places())
     except RecursionError:
@@ -58,7 +59,8 @@ class Scope:
         return self.at.error(f"{self.where}: {message}", self.node, name)
 
     def check(self, e: Expr, names: Iterable[str] = (), ranks: Ranks | None = None, guards: bool = False) -> None:
-        """Every variable in `names`, every read of a tensor in `ranks` with its rank; `ranks` None: integers only."""
+        """Raise unless the variables and reads of `e` are known. Every variable must be in `names`. Every read must be of a tensor in
+        `ranks`, with its rank. With `ranks` None, only integers are allowed."""
         stack = [(e, 1)]
         while stack:
             n, depth = stack.pop()
@@ -154,7 +156,8 @@ def _(m: Meaning, at: Places) -> None:
 
 
 def _bound(m: Meaning, at: Places, where: str) -> None:
-    """Every output dimension has an extent: its own, or that of an input's dimension or of another output's."""
+    """Raise CheckError unless every output dimension has an extent. It can be its own, or that of a dimension of an input or of another
+    output."""
     bound = {d.name for a in m.inputs for d in a.dims} | {d.name for d in m.loops}
     bound |= {d.name for a in m.outputs for d in a.dims if d.extent is not None}
     for a in m.outputs:

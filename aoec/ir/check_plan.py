@@ -14,7 +14,7 @@ MOST_SLICES = 9999
 
 
 def check_plan(p: Plan, at: Places) -> None:
-    """Nothing, or CheckError, at its place where there is a text, for names or kinds that make no plan."""
+    """Raise CheckError for names or kinds that make no valid plan. The error states the place where there is a text."""
     where = f"plan {p.name}"
     for word, names in (*((word, getattr(p, field)) for word, field in LISTS.items()), ("rewrite", (*p.rewrites, *p.declined))):
         seen_names: set[object] = set()

@@ -1,11 +1,11 @@
 """Index notation: the integer and element expressions that func, trace, program and machine formulas share.
 
-Nodes are frozen and hashable. Python operators on them build nodes and fold only what cannot depend on the
-value of a hole (constants, x + 0, x * 1); the one full simplification is `normalise`, meant to be run after
-`fill`. Nothing that builds IR may branch on the value of an expression (docs/design.md, 5).
+Nodes are frozen and hashable. Python operators on them build nodes. They fold only what cannot depend on the value of a hole
+(constants, x + 0, x * 1). The one full simplification is `normalise`, which is meant to run after `fill`. Code that builds IR must not
+branch on the value of an expression (docs/design.md, 5).
 
-Integer semantics: `//` and `%` are floor division and its remainder, `ceildiv(a, b)` is `-(-a // b)`; truth
-values are the integers 0 and 1. Element expressions add reads of tensors, casts and real functions.
+Integer semantics: `//` and `%` are floor division and its remainder, and `ceildiv(a, b)` is `-(-a // b)`. Truth values are the integers
+0 and 1. Element expressions add reads of tensors, casts and real functions.
 """
 from __future__ import annotations
 
@@ -273,7 +273,8 @@ def round_up(a: ExprLike, unit: int) -> Expr:
 
 
 def divisor(b: Any) -> Any:
-    """`b`; CheckError where it is the number 0. (Of an array of them NumPy says nothing, since not each need be used.)"""
+    """Return `b`. Raise CheckError where it is the number 0. (An array may hold zeros, since not every element need be used, and NumPy
+    raises nothing for it.)"""
     if type(b) is int and b == 0:
         raise CheckError("an expression divides by zero; check the numbers behind //, % and in ceildiv")
     return b
@@ -326,7 +327,7 @@ def rebuild(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
 
 
 def walk(e: Expr) -> Iterator[Expr]:
-    """`e` and everything under it, parents first."""
+    """Yield `e` and every expression under it, parents first."""
     rest = [e]
     while rest:
         n = rest.pop()
@@ -394,10 +395,8 @@ def rename_reads(e: Expr, names: Mapping[str, str]) -> Expr:
 
 
 def evaluate(e: Expr, env: Mapping[str, Any]) -> Any:
-    """Return the value of an integer (or machine-formula) expression; `env` maps variable and hole names to ints or arrays.
-
-    Arrays broadcast, so one call evaluates a whole column of candidates. Raises KeyError for an unbound name.
-    """
+    """Return the value of an integer (or machine-formula) expression. `env` maps variable and hole names to ints or arrays. Arrays
+    broadcast, so one call evaluates a whole column of candidates. Raise KeyError for an unbound name."""
     kind = type(e)
     if kind is Binary: return INT_OPS[e.op](evaluate(e.left, env), evaluate(e.right, env))  # type: ignore[attr-defined]
     if kind is Int or kind is Float: return e.value  # type: ignore[attr-defined]
@@ -495,7 +494,8 @@ def _poly(e: Expr) -> Poly:
 
 @lru_cache(maxsize=1 << 16)
 def _compound_poly(e: Binary | Call) -> Poly:
-    """Found once for equal expressions, of which scheduling makes many; nobody may change it."""
+    """Return the polynomial of a compound expression. It is computed once for equal expressions, of which scheduling makes many. The
+    caller must not change it."""
     if isinstance(e, Call):
         return _rule_call(e.fn, [_normalise(a) for a in e.args])
     if e.op in "+-":
@@ -536,7 +536,7 @@ def _leaves(p: Poly) -> int:
 
 @lru_cache(maxsize=1 << 16)
 def _size(e: Expr) -> int:
-    """Leaves of `e`."""
+    """Return the number of leaves of `e`."""
     return sum(map(_size, children(e))) or 1
 
 
@@ -586,7 +586,8 @@ def _rule_call(fn: str, args: list[Expr]) -> Poly:
 
 
 def _extremum(fn: str, args: list[Expr]) -> Expr:
-    """min or max with nested ones of the same kind flattened, constants folded, copies dropped, in order."""
+    """Return min or max in canonical form. Nested ones of the same kind are flattened, constants folded, duplicates dropped, and the
+    rest put in order."""
     flat: list[Expr] = []
     for a in args:
         flat += a.args if isinstance(a, Call) and a.fn == fn else (a,)

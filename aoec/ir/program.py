@@ -98,8 +98,8 @@ class CrossSet:
 class CrossWait:
     """Blocks `pipe` of this stream until flag `id` is above zero, then takes one.
 
-    A set by a core of stream A is seen by the cores of stream B of the same group: B has r cores for each of A (or A r for each of B);
-    with several setters to one waiter a wait needs one from each.
+    The cores of stream B see a set by a core of stream A of the same group. B has r cores for each core of A, or A has r for each of B.
+    Where several cores set a flag for one waiting core, a wait needs one set from each.
     """
 
     pipe: str

@@ -151,7 +151,7 @@ def _compare(op: str, low: int, high: int) -> int | None:
 
 
 def _range(op: str, given: Sequence[Term[Run]]) -> tuple[int, int]:
-    """Between which numbers the result of an operation lies."""
+    """Return the least and the greatest possible result of an operation."""
     if op in (*COMPARISONS, "and", "or", "not"):
         return 0, 1
     if op == "select":

@@ -23,8 +23,8 @@ class Shortfall:
 
 
 def refusals(constraint: Constraint, rows: Mapping[str, Any], count: int) -> list[str]:
-    """For each row of hole values the constraint's reason, with the numbers that break it: `L0A holds 65536 bytes: A_L0A need more (needs
-    98,304 of 65,536); use smaller tiles or fewer slots`. Empty for rows that keep it."""
+    """Return the constraint's reason for each row of hole values, with the numbers that break it. An example: `L0A holds 65536 bytes:
+    A_L0A need more (needs 98,304 of 65,536); use smaller tiles or fewer slots`. The reason is empty for rows that keep the constraint."""
     with np.errstate(divide="ignore", invalid="ignore"):
         found = shortfall(constraint.condition, rows, count)
     head, mark, help_ = constraint.reason.partition(";")

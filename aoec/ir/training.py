@@ -98,8 +98,8 @@ class StepTimeline:
 
 
 def check_trace(trace: StepTrace, source: str = "") -> None:
-    """Raises CheckError, with the gradient, where a trace cannot be one of a step: it has no gradients, a size is not positive, a time is
-    negative, no number or falls, or a gradient is ready behind the end of the backward pass."""
+    """Raise CheckError, with the gradient, where a trace cannot be one of a step. That is so if it has no gradients, if a size is not
+    positive, or if a time is negative, no number, or falls. It is also so if a gradient is ready after the end of the backward pass."""
     if not trace.gradients:
         raise CheckError("the trace has no gradients", source=source)
     if len(trace.gradients) > MOST_GRADIENTS:

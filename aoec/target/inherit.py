@@ -1,9 +1,9 @@
-"""Machine files that extend others: read, bounded, merged deep, each value with the file that it comes from.
+"""Machine files that extend others: read, bounded and deeply merged, with the file that each value comes from.
 
-`extends` names one parent or a list of them: a shipped family or machine by name, or a file by its path, relative to the
-file that says so. A later file overrides: a number as a whole (value, source and confidence together), a formula, a list, a
-word. `drops` takes away what a parent has and this one has not; `carries_as` says how far to believe what is inherited (for
-a family whose numbers were found on another generation). Everything else of a machine file is read by `machine.py`.
+`extends` names one parent or a list of them. A parent is a shipped family or machine by name, or a file by its path, relative to the
+file that names it. A later file overrides an earlier one: a number as a whole (value, source and confidence together), a formula, a
+list, a word. `drops` removes what a parent has and this one lacks. `carries_as` says how far to trust what is inherited (for a family
+whose numbers were found on another generation). `machine.py` reads everything else of a machine file.
 """
 from __future__ import annotations
 
@@ -90,7 +90,8 @@ def is_number(entry: Any) -> bool:
 
 
 def _merge_file(text: str, source: str, folder: Path | None, line: tuple[str, ...]) -> Merged:
-    """`line` holds the files on the way from the first one to this one: a file in it twice would extend itself."""
+    """Return the values of a file merged over those of its parents. `line` holds the files from the first one to this one. A file that
+    is in it twice would extend itself."""
     try:
         own = tomllib.loads(text)
     except (ValueError, RecursionError) as e:  # numbers of more than 4,300 digits too
@@ -191,7 +192,8 @@ def _drop(merged: Merged, own: Mapping[str, Any], source: str) -> None:
 
 
 def _carry(raw: dict[str, Any], own: Mapping[str, Any], source: str) -> None:
-    """Numbers inherited from another generation are no better than `carries_as`, and say whose they are."""
+    """Lower the confidence of numbers inherited from another generation to `carries_as`, where it is higher, and add their origin to
+    their source."""
     limit = own.get("carries_as")
     if limit is None:
         return
@@ -207,7 +209,7 @@ def _carry(raw: dict[str, Any], own: Mapping[str, Any], source: str) -> None:
 
 
 def show_machine_file(raw: Mapping[str, Any]) -> str:
-    """Merged content as one machine file that extends nothing; reading it gives equal content."""
+    """Return the merged content as one machine file that extends nothing. Reading it gives equal content."""
     plain = [f"{_key(k)} = {_value(v)}" for k, v in raw.items() if not isinstance(v, dict) or is_number(v)]
     return "\n".join([*plain, *_tables(raw, "")]) + "\n"
 
@@ -227,7 +229,7 @@ def _key(key: str) -> str:
 
 
 def _value(value: Any) -> str:
-    """Return a value as TOML writes it: text with the escapes of JSON, which TOML shares but for one control character."""
+    """Return a value as TOML writes it. Text has the escapes of JSON, which TOML shares but for one control character."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{_key(k)} = {_value(v)}" for k, v in value.items()) + "}"
     if isinstance(value, list):

@@ -110,25 +110,27 @@ class Machine:
         return self.l2_bytes_per_s / (self.clock_mhz * 1e6)
 
     def peak_ops_per_s(self, dtype: str) -> float | None:
-        """Multiplications and additions a second of all cube cores at that dtype; None where the cube does not take it."""
+        """Return multiplications and additions a second of all cube cores at that dtype, or None where the cube does not support it."""
         cube = next((c for c in self.cores.values() if "M" in c.pipes), None)
         rate = self.tables.get("kf", {}).get(dtype)
         return 2 * FRACTAL_PLACES * rate * cube.count * self.clock_mhz * 1e6 if cube and rate else None
 
     def l2_keeps(self, window_bytes: Any) -> Any:
-        """Return the share (0 to 1) of what is touched again after `window_bytes` of others that L2 still holds; works on columns.
+        """Return the share (0 to 1) of data that L2 still holds when it is accessed again after `window_bytes` of other data. This
+        works on columns.
 
-        All of it within usable L2 (ops-nn matmul_v3_base_tiling: 100 of 192 MB), nothing once as much as L2 holds has come by (asc-devkit
-        DataCopy sample: 302 MB read four times, no hits); linear between the two. One measurement lies there: 75 of 128 MB on a 950PR, read
-        four times, hit 66.6 %, so 89 % of what is read again stays (88 % by this line).
+        The share is 1 within usable L2 (ops-nn matmul_v3_base_tiling: 100 of 192 MB). It is 0 from the size of L2 on (asc-devkit
+        DataCopy sample: 302 MB read four times, no hits). It is linear between the two. One measurement lies there: 75 of 128 MB on a
+        950PR, read four times, hit 66.6 %. So 89 % of what is read again stays (88 % by this line).
         """
         falling = (self.l2_size_bytes - window_bytes) / np.maximum(self.l2_size_bytes - self.l2_usable_bytes, 1)
         return np.where(window_bytes <= self.l2_usable_bytes, 1.0, np.clip(falling, 0.0, 1.0))
 
     def l2_ends_with(self, window_bytes: Any) -> Any:
-        """Return the share (0 to 1) of the bytes that a launch touches which L2 still holds at its end; works on columns.
+        """Return the share (0 to 1) of the bytes that a launch accesses which L2 still holds at its end. This works on columns.
 
-        What is touched last has nothing come by after it, what is touched first all of `window_bytes`: the mean of `l2_keeps` over them.
+        After the last bytes no other data follow; after the first bytes all of `window_bytes` follow. So the share is the mean of
+        `l2_keeps` from 0 to `window_bytes`.
         """
         least, most = self.l2_usable_bytes, np.maximum(self.l2_size_bytes, self.l2_usable_bytes + 1)
         beyond = np.clip(window_bytes, least, most) - least
@@ -179,7 +181,8 @@ def load(name_or_path: str | FilePath = DEFAULT) -> Machine:
 
 
 def parse_machine(text: str, source: str = "machine", folder: FilePath | None = None) -> Machine:
-    """Return the machine that a TOML text describes, over what it extends; TargetError names what is missing, unknown or inconsistent."""
+    """Return the machine that a TOML text describes, together with what it extends. Raise TargetError that names what is missing,
+    unknown or inconsistent."""
     return _Reader(source, read_merged(text, source, folder)).machine()
 
 
@@ -203,14 +206,14 @@ class _Reader:
     """Reads one machine, its file and what that extends; every refusal names the file and the key."""
 
     def __init__(self, source: str, merged: Merged, known: dict[str, Timing] | None = None) -> None:
-        """`known`: the formulas, where they were read before."""
+        """Create a reader of a merged machine file. `known` holds the formulas if they were read before."""
         self.source, self.merged, self.known = source, merged, known
         self.numbers: dict[str, Number] = {}
         self.terms: dict[str, Expr] = {}
         self.units = {f"numbers.{k}": str(v) for k, v in self.table(merged.raw, "units").items()} if "units" in merged.raw else {}
 
     def file(self, where: str) -> str:
-        """Return the file that says what stands at a place."""
+        """Return the file that the value at a place comes from."""
         return self.merged.origins.get(where, self.source)
 
     def fail(self, where: str, message: str) -> TargetError:

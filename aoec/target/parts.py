@@ -115,7 +115,7 @@ def unit_of(place: str) -> str:
 
 
 def content_hash(raw: Mapping[str, Any]) -> str:
-    """sha256 hex of what a machine file says, without its sources: a better citation is not another machine."""
+    """Return the sha256, in hex, of a machine file's content without its sources: a better citation does not make another machine."""
     return sha256(json.dumps(_content(raw), sort_keys=True).encode()).hexdigest()
 
 

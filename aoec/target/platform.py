@@ -132,7 +132,7 @@ def _parse_config(path: Path) -> configparser.RawConfigParser:
 
 
 def _counts(ini: _File, family: Family) -> None:
-    """Clock, cores and sizes."""
+    """Take the clock, cores and sizes from the file."""
     ini.take("clock_mhz", "AICoreSpec", "cube_freq")
     for kind, key in family.cores.items():
         ini.take(f"cores.{kind}.count", "SoCInfo", key if ini.has("SoCInfo", key) or kind == "aiv" else "ai_core_cnt")
@@ -147,7 +147,7 @@ def _counts(ini: _File, family: Family) -> None:
 
 
 def _scopes(family: Family) -> tuple[str, ...]:
-    """Scopes beside those of every generation."""
+    """Return the scopes beside those of every generation."""
     return ("BT", "FB") if family.file in ("family_2201", "family_3510", "family_m300") else ()
 
 
@@ -158,7 +158,7 @@ def _rates(ini: _File, family: Family) -> None:
 
 
 def _memory(ini: _File, family: Family, parent: str) -> list[str]:
-    """L2 and DRAM; notes on what no platform_config file says."""
+    """Take L2 and DRAM from the file. Return notes on what no platform_config file says."""
     l2 = ini.integer("SoCInfo", "l2_size")
     ini.put("shared.l2_size_bytes", l2, ini.cite("l2_size"))
     ini.put("shared.l2_usable_bytes", int(l2 * USABLE), "100 of 192 MB, as ops-nn takes on 910B, by the size", "estimate")

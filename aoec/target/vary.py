@@ -19,8 +19,8 @@ FIXED = ("bus_bytes", "best_bytes", "gap_period", "gap_most", "ub_groups", "ub_p
 
 
 def vary_machine(machine: Machine, seed: int) -> Machine:
-    """Return the machine with each number off by a seeded ratio within its confidence. Counts, sizes and fractals stay as they are.
-    A number's ratio depends on seed and name alone, so that a new number changes no other's."""
+    """Return the machine with each number changed by a seeded ratio within its confidence. Counts, sizes and fractals stay as they are.
+    A number's ratio depends only on seed and name, so a new number does not change the ratio of another."""
     return with_numbers(machine, _scale_numbers(machine.merged.raw, "", machine, seed))
 
 

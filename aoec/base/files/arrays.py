@@ -43,7 +43,7 @@ class Lazy(Mapping[str, np.ndarray]):
 
 
 def load(path: str | Path) -> dict[str, np.ndarray]:
-    """Return name -> array of a .npz file; BackendError where it cannot be read, CheckError where it is not what it says."""
+    """Return name -> array of a .npz file. Raise BackendError where it cannot be read, and CheckError where it is no valid .npz file."""
     check_file(path, "a file of arrays")
     try:
         with zipfile.ZipFile(path) as z:
@@ -57,7 +57,7 @@ def load(path: str | Path) -> dict[str, np.ndarray]:
 
 
 def save(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Nothing; the file holds the arrays, uncompressed, sorted by name; none of them is copied as a whole."""
+    """Save the arrays to a file, uncompressed and sorted by name. None of them is copied as a whole."""
     write_whole(path, lambda f: write(f, arrays))
 
 
@@ -69,7 +69,7 @@ def pack(arrays: Mapping[str, np.ndarray]) -> bytes:
 
 
 def write(file: IO[bytes], arrays: Mapping[str, np.ndarray]) -> None:
-    """Nothing; the file holds what `pack` gives."""
+    """Write to a file the bytes that `pack` returns."""
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as z:
         for name in sorted(arrays):
             array, info = np.asarray(arrays[name]), zipfile.ZipInfo(f"{name}.npy", FIXED_DATE)

@@ -15,10 +15,8 @@ NO_BASE = "none"
 
 
 def bank_path(named: str | Path | None) -> Path:
-    """Return the bank that is named, else $TUNE_BANK_PATH's, else $ASCEND_CACHE_PATH's (AOE's order), else the user data directory's.
-
-    The first two may be files, or directories that hold one; the third is a directory, of which AOE uses `aoe_data`.
-    """
+    """Return the path of the bank that is named, else of $TUNE_BANK_PATH, else of $ASCEND_CACHE_PATH (AOE's order), else of the user
+    data directory. The first two may be files, or directories that hold one. The third is a directory, of which AOE uses `aoe_data`."""
     if path := named or os.environ.get("TUNE_BANK_PATH"):
         at = (path if isinstance(path, Path) else path_of(path)).expanduser()
         return in_folder(at) if os.path.isdir(at) else at  # which a folder that may not be looked into is not
@@ -26,8 +24,8 @@ def bank_path(named: str | Path | None) -> Path:
 
 
 def path_of(name: str) -> Path:
-    """Return the path that a name of a bank says: itself, or PATH of sqlite:///PATH, as SQLAlchemy and tuners that use it write it (four
-    strokes of an absolute one). BankError of any other address, of which folders would be made here."""
+    """Return the path that a name of a bank means: the name itself, or PATH of sqlite:///PATH. SQLAlchemy and tuners that use it write
+    the latter (with four slashes for an absolute path). Raise BankError for any other address, for which folders would be made here."""
     if found := re.fullmatch(r"sqlite:///(.+)", name):
         return Path(found[1])
     if found := re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/+", name):
@@ -49,7 +47,7 @@ def in_folder(folder: Path) -> Path:
 
 
 def default_path() -> Path:
-    """bank.db in the user's data directory."""
+    """Return bank.db in the user's data directory."""
     return platformdirs.user_data_path("aoec") / "bank.db"
 
 

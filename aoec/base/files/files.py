@@ -49,8 +49,8 @@ def read_bytes(path: str | Path, limit_bytes: int) -> bytes:
 
 
 def open_plain(path: str | Path, pipes: bool = False) -> IO[bytes]:
-    """Return a file that is open for reading; OSError where it cannot be opened. BackendError where it is a device, which may have no end,
-    or, unless `pipes` will do, a pipe, whose opening would wait for a writer."""
+    """Return a file that is open for reading. Raise OSError where it cannot be opened. Raise BackendError for a device, which may have
+    no end. Raise it for a pipe as well, unless `pipes` is set: opening one would wait for a writer."""
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
         mode = os.fstat(handle).st_mode
@@ -88,8 +88,8 @@ def _read_pipe(f: IO[bytes], path: str | Path, limit_bytes: int) -> bytes:
 
 
 def check_file(path: str | Path, what: str, pipes: bool = False) -> int:
-    """Return the size of a file in bytes, 0 of a pipe; BackendError where there is none, or where it is a directory, a device, which may
-    have no end, or, unless `pipes` will do, a pipe."""
+    """Return the size of a file in bytes, or 0 for a pipe. Raise BackendError for a missing file, a directory, or a device, which may
+    have no end. Raise it for a pipe as well, unless `pipes` is set."""
     try:
         found = os.stat(path)
     except OSError as e:
@@ -134,14 +134,15 @@ def read_json(path: str | Path) -> Any:
 
 
 def write_bytes(path: str | Path, data: bytes) -> None:
-    """Nothing; the file holds `data` whole or is as it was."""
+    """Write `data` to a file. The file holds either all of it or its former content."""
     write_whole(path, lambda f: f.write(data))
 
 
 def write_whole(path: str | Path, put: Callable[[IO[bytes]], object]) -> None:
-    """Nothing; the file holds what `put` writes, whole, or is as it was (written beside it, then renamed).
+    """Write a file by `put`. The file holds either all of it or its former content: the new one is written beside it, then renamed.
 
-    A link stays a link: what it points to is written. A device or a pipe is no file that could be renamed over: it gets the bytes.
+    A link stays a link: the file that it points to is written. A device or a pipe cannot be replaced by a rename, so it gets the bytes
+    directly.
     """
     place = Path(os.path.realpath(path))
     aside = ""
@@ -165,8 +166,8 @@ def write_whole(path: str | Path, put: Callable[[IO[bytes]], object]) -> None:
 
 
 def remove_stale(folder: Path, name: str = "") -> None:
-    """Return nothing; what writers that were killed have left of a file (of all files where no name is given) is gone: this user's own,
-    untouched for STALE_SECONDS, and locked by nobody."""
+    """Delete what killed writers have left of a file, or of all files where no name is given. Only this user's own leftovers are
+    deleted, which are untouched for STALE_SECONDS and locked by nobody."""
     own = re.compile(rf"\.{re.escape(name) if name else '.+'}\.[a-z0-9_]{{8}}{re.escape(PART)}")
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         left = [e.path for e in entries if own.fullmatch(e.name)]
@@ -204,7 +205,7 @@ def _lock(handle: int) -> bool:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Nothing; `text` goes to the file, whole or not at all, or to standard output for `-`."""
+    """Write `text` to a file, whole or not at all, or to standard output for `-`."""
     if str(path) == "-":
         say(text)
     else:
@@ -212,7 +213,7 @@ def write_text(path: str | Path, text: str) -> None:
 
 
 def say(text: str) -> None:
-    """Nothing; `text`, and what was said before it, is out: a closed pipe shows here, where it is expected, and not at exit."""
+    """Write `text` to standard output and flush it. So a closed pipe raises its error here, where it is expected, and not at exit."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -230,7 +231,7 @@ def note(text: str) -> None:
 
 
 def check_writable(path: str | Path) -> None:
-    """Nothing, or BackendError: asked before long work, so that hours are not lost to a misspelt folder."""
+    """Raise BackendError if a file cannot be written. It is called before long work, so that a misspelt folder does not waste hours."""
     check_path(path)
     folder = Path(path).parent
     if Path(path).is_dir():
@@ -264,7 +265,8 @@ def check_folder(path: str | Path) -> None:
 
 
 def write_folder(path: str | Path, files: Mapping[str, str]) -> None:
-    """Nothing; a folder that was not there, or was empty, holds these texts by their names in it, all of them, or is as it was."""
+    """Write a folder with these texts, by their names in it. The folder must not exist or be empty. It gets all of the texts, or stays
+    as it was."""
     check_new_folder(path)
     place = Path(os.path.realpath(path))
     aside = ""
@@ -306,6 +308,6 @@ def _umask() -> int:
 
 
 def check_path(path: str | Path) -> None:
-    """Raise BackendError where a name is the address of something on a network, of which folders would be made here."""
+    """Raise BackendError where a name is an address on a network, for which folders would be made here."""
     if found := re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/+", str(path)):
         raise BackendError(f"{path} is an address ({found[0]}), and only files are read and written here: give a path")

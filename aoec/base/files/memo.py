@@ -1,8 +1,8 @@
-"""Memo: small values that were worked out once and are kept for later runs, as JSON files by key in the user's cache folder.
+"""Memo: small values that were computed once and are kept for later runs, as JSON files by key in the user's cache folder.
 
-A value is believed where its file belongs to this user (or root) and its checksum holds, and is worked out anew in every other
-case; a folder that cannot be written is no fault. Values of another version lie in another folder; of those the newest few stay, and of
-the values of one version the newest. Nothing here is ever run, and what is kept can be deleted at any time.
+A value is trusted where its file belongs to this user (or root) and its checksum matches. In every other case it is computed anew. A
+folder that cannot be written is no error. Each version has a folder of its own. The newest few folders are kept, and in a folder the
+newest values. Nothing here is ever executed, and the files can be deleted at any time.
 """
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VALUES, VERSIONS = 8192, 4  # the most that are kept, by version and of versions
 
 
 def cache_folder() -> Path:
-    """$AOEC_CACHE_DIR, else aoec's folder in the user's cache."""
+    """Return $AOEC_CACHE_DIR, or else aoec's folder in the user's cache."""
     named = os.environ.get("AOEC_CACHE_DIR")
     if named:
         return Path(named).expanduser()
@@ -55,7 +55,7 @@ class Memo:
             return None
 
     def put(self, value: Any, *key: str) -> None:
-        """Nothing; the value is kept where the folder can be written and the value is not too large."""
+        """Keep the value if the folder can be written and the value is not too large."""
         name, body = _name(key), json.dumps(value, separators=(",", ":")).encode()
         if len(body) > VALUE_LIMIT_BYTES // 2:
             return
@@ -65,7 +65,7 @@ class Memo:
             write_bytes(self.folder / name, _checksum(name, body) + b"\n" + body)
 
     def _tidy_up(self) -> None:
-        """Nothing; the folder is there, for this user alone, and neither it nor the one above has more than it may."""
+        """Make the folder, for this user alone, and delete the oldest entries where it or the folder above has too many."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.utime(self.folder)
         remove_stale(self.folder)

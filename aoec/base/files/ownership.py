@@ -32,11 +32,9 @@ def _is_private(group: int) -> bool:
 
 
 def why_not_own(folder: Path, endings: tuple[str, ...] = ()) -> str:
-    """Return why another user can have put files into a folder, as the end of a sentence; "" where none can.
-
-    Looked at are the folder or the nearest one above it that exists, those above that, and files in it with these endings. A folder above
-    may be open to all where it is sticky, as /tmp is: others cannot rename what they do not own there.
-    """
+    """Return why another user may have put files into a folder, as the end of a sentence, or "" where none can. It checks three places:
+    the folder, or the nearest one above it that exists; those above that; and files in it with these endings. A folder above may be
+    open to all where it is sticky, as /tmp is: there, others cannot rename what they do not own."""
     place = Path(os.path.realpath(folder))
     there = next(p for p in (place, *place.parents) if p.exists())
     for path in (there, *there.parents):

@@ -11,8 +11,8 @@ MADE = 100_000  # objects, some ten MB, after which it is looked for
 
 @contextmanager
 def seldom_collected() -> Iterator[None]:
-    """Nothing; within it, or a function that it decorates, garbage is looked for after MADE objects, or where that was more already, as
-    before."""
+    """Collect garbage less often within this context, or within a function that it decorates. The threshold becomes MADE objects, or
+    stays where it was higher already."""
     _within.enter()
     try:
         yield

@@ -6,10 +6,11 @@ import ctypes
 
 
 def give_back() -> None:
-    """Nothing; what was freed is the system's again, where the C library does so when it is asked.
+    """Return freed memory to the system, where the C library can do so.
 
-    glibc keeps what was freed for what comes next, in a heap a thread, and the more the larger the arrays were (mallopt(3),
-    M_MMAP_THRESHOLD): a process that goes from task to task grows to the sum of what its threads once held. It takes some milliseconds.
+    glibc keeps freed memory for later use, in one heap a thread. It keeps more, the larger the arrays were (mallopt(3),
+    M_MMAP_THRESHOLD). So a process that runs task after task grows to the sum of what its threads once held. The call takes some
+    milliseconds.
     """
     with contextlib.suppress(AttributeError, OSError, TypeError):  # another C library, or none that can be asked
         ctypes.CDLL(None).malloc_trim(0)

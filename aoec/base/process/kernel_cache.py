@@ -1,8 +1,8 @@
-"""Where Numba keeps compiled kernels. What it finds there it runs: so the place must be one that no other user can write to.
+"""The folder where Numba keeps compiled kernels. Numba runs what it finds there, so no other user may be able to write to it.
 
-Numba takes $NUMBA_CACHE_DIR, else a folder beside the kernels' source, else one in the user's cache. Where another user can have written to
-the one that it would take, kernels are kept in a folder of aoec's own in the user's cache, and in a temporary one where that is not safe
-either. It is named in $NUMBA_CACHE_DIR, which processes that are started later read.
+Numba takes $NUMBA_CACHE_DIR, else a folder beside the kernels' source, else one in the user's cache. Where another user may have
+written to that folder, kernels are kept in a folder of aoec's own in the user's cache. Where that is not safe either, they are kept in
+a temporary one. It is named in $NUMBA_CACHE_DIR, which processes that are started later read.
 """
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def choose_folder() -> Choice:
 
 
 def _make_private(folder: Path) -> None:
-    """Return nothing; the folder is there, and what had to be made for it only this user may look into."""
+    """Make the folder where there is none. Only this user may look into what had to be made for it."""
     with contextlib.suppress(OSError):  # Numba then says why it cannot write there
         for path in (*reversed(folder.parents), folder, _cache_subfolder(folder)):
             if not path.exists():
@@ -87,8 +87,8 @@ def kernel_sources() -> Path:
 
 
 def _cache_subfolder(folder: Path) -> Path:
-    """Return the folder in which the kernels' files lie: beside the source that folder itself, elsewhere one in it by the source's place
-    (numba.core.caching, get_suitable_cache_subpath)."""
+    """Return the folder that contains the kernels' files (numba.core.caching, get_suitable_cache_subpath). Beside the source it is that
+    folder itself. Elsewhere it is a subfolder named by the source's place."""
     sources = kernel_sources()
     if folder == sources / "__pycache__":
         return folder

@@ -16,7 +16,7 @@ def threads() -> int:
 
 
 def keep_to(share: int) -> None:
-    """Nothing; from now on this process has so many processors."""
+    """Set the number of processors that this process uses from now on."""
     global _share
     _share = share
 
@@ -28,8 +28,8 @@ def share_of(processes: int) -> int:
 
 @contextmanager
 def few_threads(share: int) -> Iterator[None]:
-    """Processes that are started inside have so many threads for products of matrices: those of several processes spin while they wait
-    for each other, in each other's time."""
+    """Limit processes that are started inside to `share` threads each for matrix products. Otherwise the threads of several processes
+    spin while they wait for each other, and so take processor time from each other."""
     set_here = [name for name in THREADS if name not in os.environ]
     os.environ.update(dict.fromkeys(set_here, str(share)))
     try:

@@ -32,7 +32,7 @@ def most_steps() -> int:
 
 
 def allow(steps: int) -> None:
-    """Nothing; from now on programs of this process may take so many steps."""
+    """Set the most steps that a program of this process may take from now on."""
     _steps[0] = steps
 
 
@@ -44,7 +44,7 @@ def too_long(program: str, steps: int) -> str:
 
 @contextmanager
 def catch_interrupts() -> Iterator[np.ndarray[Any, Any]]:
-    """`stop_flag`: while the main thread is in here, Ctrl-C sets it to 1."""
+    """Yield `stop_flag`. While the main thread is in this context, Ctrl-C sets the flag to 1."""
     if threading.current_thread() is not threading.main_thread():
         yield stop_flag
         return
@@ -62,8 +62,8 @@ def catch_interrupts() -> Iterator[np.ndarray[Any, Any]]:
 
 
 def ask_again() -> None:
-    """Nothing, after kernels have ended early: in the main thread Python's handler of Ctrl-C runs now. Where it raises nothing (it may only
-    note that the user asked), and in other threads, the work is to be done anew."""
+    """Let Python's handler of Ctrl-C run, in the main thread, after kernels have ended early. The caller repeats the work in two cases:
+    in other threads, and where the handler raises nothing (it may only note that the user asked)."""
     if threading.current_thread() is threading.main_thread():
         stop_flag[0] = 0
     else:
@@ -71,7 +71,7 @@ def ask_again() -> None:
 
 
 def wait_for_all(others: list[Future[Any]]) -> None:
-    """Nothing, when all have ended; what interrupts this meanwhile is raised then, and not before: they use the caller's memory."""
+    """Wait until all have ended. An interrupt meanwhile is raised only then, because they use the caller's memory."""
     try:
         wait(others)
     except BaseException:

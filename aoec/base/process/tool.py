@@ -38,11 +38,9 @@ class Ran:
 
 
 def run_tool(argv: Sequence[str], folder: Path, seconds: float, environ: Mapping[str, str] | None = None, keep: str = "end") -> Ran:
-    """Runs a program in a folder, and waits at most so many seconds; then, as on Ctrl-C, it and all that it started are killed.
-
-    Its temporary files go into the folder too. `environ`: its variables, by default those of this process. `keep`: which part of a long
-    output is kept, its "begin" or its "end". A program that cannot be started ends with code CANNOT_START.
-    """
+    """Run a program in a folder, for at most so many seconds. After that, or on Ctrl-C, kill it and everything that it started. Its
+    temporary files go into the folder too. `environ` holds its variables, by default those of this process. `keep` is the part of a
+    long output to keep: its "begin" or its "end". A program that cannot be started ends with code CANNOT_START."""
     start, log = time.monotonic(), folder / "output.txt"
     env = {**(os.environ if environ is None else environ), "TMPDIR": str(folder)}
     with open(log, "w+b") as out:
@@ -66,7 +64,7 @@ def run_tool(argv: Sequence[str], folder: Path, seconds: float, environ: Mapping
 
 
 def end_all() -> None:
-    """Kills every program that runs now, in whatever thread it was started."""
+    """Kill every program that runs now, in whatever thread it was started."""
     with _guard:
         for group in _running:
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -74,12 +72,12 @@ def end_all() -> None:
 
 
 def _is_over(number: int) -> bool:
-    """Return whether a process has ended. It is not reaped, so that its number, which is also its group's, stays its own."""
+    """Return whether a process has ended. It is not reaped, so that its number, which is also its group's, is not used again."""
     return os.waitid(os.P_PID, number, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kills the whole group, so that nothing that the program started stays, and takes the exit code."""
+    """Kill the whole group, so that nothing that the program started stays, and take the exit code."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

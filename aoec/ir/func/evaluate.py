@@ -35,10 +35,8 @@ def numpy_dtype(dtype: str) -> np.dtype:
 
 
 def evaluate_func(func: Func, inputs: Mapping[str, np.ndarray], core_order: Order = iter) -> dict[str, np.ndarray]:
-    """Return output name -> array, for inputs by name; `core_order` permutes the iterations of core loops.
-
-    Raises CheckError for a hole that is not filled, an input of another shape, an index out of range.
-    """
+    """Return output name -> array, for inputs by name. `core_order` permutes the iterations of core loops. Raise CheckError for a hole
+    that is not filled, an input of another shape, or an index out of range."""
     with np.errstate(all="ignore"):
         return _Run(func, inputs, core_order).outputs()
 
@@ -255,7 +253,7 @@ def _minimum(*args: Any) -> Any:
 
 
 def _quotient(a: int, b: int) -> int:
-    """a / b cut off toward zero; 0 where b is."""
+    """Return a / b, rounded toward zero, or 0 where b is 0."""
     return 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 

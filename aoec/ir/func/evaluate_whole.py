@@ -78,8 +78,8 @@ def factors(block: Block) -> tuple[Read, Read] | None:
 
 
 def _multiply(block: Block, loops: Mapping[str, int], arrays: Mapping[str, Array]) -> Array | None:
-    """Return the sum of products over all of a block's loops, an axis for each index of its target, in arithmetic's dtype; None of any
-    other block, and where the loops do not go over all that is read."""
+    """Return the sum of products over all of a block's loops, with an axis for each index of its target, in the dtype of the
+    arithmetic. Return None for any other block, and where the loops do not cover everything that is read."""
     found = factors(block)
     if found is None or any(arrays[r.buffer].shape != tuple(loops[v] for v in _names(r)) for r in found):
         return None
@@ -95,7 +95,7 @@ def _names(r: Read) -> list[str]:
 
 
 def _run(block: Block, loops: Mapping[str, int], arrays: dict[str, Array]) -> None:
-    """Nothing; the block's target holds what it writes. Its outermost loop goes a part at a time, so that memory is bounded."""
+    """Run a block: write its results into its target. The outermost loop runs a part at a time, so that memory is bounded."""
     out = arrays[block.target.buffer]
     if block.op != "=":
         grid = _grid({v: range(n) for v, n in loops.items() if v in variables(block.target)})
@@ -115,7 +115,7 @@ def _run(block: Block, loops: Mapping[str, int], arrays: dict[str, Array]) -> No
 
 
 def _part(block: Block, part: dict[str, range], out: Array, arrays: dict[str, Array]) -> None:
-    """Nothing; does the block for a part of its loops."""
+    """Run the block for a part of its loops."""
     grid = _grid(part)
     value = np.broadcast_to(_value(block.value, grid, arrays), tuple(len(r) for r in part.values()))
     if block.op == "=":
@@ -132,7 +132,7 @@ def _grid(part: Mapping[str, range]) -> Grid:
 
 
 def _store(out: Array, target: Read, grid: Grid, value: Any, arrays: Mapping[str, Array]) -> None:
-    """Nothing; the value, rounded once, lies where the target says."""
+    """Store the value, rounded once, at the indices of the target."""
     out[_places(target, grid, arrays)] = np.asarray(value).astype(out.dtype)
 
 
@@ -174,7 +174,7 @@ def _fp32(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _quotient(a: Any, b: Any) -> Any:
-    """a / b of whole numbers cut off toward zero; 0 where b is."""
+    """Return a / b of whole numbers, rounded toward zero, or 0 where b is 0."""
     safe = np.where(b == 0, 1, b)
     return np.where(b == 0, 0, (a - np.fmod(a, safe)) // safe)
 

@@ -23,8 +23,9 @@ def takes_every_nth(block: Block) -> bool:
 
 
 def run_of(block: Block, extents: Mapping[str, int], size: int) -> str:
-    """Of a block that turns rows and columns of elements of `size` bytes, the buffer of many narrow rows, if there is one: where columns of
-    them are taken, what it reads, and where they are made of columns, what it writes; else nothing. Rows of whole blocks are none."""
+    """Return the buffer of many narrow rows of a block that swaps rows and columns, or "" where there is none. An element has `size`
+    bytes. Where the block takes columns of such rows, the buffer is the one that it reads. Where it makes such rows from columns, the
+    buffer is the one that it writes. Rows of whole blocks of 32 bytes do not count."""
     value, target = block.value, block.target
     if block.op != "=" or not isinstance(value, Read) or min(len(value.indices), len(target.indices)) < 2:
         return ""

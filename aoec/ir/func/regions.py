@@ -56,8 +56,8 @@ class Term:
 
 
 def region(read: Read, inner: Extents, outer: Extents, shape: Sequence[Expr]) -> tuple[Interval, ...]:
-    """Return the box of `read`'s buffer, of that shape, that it covers while the inner loops run; ScheduleError where no rule gives one. Of
-    a dimension of which data say the place it is all."""
+    """Return the box of `read`'s buffer, of that shape, that it covers while the inner loops run. Raise ScheduleError where no rule
+    gives one. A dimension whose index depends on data is covered whole."""
     try:
         return tuple(Interval(Int(0), n, n) if reads(i) else interval(i, inner, outer) for i, n in zip(read.indices, shape, strict=True))
     except ScheduleError as e:
@@ -97,7 +97,7 @@ def known_range(a: Interval) -> range | None:
 
 
 def clip(box: Interval, size: Expr) -> Interval:
-    """`box` cut to [0, size): what of it exists, where reads outside are guarded."""
+    """Return `box` cut to [0, size): the part of it that exists, where reads outside are guarded."""
     low = maximum(0, box.offset)
     return Interval(low, minimum(size, box.offset + box.extent) - low, minimum(size, box.largest))
 
@@ -192,7 +192,7 @@ def lift(e: Expr, inner: frozenset[str], atoms: dict[str, Expr]) -> Expr:
 
 
 def _atom(e: Expr, inner: Extents, outer: Extents) -> Interval:
-    """Return the values of a quotient or remainder by a number that stands still."""
+    """Return the range of a quotient or remainder by a number that the inner loops do not change."""
     if not (isinstance(e, Binary) and e.op in ("//", "%") and not variables(e.right) & inner.keys()):
         raise ScheduleError(f"an index uses {e.fn if isinstance(e, Call) else 'an operation'} of a loop that varies")
     c = e.right
@@ -210,7 +210,7 @@ def _atom(e: Expr, inner: Extents, outer: Extents) -> Interval:
 
 
 def _ceildiv(e: Expr, c: Expr) -> Expr:
-    """ceildiv, taken inside a minimum so that min(tile, rest) keeps its form."""
+    """Return the ceildiv, taken inside a minimum so that min(tile, rest) keeps its form."""
     if isinstance(e, Call) and e.fn == "min":
         return minimum(*[_ceildiv(a, c) for a in e.args])
     return normalise(ceildiv(e, c))
@@ -388,7 +388,7 @@ def _largest_div(e: Binary, loops: Extents) -> Expr:
 
 @lru_cache(maxsize=1 << 14)
 def _choices(e: Expr) -> tuple[Expr, ...]:
-    """Sums whose minimum is `e`: each min that is added, and each max that is subtracted, replaced by one argument."""
+    """Return sums whose minimum is `e`. In them each min that is added, and each max that is subtracted, is replaced by one argument."""
     signed = _signed_terms(e)
     options = []
     for sign, term in signed:

@@ -39,10 +39,8 @@ def tied_loops(func: Func, loop: str) -> frozenset[str]:
 
 
 def resize(func: Func, loop: str, extent: int) -> Func:
-    """Return the func in which `loop`, and all that has the same extent because it walks the same dimensions, has the extent given.
-
-    CheckError in a sentence where there is no such loop, where it is scheduled already, and where more may hang on the extent.
-    """
+    """Return the func in which `loop` has the given extent, and so does everything that walks the same dimensions. Raise CheckError, in
+    a sentence, in three cases: there is no such loop, it is already scheduled, or more may depend on the extent."""
     loops = loops_of(func)
     if loop not in loops:
         raise CheckError(f"func {func.name} has no loop {loop}; its loops are {', '.join(loops) or 'none'}")
@@ -87,7 +85,7 @@ def _walk_ties(func: Func, loop: str) -> Walk:
 
 
 def _check_extents(func: Func, walked: Walk, loop: str, old: Int) -> None:
-    """All that has one extent says the same one."""
+    """Raise CheckError unless all loops and dimensions that must have the extent `old` have it."""
     loops = loops_of(func)
     said: dict[str, Expr] = {f"loop {v}": loops[v].extent for v in sorted(walked.loops)}
     said |= {f"dimension {i} of {name}": func.buffer(name).shape[i] for name, i in sorted(walked.dims)}
@@ -98,7 +96,8 @@ def _check_extents(func: Func, walked: Walk, loop: str, old: Int) -> None:
 
 
 def _check_uses(func: Func, walked: Walk, loop: str) -> None:
-    """The loops stand alone wherever they are used, and nothing else walks their dimensions."""
+    """Raise CheckError unless each use of the loops is plain. An index that uses one must be that loop alone, no other index may walk
+    their dimensions, and no block may calculate with them."""
     for block, read in accesses(func):
         for i, index in enumerate(read.indices):
             mixed = not isinstance(index, Var) and (variables(index) & walked.loops or (read.buffer, i) in walked.dims)
@@ -128,7 +127,7 @@ def _is_reduced(func: Func, walked: Walk) -> bool:
 
 
 def _check_constants(func: Func, loop: str, old: int) -> None:
-    """No constant is the extent, its root, or one over either."""
+    """Raise CheckError if a constant is the extent, its square root, or the reciprocal of either."""
     follow = (old, 1 / old, sqrt(old), 1 / sqrt(old))
     for block, _ in blocks(func.body):
         for n in (n for e in (block.value, *([] if block.init is None else [block.init])) for n in parts(e)):

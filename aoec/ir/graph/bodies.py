@@ -1,6 +1,8 @@
-"""Bodies of control flow in a graph: the graph and each body as graphs of their own, put together again, and their checks.
+"""Bodies of control flow in a graph. They are split into the graph and each body as graphs of their own, and put together again. Their
+checks are here, too.
 
-Names are unique in a graph with all its bodies, so that what asks a graph for a tensor, a node or a group by name needs to know of none.
+Names are unique in a graph with all its bodies. So code that asks a graph for a tensor, a node or a group by name needs to know nothing
+of bodies.
 """
 from __future__ import annotations
 
@@ -53,8 +55,8 @@ def split_bodies(graph: Graph) -> Iterator[tuple[Body | None, Graph]]:
 
 
 def together(parts: Sequence[tuple[Body | None, Graph]]) -> Graph:
-    """Return the graph of parts as `split_bodies` gives them, whose names differ but for constants; groups are numbered anew, g0, g1,
-    ..."""
+    """Return the graph of the parts that `split_bodies` returns. Their names differ, but for constants. Groups are numbered anew: g0,
+    g1, ..."""
     tensors: dict[str, Tensor] = {}
     groups: list[Group] = []
     for _, part in parts:

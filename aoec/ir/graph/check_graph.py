@@ -15,7 +15,7 @@ GROUP_KINDS = ("cube", "vector", "host", "view")
 
 
 def check_graph(g: Graph, at: Places) -> None:
-    """Nothing, or CheckError, at its place where there is a text, for names, kinds or an order that make no graph."""
+    """Raise CheckError for names, kinds or an order that make no valid graph. The error states the place where there is a text."""
     where = f"graph {g.name}"
     tensors = at.unique([(t.name, t) for t in g.tensors], "tensor", where)
     at.unique([(n.name, n) for n in g.nodes], "node", where)

@@ -11,7 +11,8 @@ MOST_LINES, MOST_TERMS = 64, 256  # of a rule
 
 
 def check_rule(r: Rule, at: Places) -> None:
-    """Nothing, or CheckError, at its place where there is a text, for a rule that nothing can match or that reads what is not there."""
+    """Raise CheckError for a rule that nothing can match or that reads what does not exist. The error states the place where there is a
+    text."""
     where = f"rule {r.name}"
     patterns = [(e, f) for e in r.equations for f in e.forms]
     every = [t for _, f in patterns for t in terms(f)] + [t for _, f in r.made for t in terms(f)]

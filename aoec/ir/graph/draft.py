@@ -34,7 +34,8 @@ class Draft:
         return cls(graph.name, graph.inputs, graph.outputs, graph.tensors, graph.nodes, weights)
 
     def fresh(self, name: str, kind: str = "tensor") -> str:
-        """`name`, or `name_1`, ... where another of that kind (tensor, node or group) has it already; taken from now on."""
+        """Return `name`, or `name_1`, ... where another of that kind (tensor, node or group) already has it. Reserve the name that is
+        returned."""
         number, out = self._numbers.get((kind, name), 0), name
         while out in self._taken[kind]:
             number += 1
@@ -44,11 +45,12 @@ class Draft:
         return out
 
     def reserve(self, names: Iterable[str], kind: str = "tensor") -> None:
-        """Nothing; tensors (or nodes, or groups) of these names are added later, or are somebody else's: no fresh name meets them."""
+        """Reserve these names of tensors (or nodes, or groups), so that `fresh` never returns one of them. They are added later, or
+        belong to something else."""
         self._taken[kind].update(names)
 
     def put(self, tensor: Tensor) -> None:
-        """Nothing; the tensor is added, or takes the place of the one of its name."""
+        """Add the tensor, or replace the one of its name."""
         self._taken["tensor"].add(tensor.name)
         self.tensors[tensor.name] = tensor
 
@@ -91,7 +93,7 @@ class Draft:
         return found[0] if len(found) == 1 and name not in self.outputs else None
 
     def rename(self, names: Mapping[str, str]) -> None:
-        """Nothing; nodes read `names[x]` (followed to its end) in place of x."""
+        """Make nodes read `names[x]` in place of x. A chain of names is followed to its end."""
         def end(name: str) -> str:
             while name in names:
                 name = names[name]

@@ -66,7 +66,8 @@ class _Rules:
         return node
 
     def deep(self, node: Any, parts: Any, place: Place | None) -> Any:
-        """`node`, one level above the deepest of `parts`; refused beyond the limit, so that nothing later runs out of stack."""
+        """Return `node`, and note its level: one above the deepest of `parts`. Raise the error of the text beyond the limit, so that no
+        later recursion exhausts the stack."""
         depths = self._depths
         level = 1 + max([depths[id(p)][1] if id(p) in depths else 1 for p in parts], default=0)
         if level > MAX_DEPTH:

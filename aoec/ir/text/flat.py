@@ -1,8 +1,8 @@
-"""Graphs, rules, traces, programs and expressions as plain values and back, many times faster than through their texts: for what aoec keeps
-for itself (base/files/memo.py), never for what people or others read.
+"""Graphs, rules, traces, programs and expressions as plain values and back. This is many times faster than their texts. It serves what
+aoec keeps for itself (base/files/memo.py), never what people or other programs read.
 
-A value is a list of rows, one for each different node, those below it first: [number of its class, fields...]. In the row of a
-leaf fields are plain; in any other an integer is the number of a row, and a list is a tuple.
+A value is a list of rows, one for each different node, children first: [number of its class, fields...]. In the row of a leaf, fields
+are plain. In any other row, an integer is the number of a row, and a list is a tuple.
 """
 from __future__ import annotations
 

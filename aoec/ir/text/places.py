@@ -29,7 +29,7 @@ class Places:
         self._at[id(node)] = (node, place)
 
     def mark(self, said: Hashable, place: Place) -> None:
-        """Nothing; a line that is no node has a place, by what it says."""
+        """Note the place of a line that is no node, by the content of the line."""
         self._marks[said] = place
 
     def of(self, node: object) -> Place | None:
@@ -38,7 +38,7 @@ class Places:
         return found[1] if found else self._marks.get(node) if isinstance(node, tuple) else None
 
     def error(self, message: str, node: object = None, name: str = "") -> CheckError:
-        """Return the error at `node`, or at the first `name` from there on, so that the caret stands under the culprit."""
+        """Return the error at `node`, or at the first `name` after its start, so that the caret points to the cause."""
         place = self.of(node)
         if place is None:
             return CheckError(message, source=self.source)
@@ -50,7 +50,7 @@ class Places:
         return CheckError(message, self.text, line, start - self.text.rfind("\n", 0, start), self.source)
 
     def unique(self, items: Iterable[tuple[str, object]], what: str, where: str) -> dict[str, object]:
-        """name -> node; refuses a name that occurs twice."""
+        """Return name -> node. Raise the error of the text for a name that occurs twice."""
         out: dict[str, object] = {}
         for name, node in items:
             if name in out:

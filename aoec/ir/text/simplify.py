@@ -1,15 +1,16 @@
-"""Scheduled funcs and programs as people read them: what the ranges of the loops around an expression decide is not asked again.
+"""Scheduled funcs and programs, simplified for people: a condition that the ranges of the surrounding loops decide is left out.
 
-`min(min(512 - m_c * 128, 128) - m_s * 128, 128)` is 128 where it always is. Values and modelled times stay those of the text as it was
-made, and so does what follows from it:
+`min(min(512 - m_c * 128, 128) - m_s * 128, 128)` is 128 where it always is. Values and modelled times stay those of the original text,
+and so do decisions that follow from it:
 
-- In programs all expressions are simplified, and a loop that runs once no longer occurs in them. The loop itself stays: the model counts
-  its step, and looks for what is used again by the loops around a transfer.
-- In funcs of which every block has its instruction the extents are. Indices stay, since emission reads the axes of a tile from their form;
-  so do the axes of vector instructions, which are emitted in another way where a tile may be cut.
-- A func that is unfinished stays as it is, for a split is undone and made even by the form of its extents; and so does what has open holes.
+- In programs all expressions are simplified, and the variable of a loop that runs once no longer occurs in them. The loop itself stays.
+  The model counts its step, and it looks at the loops around a transfer to find reuse.
+- In funcs, only extents are simplified, and only where every block has its instruction. Indices stay, since emission reads the axes of
+  a tile from their form. The axes of vector instructions stay, too: they are emitted in another way where a tile may be cut.
+- An unfinished func stays as it is, because a split is undone and made even by the form of its extents. What has open holes stays as
+  well.
 
-`without_single` also leaves out the loops of a program that run once, for those who read it and time something else.
+`without_single` also leaves out the loops of a program that run once, for callers that read it but time another program.
 """
 from __future__ import annotations
 
@@ -74,11 +75,12 @@ class _Written(Ranges[Expr]):
         return Term(None, -MOST, MOST, rebuild(e, lambda c: self.term(c, scope).run))
 
     def term(self, e: Expr, scope: Mapping[str, int]) -> Term[Expr]:
-        """Return an expression as far as it is known; of elements only what stands in their indices is."""
+        """Return what is known of an expression. Of an element expression, only its indices are simplified."""
         return self.other(e, scope) if is_element(e) else super().term(e, scope)
 
     def apply(self, op: str, given: list[Term[Expr]]) -> Term[Expr]:
-        """As `Ranges.apply`; what can be one number only is that number, and a condition that always holds is not asked."""
+        """Apply an operation, as `Ranges.apply` does. Return a constant where the result can be one number only, and leave out a
+        condition that always holds."""
         if op in ("and", "or"):
             for side, other in ((given[0], given[1]), (given[1], given[0])):
                 known = bool(side.low) if side.low == side.high else True if side.low > 0 or side.high < 0 else None
@@ -98,7 +100,7 @@ class Scope:
         self.places: dict[str, int] = {}
 
     def variable(self, name: str, low: int, high: int) -> None:
-        """Nothing; the variable is known from here on."""
+        """Add a variable that is known from here on, with its least and greatest value."""
         self.places[name] = self.written.place(low, high)
         self.written.names.append(name)
 
@@ -113,7 +115,7 @@ class Scope:
         return self.written.term(e, self.places).high
 
     def above(self, name: str, low: int) -> Scope:
-        """Return the same variables, of which one is at least `low`."""
+        """Return a copy of the scope in which one variable is at least `low`."""
         out = Scope()
         out.written.ranges, out.written.names, out.places = [*self.written.ranges], [*self.written.names], {**self.places}
         out.variable(name, low, self.written.ranges[self.places[name]][1])
@@ -156,8 +158,8 @@ def _single(s: Stream) -> Stream:
 
 
 def _splice_items(body: tuple[Item, ...], zero: Mapping[str, Expr], within: bool) -> tuple[Item, ...]:
-    """Replace loops of one iteration by their items. `zero`: the variables of such loops around them, at 0.
-    The first loop of a nest stays, since by it the model knows which transfers run at once."""
+    """Replace loops of one iteration by their items. `zero` maps the variables of such loops around them to 0. The first loop of a nest
+    stays, since the model needs it to know which transfers run at once."""
     out: list[Item] = []
     for i in body:
         if not isinstance(i, For):

@@ -32,10 +32,8 @@ class Core:
 
 
 def evaluate_program(program: Program, tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return outputs and temps by name: the meaning of every instruction, one after the other. The oracle of simulate.values.execute.
-
-    A program without holes, whose every access is legal (nothing is checked here).
-    """
+    """Return outputs and temps by name: run the meaning of every instruction in order. This is the test oracle of
+    simulate.values.execute. The program must have no holes, and its every access must be legal (nothing is checked here)."""
     gm: dict[str, np.ndarray] = {}
     added, words = added_to(program), word_tensors(program)
     for t in program.tensors:

@@ -1,10 +1,10 @@
 """The instruction set: one definition per ISA instruction of the AI Core (docs/languages.md, program).
 
-A definition states the pipe, the operands with their scopes, the number fields with their limits, and the bytes that
-cross GM. Limits are those of the vendor's public Ascend C reference for A2/A3 (DataCopy, LoadData, Mmad, Fixpipe,
-vector calls) and, for what leads between L0C, UB and L1, for 310P (DataCopy, in matrix mode from L0C); a block is 32 bytes, a
-fractal 512 bytes. What an instruction costs is data of the machine; what it means is `meaning.py`. Which ones a machine has follows from
-its pipes and scopes, less those that its file says it `lacks`.
+A definition states the pipe, the operands with their scopes, the number fields with their limits, and the bytes that cross GM. Limits
+are those of the vendor's public Ascend C reference for A2/A3 (DataCopy, LoadData, Mmad, Fixpipe, vector calls). For copies between L0C,
+UB and L1 they are those for 310P (DataCopy, in matrix mode from L0C). A block is 32 bytes, a fractal 512 bytes. The cost of an
+instruction is data of the machine. Its meaning is in `meaning.py`. A machine has the instructions that its pipes and scopes allow,
+without those that its file says it `lacks`.
 """
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def pixel_bytes(channels: int, size: int) -> int:
 
 
 def repeats(elements: Expr, size: int) -> Expr:
-    """Vector repeats that cover `elements` contiguous elements of `size` bytes."""
+    """Return the number of vector repeats that cover `elements` contiguous elements of `size` bytes."""
     return ceildiv(elements * size, REPEAT_BYTES)
 
 

@@ -25,7 +25,7 @@ F = Any  # the fields by name
 
 
 def up(n: int, unit: int) -> int:
-    """n rounded up to a multiple of unit."""
+    """Return n rounded up to a multiple of unit."""
     return -(-n // unit) * unit
 
 
@@ -35,8 +35,9 @@ def c0(x: Array) -> int:
 
 
 def cast(x: Array, dtype: np.dtype) -> Array:
-    """x in another dtype: reals to nearest even, overflow to infinity, or as whole numbers cut off, saturated, NaN to 0; of whole numbers
-    as whole numbers the low bytes, but of int32 in 16 bits the nearest that there is."""
+    """Return x in another dtype. Reals as reals are rounded to nearest even, and overflow becomes infinity. Reals as whole numbers are
+    rounded toward zero and saturated, and NaN becomes 0. Whole numbers as whole numbers keep the low bytes; only int32 in 16 bits gives
+    the nearest value."""
     if x.dtype == np.int32 and dtype.kind in "iu" and dtype.itemsize == 2:
         return np.clip(x, np.iinfo(dtype).min, np.iinfo(dtype).max).astype(dtype)
     if dtype.kind in "iu" and x.dtype.kind not in "iub":
@@ -48,7 +49,7 @@ def cast(x: Array, dtype: np.dtype) -> Array:
 
 
 def add(dst: Array, at: Array, value: Array) -> None:
-    """dst[at] += value, rounded once; int32 wraps."""
+    """Add value to dst[at], rounded once; int32 wraps."""
     if dst.dtype == np.int32:
         dst[at] += value
     else:
@@ -58,13 +59,13 @@ def add(dst: Array, at: Array, value: Array) -> None:
 # ---------------------------------------------------------------- copies and loads
 
 def _bursts(dst: Array, src: Array, bursts: int, length: int, dst_step: int, src_step: int) -> None:
-    """`bursts` runs of `length` bytes, steps in bytes from start to start."""
+    """Copy `bursts` runs of `length` bytes. Steps are in bytes, from start to start."""
     b, i = np.indices((bursts, length))
     dst.view(np.uint8)[b * dst_step + i] = src.view(np.uint8)[b * src_step + i]
 
 
 def _fill_behind(dst: Array, bursts: int, length: int, step: int, pad: float | None) -> None:
-    """What is left of the last block of each burst becomes a number, or where there is none the burst's first element."""
+    """Fill the rest of the last block of each burst with `pad`, or with the burst's first element where `pad` is None."""
     for b in range(bursts):
         start, end, whole = (b * step + n for n in (0, length, up(length, 32)))
         first = dst[start // dst.itemsize] if pad is None else cast(np.array(pad, np.float64), dst.dtype)
@@ -206,12 +207,12 @@ def _elementwise(op: Callable[..., Array]) -> Callable[..., None]:
 
 
 def _double(op: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """op computed in double and rounded to fp32."""
+    """Return `op`, computed in double and rounded to fp32."""
     return lambda x: op(x.astype(np.float64)).astype(np.float32)
 
 
 def _divide(a: Array, b: Array) -> Array:
-    """a / b; whole numbers cut off toward zero, 0 where b is."""
+    """Return a / b. Whole numbers are rounded toward zero, and give 0 where b is 0."""
     if a.dtype.kind == "f":
         return a / b
     pairs = zip(a.tolist(), b.tolist())

@@ -1,8 +1,9 @@
 """Scales of FIXPIPE as the chip reads them: a word of 64 bits for each column, and how reals become such words.
 
-A word holds a scale in fp32 (bits 0-31, of whose fraction the upper ten bits count), a zero point of nine bits in two's complement (bits
-37-45), and whether results are int8 (bit 46) (Ascend C, Fixpipe: quantPre VREQ8). A graph has scales as fp32, and a program's tensor of
-words is given them so: whoever brings them to it makes the words, with the zero point that its instructions state.
+A word has three parts (Ascend C, Fixpipe: quantPre VREQ8). Bits 0-31 hold a scale in fp32, of whose fraction the upper ten bits count.
+Bits 37-45 hold a zero point of nine bits in two's complement. Bit 46 says whether results are int8. A graph has scales as fp32, and a
+program reads them as a tensor of such words. The caller that passes scales to a program makes the words, with the zero point that the
+program's instructions state.
 """
 from __future__ import annotations
 

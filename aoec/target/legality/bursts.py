@@ -1,9 +1,9 @@
-"""Bursts into GM that are no whole blocks, on products whose copies move blocks alone (2002, 1001).
+"""Bursts into GM that are not whole blocks, on products whose copies move whole blocks only (2002, 1001).
 
-A burst of a block or more is moved in whole blocks and one that ends with it. Of shorter bursts those that follow each other are one.
-What is still shorter than a block is written with what lies beside it: the block that ends with the burst, or the one that begins with
-it, is read, changed and written back. That is right where no other core writes what lies beside it, which is found out here by going
-through all that the cores of a launch write.
+A burst of a block or more is moved as whole blocks, of which the last ends with the burst. Shorter bursts that follow each other are
+joined into one. A burst that is still shorter than a block is written together with the bytes beside it. The block that ends with the
+burst, or the one that begins with it, is read, changed and written back. That is correct where no other core writes those bytes. This
+module checks that by going through all writes of the cores of a launch.
 """
 from __future__ import annotations
 
@@ -47,8 +47,9 @@ def sites(items: Sequence[Item], loops: tuple[For, ...] = ()) -> Iterator[Site]:
 
 
 def columns(stream: Stream, site: Site, wanted: frozenset[str]) -> dict[str, np.ndarray] | None:
-    """Return the values of the wanted variables at every execution of an instruction, and of those that their loops depend on, with the
-    core (`core`, of those that differ); None where they are too many."""
+    """Return the values of the wanted variables, and of those that their loops depend on, at every execution of an instruction. The
+    core's number is given as `core`; it counts only cores that differ in these variables. Return None where there are too many
+    executions."""
     loops = list[For]()
     for loop in reversed(site.loops):
         if loop.var in wanted or (variables(loop.trips) and wanted):
@@ -85,10 +86,8 @@ def _names_of(item: Instr, names: Sequence[str]) -> frozenset[str]:
 
 
 def needed_side(program: Program, stream: Stream, item: Instr, cores: int) -> str:
-    """Return how an instruction's bursts that are shorter than a block are written: one of SIDES, or "" where it has none.
-
-    ValueError, with the reason, where neither side is known to be right.
-    """
+    """Return how to write an instruction's bursts that are shorter than a block: one of SIDES, or "" where it has none. Raise
+    ValueError, with the reason, where neither side is known to be correct."""
     names = ("bursts", "length", "dst_gap")
     mine = [s for s in sites(stream.body) if s.item is item or s.item == item]
     short = False
@@ -124,7 +123,8 @@ def needed_side(program: Program, stream: Stream, item: Instr, cores: int) -> st
 
 
 def check_bursts(program: Program) -> None:
-    """Nothing, for a machine whose copies move whole blocks; CheckError where cores write parts of one block, as far as that is known."""
+    """Raise CheckError where cores write parts of one block, as far as that is known. This is for a machine whose copies move whole
+    blocks."""
     for stream in program.streams:
         cores = prod(int(evaluate(extent, {})) for _, extent in stream.grid)
         for item in dict.fromkeys(s.item for s in sites(stream.body)) if cores > 1 else ():

@@ -20,10 +20,10 @@ MOST_TENSOR_BYTES = 1 << 44
 
 
 def check(program: Program, machine: Machine) -> None:
-    """Nothing, where the program is legal; CheckError or CapacityError with instruction, place and remedy where it is not.
+    """Raise CheckError or CapacityError, with instruction, place and remedy, unless the program is legal.
 
-    The program has no holes. First what can be read off the text: names, dtypes, scopes, pipes, capacities. Then one core of
-    every class is walked, and each of its accesses proved to lie in its slot and to be ordered by flags (`check_order`).
+    The program has no holes. First come checks of the text alone: names, dtypes, scopes, pipes, capacities. Then one core of every
+    class is walked. Each of its accesses must lie in its slot and be ordered by flags (`check_order`).
     """
     _check_filled(program)
     names = _check_names(program)
@@ -59,7 +59,7 @@ def expressions(item: Item) -> list[Expr]:
 
 
 def _check_filled(program: Program) -> None:
-    """Every size is a number: the proof below needs it."""
+    """Raise CheckError unless every size is a number, which the proof below needs."""
     exprs = [e for t in program.tensors for e in t.shape]
     exprs += [e for s in program.spaces for e in (s.address, s.size_bytes, s.depth)]
     exprs += [e for s in program.streams for _, e in (*s.grid, *s.counters)]
@@ -70,7 +70,8 @@ def _check_filled(program: Program) -> None:
 
 
 def _check_names(program: Program) -> dict[str, Tensor | Space]:
-    """Return tensors and spaces by name; each name stands once, and streams too."""
+    """Return tensors and spaces by name. Raise CheckError where a dtype is unknown, or where a name of one of them, or of a stream,
+    occurs twice."""
     names: dict[str, Tensor | Space] = {}
     buffers: tuple[Tensor | Space, ...] = (*program.tensors, *program.spaces)
     for x in buffers:
@@ -92,7 +93,7 @@ def number(e: Expr, what: str) -> int:
 
 
 def value(e: Expr, env: Mapping[str, int], what: str) -> Any:
-    """Return the value of an expression; CheckError that names what it is where there is none."""
+    """Return the value of an expression. Raise CheckError that names the expression where there is none."""
     try:
         return value_of(e, env)
     except CheckError as error:
@@ -109,7 +110,7 @@ def _check_tensor(t: Tensor) -> None:
 
 
 def _check_spaces(program: Program, machine: Machine) -> None:
-    """Scopes exist, addresses are aligned, and slots end inside their scope."""
+    """Raise CheckError or CapacityError unless scopes exist, addresses are aligned, and slots end inside their scope."""
     for s in program.spaces:
         scope = machine.scope(s.scope)
         address, size, depth = (number(e, f"a number of space {s.name}") for e in (s.address, s.size_bytes, s.depth))
@@ -148,7 +149,7 @@ def _check_stream(program: Program, stream: Stream, machine: Machine, names: dic
 
 def _check_body(program: Program, stream: Stream, body: tuple[Item, ...], scope: frozenset[str], used: set[str], machine: Machine,
                 names: dict[str, Tensor | Space]) -> None:
-    """Every item names what is there; loop variables are unique in the stream."""
+    """Raise CheckError unless every item names things that exist, and loop variables are unique in the stream."""
     for item in body:
         unknown = sorted(frozenset().union(*[variables(e) for e in expressions(item)]) - scope)
         if unknown:
@@ -178,7 +179,8 @@ def _check_flag(program: Program, stream: Stream, item: SetFlag | WaitFlag | Cro
 
 
 def _check_units(stream: Stream) -> None:
-    """The two sides of a hand-over in granules wait for each other, so that all that touch a tile of L0C agree on `unit`."""
+    """Raise CheckError unless all instructions that access a tile of L0C have the same `unit`. In a hand-over in granules both sides
+    wait for each other."""
     first: dict[str, Instr] = {}
     for item in walk(stream.body):
         if isinstance(item, Instr) and "unit" in INSTRUCTIONS[item.op].fields():
@@ -190,7 +192,7 @@ def _check_units(stream: Stream) -> None:
 
 
 def _check_instruction(stream: Stream, item: Instr, machine: Machine, names: dict[str, Tensor | Space]) -> None:
-    """The word exists, has its fields, and its operands lie where this kind of core can reach them."""
+    """Raise CheckError unless the instruction exists, has its fields, and has operands where this kind of core can reach them."""
     word = INSTRUCTIONS.get(item.op)
     if word is None:
         raise CheckError(f"{line(item)}: {item.op} is no instruction{nearest(item.op, INSTRUCTIONS)}")

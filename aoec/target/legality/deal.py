@@ -39,7 +39,7 @@ def _trips(items: Iterable[Item]) -> Iterator[Expr]:
 
 
 def _uncut(e: Expr, axis: str) -> bool:
-    """Return whether the axis stands somewhere outside a minimum."""
+    """Return whether the axis occurs outside a minimum."""
     if isinstance(e, Call) and e.fn == "min":
         return False
     return e == Var(axis) or any(_uncut(c, axis) for c in children(e))

@@ -37,11 +37,9 @@ def box(length: int, stride: int = 0, count: int = 1, start: int = 0) -> list[Bo
 
 
 def footprints(name: str, fields: Mapping[str, int], dtypes: tuple[str, ...]) -> list[list[Box]]:
-    """Return the bytes that each operand of an instruction touches, in the order of its operands.
-
-    Whole blocks on chip, just the elements in GM; a run of a vector operand is a block or a whole repeat. `load3d` counts the
-    planes of the image that its columns name as read whole.
-    """
+    """Return the bytes that each operand of an instruction accesses, in the order of its operands. On chip these are whole blocks, in
+    GM just the elements. A run of a vector operand is a block or a whole repeat. For `load3d`, the planes of the image that its columns
+    name count as read whole."""
     f, sizes = SimpleNamespace(**fields), [DTYPES[d] for d in dtypes]
     if name.startswith("v"):
         return _vector_footprints(name, f, sizes)
@@ -169,5 +167,5 @@ def _repeats(f: F, size: int, widest: int, blk: int, rep: int) -> list[Box]:
 
 
 def _blocks(count: int, blk: int, rep: int, repeat: int) -> list[Box]:
-    """`count` blocks, blk blocks apart, in each of `repeat` repeats, rep blocks apart."""
+    """Return the boxes of `count` blocks in each of `repeat` repeats. Blocks start `blk` blocks apart, repeats `rep` blocks apart."""
     return [b for i in range(count) for b in box(32, rep * 32, repeat, start=i * blk * 32)]

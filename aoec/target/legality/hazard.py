@@ -1,10 +1,10 @@
-"""The proof that flags order every pair of accesses that meet, by vector clocks over the pipes of a group of cores.
+"""The proof that flags order every pair of accesses that overlap, by vector clocks over the pipes of a group of cores.
 
-A pipe runs in order; between pipes only flags order. Each pipe counts its own events and knows how far every other pipe is
-certain to be: a set takes that knowledge along, a wait adds it to the waiting pipe's. Of two accesses to overlapping bytes,
-one of them a write, by different pipes, the earlier in program order must be known to be done by the pipe of the later.
-A wait on S holds back all that the scalar unit issues after it. Streams take turns where they wait for each other, as tokens
-allow; an access that could come before one that stands earlier in that order is unordered with it, and found.
+A pipe runs in order. Between pipes only flags give an order. Each pipe counts its own events, and keeps a lower bound of the progress
+of every other pipe. A set sends that knowledge, and a wait adds it to that of the waiting pipe. Take two accesses of different pipes to
+overlapping bytes, one of them a write. The pipe of the later one in program order must know that the earlier one is done. A wait on S
+holds back all that the scalar unit issues after it. Streams take turns where they wait for each other, as tokens allow. An access that
+could run before one that is earlier in that order is unordered with it, and is found.
 """
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ Clock = list[int]
 
 
 def check_order(program: Program, machine: Machine) -> None:
-    """Nothing, where every access of every class of cores is in bounds and ordered; CheckError naming the missing flag otherwise.
+    """Raise CheckError unless every access of every class of cores is in bounds and ordered. The error names the missing flag.
 
-    A class of cores is a combination of first, second and last index of the grid axes that sizes depend on, and where iterations
-    are dealt out the first that has one less. Cores of streams
-    that meet are walked as groups: the first two and the last.
+    A class of cores is a combination of first, second and last index of the grid axes that sizes depend on. Where iterations are dealt
+    out, the first index that has one iteration less counts as well. Cores of streams that synchronise are walked as groups: the first
+    two groups and the last.
     """
     spaces = _shared_spaces(program)
     if any(isinstance(e, (CrossSet, CrossWait)) for s in program.streams for e in _items(s.body)):
@@ -157,7 +157,7 @@ class _Group:
                         for o in INSTRUCTIONS[i.op].operands if o.writes and isinstance(r := i[o.name], Ref)}
 
     def run(self, cores: list[tuple[Stream, int, list[Event]]]) -> None:
-        """Walks the cores in turns and proves what they do; raises CheckError at the first thing that does not hold."""
+        """Walk the cores in turns and prove their accesses. Raise CheckError at the first one that cannot be proved."""
         for stream, index, events in cores:
             pipes = {p: len(self.names) + i for i, p in enumerate(self.machine.core(stream.core).pipes)}
             self.names += pipes
@@ -179,7 +179,7 @@ class _Group:
                 self.counts(tokens, tokens.weight, tokens.last)
 
     def advance(self, c: int) -> bool:
-        """Walks core c as far as it goes; True if it moved."""
+        """Walk core c as far as it can go. Return True if it moved."""
         core, start = self.cores[c], self.cores[c].at
         while core.at < len(core.events):
             event = core.events[core.at]
@@ -203,7 +203,8 @@ class _Group:
         return self.clocks[pipe][pipe]
 
     def learn(self, core: _Core, pipe: str, clock: Clock) -> None:
-        """A pipe learns what a flag brings; all pipes do where the scalar unit waited, since it issues them."""
+        """Add the knowledge that a flag brings to a pipe. Add it to all pipes where the scalar unit waited, since it issues their
+        instructions."""
         for p in core.pipes.values() if pipe == "S" else (core.pipes[pipe],):
             mine = self.clocks[p]
             self.clocks[p] = [a if a > b else b for a, b in zip(mine, clock)]
@@ -283,7 +284,7 @@ class _Group:
     # ---------------------------------------------------------------- accesses
 
     def instruction(self, c: int, event: Event, item: Instr) -> None:
-        """Proves that an instruction comes after all that it meets, and writes it down."""
+        """Prove that an instruction comes after all accesses that it overlaps, and record it."""
         name = INSTRUCTIONS[item.op].pipe
         pipe = self.cores[c].pipes[name]
         time = self.tick(pipe)
@@ -342,8 +343,8 @@ class _Group:
                            "alive at once; give them addresses of their own")
 
     def find_skipped_write(self, c: int, event: Event, access: Access) -> Access | None:
-        """Return the write of an earlier iteration of one loop that stands for all up to this one. All other loops are at the same
-        place."""
+        """Return the write of an earlier iteration of one loop that represents all iterations up to this one. All other loops are at
+        the same iteration."""
         found = None
         loops = [v for n, v in zip(event.names, event.env) if n in self.loops] if event.weight > 1 or c in self.leapt else []
         for at in range(len(loops)):

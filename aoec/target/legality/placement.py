@@ -1,8 +1,8 @@
-"""Where the operands of an instruction lie, as timing formulas see it: byte addresses in the operand's scope.
+"""Where the operands of an instruction are, for timing formulas: byte addresses in the operand's scope.
 
-`x_at` is where operand x starts in its buffer's first slot, `x_last` the same place in its last slot, both in the first
-iteration of every loop. What a formula makes of them must hold for the others too: emission makes slots, and what a loop
-steps over, whole multiples of 512 bytes or steps all operands alike, so the distance of two operands modulo that period stays.
+`x_at` is where operand x starts in its buffer's first slot, and `x_last` the same place in its last slot. Both are those of the first
+iteration of every loop. What a formula derives from them must hold for the other iterations too. Emission makes slots and the steps of
+loops whole multiples of 512 bytes, or steps all operands alike. So the distance of two operands modulo that period is constant.
 """
 from __future__ import annotations
 

@@ -1,15 +1,17 @@
-"""What a core does, as a list of events with all numbers in them: the ground on which the order of accesses is proved.
+"""The events of a core, as a list with all numbers in them. The order of accesses is proved on this list.
 
-Loops are not run to the end. Of a loop of n trips the iterations 0 .. h-1 and n-1 are walked, where h is the least number,
-at least 2 and the period D, with n - 1 - h a multiple of D. D is the least common multiple of the depths of the counters that
-the loop advances and of the constants that slots and flag ids take its variable modulo; a loop over flag ids is run to its
-end. This is enough:
-- what is left out is a multiple of D iterations, so every counter stands at the last iteration where it really stands;
-- sizes and trip counts differ only in the first and last iteration of a loop (emission makes no others), so the iterations
-  left out do what iteration h-1 does, shifted; flags set and taken in them repeat those of the D iterations before;
-- two accesses to one slot are D iterations apart or fewer, or have such a pair between them on the same pipes, and
-  iterations 0 .. D, and h-1 to n-1, show each pair of that distance, with the tails of inner loops in them.
-What is not proved: that accesses to GM at distances over D iterations on different pipes do not meet.
+Loops are not run to the end. Of a loop of n trips the iterations 0 .. h-1 and n-1 are walked. Here h is the least number, at least 2
+and the period D, with n - 1 - h a multiple of D. D is the least common multiple of two kinds of numbers. The first are the depths of
+the counters that the loop advances. The second are the constants by which slots and flag ids take its variable modulo. A loop over flag
+ids is run to its end. This is enough for three reasons:
+
+- The walk leaves out a multiple of D iterations, so every counter has its real value in the last iteration.
+- Sizes and trip counts differ only in the first and last iteration of a loop (emission makes no others). So the iterations left out do
+  what iteration h-1 does, shifted. Flags set and taken in them repeat those of the D iterations before.
+- Two accesses to one slot are D iterations apart or fewer, or have such a pair between them on the same pipes. Iterations 0 .. D, and
+  h-1 to n-1, show each pair of that distance, with the tails of inner loops in them.
+
+One thing is not proved: that accesses to GM at distances over D iterations on different pipes do not overlap.
 """
 from __future__ import annotations
 
@@ -125,7 +127,7 @@ def value_at(event: Event, e: Expr) -> Any:
 
 
 def visits(trips: int, period: int) -> list[tuple[int, int]]:
-    """Return (iteration, how many it stands for) of the iterations of a loop that are walked."""
+    """Return (iteration, number of iterations that it represents) for the iterations of a loop that are walked."""
     head = max(2, period)
     if trips <= head + 1:
         return [(i, 1) for i in range(trips)]
@@ -134,10 +136,8 @@ def visits(trips: int, period: int) -> list[tuple[int, int]]:
 
 
 def period(loop: For, depths: Mapping[str, int]) -> int:
-    """Return iterations of a loop after which slots and flag ids repeat; `depths`: of the stream's counters.
-
-    A flag whose id is the loop's variable has another id in each: MOST_IDS, for there are no more.
-    """
+    """Return the number of iterations of a loop after which slots and flag ids repeat. `depths` are those of the stream's counters. A
+    flag whose id is the loop's variable has another id in each iteration. Its period is MOST_IDS, since there are no more ids."""
     out = [depths[item.counter] for item in _items(loop.body) if isinstance(item, Advance)]
     for item in _items(loop.body):
         exprs = [v.slot for _, v in item.fields if isinstance(v, Ref)] if isinstance(item, Instr) else []
@@ -167,10 +167,8 @@ def _items(body: tuple[Item, ...]) -> Iterator[Item]:
 
 
 def trace(program: Program, stream: Stream, axes: Mapping[str, int]) -> list[Event]:
-    """Return the events of the core at `axes`, in program order, every access inside its slot or tensor.
-
-    Raises CheckError for a field outside its limits, an access outside its slot, or one that is not aligned.
-    """
+    """Return the events of the core at `axes`, in program order, with every access inside its slot or tensor. Raise CheckError for a
+    field outside its limits, an access outside its slot, or one that is not aligned."""
     walker = _Walker(stream, axes)
     walker.run(stream.body, 1)
     places = _places(program)
