@@ -43,12 +43,12 @@ def scheduled(model: str) -> Iterator[tuple[Case, Problem]]:
         yield c, tuning(model, i)
 
 
-# `make test` asks the laws of every fourth sketch of a group, and of one at least: of one model those from the first, of the next those
+# `make test` asks the laws of every sixth sketch of a group, and of one at least: of one model those from the first, of the next those
 # from the second, so that each structure is met with several operators. Where a group has more than three sketches, mutants ask every
 # second, and make test-all, which asks new questions, all; where it has fewer, both ask all
-TURN = {"random": 1, "same": 4}.get(settings.get_current_profile_name(), 2)
-# a scheduled func is evaluated point by point, which takes longer than all its programs, and these are made of it: an eighth of the groups
-SLOWLY = {1: 1, 2: 3, 4: 8}[TURN]
+TURN = {"random": 1, "same": 6}.get(settings.get_current_profile_name(), 2)
+# a scheduled func is evaluated point by point, which takes longer than all its programs, and these are made of it: a twelfth of the groups
+SLOWLY = {1: 1, 2: 3, 6: 12}[TURN]
 HALF = 2 if SAME else 1  # `make test` draws half as many candidates of a sketch where many are drawn
 
 
