@@ -45,7 +45,7 @@ class Planned:
 
     @property
     def gap(self) -> float:
-        """By what share the step is longer than the lower bound."""
+        """Return by what share the step is longer than the lower bound."""
         return max(0.0, self.timeline.step_us / self.lower_bound_us - 1) if self.lower_bound_us else 0.0
 
 

@@ -1,9 +1,10 @@
 """Plans whose buckets are known by more than one number: exact search by labels.
 
-A label is a plan up to a cut, known by numbers of which each is better the smaller it is. All that follows depends on these alone, and
-never gets better where one of them grows. So a label that another one of the same cut beats or equals in all of them is dropped: this loses
-nothing. A label is dropped too where even its lower bound is above a step that was found. Where a cut has more labels than `most_labels`,
-those of the least bounds are kept, and the least bound of the others is remembered: no plan that was lost is faster than that.
+A label describes a plan up to a cut by several numbers. Each of them is better the smaller it is. All that follows depends on these numbers
+alone, and never gets better where one of them grows. So a label is dropped where another label of the same cut beats or equals it in every
+number: this loses nothing. A label is also dropped where its lower bound is above a step that was already found. Where a cut has more
+labels than `most_labels`, those with the least bounds are kept. The least bound of the others is remembered: no plan that was lost is
+faster than that.
 """
 from __future__ import annotations
 
@@ -218,7 +219,8 @@ def pareto_front(rows: np.ndarray, bound: np.ndarray, most: int) -> tuple[np.nda
 
 
 def _front(rows: np.ndarray, among: np.ndarray) -> np.ndarray:
-    """Of the rows `among`, those that none of them beats or equals in the first one or two numbers; by the first one ascending."""
+    """Return those of the rows `among` that none of them beats or equals in the first one or two numbers. They are sorted by the first
+    number, ascending."""
     if rows.shape[1] == 1:
         return among[[np.argmin(rows[among, 0])]]
     order = among[np.lexsort((rows[among, 1], rows[among, 0]))]

@@ -1,9 +1,10 @@
 """The default schedule: a stock block fitted to the shape, slots doubled, all cores busy, then each axis settled in turn.
 
-A short list of legal candidates of the first sketches is timed; the cheapest of them, carried over hole by hole, tell which of the other
-sketches lead, and the lists of these are timed too (search/default/shortlist.py). The best few are then settled once: for each axis, its
-tile and its parts over cores are tried together; and of the best of all again, with its slots and with the L0 tile of k and its chunk in
-L1. Some thousand candidates, timed in batches; no randomness but a fixed sample. `settle` over all holes is also what a search ends with.
+First a short list of legal candidates of the first sketches is timed. The cheapest of them are carried over to the other sketches, hole by
+hole, and show which of those sketches lead. The short lists of these are timed too (search/default/shortlist.py). The best few candidates
+are then settled once: for each axis, its tile and its parts over cores are tried together. The best of all is settled again, with its
+slots, and with the L0 tile of k together with its chunk in L1. This takes some thousand candidates, timed in batches. Nothing is random but
+a fixed sample. A search also ends with `settle`, over all holes.
 """
 from __future__ import annotations
 
@@ -148,7 +149,7 @@ def cheapest(start: Found, options: Sequence[Candidate], ticks: Iterator[int | N
 
 
 def options_of(space: Space, candidates: Sequence[Candidate], names: Sequence[str], conditions: Conditions) -> list[list[Candidate]]:
-    """Of each candidate its variations; those of a sketch are laid out together."""
+    """Return the variations of each candidate. The variations of all candidates of a sketch are laid out together."""
     out: dict[int, list[Candidate]] = {}
     for number in dict.fromkeys(number for number, _ in candidates):
         places = [at for at, (other, _) in enumerate(candidates) if other == number]

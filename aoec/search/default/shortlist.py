@@ -1,6 +1,8 @@
-"""The short list of a sketch: legal candidates around the vendor's stock cube block (128 x 256 x 64, double buffered) and around even
-shares of each axis, with core grids of every shape that keep the cores busy, and the stock block itself; and those like given ones of
-another sketch."""
+"""The short list of a sketch.
+
+It has the vendor's stock cube block (128 x 256 x 64, double buffered), and legal candidates around that block and around even shares of
+each axis. Their core grids have every shape that keeps the cores busy. The list also has candidates like given ones of another sketch.
+"""
 from __future__ import annotations
 
 from collections.abc import Sequence

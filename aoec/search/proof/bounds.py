@@ -1,10 +1,10 @@
 """Lower bounds: what no schedule of a func can beat on a machine. Admissible: never above the modelled time of a candidate.
 
 The bound is the least over core grids (parts of m x parts of n for a product, parts of everything for vector work) of
-    launch(cores) + fill + max(what each pipe of the fullest core needs, what the chip's HBM and L2 need),
-where fill is what one datum takes through latencies and flags from GM to GM. Each part counts only what every schedule
-must do: products at peak, operands through L1 and into L0 once a core, each input byte that is not in L2 once from HBM.
-With a grid of all cores it is at least max(products at peak, compulsory HBM bytes at the chip's rate) + launch.
+    launch(cores) + fill + max(what each pipe of the fullest core needs, what the chip's HBM and L2 need).
+Here `fill` is the time that one datum takes through latencies and flags from GM to GM. Each part counts only what every schedule must do.
+Those are products at peak, operands through L1 and into L0 once a core, and each input byte that is not in L2 once from HBM. With a grid of
+all cores the bound is at least max(products at peak, compulsory HBM bytes at the chip's rate) + launch.
 """
 from __future__ import annotations
 
@@ -85,9 +85,11 @@ def read_share(func: Func, name: str) -> float:
 
 
 def places_read(func: Func, name: str, known: dict[str, list[np.ndarray]] | None = None) -> list[np.ndarray]:
-    """For each dimension of a buffer, which places some index takes; what goes to a local counts as far as that is read.
+    """Return, for each dimension of a buffer, which of its places some index reads. A read that writes to a local counts only as far as
+    that local is read.
 
-    `known`: those of locals, each found once: chains of them that are read twice each would be walked over and over.
+    `known` holds the answers for locals, so that each is found once. Without it, chains of locals that are read twice each would be walked
+    over and over.
     """
     known = {} if known is None else known
     if name in known:
@@ -184,7 +186,8 @@ def busy_cycles(machine: Machine, op: str, env: Mapping[str, float]) -> float:
 # ---------------------------------------------------------------- cube
 
 def products_bound(func: Func, products: list[tuple[Block, tuple[Loop, ...]]], machine: Machine, traffic: Traffic) -> Bound:
-    """Of several products, whose results need not leave the cores: all of them at peak, and the bytes that must cross HBM."""
+    """Return the bound of several products whose results need not leave the cores. It counts all products at peak, and the bytes that must
+    cross HBM."""
     cores = np.arange(1, machine.core("core" if "core" in machine.cores else "aic").count + 1)
     kf = machine.tables["kf"]
     work = sum(points(above) / (256 * kf[func.buffer(reads(b.value)[1].buffer).dtype]) for b, above in products)

@@ -69,7 +69,7 @@ class Part:
         return Part(self.grid, {n: v[where] for n, v in self.columns.items()}, self.floors[where], self.of_rows()[:, where])
 
     def of_rows(self) -> np.ndarray:
-        """`known` for each row, where it was the same for all."""
+        """Return `known` with an entry for each row, also where one entry stood for all rows."""
         return self.known if self.known.shape[1] != 1 else np.repeat(self.known, len(self.floors), 1)
 
     def join(self, other: Part) -> Part:

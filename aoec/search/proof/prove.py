@@ -1,17 +1,20 @@
-"""Proof: the best of a whole space, each candidate decided: timed, or excluded by a bound that none like it can beat.
+"""Proof: the best of a whole space. Each candidate is timed, or excluded by a bound that none like it can beat.
 
-Holes of a sketch fall into three kinds. *Outer* ones say what a core does: tiles, grid. *Inner* ones cut that finer, tiles of k and tiles
-of L0 in tiles of L1: they add instructions, each with a head and with what is rounded up, and take none away. So with each at its
-largest choice, capacity left aside, and all that was read once in L2, pipes have the least to do. *Slots* change no work; but where they
-say at which address something lies, and so what lies in its way, every choice of them is looked at.
+Holes of a sketch are of three kinds. *Outer* holes say what a core does: tiles and grid. *Inner* holes cut that finer: tiles of k, and
+tiles of L0 in tiles of L1. Inner cuts add instructions, each with its fixed cost and its rounding, and take none away. So pipes have the
+least work with each inner hole at its largest choice, with capacity ignored and with all repeated reads served by L2. *Slots* change no
+work. But where slots decide at which address a buffer lies, and so which other buffers conflict with it, every choice of them is examined.
 
-Assignments are bounded level by level: outer holes; one inner hole after the other; then all of them by what really comes from HBM. While
-inner holes are open a pipe's work is that with each at its largest, and what must come before its first instruction and after its last is
-that with each at its least. Both stand for all that assign one hole more, so that of these only their own work is summed up at first, in a
-tenth of the time. Switches are bounded at once, as if what they hand over were there at its earliest. What is left is walked on one core,
-with slots that are in nobody's way, and what that leaves is timed with its slots, cheapest bound first, and abandoned as soon as its own
-remaining work says that it cannot beat the best. Of slots that lie in nobody's way only the largest that fit together are timed: a further
-one lets no instruction start later, and costs two flag operations.
+Assignments are bounded level by level: first the outer holes, then one inner hole after the other, and then all of them by the bytes that
+really come from HBM. While inner holes are open, a pipe's work is its work with each of them at its largest. The time before its first
+instruction and after its last is the time with each of them at its least. Both numbers hold for all assignments of one hole more. So at
+first only the own work of these is summed up, in a tenth of the time. Switches are bounded at once, as if what they pass on were there at
+its earliest.
+
+The assignments that are left are walked on one core, with slots that conflict with nothing. Those that this leaves are timed with their
+slots, cheapest bound first. Timing is abandoned as soon as the remaining work of the candidate shows that it cannot beat the best. Of slots
+that conflict with nothing, only the largest that fit together are timed: one more slot starts no instruction later, and costs two flag
+operations.
 """
 from __future__ import annotations
 
@@ -71,13 +74,13 @@ class Proof:
         return self.effort > effort / TASTED and self.foreseen(self.ticks) > hope * effort
 
     def note(self, level: str, count: int, left: int) -> None:
-        """Nothing; so many rows were bounded at a level, and so many are left."""
+        """Count rows that were bounded at a level, and the rows that are left of them."""
         before = self.levels.get(level, (0, 0))
         self.levels[level] = before[0] + count, before[1] + left
         self.bounded += count
 
     def glance(self, count: int, left: int) -> None:
-        """Nothing; so many rows were bounded by their work alone, and so many are left."""
+        """Count rows that were bounded by their work alone, and the rows that are left of them."""
         before = self.levels.get("work", (0, 0))
         self.levels["work"] = before[0] + count, before[1] + left
         self.bounded += count // GLANCES
@@ -141,7 +144,7 @@ def share(floors: np.ndarray, decided: int, ticks: int) -> float:
 
 
 def below(floors: np.ndarray, ticks: int) -> np.ndarray:
-    """By how much floors are below the best."""
+    """Return by how much floors are below the best."""
     return np.maximum(ticks - floors, 0)
 
 
@@ -189,7 +192,7 @@ class Learned:
         return False
 
     def note(self, step: Step, saved: float) -> None:
-        """Nothing; a step was taken, and saved so much a row."""
+        """Record that a step was taken, and how much it saved a row."""
         self.saved[step] = saved, 0
 
     def of(self, step: Step) -> float:
@@ -314,7 +317,7 @@ class Levels(Kinds):
         return Ways(part, self.fill_open(columns, len(source), ()), source, eased)
 
     def least_alone(self, ways: Ways, columns: Rows, source: np.ndarray, limit: int, spare: np.ndarray | int = 0) -> np.ndarray:
-        """Of each row of a part the least that a core alone takes in those that came of it, less what these may save."""
+        """Return, for each row of a part, the least time that a core alone takes in the rows that came of it, less what these may save."""
         least = np.full(len(ways.part.floors), NEVER)
         if len(source):
             np.minimum.at(least, source, self.bounds.core_floors(self.number, columns, limit + int(np.max(spare))) - spare)

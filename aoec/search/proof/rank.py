@@ -37,7 +37,7 @@ class Counted:
         return self.bounds.constraints(grid)
 
     def ceilings(self, grid: int) -> Sequence[tuple[str, Expr, Expr]]:
-        """None: those that say the same are counted each."""
+        """Return no ceilings: candidates that say the same are each counted."""
         return ()
 
     def slots(self, grid: int) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:

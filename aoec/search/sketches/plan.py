@@ -125,11 +125,11 @@ def finish(p: Plan, mm: Nest, tile_loop: str, a: str, b: str, tile: str, core: s
 # ---------------------------------------------------------------- cores that hold cube and vector both
 
 def take_out(p: Plan, mm: Nest, tile: str, core: str) -> None:
-    """The result through UB, a part of an output tile's columns at a time: moved out of L0C as it should be where it stays in fractals,
-    else worked on in UB.
+    """Move the result out through UB, a part of an output tile's columns at a time. Where it stays in fractals, it leaves L0C in its final
+    form. Else it is worked on in UB.
 
-    UB is as small as L0C, and what is worked on there takes up to ten bytes an element: parts leave a tile all of L0C, and the slots of
-    UB in which one part is stored while the next is worked on. A core's part of the bias is loaded once: a load for each tile would
+    UB is as small as L0C, and work in UB takes up to ten bytes an element. Since UB holds a part alone, a tile may fill all of L0C, and UB
+    has room for slots: one part is stored while the next is worked on. A core's part of the bias is loaded once. A load for each tile would
     hold MTE2 back until pipe V is done with an earlier one.
     """
     first, sums = output_block(p.func, mm), mm.block.target.buffer

@@ -1,7 +1,8 @@
 """Rows of results and inputs that are no whole blocks of 32 bytes: in what ways they leave UB and come into it.
 
-Where MTE3 writes whole blocks alone, what is left of a row goes by way of the scalar unit, cores may not share a block, and each burst that
-is no whole blocks is a call. There short rows are packed in UB, and taken apart; of longer ones the ends are stored as blocks of their own.
+Where MTE3 writes whole blocks alone, the rest of a row goes through the scalar unit, and cores may not share a block. Each burst that is
+not whole blocks is then a call of its own. On such chips short rows are packed in UB, and taken apart. The ends of longer rows are stored
+as blocks of their own.
 """
 from __future__ import annotations
 
@@ -140,9 +141,9 @@ def has_ends(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> bool:
 
 
 def ways_out(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> list[str]:
-    """In what ways rows of the output leave UB, a sketch each: packed, as whole blocks and their ends, or as they lie. To pack long rows
-    takes some time of the vector unit, which may have enough to do, where each of their repeats has a mask, and room, where they are
-    turned."""
+    """Return the ways in which rows of the output leave UB, each for a sketch: packed, as whole blocks and their ends, or as they lie.
+    Packing long rows has a cost: it takes time on the vector unit, which may be busy already, where each of their repeats has a mask, and
+    room in UB where they are transposed."""
     apart = machine.has("copy_ub_gm", parts=1)
     ends = [ENDS] if not apart and has_ends(func, machine, out, tiled) else []
     if not packs(func, machine, out, tiled, narrow_runs(func, machine)):

@@ -1,8 +1,9 @@
 """Sketches of a matrix product: what about its schedule is structure, and the trace with holes that each structure makes.
 
-Names of holes: sketches_cube.py; further pm pn (L0 tiles in an L1 tile), lm ln (L2 blocks, each of so many L1 tiles of a core),
-pl (chunks of k that loads are ahead), and where shares are said by extents: sm sn (extent of a core's block), cores (that blocks are
-dealt to), so (rows of blocks, or columns, that are walked together), bm bn (blocks of m and n in an L2 tile of a walk).
+Names of holes are those of sketches_cube.py, and these:
+- pm, pn: L0 tiles in an L1 tile; lm, ln: L2 blocks, each of so many L1 tiles of a core; pl: chunks of k that loads are ahead.
+- Where shares are said by extents, sm, sn: extent of a core's block; cores: number of cores that blocks are dealt to.
+- Also there, so: rows of blocks, or columns, that are walked together; bm, bn: blocks of m and n in an L2 tile of a walk.
 """
 from __future__ import annotations
 
@@ -198,7 +199,7 @@ def tile_axis(p: Plan, mm: Nest, loop: str, x: str, form: Form, cores: int) -> N
 
 
 def shares(extent: int, cores: int) -> tuple[int, ...]:
-    """Into how many cores' shares of whole fractals an axis can come apart, as even as fractals allow."""
+    """Return the numbers of cores over which an axis can be split into shares of whole fractals, as even as fractals allow."""
     fractals = -(-extent // 16)
     return tuple(n for n in range(1, min(fractals, cores) + 1) if -(-fractals // -(-fractals // n)) == n)
 
@@ -257,7 +258,7 @@ def deal(p: Plan, form: Form, batch: list[str], cores: int) -> list[str]:
 
 
 def rotate(p: Plan, form: Form, extent: int, grid: list[str]) -> None:
-    """The loop over the larger chunks of k starts where the core's number says."""
+    """Make the loop over the larger chunks of k start at a chunk that depends on the core's number."""
     chunk = hole("tk", ()) * hole("sk", ()) * (hole("rk", ()) if form.ratio else Int(1))
     share: Expr = hole("sc", ()) if form.parts_of_k else Int(extent)
     if form.parts_of_k:

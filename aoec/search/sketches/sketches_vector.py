@@ -1,7 +1,7 @@
 """Sketches of vector funcs: the tile in UB, its axes over cores, slots of what goes in and out.
 
-Holes: t0 t1 (tile of the first two tiled axes), g0 g1 (parts over cores), di do (slots in UB), pl (tiles by which padded ones are
-filled and loaded ahead), p0 (what the result's place is a multiple of).
+Holes are t0 and t1 (tile of the first two tiled axes), g0 and g1 (parts over cores), and di and do (slots in UB). Two more are pl (tiles by
+which padded ones are filled and loaded ahead) and p0 (what the result's place is a multiple of).
 """
 from __future__ import annotations
 

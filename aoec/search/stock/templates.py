@@ -1,7 +1,7 @@
 """MatMulV3's templates: rule R7, the first whose condition holds, else the plain one.
 
-Not built: R7.3 (single-core split-K with all of A in L1, whose search is not described), the 2x4 variant of R7.6, and R5 (decode shapes,
-whose tiling comes from a closed engine). Their shapes take the next template that fits.
+Three rules are not built. R7.3 (single-core split-K with all of A in L1) has a search that is not described. The second is the 2x4 variant
+of R7.6. R5 (decode shapes) takes its tiling from a closed engine. Shapes of these rules take the next template that fits.
 """
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """A Gaussian process on the places of values: what a smooth space looks like from few measures, where trees see steps.
 
-Matérn covariance of order 3/2 (Rasmussen and Williams 2006, 4.17) over the codes of a table, each column scaled to 0..1; of a few length
-scales the one whose marginal likelihood (ibid., 2.30) is highest. Few fixed scales and no search for more keep it at some milliseconds.
+It has a Matérn covariance of order 3/2 (Rasmussen and Williams 2006, 4.17) over the codes of a table, with each column scaled to 0..1. Of a
+few length scales it takes the one whose marginal likelihood (ibid., 2.30) is highest. Few fixed scales and no search for more keep it at
+some milliseconds.
 """
 from __future__ import annotations
 

@@ -26,8 +26,9 @@ def beside(table: Table, free: np.ndarray, codes: np.ndarray, random: Random) ->
 
 
 def rarest(table: Table, free: np.ndarray, tried: np.ndarray, score: np.ndarray, random: Random) -> int:
-    """Of a column drawn at random the value that was tried least, in `tried[row, column]` codes, and the free row of the lowest score that
-    has it: no value of any hole is given up for how it looked beside the wrong others."""
+    """Return a free row with a value that was hardly tried. The column is drawn at random. Of its values, take the one that occurs least
+    among the tried rows, and of the free rows with it the one of the lowest score. `tried` holds codes, [row, column]. So no value of a
+    hole is given up because it looked bad beside wrong values of the others."""
     column = random.randrange(table.codes.shape[1])
     left = table.codes[free, column]
     values, counts = np.unique(np.concatenate([left, tried[:, column]]), return_counts=True)

@@ -41,7 +41,8 @@ class Strategy:
         return not self._left and not self._queue and not self._open
 
     def ask(self, n: int) -> list[Candidate]:
-        """At most `n` candidates that were not proposed before; none while answers are owed, or when the space is exhausted."""
+        """Return at most `n` candidates that were not proposed before. Return none while answers are owed, or when the space is
+        exhausted."""
         if not self._queue and not self._open:
             self._queue = self._fresh()[::-1]
         out = [self._queue.pop() for _ in range(min(n, len(self._queue)))]
@@ -87,7 +88,7 @@ class Strategy:
         raise NotImplementedError
 
     def _learn(self, rank: int, cost: Cost) -> None:
-        """What a subclass keeps of a cost; nothing here."""
+        """Learn from a cost: here, do nothing. A subclass keeps what it needs."""
 
     def _draw(self, taken: set[int] | None = None) -> int:
         """Return a random rank that is neither seen nor in `taken`; each is equally likely. There must be one.

@@ -1,8 +1,9 @@
 """Schedules of matrix products as the vendor's tilings, and tilings as the schedules that a search lays out.
 
-What a tiling leaves open the vendor's kernels decide, alike for every tiling: results leave L0C in granules where FIXPIPE takes them out,
-and no load is a chunk of k ahead (their public sources: MM_CFG_NO_PRELOAD sets enUnitFlag and no preload). So not every schedule can be
-said. `tiling_of` gives the nearest that can, with what is other then; `trace_of` reads it, and both together change nothing more.
+The vendor's kernels decide what a tiling leaves open, alike for every tiling. Results leave L0C in granules where FIXPIPE takes them out,
+and no load is a chunk of k ahead. (Their public sources say so: MM_CFG_NO_PRELOAD sets enUnitFlag and no preload.) So not every schedule
+can be expressed as a tiling. `tiling_of` gives the nearest tiling, with what differs then. `trace_of` reads a tiling. Applying both to
+their own result changes nothing more.
 """
 from __future__ import annotations
 
