@@ -2,7 +2,7 @@
 
 The surrogate is scikit-optimize's extra-trees regressor with expected improvement on log cost. Trees take sketches and holes of any number
 in one model and stay cheap. They add no matrix products, whose rounding differs between machines, so the same seed gives the same proposals
-everywhere. For the same reason the search's time is bounded by counts and not by a clock: a generation grows with what is known, and the
+everywhere. For the same reason the search's time is bounded by counts and not by a clock. A generation grows with what is known, and the
 points and the pool are capped.
 """
 from __future__ import annotations

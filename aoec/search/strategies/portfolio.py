@@ -5,8 +5,9 @@ good candidates that nothing points at. Breeding loses where each measure counts
 
 A model must save more than its ranking costs. A generation with models costs their fits and one ranking, MODEL_US, whatever its size. So a
 generation is large enough that this cost is below the time of its measures. The first generations, where each measure tells a model most,
-are half as large where the cost is below that time too. Where a generation would be larger than LARGEST, there is no model at all: the
-search is genetic, and its proposals cost microseconds. A device, or anything that takes milliseconds a candidate, gets the models.
+are half as large where the cost is below the time of half the measures too. Where a generation would be larger than LARGEST, there is no
+model at all: the search is genetic, and its proposals cost microseconds. A device, or anything that takes milliseconds a candidate, gets
+the models.
 """
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Integer expressions as the kernels evaluate them: as little of them as ranges of variables leave, and that as seldom as loops allow.
+"""Integer expressions as the kernels evaluate them: simplified by the ranges of variables, and evaluated as seldom as loops allow.
 
-What ranges of loops decide is decided first (ir/ranges.py): of `min(512 - i*64, 64)` with i below 8 remains 64. A sum of multiples of
-variables is written as such. All others become postfix code, which the interpreter evaluates where the innermost of their loops steps on,
-into a place of their own in the environment: instructions then read a variable. Only what a counter moves, or what may divide by zero, is
-evaluated where it stands.
+First, expressions are simplified by the ranges of loops (ir/ranges.py): `min(512 - i*64, 64)` with i below 8 becomes 64. A sum of multiples
+of variables is written as such. All others become postfix code. The interpreter evaluates it when the innermost of the loops that it
+depends on takes a step. The value goes to a place of its own in the environment, and instructions then read a variable. Only what a counter
+moves, or what may divide by zero, is evaluated at its use.
 """
 from __future__ import annotations
 

@@ -66,7 +66,8 @@ class Filler:
         self.fixed = fixed_tables(planner, self.plan)
 
     def heads(self, rows: Mapping[str, Array], count: int) -> list[Array]:
-        """Of axes over which iterations are dealt out, how many coordinates have one more; a column each."""
+        """Return how many coordinates have one more iteration, for each axis over which iterations are dealt out; a column for each
+        axis."""
         return [np.broadcast_to(longer(trips, name, extent, rows), count) for trips, name, extent in self.dealt]
 
 

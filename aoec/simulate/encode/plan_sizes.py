@@ -1,9 +1,10 @@
 """Sizes of a program's streams by class, and what its transfers move, noted on a tape: once for all plans of the program.
 
-Of an axis that is narrow (sizes.py: Dependence) two classes are told apart, and its first iteration is as those between; else three.
+On an axis that is narrow (sizes.py: Dependence) two classes are told apart, and its first iteration is as those between. On other axes
+three classes are.
 
-What a candidate is timed by and what bounds ask of it are plans of their own (plan.py), that differ in how costs are charged, or in whether
-all cores are looked at or the first alone; sizes and traffic are the same.
+Timing a candidate and finding its bounds use plans of their own (plan.py). These differ in how costs are charged, or in whether all cores
+are looked at or the first alone. Sizes and traffic are the same.
 """
 from __future__ import annotations
 

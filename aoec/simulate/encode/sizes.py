@@ -1,10 +1,10 @@
 """Sizes of a stream's expressions by class, for a batch of rows of hole values.
 
-A loop variable or grid axis takes, on an axis of its own, the values of its first, second, last but one and last
-iteration. The inner two must give equal sizes (else the row is an error): then first, body and last say all about it.
+A loop variable or grid axis takes, on an array axis of its own, the values of its first, second, last but one and last iteration. The inner
+two must give equal sizes (else the row is an error). Then the classes first, body and last describe all iterations.
 
-An expression is evaluated once for each different choice of the holes that it depends on, however many rows there are: the rows of a
-batch differ in all their holes together, and a size depends on few of them.
+An expression is evaluated once for each different choice of the holes that it depends on, however many rows there are. Rows of a batch
+differ in all their holes together, and a size depends on few of them.
 """
 from __future__ import annotations
 
@@ -50,13 +50,14 @@ class Choices:
     which: Array
 
     def spread(self, values: Array) -> Array:
-        """`values` [choice, ...] for every row of the batch."""
+        """Return `values` [choice, ...] for every row of the batch."""
         if len(values) == 1:
             return np.broadcast_to(values, (len(self.which), *values.shape[1:]))
         return values.take(self.which, 0)
 
     def of(self, others: Choices, values: Array) -> Array:
-        """`values` [choice, ...] for each of other choices, which are of these holes and maybe more; one for all where there is one."""
+        """Return `values` [choice, ...] for each of other choices, which are of these holes and maybe more. One value stands for all where
+        `values` has only one."""
         return values if len(values) == 1 else values.take(self.which[others.rows], 0)
 
 
@@ -95,7 +96,7 @@ class Dependence:
         return frozenset(self.axis.values()) - {x for name, x in self.axis.items() if name in begins}
 
     def closure(self, names: frozenset[str]) -> frozenset[str]:
-        """`names` and all variables that their trip counts depend on."""
+        """Return `names` and all variables that their trip counts depend on."""
         found: set[str] = set()
         todo = [n for n in names if n in self.trips]
         while todo:
@@ -238,7 +239,7 @@ class StreamValues:
         return self.iterations[name]
 
     def total(self, values: Array, names: tuple[str, ...]) -> Array:
-        """[row]: the sum of `values` by class over all iterations of the loops and axes `names`, outermost first."""
+        """Return [row]: the sum of `values` by class over all iterations of the loops and axes `names`, outermost first."""
         out = np.asarray(values, float)
         for name in reversed(names):
             x = self.axis.get(name, 0)
@@ -333,7 +334,7 @@ class Layout:
         return tuple(len(self.kept.get(x, [1])) for x in range(1, rank + 1))
 
     def flatten(self, values: Any, rows: int, rank: int) -> Array:
-        """[row, position] of a result that broadcasts over the kept classes."""
+        """Return [row, position] of a result that broadcasts over the kept classes."""
         return np.broadcast_to(values, (rows, *self.shape(rank))).reshape(rows, -1)
 
 

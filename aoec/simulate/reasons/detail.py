@@ -144,8 +144,8 @@ def walk_again(t: kernel.Tables, s: kernel.State, row: int, streams: Array, core
 
 def find_rows(t: kernel.Tables, s: kernel.State, what: int, first: int, last: int, cores: Array, sizes: Array, out: Array, status: Array,
               limits: Array, afresh: Callable[[], None] = lambda: None) -> None:
-    """Nothing, when the kernel has found what is asked of rows first .. last - 1. Ctrl-C ends it; where Python's handler of that raises
-    nothing the rows are begun anew, `afresh` before."""
+    """Let the kernel find what is asked of rows first .. last - 1. Ctrl-C ends it. Where Python's handler of that raises nothing, the rows
+    are begun anew, and `afresh` is called before."""
     with catch_interrupts():
         while True:
             afresh()

@@ -125,7 +125,7 @@ def pipe_name(program: Program, stream: int, pipe: str) -> str:
 
 
 def _accounts(walked: Walked) -> dict[str, Account]:
-    """Of every pipe that does anything."""
+    """Return the account of every pipe that does anything, by its name."""
     program, told = walked.encoded.program, walked.told
     out = {}
     for s in range(len(program.streams)):

@@ -34,7 +34,7 @@ def _stretch(machine: Machine, bus: float | None, flows: Sequence[Flow], shares:
 
 
 def _cycles_per_byte(machine: Machine, writes: bool, hbm_share: Rows) -> Rows:
-    """Of the path between GM and UB that way."""
+    """Return the cycles per byte of the path between GM and UB in that direction; 0 where there is no such path."""
     ends = ("UB", "GM") if writes else ("GM", "UB")
     path = next((p for p in machine.paths.values() if (p.source, p.target) == ends), None)
     return hbm_share / path.bytes_per_cycle + (1.0 - hbm_share) / path.l2_bytes_per_cycle if path else 0.0

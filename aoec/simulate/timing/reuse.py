@@ -1,10 +1,11 @@
 """What share of each GM transfer reaches HBM and what hits L2, from the program's own loops, for all rows at once.
 
-A transfer site touches, within one iteration of a loop around it, the bytes of one transfer times the number of different
-addresses that its offset takes over the loops inside and over the grid (cores that share an address read it at one time, which
-costs HBM once). Walking its loops from the innermost out, HBM sends what is new, and again what a loop comes back to, as far as
-it has been evicted since: what all tensors of the program touch within one iteration of that loop, over all cores, lies between
-two uses of a byte. It stays while that is within usable L2, and is gone at the size of L2; linear in between (`Machine.l2_keeps`).
+Within one iteration of a loop around it, a transfer site touches the bytes of one transfer times a number of addresses. This is the number
+of different addresses that its offset takes over the loops inside and over the grid. Cores that share an address read it at one time, which
+costs HBM once. The loops of the site are walked from the innermost out. At each loop, HBM sends what is new. It also sends again what the
+loop comes back to, as far as that has been evicted since. Between two uses of a byte lies all that the tensors of the program touch within
+one iteration of that loop, over all cores. The byte stays while this is within usable L2, and is gone at the size of L2. Between the two
+its share is linear (`Machine.l2_keeps`).
 """
 from __future__ import annotations
 
@@ -135,7 +136,7 @@ class Reuse:
         return self.counted[key]
 
     def count(self, a: Access, inside: frozenset[str]) -> Rows:
-        """`addresses`, found anew."""
+        """Return what `addresses` returns, computed anew."""
         if a.scattered:
             return product([self.trips[a.stream][v] for v in a.grid + a.loops if v in inside])
         count: Rows = 1.0
@@ -438,7 +439,7 @@ def atom(term: Expr, names: frozenset[str]) -> Atom | None:
 
 
 def merge_quotients(e: Expr) -> tuple[Expr, Expr]:
-    """Return (x, d) with e = x // d and no quotient left in x where one is added to whole steps: a + b // d is (a*d + b) // d."""
+    """Return (x, d) with e = x // d. No quotient is left in x where one is added to whole steps: a + b // d is (a*d + b) // d."""
     quotients = [x for x in terms(e) if isinstance(x, Binary) and x.op == "//" and not variables(x.right)]
     if len(quotients) != 1:
         return e, Int(1)

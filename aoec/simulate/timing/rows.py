@@ -21,9 +21,9 @@ SLAB = 128  # rows whose tables are made together, by one thread
 
 
 def measure_rows(encoded: Encoded, rows: Mapping[str, Array], count: int, state: State = COLD) -> Iterator[Measure | int]:
-    """For each of `count` rows of hole values, in order, its measure, or its status as of time.Times where it has none.
+    """Yield, for each of `count` rows of hole values, in order, its measure, or its status as in time.Times where it has none.
 
-    Modelled; equal to `measure` of the filled program, but that its reasons hold no single waits and instructions.
+    The measures are modelled. They equal `measure` of the filled program, except that their reasons hold no single waits and instructions.
     """
     def some(start: int) -> list[Measure | int]:
         part = {name: values[start:start + SLAB] for name, values in rows.items()}

@@ -1,8 +1,8 @@
-"""Which reads of GM move the same bytes in all, however holes that cut their loops finer are chosen: found in the expressions, once.
+"""Which reads of GM move the same total of bytes for all choices of the holes that cut their loops finer: found in the expressions, once.
 
-Pieces of an extent N by tiles f, min(f, N - i*f) over ceildiv(N, f) iterations, are N together; counted in units of d they are
-ceildiv(N, d) where f is whole units. So the sum over a loop of a product in which one such factor varies with it has the same product with
-N in place of the piece, and where no open hole is left in what the loops around a read leave, its total does not hang on them.
+The pieces of an extent N by tiles f, min(f, N - i*f) over ceildiv(N, f) iterations, sum to N. Counted in units of d they sum to ceildiv(N,
+d) where f is whole units. So take the sum over a loop of a product in which one such factor varies with the loop. It is the same product
+with N in place of the piece. A read's total does not depend on the open holes where these sums over the loops around it leave none of them.
 """
 from __future__ import annotations
 

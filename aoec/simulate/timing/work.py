@@ -1,8 +1,8 @@
 """How long the first core of each stream keeps its pipes at work, summed up in closed form for many rows at once.
 
-What an instruction takes depends on few loops, and these on few holes: so it is looked at once for each different choice of those, and the
-other loops around it multiply. *Modelled*; the same as `work_rows` of the timeline kernel finds iteration class by class, but that all of
-GM's bytes hit L2 (tests/simulate/test_work.py), in a twentieth of its time.
+An instruction's time depends on few loops, and these depend on few holes. So it is computed once for each different choice of those holes,
+and the other loops around it multiply it. *Modelled*. It equals what `work_rows` of the timeline kernel finds iteration class by class,
+except that all of GM's bytes hit L2 (tests/simulate/test_work.py). It takes a twentieth of that kernel's time.
 """
 from __future__ import annotations
 
@@ -220,8 +220,8 @@ def sites_of(encoded: Encoded, stream: int) -> list[Site]:
 
 
 def told_apart(encoded: Encoded, stream: int) -> dict[str, list[Expr]]:
-    """For each grid axis the parts of sizes that depend on it, and on no other where that can be told: cores along it in which these are
-    equal do the same. Found once for an encoded program."""
+    """Return, for each grid axis, the parts of sizes that depend on it, and on no other axis where that can be told. Cores along the axis
+    do the same work where these parts are equal. The answer is found once for an encoded program."""
     key = "told apart", stream
     if key not in encoded.dependences:
         on = dependence(encoded, stream)

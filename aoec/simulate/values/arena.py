@@ -1,5 +1,8 @@
-"""Memory that is used again and again. To get a megabyte from the system, touch it for the first time and give it back took longer than to
-time ten rows; an arena keeps what it has, and knows how much all that was cut off it took together."""
+"""Memory that is used again and again.
+
+Without it, getting a megabyte from the system, touching it for the first time and giving it back took longer than timing ten rows. An arena
+keeps what it has, and knows how much all that was cut off it took together.
+"""
 from __future__ import annotations
 
 from math import prod

@@ -52,7 +52,8 @@ class Executable:
     """
 
     def __init__(self, program: Program, constants: Mapping[str, np.ndarray] | None = None, like: Executable | None = None) -> None:
-        """`like`: an executable of the same program, with constants of its own; its code is this one's too."""
+        """Load the constants, and encode the program. `like` is an executable of the same program with constants of its own: its code is
+        used here too."""
         self.program, self.constants = program, frozenset(constants or ())
         self.memory = Memory(program)
         self.code: _Code = like.code if like else _encode(program, self.memory)
@@ -60,12 +61,14 @@ class Executable:
         self.memory.put(constants or {})
 
     def run(self, tensors: Mapping[str, np.ndarray], threads: int = 0, account: Account | None = None) -> dict[str, np.ndarray]:
-        """`execute`, for the inputs that are no constants, with so many threads (0: as many as may work at once); `account` is added to."""
+        """Run as `execute` does, for the inputs that are no constants, with so many threads (0: as many as may work at once). Add to
+        `account`."""
         with self.lock:
             return {name: x.copy() for name, x in self.run_in_place(tensors, threads, account).items()}
 
     def run_in_place(self, tensors: Mapping[str, np.ndarray], threads: int = 0, account: Account | None = None) -> dict[str, np.ndarray]:
-        """`run`, of a caller that lets no two runs meet: results as they lie in memory, where they stay until the next run."""
+        """Run as `run` does, for a caller that lets no two runs overlap. Return results as they lie in memory, where they stay until the
+        next run."""
         memory = self.memory
         with catch_interrupts() as stop:
             while True:
