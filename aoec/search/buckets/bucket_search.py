@@ -26,7 +26,7 @@ class Limits:
     channels: int = 1
 
     def check(self) -> None:
-        """Raises CheckError where a limit is not above zero."""
+        """Raise CheckError where a limit is not above zero."""
         for name, limit in (("segments", self.most_segments), ("bytes of a bucket", self.most_bytes)):
             if limit is not None and limit < 1:
                 raise CheckError(f"at most {limit} {name}: give one or more")

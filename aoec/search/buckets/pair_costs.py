@@ -43,7 +43,7 @@ def price(costs: Costs, collective: str, sizes: np.ndarray) -> np.ndarray:
 
 
 def check_scheme(scheme: str, channels: int, costs: Costs) -> None:
-    """Raises CheckError where there is no such scheme, no channel, or a contention below 1."""
+    """Raise CheckError where there is no such scheme, no channel, or a contention below 1."""
     if scheme not in SCHEMES:
         raise CheckError(f"there is no scheme {scheme!r}; there are {', '.join(SCHEMES)}")
     if channels < 1:

@@ -142,7 +142,7 @@ class Chains:
         return rows, at
 
     def add(self, kept: Kept, last: bool) -> None:
-        """Places the next tensor."""
+        """Place the next tensor."""
         rows, at = self.choices(kept, last)
         above = self.at[rows]
         volumes, box = self.volumes(kept, above, at)

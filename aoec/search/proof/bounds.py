@@ -170,14 +170,14 @@ def chip_cycles(machine: Machine, cold: float, moved: np.ndarray) -> np.ndarray:
 
 
 def marginal(machine: Machine, op: str, dtype: str, fields: Mapping[str, int], more: Mapping[str, int]) -> float:
-    """Busy cycles that an instruction takes longer when fields grow from `fields` to `more`: its head cancels out."""
+    """Return the busy cycles that an instruction takes longer when fields grow from `fields` to `more`. Its fixed cost cancels out."""
     env: dict[str, float] = {**machine.constants, **{n: t[dtype] for n, t in machine.tables.items() if dtype in t}}
     env |= {"size": DTYPES[dtype], "dst_size": DTYPES[dtype]}
     return busy_cycles(machine, op, {**env, **more}) - busy_cycles(machine, op, {**env, **fields})
 
 
 def busy_cycles(machine: Machine, op: str, env: Mapping[str, float]) -> float:
-    """Busy cycles of an instruction whose bytes of GM, if any, all hit L2, and whose operands lie in one slot each: the least it takes."""
+    """Return the least busy cycles of an instruction: its bytes of GM, if any, all hit L2, and its operands lie in one slot each."""
     env = {**dict.fromkeys(placed_names(INSTRUCTIONS[op]), 0.0), **env}
     moved = evaluate(INSTRUCTIONS[op].gm_bytes, env)
     return float(evaluate(machine.cost(op).busy, {**env, "cores": 1, "gm_bytes": moved, "hbm_bytes": 0, "l2_bytes": moved}))
@@ -197,7 +197,8 @@ def products_bound(func: Func, products: list[tuple[Block, tuple[Loop, ...]]], m
 
 
 def cube_bound(func: Func, b: Block, above: tuple[Loop, ...], machine: Machine, traffic: Traffic) -> Bound:
-    """Over grids gm x gn: each core makes ceil(M / gm) x ceil(N / gn) of the result; over parts of k too, where cores may share it."""
+    """Return the bound over grids gm x gn, where each core makes ceil(M / gm) x ceil(N / gn) of the result. Grids over parts of k count
+    too, where cores may share k."""
     kind = machine.core("core" if "core" in machine.cores else "aic")
     left, right = reads(b.value)
     n = above_extent(above, b, -1)
@@ -285,7 +286,7 @@ def fractal_cycles(func: Func, left: Read, right: Read, machine: Machine) -> tup
 # ---------------------------------------------------------------- vector
 
 def vector_bound(func: Func, machine: Machine, traffic: Traffic) -> Bound:
-    """Over core counts: each core does its share of the repeats, of the bytes in and of the bytes out."""
+    """Return the bound over core counts: each core does its share of the repeats, of the bytes in and of the bytes out."""
     kind = machine.core("core" if "core" in machine.cores else "aiv")
     cores = np.arange(1, kind.count + 1)
     load, store = machine.paths["gm_ub"], machine.paths["ub_gm"]
@@ -313,6 +314,7 @@ def gathers(func: Func, b: Block, above: tuple[Loop, ...], machine: Machine) -> 
 
 
 def repeats(func: Func, b: Block, above: tuple[Loop, ...]) -> float:
-    """Whole vector repeats of a block (no instruction takes less than half a cycle for one); none for what only moves."""
+    """Return the whole vector repeats of a block (no instruction takes less than half a cycle for one). A block that only moves data has
+    none."""
     moves = isinstance(b.value, Read) and b.op == "=" or isinstance(b.value, Call) and b.value.fn == "select" and not is_selection(b.value)
     return 0.0 if moves else points(above) * DTYPES[func.buffer(b.target.buffer).dtype] / REPEAT_BYTES

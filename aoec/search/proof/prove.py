@@ -354,8 +354,8 @@ class Levels(Kinds):
         return True
 
     def time(self, part: Part, found: Proof) -> None:
-        """Times a part, every hole of whose work is assigned: with each choice of slots that shift what lies beside them, and of the
-        others with the largest that fit together."""
+        """Time a part, every hole of whose work is assigned. Each choice of the slots that shift other buffers is timed. Of the other
+        slots, the largest that fit together are timed."""
         columns, source = self.with_slots(part, (*self.shifting, *self.switches), self.plain)
         if not len(source):
             return

@@ -66,7 +66,7 @@ class Counted:
         return self.bounds.core_floors(grid, columns, limit)
 
     def times(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
-        """NEVER for each row, when those that take less than the limit are counted."""
+        """Count the rows that take less than the limit. Return NEVER for each row."""
         ticks = self.bounds.times(grid, columns, limit)
         self.faster += int(np.count_nonzero(ticks < limit))
         return np.full(len(ticks), NEVER, np.int64)

@@ -91,7 +91,7 @@ def load_operand(p: Plan, mm: Nest, read: Read, at: str, layout: str, scope: str
 
 
 def load_bias(p: Plan, mm: Nest, at: str) -> None:
-    """Bias through L1 into the bias table, once an output tile."""
+    """Load the bias through L1 into the bias table, once an output tile."""
     if isinstance(mm.block.init, Read) and p.machine.has("mmad_bias"):
         name = mm.block.init.buffer
         p.add("cache_read", block=mm.block.name, buffer=name, scope="L1", at=at)
@@ -99,7 +99,7 @@ def load_bias(p: Plan, mm: Nest, at: str) -> None:
 
 
 def load_scales(p: Plan, mm: Nest, at: str) -> None:
-    """Scales of a result's columns through L1 into FIXPIPE's buffer, once an output tile."""
+    """Load the scales of a result's columns through L1 into FIXPIPE's buffer, once an output tile."""
     out, sums = output_block(p.func, mm), mm.block.target.buffer
     value = next(n.block.value for n in nests(p.func) if n.block.name == out)
     for name in dict.fromkeys(r.buffer for r in reads(value) if r.buffer != sums):
@@ -108,7 +108,7 @@ def load_scales(p: Plan, mm: Nest, at: str) -> None:
 
 
 def finish(p: Plan, mm: Nest, tile_loop: str, a: str, b: str, tile: str, core: str) -> None:
-    """Instructions and slots; `tile`: the loop over output tiles, `core`: the innermost one over cores, where it is known."""
+    """Add the instructions and slots. `tile` is the loop over output tiles. `core` is the innermost loop over cores, where it is known."""
     p.add("tensorize", loop=tile_loop, instr="mmad")
     if by_fixpipe(p.func, mm.block.target.buffer, p.machine):
         load_scales(p, mm, tile)
@@ -241,7 +241,7 @@ def row_padding(part: str) -> dict[str, Expr]:
 
 
 def load_rows(p: Plan, mm: Nest, read: Read, at: str) -> None:
-    """Rows of a matrix into UB, on their way to L1."""
+    """Load the rows of a matrix into UB, on their way to L1."""
     p.add("cache_read", block=mm.block.name, buffer=read.buffer, scope="UB", at=at)
     p.add("double_buffer", buffer=f"{read.buffer}_UB", depth=hole("du", SLOTS))
 

@@ -177,7 +177,8 @@ def is_transposed(read: Read, last: str) -> bool:
 
 
 def tile_axis(p: Plan, mm: Nest, loop: str, x: str, form: Form, cores: int) -> None:
-    """loop -> <x>_c (cores; <x>_t where blocks are dealt), [<x>_2 (L2 blocks)], <x>_s (serial), [<x>_0 (L0 tiles)], <x>_i (tile)."""
+    """Split a loop into <x>_c (cores; <x>_t where blocks are dealt), [<x>_2 (L2 blocks)], <x>_s (serial), [<x>_0 (L0 tiles)] and <x>_i
+    (tile)."""
     extent = mm.extent(loop)
     tile: Expr = hole(f"t{x}", fine(extent, 16, 512))
     stepped = tile * hole(f"p{x}", STEPS) if x in form.steps else tile
@@ -205,7 +206,7 @@ def shares(extent: int, cores: int) -> tuple[int, ...]:
 
 
 def depth_axis(p: Plan, mm: Nest, loop: str, unit: int, form: Form) -> None:
-    """k -> [k_2 (larger L1 chunks)], k_1 (smaller ones), k_0 (L0 tiles), k_i."""
+    """Split k into [k_2 (larger L1 chunks)], k_1 (smaller ones), k_0 (L0 tiles) and k_i."""
     extent = mm.extent(loop)
     if form.parts_of_k:
         p.split(loop, hole("sc", shares_of_k(extent, cores_of(p.machine))), "k_c", "k_v")
@@ -232,7 +233,7 @@ def serial_loops(form: Form) -> list[str]:
 
 
 def number_blocks(p: Plan, form: Form, sizes: dict[str, int], cores: int) -> None:
-    """m_t, n_t -> one numbering t: by L2 tiles of ?bm x ?bn blocks, or in groups of ?so rows (columns) of blocks."""
+    """Join m_t and n_t into one numbering t: by L2 tiles of ?bm x ?bn blocks, or in groups of ?so rows (columns) of blocks."""
     if form.walk:
         tile = {field: hole(name, tuple(range(1, max(1, -(-sizes[x] // 16)) + 1)))
                 for field, name, x in (("rows", "bm", "m"), ("columns", "bn", "n"))}
@@ -250,7 +251,7 @@ def number_blocks(p: Plan, form: Form, sizes: dict[str, int], cores: int) -> Non
 
 
 def deal(p: Plan, form: Form, batch: list[str], cores: int) -> list[str]:
-    """t -> t_c (core), t_s; the loops to bind."""
+    """Deal t out into t_c (core) and t_s. Return the loops to bind."""
     count: Expr = Int(cores) if form.spread.startswith("turn") else hole("cores", tuple(range(1, cores + 1)))
     p.steps.append(step("split", loop="t", parts=count, outer="t_c", inner="t_s", deal="cyclic"))
     p.add("reorder", loops=("t_c", *batch, "t_s"))

@@ -345,8 +345,9 @@ def leave(block: str, buffer: str, way: str, slots: tuple[int, ...], apart: bool
 
 
 def movement_sketches(func: Func, machine: Machine) -> list[Trace]:
-    """Concat, upsample: the shared axes over cores, a part of every input through UB in each tile of the last of them. Where parts of rows
-    are no whole blocks, and the machine writes no others, also rows that are joined in UB."""
+    """Return the sketches of concat and upsample. The shared axes are split over cores, and a part of every input goes through UB in each
+    tile of the last of them. Where parts of rows are no whole blocks, and the machine writes no others, there is also a sketch with rows
+    that are joined in UB."""
     first = None if machine.has("copy_ub_gm", parts=1) else join_of(func)
     if first is None:
         return [movement_sketch(func, machine)]

@@ -42,7 +42,7 @@ class Bayes(Strategy):
         return ranks + self._strangers(size // 4, set(ranks))
 
     def _pool(self, leaders: list[int]) -> list[int]:
-        """Unseen candidates worth ranking: beside the leaders, and anywhere."""
+        """Return unseen candidates worth ranking: some beside the leaders, and some from anywhere."""
         lines = [n for rank in leaders for n in self.space.neighbours(self.space.at(rank)) if n not in self.seen]
         near = [n for n in lines if self.pool.holds(n)]
         return sorted(self.pool.keep(list({*near, *self._strangers(POOL // 2, set(near)), *self._draw_many(POOL // 2)})))

@@ -33,7 +33,7 @@ def predict(known: Table, logs: np.ndarray, asked: Table) -> tuple[np.ndarray, n
 
 
 def _distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Euclidean distance of each row of `a` to each of `b`."""
+    """Return the Euclidean distance of each row of `a` to each of `b`."""
     return np.sqrt(np.maximum((a * a).sum(axis=1)[:, None] + (b * b).sum(axis=1) - 2 * a @ b.T, 0))
 
 
@@ -48,5 +48,5 @@ def _factor(distances: np.ndarray, length: float) -> np.ndarray:
 
 
 def _likelihood(lower: np.ndarray, y: np.ndarray) -> float:
-    """Logarithm of the marginal likelihood, but for a constant."""
+    """Return the logarithm of the marginal likelihood, up to a constant."""
     return float(-0.5 * (np.linalg.solve(lower, y) ** 2).sum() - np.log(np.diag(lower)).sum())

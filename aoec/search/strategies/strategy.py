@@ -50,7 +50,7 @@ class Strategy:
         return [self.space.at(rank) for rank in out]
 
     def tell(self, candidates: Sequence[Candidate], costs: Sequence[Cost]) -> None:
-        """Learns costs; also of candidates that it did not ask for (a default, seeds from a bank)."""
+        """Learn costs, also of candidates that the strategy did not ask for (a default, seeds from a bank)."""
         for candidate, cost in zip(candidates, costs, strict=True):
             rank = self.space.rank(candidate)
             if rank not in self._open and rank in self._queue:
@@ -61,7 +61,7 @@ class Strategy:
             self._learn(rank, cost)
 
     def _see(self, ranks: Sequence[int]) -> None:
-        """Takes ranks out of what may still be proposed."""
+        """Take ranks out of what may still be proposed."""
         new = {r for r in ranks if r not in self.seen}
         self.seen |= new
         self._left -= sum(map(self.pool.holds, new))
@@ -118,7 +118,8 @@ class Strategy:
         return ranks
 
     def _strangers(self, n: int, taken: set[int], grids: int = 0) -> list[int]:
-        """Random ranks, from each grid in turn: a small grid is not drowned by a large one; `grids`: from that many in turn at most."""
+        """Return random ranks, from each grid in turn, so that a large grid does not crowd out a small one. `grids` is the most grids to
+        take in turn."""
         ranks: list[int] = []
         parts = [p for p in map(self.pool.part, range(len(self.space.grids))) if p]
         count = min(grids or n, len(parts))

@@ -67,7 +67,7 @@ class Columns:
         return Table(ranks, codes, self._features(codes))
 
     def _fill(self, codes: np.ndarray, rows: np.ndarray, grid: Grid, ranks: np.ndarray) -> None:
-        """Sets the codes of rows of one grid from their ranks in it."""
+        """Set the codes of rows of one grid from their ranks in it."""
         for name, choices in zip(reversed(grid.names), reversed(grid.choices)):
             ranks, digits = ranks // len(choices), ranks % len(choices)  # divmod of NumPy knows no integers beyond int64
             places = np.searchsorted(self.values[name], np.array(choices, dtype=np.int64))

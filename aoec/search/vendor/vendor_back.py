@@ -246,7 +246,8 @@ def tiling_in(func: Func, form: Form, values: dict[str, int], machine: Machine) 
 
 
 def l2_sides(form: Form, values: dict[str, int], sizes: dict[str, int], count: dict[str, int], cores: int) -> dict[str, int]:
-    """l2MTileBlock and l2NTileBlock: of a grid what cores work on together, of groups of ?so rows or columns about a round of all cores."""
+    """Return l2MTileBlock and l2NTileBlock. On a grid they hold what cores work on together. For groups of ?so rows or columns they hold
+    about a round of all cores."""
     if form.walk:
         return {x: min(values[f"b{x}"], count[x]) for x in "mn"}
     if not form.dealt:
@@ -266,7 +267,7 @@ def steps_of_k(form: Form, values: dict[str, int], chunks: int) -> tuple[int, in
 
 
 def block_of(form: Form, values: dict[str, int], sizes: dict[str, int], axis: str) -> int:
-    """singleCoreM or singleCoreN: what a core works on before it goes on."""
+    """Return singleCoreM or singleCoreN: what a core works on before it goes on."""
     tile = tile_extent(form, values, axis)
     if form.spread.startswith("turn"):
         return min(tile, up(sizes[axis], 16))
@@ -278,7 +279,7 @@ def block_of(form: Form, values: dict[str, int], sizes: dict[str, int], axis: st
 
 
 def l2_count(form: Form, values: dict[str, int], sizes: dict[str, int], axis: str) -> int:
-    """l2MTileCnt or l2NTileCnt of a grid: rounds in which all cores work on one L2 block together."""
+    """Return l2MTileCnt or l2NTileCnt of a grid: rounds in which all cores work on one L2 block together."""
     if axis not in form.l2:
         return 1
     if form.spread != "parts":

@@ -54,7 +54,7 @@ class Expressions(Ranges[Run]):
         return self.code[start][1] if kind == tile.FIXED else None
 
     def arrays(self) -> tuple[np.ndarray, np.ndarray]:
-        """Code and spans, as `tile.value` reads them."""
+        """Return code and spans, as `tile.value` reads them."""
         return np.array(self.code or [(0, 0)], np.int64), np.array(self.spans or [(0, 0, 1)], np.int64)
 
     def _intern(self, term: Term) -> int:

@@ -119,7 +119,7 @@ class Planner:
                 yield from ((stream, name, whole.axis.get(name, 0), whole.size(e)) for e in parts)
 
     def uneven(self) -> list[Array]:
-        """Not 0 where a size varies in other than the first and last iteration, of all that was asked for."""
+        """Return registers that are not 0 where a size varies in other than the first and last iteration, of all that was asked for."""
         return [x for stream in dict.fromkeys([*self.streams, *self.whole]) for x in stream.uneven]
 
     def extents(self) -> tuple[Array, Array]:

@@ -158,8 +158,8 @@ class StreamPlan:
         return self.upright(self.tape.either(value, False))
 
     def by_class(self, value: Any) -> Values:
-        """First, body and last of what was taken at samples, or body and last; rows in which others differ that must not are noted as
-        uneven."""
+        """Return first, body and last of what was taken at samples, or body and last. Rows in which other samples differ, and must not, are
+        noted as uneven."""
         value = self.columns(value)
         for axis in range(self.rank):
             for first, samples in ((0, 3),) if axis + 1 in self.on.narrow else ((0, 5), (1, 4)):  # pairs that must be equal
@@ -269,7 +269,7 @@ class Noted:
 
     @cached_property
     def trips(self) -> list[Trips]:
-        """Trip counts of each stream."""
+        """Return the trip counts of each stream."""
         return [Trips(stream) for stream in self.whole]
 
     @cached_property

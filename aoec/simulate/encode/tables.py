@@ -116,7 +116,7 @@ class Tabulator:
         return status
 
     def evaluate(self, e: Expr) -> Array:
-        """int64 values of an expression of holes, per row."""
+        """Return int64 values of an expression of holes, per row."""
         return np.asarray(evaluate(e, self.holes))
 
     def grid_cores(self, stream: int) -> Array:
@@ -145,7 +145,7 @@ class Tabulator:
         return out
 
     def cursor(self, stream: int, layout: Layout, base: int) -> None:
-        """Adds a cursor that starts at `base` and moves with the variables of its layout.
+        """Add a cursor that starts at `base` and moves with the variables of its layout.
 
         The first or last iteration, or core, stays a class of its own in rows where a size differs.
         """
@@ -165,11 +165,11 @@ class Tabulator:
         return start, np.array([c for c, _ in flat], np.int32), steps
 
     def sites(self, values: list[StreamValues]) -> tuple[Array, Array, Array, Array, Array]:
-        """place[row, site, (entry, position)], entry_of[position], costs[busy, latency, unit, granule][entry], moved[entry, 2] bytes (no
-        entries where no detail is asked for), site[entry].
+        """Return place[row, site, (entry, position)], entry_of[position], costs[busy, latency, unit, granule][entry], moved[entry, 2] bytes
+        (no entries where no detail is asked for) and site[entry].
 
-        What a site's costs depend on has fewer different values than there are rows; but where it touches GM, for what hits L2 there
-        depends on all that a launch moves.
+        What a site's costs depend on has fewer different values than there are rows. This does not hold where it touches GM, because what
+        hits L2 there depends on all that a launch moves.
         """
         sites = self.encoded.sites
         sizes = [self.sizes(site, values[site.stream]) for site in sites]
@@ -213,7 +213,7 @@ class Tabulator:
         return Sizes(layout, Entries(stream, layout, dict(site.fields)), moved)
 
     def charge_memory(self, sizes: list[Sizes], values: list[StreamValues]) -> None:
-        """Finds what of each site's traffic hits L2, from what all of them move."""
+        """Find what of each site's traffic hits L2, from what all of them move."""
         flows: dict[Any, Flow] = {}
         for site, size in zip(self.encoded.sites, sizes, strict=True):
             if site.access:
@@ -231,7 +231,7 @@ class Tabulator:
         self.bus = bus_stretch(self.encoded.program, self.machine, list(flows.values()), self.traffic.shares)
 
     def price(self, site: Site, size: Sizes, at: Choices, cost: Array, moved: Array) -> None:
-        """Fills ticks[(busy, latency, unit, granule), entry], and where detail is asked for bytes[entry, (hbm, l2)], of a site, for each of
+        """Fill ticks[(busy, latency, unit, granule), entry] of a site, and bytes[entry, (hbm, l2)] where detail is asked for, for each of
         the choices `at` in turn."""
         entries = size.entries
 
@@ -256,7 +256,7 @@ class Tabulator:
         return site, rates_of(self.machine)
 
     def trips(self, values: list[StreamValues]) -> Array:
-        """Trip counts [row, entry], with a cursor per loop."""
+        """Return trip counts [row, entry], with a cursor per loop."""
         blocks, base = [], 0
         for loop in self.encoded.loops:
             stream = values[loop.stream]

@@ -252,7 +252,7 @@ class Tape:
         return Traced(self, self.column(value, real), real)
 
     def any(self, columns: Sequence[Array]) -> Traced | None:
-        """Not 0 where any of these registers of whole numbers is not; None of none."""
+        """Return what is not 0 where any of these registers of whole numbers is not 0. Return None where there are no registers."""
         regs = np.unique(np.concatenate([x.reshape(-1) for x in columns])) if columns else np.zeros(0, np.int32)
         while len(regs) > 1:
             half = len(regs) // 2

@@ -163,7 +163,7 @@ def begun_anew(status: Array) -> bool:
 
 
 def tell_core(told: Told, s: kernel.State, m: int, stream: int, core: int, weight: int) -> None:
-    """Adds what probes saw of core m of a group, of which there are `weight` alike."""
+    """Add what probes saw of core m of a group, which stands for `weight` equal cores."""
     end = max(int(s.free[m].max()), int(s.done[m].max()))
     told.ends[stream, 2] += end * weight
     if end > told.ends[stream, 0]:

@@ -70,7 +70,7 @@ class _Back:
         return self.parts
 
     def take(self, pipe: int, what: str, name: str, down_to: int) -> None:
-        """Accounts for the time from `down_to` to where the walk stands."""
+        """Account for the time from `down_to` to where the walk is."""
         if down_to < self.at:
             part = self.parts.setdefault((pipe, what, name), [0, 0])
             part[0] += self.at - down_to

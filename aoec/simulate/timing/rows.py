@@ -50,7 +50,7 @@ def _slab(encoded: Encoded, rows: Mapping[str, Array], count: int, state: State)
 
 
 def used_bytes(program: Program, rows: Mapping[str, Array], count: int) -> dict[str, Array]:
-    """Scope -> int64[row]: where the last slot of its buffers ends, in bytes from its start."""
+    """Return int64[row] for each scope: where the last slot of its buffers ends, in bytes from its start."""
     out: dict[str, Array] = {}
     for s in program.spaces:
         end = np.broadcast_to(evaluate(s.address + s.size_bytes * s.depth, rows), (count,))

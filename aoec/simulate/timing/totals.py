@@ -88,7 +88,7 @@ def gather_pieces(piece: Expr, loop: str, trips: Expr, units: Mapping[str, int])
 
 
 def tile(piece: Expr, loop: str) -> Expr | None:
-    """f, where a piece is min(f, something that is linear in the loop)."""
+    """Return f where a piece is min(f, something that is linear in the loop). Return None for any other piece."""
     if not isinstance(piece, Call) or piece.fn != "min" or len(piece.args) != 2:
         return None
     fixed = [x for x in piece.args if loop not in variables(x)]

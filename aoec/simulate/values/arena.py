@@ -22,7 +22,7 @@ class Arena:
         self.block, self.used, self.wanted = np.empty(0, np.uint8), 0, 0
 
     def begin(self) -> Arena:
-        """Itself, with no array given out: the next ones lie where those before lay, which nobody may use any more."""
+        """Take back all arrays, and return the arena. The next arrays overwrite the earlier ones, which nobody may use any more."""
         if self.wanted > len(self.block):
             self.block = np.empty(self.wanted, np.uint8)
         self.used = self.wanted = 0

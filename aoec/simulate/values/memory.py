@@ -53,7 +53,7 @@ class Memory:
         self._place_spaces(program)
 
     def _place_spaces(self, program: Program) -> None:
-        """Scopes lie one after the other in a core's memory, each as large as its spaces need."""
+        """Place the scopes one after the other in a core's memory, each as large as its spaces need."""
         self.scope_bytes: dict[str, int] = {}
         spaces = [(s, number(s.address), number(s.size_bytes), number(s.depth)) for s in program.spaces]
         for s, address, size, depth in spaces:

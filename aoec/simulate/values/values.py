@@ -95,7 +95,7 @@ class Executable:
 
 @lru_cache(maxsize=1)
 def _pool() -> ThreadPoolExecutor:
-    """Threads for all runs of this process."""
+    """Return the threads for all runs of this process."""
     return ThreadPoolExecutor(os.cpu_count() or 1, "values")
 
 
@@ -148,7 +148,7 @@ NO_TICKS = np.zeros((0, 3), np.int64)
 
 
 def _tiles(memory: Memory, take: Callable[..., np.ndarray]) -> tuple[np.ndarray, ...]:
-    """Scratch of the kernels: A, B, C and a tile in fractals as fp32, two runs of lanes, one of bytes, two of whole numbers."""
+    """Return the scratch of the kernels: A, B, C and a tile in fractals as fp32, two runs of lanes, one of bytes, two of whole numbers."""
     size = memory.scope_bytes
     a, b, c = (size.get(scope, 0) + 256 for scope in ("L0A", "L0B", "L0C"))
     return (take("a", a, np.float32), take("b", b, np.float32), take("c", c, np.float32), take("fractals", max(a, b), np.float32),
@@ -200,7 +200,7 @@ class _Code:
         self.stream_index = {s.name: i for i, s in enumerate(program.streams)}
 
     def freeze(self) -> None:
-        """Turns the lists into arrays."""
+        """Turn the lists into arrays."""
         i64 = np.int64
         self.code, self.kept = _with_kept(self.rows, self.expressions.kept)
         self.xcode, self.xspan = self.expressions.arrays()
@@ -220,7 +220,7 @@ class _Code:
 
 
 def _with_kept(rows: list[list[int]], kept: Mapping[int, list[tuple[int, int]]]) -> tuple[np.ndarray, np.ndarray]:
-    """Code rows with what each evaluates when it steps on, and the list of that."""
+    """Return code rows with what each evaluates when it steps on, and the list of that."""
     listed: list[tuple[int, int]] = []
     for row, pairs in kept.items():
         rows[row][4:] = len(listed), len(listed) + len(pairs)
@@ -239,7 +239,7 @@ def _encode(program: Program, memory: Memory) -> _Code:
 
 
 def _encode_stream(code: _Code, stream: Stream) -> int:
-    """Appends the rows of a stream; returns where they start."""
+    """Append the rows of a stream. Return where they start."""
     start = _row(code, stream, None, "begin")
     scope = {axis: _variable(code, stream, axis, number(e) - 1, start) for axis, e in stream.grid}
     scope |= {counter: _variable(code, stream, counter, number(e) - 1, None) for counter, e in stream.counters}
@@ -285,7 +285,7 @@ def _encode_body(code: _Code, stream: Stream, body: tuple[Item, ...], scope: dic
 
 
 def _site(code: _Code, item: Instr, scope: dict[str, int]) -> int:
-    """Appends an instruction's operands and fields; returns its site."""
+    """Append an instruction's operands and fields. Return its site."""
     word = INSTRUCTIONS.get(item.op)
     if word is None or not word.takes(tuple(k for k, _ in item.fields)):
         raise CheckError(f"{item.op} is no instruction" if word is None else
@@ -318,7 +318,7 @@ def _site(code: _Code, item: Instr, scope: dict[str, int]) -> int:
 
 
 def _encode_cores(code: _Code, memory_bytes: int) -> None:
-    """Fills the cores of each stream, in groups that meet by cross flags: a group is what the smallest stream has one core of."""
+    """Fill the cores of each stream, in groups that meet by cross flags. A group has one core of the smallest stream."""
     streams = code.program.streams
     extents = [[number(e) for _, e in s.grid] for s in streams]
     cores = [prod(e) for e in extents]
@@ -352,7 +352,7 @@ def _encode_cores(code: _Code, memory_bytes: int) -> None:
 # ---------------------------------------------------------------- errors
 
 def _fail(code: _Code, error: np.ndarray) -> NoReturn:
-    """Raises what the interpreter found, with instruction, core and loop variables."""
+    """Raise what the interpreter found, with instruction, core and loop variables."""
     kind, _, part, value, bound, pc, group, core, touched = (int(x) for x in error)
     if tile.ERRORS[kind] == "steps":
         raise CheckError(too_long(code.program.name, value))
