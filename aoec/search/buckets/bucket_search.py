@@ -56,7 +56,7 @@ def plan(trace: StepTrace, costs: Costs, limits: Limits) -> Planned:
     Else it is known by several numbers, and all that none beats are kept, up to a count; where more are dropped, and one of them could have
     led to a shorter step, `is_optimal` is false and the gap is given. Several channels under contention: the bound is that of no
     contention, and the plan is the best of a few.
-    Raises CheckError where the trace, a cost or a limit is none, or where the limits leave no plan."""
+    Raise CheckError where the trace, a cost or a limit is none, or where the limits leave no plan."""
     check_trace(trace)
     limits.check()
     check_scheme(limits.scheme, limits.channels, costs)

@@ -32,7 +32,7 @@ class Costs(Protocol):
 
 
 def price(costs: Costs, collective: str, sizes: np.ndarray) -> np.ndarray:
-    """Return the µs of buckets of `sizes` bytes, as float64 of the same shape. Raises CheckError where a cost is negative or no number."""
+    """Return the µs of buckets of `sizes` bytes, as float64 of the same shape. Raise CheckError where a cost is negative or no number."""
     found = np.asarray(costs.us(collective, sizes.ravel()), np.float64).reshape(sizes.shape)
     wrong = ~((found >= 0) & (found < np.inf))
     if wrong.any():

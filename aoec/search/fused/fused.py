@@ -31,8 +31,8 @@ Table = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True)
 class Boundary:
-    """What two operators share: loops over dimensions of the tensor between them, as its producer visits them, bits of its tile, and bits
-    that stay from trip to trip. `fused` False: the tensor goes through GM."""
+    """What two operators share: loops over dimensions of the tensor between them, in the order in which its producer visits them, bits of
+    its tile, and bits that stay from iteration to iteration. `fused` False: the tensor goes through GM."""
 
     fused: bool
     loops: tuple[tuple[int, Spans], ...] = ()

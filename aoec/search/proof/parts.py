@@ -22,8 +22,8 @@ class Bounds(Protocol):
         is."""
 
     def slots(self, grid: int) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
-        """Return the holes that count slots; those of them on which no instruction's cost depends; those on which none does where no slot
-        is in the way of another."""
+        """Return three sets of holes that count slots: all of them; those on which no instruction's cost depends; and those on which none
+        depends where no slots conflict."""
 
     def floors(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
         """Return ticks that no row beats, whatever its slots and switches; 0 where none are known, any such from `limit` on."""

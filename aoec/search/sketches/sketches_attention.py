@@ -52,8 +52,8 @@ def second_product(func: Func) -> Nest | None:
 
 
 def attention_sketches(func: Func, machine: Machine) -> list[Trace]:
-    """Return sketches for cores of two kinds, which meet in GM, or for those that hold cube and vector both: keys in parts, or where they
-    are few all at once, leading axis by leading axis."""
+    """Return sketches for cores of two kinds, which meet in GM, or for cores with both cube and vector units. Keys are in parts. Where they
+    are few, there are also sketches with all keys at once, leading axis by leading axis."""
     scores, product = find_product(func), second_product(func)
     assert scores is not None and product is not None
     keys = product.extent(product.loops[-1].var)
@@ -65,18 +65,20 @@ def attention_sketches(func: Func, machine: Machine) -> list[Trace]:
 
 
 def side_by_side(r: Read, loops: Sequence[Loop]) -> bool:
-    """Return whether what follows each other along the leading axis lies side by side in the rows of a matrix, heads of one product: no
-    other index moves with it."""
+    """Return whether what follows along the leading axis lies side by side in the rows of a matrix, such as the heads of one product. No
+    other index moves with the leading axis."""
     lead = loops[0].var
     return len(r.indices) == 2 and lead in variables(r.indices[-1]) and lead not in variables(r.indices[0])
 
 
 @dataclass
 class Sketch:
-    """A sketch in the making, of the product that makes the scores and the one with their shares; `apart`: cubes and vector cores are;
-    `whole`: the keys are one part; `together`: queries and keys of all heads of a core are loaded at once, a row of them a burst;
-    values come head by head, for all that is worked on in a loop waits for what is brought around it; `direct`: MTE2 brings
-    blocks of rows to where they lie in fractals, a burst each."""
+    """A sketch in the making, of the product that makes the scores and the product with their softmax shares.
+
+    `apart`: cube and vector units are on cores of their own. `whole`: the keys are one part. `together`: queries and keys of all heads of a
+    core are loaded at once, one row a burst. Values come head by head, since all work in a loop waits for what is loaded around it.
+    `direct`: MTE2 brings blocks of rows to their places in fractals, one block a burst.
+    """
 
     plan: Plan
     scores: Nest

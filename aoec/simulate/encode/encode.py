@@ -132,7 +132,7 @@ class Encoded:
 
 
 def encode(program: Program, machine: Machine) -> Encoded:
-    """Return the flat form of a program, holes kept. Raises CheckError or TargetError where the timeline cannot time it."""
+    """Return the flat form of a program, holes kept. Raise CheckError or TargetError where the timeline cannot time it."""
     if program.target != machine.name:
         raise CheckError(f"program {program.name} is for {program.target} and the machine is {machine.name}; emit it for that machine")
     return _Encoder(program, machine).encode()

@@ -199,7 +199,7 @@ class Tabulator:
         return Choices(np.arange(self.count), np.arange(self.count))
 
     def grid_of(self, site: Site) -> list[Expr]:
-        """Return the grid of a site's stream, and where it reads in it, where its cost hangs on that or the number of cores."""
+        """Return the grid of a site's stream, and where it reads in it, where its cost depends on that or on the number of cores."""
         if site.access:
             return [site.start, *[e for s, _, e in self.encoded.axes if s == site.stream]]
         formulas = (site.timing.busy, site.timing.latency, site.timing.granule)
@@ -287,9 +287,9 @@ def rates_of(machine: Machine) -> Rates:
 
 @dataclass(frozen=True)
 class Around:
-    """What the costs of an instruction hang on beside its own sizes: the stream's cores; of a transfer the share that crosses HBM, how much
-    longer HBM and L2 take because cores crowd, and because both ways share HBM, how the bus of a core stretches it, and the cores whose
-    share of the memory it waits for."""
+    """What the costs of an instruction depend on beside its own sizes. One number is the stream's cores. The others are of a transfer: the
+    share that crosses HBM; how much longer HBM and L2 take because cores crowd, and because both ways share HBM; how the bus of a core
+    stretches it; and the cores whose share of the memory it waits for."""
 
     cores: Any
     share: Any = 0.0
@@ -333,7 +333,7 @@ def evaluator(env: Mapping[str, Any], fields: Mapping[str, Any]) -> Callable[[Ex
 
 
 def opened_loops(encoded: Encoded, opened: Opened) -> Array:
-    """Return int8[loop + 1]: whether a loop's trips hang on open holes, and at last whether any hole is open."""
+    """Return int8[loop + 1]: whether a loop's trips depend on open holes, and at last whether any hole is open."""
     found = [not dependence(encoded, loop.stream).holes_of(loop.trips).isdisjoint(opened.holes) for loop in encoded.loops]
     return np.array([*found, *[False] * (not found), bool(opened)], np.int8)
 

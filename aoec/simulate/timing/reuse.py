@@ -28,8 +28,8 @@ Rows = Any  # a number, or a column of them
 
 @dataclass(frozen=True)
 class Access:
-    """A GM operand in its loops. `loops`: around it, outermost first; `meets`: how many of them lie around a wait for another stream;
-    `scattered`: where it lies is said by indices, each of which is taken to name a place of its own."""
+    """A GM operand in its loops. `loops` are the loops around it, outermost first. `meets` says how many of them lie around a wait for
+    another stream. `scattered` says that indices decide where it lies. Each index is taken to name a place of its own."""
 
     stream: int
     tensor: str
@@ -73,8 +73,9 @@ def traffic(program: Program, machine: Machine, state: State, flows: Sequence[Fl
 
 def least_traffic(program: Program, machine: Machine, state: State, flows: Sequence[Flow], trips: Sequence[Mapping[str, Rows]],
                   holes: Mapping[str, Rows], opened: Collection[str], settled: frozenset[Access]) -> Traffic:
-    """Return the traffic of which no row has less that has the same tiles and cuts them finer, by other values of the holes `opened`: HBM
-    sends what a launch touches once, all else hits L2, and cores crowd as little as they can; where all bytes are `settled`, as they do."""
+    """Return a lower bound of the traffic of all rows with the same tiles that cut them finer, by other values of the holes `opened`. HBM
+    sends what a launch touches once, and all else hits L2. Cores crowd as little as they can, or, where all bytes are `settled`, as they
+    do."""
     reuse = Kept(program, machine, state, flows, trips, holes)
     crowding = {f.access: reuse.least_crowding(f.access, opened, settled) for f in flows}
     waits_for = {f.access: 0.0 if hangs_on(f.access, opened) else reuse.waits_for(f.access) for f in flows}
@@ -84,11 +85,11 @@ def least_traffic(program: Program, machine: Machine, state: State, flows: Seque
 def both_ways(flows: Sequence[Flow], shares: Mapping[Access, Rows], crowding: Mapping[Access, tuple[Rows, Rows]], machine: Machine) -> Rows:
     """Return how much longer a transfer holds the chip's memory because reads and writes share HBM: h / max(r, w), 1 at least.
 
-    r and w are the times of all reads and of all writes of the program at the chip's full rates, h is that of what both of them move
-    through HBM, with what it loses where it changes between them (`hbm_turnaround`: all of it where as much is written as read, nothing
-    where all goes one way). Loads and stores run on different pipes, each at the rate that its core is given: where they overlap HBM would
-    move more than it can if h is longer than either; what hits L2 leaves it time. Add of 8192^2 fp16 moves 268 MB in and 134 MB out in
-    264 us (asc-devkit Add sample): its loads take half as long again as they would alone.
+    r and w are the times of all reads and of all writes of the program at the chip's full rates. h is the time of what both of them move
+    through HBM, with the loss where it changes between them (`hbm_turnaround`). All of it is lost where as much is written as read, and
+    nothing where all goes one way. Loads and stores run on different pipes, each at the rate that its core is given. Where they overlap and
+    h is longer than either, HBM would have to move more than it can. What hits L2 leaves it time. Add of 8192^2 fp16 moves 268 MB in and
+    134 MB out in 264 us (asc-devkit Add sample): its loads take half as long again as they would alone.
     """
     times: list[Rows] = [0.0, 0.0]
     held: list[Rows] = [0.0, 0.0]
@@ -237,9 +238,11 @@ class Reuse:
         return self.stays(a.stream, a.loops[:ahead])  # written an iteration of the loop ago in which the two meet
 
     def left_by_itself(self, a: Access) -> Rows:
-        """Return the share of its first touch that an access finds in L2 after the same program: what has come by since its last.
+        """Return the share of its first touch that an access finds in L2 after the same program: what has not been evicted since its last
+        use.
 
-        That is the whole launch; but what every iteration of the outer loops touches whole, the last one has, and the first one does.
+        The whole launch lies between the two uses. But what every iteration of the outer loops touches whole was touched by the last
+        iteration, and is touched by the first.
         """
         within, left, whole = self.all_footprints[a], self.stays(a.stream, ()), np.bool_(True)
         for i in range(1, len(a.loops) + 1):
@@ -248,8 +251,7 @@ class Reuse:
         return left
 
     def after_siblings(self, a: Access) -> Rows:
-        """Return what is left of an access's HBM bytes where an earlier one has just touched the same bytes in the loops that both are
-        in."""
+        """Return what is left of an access's HBM bytes where an earlier access has just touched the same bytes in the loops around both."""
         left: Rows = 1.0
         for b in self.all_footprints:
             if b == a:
@@ -325,8 +327,8 @@ class Kept(Reuse):
 
 
 def hangs_on(a: Access, opened: Collection[str]) -> bool:
-    """Return whether it depends on some of the holes at how many addresses cores meet: where a quotient or remainder joins a core to
-    loops."""
+    """Return whether the number of addresses at which cores meet depends on some of the holes. It does where a quotient or remainder joins
+    a core to loops."""
     if a.scattered:
         return False
     atoms = [x for names, atoms in parts(a.offset, a.grid + a.loops) if not set(names).isdisjoint(a.grid) for x in atoms if x.op]

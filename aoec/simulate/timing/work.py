@@ -29,8 +29,8 @@ ISSUED = (kernel.INSTR, kernel.SET, kernel.WAIT, kernel.EARLY_SET, kernel.EARLY_
 
 @dataclass(frozen=True)
 class Place:
-    """`count` instructions of a site with the same loops around them. `bound`: those on which its sizes depend, and what hangs together
-    with these; `apart`: the others, in groups that do not know of each other. Outer loops first."""
+    """`count` instructions of a site with the same loops around them. `bound` holds the loops on which its sizes depend, and the loops
+    whose trips depend on these. `apart` holds the others, in groups that do not depend on each other. Outer loops come first."""
 
     site: int
     count: int
@@ -49,10 +49,13 @@ class Outline:
 
 
 def first_core_work(encoded: Encoded, rows: Mapping[str, Array], opened: bool, limits: Array | None = None) -> tuple[Array, Array]:
-    """Return (ticks [row, stream, pipe] for which the first core of a stream keeps a pipe busy at the least; status of each row, VARIES
-    where sizes are none of a table). `opened`: some holes stand for all of their choices. Of rows in which a pipe is busy for their
-    `limits` others may be 0: pipes are summed up one after the other, those first that exclude most in the least time, each of the rows
-    that are left, once these are so few that it pays to begin anew with them."""
+    """Return ticks [row, stream, pipe] for which the first core of a stream keeps a pipe busy at the least, and the status of each row. The
+    status is VARIES where the sizes are none of a table.
+
+    `opened` says that some holes stand for all of their choices. In rows where a pipe is busy for their `limits`, other pipes may be 0.
+    Pipes are summed up one after the other. Those that exclude most in the least time come first. Each pipe is summed up for the rows that
+    are left, once these are so few that it pays to begin anew with them.
+    """
     count = len(next(iter(rows.values()), (0,)))
     status = np.zeros(count, np.int32)
     out = np.zeros((count, len(encoded.program.streams), kernel.PIPE_COUNT), np.int64)
@@ -198,7 +201,7 @@ def times_classes(values: Array, counts: Sequence[Array], axis: int) -> Array:
 
 
 def asks_for_cores(site: Site) -> bool:
-    """Return whether what an instruction takes hangs on the number of cores."""
+    """Return whether an instruction's time depends on the number of cores."""
     return "cores" in variables(site.timing.busy) | variables(site.timing.memory)
 
 

@@ -37,10 +37,12 @@ STOPPED = tile.ERRORS.index("stopped")
 def execute(program: Program, tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return outputs (and temps) by name, after all cores of all streams have run.
 
-    `tensors`: inputs by name, with the dtype and number of elements that the program states (an array of another shape
-    is taken as it lies in memory); an output given here is the memory's content before the run (else NaN, or zeros where
-    atomic writes add to it). Raises CheckError
-    naming instruction and place where an access leaves its slot or tensor, a field its limits, or streams wait for each other.
+    `tensors` gives inputs by name, with the dtype and number of elements that the program states. An array of another shape is taken as it
+    lies in memory. An output given here is the memory's content before the run. Without it, the memory is NaN, or zeros where atomic writes
+    add to it.
+
+    Raise CheckError where an access leaves its slot or tensor, where a field leaves its limits, or where streams wait for each other. The
+    error names the instruction and the place.
     """
     return Executable(program).run(tensors)
 
@@ -48,7 +50,8 @@ def execute(program: Program, tensors: Mapping[str, np.ndarray]) -> dict[str, np
 class Executable:
     """A filled program to be run again and again: its code, and GM with the inputs that never change (`constants`) in their places.
 
-    Raises what `execute` raises, each as soon as it can be known. Runs of one executable, and of those made `like` it, wait for each other.
+    It raises the errors of `execute`, each as soon as it can be known. Runs of one executable, and of those made `like` it, wait for each
+    other.
     """
 
     def __init__(self, program: Program, constants: Mapping[str, np.ndarray] | None = None, like: Executable | None = None) -> None:
