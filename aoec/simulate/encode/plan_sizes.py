@@ -133,8 +133,8 @@ class StreamPlan:
         return [self.by_class(p) if mixed and isinstance(p, Traced) else p for p in parts]
 
     def samples(self, name: str) -> Values:
-        """Return the first, second, last but one and last value of a variable on its axis; of one over which iterations are dealt out five,
-        and of one of a narrow axis three: of all but the last its first and last are to stand for."""
+        """Return the first, second, last but one and last value of a variable on its axis. An axis over which iterations are dealt out has
+        five samples. A narrow axis has three: its first and last stand for all values but the last."""
         key = Var(name)
         if key not in self.values:
             n = self.columns(self.raw(self.extents[name]))

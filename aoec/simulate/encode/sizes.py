@@ -89,8 +89,8 @@ class Dependence:
         return out
 
     def narrow_axes(self, encoded: Encoded, stream: int) -> frozenset[int]:
-        """Return the axes on which sizes are expected to differ in the last iteration alone, as those of tiles and what is left over do;
-        not where something asks where its begin is, such as the padding of an image. Rows of which it is not true are found
+        """Return the axes on which sizes are expected to differ in the last iteration alone, as those of tiles and their remainders do.
+        This does not hold where an expression asks for its begin, such as the padding of an image. Rows in which it is not true are found
         (plan_sizes.py)."""
         begins = frozenset().union(self.dealt, *map(beginning, size_exprs(encoded, stream)))
         return frozenset(self.axis.values()) - {x for name, x in self.axis.items() if name in begins}
@@ -191,8 +191,8 @@ class StreamValues:
     def samples(self, name: str) -> Array:
         """Return the first, second, last but one and last value of a variable, on its axis; short loops repeat their last.
 
-        Where iterations are dealt out over an axis, the class of the first has `longer` cores: the first and last of these, then
-        the others as above. [choice of what the variable depends on, axis...]
+        Where iterations are dealt out over an axis, the class of the first has `longer` cores. The samples are then the first and last of
+        these, and the others as above. [choice of what the variable depends on, axis...]
         """
         if name not in self.sampled:
             at = self.choices(Var(name))
@@ -339,10 +339,12 @@ class Layout:
 
 
 class Entries:
-    """What of a place's positions (its combinations of classes) differs within a row: of a tail of a tail 3 x 3 positions, and two entries.
+    """Which of a place's positions (its combinations of classes) differ within a row. A tail of a tail has 3 x 3 positions, and two
+    entries.
 
-    Sizes that vary with the same axes vary together; others vary by themselves, each such group on an axis of its own. An entry is one
-    value of each group. `of` [pattern, position]: the entry that a position has, in rows of one pattern; `pattern` [row]: of which.
+    Sizes that vary with the same axes vary together. Others vary by themselves, and each such group has an axis of its own. An entry is one
+    value of each group. `of` [pattern, position] is the entry that a position has, in rows of one pattern. `pattern` [row] is the pattern
+    of a row.
     """
 
     def __init__(self, stream: StreamValues, layout: Layout, sizes: Mapping[str, Expr]) -> None:

@@ -59,10 +59,10 @@ def first_false(encoded: Encoded, rows: Mapping[str, Array], count: int) -> Arra
 class Tabulator:
     """Builds the tables of one batch of rows, all of which meet the program's constraints.
 
-    Rows that differ only in holes that no size, trip count or grid depends on (slots) share their work: a row of all tables but those of
-    flags and counters. `holes` are of the rows, `rows` below are rows of work. `lenient`: a buffer's
-    slots do not lie in each other's way, as if there were one. `opened`: these holes are at choices that stand for all of them, so further
-    only what no choice avoids crosses HBM, and holds up other cores.
+    Rows may differ only in holes that no size, trip count or grid depends on (slots). Such rows share a row of all tables but those of
+    flags and counters. `holes` are of the rows. `rows` below are rows of such shared work. `lenient` says that slots of a buffer do not
+    conflict, as if there were one. `opened` gives holes at choices that stand for all of them. Then only what no choice avoids crosses HBM,
+    and holds up other cores.
     """
 
     def __init__(self, encoded: Encoded, rows: Mapping[str, Array], count: int, state: State, detail: bool = False,

@@ -21,9 +21,9 @@ class Told:
     """Where the time of a walk went, in ticks.
 
     `spent` [stream, pipe, kind] (kernel.BUSY, ...) is of the core that ends last, `sum_spent` of all cores. `at` [stream, place, (ticks,
-    times)] is how long and how often something was held or busy at a place of the code, on the core that ends last; `ends` [stream, 3]
-    the end of that core, its index, and the sum of the ends of all; `uses` [entry] how often costs were charged, over all cores.
-    `operations` counts those of one core of each class: in all, and those walked one by one (the others stand in skipped iterations).
+    times)] is how long and how often something was held or busy at a place of the code, on the core that ends last. `ends` [stream, 3] is
+    the end of that core, its index, and the sum of the ends of all. `uses` [entry] is how often costs were charged, over all cores.
+    `operations` counts those of one core of each class: in all, and those walked one by one (the others are in skipped iterations).
     """
 
     spent: Array

@@ -52,8 +52,8 @@ class Flow:
 
 @dataclass(frozen=True)
 class Traffic:
-    """HBM share of each access, how much longer (HBM, L2) take because cores crowd at few addresses, the cores whose share of the
-    memory each transfer waits for whoever has ended, and how reads and writes stretch each other."""
+    """HBM share of each access, how much longer (HBM, L2) take because cores crowd at few addresses, and how reads and writes stretch each
+    other. `waits_for` gives the cores whose share of the memory each transfer waits for, even after they have ended."""
 
     shares: dict[Access, Rows]
     crowding: dict[Access, tuple[Rows, Rows]]
@@ -170,10 +170,10 @@ class Reuse:
         return np.minimum((up + down) // np.maximum(unit, per) + 1, size // np.maximum(np.gcd(unit, size), per))
 
     def window(self, stream: int, loops: tuple[str, ...]) -> Rows:
-        """Return bytes that all tensors touch in L2 within one iteration of the innermost of `loops` of a stream; of no loops: in the
-        launch.
+        """Return the bytes that all tensors touch in L2 within one iteration of the innermost of `loops` of a stream. Without loops, return
+        the bytes of the launch.
 
-        Other streams run beside it: they take their part of the launch.
+        Other streams run beside it. They take their part of the launch.
         """
         key = (stream, loops) if loops else (0, ())
         if key not in self.windows:
@@ -220,9 +220,9 @@ class Reuse:
         return np.clip(bytes_hbm / np.maximum(f.total, 1.0), 0.0, 1.0)
 
     def l2_share(self, a: Access) -> Rows:
-        """Return the share of its first touch that an access finds in L2, or leaves there: to be written again by the next launch, or
-        where L2 was cleared to reach HBM when the launch is over. A result that the state names is a part, and so many bytes come by
-        meanwhile."""
+        """Return the share of its first touch that an access finds in L2, or leaves there. What it leaves is written again by the next
+        launch, or, where L2 was cleared, reaches HBM when the launch is over. A result that the state names is in L2 in part, and as many
+        bytes pass meanwhile."""
         if a.writes:
             left = self.machine.l2_ends_with(self.window(a.stream, ())) if self.state == CLEARED else self.stays(a.stream, ())
             beside = resident_bytes(self.state, a.tensor)
@@ -266,13 +266,15 @@ class Reuse:
         """Return how much longer reads take of (HBM, L2) because cores read the same addresses at once, or because few streams leave parts
         idle.
 
-        Whoever reads one address is served by one part of the memory, at `same_address_bytes_per_cycle`; a memory of rate R has
-        S = R / that parts. Streams of m different addresses fall on them as they may, and keep S * (1 - (1 - 1/S)^m) parts at work.
-        m counts what the reads of a loop nest have in flight: each as many addresses as it has, and no more than cores are at it, by its
-        part of the bytes. One address for all is the published sample. A product on 4 x 6 cores reads 4 rows of A and 6 columns of B,
-        10 streams: 3.8 TB/s of L2 on 910B1, where asc-devkit 8192^3 and pto-isa 6144^3 get 3.75; on 4 x 5 cores 3.5, where the Ascend C
-        guide tells 3.4; 24 cores that share nothing get 4.97, where the DataCopy sample tells 4.95. And a part that serves more than its
-        share of the bytes, as where all cores read one row of A and a column of B each, holds those who read there that much longer.
+        All cores that read one address are served by one part of the memory, at `same_address_bytes_per_cycle`. A memory of rate R has S =
+        R / that parts. Streams of m different addresses fall on the parts at random, and keep S * (1 - (1 - 1/S)^m) of them at work. m
+        counts what the reads of a loop nest have in flight. Each read counts as many addresses as it has, and no more than the cores that
+        are at it, by its part of the bytes.
+
+        One address for all is the published sample. A product on 4 x 6 cores reads 4 rows of A and 6 columns of B, 10 streams. It gets 3.8
+        TB/s of L2 on 910B1, where asc-devkit 8192^3 and pto-isa 6144^3 get 3.75. On 4 x 5 cores it gets 3.5, where the Ascend C guide tells
+        3.4. 24 cores that share nothing get 4.97, where the DataCopy sample tells 4.95. All cores may read one row of A and a column of B
+        each. Then one part serves more than its share of the bytes, and holds those who read there that much longer.
         """
         rate = self.machine.same_address_bytes_per_cycle
         if rate is None or a.writes:
@@ -292,7 +294,8 @@ class Reuse:
         return [f for f in self.flows if not f.access.writes and (f.access.stream, f.access.loops[:1]) == (a.stream, a.loops[:1])]
 
     def least_crowding(self, a: Access, opened: Collection[str], settled: frozenset[Access]) -> tuple[Rows, Rows]:
-        """Return how much longer reads take of (HBM, L2) at the least, however what is not settled is shared out: streams are addresses."""
+        """Return the least by which reads take longer of (HBM, L2), however the open holes share out what is not settled. Streams are
+        counted as addresses."""
         if a.writes or (rate := self.machine.same_address_bytes_per_cycle) is None:
             return 1.0, 1.0
         cores = product([self.trips[a.stream][v] for v in a.grid])
@@ -304,11 +307,12 @@ class Reuse:
         return hbm, l2
 
     def waits_for(self, a: Access) -> Rows:
-        """Return the cores whose shares of the memory go by in a transfer, ended or not: all where cores share addresses, else none.
+        """Return the cores whose shares of the memory a transfer waits for, even after they have ended: all cores where cores share
+        addresses, else none.
 
-        What holds up reads of shared addresses are the parts of the memory where those lie; a core that has ended leaves the parts that
-        it read, which are no use to those that read others. (asc-devkit 8192^3 on 4 x 6 cores, of which four end after a third of the
-        time: MTE2 stays as slow as it was; pto-isa's products, whose cores end together, show the same rate.)
+        Reads of shared addresses are held up by the parts of the memory where those addresses lie. A core that has ended frees the parts
+        that it read. These are no use to cores that read other addresses. (asc-devkit 8192^3 on 4 x 6 cores, of which four end after a
+        third of the time: MTE2 stays as slow as it was; pto-isa's products, whose cores end together, show the same rate.)
         """
         if self.machine.same_address_bytes_per_cycle is None or a.writes:
             return 0.0
@@ -317,7 +321,7 @@ class Reuse:
 
 
 class Kept(Reuse):
-    """Reuse in an L2 that loses nothing: HBM is crossed by what an access touches first, but what lay in L2 before or is left there."""
+    """Reuse in an L2 that loses nothing. Of each access only its first touches cross HBM, less what lay in L2 before or is left there."""
 
     def stays(self, stream: int, loops: tuple[str, ...]) -> Rows:
         return 1.0
@@ -388,8 +392,8 @@ def factors(e: Expr) -> list[Expr]:
 
 
 def join_steps(found: Sequence[Expr]) -> list[Expr]:
-    """Return the terms of a sum with whole steps brought back into a quotient: v*k*j + x//d*k is (x + v*j*d)//d*k. Normal form takes them
-    out, and counted apart they would be every pair of both."""
+    """Return the terms of a sum with whole steps brought back into a quotient: v*k*j + x//d*k is (x + v*j*d)//d*k. Normal form takes the
+    steps out. Counted separately, steps and quotients would count as every pair of both."""
     out = list(found)
     for q in found:
         quotients = [f for f in factors(q) if isinstance(f, Binary) and f.op == "//" and not variables(f.right)]
@@ -453,8 +457,8 @@ def merge_quotients(e: Expr) -> tuple[Expr, Expr]:
 
 @lru_cache(maxsize=1 << 12)
 def same_region(a: Access, b: Access) -> int | None:
-    """Return how many loops lie around two accesses that touch the same bytes of a tensor within one iteration of them; None where they do
-    not."""
+    """Return how many loops lie around two accesses that touch the same bytes of a tensor within one iteration of these loops. Return None
+    where they touch different bytes."""
     if (a.stream, a.tensor) != (b.stream, b.tensor) or a.scattered or b.scattered:
         return None
     common = common_loops(a, b)

@@ -62,7 +62,8 @@ def after(program: Program, state: State, machine: Machine, names: Mapping[str, 
 
 
 class Resident:
-    """What L2 holds of a row of programs, as `cap` has it; a step costs what it touches, however much else is there."""
+    """What L2 holds during a row of programs, as `cap` has it. The cost of a step depends on what it touches, and not on what else is
+    there."""
 
     def __init__(self, usable: int) -> None:
         self.usable, self.held_bytes, self.touches = usable, 0, 0

@@ -79,10 +79,9 @@ class Times:
 class Measure:
     """The modelled time of a filled program from a stated memory state.
 
-    `cycles` is from the first instruction to the end of the last core; `time_us` has the launch in it, and the zeros of outputs
-    that are added to. `busy_cycles` is
-    by pipe, of the core that ends last (of each stream: `stream.pipe` where there are several). `bytes_by_path` counts what
-    crosses GM, over all cores; `bound_by` is the busiest pipe, or launch. `reasons` and `verdict` say where the time went.
+    `cycles` is from the first instruction to the end of the last core. `time_us` includes the launch, and the zeros of outputs that are
+    added to. `busy_cycles` is by pipe, of the core that ends last (of each stream: `stream.pipe` where there are several). `bytes_by_path`
+    counts what crosses GM, over all cores. `bound_by` is the busiest pipe, or launch. `reasons` and `verdict` say where the time went.
     """
 
     cycles: float
@@ -130,8 +129,9 @@ def columns_of(encoded: Encoded, rows: Mapping[str, Array]) -> tuple[dict[str, A
 
 def found_rows(encoded: Encoded, rows: dict[str, Array], limits: Array, what: int, state: State, lenient: bool = False,
                opened: Opened = CLOSED, shape: tuple[int, ...] = ()) -> Times:
-    """Return what the kernel finds of rows (`what`: kernel.TIMES or its like; ticks of this shape each), each with a limit of its own with
-    launch: by a plan where the program has one, and else, or where that does not say it, by tables of all."""
+    """Return what the kernel finds of rows. Each row has a limit of its own, which includes the launch. `what` is kernel.TIMES or a number
+    like it. `shape` is the shape of the ticks of a row. A plan fills the tables where the program has one. Without a plan, and for rows in
+    which a size varies as the plan cannot say, tables are made by NumPy."""
     if not len(limits):
         return _none(encoded, shape)
     filler = filler_of(encoded, state, lenient, opened, len(limits), what in OF_FIRST)
@@ -350,9 +350,9 @@ def _bound_by(busy: Mapping[str, float], launch_cycles: float) -> str:
 
 @dataclass(frozen=True)
 class Chain:
-    """A model as one timeline: `latency_us` of one inference, `throughput_us` between inferences back to back,
-    `sum_us` of the isolated times, and when each program starts and ends in the first inference; `steady_us`: in a later one, from the
-    end of the one before."""
+    """A model as one timeline. `latency_us` is the time of one inference, `throughput_us` the time between inferences back to back, and
+    `sum_us` the sum of the isolated times. The chain also says when each program starts and ends in the first inference. `steady_us` says
+    the same of a later inference, from the end of the one before."""
 
     latency_us: float
     throughput_us: float

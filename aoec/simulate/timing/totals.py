@@ -18,8 +18,8 @@ from aoec.target.isa.instructions import INSTRUCTIONS
 
 @dataclass(frozen=True)
 class Opened:
-    """Holes that are, or may be, at choices that stand for all of theirs; `settled`: accesses whose bytes in all, and cores at one address,
-    are the same with each of those that are."""
+    """Holes that are open, or may be, and have choices that stand for all of theirs. `settled` are the accesses whose total bytes, and
+    cores at one address, are the same for all choices of the open holes."""
 
     holes: frozenset[str] = frozenset()
     settled: frozenset[Access] = frozenset()
@@ -46,8 +46,8 @@ def open_accesses(encoded: Encoded, holes: Mapping[str, int | None]) -> Opened:
 
 
 def total(encoded: Encoded, site: Site) -> Expr:
-    """Return an expression with the holes and grid axes on which the bytes depend that a site moves in all; it is their sum where it has no
-    loop's variable."""
+    """Return an expression with the holes and grid axes that the total of the bytes of a site depends on. It is the sum of the bytes where
+    it has no loop's variable."""
     assert site.access is not None
     trips = {loop.var: loop.trips for loop in encoded.loops if loop.stream == site.stream}
     fields = {**{n: Int(int(v)) for n, v in site.numbers if n in ("size", "dst_size")}, **dict(site.fields), "size": Int(site.gm_size)}

@@ -40,8 +40,8 @@ class Place:
 
 @dataclass(frozen=True)
 class Outline:
-    """What of a stream is counted: `places` of instructions, and ticks of the scalar unit an iteration of loops (in groups); `holes`: on
-    which any of it depends."""
+    """What is counted of a stream. `places` are those of instructions. Ticks of the scalar unit are counted for an iteration of loops (in
+    groups). `holes` are those on which any of it depends."""
 
     places: tuple[Place, ...]
     holes: frozenset[str]
@@ -235,8 +235,9 @@ def told_apart(encoded: Encoded, stream: int) -> dict[str, list[Expr]]:
 
 
 def parts_by_axis(e: Expr, on: Dependence) -> Iterator[Expr]:
-    """Yield the largest parts of an expression that depend on one grid axis, or on several where a part of one alone rises with every core:
-    what is left of an extent, say, after the blocks along two axes. A loop whose trips depend on several is as these are."""
+    """Yield the largest parts of an expression that depend on one grid axis. A part may depend on several axes where a part of one axis
+    alone grows with every core, such as what is left of an extent after the blocks along two axes. A loop whose trips depend on several
+    axes counts as these do."""
     several = len(on.closure(variables(e)) & on.grid)
     if several == 1 or several and any(rises(x, on) for x in children(e)):
         yield e
