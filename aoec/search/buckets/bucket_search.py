@@ -52,11 +52,12 @@ class Planned:
 def plan(trace: StepTrace, costs: Costs, limits: Limits) -> Planned:
     """Return the plan of the shortest step; among steps that differ by a share of at most `EQUAL`, one of the fewest buckets.
 
-    One channel of all-reduces without contention: a plan that has reached a cut is known by one time, and the best of each cut is enough.
-    Else it is known by several numbers, and all that none beats are kept, up to a count; where more are dropped, and one of them could have
-    led to a shorter step, `is_optimal` is false and the gap is given. Several channels under contention: the bound is that of no
-    contention, and the plan is the best of a few.
-    Raise CheckError where the trace, a cost or a limit is none, or where the limits leave no plan."""
+    On one channel of all-reduces without contention, one time describes a plan that has reached a cut, and the best plan of each cut is
+    enough. Else several numbers describe it, and all plans that none beats are kept, up to a count. Where more are dropped, and one of them
+    could have led to a shorter step, `is_optimal` is false and the gap is given. For several channels under contention, the bound is that
+    of no contention, and the plan is the best of a few. Raise CheckError where the trace, a cost or a limit is none, or where the limits
+    leave no plan.
+    """
     check_trace(trace)
     limits.check()
     check_scheme(limits.scheme, limits.channels, costs)

@@ -28,9 +28,9 @@ Step = Callable[[Sequence[np.ndarray], Sequence[np.ndarray]], np.ndarray]
 @dataclass(frozen=True, slots=True)
 class Space:
     """All ways to cut gradients into buckets that pass channels once (`passes`), or twice. Each pass of a bucket takes its cost on the
-    channel, behind the bucket before it there, and not before ready[j] of its last cut. On one channel that comes later by `delay` for each
-    µs that buckets before it took in this pass. `begin_us`: when channels are free first. `step`: (when the last bucket of each pass ends,
-    the sum of its costs) -> µs of a step; it never falls where one of them grows."""
+    channel. It begins after the bucket before it there, and not before ready[j] of its last cut. On one channel that moment comes later by
+    `delay` for each µs that buckets before it took in this pass. `begin_us`: when channels are free first. `step`: (when the last bucket of
+    each pass ends, the sum of its costs) -> µs of a step. `step` never falls where one of these numbers grows."""
 
     passes: tuple[Chain, ...]
     begin_us: tuple[float, ...]
@@ -199,8 +199,9 @@ def _end(space: Space, store: _Store, labels: np.ndarray, lanes: Sequence[np.nda
 
 
 def pareto_front(rows: np.ndarray, bound: np.ndarray, most: int) -> tuple[np.ndarray, float]:
-    """Return which rows (shape (rows, numbers)) no other row beats or equals in all numbers, the first of equal ones; ascending. Of more
-    than `most`: those of the least bounds (shape (rows,), never falling where a number of a row grows), and the least bound lost."""
+    """Return which rows (shape (rows, numbers)) no other row beats or equals in all numbers, and the first of equal ones, ascending. Where
+    these are more than `most`, return those of the least bounds (shape (rows,), never falling where a number of a row grows), and the least
+    bound lost."""
     if rows.shape[1] <= 2:
         front = _front(rows, np.arange(len(rows)))
     elif rows.shape[1] == 3 and len(values := np.unique(rows[:, 2])) <= MOST_VALUES:
@@ -230,7 +231,8 @@ def _front(rows: np.ndarray, among: np.ndarray) -> np.ndarray:
 
 
 def _front_by_value(rows: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return the same of three numbers, of which the third has few values: rows of a value are held to the front of all lesser ones."""
+    """Return the same for three numbers, of which the third has few values. Rows of a value are compared with the front of all lesser
+    values."""
     stair, out = np.empty(0, np.int64), []
     for value in values:
         among = np.flatnonzero(rows[:, 2] == value)

@@ -18,8 +18,8 @@ class Bounds(Protocol):
         """Return the conditions that a candidate of a sketch must meet."""
 
     def ceilings(self, grid: int) -> Sequence[tuple[str, Expr, Expr]]:
-        """Return holes, each with a tile that grows with it, and an expression of others: from that on it makes no difference how large it
-        is."""
+        """Return holes, each with a tile that grows with it, and an expression of other holes. From that size on it makes no difference how
+        large the tile is."""
 
     def slots(self, grid: int) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
         """Return three sets of holes that count slots: all of them; those on which no instruction's cost depends; and those on which none
@@ -29,10 +29,13 @@ class Bounds(Protocol):
         """Return ticks that no row beats, whatever its slots and switches; 0 where none are known, any such from `limit` on."""
 
     def parts(self, grid: int, columns: Rows, opened: Mapping[str, int | None], whole: bool, limit: int, known: np.ndarray) -> np.ndarray:
-        """Return what no row goes below, whatever its slots and switches, nor any with other choices of holes `opened`, which are at their
-        largest in the rows and whose least are given (None: assigned), [2, row, pipe]: ticks for which a pipe is at work, 0 where none are
-        known, and ticks beside; of rows that take `limit` or more not all. `whole`: none of the holes cuts what leaves L0C. `known`, [row,
-        pipe]: the former as `work_floors` found it, 0 where it is not known."""
+        """Return [2, row, pipe]: what no row goes below, whatever its slots and switches. The first are ticks for which a pipe is at work,
+        0 where none are known. The second are ticks beside these. Of rows that take `limit` or more not all are known.
+
+        The numbers also hold with other choices of the holes `opened`. The rows have these at their largest, and `opened` gives their least
+        (None: assigned). `whole`: none of these holes cuts what leaves L0C. `known`, [row, pipe]: the first part as `work_floors` found it,
+        0 where it is not known.
+        """
 
     def work_floors(self, grid: int, columns: Rows, whatever: Sequence[str], opened: bool, limit: int) -> np.ndarray:
         """Return what no row goes below, as `parts` does, nor any row with other choices of the holes `whatever`.

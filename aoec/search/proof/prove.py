@@ -93,8 +93,8 @@ class Proof:
 
 @dataclass(frozen=True)
 class Ways:
-    """A part, and in `columns` its rows once for each way in which slots fit, each of the row `source`. `eased`: of these slots those that
-    change no cost in any row, as nobody is in their way."""
+    """A part, and in `columns` its rows once for each way in which slots fit. `source` is the row of the part for each of them. `eased` are
+    the slots that change no cost in any row, as they conflict with nothing."""
 
     part: Part
     columns: Rows
@@ -113,8 +113,8 @@ class Ways:
 
 def prove(grids: Sequence[Grid], bounds: Bounds, best: Candidate, ticks: int, effort: int,
           stop: Callable[[], bool] = lambda: False, hope: float = inf) -> Proof:
-    """Return the best candidate of the grids, which the given one begins; not closed where more than about `effort` rows had to be looked
-    at, or by what those so far decided it would be `hope` times as many, or `stop` said so in between."""
+    """Return the best candidate of the grids; the search begins with the given one. The proof is not closed where more than about `effort`
+    rows had to be looked at. It is not closed either where the rows so far foretell `hope` times as many, or where `stop` ended it."""
     found = Proof(best, ticks)
     learned = Learned()
     levels = [Levels(i, grid, bounds, learned) for i, grid in enumerate(grids)]
@@ -136,7 +136,7 @@ def prove(grids: Sequence[Grid], bounds: Bounds, best: Candidate, ticks: int, ef
 
 
 def share(floors: np.ndarray, decided: int, ticks: int) -> float:
-    """Return how much of the work on assignments the first so many of them were: each is taken to be the more the further its floor is
+    """Return how much of the work on assignments the first so many of them were. Each is taken to need more work the further its floor is
     below the best."""
     ticks_below = below(floors, ticks)
     whole = int(ticks_below.sum())
@@ -157,8 +157,8 @@ def blocks(part: Part, count: int, most: int) -> Iterator[Part]:
 
 
 def search_inner(level: Levels, part: Part, found: Proof, effort: int, hope: float) -> bool:
-    """Return whether all of a part is decided: its inner holes are assigned, and what no bound excludes is timed. Where it is given up
-    before, the part counts as decided, with what is seen ahead."""
+    """Return whether all of a part is decided: its inner holes are assigned, and what no bound excludes is timed. Where the part is given
+    up before, it counts as decided, with what is seen ahead."""
     found.decided, found.ahead = found.decided + len(part.floors), 0.0
     part = part.rows(part.floors < found.ticks)
     for at, name in enumerate(level.inner):

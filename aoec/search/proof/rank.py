@@ -14,8 +14,8 @@ from aoec.search.space.grid import NEVER, Candidate, Grid, Rows
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """How many candidates take less; `closed`: these are all. Of candidates that differ in slots alone, which lie in nobody's way, only
-    those with the most that fit are counted."""
+    """How many candidates take less; `closed`: these are all. Some candidates differ only in slots that conflict with nothing. Of these,
+    only those with the most slots that fit are counted."""
 
     faster: int
     closed: bool

@@ -204,8 +204,8 @@ def between_blocks(func: Func, first: str, out: Block) -> tuple[list[Block], lis
 
 
 def rows_at_the_end(func: Func, first: str, out: Block) -> bool:
-    """Return True where fp32 is worked on in fractals, as it leaves L0C, and made rows of by the cast that ends it: rows of fp32 would be
-    made by two instructions a column, and nothing that is brought in rows lies so."""
+    """Return True where fp32 is worked on in fractals, as it leaves L0C, and the cast that ends it turns fractals into rows. Rows of fp32
+    would take two instructions a column, and nothing that is brought in rows is laid out so."""
     between, brought = between_blocks(func, first, out)
     kinds = {func.buffer(b.target.buffer).dtype for b in between[:-1]}
     last = between[-1].value
@@ -213,8 +213,9 @@ def rows_at_the_end(func: Func, first: str, out: Block) -> bool:
 
 
 def work_in_place(p: Plan, first: str, out: Block, layout: str, part: str, turned: bool) -> str:
-    """Return the buffer that is stored, after the vector operations between the block that takes the result and the one that stores: they
-    work on a part of a tile in UB as it lies, and on parts that are brought there for them; `turned`: the last makes rows of fractals."""
+    """Return the buffer that is stored, after the vector operations between the block that takes the result and the one that stores. The
+    operations work on a part of a tile in UB in its layout, and on parts that are brought there for them. `turned`: the last one turns
+    fractals into rows."""
     between, brought = between_blocks(p.func, first, out)
     for b in [*between[1:], out, *brought]:
         p.add("compute_at", block=b.name, loop=part)
@@ -235,7 +236,7 @@ def work_in_place(p: Plan, first: str, out: Block, layout: str, part: str, turne
 
 
 def row_padding(part: str) -> dict[str, Expr]:
-    """Return how much further apart rows in UB lie where their blocks would meet in a bank: those of a multiple of four columns of
+    """Return how much further apart rows in UB are placed where their blocks would meet in a bank: rows of a multiple of four columns of
     fractals."""
     return {"pad": select(eq(hole("uc", ()) % 4, 0), 16, 0)} if part == "u_p" else {}
 
@@ -247,8 +248,8 @@ def load_rows(p: Plan, mm: Nest, read: Read, at: str) -> None:
 
 
 def ways(func: Func, mm: Nest, machine: Machine) -> list[tuple[str, ...]]:
-    """Return the choices of operands that go through UB: those in rows, where MTE2 does not reorder them. Rows that are no whole blocks
-    must."""
+    """Return the choices of operands that go through UB: operands in rows, where MTE2 does not reorder them. Rows that are no whole blocks
+    must go through UB."""
     if machine.has("copy_gm_l1_nd2nz"):
         return [()]
     rows = [b for b in (func.buffer(r.buffer) for r in factors(mm)) if b.scope == "GM" and b.layout == "ND"]

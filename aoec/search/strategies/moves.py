@@ -38,11 +38,11 @@ def rarest(table: Table, free: np.ndarray, tried: np.ndarray, score: np.ndarray,
 
 
 def between(table: Table, free: np.ndarray, parents: tuple[np.ndarray, np.ndarray], random: Random) -> int:
-    """Return the free row that is nearest to a child of two rows of codes: each column from either parent, and now and then one from any
-    row.
+    """Return the free row that is nearest to a child of two rows of codes. Each column of the child is from either parent, and now and then
+    from any row.
 
-    Crossing breaks rules that hold between holes; the nearest legal candidate keeps the most of what was crossed. Among rows that differ
-    in as many columns, the one whose codes are nearer; of equals any.
+    Crossing breaks rules that hold between holes. The nearest legal candidate keeps the most of what was crossed. Among rows that differ in
+    as many columns, the one whose codes are nearer is taken; of equals, any.
     """
     child = np.where([random.random() < 0.5 for _ in parents[0]], *parents)
     if random.random() < MUTATED or any(np.array_equal(child, p) for p in parents):

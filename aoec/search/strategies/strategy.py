@@ -67,8 +67,8 @@ class Strategy:
         self._left -= sum(map(self.pool.holds, new))
 
     def _fresh(self) -> list[int]:
-        """Return the next generation: what `_next` proposes, was not seen and is legal; drawn at random where it proposes nothing new.
-        Empty where nothing is left; ScheduleError where a filter refused all of very many."""
+        """Return the next generation: what `_next` proposes, was not seen and is legal. Where it proposes nothing new, candidates are drawn
+        at random. The generation is empty where nothing is left. Raise ScheduleError where a filter refused all of very many."""
         for _ in range(BARREN):
             if not self._left:
                 return []

@@ -101,8 +101,8 @@ def extents(mm: Nest) -> dict[str, int]:
 
 
 def plainest(form: Form, values: dict[str, int], sizes: dict[str, int], cores: int) -> tuple[Form, dict[str, int]]:
-    """Return the form and values that say the same work in the fewest words: shares of a grid as parts where they are even, blocks of one
-    tile dealt to all cores in turn, and an operand resident only where a core comes back to it."""
+    """Return the form and values that say the same work in the fewest words. Shares of a grid become parts where they are even. Blocks of
+    one tile are dealt to all cores in turn. An operand is resident only where a core comes back to it."""
     values = dict(values)
     if form.spread == "single":
         form = in_parts(form, values, sizes)
@@ -150,8 +150,8 @@ def serial(form: Form, values: dict[str, int], sizes: dict[str, int], axis: str)
 
 
 def unkept(form: Form, values: dict[str, int], sizes: dict[str, int]) -> Form:
-    """Return the form without an operand resident that is brought once anyway: of the two, the one that the inner loop leaves alone stays,
-    if a core comes back to it. What has several L0 tiles in an L1 tile must stay."""
+    """Return the form without a resident operand that is brought only once anyway. Of the two, the operand that the inner loop does not
+    move in stays, if a core comes back to it. An operand with several L0 tiles in an L1 tile must stay."""
     stays = {"left": "m" in form.steps or form.inside == "n" and serial(form, values, sizes, "n"),
              "right": "n" in form.steps or form.inside == "m" and serial(form, values, sizes, "m")}
     kept = [side for side in ("left", "right") if form.keeps(side) and stays[side]]
