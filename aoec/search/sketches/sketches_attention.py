@@ -222,8 +222,8 @@ class Sketch:
                 p.add("tensorize", loop=first, instr=self.word(n.block.name))
 
     def padding(self, buffer: str) -> Expr:
-        """Return how much further apart rows lie that come out of fractals: a block, but where eight columns of a row are a repeat, and lie
-        in as many banks as they are; then rows follow each other, and an instruction works on all."""
+        """Return how much further apart rows are placed that come out of fractals: a block. It is 0 where eight columns of a row are a
+        repeat, and lie in as many banks. Then rows follow each other, and one instruction works on all."""
         return Int(0 if self.by_eights and buffer == f"{self.c}_in" else BLOCK)
 
     @property

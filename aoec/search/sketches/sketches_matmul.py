@@ -39,19 +39,25 @@ OFFSETS = (1, 2, 3, 4, 6, 8)
 class Form:
     """The structure of a schedule: whatever is another sketch rather than another number.
 
-    `resident`: the operand that lies in L1 along all of k (none, left, right, both). `inside`: the serial loop of m and n that
-    runs faster. `larger`: the operand whose L1 chunk is ?rk chunks of the other's; "": they are equal, and loaded ?pl of them ahead.
-    `steps`: axes of which an L1 tile holds several L0 tiles; its operand must be resident. `l2`: axes with an outer loop over L2
-    blocks, the outermost first: of each block every core does its part before any goes on.
-    `spread`: how cores share m x n. parts: a grid, so many shares of each axis, as even as whole fractals allow (of all shares of so many
-    parts the largest is least, so that no uneven ones are laid out). single: a grid, a block of stated extents to each core. deal m,
-    deal n: equal blocks of stated extents in one numbering, dealt out to the cores in turn; the numbers run through groups of ?so rows (or
-    columns) of blocks, down each column (or along each row) of a group. turn m, turn n: the same of single L1 tiles, to all cores.
-    walk diagonal, walk rows, walk columns: blocks of stated extents, the last of an axis shorter, walked by L2 tiles of ?bm x ?bn blocks:
-    along n first, every other row of tiles backwards. In a tile blocks are dealt to the cores in turn along its diagonals, or each core
-    has a run of them by rows or by columns (`swizzle`); what is walked must be numbers when the sketch is applied.
-    `rotated`: each core starts its loop over chunks of k elsewhere; chunks must be equal and no operand resident. `parts_of_k`:
-    cores share k too, ?sc of it to each, and add their parts in GM.
+    `resident`: the operand that lies in L1 along all of k (none, left, right, both). `inside`: the serial loop of m and n that runs faster.
+    `larger`: the operand whose L1 chunk is ?rk chunks of the other's; "": they are equal, and loaded ?pl of them ahead. `steps`: axes of
+    which an L1 tile holds several L0 tiles. The operand of such an axis must be resident. `l2`: axes with an outer loop over L2 blocks, the
+    outermost first. Every core does its part of a block before any core goes on.
+
+    `spread`: how cores share m x n.
+    - parts: a grid, so many shares of each axis, as even as whole fractals allow. Of all shares of so many parts, the largest of these is
+      least, so uneven ones are not laid out.
+    - single: a grid, a block of stated extents to each core.
+    - deal m, deal n: equal blocks of stated extents in one numbering, dealt out to the cores in turn. The numbers run through groups
+      of ?so rows (or columns) of blocks, down each column (or along each row) of a group.
+    - turn m, turn n: the same for single L1 tiles, to all cores.
+    - walk diagonal, walk rows, walk columns: blocks of stated extents, the last of an axis shorter, walked by L2 tiles of ?bm x ?bn
+      blocks. Tiles are walked along n first, every other row of tiles backwards. In a tile blocks are dealt to the cores in turn along its
+      diagonals, or each core has a run of them by rows or by columns (`swizzle`). What is walked must be numbers when the
+      sketch is applied.
+
+    `rotated`: each core starts its loop over chunks of k elsewhere. Chunks must be equal and no operand resident. `parts_of_k`: cores share
+    k too, ?sc of it to each, and add their parts in GM.
     """
 
     resident: str = "none"

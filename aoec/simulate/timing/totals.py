@@ -18,8 +18,8 @@ from aoec.target.isa.instructions import INSTRUCTIONS
 
 @dataclass(frozen=True)
 class Opened:
-    """Holes that are open, or may be, and have choices that stand for all of theirs. `settled` are the accesses whose total bytes, and
-    cores at one address, are the same for all choices of the open holes."""
+    """Holes that are, or may be, set to choices that stand for all of theirs. `settled` are the accesses whose total bytes, and cores at
+    one address, are the same for all choices of the holes that are."""
 
     holes: frozenset[str] = frozenset()
     settled: frozenset[Access] = frozenset()
