@@ -26,14 +26,14 @@ from aoec.target.machine import load
 
 
 def compile_walk() -> None:
-    """Compiles what walks the pipes of a core, and the kernels that fill tables."""
+    """Compile what walks the pipes of a core, and the kernels that fill tables."""
     t, s, _ = idle()
     kernel.address_of_walk(t, s)
     compile_tables()
 
 
 def compile_tables() -> None:
-    """Compiles the kernels that fill tables of rows, by filling some."""
+    """Compile the kernels that fill tables of rows, by filling some."""
     machine = load()
     encoded = encode(idle_program(), machine)
     filler = filler_of(encoded, COLD, False, CLOSED, 1 << 30)
@@ -47,14 +47,14 @@ def compile_tables() -> None:
 
 
 def compile_rows() -> None:
-    """Compiles what finds the times of rows, but for the walk, which it calls by its address."""
+    """Compile what finds the times of rows, but for the walk, which it calls by its address."""
     t, s, cores = idle()
     one = np.zeros(1, np.int64)
     kernel.find_rows.compile_rest(t, s, kernel.TIMES, 0, 1, cores, cores, one.reshape(1, 1, 1), one.astype(np.int32), one)
 
 
 def compile_values() -> None:
-    """Compiles what runs programs for values."""
+    """Compile what runs programs for values."""
     execute(idle_program(), {})
 
 

@@ -23,7 +23,7 @@ Ends = tuple[int, ...]
 
 def baselines(trace: StepTrace, costs: Costs) -> dict[str, Planned]:
     """Return the plans of other tools by name, each with its step as all-reduces on one channel. Their bound is the step without
-    communication. Raises CheckError where the trace or a cost is none."""
+    communication. Raise CheckError where the trace or a cost is none."""
     check_trace(trace)
     check_scheme("all_reduce", 1, costs)
     n = len(trace.gradients)

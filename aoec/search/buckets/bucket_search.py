@@ -26,7 +26,7 @@ class Limits:
     channels: int = 1
 
     def check(self) -> None:
-        """Raises CheckError where a limit is not above zero."""
+        """Raise CheckError where a limit is not above zero."""
         for name, limit in (("segments", self.most_segments), ("bytes of a bucket", self.most_bytes)):
             if limit is not None and limit < 1:
                 raise CheckError(f"at most {limit} {name}: give one or more")
@@ -45,18 +45,19 @@ class Planned:
 
     @property
     def gap(self) -> float:
-        """By what share the step is longer than the lower bound."""
+        """Return by what share the step is longer than the lower bound."""
         return max(0.0, self.timeline.step_us / self.lower_bound_us - 1) if self.lower_bound_us else 0.0
 
 
 def plan(trace: StepTrace, costs: Costs, limits: Limits) -> Planned:
     """Return the plan of the shortest step; among steps that differ by a share of at most `EQUAL`, one of the fewest buckets.
 
-    One channel of all-reduces without contention: a plan that has reached a cut is known by one time, and the best of each cut is enough.
-    Else it is known by several numbers, and all that none beats are kept, up to a count; where more are dropped, and one of them could have
-    led to a shorter step, `is_optimal` is false and the gap is given. Several channels under contention: the bound is that of no
-    contention, and the plan is the best of a few.
-    Raises CheckError where the trace, a cost or a limit is none, or where the limits leave no plan."""
+    On one channel of all-reduces without contention, one time describes a plan that has reached a cut, and the best plan of each cut is
+    enough. Else several numbers describe it, and all plans that none beats are kept, up to a count. Where more are dropped, and one of them
+    could have led to a shorter step, `is_optimal` is false and the gap is given. For several channels under contention, the bound is that
+    of no contention, and the plan is the best of a few. Raise CheckError where the trace, a cost or a limit is none, or where the limits
+    leave no plan.
+    """
     check_trace(trace)
     limits.check()
     check_scheme(limits.scheme, limits.channels, costs)

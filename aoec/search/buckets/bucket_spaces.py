@@ -26,12 +26,13 @@ def place_times(trace: StepTrace, cut: np.ndarray, is_split: bool) -> np.ndarray
 def space_of(trace: StepTrace, costs: Costs, scheme: str, channels: int, pairs: Sequence[PairCosts], delay: float) -> Space:
     """Return the space of a scheme. `delay`: the share of a collective's time by which compute comes later, 1 - 1 / contention.
 
-    All that is ready at work r of the backward pass is made at r + delay * (sum of the collectives before), whatever lies between; where
-    collectives go on behind the end of compute this says no more than that they do. So that sum is known of a label.
-    All-gathers begin at A: the forward pass has begun, the reduce-scatters have ended. The last bucket is the first. Bucket k arrives at
-    A + all-gathers of bucket k and of those behind it. From its place in the work of the forward pass, the wait is the maximum over k of
-    arrival - A - place. That is an end by the rule of the backward pass, with -place as what is ready. The place hangs on the last cut of
-    the bucket alone, for the pass waits for buckets in the order in which they arrive."""
+    All that is ready at work r of the backward pass is made at r + delay * (sum of the collectives before), whatever lies between. Where
+    collectives go on after the end of compute, this says no more than that they do. So a label holds that sum. All-gathers begin at A: the
+    forward pass has begun, the reduce-scatters have ended. The last bucket is the first. Bucket k arrives at A + all-gathers of bucket k
+    and of those behind it. From its place in the work of the forward pass, the wait is the maximum over k of arrival - A - place. That is
+    an end by the rule of the backward pass, with -place as what is ready. The place depends only on the last cut of the bucket, because the
+    pass waits for buckets in the order in which they arrive.
+    """
     forward, backward, optimiser = trace.forward_us, trace.backward_us, trace.optimiser_us
 
     def all_reduce_step(ends: Sequence[np.ndarray], sums: Sequence[np.ndarray]) -> np.ndarray:

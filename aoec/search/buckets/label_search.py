@@ -1,9 +1,10 @@
 """Plans whose buckets are known by more than one number: exact search by labels.
 
-A label is a plan up to a cut, known by numbers of which each is better the smaller it is. All that follows depends on these alone, and
-never gets better where one of them grows. So a label that another one of the same cut beats or equals in all of them is dropped: this loses
-nothing. A label is dropped too where even its lower bound is above a step that was found. Where a cut has more labels than `most_labels`,
-those of the least bounds are kept, and the least bound of the others is remembered: no plan that was lost is faster than that.
+A label describes a plan up to a cut by several numbers. Each of them is better the smaller it is. All that follows depends on these numbers
+alone, and never gets better where one of them grows. So a label is dropped where another label of the same cut beats or equals it in every
+number: this loses nothing. A label is also dropped where its lower bound is above a step that was already found. Where a cut has more
+labels than `most_labels`, those with the least bounds are kept. The least bound of the others is remembered: no plan that was lost is
+faster than that.
 """
 from __future__ import annotations
 
@@ -27,9 +28,9 @@ Step = Callable[[Sequence[np.ndarray], Sequence[np.ndarray]], np.ndarray]
 @dataclass(frozen=True, slots=True)
 class Space:
     """All ways to cut gradients into buckets that pass channels once (`passes`), or twice. Each pass of a bucket takes its cost on the
-    channel, behind the bucket before it there, and not before ready[j] of its last cut. On one channel that comes later by `delay` for each
-    µs that buckets before it took in this pass. `begin_us`: when channels are free first. `step`: (when the last bucket of each pass ends,
-    the sum of its costs) -> µs of a step; it never falls where one of them grows."""
+    channel. It begins after the bucket before it there, and not before ready[j] of its last cut. On one channel that moment comes later by
+    `delay` for each µs that buckets before it took in this pass. `begin_us`: when channels are free first. `step`: (when the last bucket of
+    each pass ends, the sum of its costs) -> µs of a step. `step` never falls where one of these numbers grows."""
 
     passes: tuple[Chain, ...]
     begin_us: tuple[float, ...]
@@ -198,8 +199,9 @@ def _end(space: Space, store: _Store, labels: np.ndarray, lanes: Sequence[np.nda
 
 
 def pareto_front(rows: np.ndarray, bound: np.ndarray, most: int) -> tuple[np.ndarray, float]:
-    """Return which rows (shape (rows, numbers)) no other row beats or equals in all numbers, the first of equal ones; ascending. Of more
-    than `most`: those of the least bounds (shape (rows,), never falling where a number of a row grows), and the least bound lost."""
+    """Return which rows (shape (rows, numbers)) no other row beats or equals in all numbers, and the first of equal ones, ascending. Where
+    these are more than `most`, return those of the least bounds (shape (rows,), never falling where a number of a row grows), and the least
+    bound lost."""
     if rows.shape[1] <= 2:
         front = _front(rows, np.arange(len(rows)))
     elif rows.shape[1] == 3 and len(values := np.unique(rows[:, 2])) <= MOST_VALUES:
@@ -218,7 +220,8 @@ def pareto_front(rows: np.ndarray, bound: np.ndarray, most: int) -> tuple[np.nda
 
 
 def _front(rows: np.ndarray, among: np.ndarray) -> np.ndarray:
-    """Of the rows `among`, those that none of them beats or equals in the first one or two numbers; by the first one ascending."""
+    """Return those of the rows `among` that none of them beats or equals in the first one or two numbers. They are sorted by the first
+    number, ascending."""
     if rows.shape[1] == 1:
         return among[[np.argmin(rows[among, 0])]]
     order = among[np.lexsort((rows[among, 1], rows[among, 0]))]
@@ -228,7 +231,8 @@ def _front(rows: np.ndarray, among: np.ndarray) -> np.ndarray:
 
 
 def _front_by_value(rows: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return the same of three numbers, of which the third has few values: rows of a value are held to the front of all lesser ones."""
+    """Return the same for three numbers, of which the third has few values. Rows of a value are compared with the front of all lesser
+    values."""
     stair, out = np.empty(0, np.int64), []
     for value in values:
         among = np.flatnonzero(rows[:, 2] == value)

@@ -32,7 +32,7 @@ class Costs(Protocol):
 
 
 def price(costs: Costs, collective: str, sizes: np.ndarray) -> np.ndarray:
-    """Return the µs of buckets of `sizes` bytes, as float64 of the same shape. Raises CheckError where a cost is negative or no number."""
+    """Return the µs of buckets of `sizes` bytes, as float64 of the same shape. Raise CheckError where a cost is negative or no number."""
     found = np.asarray(costs.us(collective, sizes.ravel()), np.float64).reshape(sizes.shape)
     wrong = ~((found >= 0) & (found < np.inf))
     if wrong.any():
@@ -43,7 +43,7 @@ def price(costs: Costs, collective: str, sizes: np.ndarray) -> np.ndarray:
 
 
 def check_scheme(scheme: str, channels: int, costs: Costs) -> None:
-    """Raises CheckError where there is no such scheme, no channel, or a contention below 1."""
+    """Raise CheckError where there is no such scheme, no channel, or a contention below 1."""
     if scheme not in SCHEMES:
         raise CheckError(f"there is no scheme {scheme!r}; there are {', '.join(SCHEMES)}")
     if channels < 1:

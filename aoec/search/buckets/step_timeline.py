@@ -133,7 +133,7 @@ def timeline(trace: StepTrace, plan: BucketPlan, costs: Costs) -> StepTimeline:
     pass, the last bucket first. Forward waits as above.
 
     Not modelled: copies into and out of buckets, the host, links that channels share, ranks that are late, gradients in parts.
-    A send that ends behind `step_us` runs into the next step. Raises CheckError where the plan does not fit the trace."""
+    A send that ends behind `step_us` runs into the next step. Raise CheckError where the plan does not fit the trace."""
     plan.check(len(trace.gradients))
     check_scheme(plan.scheme, plan.channels, costs)
     ranges, kinds = plan.ranges(), COLLECTIVES[plan.scheme]

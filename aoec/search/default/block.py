@@ -34,12 +34,12 @@ def stock(grid: Grid, number: int, conditions: Sequence[Expr]) -> list[Candidate
 
 
 def evenly(count: int, most: int) -> slice:
-    """Of so many in a row at most `most`, the same distance apart."""
+    """Return a slice that picks at most `most` of `count` items, at equal distances."""
     return slice(None, None, -(-count // most) or 1)
 
 
 def deepest(grid: Grid, rows: np.ndarray) -> np.ndarray:
-    """Of the rows of each width of the block those with the largest k."""
+    """Return, for each width of the block, its rows with the largest k."""
     deep = rows[:, grid.names.index("tk")]
     wide = next((rows[:, grid.names.index(name)] for name in ("tn", "n1") if name in grid.names), np.zeros(len(rows), np.int64))
     return rows[[deep[i] == deep[wide == wide[i]].max() for i in range(len(rows))]] if len(rows) else rows

@@ -1,9 +1,10 @@
 """The default schedule: a stock block fitted to the shape, slots doubled, all cores busy, then each axis settled in turn.
 
-A short list of legal candidates of the first sketches is timed; the cheapest of them, carried over hole by hole, tell which of the other
-sketches lead, and the lists of these are timed too (search/default/shortlist.py). The best few are then settled once: for each axis, its
-tile and its parts over cores are tried together; and of the best of all again, with its slots and with the L0 tile of k and its chunk in
-L1. Some thousand candidates, timed in batches; no randomness but a fixed sample. `settle` over all holes is also what a search ends with.
+First a short list of legal candidates of the first sketches is timed. The cheapest of them are carried over to the other sketches, hole by
+hole, and show which of those sketches lead. The short lists of these are timed too (search/default/shortlist.py). The best few candidates
+are then settled once: for each axis, its tile and its parts over cores are tried together. The best of all is settled again, with its
+slots, and with the L0 tile of k together with its chunk in L1. This takes some thousand candidates, timed in batches. Nothing is random but
+a fixed sample. A search also ends with `settle`, over all holes.
 """
 from __future__ import annotations
 
@@ -67,8 +68,9 @@ def time_sample(space: Space, cost: Cost, conditions: Conditions) -> list[Found]
 
 
 def spread(space: Space, cost: Cost, conditions: Conditions) -> list[Found]:
-    """Return candidates of all sketches and their times, cheapest first: of the first sketches and of those that lead from whole lists, not
-    to their end where they are not among the cheapest few of a sketch; of the others those like the cheapest, or a few of their lists."""
+    """Return candidates of all sketches and their times, cheapest first. Of the first sketches, and of those that lead, whole lists are
+    timed. The timing of a candidate ends early where it is not among the cheapest few of its sketch. Of the other sketches, candidates like
+    the cheapest are timed, or a few of their lists."""
     found: list[Found] = []
     begun = set[int]()
     lists = cache(lambda number: list_candidates(space, number, conditions))
@@ -87,8 +89,8 @@ def spread(space: Space, cost: Cost, conditions: Conditions) -> list[Found]:
 
 def hints(space: Space, tops: Sequence[Candidate], number: int, conditions: Conditions,
           lists: Callable[[int], Sequence[Candidate]]) -> list[Candidate]:
-    """Return candidates of a sketch that tell whether it leads: those like the cheapest of others, and of a sketch that has holes of its
-    own, such as cores that share k, or none like them, a few of its list too."""
+    """Return candidates of a sketch that tell whether it leads: those like the cheapest of other sketches. A few of its own list are added
+    where it has holes of its own, such as cores that share k, or where no candidates are like those."""
     known = {name for other, _ in tops for name in space.grids[other].names}
     found = alike(space, tops, number, conditions(number))
     if found and known.issuperset(space.grids[number].names):
@@ -127,11 +129,13 @@ def of_sketches(found: Sequence[Found]) -> dict[int, list[Found]]:
 
 def settle(space: Space, starts: Sequence[Found], cost: Cost, turns: Sequence[tuple[str, ...]] = (), limited: bool = False,
            conditions: Conditions = lambda number: ()) -> Found:
-    """Return the best of what the starts become with the holes that each turn names together at their best; without turns: tiles with their
-    parts, further pairs and each hole. A turn of all starts is timed as one batch; among equals the earlier start wins.
+    """Return the best candidate that the starts lead to when the holes that each turn names are set together to their best values. Without
+    turns, the turns are tiles with their parts, further pairs and each hole. A turn of all starts is timed as one batch. Among equals the
+    earlier start wins.
 
-    `limited`: what takes as long as its start need not be timed to its end: faster, but what comes near the best stays unknown.
-    `conditions`: of a sketch; what breaks one is not asked the cost of."""
+    `limited`: what takes as long as its start need not be timed to its end. This is faster, but what comes near the best stays unknown.
+    `conditions` are of a sketch: a candidate that breaks one is not asked for its cost.
+    """
     names = dict.fromkeys(name for _, (number, _) in starts for name in space.grids[number].names)
     for together in turns or [*TILES, *MORE, *[(n,) for n in names]]:
         options = options_of(space, [c for _, c in starts], together, conditions)
@@ -148,7 +152,7 @@ def cheapest(start: Found, options: Sequence[Candidate], ticks: Iterator[int | N
 
 
 def options_of(space: Space, candidates: Sequence[Candidate], names: Sequence[str], conditions: Conditions) -> list[list[Candidate]]:
-    """Of each candidate its variations; those of a sketch are laid out together."""
+    """Return the variations of each candidate. The variations of all candidates of a sketch are laid out together."""
     out: dict[int, list[Candidate]] = {}
     for number in dict.fromkeys(number for number, _ in candidates):
         places = [at for at, (other, _) in enumerate(candidates) if other == number]

@@ -1,6 +1,8 @@
-"""The short list of a sketch: legal candidates around the vendor's stock cube block (128 x 256 x 64, double buffered) and around even
-shares of each axis, with core grids of every shape that keep the cores busy, and the stock block itself; and those like given ones of
-another sketch."""
+"""The short list of a sketch.
+
+It has the vendor's stock cube block (128 x 256 x 64, double buffered), and legal candidates around that block and around even shares of
+each axis. Their core grids have every shape that keeps the cores busy. The list also has candidates like given ones of another sketch.
+"""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -53,8 +55,8 @@ def around(grid: Grid, name: str, values: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def alike(space: Space, candidates: Sequence[Candidate], number: int, conditions: Sequence[Expr]) -> list[Candidate]:
-    """Return legal candidates of a sketch with the numbers that given ones of other sketches have in holes of the same name, or the nearest
-    choices; in holes that those lack as in a short list, LIKE of each, and FEW at most."""
+    """Return legal candidates of a sketch that are like given ones of other sketches: LIKE for each, and FEW at most. Holes of the same
+    name have the same numbers, or the nearest choices. Other holes have the choices of a short list."""
     grid, out = space.grids[number], dict[Candidate, None]()
     for other, values in candidates:
         known = dict(zip(space.grids[other].names, values))

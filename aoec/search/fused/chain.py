@@ -76,7 +76,7 @@ class Chain:
     operators: tuple[Operator, ...]
 
     def __post_init__(self) -> None:
-        """Checks the chain; ValueError says which operator breaks it."""
+        """Check the chain. Raise ValueError that names the operator that breaks it."""
         if not self.operators:
             raise ValueError("a chain needs an operator")
         for i, op in enumerate(self.operators):
@@ -111,7 +111,7 @@ class Machine:
     buffer_bits: int
 
     def __post_init__(self) -> None:
-        """Checks the numbers; ValueError where one is not positive."""
+        """Check the numbers. Raise ValueError where one is not positive."""
         if min(self.gm_rate, self.buffer_rate, self.step_rate, self.buffer_bits) <= 0:
             raise ValueError("the rates and the buffer of a machine must be positive")
 

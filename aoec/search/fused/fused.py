@@ -1,12 +1,13 @@
 """The fastest fused mapping of a chain of operators, and a proof that no mapping of the space is faster.
 
-A mapping says, for each tensor between two operators, whether it goes through GM or stays in the buffer, and there under which loops of
-both, in which order and with which tiles; for each windowed index whether its halo is kept or computed again; and for each other tensor
-where in the nest it is kept, or that it is not. Operators that share loops stand in one nest, those behind the other in its body.
+A mapping says for each tensor between two operators whether it goes through GM or stays in the buffer. For a tensor that stays, it also
+says under which loops of both operators it stays, in which order and with which tiles. For each windowed index, a mapping says whether the
+halo is kept or computed again. For each other tensor, it says where in the nest the tensor is kept, if it is. Operators that share loops
+are in one nest: later operators are in the body of earlier ones.
 
-The chain is decided from its last operator to its first. A boundary is the loops that the two operators share, and for each boundary the
-partial mappings stand of which none is as good in time, in bits held under each shared loop and in the most bits held inside it. Shared
-loops are added one at a time: after each step, partial mappings that cannot become faster than the best mapping go.
+The chain is decided from its last operator to its first. A boundary is the set of loops that two operators share. Each boundary keeps the
+partial mappings that no other one equals or beats in time, in bits held under each shared loop, and in the most bits held inside it. Shared
+loops are added one at a time. After each step, partial mappings that cannot become faster than the best mapping are dropped.
 """
 from __future__ import annotations
 
@@ -30,8 +31,8 @@ Table = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True)
 class Boundary:
-    """What two operators share: loops over dimensions of the tensor between them, as its producer visits them, bits of its tile, and bits
-    that stay from trip to trip. `fused` False: the tensor goes through GM."""
+    """What two operators share: loops over dimensions of the tensor between them, in the order in which its producer visits them, bits of
+    its tile, and bits that stay from iteration to iteration. `fused` False: the tensor goes through GM."""
 
     fused: bool
     loops: tuple[tuple[int, Spans], ...] = ()

@@ -1,10 +1,11 @@
 """What an operator keeps in the buffer below its fused loops: in each order of its tensors, every chain of tiles.
 
-A tensor stands at a place in the nest; loops above it are cut into tiles, and it holds what its tile touches. Of the tiles of one loop
-each divides the one above. Some choices are left out, since another one is no worse in bytes moved nor in bytes held:
-a loop that does not index a tensor is not cut directly above it (the tensor would be fetched again for nothing), and a loop that
-indexes the innermost tensor alone in its dimension is cut to single elements above it (no tensor below is fetched more often for it).
-A tensor with a window may slide along one loop: from trip to trip it keeps what both touch, and fetches the rest.
+A tensor has a place in the nest. The loops above that place are cut into tiles, and the tensor holds what its tile touches. Each tile of a
+loop divides the tile of that loop above it. Two kinds of choices are left out, because another choice is no worse in bytes moved or in
+bytes held. First, a loop that does not index a tensor is not cut directly above it: the tensor would be fetched again for nothing. Second,
+a loop that indexes only the innermost tensor, alone in its dimension, is cut to single elements above that tensor: no tensor below is
+fetched more often for it. A tensor with a window may slide along one loop: from one iteration to the next it keeps what both touch, and
+fetches the rest.
 """
 from __future__ import annotations
 
@@ -141,7 +142,7 @@ class Chains:
         return rows, at
 
     def add(self, kept: Kept, last: bool) -> None:
-        """Places the next tensor."""
+        """Place the next tensor."""
         rows, at = self.choices(kept, last)
         above = self.at[rows]
         volumes, box = self.volumes(kept, above, at)

@@ -16,7 +16,8 @@ CUT, WHOLE, ANY = "cut", "whole", "any"
 
 @lru_cache(maxsize=1 << 16)
 def nestings(box: int, rules: tuple[str, ...]) -> int:
-    """Chains of divisors of a box, one for each rule, each a divisor of the one before: any, one that is cut, or the whole box."""
+    """Count the chains of divisors of a box, with one divisor for each rule. Each divides the one before it. A rule allows any divisor, one
+    that is cut, or the whole box."""
     counts = {box: 1}
     for rule in rules:
         after: dict[int, int] = {}

@@ -34,7 +34,7 @@ class Place:
 @dataclass(frozen=True, slots=True)
 class Shared:
     """A tensor that stays in the buffer between two operators, under the first `depth` loops of one: bits of its tile, and bits of it that
-    stay from trip to trip of the last of these loops."""
+    stay from iteration to iteration of the last of these loops."""
 
     depth: int
     bits: int
@@ -50,7 +50,8 @@ class Costs:
     places: tuple[tuple[tuple[Place, ...], tuple[Stand, ...]], ...]
 
     def beside(self, before: Shared | None, after: Shared | None) -> Costs:
-        """Return the same with what is shared with other operators. What stays from trip to trip is held once, while the loop runs."""
+        """Return the same with what is shared with other operators. What stays from iteration to iteration is held once, while the loop
+        runs."""
         more = np.zeros(self.held.shape[1])
         for tile in (before, after):
             if tile:
@@ -82,8 +83,8 @@ class Nest:
         return {**self.whole, **dict(loops[:depth])}
 
     def bring(self, kept: Kept, loops: Loops, depth: int, slide: bool) -> tuple[float, int, int]:
-        """Return (bits moved, bits held, those of them that stay from trip to trip) of a tensor kept under so many loops, which may slide
-        along the last of them."""
+        """Return (bits moved, bits held, those of them that stay from iteration to iteration) of a tensor kept under so many loops. It may
+        slide along the last of them."""
         key = kept.access.tensor, loops[:depth], slide
         found = self.moves.get(key)
         if found is None:
@@ -201,8 +202,8 @@ class Nest:
 
 
 def may_slide(access: Access, loops: Loops, depth: int) -> bool:
-    """Return whether a tensor may keep from trip to trip of a fused loop what both touch: a loop of a window whose other loops are
-    whole."""
+    """Return whether a tensor may keep what two iterations of a fused loop both touch. It may where the loop is of a window whose other
+    loops are whole."""
     name = loops[depth - 1][0]
     above = {v for v, _ in loops[:depth - 1]}
     return any(v == name and not above & {o for o, _ in access.dims[d].terms} for d, v in slides(access)) or (

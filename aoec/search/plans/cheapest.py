@@ -87,7 +87,7 @@ def end_after(end_us: float, launches: int, price: Price, queue: Queue) -> float
 
 
 def _keep(same: dict[Held, list[_Partial]], new: _Partial) -> None:
-    """Nothing; a row is among those with equal contents of L2 unless one of them is as good, and those that it betters are gone."""
+    """Add a row to those with equal contents of L2, unless one of them is as good. Remove those that it equals or beats."""
     there = same.setdefault(new.held, [])
     if all(p.end_us > new.end_us or p.launches > new.launches for p in there):
         there[:] = [*(p for p in there if p.end_us < new.end_us or p.launches < new.launches), new]

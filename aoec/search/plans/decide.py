@@ -1,8 +1,9 @@
 """Deciding a plan: launches are timed only where their bounds leave it open which row of them is the fastest.
 
 Each launch has a lower bound, which costs little, and a time, which costs a search. The cheapest row is found with times where they are
-known and bounds elsewhere. What is not known of it is timed, and so on, until the cheapest row is known whole: all other rows take at least
-as long, since they do by their bounds. Time or a count may end this before; the best row that is known whole is taken then.
+known and bounds elsewhere. Launches of this row without a time are timed next. This is repeated until every launch of the cheapest row has
+a time. By their bounds, all other rows take at least as long. A limit of time or of count may end this earlier. Then the best row whose
+launches are all timed is taken.
 """
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Lower bounds: what no schedule of a func can beat on a machine. Admissible: never above the modelled time of a candidate.
 
 The bound is the least over core grids (parts of m x parts of n for a product, parts of everything for vector work) of
-    launch(cores) + fill + max(what each pipe of the fullest core needs, what the chip's HBM and L2 need),
-where fill is what one datum takes through latencies and flags from GM to GM. Each part counts only what every schedule
-must do: products at peak, operands through L1 and into L0 once a core, each input byte that is not in L2 once from HBM.
-With a grid of all cores it is at least max(products at peak, compulsory HBM bytes at the chip's rate) + launch.
+    launch(cores) + fill + max(what each pipe of the fullest core needs, what the chip's HBM and L2 need).
+Here `fill` is the time that one datum takes through latencies and flags from GM to GM. Each part counts only what every schedule must do.
+Those are products at peak, operands through L1 and into L0 once a core, and each input byte that is not in L2 once from HBM. With a grid of
+all cores the bound is at least max(products at peak, compulsory HBM bytes at the chip's rate) + launch.
 """
 from __future__ import annotations
 
@@ -85,9 +85,11 @@ def read_share(func: Func, name: str) -> float:
 
 
 def places_read(func: Func, name: str, known: dict[str, list[np.ndarray]] | None = None) -> list[np.ndarray]:
-    """For each dimension of a buffer, which places some index takes; what goes to a local counts as far as that is read.
+    """Return, for each dimension of a buffer, which of its places some index reads. A read that writes to a local counts only as far as
+    that local is read.
 
-    `known`: those of locals, each found once: chains of them that are read twice each would be walked over and over.
+    `known` holds the answers for locals, so that each is found once. Without it, chains of locals that are read twice each would be walked
+    over and over.
     """
     known = {} if known is None else known
     if name in known:
@@ -168,14 +170,14 @@ def chip_cycles(machine: Machine, cold: float, moved: np.ndarray) -> np.ndarray:
 
 
 def marginal(machine: Machine, op: str, dtype: str, fields: Mapping[str, int], more: Mapping[str, int]) -> float:
-    """Busy cycles that an instruction takes longer when fields grow from `fields` to `more`: its head cancels out."""
+    """Return the busy cycles that an instruction takes longer when fields grow from `fields` to `more`. Its fixed cost cancels out."""
     env: dict[str, float] = {**machine.constants, **{n: t[dtype] for n, t in machine.tables.items() if dtype in t}}
     env |= {"size": DTYPES[dtype], "dst_size": DTYPES[dtype]}
     return busy_cycles(machine, op, {**env, **more}) - busy_cycles(machine, op, {**env, **fields})
 
 
 def busy_cycles(machine: Machine, op: str, env: Mapping[str, float]) -> float:
-    """Busy cycles of an instruction whose bytes of GM, if any, all hit L2, and whose operands lie in one slot each: the least it takes."""
+    """Return the least busy cycles of an instruction: its bytes of GM, if any, all hit L2, and its operands lie in one slot each."""
     env = {**dict.fromkeys(placed_names(INSTRUCTIONS[op]), 0.0), **env}
     moved = evaluate(INSTRUCTIONS[op].gm_bytes, env)
     return float(evaluate(machine.cost(op).busy, {**env, "cores": 1, "gm_bytes": moved, "hbm_bytes": 0, "l2_bytes": moved}))
@@ -184,7 +186,8 @@ def busy_cycles(machine: Machine, op: str, env: Mapping[str, float]) -> float:
 # ---------------------------------------------------------------- cube
 
 def products_bound(func: Func, products: list[tuple[Block, tuple[Loop, ...]]], machine: Machine, traffic: Traffic) -> Bound:
-    """Of several products, whose results need not leave the cores: all of them at peak, and the bytes that must cross HBM."""
+    """Return the bound of several products whose results need not leave the cores. It counts all products at peak, and the bytes that must
+    cross HBM."""
     cores = np.arange(1, machine.core("core" if "core" in machine.cores else "aic").count + 1)
     kf = machine.tables["kf"]
     work = sum(points(above) / (256 * kf[func.buffer(reads(b.value)[1].buffer).dtype]) for b, above in products)
@@ -194,7 +197,8 @@ def products_bound(func: Func, products: list[tuple[Block, tuple[Loop, ...]]], m
 
 
 def cube_bound(func: Func, b: Block, above: tuple[Loop, ...], machine: Machine, traffic: Traffic) -> Bound:
-    """Over grids gm x gn: each core makes ceil(M / gm) x ceil(N / gn) of the result; over parts of k too, where cores may share it."""
+    """Return the bound over grids gm x gn, where each core makes ceil(M / gm) x ceil(N / gn) of the result. Grids over parts of k count
+    too, where cores may share k."""
     kind = machine.core("core" if "core" in machine.cores else "aic")
     left, right = reads(b.value)
     n = above_extent(above, b, -1)
@@ -282,7 +286,7 @@ def fractal_cycles(func: Func, left: Read, right: Read, machine: Machine) -> tup
 # ---------------------------------------------------------------- vector
 
 def vector_bound(func: Func, machine: Machine, traffic: Traffic) -> Bound:
-    """Over core counts: each core does its share of the repeats, of the bytes in and of the bytes out."""
+    """Return the bound over core counts: each core does its share of the repeats, of the bytes in and of the bytes out."""
     kind = machine.core("core" if "core" in machine.cores else "aiv")
     cores = np.arange(1, kind.count + 1)
     load, store = machine.paths["gm_ub"], machine.paths["ub_gm"]
@@ -310,6 +314,7 @@ def gathers(func: Func, b: Block, above: tuple[Loop, ...], machine: Machine) -> 
 
 
 def repeats(func: Func, b: Block, above: tuple[Loop, ...]) -> float:
-    """Whole vector repeats of a block (no instruction takes less than half a cycle for one); none for what only moves."""
+    """Return the whole vector repeats of a block (no instruction takes less than half a cycle for one). A block that only moves data has
+    none."""
     moves = isinstance(b.value, Read) and b.op == "=" or isinstance(b.value, Call) and b.value.fn == "select" and not is_selection(b.value)
     return 0.0 if moves else points(above) * DTYPES[func.buffer(b.target.buffer).dtype] / REPEAT_BYTES

@@ -18,21 +18,24 @@ class Bounds(Protocol):
         """Return the conditions that a candidate of a sketch must meet."""
 
     def ceilings(self, grid: int) -> Sequence[tuple[str, Expr, Expr]]:
-        """Return holes, each with a tile that grows with it, and an expression of others: from that on it makes no difference how large it
-        is."""
+        """Return holes, each with a tile that grows with it, and an expression of other holes. From that size on it makes no difference how
+        large the tile is."""
 
     def slots(self, grid: int) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
-        """Return the holes that count slots; those of them on which no instruction's cost depends; those on which none does where no slot
-        is in the way of another."""
+        """Return three sets of holes that count slots: all of them; those on which no instruction's cost depends; and those on which none
+        depends where no slots conflict."""
 
     def floors(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
         """Return ticks that no row beats, whatever its slots and switches; 0 where none are known, any such from `limit` on."""
 
     def parts(self, grid: int, columns: Rows, opened: Mapping[str, int | None], whole: bool, limit: int, known: np.ndarray) -> np.ndarray:
-        """Return what no row goes below, whatever its slots and switches, nor any with other choices of holes `opened`, which are at their
-        largest in the rows and whose least are given (None: assigned), [2, row, pipe]: ticks for which a pipe is at work, 0 where none are
-        known, and ticks beside; of rows that take `limit` or more not all. `whole`: none of the holes cuts what leaves L0C. `known`, [row,
-        pipe]: the former as `work_floors` found it, 0 where it is not known."""
+        """Return [2, row, pipe]: what no row goes below, whatever its slots and switches. The first are ticks for which a pipe is at work,
+        0 where none are known. The second are ticks beside these. Of rows that take `limit` or more not all are known.
+
+        The numbers also hold with other choices of the holes `opened`. The rows have these at their largest, and `opened` gives their least
+        (None: assigned). `whole`: none of these holes cuts what leaves L0C. `known`, [row, pipe]: the first part as `work_floors` found it,
+        0 where it is not known.
+        """
 
     def work_floors(self, grid: int, columns: Rows, whatever: Sequence[str], opened: bool, limit: int) -> np.ndarray:
         """Return what no row goes below, as `parts` does, nor any row with other choices of the holes `whatever`.
@@ -69,7 +72,7 @@ class Part:
         return Part(self.grid, {n: v[where] for n, v in self.columns.items()}, self.floors[where], self.of_rows()[:, where])
 
     def of_rows(self) -> np.ndarray:
-        """`known` for each row, where it was the same for all."""
+        """Return `known` with an entry for each row, also where one entry stood for all rows."""
         return self.known if self.known.shape[1] != 1 else np.repeat(self.known, len(self.floors), 1)
 
     def join(self, other: Part) -> Part:

@@ -1,17 +1,20 @@
-"""Proof: the best of a whole space, each candidate decided: timed, or excluded by a bound that none like it can beat.
+"""Proof: the best of a whole space. Each candidate is timed, or excluded by a bound that none like it can beat.
 
-Holes of a sketch fall into three kinds. *Outer* ones say what a core does: tiles, grid. *Inner* ones cut that finer, tiles of k and tiles
-of L0 in tiles of L1: they add instructions, each with a head and with what is rounded up, and take none away. So with each at its
-largest choice, capacity left aside, and all that was read once in L2, pipes have the least to do. *Slots* change no work; but where they
-say at which address something lies, and so what lies in its way, every choice of them is looked at.
+Holes of a sketch are of three kinds. *Outer* holes say what a core does: tiles and grid. *Inner* holes cut that finer: tiles of k, and
+tiles of L0 in tiles of L1. Inner cuts add instructions, each with its fixed cost and its rounding, and take none away. So pipes have the
+least work with each inner hole at its largest choice, with capacity ignored and with all repeated reads served by L2. *Slots* change no
+work. But where slots decide at which address a buffer lies, and so which other buffers conflict with it, every choice of them is examined.
 
-Assignments are bounded level by level: outer holes; one inner hole after the other; then all of them by what really comes from HBM. While
-inner holes are open a pipe's work is that with each at its largest, and what must come before its first instruction and after its last is
-that with each at its least. Both stand for all that assign one hole more, so that of these only their own work is summed up at first, in a
-tenth of the time. Switches are bounded at once, as if what they hand over were there at its earliest. What is left is walked on one core,
-with slots that are in nobody's way, and what that leaves is timed with its slots, cheapest bound first, and abandoned as soon as its own
-remaining work says that it cannot beat the best. Of slots that lie in nobody's way only the largest that fit together are timed: a further
-one lets no instruction start later, and costs two flag operations.
+Assignments are bounded level by level: first the outer holes, then one inner hole after the other, and then all of them by the bytes that
+really come from HBM. While inner holes are open, a pipe's work is its work with each of them at its largest. The time before its first
+instruction and after its last is the time with each of them at its least. Both numbers hold for all assignments of one hole more. So at
+first only the own work of these is summed up, in a tenth of the time. Switches are bounded at once, as if what they pass on were there at
+its earliest.
+
+The assignments that are left are walked on one core, with slots that conflict with nothing. Those that this leaves are timed with their
+slots, cheapest bound first. Timing is abandoned as soon as the remaining work of the candidate shows that it cannot beat the best. Of slots
+that conflict with nothing, only the largest that fit together are timed: one more slot starts no instruction later, and costs two flag
+operations.
 """
 from __future__ import annotations
 
@@ -71,13 +74,13 @@ class Proof:
         return self.effort > effort / TASTED and self.foreseen(self.ticks) > hope * effort
 
     def note(self, level: str, count: int, left: int) -> None:
-        """Nothing; so many rows were bounded at a level, and so many are left."""
+        """Count rows that were bounded at a level, and the rows that are left of them."""
         before = self.levels.get(level, (0, 0))
         self.levels[level] = before[0] + count, before[1] + left
         self.bounded += count
 
     def glance(self, count: int, left: int) -> None:
-        """Nothing; so many rows were bounded by their work alone, and so many are left."""
+        """Count rows that were bounded by their work alone, and the rows that are left of them."""
         before = self.levels.get("work", (0, 0))
         self.levels["work"] = before[0] + count, before[1] + left
         self.bounded += count // GLANCES
@@ -90,8 +93,8 @@ class Proof:
 
 @dataclass(frozen=True)
 class Ways:
-    """A part, and in `columns` its rows once for each way in which slots fit, each of the row `source`. `eased`: of these slots those that
-    change no cost in any row, as nobody is in their way."""
+    """A part, and in `columns` its rows once for each way in which slots fit. `source` is the row of the part for each of them. `eased` are
+    the slots that change no cost in any row, as they conflict with nothing."""
 
     part: Part
     columns: Rows
@@ -110,8 +113,8 @@ class Ways:
 
 def prove(grids: Sequence[Grid], bounds: Bounds, best: Candidate, ticks: int, effort: int,
           stop: Callable[[], bool] = lambda: False, hope: float = inf) -> Proof:
-    """Return the best candidate of the grids, which the given one begins; not closed where more than about `effort` rows had to be looked
-    at, or by what those so far decided it would be `hope` times as many, or `stop` said so in between."""
+    """Return the best candidate of the grids; the search begins with the given one. The proof is not closed where more than about `effort`
+    rows had to be looked at. It is not closed either where the rows so far foretell `hope` times as many, or where `stop` ended it."""
     found = Proof(best, ticks)
     learned = Learned()
     levels = [Levels(i, grid, bounds, learned) for i, grid in enumerate(grids)]
@@ -133,7 +136,7 @@ def prove(grids: Sequence[Grid], bounds: Bounds, best: Candidate, ticks: int, ef
 
 
 def share(floors: np.ndarray, decided: int, ticks: int) -> float:
-    """Return how much of the work on assignments the first so many of them were: each is taken to be the more the further its floor is
+    """Return how much of the work on assignments the first so many of them were. Each is taken to need more work the further its floor is
     below the best."""
     ticks_below = below(floors, ticks)
     whole = int(ticks_below.sum())
@@ -141,7 +144,7 @@ def share(floors: np.ndarray, decided: int, ticks: int) -> float:
 
 
 def below(floors: np.ndarray, ticks: int) -> np.ndarray:
-    """By how much floors are below the best."""
+    """Return by how much floors are below the best."""
     return np.maximum(ticks - floors, 0)
 
 
@@ -154,8 +157,8 @@ def blocks(part: Part, count: int, most: int) -> Iterator[Part]:
 
 
 def search_inner(level: Levels, part: Part, found: Proof, effort: int, hope: float) -> bool:
-    """Return whether all of a part is decided: its inner holes are assigned, and what no bound excludes is timed. Where it is given up
-    before, the part counts as decided, with what is seen ahead."""
+    """Return whether all of a part is decided: its inner holes are assigned, and what no bound excludes is timed. Where the part is given
+    up before, it counts as decided, with what is seen ahead."""
     found.decided, found.ahead = found.decided + len(part.floors), 0.0
     part = part.rows(part.floors < found.ticks)
     for at, name in enumerate(level.inner):
@@ -189,7 +192,7 @@ class Learned:
         return False
 
     def note(self, step: Step, saved: float) -> None:
-        """Nothing; a step was taken, and saved so much a row."""
+        """Record that a step was taken, and how much it saved a row."""
         self.saved[step] = saved, 0
 
     def of(self, step: Step) -> float:
@@ -314,7 +317,7 @@ class Levels(Kinds):
         return Ways(part, self.fill_open(columns, len(source), ()), source, eased)
 
     def least_alone(self, ways: Ways, columns: Rows, source: np.ndarray, limit: int, spare: np.ndarray | int = 0) -> np.ndarray:
-        """Of each row of a part the least that a core alone takes in those that came of it, less what these may save."""
+        """Return, for each row of a part, the least time that a core alone takes in the rows that came of it, less what these may save."""
         least = np.full(len(ways.part.floors), NEVER)
         if len(source):
             np.minimum.at(least, source, self.bounds.core_floors(self.number, columns, limit + int(np.max(spare))) - spare)
@@ -351,8 +354,8 @@ class Levels(Kinds):
         return True
 
     def time(self, part: Part, found: Proof) -> None:
-        """Times a part, every hole of whose work is assigned: with each choice of slots that shift what lies beside them, and of the
-        others with the largest that fit together."""
+        """Time a part, every hole of whose work is assigned. Each choice of the slots that shift other buffers is timed. Of the other
+        slots, the largest that fit together are timed."""
         columns, source = self.with_slots(part, (*self.shifting, *self.switches), self.plain)
         if not len(source):
             return

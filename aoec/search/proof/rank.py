@@ -14,8 +14,8 @@ from aoec.search.space.grid import NEVER, Candidate, Grid, Rows
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """How many candidates take less; `closed`: these are all. Of candidates that differ in slots alone, which lie in nobody's way, only
-    those with the most that fit are counted."""
+    """How many candidates take less; `closed`: these are all. Some candidates differ only in slots that conflict with nothing. Of these,
+    only those with the most slots that fit are counted."""
 
     faster: int
     closed: bool
@@ -37,7 +37,7 @@ class Counted:
         return self.bounds.constraints(grid)
 
     def ceilings(self, grid: int) -> Sequence[tuple[str, Expr, Expr]]:
-        """None: those that say the same are counted each."""
+        """Return no ceilings: candidates that say the same are each counted."""
         return ()
 
     def slots(self, grid: int) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
@@ -66,7 +66,7 @@ class Counted:
         return self.bounds.core_floors(grid, columns, limit)
 
     def times(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
-        """NEVER for each row, when those that take less than the limit are counted."""
+        """Count the rows that take less than the limit. Return NEVER for each row."""
         ticks = self.bounds.times(grid, columns, limit)
         self.faster += int(np.count_nonzero(ticks < limit))
         return np.full(len(ticks), NEVER, np.int64)

@@ -102,8 +102,8 @@ class Kinds:
         return (min if name in LEAST else max)(self.choices[name])
 
     def by_cost(self, part: Part) -> list[tuple[Part, tuple[str, ...]]]:
-        """Return the part in two, each with the slots that change no cost in it: the rows where none does, and where those do on which some
-        instruction's cost hangs wherever they lie."""
+        """Return the part in two, each with the slots that change no cost in it. The first has the rows where no slot changes a cost. The
+        second has the rows where slots do: those on which some instruction's cost depends wherever they lie."""
         placed = [n for n in self.shifting if n not in self.eased and n not in part.columns]
         if not placed or not len(part.floors):
             return [(part, self.eased)]
@@ -135,8 +135,8 @@ class Kinds:
         return {n: v[kept] for n, v in columns.items()} | chosen, source[kept]
 
     def fitting(self, columns: Rows, count: int, names: Sequence[str]) -> np.ndarray:
-        """Return bool[place of a choice of each slot..., row]: where the constraints on slots hold, smaller choices first. What hangs on
-        some of them is looked at once for each choice of these."""
+        """Return bool[place of a choice of each slot..., row]: where the constraints on slots hold, smaller choices first. What depends on
+        some of the slots is evaluated once for each choice of these."""
         good = np.ones((*[len(self.choices[n]) for n in names], count), bool)
         for condition, asked in self.asked:
             if not asked.isdisjoint(names) and asked <= columns.keys() | set(names):

@@ -120,7 +120,7 @@ def dtype_bytes(func: Func, buffer: str) -> int:
 
 
 def gm_reads(func: Func, b: Block) -> list[str]:
-    """GM inputs that a block reads, in order."""
+    """Return the GM inputs that a block reads, in order."""
     names = {x.name for x in func.inputs}
     exprs = [b.value, *([b.init] if b.init is not None else [])]
     return list(dict.fromkeys(r.buffer for e in exprs for r in reads(e) if r.buffer in names))

@@ -91,7 +91,7 @@ def load_operand(p: Plan, mm: Nest, read: Read, at: str, layout: str, scope: str
 
 
 def load_bias(p: Plan, mm: Nest, at: str) -> None:
-    """Bias through L1 into the bias table, once an output tile."""
+    """Load the bias through L1 into the bias table, once an output tile."""
     if isinstance(mm.block.init, Read) and p.machine.has("mmad_bias"):
         name = mm.block.init.buffer
         p.add("cache_read", block=mm.block.name, buffer=name, scope="L1", at=at)
@@ -99,7 +99,7 @@ def load_bias(p: Plan, mm: Nest, at: str) -> None:
 
 
 def load_scales(p: Plan, mm: Nest, at: str) -> None:
-    """Scales of a result's columns through L1 into FIXPIPE's buffer, once an output tile."""
+    """Load the scales of a result's columns through L1 into FIXPIPE's buffer, once an output tile."""
     out, sums = output_block(p.func, mm), mm.block.target.buffer
     value = next(n.block.value for n in nests(p.func) if n.block.name == out)
     for name in dict.fromkeys(r.buffer for r in reads(value) if r.buffer != sums):
@@ -108,7 +108,7 @@ def load_scales(p: Plan, mm: Nest, at: str) -> None:
 
 
 def finish(p: Plan, mm: Nest, tile_loop: str, a: str, b: str, tile: str, core: str) -> None:
-    """Instructions and slots; `tile`: the loop over output tiles, `core`: the innermost one over cores, where it is known."""
+    """Add the instructions and slots. `tile` is the loop over output tiles. `core` is the innermost loop over cores, where it is known."""
     p.add("tensorize", loop=tile_loop, instr="mmad")
     if by_fixpipe(p.func, mm.block.target.buffer, p.machine):
         load_scales(p, mm, tile)
@@ -125,11 +125,11 @@ def finish(p: Plan, mm: Nest, tile_loop: str, a: str, b: str, tile: str, core: s
 # ---------------------------------------------------------------- cores that hold cube and vector both
 
 def take_out(p: Plan, mm: Nest, tile: str, core: str) -> None:
-    """The result through UB, a part of an output tile's columns at a time: moved out of L0C as it should be where it stays in fractals,
-    else worked on in UB.
+    """Move the result out through UB, a part of an output tile's columns at a time. Where it stays in fractals, it leaves L0C in its final
+    form. Else it is worked on in UB.
 
-    UB is as small as L0C, and what is worked on there takes up to ten bytes an element: parts leave a tile all of L0C, and the slots of
-    UB in which one part is stored while the next is worked on. A core's part of the bias is loaded once: a load for each tile would
+    UB is as small as L0C, and work in UB takes up to ten bytes an element. Since UB holds a part alone, a tile may fill all of L0C, and UB
+    has room for slots: one part is stored while the next is worked on. A core's part of the bias is loaded once. A load for each tile would
     hold MTE2 back until pipe V is done with an earlier one.
     """
     first, sums = output_block(p.func, mm), mm.block.target.buffer
@@ -204,8 +204,8 @@ def between_blocks(func: Func, first: str, out: Block) -> tuple[list[Block], lis
 
 
 def rows_at_the_end(func: Func, first: str, out: Block) -> bool:
-    """Return True where fp32 is worked on in fractals, as it leaves L0C, and made rows of by the cast that ends it: rows of fp32 would be
-    made by two instructions a column, and nothing that is brought in rows lies so."""
+    """Return True where fp32 is worked on in fractals, as it leaves L0C, and the cast that ends it turns fractals into rows. Rows of fp32
+    would take two instructions a column, and nothing that is brought in rows is laid out so."""
     between, brought = between_blocks(func, first, out)
     kinds = {func.buffer(b.target.buffer).dtype for b in between[:-1]}
     last = between[-1].value
@@ -213,8 +213,9 @@ def rows_at_the_end(func: Func, first: str, out: Block) -> bool:
 
 
 def work_in_place(p: Plan, first: str, out: Block, layout: str, part: str, turned: bool) -> str:
-    """Return the buffer that is stored, after the vector operations between the block that takes the result and the one that stores: they
-    work on a part of a tile in UB as it lies, and on parts that are brought there for them; `turned`: the last makes rows of fractals."""
+    """Return the buffer that is stored, after the vector operations between the block that takes the result and the one that stores. The
+    operations work on a part of a tile in UB in its layout, and on parts that are brought there for them. `turned`: the last one turns
+    fractals into rows."""
     between, brought = between_blocks(p.func, first, out)
     for b in [*between[1:], out, *brought]:
         p.add("compute_at", block=b.name, loop=part)
@@ -235,20 +236,20 @@ def work_in_place(p: Plan, first: str, out: Block, layout: str, part: str, turne
 
 
 def row_padding(part: str) -> dict[str, Expr]:
-    """Return how much further apart rows in UB lie where their blocks would meet in a bank: those of a multiple of four columns of
+    """Return how much further apart rows in UB are placed where their blocks would meet in a bank: rows of a multiple of four columns of
     fractals."""
     return {"pad": select(eq(hole("uc", ()) % 4, 0), 16, 0)} if part == "u_p" else {}
 
 
 def load_rows(p: Plan, mm: Nest, read: Read, at: str) -> None:
-    """Rows of a matrix into UB, on their way to L1."""
+    """Load the rows of a matrix into UB, on their way to L1."""
     p.add("cache_read", block=mm.block.name, buffer=read.buffer, scope="UB", at=at)
     p.add("double_buffer", buffer=f"{read.buffer}_UB", depth=hole("du", SLOTS))
 
 
 def ways(func: Func, mm: Nest, machine: Machine) -> list[tuple[str, ...]]:
-    """Return the choices of operands that go through UB: those in rows, where MTE2 does not reorder them. Rows that are no whole blocks
-    must."""
+    """Return the choices of operands that go through UB: operands in rows, where MTE2 does not reorder them. Rows that are no whole blocks
+    must go through UB."""
     if machine.has("copy_gm_l1_nd2nz"):
         return [()]
     rows = [b for b in (func.buffer(r.buffer) for r in factors(mm)) if b.scope == "GM" and b.layout == "ND"]

@@ -1,7 +1,8 @@
 """Rows of results and inputs that are no whole blocks of 32 bytes: in what ways they leave UB and come into it.
 
-Where MTE3 writes whole blocks alone, what is left of a row goes by way of the scalar unit, cores may not share a block, and each burst that
-is no whole blocks is a call. There short rows are packed in UB, and taken apart; of longer ones the ends are stored as blocks of their own.
+Where MTE3 writes whole blocks alone, the rest of a row goes through the scalar unit, and cores may not share a block. Each burst that is
+not whole blocks is then a call of its own. On such chips short rows are packed in UB, and taken apart. The ends of longer rows are stored
+as blocks of their own.
 """
 from __future__ import annotations
 
@@ -59,9 +60,9 @@ def from_gm(func: Func, n: Nest) -> bool:
 
 
 def narrow_runs(func: Func, machine: Machine) -> frozenset[str]:
-    """Return the buffers of narrow rows that blocks turn; none where there is none. Of two or four bytes, as the unit turns, and of bytes,
-    as 16 bits meanwhile, where bursts of less than a block are slow; and what copies between them and GM takes whole runs, since one row
-    begins where no block does."""
+    """Return the buffers of narrow rows that blocks transpose; none where there is none. Rows may have elements of two or four bytes, which
+    the unit transposes. Bytes are transposed as 16 bits, where bursts of less than a block are slow. Copies between these buffers and GM
+    take whole runs, since one row begins where no block does."""
     held, there = {b.name for b in func.locals}, {b.name: b.shape for b in (*func.inputs, *func.outputs)}
     sizes = (2, 4) if machine.has("copy_ub_gm", parts=1) else (1, 2, 4)
     if not turns(func) or (size := DTYPES[func.outputs[-1].dtype]) not in sizes:
@@ -103,9 +104,9 @@ def row_after_row(out: Nest, around: Collection[str] = ()) -> bool:
 
 
 def packs(func: Func, machine: Machine, out: Nest, tiled: list[str], narrow: frozenset[str]) -> bool:
-    """Return whether rows of the output are packed in UB: more of them than two a core, whole ones of tiles of one axis, so that they lie
-    one behind the other in GM, that are no whole blocks; neither so short that an instruction a row costs as much nor so long that it does
-    not matter."""
+    """Return whether rows of the output are packed in UB. There must be more than two of them a core, and they must be no whole blocks.
+    They must be whole rows of tiles of one axis, so that they lie one behind the other in GM. They are not so short that an instruction a
+    row costs as much, nor so long that it does not matter."""
     size, column = dtype_bytes(func, func.outputs[-1].name), out.loops[-1].var
     *lead, last = func.outputs[-1].shape
     apart = machine.has("copy_ub_gm", parts=1)
@@ -140,9 +141,9 @@ def has_ends(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> bool:
 
 
 def ways_out(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> list[str]:
-    """In what ways rows of the output leave UB, a sketch each: packed, as whole blocks and their ends, or as they lie. To pack long rows
-    takes some time of the vector unit, which may have enough to do, where each of their repeats has a mask, and room, where they are
-    turned."""
+    """Return the ways in which rows of the output leave UB, each for a sketch: packed, as whole blocks and their ends, or as they lie.
+    Packing long rows has a cost: it takes time on the vector unit, which may be busy already, where each of their repeats has a mask, and
+    room in UB where they are transposed."""
     apart = machine.has("copy_ub_gm", parts=1)
     ends = [ENDS] if not apart and has_ends(func, machine, out, tiled) else []
     if not packs(func, machine, out, tiled, narrow_runs(func, machine)):
@@ -156,8 +157,8 @@ def ways_out(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> list[
 
 
 def comes_as_run(func: Func, machine: Machine, n: Nest, read: Read, leading: set[str], tiled: set[str]) -> bool:
-    """Return whether a block reads an input whose rows, short ones that are no whole blocks, lie one behind the other in each tile, and
-    that is taken apart in UB sooner than bursts bring it, a row each, where the machine has a call for each of these."""
+    """Return whether a block reads an input as a run. Its rows are short and no whole blocks, and lie one behind the other in each tile.
+    Taking the run apart in UB must be faster than bursts of a row each, where the machine has a call for each of these."""
     buffer = func.buffer(read.buffer)
     shape = [e.value for e in buffer.shape if isinstance(e, Int)]
     names = [i.name for i in read.indices if isinstance(i, Var)]

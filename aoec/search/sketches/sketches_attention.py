@@ -1,12 +1,14 @@
 """Sketches of attention in one pass over the keys: tiles of queries on each core, parts of keys in them.
 
-Names of holes: tr (rows of queries of a vector core), vc (vector cores that a cube core uses), tp (keys of a part, in repeats of 64), n1
-and k1 (keys of an L0 tile of the scores, and of the product with their shares, in fractals), gb gm (parts over cores), di do (slots in UB
-of what vector cores take and give), dc (slots of an L0 tile of scores), d0b (of right operands in L0B), pl (parts that scores are ahead),
-ps (parts that they are ahead where they are made, if that is on other cores). Keys and values in L1 have two slots, and what goes between
-cores in GM three: there is room.
+Names of holes:
+- tr: rows of queries of a vector core; vc: vector cores that a cube core uses; tp: keys of a part, in repeats of 64.
+- n1: keys of an L0 tile of the scores, in fractals; k1: keys of an L0 tile of the product with the softmax shares, in fractals.
+- gb, gm: parts over cores.
+- di, do: slots in UB of what vector cores take and give; dc: slots of an L0 tile of scores; d0b: slots of right operands in L0B.
+- pl: parts that scores are ahead; ps: parts that they are ahead where they are made, if that is on other cores.
 
-There are few choices, and parts are not small where there are many.
+Keys and values in L1 have two slots, and buffers in GM between cores have three: there is room. There are few choices. Where there are many
+parts, they are not small.
 """
 from __future__ import annotations
 
@@ -50,8 +52,8 @@ def second_product(func: Func) -> Nest | None:
 
 
 def attention_sketches(func: Func, machine: Machine) -> list[Trace]:
-    """Return sketches for cores of two kinds, which meet in GM, or for those that hold cube and vector both: keys in parts, or where they
-    are few all at once, leading axis by leading axis."""
+    """Return sketches for cores of two kinds, which meet in GM, or for cores with both cube and vector units. Keys are in parts. Where they
+    are few, there are also sketches with all keys at once, leading axis by leading axis."""
     scores, product = find_product(func), second_product(func)
     assert scores is not None and product is not None
     keys = product.extent(product.loops[-1].var)
@@ -63,18 +65,20 @@ def attention_sketches(func: Func, machine: Machine) -> list[Trace]:
 
 
 def side_by_side(r: Read, loops: Sequence[Loop]) -> bool:
-    """Return whether what follows each other along the leading axis lies side by side in the rows of a matrix, heads of one product: no
-    other index moves with it."""
+    """Return whether what follows along the leading axis lies side by side in the rows of a matrix, such as the heads of one product. No
+    other index moves with the leading axis."""
     lead = loops[0].var
     return len(r.indices) == 2 and lead in variables(r.indices[-1]) and lead not in variables(r.indices[0])
 
 
 @dataclass
 class Sketch:
-    """A sketch in the making, of the product that makes the scores and the one with their shares; `apart`: cubes and vector cores are;
-    `whole`: the keys are one part; `together`: queries and keys of all heads of a core are loaded at once, a row of them a burst;
-    values come head by head, for all that is worked on in a loop waits for what is brought around it; `direct`: MTE2 brings
-    blocks of rows to where they lie in fractals, a burst each."""
+    """A sketch in the making, of the product that makes the scores and the product with their softmax shares.
+
+    `apart`: cube and vector units are on cores of their own. `whole`: the keys are one part. `together`: queries and keys of all heads of a
+    core are loaded at once, one row a burst. Values come head by head, since all work in a loop waits for what is loaded around it.
+    `direct`: MTE2 brings blocks of rows to their places in fractals, one block a burst.
+    """
 
     plan: Plan
     scores: Nest
@@ -128,7 +132,7 @@ class Sketch:
         return p.steps
 
     def one_pass(self, rows: str, columns: str, keys: str) -> None:
-        """The softmax in one pass."""
+        """Turn the softmax into one pass over the keys."""
         m, n, e = (self.product.extent(v) for v in (rows, keys, columns))
         shares = {"shares": hole("vc", (1, 2))} if self.apart else {}
         part: Expr = Int(-(-n // LANES) * LANES) if self.whole else hole("tp", wide(n)) * LANES
@@ -138,13 +142,14 @@ class Sketch:
                       columns=Int(-(-e // LANES) * LANES))
 
     def once_a_core(self) -> None:
-        """What is added to all scores alike comes once to a core: the last of it first, for each reads what is made before."""
+        """Compute once on each core what is the same for all tiles of queries. The last block is placed first, because each block reads the
+        results of earlier ones."""
         now = primitives.apply(self.plan.func, Trace(tuple(self.plan.steps)))
         for n in reversed([n for n in nests(now) if "m_c" not in {lp.var for lp in n.loops}]):
             self.plan.add("compute_at", block=n.block.name, loop="m_c")
 
     def first(self) -> None:
-        """The scores of a part: an L0 tile of keys at a time, or where they leave L0C for UB all at once."""
+        """Lay out the scores of a part: an L0 tile of keys at a time, or all at once where they leave L0C for UB."""
         p, name, tile = self.plan, self.scores.block.name, self.around
         q, k = (r.buffer for r in factors(self.scores))
         if self.apart:
@@ -161,7 +166,7 @@ class Sketch:
         p.add("double_buffer", buffer=f"{k}_L0B", depth=hole("d0b", SLOTS))
 
     def second(self) -> None:
-        """The product of a part with its shares: an L0 tile of keys at a time, which L0C sums."""
+        """Lay out the product of a part with its softmax shares: an L0 tile of keys at a time, summed in L0C."""
         p, name = self.plan, self.product.block.name
         values = factors(self.product)[1]
         v, turned = values.buffer, self.product.loops[-1].var in variables(values.indices[-1])
@@ -184,7 +189,7 @@ class Sketch:
         return Int(2) if self.apart else hole(name, SLOTS)
 
     def leave(self, block: str, buffer: str) -> None:
-        """The product's instruction, and its results' way out of L0C: to GM, or in fractals to UB."""
+        """Add the product's instruction, and the move of its results out of L0C: to GM, or in fractals to UB."""
         self.plan.add("tensorize", loop=f"{block}_r", instr="mmad")
         if self.apart:
             self.plan.add("double_buffer", buffer=f"{buffer}_out", depth=Int(RING))
@@ -193,7 +198,8 @@ class Sketch:
         self.plan.add("tensorize", loop=f"{buffer}_out_r", instr="fixpipe" if self.apart else "drain")
 
     def operand(self, block: str, buffer: str, at: str, scope: str, layout: str, at0: str) -> None:
-        """An operand by way of L1; where MTE2 moves blocks as they are of UB before: rows come in a run, which MTE3 takes apart."""
+        """Bring an operand through L1. Where MTE2 cannot change the layout, bring it through UB before: rows come in a run, which MTE3
+        splits into fractals."""
         by = buffer
         if self.by_rows:
             self.plan.add("cache_read", block=block, buffer=buffer, scope="UB", at=at)
@@ -202,7 +208,7 @@ class Sketch:
         self.plan.add("cache_read", block=block, buffer=f"{buffer}_L1", scope=scope, at=at0, layout=layout)
 
     def vectors(self) -> None:
-        """What pipe V works on, each block an instruction, and its slots."""
+        """Put what pipe V works on into UB, each block as one instruction, and add its slots."""
         p = self.plan
         now = primitives.apply(p.func, Trace(tuple(p.steps)))
         for buffer in sorted(b.name for b in now.locals if b.scope == "GM" and not b.name.endswith("_out")):
@@ -216,8 +222,8 @@ class Sketch:
                 p.add("tensorize", loop=first, instr=self.word(n.block.name))
 
     def padding(self, buffer: str) -> Expr:
-        """Return how much further apart rows lie that come out of fractals: a block, but where eight columns of a row are a repeat, and lie
-        in as many banks as they are; then rows follow each other, and an instruction works on all."""
+        """Return how much further apart rows are placed that come out of fractals: a block. It is 0 where eight columns of a row are a
+        repeat, and lie in as many banks. Then rows follow each other, and one instruction works on all."""
         return Int(0 if self.by_eights and buffer == f"{self.c}_in" else BLOCK)
 
     @property
@@ -234,7 +240,8 @@ class Sketch:
         return "copy" if moves else "vector"
 
     def overlap(self) -> None:
-        """The scores of the next part are made, and brought, while this one's are worked on; its result is added a part late."""
+        """Make the scores of the next part, and bring them, while this part's scores are worked on. The result of a part is added one part
+        late."""
         p, ahead = self.plan, hole("pl", AHEAD)
         if self.apart:
             p.add("double_buffer", buffer=f"{self.c}_in", depth=hole("di", SLOTS))

@@ -1,5 +1,6 @@
-"""Sketches of elementwise funcs of rows and columns whose rows are taken a part of the columns at a time, for all rows of a core: what
-every row shares (a bias) is read once a part, and rows may be longer than UB.
+"""Sketches of elementwise funcs of rows and columns, which take a part of the columns at a time for all rows of a core.
+
+What every row shares (a bias) is read once a part, and rows may be longer than UB.
 
 Holes: t0 g0 of the rows and t1 g1 of the columns (tile, parts over cores), di do p0 as in vector sketches.
 """

@@ -1,9 +1,12 @@
 """Sketches of cube funcs: tiles at core, L1 and L0 level; which operand stays in L1; loop order; slots.
 
-Names of holes: tm tn tk (L0 tile; n1: its column fractals, or units of 32 channels where these leave as int8), sk (L0 tiles of k in the
-smaller L1 chunk, or C1 planes of an image), rk (smaller chunks in the larger one), gm gn gb (parts over cores), da db (slots of A and B in
-L1), d0a d0b (slots of L0A and L0B), dc (slots of L0C), do du (slots of results and of operands in UB, where they go through it), uc (column
-fractals that leave L0C for UB together); for convolutions th tw (L1 tile of output rows and columns), h0 w0 (L0 tile of them), gh gw.
+Names of holes:
+- tm, tn, tk: the L0 tile; n1: column fractals of the L0 tile, or units of 32 channels where these leave as int8.
+- sk: L0 tiles of k in the smaller L1 chunk, or C1 planes of an image; rk: smaller chunks in the larger one.
+- gm, gn, gb: parts over cores.
+- da, db: slots of A and B in L1; d0a, d0b: slots of L0A and L0B; dc: slots of L0C.
+- do, du: slots of results and of operands in UB, where they go through it; uc: column fractals that leave L0C for UB together.
+- For convolutions, th, tw: L1 tile of output rows and columns; h0, w0: L0 tile of them; gh, gw: their parts over cores.
 """
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Sketches of a matrix product: what about its schedule is structure, and the trace with holes that each structure makes.
 
-Names of holes: sketches_cube.py; further pm pn (L0 tiles in an L1 tile), lm ln (L2 blocks, each of so many L1 tiles of a core),
-pl (chunks of k that loads are ahead), and where shares are said by extents: sm sn (extent of a core's block), cores (that blocks are
-dealt to), so (rows of blocks, or columns, that are walked together), bm bn (blocks of m and n in an L2 tile of a walk).
+Names of holes are those of sketches_cube.py, and these:
+- pm, pn: L0 tiles in an L1 tile; lm, ln: L2 blocks, each of so many L1 tiles of a core; pl: chunks of k that loads are ahead.
+- Where shares are said by extents, sm, sn: extent of a core's block; cores: number of cores that blocks are dealt to.
+- Also there, so: rows of blocks, or columns, that are walked together; bm, bn: blocks of m and n in an L2 tile of a walk.
 """
 from __future__ import annotations
 
@@ -38,19 +39,25 @@ OFFSETS = (1, 2, 3, 4, 6, 8)
 class Form:
     """The structure of a schedule: whatever is another sketch rather than another number.
 
-    `resident`: the operand that lies in L1 along all of k (none, left, right, both). `inside`: the serial loop of m and n that
-    runs faster. `larger`: the operand whose L1 chunk is ?rk chunks of the other's; "": they are equal, and loaded ?pl of them ahead.
-    `steps`: axes of which an L1 tile holds several L0 tiles; its operand must be resident. `l2`: axes with an outer loop over L2
-    blocks, the outermost first: of each block every core does its part before any goes on.
-    `spread`: how cores share m x n. parts: a grid, so many shares of each axis, as even as whole fractals allow (of all shares of so many
-    parts the largest is least, so that no uneven ones are laid out). single: a grid, a block of stated extents to each core. deal m,
-    deal n: equal blocks of stated extents in one numbering, dealt out to the cores in turn; the numbers run through groups of ?so rows (or
-    columns) of blocks, down each column (or along each row) of a group. turn m, turn n: the same of single L1 tiles, to all cores.
-    walk diagonal, walk rows, walk columns: blocks of stated extents, the last of an axis shorter, walked by L2 tiles of ?bm x ?bn blocks:
-    along n first, every other row of tiles backwards. In a tile blocks are dealt to the cores in turn along its diagonals, or each core
-    has a run of them by rows or by columns (`swizzle`); what is walked must be numbers when the sketch is applied.
-    `rotated`: each core starts its loop over chunks of k elsewhere; chunks must be equal and no operand resident. `parts_of_k`:
-    cores share k too, ?sc of it to each, and add their parts in GM.
+    `resident`: the operand that lies in L1 along all of k (none, left, right, both). `inside`: the serial loop of m and n that runs faster.
+    `larger`: the operand whose L1 chunk is ?rk chunks of the other's; "": they are equal, and loaded ?pl of them ahead. `steps`: axes of
+    which an L1 tile holds several L0 tiles. The operand of such an axis must be resident. `l2`: axes with an outer loop over L2 blocks, the
+    outermost first. Every core does its part of a block before any core goes on.
+
+    `spread`: how cores share m x n.
+    - parts: a grid, so many shares of each axis, as even as whole fractals allow. Of all shares of so many parts, the largest of these is
+      least, so uneven ones are not laid out.
+    - single: a grid, a block of stated extents to each core.
+    - deal m, deal n: equal blocks of stated extents in one numbering, dealt out to the cores in turn. The numbers run through groups
+      of ?so rows (or columns) of blocks, down each column (or along each row) of a group.
+    - turn m, turn n: the same for single L1 tiles, to all cores.
+    - walk diagonal, walk rows, walk columns: blocks of stated extents, the last of an axis shorter, walked by L2 tiles of ?bm x ?bn
+      blocks. Tiles are walked along n first, every other row of tiles backwards. In a tile blocks are dealt to the cores in turn along its
+      diagonals, or each core has a run of them by rows or by columns (`swizzle`). What is walked must be numbers when the
+      sketch is applied.
+
+    `rotated`: each core starts its loop over chunks of k elsewhere. Chunks must be equal and no operand resident. `parts_of_k`: cores share
+    k too, ?sc of it to each, and add their parts in GM.
     """
 
     resident: str = "none"
@@ -176,7 +183,8 @@ def is_transposed(read: Read, last: str) -> bool:
 
 
 def tile_axis(p: Plan, mm: Nest, loop: str, x: str, form: Form, cores: int) -> None:
-    """loop -> <x>_c (cores; <x>_t where blocks are dealt), [<x>_2 (L2 blocks)], <x>_s (serial), [<x>_0 (L0 tiles)], <x>_i (tile)."""
+    """Split a loop into <x>_c (cores; <x>_t where blocks are dealt), [<x>_2 (L2 blocks)], <x>_s (serial), [<x>_0 (L0 tiles)] and <x>_i
+    (tile)."""
     extent = mm.extent(loop)
     tile: Expr = hole(f"t{x}", fine(extent, 16, 512))
     stepped = tile * hole(f"p{x}", STEPS) if x in form.steps else tile
@@ -198,13 +206,13 @@ def tile_axis(p: Plan, mm: Nest, loop: str, x: str, form: Form, cores: int) -> N
 
 
 def shares(extent: int, cores: int) -> tuple[int, ...]:
-    """Into how many cores' shares of whole fractals an axis can come apart, as even as fractals allow."""
+    """Return the numbers of cores over which an axis can be split into shares of whole fractals, as even as fractals allow."""
     fractals = -(-extent // 16)
     return tuple(n for n in range(1, min(fractals, cores) + 1) if -(-fractals // -(-fractals // n)) == n)
 
 
 def depth_axis(p: Plan, mm: Nest, loop: str, unit: int, form: Form) -> None:
-    """k -> [k_2 (larger L1 chunks)], k_1 (smaller ones), k_0 (L0 tiles), k_i."""
+    """Split k into [k_2 (larger L1 chunks)], k_1 (smaller ones), k_0 (L0 tiles) and k_i."""
     extent = mm.extent(loop)
     if form.parts_of_k:
         p.split(loop, hole("sc", shares_of_k(extent, cores_of(p.machine))), "k_c", "k_v")
@@ -231,7 +239,7 @@ def serial_loops(form: Form) -> list[str]:
 
 
 def number_blocks(p: Plan, form: Form, sizes: dict[str, int], cores: int) -> None:
-    """m_t, n_t -> one numbering t: by L2 tiles of ?bm x ?bn blocks, or in groups of ?so rows (columns) of blocks."""
+    """Join m_t and n_t into one numbering t: by L2 tiles of ?bm x ?bn blocks, or in groups of ?so rows (columns) of blocks."""
     if form.walk:
         tile = {field: hole(name, tuple(range(1, max(1, -(-sizes[x] // 16)) + 1)))
                 for field, name, x in (("rows", "bm", "m"), ("columns", "bn", "n"))}
@@ -249,7 +257,7 @@ def number_blocks(p: Plan, form: Form, sizes: dict[str, int], cores: int) -> Non
 
 
 def deal(p: Plan, form: Form, batch: list[str], cores: int) -> list[str]:
-    """t -> t_c (core), t_s; the loops to bind."""
+    """Deal t out into t_c (core) and t_s. Return the loops to bind."""
     count: Expr = Int(cores) if form.spread.startswith("turn") else hole("cores", tuple(range(1, cores + 1)))
     p.steps.append(step("split", loop="t", parts=count, outer="t_c", inner="t_s", deal="cyclic"))
     p.add("reorder", loops=("t_c", *batch, "t_s"))
@@ -257,7 +265,7 @@ def deal(p: Plan, form: Form, batch: list[str], cores: int) -> list[str]:
 
 
 def rotate(p: Plan, form: Form, extent: int, grid: list[str]) -> None:
-    """The loop over the larger chunks of k starts where the core's number says."""
+    """Make the loop over the larger chunks of k start at a chunk that depends on the core's number."""
     chunk = hole("tk", ()) * hole("sk", ()) * (hole("rk", ()) if form.ratio else Int(1))
     share: Expr = hole("sc", ()) if form.parts_of_k else Int(extent)
     if form.parts_of_k:

@@ -41,8 +41,9 @@ def sum_sketches(func: Func, machine: Machine) -> list[Trace]:
 
 
 def sum_sketch(func: Func, machine: Machine, out: Nest, total: Nest, terms: str, tiled: Sequence[str]) -> Trace:
-    """Return terms, and the kept axis that is `tiled`, if any, in tiles over cores; other axes stay whole, and go one after the other where
-    terms lie between them: from one to the next is a tile of these, so that what an instruction would step by would hang on a hole."""
+    """Return terms, and the kept axis that is `tiled`, if any, in tiles over cores. Other axes stay whole. They are walked one after the
+    other where terms lie between them: the distance from one to the next is a tile of terms, so an instruction's stride would depend on a
+    hole."""
     before = [n for n in nests(func) if n.block.name not in (out.block.name, total.block.name)]
     around = [v for v in kept_around(total, terms) if v not in tiled]
     inner = [f"{lp.var}_i" if lp.var in (*tiled, terms) else lp.var for lp in total.loops if lp.var not in around]

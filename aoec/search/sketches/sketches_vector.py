@@ -1,7 +1,7 @@
 """Sketches of vector funcs: the tile in UB, its axes over cores, slots of what goes in and out.
 
-Holes: t0 t1 (tile of the first two tiled axes), g0 g1 (parts over cores), di do (slots in UB), pl (tiles by which padded ones are
-filled and loaded ahead), p0 (what the result's place is a multiple of).
+Holes are t0 and t1 (tile of the first two tiled axes), g0 and g1 (parts over cores), and di and do (slots in UB). Two more are pl (tiles by
+which padded ones are filled and loaded ahead) and p0 (what the result's place is a multiple of).
 """
 from __future__ import annotations
 
@@ -99,8 +99,8 @@ def vector_sketches(func: Func, machine: Machine) -> list[Trace]:
 
 
 def padded_rows(func: Func) -> frozenset[str]:
-    """Return buffers of rows that are turned into columns that several blocks make, or made of such, where from row to row there are an
-    even number of blocks, a fractal wide: those of a column would meet in few groups of banks."""
+    """Return buffers of rows that are transposed into columns that several blocks make, or made from such columns. An even number of
+    blocks, each a fractal wide, lies from row to row there. Without padding, the blocks of a column would meet in few groups of banks."""
     found = nests(func)
     makers = [n.block.target.buffer for n in found]
     columns = {b.name for b in func.locals if makers.count(b.name) > 1}
@@ -150,8 +150,8 @@ def backward_loops(n: Nest) -> set[str]:
 
 
 def reduced_axes(func: Func, out: Nest) -> set[str]:
-    """Return loops of the output over what some block reduces: a tile needs all of them. Lowering names an axis alike in all blocks, behind
-    the name of the block's target."""
+    """Return loops of the output over what some block reduces: a tile needs all of them. Lowering gives an axis the same name in all
+    blocks, behind the name of the block's target."""
     found = {own_name(n, lp.var) for n in nests(func) if n.block.op != "=" for lp in n.loops
              if not any(lp.var in variables(i) for i in n.block.target.indices)}
     return {lp.var for lp in out.loops if own_name(out, lp.var) in found}
@@ -268,7 +268,8 @@ def sources(n: Nest) -> tuple[str, str]:
 
 
 def standing(func: Func, order: list[Nest], out: Nest, moving: set[str]) -> set[str]:
-    """Return buffers that no index of a tile moves in, such as a scale for each column and what is made of it alone: once for each core."""
+    """Return buffers whose index no tile changes, such as a scale for each column and what is made of it alone. They are loaded once for
+    each core."""
     moves = {out.block.name: moving}
     walked: dict[str, set[int]] = {}  # buffer -> its dimensions that move with the tiles
     for n in reversed([*order, out]):
@@ -345,8 +346,9 @@ def leave(block: str, buffer: str, way: str, slots: tuple[int, ...], apart: bool
 
 
 def movement_sketches(func: Func, machine: Machine) -> list[Trace]:
-    """Concat, upsample: the shared axes over cores, a part of every input through UB in each tile of the last of them. Where parts of rows
-    are no whole blocks, and the machine writes no others, also rows that are joined in UB."""
+    """Return the sketches of concat and upsample. The shared axes are split over cores, and a part of every input goes through UB in each
+    tile of the last of them. Where parts of rows are no whole blocks, and the machine writes no others, there is also a sketch with rows
+    that are joined in UB."""
     first = None if machine.has("copy_ub_gm", parts=1) else join_of(func)
     if first is None:
         return [movement_sketch(func, machine)]
@@ -404,8 +406,9 @@ def shared_movement(func: Func, found: list[Nest], shared: list[str], steps: lis
 
 
 def readers_of(found: list[Nest]) -> dict[str, tuple[str, list[str]]]:
-    """Return what is brought to UB, by name -> (the tensor that it is of, the blocks that read it): all of a tensor for those that read it
-    alike, but parts of a tensor that lie in different places have each a buffer, for a burst begins at a block of UB."""
+    """Return what is brought to UB, by name -> (the tensor that it is of, the blocks that read it). Blocks that read a tensor alike share
+    one buffer with all of it. Parts of a tensor that lie in different places have a buffer each, because a burst begins at a block of
+    UB."""
     places: dict[str, dict[object, list[str]]] = {}
     for n in found:
         read, own = reads(n.block.value)[0], {lp.var: Var(f"i{at}") for at, lp in enumerate(n.loops)}

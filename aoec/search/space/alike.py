@@ -1,9 +1,10 @@
 """Choices of a hole that say the same: a tile that is no smaller than what it cuts leaves it whole, whatever its size.
 
-A hole stands in a program in min(hole, size of the piece), which is the piece then; in ceildiv(size, hole), which is one; and in what the
-one iteration over such pieces multiplies by its number, 0. So where a program's expressions hold it in no other way, candidates whose hole
-is as large as an expression of other holes that no such size is above differ in nothing that is emitted or asked: of them a proof decides
-the one with the smallest. Constraints leave no part empty, so that sizes are one at the least.
+Such a hole appears in a program in three ways. In min(hole, size of the piece) the value is the piece. In ceildiv(size, hole) the value is
+one. And the only iteration over such pieces multiplies terms with the hole by its number, 0. A program's expressions may hold the hole in
+no other way. Then take an expression of other holes that is an upper bound of every such size. Candidates whose hole is at least as large
+as this expression differ in nothing that is emitted or asked. Of these candidates, a proof decides only the one with the smallest hole.
+Constraints leave no part empty, so sizes are one at the least.
 """
 from __future__ import annotations
 

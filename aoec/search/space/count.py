@@ -1,7 +1,8 @@
 """How many candidates of a grid keep its constraints, without listing them.
 
-Exactly, by tables (eliminate.py), if need be of parts of the grid. Where even these would be too large, exactly for as many conditions as
-are cheap, times the share of seeded draws from what they leave that keep the others: an estimate, with its standard error.
+The count is exact by tables (eliminate.py), if need be of parts of the grid. Where even these would be too large, the count is an estimate.
+It counts exactly for as many conditions as are cheap. It multiplies this count by the share of seeded draws from what these conditions
+leave that keep the others too. The estimate comes with its standard error.
 """
 from __future__ import annotations
 

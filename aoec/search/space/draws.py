@@ -1,9 +1,10 @@
 """Candidates of a grid that keep its constraints, each as likely as any other; and all of them, where they are few.
 
-The tables that count candidates (eliminate.py) also say, read backwards from the last hole to the first, how likely each choice of a hole
-is among those that keep all conditions. Where the tables of all conditions would be too large, those of as many as are cheap draw, and
-what breaks one of the others is drawn again, which leaves the chances even. Of matrix products of any size every sixteenth draw or more
-is kept, where it is one of 20 to 200 of any candidates; a thousand take some milliseconds.
+The tables that count candidates (eliminate.py) also give probabilities when they are read backwards, from the last hole to the first. They
+say how likely each choice of a hole is among the candidates that keep all conditions. Where the tables of all conditions would be too
+large, draws are made by the tables of as many conditions as are cheap. A draw that breaks one of the others is drawn again, which leaves
+the chances even. For matrix products of any size at least one draw in 16 is kept. Without the tables it would be one candidate in 20 to
+200. A thousand draws take some milliseconds.
 """
 from __future__ import annotations
 
@@ -162,7 +163,7 @@ def list_ranks(grid: Grid, conditions: Sequence[Expr], most: int) -> np.ndarray 
 
 
 def few(grid: Grid, conditions: Sequence[Expr], most: int) -> np.ndarray | None:
-    """`list_ranks`, or None where that takes too much."""
+    """Return `list_ranks`, or None where that takes too much."""
     try:
         return list_ranks(grid, conditions, most)
     except TooLarge:

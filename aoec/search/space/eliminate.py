@@ -1,9 +1,9 @@
 """Conditions on the holes of a grid as tables, and the sum of their product, found hole by hole.
 
-A constraint reads few holes: its truth is a table over the choices of those alone. The number of candidates that keep several is the sum
-over all holes of the product of their tables, and a sum of products is found hole by hole: the tables that read a hole are multiplied
-and summed over it, which leaves a table over the holes that they share (variable elimination: Dechter, "Bucket elimination: A unifying
-framework for reasoning", Artificial Intelligence 113, 1999). So 10^12 candidates are counted by way of tables of some 10^6 numbers.
+A constraint reads few holes: its truth is a table over the choices of those alone. The number of candidates that keep several constraints
+is the sum over all holes of the product of their tables. Such a sum is found hole by hole. The tables that read a hole are multiplied and
+summed over it. This leaves a table over the other holes that they read. The method is variable elimination: Dechter, "Bucket elimination: A
+unifying framework for reasoning", Artificial Intelligence 113, 1999. So 10^12 candidates are counted by way of tables of some 10^6 numbers.
 """
 from __future__ import annotations
 

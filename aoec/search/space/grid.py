@@ -1,8 +1,8 @@
 """Grid and Space: the numeric choices of a list of sketches, in one canonical order.
 
-A space is a finite list of sketches, each with a grid of hole values. A candidate is (grid number, hole values); its
-*rank* is its place in the canonical order: grids in order, and in a grid the last hole varies fastest, each over its
-choices as they are stated. Nothing here knows what a hole means.
+A space is a finite list of sketches, each with a grid of hole values. A candidate is (grid number, hole values). Its *rank* is its place in
+the canonical order. That order takes the grids in order. In a grid the last hole varies fastest, and each hole takes its choices in the
+order in which they are stated. Nothing here knows what a hole means.
 """
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ ON_CHIP = ("L1", "UB")  # where what a loop loads is kept for several uses
 
 
 def structure(trace: Trace) -> str:
-    """Serial loops, outermost first; where operands are loaded; how cores share the work."""
+    """Describe a sketch: its serial loops, outermost first; where operands are loaded; how cores share the work."""
     bound = names(trace, "bind", "loop")
     order = next((loops(s) for s in trace.steps if s.primitive == "reorder"), ())
     inner = frozenset(names(trace, "tensorize", "loop"))

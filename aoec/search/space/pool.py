@@ -1,7 +1,7 @@
 """Pool: which ranks of a space a strategy may propose. All of them, those that a filter lets pass, or a list.
 
-Where legality is known before a measure, an illegal candidate costs a strategy nothing and teaches it nothing; what then comes back
-without a cost is a *failure*: a measure that was paid for, and learned from.
+Where legality is known before a measure, an illegal candidate costs a strategy nothing and teaches it nothing. A candidate that then comes
+back without a cost is a *failure*: its measure was paid for, and the strategy learns from it.
 """
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Restrictions of a space: holes pinned to values, values excluded, conditions over holes, sketches picked.
 
-A pin and an exclusion take choices away from a hole; a condition becomes the first constraint of a sketch's program. So whatever
-knows choices and constraints (the default, every strategy, a proof) keeps to the restricted space and needs no word about it. A sketch
-that has not the hole of a pin, or not all holes of a condition, is left as it is: what it does not have it cannot break.
+A pin and an exclusion take choices away from a hole. A condition becomes the first constraint of a sketch's program. So whatever reads
+choices and constraints (the default, every strategy, a proof) keeps to the restricted space without code of its own. A sketch may lack the
+hole of a pin, or some holes of a condition. It is then left as it is, because it cannot break them.
 """
 from __future__ import annotations
 

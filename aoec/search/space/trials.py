@@ -87,8 +87,8 @@ class Ledger:
     _again: Counter[Candidate] = field(default_factory=Counter)
 
     def note(self, grid: int, columns: Rows, ticks: np.ndarray, codes: np.ndarray, again: Collection[Candidate] = ()) -> None:
-        """Nothing; a batch of candidates is counted in. None was noted before, but for those that were given up and are looked at `again`:
-        what comes of them now is what is said of them."""
+        """Count a batch of candidates. None of them was counted before, except those in `again`: they were given up earlier and are now
+        looked at again. For these, the new result replaces the old one."""
         self._again.update(again)
         if self.abandoned is not None:
             self._codes[self.abandoned] -= len(again)
@@ -103,7 +103,7 @@ class Ledger:
             self._batches.append(batch)
 
     def note_cached(self, candidates: Iterable[Candidate]) -> None:
-        """Nothing; legal candidates were asked for whose time was known."""
+        """Record that legal candidates were asked for whose time was already known."""
         self._cached.update(candidates)
 
     def status(self, code: int) -> Status:

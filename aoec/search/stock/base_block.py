@@ -40,7 +40,7 @@ def block_of(p: Product, chip: Chip) -> Block:
 
 
 def turn(p: Product, chip: Chip) -> Block:
-    """R1 and R2: the plain block, or on 910B the one that transposed operands ask for."""
+    """Return the block of R1 and R2: the plain one, or on 910B the one that transposed operands ask for."""
     k = K_BYTES // p.size_bytes
     plain, tall = Block(chip.rows, WIDE, k), Block(WIDE, 128, k)
     if chip.is_coupled or not (p.trans_a or p.trans_b):
@@ -68,7 +68,7 @@ def is_small(p: Product, chip: Chip) -> bool:
 
 
 def small(p: Product, chip: Chip, first: Block) -> Block:
-    """R3 a to c: the block of a small shape, by what is transposed."""
+    """Return the block of R3 a to c, of a small shape, by what is transposed."""
     whole_a, whole_b = is_aligned(p.inner_a), is_aligned(p.inner_b)
     if p.trans_a and p.trans_b:
         return with_both_turned(p, chip, first, whole_a, whole_b)
@@ -111,7 +111,7 @@ def cheapest(blocks: Sequence[Block], p: Product, chip: Chip) -> Block:
 
 
 def share_evenly(p: Product, chip: Chip, most: Block) -> Block:
-    """R3 d: the side with more blocks in as many parts as cores are left for."""
+    """Return the block of R3 d. The side with more blocks is cut into as many parts as cores are left for."""
     rows, columns = parts(p.m, most.m), parts(p.n, most.n)
     m, n = most.m, most.n
     if rows >= columns:
@@ -122,7 +122,7 @@ def share_evenly(p: Product, chip: Chip, most: Block) -> Block:
 
 
 def with_left_turned(p: Product, chip: Chip, first: Block, whole_a: bool, whole_b: bool) -> Block:
-    """R3 b: only A is transposed."""
+    """Return the block of R3 b: only A is transposed."""
     if not (whole_a or whole_b):
         return balance(p, chip)
     if not whole_a:
@@ -131,14 +131,14 @@ def with_left_turned(p: Product, chip: Chip, first: Block, whole_a: bool, whole_
 
 
 def with_both_turned(p: Product, chip: Chip, first: Block, whole_a: bool, whole_b: bool) -> Block:
-    """R3 c: both are transposed, so that m and k are inside."""
+    """Return the block of R3 c: both are transposed, so that m and k are inside."""
     if not whole_a:
         return balance(p, chip) if whole_b else share_evenly(p, chip, first)
     return Block(first.m, filling_columns(p, chip, first.m, WIDE), first.k)
 
 
 def balance(p: Product, chip: Chip) -> Block:
-    """R3 e: a block that balances rows and columns where bursts are ragged; the plain one of R1 where none fits."""
+    """Return the block of R3 e. It balances rows and columns where bursts are ragged. Where none fits, it is the plain one of R1."""
     half = chip.l0 // 2 // p.size_bytes
     if p.m >= chip.rows:
         m = chip.rows  # the vendor's vector of 121926 x 64 x 64 has it, though R2 would turn the block
@@ -160,7 +160,7 @@ def fullness(p: Product, chip: Chip, m: int, n: int) -> float:
 
 
 def cap(b: Block, p: Product, chip: Chip) -> Block:
-    """R3 f: no more than L0C takes, by the first cap that fits; on 310P no more than the shape has."""
+    """Return the block as R3 f caps it: no more than L0C takes, by the first cap that fits; on 310P no more than the shape has."""
     if chip.is_coupled:
         n = min(b.n, align(p.n))
         return Block(min(b.m, align(p.m)), n if p.b_nz else min(n, WIDE), min(b.k, align(p.k)))

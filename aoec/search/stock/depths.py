@@ -14,7 +14,7 @@ WIDEST = 65535
 
 
 def with_depths(t: MatmulTiling, p: Product, chip: Chip) -> MatmulTiling:
-    """R4: the tiling with as much of both operands in L1 as there is room for, in two slots."""
+    """Return the tiling of R4: as much of both operands in L1 as there is room for, in two slots."""
     return fixed_depths(t, p, chip) if chip.is_coupled else halves_of_l1(t, p, chip)
 
 
@@ -30,7 +30,7 @@ def halves_of_l1(t: MatmulTiling, p: Product, chip: Chip) -> MatmulTiling:
 
 
 def step(depth: int, base_k: int, p: Product) -> int:
-    """Base blocks of k in a step: half of the depth, fewer where they would not be whole bursts of a longer k."""
+    """Return the base blocks of k in a step: half of the depth, or fewer where they would not be whole bursts of a longer k."""
     steps, chunk = max(1, depth // 2), base_k * p.size_bytes
     unit = BURST if p.k * p.size_bytes > BURST else SHORT_BURST
     if steps * base_k < p.k and unit % chunk == 0:
@@ -53,7 +53,8 @@ def fixed_depths(t: MatmulTiling, p: Product, chip: Chip) -> MatmulTiling:
 
 
 def trim_steps(t: MatmulTiling, p: Product, chip: Chip) -> MatmulTiling:
-    """R8: eight blocks of k a step become four for large even shapes on chips of 24 cores. Its three further windows are not built."""
+    """Apply R8: eight blocks of k a step become four for large even shapes on chips of 24 cores. Its three further windows are not
+    built."""
     plain = chip.cores == 24 and p.size_bytes == 2 and t.baseM * t.baseN == FULL and t.baseK == 64
     even = not (p.m % 256 or p.n % 256 or p.k % 256) and p.m >= 768 <= p.n and p.k & (p.k - 1) > 0
     large = p.m * p.n > 786432 and p.m % 16384 > 0 and p.n % 16384 > 0
@@ -64,7 +65,7 @@ def trim_steps(t: MatmulTiling, p: Product, chip: Chip) -> MatmulTiling:
 
 
 def needs_fractals(p: Product, side: str) -> bool:
-    """R10: whether vector cores lay an operand out in fractals before the product begins (910B)."""
+    """Return whether vector cores lay an operand out in fractals before the product begins (R10, 910B)."""
     if p.a_nz if side == "a" else p.b_nz:
         return False
     inner = p.inner_a if side == "a" else p.inner_b

@@ -56,7 +56,7 @@ def product_of(func: Func, mm: Nest) -> Product:
 
 
 def product_schedules(func: Func, machine: Machine, chip: Chip) -> Iterator[Fitted]:
-    """Schedules of a product by its stock tiling, the nearest first; bishengir's fixed block at last."""
+    """Yield the schedules of a product by its stock tiling, the nearest first. The last one is bishengir's fixed block."""
     mm = product(func)
     p = product_of(func, mm)
     found = batch_tiling(p, chip)
@@ -141,7 +141,7 @@ def convolution_of(func: Func, kernel: int, stride: int) -> Convolution:
 
 
 def convolution_schedules(func: Func, machine: Machine, chip: Chip, kernel: int, stride: int) -> Iterator[Fitted]:
-    """Schedules of a convolution by the proxy's tiling, the nearest first."""
+    """Yield the schedules of a convolution by the proxy's tiling, the nearest first."""
     mm, gather = convolution(func)
     c = convolution_of(func, kernel, stride)
     for t, differs in smaller(conv_tiling(c, chip)):

@@ -45,7 +45,7 @@ def recount(t: MatmulTiling, plain: MatmulTiling, p: Product) -> MatmulTiling:
 
 
 def balance_waves(t: MatmulTiling, p: Product, chip: Chip) -> MatmulTiling:
-    """R6: rows of a block such that the last wave is full. The rule asks for 24 cores."""
+    """Apply R6: choose rows of a block such that the last wave is full. The rule asks for 24 cores."""
     if chip.is_coupled or chip.cores != WAVES_OF or t.baseM * t.baseN != FULL or t.baseK * p.size_bytes != K_BYTES or p.trans_a:
         return t
     rows, columns = parts(p.m, t.baseM), parts(p.n, t.baseN)

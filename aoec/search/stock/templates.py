@@ -1,7 +1,7 @@
 """MatMulV3's templates: rule R7, the first whose condition holds, else the plain one.
 
-Not built: R7.3 (single-core split-K with all of A in L1, whose search is not described), the 2x4 variant of R7.6, and R5 (decode shapes,
-whose tiling comes from a closed engine). Their shapes take the next template that fits.
+Three rules are not built. R7.3 (single-core split-K with all of A in L1) has a search that is not described. The second is the 2x4 variant
+of R7.6. R5 (decode shapes) takes its tiling from a closed engine. Shapes of these rules take the next template that fits.
 """
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Template:
 # ---------------------------------------------------------------- B, or A, whole in L1
 
 def aligned_output(p: Product, chip: Chip, t: MatmulTiling, failed: bool) -> bool:
-    """R7.1: few columns that are neither a multiple nor a divisor of a burst of the result."""
+    """Return whether R7.1 holds: there are few columns, and their number is neither a multiple nor a divisor of a burst of the result."""
     burst = 256 // p.out_bytes
     odd = p.n < 256 and p.k <= 256 and p.n % burst > 0 and burst % p.n > 0
     rows = p.m >= 512 * chip.cores and not (p.n * p.size_bytes < 32 and p.k * p.size_bytes < 32)
@@ -55,7 +55,7 @@ def tile_aligned_output(p: Product, chip: Chip, t: MatmulTiling) -> MatmulTiling
 
 
 def whole_left(p: Product, chip: Chip, t: MatmulTiling, failed: bool) -> bool:
-    """R7.2: a row or few of fp32 against a long transposed B."""
+    """Return whether R7.2 holds: a row or few of fp32 against a long transposed B."""
     shape = p.m <= 16 < p.n <= 16 * chip.cores and p.k >= 4096 and p.k % 128 == 0
     return p.size_bytes == 4 and not p.trans_a and p.trans_b and shape and 16 * p.k * p.size_bytes < chip.l1
 
@@ -68,7 +68,7 @@ def tile_whole_left(p: Product, chip: Chip, t: MatmulTiling) -> MatmulTiling:
 
 
 def whole_right(p: Product, chip: Chip, t: MatmulTiling, failed: bool) -> bool:
-    """R7.4: many rows, few columns and a short k. Its second case (n = k = 512) is not built."""
+    """Return whether R7.4 holds: many rows, few columns and a short k. Its second case (n = k = 512) is not built."""
     rows = not p.trans_b or p.k * p.size_bytes in SHORT_N
     return p.m > 16 * max(p.k, p.n) and p.k <= 256 and p.n in SHORT_N and not needs_fractals(p, "b") and rows
 
@@ -91,7 +91,7 @@ def three_by_three(p: Product, t: MatmulTiling) -> MatmulTiling:
 
 
 def one_core_split(p: Product, chip: Chip, t: MatmulTiling, failed: bool) -> bool:
-    """R7.6: a k so long, or a product so large, that a core goes through k in pieces and keeps its sums in GM."""
+    """Return whether R7.6 holds: k is so long, or the product so large, that a core goes through k in pieces and keeps its sums in GM."""
     large = failed and p.m * p.k >= 737280 and p.m >= 384 <= p.k and p.n >= 1024 and p.m * p.n >= 393216 * chip.cores
     wide = p.trans_a and not p.trans_b and is_aligned(p.n * p.size_bytes) and p.k >= 11000 and any(
         a % 8192 == 0 and b >= 6144 for a, b in ((p.m, p.n), (p.n, p.m)))
@@ -127,7 +127,7 @@ def tile_one_core_split(p: Product, chip: Chip, t: MatmulTiling) -> MatmulTiling
 
 
 def cores_split(p: Product, chip: Chip, t: MatmulTiling, failed: bool) -> bool:
-    """R7.7: few blocks, so that cores share k."""
+    """Return whether R7.7 holds: there are few blocks, so cores share k."""
     blocks = parts(p.m, BLOCK) * parts(p.n, BLOCK)
     few = p.k >= 384 * chip.cores and blocks < chip.cores / 2 and (p.trans_a or not p.trans_b)
     tiny = p.size_bytes == 4 and p.m <= 64 >= p.n and p.k >= 6144

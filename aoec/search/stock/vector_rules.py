@@ -52,7 +52,7 @@ def spread(rows: int, cores: int, columns: int, room: int, rule: str) -> Wanted:
 # ---------------------------------------------------------------- open rules of 910B: rows a pass
 
 def add_layer_norm(func: Func, cores: int, ub: int, columns: int) -> Wanted:
-    """AddLayerNorm: gamma and beta stay in UB, three tensors of rows, single buffers."""
+    """Return the rule of AddLayerNorm: gamma and beta stay in UB, with three tensors of rows and single buffers."""
     e = DTYPES[func.outputs[-1].dtype]
     room = (ub - 512 - 2 * e * columns) // (columns * (3 * e + 12) + 8)
     rows = max(1, room if columns >= 500 else min(room, 255))
@@ -60,7 +60,8 @@ def add_layer_norm(func: Func, cores: int, ub: int, columns: int) -> Wanted:
 
 
 def add_rms_norm(func: Func, cores: int, ub: int, columns: int) -> Wanted:
-    """AddRmsNorm: a row whole up to 12288 columns (fp32 10240), else in chunks; short rows several a pass."""
+    """Return the rule of AddRmsNorm: a row is whole up to 12288 columns (fp32 10240), else it is in chunks. A pass takes several short
+    rows."""
     wide = DTYPES[func.outputs[-1].dtype] == 4
     most, chunk = (10240, 9696) if wide else (12288, 12096)
     rows = (ub - KB) // (columns * (24 if wide else 18) + 260) if columns <= 2000 else 1
@@ -69,7 +70,7 @@ def add_rms_norm(func: Func, cores: int, ub: int, columns: int) -> Wanted:
 
 
 def layer_norm(func: Func, cores: int, ub: int, columns: int) -> Wanted:
-    """LayerNormV4: many rows a pass where a core has more than two and they are short, else row by row."""
+    """Return the rule of LayerNormV4: many rows a pass where a core has more than two and they are short, else row by row."""
     rows = elements_of(func) // columns
     many = parts(rows, cores) > 2 and columns < (ub - 2 * KB) // 8
     room = max(1, (ub - 2 * KB) // 8 // (1 + columns)) * columns if many else min(columns, (ub - 3 * KB) // 8)
@@ -77,6 +78,6 @@ def layer_norm(func: Func, cores: int, ub: int, columns: int) -> Wanted:
 
 
 def swiglu(func: Func, cores: int, ub: int, columns: int) -> Wanted:
-    """SwiGlu: all cores, two slots."""
+    """Return the rule of SwiGlu: all cores, two slots."""
     e = DTYPES[func.outputs[-1].dtype]
     return Wanted(max(1, min(cores, parts(elements_of(func) * e, 512))), ub // (28 if e == 4 else 6 * e + 8), "SwiGlu")

@@ -1,9 +1,9 @@
 """Bayesian search: a forest of scikit-optimize predicts cost and doubt; the most promising unseen candidates are asked for.
 
-The surrogate is scikit-optimize's extra-trees regressor with expected improvement on log cost. Trees take sketches and
-holes of any number in one model, stay cheap, and add no matrix products whose rounding differs between machines, so
-that the same seed gives the same proposals everywhere. Its time is bounded by counts, not by a clock, for the same reason: a
-generation grows with what is known, the points and the pool are capped.
+The surrogate is scikit-optimize's extra-trees regressor with expected improvement on log cost. Trees take sketches and holes of any number
+in one model and stay cheap. They add no matrix products, whose rounding differs between machines, so the same seed gives the same proposals
+everywhere. For the same reason the search's time is bounded by counts and not by a clock. A generation grows with what is known, and the
+points and the pool are capped.
 """
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Bayes(Strategy):
         return ranks + self._strangers(size // 4, set(ranks))
 
     def _pool(self, leaders: list[int]) -> list[int]:
-        """Unseen candidates worth ranking: beside the leaders, and anywhere."""
+        """Return unseen candidates worth ranking: some beside the leaders, and some from anywhere."""
         lines = [n for rank in leaders for n in self.space.neighbours(self.space.at(rank)) if n not in self.seen]
         near = [n for n in lines if self.pool.holds(n)]
         return sorted(self.pool.keep(list({*near, *self._strangers(POOL // 2, set(near)), *self._draw_many(POOL // 2)})))

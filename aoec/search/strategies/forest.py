@@ -1,18 +1,22 @@
-"""A forest of trees predicts cost and doubt over the legal candidates that were not tried; the most promising are asked for, and neighbours
-of the best beside them.
+"""A forest of trees predicts cost and doubt over the legal candidates that were not tried. The strategy asks for the most promising of
+them, and for neighbours of the best.
 
-Trees take sketches and holes of any number in one model, need no scale and no kernel, learn 200 points in 25 ms, and add no matrix
-products whose rounding differs between machines, so that the same seed gives the same proposals everywhere. They are scikit-learn's
-extremely randomised trees (Geurts, Ernst, Wehenkel 2006), on the logarithm of cost; what failed costs as much as the worst.
+Trees take sketches and holes of any number in one model, need no scale and no kernel, and learn 200 points in 25 ms. They add no matrix
+products, whose rounding differs between machines, so the same seed gives the same proposals everywhere. They are scikit-learn's extremely
+randomised trees (Geurts, Ernst, Wehenkel 2006), on the logarithm of cost. What failed costs as much as the worst.
 
-Where a caller has a model of the cost, its `prior` says it for any candidates: half of the first generation are the cheapest by it, the
-trees see it as a feature, and where it explains what was measured (measured over predicted spreads less than measured) they learn only what
-it leaves: a device is learned from as the model's error, with few measures.
+A caller that has a model of the cost passes it as `prior`, which gives the cost of any candidates. Half of the first generation are the
+cheapest candidates by it, and the trees see it as a feature. The prior explains what was measured where measured over predicted spreads
+less than measured. There the trees learn only the model's error, so a device is learned with few measures.
 
-A generation is a few *slots*, filled one after another: `mean` takes the lowest prediction, `bound` the lowest of prediction less
-spread of the trees (`bound2`: twice the spread), `smooth`, `smooth1` and `smooth2` the same of a Gaussian process, `near` a neighbour of
-one of the leaders, `child` what lies between two of the better, `rare` the best predicted with a value that was hardly tried, `random`
-any. The last four go where a model is wrong and does not know it.
+A generation is a few *slots*, filled one after another:
+- `mean` takes the lowest prediction.
+- `bound` takes the lowest of prediction less spread of the trees (`bound2`: twice the spread).
+- `smooth`, `smooth1` and `smooth2` take the same of a Gaussian process.
+- `near` takes a neighbour of one of the leaders, `child` a candidate between two of the better.
+- `rare` takes the best predicted with a value that was hardly tried, `random` any candidate.
+
+The last four serve where a model is wrong and does not know it.
 """
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """A Gaussian process on the places of values: what a smooth space looks like from few measures, where trees see steps.
 
-Matérn covariance of order 3/2 (Rasmussen and Williams 2006, 4.17) over the codes of a table, each column scaled to 0..1; of a few length
-scales the one whose marginal likelihood (ibid., 2.30) is highest. Few fixed scales and no search for more keep it at some milliseconds.
+It has a Matérn covariance of order 3/2 (Rasmussen and Williams 2006, 4.17) over the codes of a table, with each column scaled to 0..1. Of a
+few length scales it takes the one whose marginal likelihood (ibid., 2.30) is highest. Few fixed scales and no search for more keep it at
+some milliseconds.
 """
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ def predict(known: Table, logs: np.ndarray, asked: Table) -> tuple[np.ndarray, n
 
 
 def _distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Euclidean distance of each row of `a` to each of `b`."""
+    """Return the Euclidean distance of each row of `a` to each of `b`."""
     return np.sqrt(np.maximum((a * a).sum(axis=1)[:, None] + (b * b).sum(axis=1) - 2 * a @ b.T, 0))
 
 
@@ -47,5 +48,5 @@ def _factor(distances: np.ndarray, length: float) -> np.ndarray:
 
 
 def _likelihood(lower: np.ndarray, y: np.ndarray) -> float:
-    """Logarithm of the marginal likelihood, but for a constant."""
+    """Return the logarithm of the marginal likelihood, up to a constant."""
     return float(-0.5 * (np.linalg.solve(lower, y) ** 2).sum() - np.log(np.diag(lower)).sum())

@@ -81,7 +81,7 @@ class Genetic(Strategy):
         return None
 
     def _mutate(self, counts: tuple[int, ...], digits: list[int]) -> None:
-        """Moves one or two of the digits to a choice beside, or now and then to any."""
+        """Move one or two of the digits to a choice beside, or now and then to any."""
         random = self.random.random
         for _ in range((1, 1, 2)[int(3 * random())] if digits else 0):
             hole = int(random() * len(digits))

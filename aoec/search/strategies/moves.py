@@ -26,8 +26,9 @@ def beside(table: Table, free: np.ndarray, codes: np.ndarray, random: Random) ->
 
 
 def rarest(table: Table, free: np.ndarray, tried: np.ndarray, score: np.ndarray, random: Random) -> int:
-    """Of a column drawn at random the value that was tried least, in `tried[row, column]` codes, and the free row of the lowest score that
-    has it: no value of any hole is given up for how it looked beside the wrong others."""
+    """Return a free row with a value that was hardly tried. The column is drawn at random. Of its values, take the one that occurs least
+    among the tried rows, and of the free rows with it the one of the lowest score. `tried` holds codes, [row, column]. So no value of a
+    hole is given up because it looked bad beside wrong values of the others."""
     column = random.randrange(table.codes.shape[1])
     left = table.codes[free, column]
     values, counts = np.unique(np.concatenate([left, tried[:, column]]), return_counts=True)
@@ -37,11 +38,11 @@ def rarest(table: Table, free: np.ndarray, tried: np.ndarray, score: np.ndarray,
 
 
 def between(table: Table, free: np.ndarray, parents: tuple[np.ndarray, np.ndarray], random: Random) -> int:
-    """Return the free row that is nearest to a child of two rows of codes: each column from either parent, and now and then one from any
-    row.
+    """Return the free row that is nearest to a child of two rows of codes. Each column of the child is from either parent, and now and then
+    from any row.
 
-    Crossing breaks rules that hold between holes; the nearest legal candidate keeps the most of what was crossed. Among rows that differ
-    in as many columns, the one whose codes are nearer; of equals any.
+    Crossing breaks rules that hold between holes. The nearest legal candidate keeps the most of what was crossed. Among rows that differ in
+    as many columns, the one whose codes are nearer is taken; of equals, any.
     """
     child = np.where([random.random() < 0.5 for _ in parents[0]], *parents)
     if random.random() < MUTATED or any(np.array_equal(child, p) for p in parents):

@@ -1,12 +1,13 @@
 """The portfolio: a forest's and a Gaussian process's predictions, neighbours of the best and children of the better in one generation.
 
-Each alone loses somewhere: trees in smooth spaces, a Gaussian process in rugged ones, any model on a space with few good candidates that
-nothing points at, breeding where each measure counts. In one generation they share what each finds.
+Each alone loses somewhere. Trees lose in smooth spaces, and a Gaussian process loses in rugged ones. Any model loses on a space with few
+good candidates that nothing points at. Breeding loses where each measure counts. In one generation they share what each finds.
 
-What a model's ranking costs it must win. A generation with models is their fits and one ranking, MODEL_US, whatever its size; so a
-generation is as large as keeps that below the time that its measures take (the first ones, where each measure tells a model most, are half
-as large where that keeps it below too), and where it would be larger than LARGEST there is no model at
-all: the search is genetic, whose proposals cost microseconds. A device, or anything that takes milliseconds a candidate, gets the models.
+A model must save more than its ranking costs. A generation with models costs their fits and one ranking, MODEL_US, whatever its size. So a
+generation is large enough that this cost is below the time of its measures. The first generations, where each measure tells a model most,
+are half as large where the cost is below the time of half the measures too. Where a generation would be larger than LARGEST, there is no
+model at all: the search is genetic, and its proposals cost microseconds. A device, or anything that takes milliseconds a candidate, gets
+the models.
 """
 from __future__ import annotations
 

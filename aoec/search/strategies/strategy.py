@@ -41,7 +41,8 @@ class Strategy:
         return not self._left and not self._queue and not self._open
 
     def ask(self, n: int) -> list[Candidate]:
-        """At most `n` candidates that were not proposed before; none while answers are owed, or when the space is exhausted."""
+        """Return at most `n` candidates that were not proposed before. Return none while answers are owed, or when the space is
+        exhausted."""
         if not self._queue and not self._open:
             self._queue = self._fresh()[::-1]
         out = [self._queue.pop() for _ in range(min(n, len(self._queue)))]
@@ -49,7 +50,7 @@ class Strategy:
         return [self.space.at(rank) for rank in out]
 
     def tell(self, candidates: Sequence[Candidate], costs: Sequence[Cost]) -> None:
-        """Learns costs; also of candidates that it did not ask for (a default, seeds from a bank)."""
+        """Learn costs, also of candidates that the strategy did not ask for (a default, seeds from a bank)."""
         for candidate, cost in zip(candidates, costs, strict=True):
             rank = self.space.rank(candidate)
             if rank not in self._open and rank in self._queue:
@@ -60,14 +61,14 @@ class Strategy:
             self._learn(rank, cost)
 
     def _see(self, ranks: Sequence[int]) -> None:
-        """Takes ranks out of what may still be proposed."""
+        """Take ranks out of what may still be proposed."""
         new = {r for r in ranks if r not in self.seen}
         self.seen |= new
         self._left -= sum(map(self.pool.holds, new))
 
     def _fresh(self) -> list[int]:
-        """Return the next generation: what `_next` proposes, was not seen and is legal; drawn at random where it proposes nothing new.
-        Empty where nothing is left; ScheduleError where a filter refused all of very many."""
+        """Return the next generation: what `_next` proposes, was not seen and is legal. Where it proposes nothing new, candidates are drawn
+        at random. The generation is empty where nothing is left. Raise ScheduleError where a filter refused all of very many."""
         for _ in range(BARREN):
             if not self._left:
                 return []
@@ -87,7 +88,7 @@ class Strategy:
         raise NotImplementedError
 
     def _learn(self, rank: int, cost: Cost) -> None:
-        """What a subclass keeps of a cost; nothing here."""
+        """Learn from a cost: here, do nothing. A subclass keeps what it needs."""
 
     def _draw(self, taken: set[int] | None = None) -> int:
         """Return a random rank that is neither seen nor in `taken`; each is equally likely. There must be one.
@@ -117,7 +118,8 @@ class Strategy:
         return ranks
 
     def _strangers(self, n: int, taken: set[int], grids: int = 0) -> list[int]:
-        """Random ranks, from each grid in turn: a small grid is not drowned by a large one; `grids`: from that many in turn at most."""
+        """Return random ranks, from each grid in turn, so that a large grid does not crowd out a small one. `grids` is the most grids to
+        take in turn."""
         ranks: list[int] = []
         parts = [p for p in map(self.pool.part, range(len(self.space.grids))) if p]
         count = min(grids or n, len(parts))

@@ -1,10 +1,12 @@
 """Table: candidates as rows of numbers: what a model learns from, and what tells how far one is from another.
 
-The columns of a space are its holes by name, whatever sketch they are of, and last the sketch. A *code* is the place of a value among
-all values that the hole has anywhere, -1 where the sketch has no such hole; two candidates are as many steps apart as their codes differ in
-columns. *Features* are log2(1 + value), and of each pair of holes with three values or more the sum and the difference, the logarithms of
-product and ratio: what fits a buffer, how often a tile is read and how many units share it hang on products and ratios, and a tree that
-splits one column at a time needs many splits to say so.
+The columns of a space are its holes by name, whatever sketch they are of, and last the sketch. A *code* is the place of a value among all
+values that the hole has anywhere. It is -1 where the sketch has no such hole. Two candidates are as many steps apart as there are columns
+in which their codes differ.
+
+*Features* are log2(1 + value), and the sum and the difference of each pair of holes with three values or more. Sum and difference are the
+logarithms of product and ratio. Whether a tile fits a buffer, how often it is read and how many units share it depend on products and
+ratios. A tree splits one column at a time, and would need many splits to learn them.
 """
 from __future__ import annotations
 
@@ -65,7 +67,7 @@ class Columns:
         return Table(ranks, codes, self._features(codes))
 
     def _fill(self, codes: np.ndarray, rows: np.ndarray, grid: Grid, ranks: np.ndarray) -> None:
-        """Sets the codes of rows of one grid from their ranks in it."""
+        """Set the codes of rows of one grid from their ranks in it."""
         for name, choices in zip(reversed(grid.names), reversed(grid.choices)):
             ranks, digits = ranks // len(choices), ranks % len(choices)  # divmod of NumPy knows no integers beyond int64
             places = np.searchsorted(self.values[name], np.array(choices, dtype=np.int64))

@@ -151,7 +151,7 @@ def ratio(a: int, b: int) -> tuple[int, int]:
 
 
 def slots(depth: int, blocks: int) -> int:
-    """Whole slots of `blocks` base blocks each in a depth, 1 to 4; a depth of 0 is two."""
+    """Return the whole slots of `blocks` base blocks each in a depth, 1 to 4. A depth of 0 is two slots."""
     return min(4, max(1, depth // blocks)) if depth else 2
 
 

@@ -1,8 +1,9 @@
 """Schedules of matrix products as the vendor's tilings, and tilings as the schedules that a search lays out.
 
-What a tiling leaves open the vendor's kernels decide, alike for every tiling: results leave L0C in granules where FIXPIPE takes them out,
-and no load is a chunk of k ahead (their public sources: MM_CFG_NO_PRELOAD sets enUnitFlag and no preload). So not every schedule can be
-said. `tiling_of` gives the nearest that can, with what is other then; `trace_of` reads it, and both together change nothing more.
+The vendor's kernels decide what a tiling leaves open, alike for every tiling. Results leave L0C in granules where FIXPIPE takes them out,
+and no load is a chunk of k ahead. (Their public sources say so: MM_CFG_NO_PRELOAD sets enUnitFlag and no preload.) So not every schedule
+can be expressed as a tiling. `tiling_of` gives the nearest tiling, with what differs then. `trace_of` reads a tiling. Applying both to
+their own result changes nothing more.
 """
 from __future__ import annotations
 
@@ -100,8 +101,8 @@ def extents(mm: Nest) -> dict[str, int]:
 
 
 def plainest(form: Form, values: dict[str, int], sizes: dict[str, int], cores: int) -> tuple[Form, dict[str, int]]:
-    """Return the form and values that say the same work in the fewest words: shares of a grid as parts where they are even, blocks of one
-    tile dealt to all cores in turn, and an operand resident only where a core comes back to it."""
+    """Return the form and values that say the same work in the fewest words. Shares of a grid become parts where they are even. Blocks of
+    one tile are dealt to all cores in turn. An operand is resident only where a core comes back to it."""
     values = dict(values)
     if form.spread == "single":
         form = in_parts(form, values, sizes)
@@ -149,8 +150,8 @@ def serial(form: Form, values: dict[str, int], sizes: dict[str, int], axis: str)
 
 
 def unkept(form: Form, values: dict[str, int], sizes: dict[str, int]) -> Form:
-    """Return the form without an operand resident that is brought once anyway: of the two, the one that the inner loop leaves alone stays,
-    if a core comes back to it. What has several L0 tiles in an L1 tile must stay."""
+    """Return the form without a resident operand that is brought only once anyway. Of the two, the operand that the inner loop does not
+    move in stays, if a core comes back to it. An operand with several L0 tiles in an L1 tile must stay."""
     stays = {"left": "m" in form.steps or form.inside == "n" and serial(form, values, sizes, "n"),
              "right": "n" in form.steps or form.inside == "m" and serial(form, values, sizes, "m")}
     kept = [side for side in ("left", "right") if form.keeps(side) and stays[side]]
@@ -245,7 +246,8 @@ def tiling_in(func: Func, form: Form, values: dict[str, int], machine: Machine) 
 
 
 def l2_sides(form: Form, values: dict[str, int], sizes: dict[str, int], count: dict[str, int], cores: int) -> dict[str, int]:
-    """l2MTileBlock and l2NTileBlock: of a grid what cores work on together, of groups of ?so rows or columns about a round of all cores."""
+    """Return l2MTileBlock and l2NTileBlock. On a grid they hold what cores work on together. For groups of ?so rows or columns they hold
+    about a round of all cores."""
     if form.walk:
         return {x: min(values[f"b{x}"], count[x]) for x in "mn"}
     if not form.dealt:
@@ -265,7 +267,7 @@ def steps_of_k(form: Form, values: dict[str, int], chunks: int) -> tuple[int, in
 
 
 def block_of(form: Form, values: dict[str, int], sizes: dict[str, int], axis: str) -> int:
-    """singleCoreM or singleCoreN: what a core works on before it goes on."""
+    """Return singleCoreM or singleCoreN: what a core works on before it goes on."""
     tile = tile_extent(form, values, axis)
     if form.spread.startswith("turn"):
         return min(tile, up(sizes[axis], 16))
@@ -277,7 +279,7 @@ def block_of(form: Form, values: dict[str, int], sizes: dict[str, int], axis: st
 
 
 def l2_count(form: Form, values: dict[str, int], sizes: dict[str, int], axis: str) -> int:
-    """l2MTileCnt or l2NTileCnt of a grid: rounds in which all cores work on one L2 block together."""
+    """Return l2MTileCnt or l2NTileCnt of a grid: rounds in which all cores work on one L2 block together."""
     if axis not in form.l2:
         return 1
     if form.spread != "parts":

@@ -129,7 +129,7 @@ def axes_of(func: Func, mm: Nest, gather: Nest) -> Axes:
 
 
 def _chunks(t: ConvTiling, axes: Axes) -> tuple[int, int]:
-    """C1 planes in an L1 chunk of the image, and of the weights."""
+    """Return the C1 planes in an L1 chunk of the image, and of the weights."""
     a, b = (min(max(1, k // axes.chunk), axes.planes) if k else axes.planes for k in (t.kAL1, t.kBL1))
     return (a, b) if max(a, b) == axes.planes else ratio(a, b)
 

@@ -1,7 +1,7 @@
-"""Schedules of convolutions as the vendor's tilings (Conv2DV2), and back: as `vendor_back` has it for matrix products.
+"""Schedules of convolutions as the vendor's tilings (Conv2DV2), and back, as `vendor_back` does for matrix products.
 
-Kernels of that operator drain L0C in granules (unitFlag of their public sources) and take no parts of the width over cores but for images
-of one row; pixels of such an image are one axis (mMode 1), of which hoL1, hoL0 and hoDim then are extents and parts.
+Kernels of that operator drain L0C in granules (unitFlag of their public sources). They split the width over cores only for images of one
+row. The pixels of such an image are one axis (mMode 1). Then hoL1, hoL0 and hoDim are extents and parts of this axis.
 """
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A program as flat arrays: code with loops kept, and the expressions whose values the walk needs, for all rows at once.
 
-Durations and trip counts are tables by class (first, body, last) of the loops and grid axes that they depend on, so a
-size may differ between the first, the last and all other iterations of a loop, and in no other way. What the structure
-shows to be otherwise is refused here; what only values show is a row's error (tables.VARIES).
+Durations and trip counts are tables by class (first, body, last) of the loops and grid axes that they depend on. So a size may differ
+between the first, the last and all other iterations of a loop, and in no other way. A program whose structure shows another variation is
+refused here. A variation that only values show is a row's error (tables.VARIES).
 """
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class Encoded:
 
 
 def encode(program: Program, machine: Machine) -> Encoded:
-    """Return the flat form of a program, holes kept. Raises CheckError or TargetError where the timeline cannot time it."""
+    """Return the flat form of a program, holes kept. Raise CheckError or TargetError where the timeline cannot time it."""
     if program.target != machine.name:
         raise CheckError(f"program {program.name} is for {program.target} and the machine is {machine.name}; emit it for that machine")
     return _Encoder(program, machine).encode()

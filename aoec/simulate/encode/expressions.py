@@ -1,9 +1,9 @@
-"""Integer expressions as the kernels evaluate them: as little of them as ranges of variables leave, and that as seldom as loops allow.
+"""Integer expressions as the kernels evaluate them: simplified by the ranges of variables, and evaluated as seldom as loops allow.
 
-What ranges of loops decide is decided first (ir/ranges.py): of `min(512 - i*64, 64)` with i below 8 remains 64. A sum of multiples of
-variables is written as such. All others become postfix code, which the interpreter evaluates where the innermost of their loops steps on,
-into a place of their own in the environment: instructions then read a variable. Only what a counter moves, or what may divide by zero, is
-evaluated where it stands.
+First, expressions are simplified by the ranges of loops (ir/ranges.py): `min(512 - i*64, 64)` with i below 8 becomes 64. A sum of multiples
+of variables is written as such. All others become postfix code. The interpreter evaluates it when the innermost of the loops that it
+depends on takes a step. The value goes to a place of its own in the environment, and instructions then read a variable. Only what a counter
+moves, or what may divide by zero, is evaluated at its use.
 """
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Expressions(Ranges[Run]):
         return self.code[start][1] if kind == tile.FIXED else None
 
     def arrays(self) -> tuple[np.ndarray, np.ndarray]:
-        """Code and spans, as `tile.value` reads them."""
+        """Return code and spans, as `tile.value` reads them."""
         return np.array(self.code or [(0, 0)], np.int64), np.array(self.spans or [(0, 0, 1)], np.int64)
 
     def _intern(self, term: Term) -> int:

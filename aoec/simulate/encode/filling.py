@@ -66,14 +66,15 @@ class Filler:
         self.fixed = fixed_tables(planner, self.plan)
 
     def heads(self, rows: Mapping[str, Array], count: int) -> list[Array]:
-        """Of axes over which iterations are dealt out, how many coordinates have one more; a column each."""
+        """Return how many coordinates have one more iteration, for each axis over which iterations are dealt out; a column for each
+        axis."""
         return [np.broadcast_to(longer(trips, name, extent, rows), count) for trips, name, extent in self.dealt]
 
 
 class Batch:
-    """Rows with their inputs, equal ones once, in the order in which they are done: rows that share tables stand together.
+    """Rows with their inputs, equal ones once, in the order in which they are done. Rows that share tables are next to each other.
 
-    `order` [place]: the row; `work` [place]: its inputs' row in `given`; `parts`: of these, that are done at once.
+    `order` [place] is the row. `work` [place] is its inputs' row in `given`. `parts` are the places that are done at once.
     """
 
     def __init__(self, filler: Filler, encoded: Encoded, rows: Mapping[str, Array], count: int, threads: int) -> None:
@@ -166,8 +167,9 @@ def grid_cores(encoded: Encoded, rows: Mapping[str, Array], count: int) -> Array
 
 
 def filler_of(encoded: Encoded, state: State, lenient: bool, opened: Opened, count: int, first: bool = False) -> Filler | None:
-    """Return what fills the tables of a program, or of its first cores; None where no plan can be made, and the first time for few rows: a
-    plan takes longer than to do without, and stays in memory. Of rows with open holes more is asked at once, their work and their ends."""
+    """Return what fills the tables of a program, or of its first cores. Return None where no plan can be made. Return None also the first
+    time for few rows, because a plan takes longer than to do without, and stays in memory. More is asked at once of rows with open holes:
+    their work and their ends."""
     key = state, lenient, opened, first
     found = encoded.fillers.get(key, 0)
     if isinstance(found, int) and found is not False:

@@ -1,5 +1,8 @@
-"""Whole-number expressions of a program's holes, for many rows: by NumPy, one after the other, until they have been asked for some times,
-and from then on noted on a tape, which a kernel replays for all rows in one call."""
+"""Whole-number expressions of a program's holes, for many rows.
+
+NumPy evaluates them, one after the other, until they have been asked for some times. From then on they are noted on a tape, which a kernel
+replays for all rows in one call.
+"""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

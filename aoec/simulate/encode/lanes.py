@@ -55,7 +55,7 @@ def piece(site: Site, fields: Mapping[str, Brought], around: tuple[Brought, ...]
 
 def record_piece(site: Site, fields: Mapping[str, Brought], around: tuple[Brought, ...], rates: Rates, lenient: bool,
                  opened: bool) -> Piece:
-    """`piece`, made anew."""
+    """Return the `piece` of these arguments, noted anew on a tape."""
     tape, inputs = Tape(), list[int]()
 
     def value(kind: type, number: Any) -> Any:

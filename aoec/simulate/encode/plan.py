@@ -1,7 +1,7 @@
 """How the tables of an encoded program are filled, found once for all rows: what `tables.Tabulator` calculates, noted on tapes.
 
-Sizes by class are those of sizes.py, with each combination of classes a column of its own: so what differs between rows are numbers, and
-the order of work is known beforehand. Rows in which a size varies in another way are left to the Tabulator, which knows why.
+Sizes by class are those of sizes.py, with a column for each combination of classes. So rows differ only in numbers, and the order of work
+is known beforehand. Rows in which a size varies in another way are left to the Tabulator, which knows why.
 """
 from __future__ import annotations
 
@@ -87,7 +87,8 @@ class Planner:
         self.layouts: list[tuple[int, Layout]] = []
 
     def trips(self) -> list[tuple[Layout, Array]]:
-        """Of each loop its layout, and the register of each position; -1 where slots have a say, which are a row's own."""
+        """Return the layout of each loop, and the register of each position. It is -1 for a loop that depends on slots, which each row
+        fills itself."""
         out = []
         for loop in self.encoded.loops:
             layout = self.laid(loop.stream, [loop.trips])
@@ -118,7 +119,7 @@ class Planner:
                 yield from ((stream, name, whole.axis.get(name, 0), whole.size(e)) for e in parts)
 
     def uneven(self) -> list[Array]:
-        """Not 0 where a size varies in other than the first and last iteration, of all that was asked for."""
+        """Return registers that are not 0 where a size varies in other than the first and last iteration, of all that was asked for."""
         return [x for stream in dict.fromkeys([*self.streams, *self.whole]) for x in stream.uneven]
 
     def extents(self) -> tuple[Array, Array]:

@@ -1,9 +1,10 @@
 """Sizes of a program's streams by class, and what its transfers move, noted on a tape: once for all plans of the program.
 
-Of an axis that is narrow (sizes.py: Dependence) two classes are told apart, and its first iteration is as those between; else three.
+On an axis that is narrow (sizes.py: Dependence) two classes are told apart, and its first iteration is as those between. On other axes
+three classes are.
 
-What a candidate is timed by and what bounds ask of it are plans of their own (plan.py), that differ in how costs are charged, or in whether
-all cores are looked at or the first alone; sizes and traffic are the same.
+Timing a candidate and finding its bounds use plans of their own (plan.py). These differ in how costs are charged, or in whether all cores
+are looked at or the first alone. Sizes and traffic are the same.
 """
 from __future__ import annotations
 
@@ -132,8 +133,8 @@ class StreamPlan:
         return [self.by_class(p) if mixed and isinstance(p, Traced) else p for p in parts]
 
     def samples(self, name: str) -> Values:
-        """Return the first, second, last but one and last value of a variable on its axis; of one over which iterations are dealt out five,
-        and of one of a narrow axis three: of all but the last its first and last are to stand for."""
+        """Return the first, second, last but one and last value of a variable on its axis. An axis over which iterations are dealt out has
+        five samples. A narrow axis has three: its first and last stand for all values but the last."""
         key = Var(name)
         if key not in self.values:
             n = self.columns(self.raw(self.extents[name]))
@@ -157,8 +158,8 @@ class StreamPlan:
         return self.upright(self.tape.either(value, False))
 
     def by_class(self, value: Any) -> Values:
-        """First, body and last of what was taken at samples, or body and last; rows in which others differ that must not are noted as
-        uneven."""
+        """Return first, body and last of what was taken at samples, or body and last. Rows in which other samples differ, and must not, are
+        noted as uneven."""
         value = self.columns(value)
         for axis in range(self.rank):
             for first, samples in ((0, 3),) if axis + 1 in self.on.narrow else ((0, 5), (1, 4)):  # pairs that must be equal
@@ -268,7 +269,7 @@ class Noted:
 
     @cached_property
     def trips(self) -> list[Trips]:
-        """Trip counts of each stream."""
+        """Return the trip counts of each stream."""
         return [Trips(stream) for stream in self.whole]
 
     @cached_property

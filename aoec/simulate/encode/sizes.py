@@ -1,10 +1,10 @@
 """Sizes of a stream's expressions by class, for a batch of rows of hole values.
 
-A loop variable or grid axis takes, on an axis of its own, the values of its first, second, last but one and last
-iteration. The inner two must give equal sizes (else the row is an error): then first, body and last say all about it.
+A loop variable or grid axis takes, on an array axis of its own, the values of its first, second, last but one and last iteration. The inner
+two must give equal sizes (else the row is an error). Then the classes first, body and last describe all iterations.
 
-An expression is evaluated once for each different choice of the holes that it depends on, however many rows there are: the rows of a
-batch differ in all their holes together, and a size depends on few of them.
+An expression is evaluated once for each different choice of the holes that it depends on, however many rows there are. Rows of a batch
+differ in all their holes together, and a size depends on few of them.
 """
 from __future__ import annotations
 
@@ -50,13 +50,14 @@ class Choices:
     which: Array
 
     def spread(self, values: Array) -> Array:
-        """`values` [choice, ...] for every row of the batch."""
+        """Return `values` [choice, ...] for every row of the batch."""
         if len(values) == 1:
             return np.broadcast_to(values, (len(self.which), *values.shape[1:]))
         return values.take(self.which, 0)
 
     def of(self, others: Choices, values: Array) -> Array:
-        """`values` [choice, ...] for each of other choices, which are of these holes and maybe more; one for all where there is one."""
+        """Return `values` [choice, ...] for each of other choices, which are of these holes and maybe more. One value stands for all where
+        `values` has only one."""
         return values if len(values) == 1 else values.take(self.which[others.rows], 0)
 
 
@@ -88,14 +89,14 @@ class Dependence:
         return out
 
     def narrow_axes(self, encoded: Encoded, stream: int) -> frozenset[int]:
-        """Return the axes on which sizes are expected to differ in the last iteration alone, as those of tiles and what is left over do;
-        not where something asks where its begin is, such as the padding of an image. Rows of which it is not true are found
+        """Return the axes on which sizes are expected to differ in the last iteration alone, as those of tiles and their remainders do.
+        This does not hold where an expression asks for its begin, such as the padding of an image. Rows in which it is not true are found
         (plan_sizes.py)."""
         begins = frozenset().union(self.dealt, *map(beginning, size_exprs(encoded, stream)))
         return frozenset(self.axis.values()) - {x for name, x in self.axis.items() if name in begins}
 
     def closure(self, names: frozenset[str]) -> frozenset[str]:
-        """`names` and all variables that their trip counts depend on."""
+        """Return `names` and all variables that their trip counts depend on."""
         found: set[str] = set()
         todo = [n for n in names if n in self.trips]
         while todo:
@@ -190,8 +191,8 @@ class StreamValues:
     def samples(self, name: str) -> Array:
         """Return the first, second, last but one and last value of a variable, on its axis; short loops repeat their last.
 
-        Where iterations are dealt out over an axis, the class of the first has `longer` cores: the first and last of these, then
-        the others as above. [choice of what the variable depends on, axis...]
+        Where iterations are dealt out over an axis, the class of the first has `longer` cores. The samples are then the first and last of
+        these, and the others as above. [choice of what the variable depends on, axis...]
         """
         if name not in self.sampled:
             at = self.choices(Var(name))
@@ -238,7 +239,7 @@ class StreamValues:
         return self.iterations[name]
 
     def total(self, values: Array, names: tuple[str, ...]) -> Array:
-        """[row]: the sum of `values` by class over all iterations of the loops and axes `names`, outermost first."""
+        """Return [row]: the sum of `values` by class over all iterations of the loops and axes `names`, outermost first."""
         out = np.asarray(values, float)
         for name in reversed(names):
             x = self.axis.get(name, 0)
@@ -333,15 +334,17 @@ class Layout:
         return tuple(len(self.kept.get(x, [1])) for x in range(1, rank + 1))
 
     def flatten(self, values: Any, rows: int, rank: int) -> Array:
-        """[row, position] of a result that broadcasts over the kept classes."""
+        """Return [row, position] of a result that broadcasts over the kept classes."""
         return np.broadcast_to(values, (rows, *self.shape(rank))).reshape(rows, -1)
 
 
 class Entries:
-    """What of a place's positions (its combinations of classes) differs within a row: of a tail of a tail 3 x 3 positions, and two entries.
+    """Which of a place's positions (its combinations of classes) differ within a row. A tail of a tail has 3 x 3 positions, and two
+    entries.
 
-    Sizes that vary with the same axes vary together; others vary by themselves, each such group on an axis of its own. An entry is one
-    value of each group. `of` [pattern, position]: the entry that a position has, in rows of one pattern; `pattern` [row]: of which.
+    Sizes that vary with the same axes vary together. Others vary by themselves, and each such group has an axis of its own. An entry is one
+    value of each group. `of` [pattern, position] is the entry that a position has, in rows of one pattern. `pattern` [row] is the pattern
+    of a row.
     """
 
     def __init__(self, stream: StreamValues, layout: Layout, sizes: Mapping[str, Expr]) -> None:

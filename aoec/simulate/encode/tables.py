@@ -59,10 +59,10 @@ def first_false(encoded: Encoded, rows: Mapping[str, Array], count: int) -> Arra
 class Tabulator:
     """Builds the tables of one batch of rows, all of which meet the program's constraints.
 
-    Rows that differ only in holes that no size, trip count or grid depends on (slots) share their work: a row of all tables but those of
-    flags and counters. `holes` are of the rows, `rows` below are rows of work. `lenient`: a buffer's
-    slots do not lie in each other's way, as if there were one. `opened`: these holes are at choices that stand for all of them, so further
-    only what no choice avoids crosses HBM, and holds up other cores.
+    Rows may differ only in holes that no size, trip count or grid depends on (slots). Such rows share a row of all tables but those of
+    flags and counters. `holes` are of the rows. `rows` below are rows of such shared work. `lenient` says that slots of a buffer do not
+    conflict, as if there were one. `opened` gives holes at choices that stand for all of them. Then only what no choice avoids crosses HBM,
+    and holds up other cores.
     """
 
     def __init__(self, encoded: Encoded, rows: Mapping[str, Array], count: int, state: State, detail: bool = False,
@@ -116,7 +116,7 @@ class Tabulator:
         return status
 
     def evaluate(self, e: Expr) -> Array:
-        """int64 values of an expression of holes, per row."""
+        """Return int64 values of an expression of holes, per row."""
         return np.asarray(evaluate(e, self.holes))
 
     def grid_cores(self, stream: int) -> Array:
@@ -145,7 +145,7 @@ class Tabulator:
         return out
 
     def cursor(self, stream: int, layout: Layout, base: int) -> None:
-        """Adds a cursor that starts at `base` and moves with the variables of its layout.
+        """Add a cursor that starts at `base` and moves with the variables of its layout.
 
         The first or last iteration, or core, stays a class of its own in rows where a size differs.
         """
@@ -165,11 +165,11 @@ class Tabulator:
         return start, np.array([c for c, _ in flat], np.int32), steps
 
     def sites(self, values: list[StreamValues]) -> tuple[Array, Array, Array, Array, Array]:
-        """place[row, site, (entry, position)], entry_of[position], costs[busy, latency, unit, granule][entry], moved[entry, 2] bytes (no
-        entries where no detail is asked for), site[entry].
+        """Return place[row, site, (entry, position)], entry_of[position], costs[busy, latency, unit, granule][entry], moved[entry, 2] bytes
+        (no entries where no detail is asked for) and site[entry].
 
-        What a site's costs depend on has fewer different values than there are rows; but where it touches GM, for what hits L2 there
-        depends on all that a launch moves.
+        What a site's costs depend on has fewer different values than there are rows. This does not hold where it touches GM, because what
+        hits L2 there depends on all that a launch moves.
         """
         sites = self.encoded.sites
         sizes = [self.sizes(site, values[site.stream]) for site in sites]
@@ -199,7 +199,7 @@ class Tabulator:
         return Choices(np.arange(self.count), np.arange(self.count))
 
     def grid_of(self, site: Site) -> list[Expr]:
-        """Return the grid of a site's stream, and where it reads in it, where its cost hangs on that or the number of cores."""
+        """Return the grid of a site's stream, and where it reads in it, where its cost depends on that or on the number of cores."""
         if site.access:
             return [site.start, *[e for s, _, e in self.encoded.axes if s == site.stream]]
         formulas = (site.timing.busy, site.timing.latency, site.timing.granule)
@@ -213,7 +213,7 @@ class Tabulator:
         return Sizes(layout, Entries(stream, layout, dict(site.fields)), moved)
 
     def charge_memory(self, sizes: list[Sizes], values: list[StreamValues]) -> None:
-        """Finds what of each site's traffic hits L2, from what all of them move."""
+        """Find what of each site's traffic hits L2, from what all of them move."""
         flows: dict[Any, Flow] = {}
         for site, size in zip(self.encoded.sites, sizes, strict=True):
             if site.access:
@@ -231,7 +231,7 @@ class Tabulator:
         self.bus = bus_stretch(self.encoded.program, self.machine, list(flows.values()), self.traffic.shares)
 
     def price(self, site: Site, size: Sizes, at: Choices, cost: Array, moved: Array) -> None:
-        """Fills ticks[(busy, latency, unit, granule), entry], and where detail is asked for bytes[entry, (hbm, l2)], of a site, for each of
+        """Fill ticks[(busy, latency, unit, granule), entry] of a site, and bytes[entry, (hbm, l2)] where detail is asked for, for each of
         the choices `at` in turn."""
         entries = size.entries
 
@@ -256,7 +256,7 @@ class Tabulator:
         return site, rates_of(self.machine)
 
     def trips(self, values: list[StreamValues]) -> Array:
-        """Trip counts [row, entry], with a cursor per loop."""
+        """Return trip counts [row, entry], with a cursor per loop."""
         blocks, base = [], 0
         for loop in self.encoded.loops:
             stream = values[loop.stream]
@@ -287,9 +287,9 @@ def rates_of(machine: Machine) -> Rates:
 
 @dataclass(frozen=True)
 class Around:
-    """What the costs of an instruction hang on beside its own sizes: the stream's cores; of a transfer the share that crosses HBM, how much
-    longer HBM and L2 take because cores crowd, and because both ways share HBM, how the bus of a core stretches it, and the cores whose
-    share of the memory it waits for."""
+    """What the costs of an instruction depend on beside its own sizes. One number is the stream's cores. The others are of a transfer: the
+    share that crosses HBM; how much longer HBM and L2 take because cores crowd, and because both ways share HBM; how the bus of a core
+    stretches it; and the cores whose share of the memory it waits for."""
 
     cores: Any
     share: Any = 0.0
@@ -333,7 +333,7 @@ def evaluator(env: Mapping[str, Any], fields: Mapping[str, Any]) -> Callable[[Ex
 
 
 def opened_loops(encoded: Encoded, opened: Opened) -> Array:
-    """Return int8[loop + 1]: whether a loop's trips hang on open holes, and at last whether any hole is open."""
+    """Return int8[loop + 1]: whether a loop's trips depend on open holes, and at last whether any hole is open."""
     found = [not dependence(encoded, loop.stream).holes_of(loop.trips).isdisjoint(opened.holes) for loop in encoded.loops]
     return np.array([*found, *[False] * (not found), bool(opened)], np.int8)
 

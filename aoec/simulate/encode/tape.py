@@ -50,7 +50,7 @@ class Traced:
 
     @property
     def register(self) -> int:
-        """Of a single column."""
+        """Return the register of a single column."""
         return int(self.regs.reshape(()))
 
     def __getitem__(self, index: Any) -> Traced:
@@ -61,7 +61,7 @@ class Traced:
         return Traced(self.tape, self.regs.reshape(*shape), self.real)
 
     def astype(self, dtype: Any) -> Traced:
-        """As reals, or as whole numbers, cut off."""
+        """Convert to reals, or to whole numbers by cutting off the fraction."""
         real = np.dtype(dtype).kind == "f"
         if real == self.real:
             return self
@@ -142,8 +142,8 @@ class Tape:
         return Traced(self, np.int32(self._new(kernel.INPUT)), False)
 
     def mark(self) -> None:
-        """Nothing; operations from here on can be replayed by themselves: what was noted before, if of constants alone, is noted again,
-        since parts are replayed for different numbers of lanes."""
+        """Begin a part here: operations from here on can be replayed by themselves. Nothing noted before is reused: even operations on
+        constants alone are noted again, since parts are replayed for different numbers of lanes."""
         self.marks.append(len(self.ops) // 2)
         self.known.clear()
 
@@ -229,7 +229,7 @@ class Tape:
         return self.note(of_reals if real else whole, False, *(operands[::-1] if turned else operands))
 
     def where(self, condition: Any, yes: Any, no: Any) -> Any:
-        """`yes` where the condition is not 0, elsewhere `no`."""
+        """Return `yes` where the condition is not 0, and `no` elsewhere."""
         real = _is_real(yes) or _is_real(no)
         if not isinstance(condition, Traced):
             return self.either(yes if condition else no, real)
@@ -252,7 +252,7 @@ class Tape:
         return Traced(self, self.column(value, real), real)
 
     def any(self, columns: Sequence[Array]) -> Traced | None:
-        """Not 0 where any of these registers of whole numbers is not; None of none."""
+        """Return what is not 0 where any of these registers of whole numbers is not 0. Return None where there are no registers."""
         regs = np.unique(np.concatenate([x.reshape(-1) for x in columns])) if columns else np.zeros(0, np.int32)
         while len(regs) > 1:
             half = len(regs) // 2

@@ -21,9 +21,9 @@ class Told:
     """Where the time of a walk went, in ticks.
 
     `spent` [stream, pipe, kind] (kernel.BUSY, ...) is of the core that ends last, `sum_spent` of all cores. `at` [stream, place, (ticks,
-    times)] is how long and how often something was held or busy at a place of the code, on the core that ends last; `ends` [stream, 3]
-    the end of that core, its index, and the sum of the ends of all; `uses` [entry] how often costs were charged, over all cores.
-    `operations` counts those of one core of each class: in all, and those walked one by one (the others stand in skipped iterations).
+    times)] is how long and how often something was held or busy at a place of the code, on the core that ends last. `ends` [stream, 3] is
+    the end of that core, its index, and the sum of the ends of all. `uses` [entry] is how often costs were charged, over all cores.
+    `operations` counts those of one core of each class: in all, and those walked one by one (the others are in skipped iterations).
     """
 
     spent: Array
@@ -144,8 +144,8 @@ def walk_again(t: kernel.Tables, s: kernel.State, row: int, streams: Array, core
 
 def find_rows(t: kernel.Tables, s: kernel.State, what: int, first: int, last: int, cores: Array, sizes: Array, out: Array, status: Array,
               limits: Array, afresh: Callable[[], None] = lambda: None) -> None:
-    """Nothing, when the kernel has found what is asked of rows first .. last - 1. Ctrl-C ends it; where Python's handler of that raises
-    nothing the rows are begun anew, `afresh` before."""
+    """Let the kernel find what is asked of rows first .. last - 1. Ctrl-C ends it. Where Python's handler of that raises nothing, the rows
+    are begun anew, and `afresh` is called before."""
     with catch_interrupts():
         while True:
             afresh()
@@ -163,7 +163,7 @@ def begun_anew(status: Array) -> bool:
 
 
 def tell_core(told: Told, s: kernel.State, m: int, stream: int, core: int, weight: int) -> None:
-    """Adds what probes saw of core m of a group, of which there are `weight` alike."""
+    """Add what probes saw of core m of a group, which stands for `weight` equal cores."""
     end = max(int(s.free[m].max()), int(s.done[m].max()))
     told.ends[stream, 2] += end * weight
     if end > told.ends[stream, 0]:

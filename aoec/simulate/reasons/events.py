@@ -67,7 +67,7 @@ class Events:
 
     @property
     def name(self) -> str:
-        """Such as cube.3: stream and core."""
+        """Return a name from stream and core, such as cube.3."""
         return f"{self.program.streams[self.stream].name}.{self.core}"
 
     @property
@@ -77,7 +77,7 @@ class Events:
 
     @property
     def note(self) -> str:
-        """That not all events are kept; empty where they are."""
+        """Return a note that not all events are kept; empty where they are."""
         return "" if self.total == len(self.log) else f"the first {len(self.log):,} of {self.total:,} events of core {self.name}"
 
     def column(self, name: str) -> Array:
@@ -102,7 +102,7 @@ class Events:
 
     @cached_property
     def own_ticks(self) -> Array:
-        """Of each instruction what it takes where nothing is shared; 0 for flags."""
+        """Return the ticks that each instruction takes where nothing is shared; 0 for flags."""
         cost = self.walked.filled.tables.cost[kernel.OWN::kernel.COST]
         run = self.kinds == 0
         own = cost[np.where(run, self.column("which"), 0)]
@@ -116,7 +116,7 @@ class Events:
         return float(hbm), float(l2)
 
     def setters(self) -> Array:
-        """Of each wait for a flag of this core, the index of the event that set it; -1 for everything else."""
+        """Return, for each wait for a flag of this core, the index of the event that set the flag; -1 for everything else."""
         out, held = np.full(len(self.log), -1), dict[int, int]()
         flags = self.walked.encoded.code[self.column("place"), 2] + self.column("which")
         for i in np.flatnonzero((self.kinds == 1) | (self.kinds == 2)):

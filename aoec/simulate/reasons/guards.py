@@ -32,9 +32,9 @@ class _Use:
 def guards(program: Program, stream: Stream) -> dict[Key, Guard]:
     """Return every wait of a stream of a filled program, by its pipes and id, with what it guards as far as the text tells.
 
-    A buffer is guarded by the flag whose id turns with the variable that chooses the buffer's slot. Waits whose ids have a variable
-    of their own (those that drain the free flags) guard what the other waits of the same pipes and first id do; any other wait
-    guards what its pipe touches next, of the buffers that both pipes touch.
+    A buffer is guarded by the flag whose id turns with the variable that chooses the buffer's slot. Waits whose ids have a variable of
+    their own (those that drain the free flags) guard what the other waits of the same pipes and first id do. Any other wait guards what its
+    pipe touches next, of the buffers that both pipes touch.
     """
     depths = {s.name: int(evaluate(s.depth, {})) for s in program.spaces}
     items, uses = list(_flat(stream.body)), _uses(stream.body, set(depths))

@@ -1,8 +1,8 @@
 """The critical path of a core: the chain of work, latencies, flags and issues that ends when the core does, without a gap.
 
-It is walked backwards from the last thing done. Whatever starts does so because its pipe's earlier work ended, because a
-flag came, or because the scalar unit issued it: that is gone on with, at the same instant. So the parts add up to the
-time of the core, and what is not on the path is hidden behind what is.
+It is walked backwards from the last thing done. An operation starts because its pipe's earlier work ended, because a flag came, or because
+the scalar unit issued it. The walk goes on with that cause, at the same instant. So the parts add up to the time of the core, and what is
+not on the path is hidden behind what is.
 """
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class _Back:
         return self.parts
 
     def take(self, pipe: int, what: str, name: str, down_to: int) -> None:
-        """Accounts for the time from `down_to` to where the walk stands."""
+        """Account for the time from `down_to` to where the walk is."""
         if down_to < self.at:
             part = self.parts.setdefault((pipe, what, name), [0, 0])
             part[0] += self.at - down_to

@@ -125,7 +125,7 @@ def pipe_name(program: Program, stream: int, pipe: str) -> str:
 
 
 def _accounts(walked: Walked) -> dict[str, Account]:
-    """Of every pipe that does anything."""
+    """Return the account of every pipe that does anything, by its name."""
     program, told = walked.encoded.program, walked.told
     out = {}
     for s in range(len(program.streams)):
@@ -140,7 +140,7 @@ def _accounts(walked: Walked) -> dict[str, Account]:
 
 
 def _waits(walked: Walked) -> tuple[Wait, ...]:
-    """Waits that held up their pipe, the longest first; those of the same pipes for the same buffers as one."""
+    """Return the waits that held up their pipe, the longest first. Waits of the same pipes for the same buffers are joined."""
     program, found = walked.encoded.program, dict[tuple[str, str, Guard], Array]()
     known = [guards(program, s) for s in program.streams]
     for i, place in enumerate(walked.encoded.places):
@@ -209,7 +209,7 @@ def _hbm_cycles(walked: Walked, moved: Array) -> float:
 
 
 def _paths(walked: Walked, moved: Array) -> dict[str, dict[str, float]]:
-    """Path -> bytes that cross HBM and bytes that hit L2, over all cores."""
+    """Return, for each path, the bytes that cross HBM and the bytes that hit L2, over all cores."""
     out: dict[str, dict[str, float]] = {}
     for site, (hbm, l2) in zip(walked.encoded.sites, moved, strict=True):
         if site.path:

@@ -90,7 +90,7 @@ def _advice(r: Reasons, resource: str, machine: Machine) -> Iterator[str]:
 
 
 def _waiting(r: Reasons, resource: str) -> Iterator[str]:
-    """On waits for slots that a second slot would end, and on what the busiest pipe waits for."""
+    """Yield remarks on waits for slots that a second slot would end, and on what the busiest pipe waits for."""
     for w in r.waits:
         total = r.accounts[w.pipe].total
         if w.cycles < NOTABLE * total:
@@ -103,14 +103,14 @@ def _waiting(r: Reasons, resource: str) -> Iterator[str]:
 
 
 def waiting(w: Wait) -> str:
-    """Such as "M waits for data in A_L0A from MTE1"."""
+    """Return a phrase such as "M waits for data in A_L0A from MTE1"."""
     what = {"data": f"data in {w.buffer} from {w.source}", "slot": f"a free slot of {w.buffer} from {w.source}",
             "cross": f"the cores of stream {w.source}"}
     return f"{w.pipe} waits for {what.get(w.why, f'a flag from {w.source}')}"
 
 
 def _small_transfers(r: Reasons, machine: Machine) -> Iterator[str]:
-    """On transfers that, without what sharing costs, reach much less than their path's rate."""
+    """Yield remarks on transfers that reach much less than their path's rate, even without what sharing costs."""
     for w in r.work:
         account, peak = r.accounts[w.pipe], path_rate(w, r, machine)
         alone = w.cycles * account.busy / max(account.busy + account.memory, 1e-9)
@@ -133,7 +133,7 @@ def path_rate(w: Work, r: Reasons, machine: Machine) -> float:
 
 
 def _scalar(r: Reasons, resource: str) -> Iterator[str]:
-    """On a scalar unit that holds up the busiest pipe, or another that has much to do."""
+    """Yield remarks on a scalar unit that holds up the busiest pipe, or another pipe that has much to do."""
     for pipe, a in r.accounts.items():
         stream, dot, name = pipe.rpartition(".")
         if name == "S" or a.issue <= NOTABLE * a.total or (pipe != resource and a.held_share < MUCH):

@@ -28,14 +28,14 @@ NONE: Mapping[str, int | None] = MappingProxyType({})
 
 def floor_rows(encoded: Encoded, rows: Mapping[str, Array], state: State = COLD, opened: Mapping[str, int | None] = NONE,
                whole: bool = False, limit: int = kernel.NEVER) -> Times:
-    """Return what each row takes at the least, by what keeps a pipe of some core busy or the memory of all: never above its times, nor
-    those of rows with more slots. Constraints are not asked. A floor of `limit` or more may be any such.
+    """Return the least that each row takes, by what keeps a pipe of some core busy or the memory of all. It is never above the row's times,
+    nor above those of rows with more slots. Constraints are not asked. A floor of `limit` or more may be any such number.
 
-    `opened`: the least choices of holes at whose largest the rows stand, which cut the same tiles into fewer or more pieces (None: such a
-    hole is assigned, and treated alike, so that a program needs one plan for all). A floor is then not above the times of rows with any
-    choices of these: with the largest an instruction does the most, so that there is the least work in all; with the least there is the
-    least in front of the first instruction on a pipe, and behind the last. `whole`: none of them cuts what leaves L0C, so that it does when
-    all of a tile's products are made.
+    `opened` gives the least choices of holes whose largest choices the rows have. These holes cut the same tiles into fewer or more pieces.
+    None says that a hole is assigned, but treated alike, so that a program needs one plan for all. A floor is then not above the times of
+    rows with any choices of these holes. With the largest choice an instruction does the most, so the total work is least. With the least
+    choice there is the least time before the first instruction on a pipe, and after the last. `whole` says that no such hole cuts what
+    leaves L0C. Results then leave L0C when all of a tile's products are made.
     """
     columns, count = columns_of(encoded, rows)
     limits = np.full(count, limit)
@@ -47,19 +47,19 @@ def floor_rows(encoded: Encoded, rows: Mapping[str, Array], state: State = COLD,
 
 def floor_parts(encoded: Encoded, rows: Mapping[str, Array], opened: Mapping[str, int | None], whole: bool, state: State = COLD,
                 limit: int = kernel.NEVER, known: Array | None = None) -> Array:
-    """Return int64[2, row, pipe of a stream]: the floors of rows with open holes (`floor_rows`) in two: ticks for which the first core
-    keeps a pipe at work, 0 where none are known, and ticks that go by beside these, launch included. Each is what no choice of the open
-    holes goes below, so that of rows that assign some of them more may be said of one, and the other stands. `known`: the former as far as
-    closed sums tell it; of rows that reach the limit with it no more is found."""
+    """Return int64[2, row, pipe of a stream]: the floors of rows with open holes (`floor_rows`) in two parts. The first are ticks for which
+    the first core keeps a pipe at work, 0 where none are known. The second are ticks that go by beside these, launch included. No choice of
+    the open holes goes below either part. So where rows assign some of these holes, one part may be raised while the other still holds.
+    `known` gives the first part as far as closed sums tell it. Rows that reach the limit with it are examined no further."""
     columns, count = columns_of(encoded, rows)
     found, beside = open_floors(encoded, columns, state, opened, whole, np.full(count, limit), known)
     return parts(found.ticks, beside, found.launch_ticks, found.status)
 
 
 def work_parts(encoded: Encoded, rows: Mapping[str, Array], whatever: Collection[str], opened: bool, limit: int = kernel.NEVER) -> Array:
-    """Return int64[2, row, pipe of a stream]: ticks for which the first core keeps a pipe at work at the least, with any choice of the
-    holes `whatever`, 0 where that is not known; and those of the launch. Of rows that reach the limit not all pipes are. In a tenth of the
-    time of `floor_parts`."""
+    """Return int64[2, row, pipe of a stream]. The first are ticks for which the first core keeps a pipe at work at the least, with any
+    choice of the holes `whatever`, 0 where that is not known. The second are the ticks of the launch. In rows that reach the limit not all
+    pipes are known. It takes a tenth of the time of `floor_parts`."""
     count = len(next(iter(rows.values()), (0,)))
     launch = launch_ticks(encoded, grid_cores(encoded, rows, count), rows)
     if any(not outline(encoded, stream).holes.isdisjoint(whatever) for stream in range(len(encoded.program.streams))):
@@ -76,17 +76,17 @@ def parts(work: Array, beside: Array | int, launch: Array, status: Array) -> Arr
 
 
 def alone_rows(encoded: Encoded, rows: Mapping[str, Array], state: State = COLD, limit: int = kernel.NEVER) -> Times:
-    """Return how long the first core of each row takes, its slots given and in nobody's way, where only cores like it share the memory:
-    never above its times; 0 where it is not known. What takes `limit` or more may be any such."""
+    """Return how long the first core of each row takes with its slots given, where slots conflict with nothing and only cores like it share
+    the memory. It is never above the row's times, and 0 where it is not known. What takes `limit` or more may be any such number."""
     columns, count = columns_of(encoded, rows)
     return found_rows(encoded, columns, np.full(count, limit), kernel.ALONE, state, lenient=True)
 
 
 def open_floors(encoded: Encoded, rows: dict[str, Array], state: State, opened: Mapping[str, int | None], whole: bool,
                 limits: Array, known: Array | None = None) -> tuple[Times, Array]:
-    """Return (the work of rows with open holes as their times [row, stream, pipe], what goes by beside it). `known`: of their work by
-    closed sums. First comes what goes by beside: with what is known of the work most rows that reach their limit do, and that is all that
-    is found of them; and last what M does before others start, of those that do not reach it yet."""
+    """Return the work of rows with open holes as their times [row, stream, pipe], and what goes by beside it. `known` is their work by
+    closed sums. What goes by beside is found first: with the known work most rows then reach their limit, and nothing more is found of
+    them. The work of M before others start is found last, for the rows that do not reach their limit yet."""
     count, shape, holes = len(limits), (len(encoded.program.streams), kernel.PIPE_COUNT), standing(encoded, opened)
     least = {**rows, **{n: np.full(count, own) for n, own in opened.items() if own is not None}}
     cores = grid_cores(encoded, rows, count)
@@ -119,8 +119,8 @@ def ends(encoded: Encoded, rows: dict[str, Array], state: State, holes: Opened) 
 
 
 def placing_holes(encoded: Encoded) -> frozenset[str]:
-    """Return the holes on which costs depend even where a buffer's slots are in nobody's way: of those that count slots, the ones that say
-    where something lies so that its place matters."""
+    """Return the holes on which costs depend even where a buffer's slots conflict with nothing. Of those that count slots, these say where
+    something lies whose place matters."""
     found = [e for site in encoded.sites for name, e in site.fields if name in asked_in_one_slot(site.timing) or not name.endswith(PLACES)]
     return frozenset().union(*map(hole_names, found))
 
@@ -130,8 +130,8 @@ Placed = tuple[Expr, tuple[tuple[str, Expr], ...], tuple[tuple[str, float], ...]
 
 
 def placed_rows(encoded: Encoded, rows: Mapping[str, Array]) -> Array:
-    """Return int64[question, row]: what formulas ask of where operands lie, their slots being in nobody's way. With other slots an
-    instruction costs the same where the answers are; slots that say more than where something lies are answers themselves."""
+    """Return int64[question, row]: what formulas ask about the places of operands, where slots conflict with nothing. An instruction costs
+    the same with other slots that give the same answers. Slots that decide more than places are answers themselves."""
     columns, count = columns_of(encoded, rows)
     key = "placed", 0
     if key not in encoded.dependences:

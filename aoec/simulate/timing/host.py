@@ -1,12 +1,13 @@
 """Modelled time of operators that run on the host, as AI CPU operators do on a real device: a fixed time each, and bytes at a rate.
 
-Both numbers are estimates, and stand here and in no machine file because nothing public measures AI CPU operators of any chip: a task that
-leaves the queue of the AI Core for a CPU of the device is taken to cost some ten of its launches, and one ARM core to move 4 GB/s, through
-memory and through an operator that reads its elements one by one. They say that a node on the host is dear, and no more.
+Both numbers are estimates. They are here and in no machine file because nothing public measures AI CPU operators of any chip. A task that
+leaves the queue of the AI Core for a CPU of the device is taken to cost some ten of its launches. One ARM core is taken to move 4 GB/s,
+through memory and through an operator that reads its elements one by one. The numbers say that a node on the host is expensive, and no
+more.
 
-The host that walks a Loop or Scan whose body is compiled has a task of its own in every round: it waits for the round's condition, hands on
-what is carried and launches the body, which is taken to cost as much as a node. How often a Loop goes round where data decide it, nobody
-knows before it runs: a few times is assumed, and said; of an If each branch counts half.
+The host walks each Loop or Scan whose body is compiled. It has a task of its own in every round: it waits for the round's condition, passes
+on the carried values and launches the body. This task is taken to cost as much as a node. Where data decide how often a Loop runs, nobody
+knows the number before it runs: a few times is assumed, and the report says so. Each branch of an If counts half.
 """
 from __future__ import annotations
 

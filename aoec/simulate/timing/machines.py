@@ -1,7 +1,8 @@
-"""Times of rows on several machines at once, whose formulas are the same and whose numbers are others.
+"""Times of rows on several machines at once. Their formulas are the same, and their numbers differ.
 
-A row is one of hole values on one machine, which is a column like a hole's: so what no number changes (sizes, footprints, legality) is
-found once, and formulas are evaluated for all machines together. Only the walk is told one machine's fixed costs at a time.
+A row is one choice of hole values on one machine. The machine is a column like a hole's. So results that depend on no number of a machine
+(sizes, footprints, legality) are found once, and formulas are evaluated for all machines together. Only the walk takes one machine's fixed
+costs at a time.
 """
 from __future__ import annotations
 

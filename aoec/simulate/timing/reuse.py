@@ -1,10 +1,11 @@
 """What share of each GM transfer reaches HBM and what hits L2, from the program's own loops, for all rows at once.
 
-A transfer site touches, within one iteration of a loop around it, the bytes of one transfer times the number of different
-addresses that its offset takes over the loops inside and over the grid (cores that share an address read it at one time, which
-costs HBM once). Walking its loops from the innermost out, HBM sends what is new, and again what a loop comes back to, as far as
-it has been evicted since: what all tensors of the program touch within one iteration of that loop, over all cores, lies between
-two uses of a byte. It stays while that is within usable L2, and is gone at the size of L2; linear in between (`Machine.l2_keeps`).
+Within one iteration of a loop around it, a transfer site touches the bytes of one transfer times a number of addresses. This is the number
+of different addresses that its offset takes over the loops inside and over the grid. Cores that share an address read it at one time, which
+costs HBM once. The loops of the site are walked from the innermost out. At each loop, HBM sends what is new. It also sends again what the
+loop comes back to, as far as that has been evicted since. Between two uses of a byte lies all that the tensors of the program touch within
+one iteration of that loop, over all cores. The byte stays while this is within usable L2, and is gone at the size of L2. Between the two
+its share is linear (`Machine.l2_keeps`).
 """
 from __future__ import annotations
 
@@ -27,8 +28,8 @@ Rows = Any  # a number, or a column of them
 
 @dataclass(frozen=True)
 class Access:
-    """A GM operand in its loops. `loops`: around it, outermost first; `meets`: how many of them lie around a wait for another stream;
-    `scattered`: where it lies is said by indices, each of which is taken to name a place of its own."""
+    """A GM operand in its loops. `loops` are the loops around it, outermost first. `meets` says how many of them lie around a wait for
+    another stream. `scattered` says that indices decide where it lies. Each index is taken to name a place of its own."""
 
     stream: int
     tensor: str
@@ -51,8 +52,8 @@ class Flow:
 
 @dataclass(frozen=True)
 class Traffic:
-    """HBM share of each access, how much longer (HBM, L2) take because cores crowd at few addresses, the cores whose share of the
-    memory each transfer waits for whoever has ended, and how reads and writes stretch each other."""
+    """HBM share of each access, how much longer (HBM, L2) take because cores crowd at few addresses, and how reads and writes stretch each
+    other. `waits_for` gives the cores whose share of the memory each transfer waits for, even after they have ended."""
 
     shares: dict[Access, Rows]
     crowding: dict[Access, tuple[Rows, Rows]]
@@ -72,8 +73,9 @@ def traffic(program: Program, machine: Machine, state: State, flows: Sequence[Fl
 
 def least_traffic(program: Program, machine: Machine, state: State, flows: Sequence[Flow], trips: Sequence[Mapping[str, Rows]],
                   holes: Mapping[str, Rows], opened: Collection[str], settled: frozenset[Access]) -> Traffic:
-    """Return the traffic of which no row has less that has the same tiles and cuts them finer, by other values of the holes `opened`: HBM
-    sends what a launch touches once, all else hits L2, and cores crowd as little as they can; where all bytes are `settled`, as they do."""
+    """Return a lower bound of the traffic of all rows with the same tiles that cut them finer, by other values of the holes `opened`. HBM
+    sends what a launch touches once, and all else hits L2. Cores crowd as little as they can, or, where all bytes are `settled`, as they
+    do."""
     reuse = Kept(program, machine, state, flows, trips, holes)
     crowding = {f.access: reuse.least_crowding(f.access, opened, settled) for f in flows}
     waits_for = {f.access: 0.0 if hangs_on(f.access, opened) else reuse.waits_for(f.access) for f in flows}
@@ -83,11 +85,11 @@ def least_traffic(program: Program, machine: Machine, state: State, flows: Seque
 def both_ways(flows: Sequence[Flow], shares: Mapping[Access, Rows], crowding: Mapping[Access, tuple[Rows, Rows]], machine: Machine) -> Rows:
     """Return how much longer a transfer holds the chip's memory because reads and writes share HBM: h / max(r, w), 1 at least.
 
-    r and w are the times of all reads and of all writes of the program at the chip's full rates, h is that of what both of them move
-    through HBM, with what it loses where it changes between them (`hbm_turnaround`: all of it where as much is written as read, nothing
-    where all goes one way). Loads and stores run on different pipes, each at the rate that its core is given: where they overlap HBM would
-    move more than it can if h is longer than either; what hits L2 leaves it time. Add of 8192^2 fp16 moves 268 MB in and 134 MB out in
-    264 us (asc-devkit Add sample): its loads take half as long again as they would alone.
+    r and w are the times of all reads and of all writes of the program at the chip's full rates. h is the time of what both of them move
+    through HBM, with the loss where it changes between them (`hbm_turnaround`). All of it is lost where as much is written as read, and
+    nothing where all goes one way. Loads and stores run on different pipes, each at the rate that its core is given. Where they overlap and
+    h is longer than either, HBM would have to move more than it can. What hits L2 leaves it time. Add of 8192^2 fp16 moves 268 MB in and
+    134 MB out in 264 us (asc-devkit Add sample): its loads take half as long again as they would alone.
     """
     times: list[Rows] = [0.0, 0.0]
     held: list[Rows] = [0.0, 0.0]
@@ -135,7 +137,7 @@ class Reuse:
         return self.counted[key]
 
     def count(self, a: Access, inside: frozenset[str]) -> Rows:
-        """`addresses`, found anew."""
+        """Return what `addresses` returns, computed anew."""
         if a.scattered:
             return product([self.trips[a.stream][v] for v in a.grid + a.loops if v in inside])
         count: Rows = 1.0
@@ -168,10 +170,10 @@ class Reuse:
         return np.minimum((up + down) // np.maximum(unit, per) + 1, size // np.maximum(np.gcd(unit, size), per))
 
     def window(self, stream: int, loops: tuple[str, ...]) -> Rows:
-        """Return bytes that all tensors touch in L2 within one iteration of the innermost of `loops` of a stream; of no loops: in the
-        launch.
+        """Return the bytes that all tensors touch in L2 within one iteration of the innermost of `loops` of a stream. Without loops, return
+        the bytes of the launch.
 
-        Other streams run beside it: they take their part of the launch.
+        Other streams run beside it. They take their part of the launch.
         """
         key = (stream, loops) if loops else (0, ())
         if key not in self.windows:
@@ -218,9 +220,9 @@ class Reuse:
         return np.clip(bytes_hbm / np.maximum(f.total, 1.0), 0.0, 1.0)
 
     def l2_share(self, a: Access) -> Rows:
-        """Return the share of its first touch that an access finds in L2, or leaves there: to be written again by the next launch, or
-        where L2 was cleared to reach HBM when the launch is over. A result that the state names is a part, and so many bytes come by
-        meanwhile."""
+        """Return the share of its first touch that an access finds in L2, or leaves there. What it leaves is written again by the next
+        launch, or, where L2 was cleared, reaches HBM when the launch is over. A result that the state names is in L2 in part, and as many
+        bytes pass meanwhile."""
         if a.writes:
             left = self.machine.l2_ends_with(self.window(a.stream, ())) if self.state == CLEARED else self.stays(a.stream, ())
             beside = resident_bytes(self.state, a.tensor)
@@ -236,9 +238,11 @@ class Reuse:
         return self.stays(a.stream, a.loops[:ahead])  # written an iteration of the loop ago in which the two meet
 
     def left_by_itself(self, a: Access) -> Rows:
-        """Return the share of its first touch that an access finds in L2 after the same program: what has come by since its last.
+        """Return the share of its first touch that an access finds in L2 after the same program: what has not been evicted since its last
+        use.
 
-        That is the whole launch; but what every iteration of the outer loops touches whole, the last one has, and the first one does.
+        The whole launch lies between the two uses. But what every iteration of the outer loops touches whole was touched by the last
+        iteration, and is touched by the first.
         """
         within, left, whole = self.all_footprints[a], self.stays(a.stream, ()), np.bool_(True)
         for i in range(1, len(a.loops) + 1):
@@ -247,8 +251,7 @@ class Reuse:
         return left
 
     def after_siblings(self, a: Access) -> Rows:
-        """Return what is left of an access's HBM bytes where an earlier one has just touched the same bytes in the loops that both are
-        in."""
+        """Return what is left of an access's HBM bytes where an earlier access has just touched the same bytes in the loops around both."""
         left: Rows = 1.0
         for b in self.all_footprints:
             if b == a:
@@ -263,13 +266,15 @@ class Reuse:
         """Return how much longer reads take of (HBM, L2) because cores read the same addresses at once, or because few streams leave parts
         idle.
 
-        Whoever reads one address is served by one part of the memory, at `same_address_bytes_per_cycle`; a memory of rate R has
-        S = R / that parts. Streams of m different addresses fall on them as they may, and keep S * (1 - (1 - 1/S)^m) parts at work.
-        m counts what the reads of a loop nest have in flight: each as many addresses as it has, and no more than cores are at it, by its
-        part of the bytes. One address for all is the published sample. A product on 4 x 6 cores reads 4 rows of A and 6 columns of B,
-        10 streams: 3.8 TB/s of L2 on 910B1, where asc-devkit 8192^3 and pto-isa 6144^3 get 3.75; on 4 x 5 cores 3.5, where the Ascend C
-        guide tells 3.4; 24 cores that share nothing get 4.97, where the DataCopy sample tells 4.95. And a part that serves more than its
-        share of the bytes, as where all cores read one row of A and a column of B each, holds those who read there that much longer.
+        All cores that read one address are served by one part of the memory, at `same_address_bytes_per_cycle`. A memory of rate R has S =
+        R / that parts. Streams of m different addresses fall on the parts at random, and keep S * (1 - (1 - 1/S)^m) of them at work. m
+        counts what the reads of a loop nest have in flight. Each read counts as many addresses as it has, and no more than the cores that
+        are at it, by its part of the bytes.
+
+        One address for all is the published sample. A product on 4 x 6 cores reads 4 rows of A and 6 columns of B, 10 streams. It gets 3.8
+        TB/s of L2 on 910B1, where asc-devkit 8192^3 and pto-isa 6144^3 get 3.75. On 4 x 5 cores it gets 3.5, where the Ascend C guide tells
+        3.4. 24 cores that share nothing get 4.97, where the DataCopy sample tells 4.95. All cores may read one row of A and a column of B
+        each. Then one part serves more than its share of the bytes, and holds those who read there that much longer.
         """
         rate = self.machine.same_address_bytes_per_cycle
         if rate is None or a.writes:
@@ -289,7 +294,8 @@ class Reuse:
         return [f for f in self.flows if not f.access.writes and (f.access.stream, f.access.loops[:1]) == (a.stream, a.loops[:1])]
 
     def least_crowding(self, a: Access, opened: Collection[str], settled: frozenset[Access]) -> tuple[Rows, Rows]:
-        """Return how much longer reads take of (HBM, L2) at the least, however what is not settled is shared out: streams are addresses."""
+        """Return the least by which reads take longer of (HBM, L2), however the open holes share out what is not settled. Streams are
+        counted as addresses."""
         if a.writes or (rate := self.machine.same_address_bytes_per_cycle) is None:
             return 1.0, 1.0
         cores = product([self.trips[a.stream][v] for v in a.grid])
@@ -301,11 +307,12 @@ class Reuse:
         return hbm, l2
 
     def waits_for(self, a: Access) -> Rows:
-        """Return the cores whose shares of the memory go by in a transfer, ended or not: all where cores share addresses, else none.
+        """Return the cores whose shares of the memory a transfer waits for, even after they have ended: all cores where cores share
+        addresses, else none.
 
-        What holds up reads of shared addresses are the parts of the memory where those lie; a core that has ended leaves the parts that
-        it read, which are no use to those that read others. (asc-devkit 8192^3 on 4 x 6 cores, of which four end after a third of the
-        time: MTE2 stays as slow as it was; pto-isa's products, whose cores end together, show the same rate.)
+        Reads of shared addresses are held up by the parts of the memory where those addresses lie. A core that has ended frees the parts
+        that it read. These are no use to cores that read other addresses. (asc-devkit 8192^3 on 4 x 6 cores, of which four end after a
+        third of the time: MTE2 stays as slow as it was; pto-isa's products, whose cores end together, show the same rate.)
         """
         if self.machine.same_address_bytes_per_cycle is None or a.writes:
             return 0.0
@@ -314,7 +321,7 @@ class Reuse:
 
 
 class Kept(Reuse):
-    """Reuse in an L2 that loses nothing: HBM is crossed by what an access touches first, but what lay in L2 before or is left there."""
+    """Reuse in an L2 that loses nothing. Of each access only its first touches cross HBM, less what lay in L2 before or is left there."""
 
     def stays(self, stream: int, loops: tuple[str, ...]) -> Rows:
         return 1.0
@@ -324,8 +331,8 @@ class Kept(Reuse):
 
 
 def hangs_on(a: Access, opened: Collection[str]) -> bool:
-    """Return whether it depends on some of the holes at how many addresses cores meet: where a quotient or remainder joins a core to
-    loops."""
+    """Return whether the number of addresses at which cores meet depends on some of the holes. It does where a quotient or remainder joins
+    a core to loops."""
     if a.scattered:
         return False
     atoms = [x for names, atoms in parts(a.offset, a.grid + a.loops) if not set(names).isdisjoint(a.grid) for x in atoms if x.op]
@@ -385,8 +392,8 @@ def factors(e: Expr) -> list[Expr]:
 
 
 def join_steps(found: Sequence[Expr]) -> list[Expr]:
-    """Return the terms of a sum with whole steps brought back into a quotient: v*k*j + x//d*k is (x + v*j*d)//d*k. Normal form takes them
-    out, and counted apart they would be every pair of both."""
+    """Return the terms of a sum with whole steps brought back into a quotient: v*k*j + x//d*k is (x + v*j*d)//d*k. Normal form takes the
+    steps out. Counted separately, steps and quotients would count as every pair of both."""
     out = list(found)
     for q in found:
         quotients = [f for f in factors(q) if isinstance(f, Binary) and f.op == "//" and not variables(f.right)]
@@ -438,7 +445,7 @@ def atom(term: Expr, names: frozenset[str]) -> Atom | None:
 
 
 def merge_quotients(e: Expr) -> tuple[Expr, Expr]:
-    """Return (x, d) with e = x // d and no quotient left in x where one is added to whole steps: a + b // d is (a*d + b) // d."""
+    """Return (x, d) with e = x // d. No quotient is left in x where one is added to whole steps: a + b // d is (a*d + b) // d."""
     quotients = [x for x in terms(e) if isinstance(x, Binary) and x.op == "//" and not variables(x.right)]
     if len(quotients) != 1:
         return e, Int(1)
@@ -450,8 +457,8 @@ def merge_quotients(e: Expr) -> tuple[Expr, Expr]:
 
 @lru_cache(maxsize=1 << 12)
 def same_region(a: Access, b: Access) -> int | None:
-    """Return how many loops lie around two accesses that touch the same bytes of a tensor within one iteration of them; None where they do
-    not."""
+    """Return how many loops lie around two accesses that touch the same bytes of a tensor within one iteration of these loops. Return None
+    where they touch different bytes."""
     if (a.stream, a.tensor) != (b.stream, b.tensor) or a.scattered or b.scattered:
         return None
     common = common_loops(a, b)

@@ -21,9 +21,9 @@ SLAB = 128  # rows whose tables are made together, by one thread
 
 
 def measure_rows(encoded: Encoded, rows: Mapping[str, Array], count: int, state: State = COLD) -> Iterator[Measure | int]:
-    """For each of `count` rows of hole values, in order, its measure, or its status as of time.Times where it has none.
+    """Yield, for each of `count` rows of hole values, in order, its measure, or its status as in time.Times where it has none.
 
-    Modelled; equal to `measure` of the filled program, but that its reasons hold no single waits and instructions.
+    The measures are modelled. They equal `measure` of the filled program, except that their reasons hold no single waits and instructions.
     """
     def some(start: int) -> list[Measure | int]:
         part = {name: values[start:start + SLAB] for name, values in rows.items()}
@@ -50,7 +50,7 @@ def _slab(encoded: Encoded, rows: Mapping[str, Array], count: int, state: State)
 
 
 def used_bytes(program: Program, rows: Mapping[str, Array], count: int) -> dict[str, Array]:
-    """Scope -> int64[row]: where the last slot of its buffers ends, in bytes from its start."""
+    """Return int64[row] for each scope: where the last slot of its buffers ends, in bytes from its start."""
     out: dict[str, Array] = {}
     for s in program.spaces:
         end = np.broadcast_to(evaluate(s.address + s.size_bytes * s.depth, rows), (count,))

@@ -1,8 +1,10 @@
 """Memory states: what is in L2 before and after a program.
 
-A memory state is an ordered tuple of (tensor name, bytes), most recently used last, within the machine's usable L2. Three have a
-name: *cold inputs*, where another model has run, *previous launch*, where the same program has just run, over and over, and *cleared*,
-where L2 holds nothing at all: what a program writes pushes nothing out, and what still fits at its end reaches HBM after it.
+A memory state is an ordered tuple of (tensor name, bytes), most recently used last, within the machine's usable L2. Three states have a
+name:
+- *cold inputs*: another model has run.
+- *previous launch*: the same program has just run, over and over.
+- *cleared*: L2 holds nothing at all. Then what a program writes pushes nothing out, and what still fits at its end reaches HBM after it.
 """
 from __future__ import annotations
 
@@ -60,7 +62,8 @@ def after(program: Program, state: State, machine: Machine, names: Mapping[str, 
 
 
 class Resident:
-    """What L2 holds of a row of programs, as `cap` has it; a step costs what it touches, however much else is there."""
+    """What L2 holds during a row of programs, as `cap` has it. The cost of a step depends on what it touches, and not on what else is
+    there."""
 
     def __init__(self, usable: int) -> None:
         self.usable, self.held_bytes, self.touches = usable, 0, 0
@@ -68,11 +71,11 @@ class Resident:
         self.ages: dict[str, int] = {}
 
     def part(self, names: Iterable[str]) -> State:
-        """Of these tensors what is there, the oldest first."""
+        """Return what is there of these tensors, the oldest first."""
         return tuple((n, self.sizes[n]) for n in sorted((n for n in names if n in self.sizes), key=self.ages.__getitem__))
 
     def touch(self, sizes: Mapping[str, int]) -> None:
-        """Nothing; these tensors, with their bytes, are the most recent, and what no longer fits is gone."""
+        """Make these tensors, with their bytes, the most recent. Drop what no longer fits."""
         for name, size in sizes.items():
             self.held_bytes += size - self.sizes.pop(name, 0)
             if size:

@@ -14,12 +14,12 @@ CROSS = (kernel.CROSS_SET, kernel.CROSS_WAIT)
 
 
 def used_in_loops(code: np.ndarray, forms: Sequence[Sequence[int]], loops: int, flag_ids: int) -> np.ndarray:
-    """Return int64[loop, 5]: the pipes and the pairs of pipes that the bodies of loops use, as bits, how many iterations are walked anyway,
-    whether there are loops in the body, and how many are walked anyway by all cores that meet in it. `forms`: the registers that flag
-    ids go by.
+    """Return int64[loop, 5] for the bodies of loops. The numbers are the pipes that they use and the pairs of pipes, as bits; how many
+    iterations are walked anyway; whether there are loops in the body; and how many are walked anyway by all cores that meet in it. `forms`
+    gives the registers that flag ids read.
 
-    All iterations are walked where one may do other things than the one before it, where a flag id follows the loop's variable; and by a
-    core alone where others have a say, through a cross flag.
+    All iterations are walked where one may do other things than the one before it, because a flag id depends on the loop's variable. A core
+    that is walked alone walks all iterations also where other cores affect it through a cross flag.
     """
     used = np.zeros((max(1, loops), 5), np.int64)
     around: list[tuple[int, int]] = []  # loop, register
@@ -44,10 +44,10 @@ def used_in_loops(code: np.ndarray, forms: Sequence[Sequence[int]], loops: int, 
 
 
 def heard_registers(code: np.ndarray, forms: Sequence[Sequence[int]], streams: Sequence[int], registers: int) -> np.ndarray:
-    """Return int8[stream, register]: 1 for registers of loops, and of counters that flag ids go by: no time hangs on others, which name
-    slots.
+    """Return int8[stream, register]: 1 for registers of loops, and of counters that flag ids read. No time depends on other counters, which
+    name slots.
 
-    `streams`: of each operation of the code.
+    `streams` gives the stream of each operation of the code.
     """
     heard = np.zeros((max(streams) + 1, registers), np.int8)
     for (op, a, _, c), stream in zip(code.tolist(), streams):

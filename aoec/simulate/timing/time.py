@@ -67,7 +67,7 @@ class Times:
 
     @property
     def total_ticks(self) -> Array:
-        """Launch and walk: what a search minimises."""
+        """Return the ticks of launch and walk, which a search minimises."""
         return self.ticks + self.launch_ticks
 
     def reason(self, row: int, program: Program) -> str:
@@ -79,10 +79,9 @@ class Times:
 class Measure:
     """The modelled time of a filled program from a stated memory state.
 
-    `cycles` is from the first instruction to the end of the last core; `time_us` has the launch in it, and the zeros of outputs
-    that are added to. `busy_cycles` is
-    by pipe, of the core that ends last (of each stream: `stream.pipe` where there are several). `bytes_by_path` counts what
-    crosses GM, over all cores; `bound_by` is the busiest pipe, or launch. `reasons` and `verdict` say where the time went.
+    `cycles` is from the first instruction to the end of the last core. `time_us` includes the launch, and the zeros of outputs that are
+    added to. `busy_cycles` is by pipe, of the core that ends last (of each stream: `stream.pipe` where there are several). `bytes_by_path`
+    counts what crosses GM, over all cores. `bound_by` is the busiest pipe, or launch. `reasons` and `verdict` say where the time went.
     """
 
     cycles: float
@@ -130,8 +129,9 @@ def columns_of(encoded: Encoded, rows: Mapping[str, Array]) -> tuple[dict[str, A
 
 def found_rows(encoded: Encoded, rows: dict[str, Array], limits: Array, what: int, state: State, lenient: bool = False,
                opened: Opened = CLOSED, shape: tuple[int, ...] = ()) -> Times:
-    """Return what the kernel finds of rows (`what`: kernel.TIMES or its like; ticks of this shape each), each with a limit of its own with
-    launch: by a plan where the program has one, and else, or where that does not say it, by tables of all."""
+    """Return what the kernel finds of rows. Each row has a limit of its own, which includes the launch. `what` is kernel.TIMES or a number
+    like it. `shape` is the shape of the ticks of a row. A plan fills the tables where the program has one. Without a plan, and for rows in
+    which a size varies as the plan cannot say, tables are made by NumPy."""
     if not len(limits):
         return _none(encoded, shape)
     filler = filler_of(encoded, state, lenient, opened, len(limits), what in OF_FIRST)
@@ -217,8 +217,8 @@ def _row_bytes(t: kernel.Tables) -> float:
 
 
 def zeroing_us(program: Program, machine: Machine, rows: Mapping[str, Any]) -> Any:
-    """µs that go by before a program that adds to its outputs: a task of its own fills them with zeros, bytes at the chip's rate to HBM
-    and the gap of the queue between two tasks. 0 for a program that adds nothing."""
+    """Return the µs that go by before a program that adds to its outputs. A task of its own fills them with zeros. It takes their bytes at
+    the chip's rate to HBM, and the gap of the queue between two tasks. It is 0 for a program that adds nothing."""
     names = added_to(program)  # once, not for each tensor: every batch of a search asks
     added = [t for t in program.tensors if t.name in names]
     size = sum((footprint_bytes(t, rows) for t in added), 0)
@@ -240,15 +240,15 @@ def _behind(limits: Array, launch: Array) -> Array:
 
 
 def _share(run: Callable[[int, int], bool], count: int) -> None:
-    """Calls run(first, last) over all rows, on as many threads as there are processors (the kernel holds no lock)."""
+    """Call run(first, last) over all rows, on as many threads as there are processors (the kernel holds no lock)."""
     threads = min(os.cpu_count() or 1, max(1, count // 16))
     cuts = [count * i // (threads * 4) for i in range(threads * 4 + 1)] if threads > 1 else [0, count]
     _each(lambda part: run(*part), list(pairwise(cuts)), threads)
 
 
 def _each(run: Callable[[tuple[int, int]], bool], parts: Sequence[tuple[int, int]], threads: int) -> None:
-    """Calls run(part) of each, on so many threads at most, this one among them, and no more than a worker's share of the processors; those
-    of which it says that they were stopped once more, unless Ctrl-C ends all."""
+    """Call run(part) for each part, on so many threads at most. This thread is one of them, and they take no more than a worker's share of
+    the processors. Parts that run says were stopped are run once more, unless Ctrl-C ends all."""
     with catch_interrupts():
         while parts:
             parts = _run_parts(run, parts, threads)
@@ -278,7 +278,7 @@ def _run_parts(run: Callable[[tuple[int, int]], bool], parts: Sequence[tuple[int
 
 @lru_cache(maxsize=1)
 def _pool() -> ThreadPoolExecutor:
-    """Threads for all batches of this process: to start them took as long as a small batch."""
+    """Return the threads for all batches of this process. Starting them took as long as a small batch."""
     return ThreadPoolExecutor(os.cpu_count() or 1, "times")
 
 
@@ -350,9 +350,9 @@ def _bound_by(busy: Mapping[str, float], launch_cycles: float) -> str:
 
 @dataclass(frozen=True)
 class Chain:
-    """A model as one timeline: `latency_us` of one inference, `throughput_us` between inferences back to back,
-    `sum_us` of the isolated times, and when each program starts and ends in the first inference; `steady_us`: in a later one, from the
-    end of the one before."""
+    """A model as one timeline. `latency_us` is the time of one inference, `throughput_us` the time between inferences back to back, and
+    `sum_us` the sum of the isolated times. The chain also says when each program starts and ends in the first inference. `steady_us` says
+    the same of a later inference, from the end of the one before."""
 
     latency_us: float
     throughput_us: float
@@ -393,7 +393,7 @@ def _spans(measures: Sequence[Measure], machine: Machine, enqueued: int, end: fl
 
 def measure_chain(programs: Sequence[Program], machine: Machine, state: State = COLD,
                   names: Sequence[Mapping[str, str]] | None = None) -> tuple[list[Measure], State]:
-    """Measures of filled programs in order, each in the state that those before leave, and the state after the last.
+    """Return the measures of filled programs in order, each in the state that those before leave, and the state after the last.
 
     `names[i]` renames the tensors of program i to those of the model, by which the state knows them.
     """

@@ -1,8 +1,8 @@
-"""Which reads of GM move the same bytes in all, however holes that cut their loops finer are chosen: found in the expressions, once.
+"""Which reads of GM move the same total of bytes for all choices of the holes that cut their loops finer: found in the expressions, once.
 
-Pieces of an extent N by tiles f, min(f, N - i*f) over ceildiv(N, f) iterations, are N together; counted in units of d they are
-ceildiv(N, d) where f is whole units. So the sum over a loop of a product in which one such factor varies with it has the same product with
-N in place of the piece, and where no open hole is left in what the loops around a read leave, its total does not hang on them.
+The pieces of an extent N by tiles f, min(f, N - i*f) over ceildiv(N, f) iterations, sum to N. Counted in units of d they sum to ceildiv(N,
+d) where f is whole units. So take the sum over a loop of a product in which one such factor varies with the loop. It is the same product
+with N in place of the piece. A read's total does not depend on the open holes where these sums over the loops around it leave none of them.
 """
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from aoec.target.isa.instructions import INSTRUCTIONS
 
 @dataclass(frozen=True)
 class Opened:
-    """Holes that are, or may be, at choices that stand for all of theirs; `settled`: accesses whose bytes in all, and cores at one address,
-    are the same with each of those that are."""
+    """Holes that are, or may be, set to choices that stand for all of theirs. `settled` are the accesses whose total bytes, and cores at
+    one address, are the same for all choices of the holes that are."""
 
     holes: frozenset[str] = frozenset()
     settled: frozenset[Access] = frozenset()
@@ -46,8 +46,8 @@ def open_accesses(encoded: Encoded, holes: Mapping[str, int | None]) -> Opened:
 
 
 def total(encoded: Encoded, site: Site) -> Expr:
-    """Return an expression with the holes and grid axes on which the bytes depend that a site moves in all; it is their sum where it has no
-    loop's variable."""
+    """Return an expression with the holes and grid axes that the total of the bytes of a site depends on. It is the sum of the bytes where
+    it has no loop's variable."""
     assert site.access is not None
     trips = {loop.var: loop.trips for loop in encoded.loops if loop.stream == site.stream}
     fields = {**{n: Int(int(v)) for n, v in site.numbers if n in ("size", "dst_size")}, **dict(site.fields), "size": Int(site.gm_size)}
@@ -88,7 +88,7 @@ def gather_pieces(piece: Expr, loop: str, trips: Expr, units: Mapping[str, int])
 
 
 def tile(piece: Expr, loop: str) -> Expr | None:
-    """f, where a piece is min(f, something that is linear in the loop)."""
+    """Return f where a piece is min(f, something that is linear in the loop). Return None for any other piece."""
     if not isinstance(piece, Call) or piece.fn != "min" or len(piece.args) != 2:
         return None
     fixed = [x for x in piece.args if loop not in variables(x)]

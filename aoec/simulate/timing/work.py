@@ -1,8 +1,8 @@
 """How long the first core of each stream keeps its pipes at work, summed up in closed form for many rows at once.
 
-What an instruction takes depends on few loops, and these on few holes: so it is looked at once for each different choice of those, and the
-other loops around it multiply. *Modelled*; the same as `work_rows` of the timeline kernel finds iteration class by class, but that all of
-GM's bytes hit L2 (tests/simulate/test_work.py), in a twentieth of its time.
+An instruction's time depends on few loops, and these depend on few holes. So it is computed once for each different choice of those holes,
+and the other loops around it multiply it. *Modelled*. It equals what `work_rows` of the timeline kernel finds iteration class by class,
+except that all of GM's bytes hit L2 (tests/simulate/test_work.py). It takes a twentieth of that kernel's time.
 """
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ ISSUED = (kernel.INSTR, kernel.SET, kernel.WAIT, kernel.EARLY_SET, kernel.EARLY_
 
 @dataclass(frozen=True)
 class Place:
-    """`count` instructions of a site with the same loops around them. `bound`: those on which its sizes depend, and what hangs together
-    with these; `apart`: the others, in groups that do not know of each other. Outer loops first."""
+    """`count` instructions of a site with the same loops around them. `bound` holds the loops on which its sizes depend, and the loops
+    whose trips depend on these. `apart` holds the others, in groups that do not depend on each other. Outer loops come first."""
 
     site: int
     count: int
@@ -40,8 +40,8 @@ class Place:
 
 @dataclass(frozen=True)
 class Outline:
-    """What of a stream is counted: `places` of instructions, and ticks of the scalar unit an iteration of loops (in groups); `holes`: on
-    which any of it depends."""
+    """What is counted of a stream. `places` are those of instructions. Ticks of the scalar unit are counted for an iteration of loops (in
+    groups). `holes` are those on which any of it depends."""
 
     places: tuple[Place, ...]
     holes: frozenset[str]
@@ -49,10 +49,13 @@ class Outline:
 
 
 def first_core_work(encoded: Encoded, rows: Mapping[str, Array], opened: bool, limits: Array | None = None) -> tuple[Array, Array]:
-    """Return (ticks [row, stream, pipe] for which the first core of a stream keeps a pipe busy at the least; status of each row, VARIES
-    where sizes are none of a table). `opened`: some holes stand for all of their choices. Of rows in which a pipe is busy for their
-    `limits` others may be 0: pipes are summed up one after the other, those first that exclude most in the least time, each of the rows
-    that are left, once these are so few that it pays to begin anew with them."""
+    """Return ticks [row, stream, pipe] for which the first core of a stream keeps a pipe busy at the least, and the status of each row. The
+    status is VARIES where the sizes are none of a table.
+
+    `opened` says that some holes stand for all of their choices. In rows where a pipe is busy for their `limits`, other pipes may be 0.
+    Pipes are summed up one after the other. Those that exclude most in the least time come first. Each pipe is summed up for the rows that
+    are left, once these are so few that it pays to begin anew with them.
+    """
     count = len(next(iter(rows.values()), (0,)))
     status = np.zeros(count, np.int32)
     out = np.zeros((count, len(encoded.program.streams), kernel.PIPE_COUNT), np.int64)
@@ -198,7 +201,7 @@ def times_classes(values: Array, counts: Sequence[Array], axis: int) -> Array:
 
 
 def asks_for_cores(site: Site) -> bool:
-    """Return whether what an instruction takes hangs on the number of cores."""
+    """Return whether an instruction's time depends on the number of cores."""
     return "cores" in variables(site.timing.busy) | variables(site.timing.memory)
 
 
@@ -220,8 +223,8 @@ def sites_of(encoded: Encoded, stream: int) -> list[Site]:
 
 
 def told_apart(encoded: Encoded, stream: int) -> dict[str, list[Expr]]:
-    """For each grid axis the parts of sizes that depend on it, and on no other where that can be told: cores along it in which these are
-    equal do the same. Found once for an encoded program."""
+    """Return, for each grid axis, the parts of sizes that depend on it, and on no other axis where that can be told. Cores along the axis
+    do the same work where these parts are equal. The answer is found once for an encoded program."""
     key = "told apart", stream
     if key not in encoded.dependences:
         on = dependence(encoded, stream)
@@ -232,8 +235,9 @@ def told_apart(encoded: Encoded, stream: int) -> dict[str, list[Expr]]:
 
 
 def parts_by_axis(e: Expr, on: Dependence) -> Iterator[Expr]:
-    """Yield the largest parts of an expression that depend on one grid axis, or on several where a part of one alone rises with every core:
-    what is left of an extent, say, after the blocks along two axes. A loop whose trips depend on several is as these are."""
+    """Yield the largest parts of an expression that depend on one grid axis. A part may depend on several axes where a part of one axis
+    alone grows with every core, such as what is left of an extent after the blocks along two axes. A loop whose trips depend on several
+    axes counts as these do."""
     several = len(on.closure(variables(e)) & on.grid)
     if several == 1 or several and any(rises(x, on) for x in children(e)):
         yield e

@@ -1,5 +1,8 @@
-"""Memory that is used again and again. To get a megabyte from the system, touch it for the first time and give it back took longer than to
-time ten rows; an arena keeps what it has, and knows how much all that was cut off it took together."""
+"""Memory that is used again and again.
+
+Without it, getting a megabyte from the system, touching it for the first time and giving it back took longer than timing ten rows. An arena
+keeps what it has, and knows how much all that was cut off it took together.
+"""
 from __future__ import annotations
 
 from math import prod
@@ -19,7 +22,7 @@ class Arena:
         self.block, self.used, self.wanted = np.empty(0, np.uint8), 0, 0
 
     def begin(self) -> Arena:
-        """Itself, with no array given out: the next ones lie where those before lay, which nobody may use any more."""
+        """Take back all arrays, and return the arena. The next arrays overwrite the earlier ones, which nobody may use any more."""
         if self.wanted > len(self.block):
             self.block = np.empty(self.wanted, np.uint8)
         self.used = self.wanted = 0

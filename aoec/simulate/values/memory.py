@@ -53,7 +53,7 @@ class Memory:
         self._place_spaces(program)
 
     def _place_spaces(self, program: Program) -> None:
-        """Scopes lie one after the other in a core's memory, each as large as its spaces need."""
+        """Place the scopes one after the other in a core's memory, each as large as its spaces need."""
         self.scope_bytes: dict[str, int] = {}
         spaces = [(s, number(s.address), number(s.size_bytes), number(s.depth)) for s in program.spaces]
         for s, address, size, depth in spaces:
@@ -72,7 +72,8 @@ class Memory:
             self.places[s.name] = Place(s.dtype, s.scope, bases[s.scope] + address, size, depth)
 
     def put(self, tensors: Mapping[str, np.ndarray]) -> None:
-        """Nothing; tensors given by name lie in their places, scales in fp32 as the words that FIXPIPE reads."""
+        """Write tensors, given by name, to their places. Scales in fp32 are written as the words that FIXPIPE reads. Raise CheckError for a
+        name, a dtype or a number of elements that the program does not state."""
         for name, array in tensors.items():
             if name not in self.own:
                 raise CheckError(f"program {self.program.name} has no tensor {name}; it has {', '.join(self.own)}")
@@ -83,7 +84,8 @@ class Memory:
             view.reshape(-1)[:] = x.reshape(-1)
 
     def clear(self, tensors: Sequence[Tensor]) -> None:
-        """Nothing; results hold what nobody has written, or zeros where they are added to. CheckError for inputs: they are missing."""
+        """Fill results with the pattern of memory that nobody has written (POISON), or with zeros where writes add to them. Raise
+        CheckError for inputs: they are missing."""
         for t in tensors:
             if t.role == "input":
                 raise CheckError(f"input {t.name} ({t.dtype}{list(self.shapes[t.name])}) is missing")

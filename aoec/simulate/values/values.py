@@ -37,10 +37,12 @@ STOPPED = tile.ERRORS.index("stopped")
 def execute(program: Program, tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return outputs (and temps) by name, after all cores of all streams have run.
 
-    `tensors`: inputs by name, with the dtype and number of elements that the program states (an array of another shape
-    is taken as it lies in memory); an output given here is the memory's content before the run (else NaN, or zeros where
-    atomic writes add to it). Raises CheckError
-    naming instruction and place where an access leaves its slot or tensor, a field its limits, or streams wait for each other.
+    `tensors` gives inputs by name, with the dtype and number of elements that the program states. An array of another shape is taken as it
+    lies in memory. An output given here is the memory's content before the run. Without it, the memory is NaN, or zeros where atomic writes
+    add to it.
+
+    Raise CheckError where an access leaves its slot or tensor, where a field leaves its limits, or where streams wait for each other. The
+    error names the instruction and the place.
     """
     return Executable(program).run(tensors)
 
@@ -48,11 +50,13 @@ def execute(program: Program, tensors: Mapping[str, np.ndarray]) -> dict[str, np
 class Executable:
     """A filled program to be run again and again: its code, and GM with the inputs that never change (`constants`) in their places.
 
-    Raises what `execute` raises, each as soon as it can be known. Runs of one executable, and of those made `like` it, wait for each other.
+    It raises the errors of `execute`, each as soon as it can be known. Runs of one executable, and of those made `like` it, wait for each
+    other.
     """
 
     def __init__(self, program: Program, constants: Mapping[str, np.ndarray] | None = None, like: Executable | None = None) -> None:
-        """`like`: an executable of the same program, with constants of its own; its code is this one's too."""
+        """Load the constants, and encode the program. `like` is an executable of the same program with constants of its own: its code is
+        used here too."""
         self.program, self.constants = program, frozenset(constants or ())
         self.memory = Memory(program)
         self.code: _Code = like.code if like else _encode(program, self.memory)
@@ -60,12 +64,14 @@ class Executable:
         self.memory.put(constants or {})
 
     def run(self, tensors: Mapping[str, np.ndarray], threads: int = 0, account: Account | None = None) -> dict[str, np.ndarray]:
-        """`execute`, for the inputs that are no constants, with so many threads (0: as many as may work at once); `account` is added to."""
+        """Run as `execute` does, for the inputs that are no constants, with so many threads (0: as many as may work at once). Add to
+        `account`."""
         with self.lock:
             return {name: x.copy() for name, x in self.run_in_place(tensors, threads, account).items()}
 
     def run_in_place(self, tensors: Mapping[str, np.ndarray], threads: int = 0, account: Account | None = None) -> dict[str, np.ndarray]:
-        """`run`, of a caller that lets no two runs meet: results as they lie in memory, where they stay until the next run."""
+        """Run as `run` does, for a caller that lets no two runs overlap. Return results as they lie in memory, where they stay until the
+        next run."""
         memory = self.memory
         with catch_interrupts() as stop:
             while True:
@@ -92,7 +98,7 @@ class Executable:
 
 @lru_cache(maxsize=1)
 def _pool() -> ThreadPoolExecutor:
-    """Threads for all runs of this process."""
+    """Return the threads for all runs of this process."""
     return ThreadPoolExecutor(os.cpu_count() or 1, "values")
 
 
@@ -145,7 +151,7 @@ NO_TICKS = np.zeros((0, 3), np.int64)
 
 
 def _tiles(memory: Memory, take: Callable[..., np.ndarray]) -> tuple[np.ndarray, ...]:
-    """Scratch of the kernels: A, B, C and a tile in fractals as fp32, two runs of lanes, one of bytes, two of whole numbers."""
+    """Return the scratch of the kernels: A, B, C and a tile in fractals as fp32, two runs of lanes, one of bytes, two of whole numbers."""
     size = memory.scope_bytes
     a, b, c = (size.get(scope, 0) + 256 for scope in ("L0A", "L0B", "L0C"))
     return (take("a", a, np.float32), take("b", b, np.float32), take("c", c, np.float32), take("fractals", max(a, b), np.float32),
@@ -197,7 +203,7 @@ class _Code:
         self.stream_index = {s.name: i for i, s in enumerate(program.streams)}
 
     def freeze(self) -> None:
-        """Turns the lists into arrays."""
+        """Turn the lists into arrays."""
         i64 = np.int64
         self.code, self.kept = _with_kept(self.rows, self.expressions.kept)
         self.xcode, self.xspan = self.expressions.arrays()
@@ -217,7 +223,7 @@ class _Code:
 
 
 def _with_kept(rows: list[list[int]], kept: Mapping[int, list[tuple[int, int]]]) -> tuple[np.ndarray, np.ndarray]:
-    """Code rows with what each evaluates when it steps on, and the list of that."""
+    """Return code rows with what each evaluates when it steps on, and the list of that."""
     listed: list[tuple[int, int]] = []
     for row, pairs in kept.items():
         rows[row][4:] = len(listed), len(listed) + len(pairs)
@@ -236,7 +242,7 @@ def _encode(program: Program, memory: Memory) -> _Code:
 
 
 def _encode_stream(code: _Code, stream: Stream) -> int:
-    """Appends the rows of a stream; returns where they start."""
+    """Append the rows of a stream. Return where they start."""
     start = _row(code, stream, None, "begin")
     scope = {axis: _variable(code, stream, axis, number(e) - 1, start) for axis, e in stream.grid}
     scope |= {counter: _variable(code, stream, counter, number(e) - 1, None) for counter, e in stream.counters}
@@ -282,7 +288,7 @@ def _encode_body(code: _Code, stream: Stream, body: tuple[Item, ...], scope: dic
 
 
 def _site(code: _Code, item: Instr, scope: dict[str, int]) -> int:
-    """Appends an instruction's operands and fields; returns its site."""
+    """Append an instruction's operands and fields. Return its site."""
     word = INSTRUCTIONS.get(item.op)
     if word is None or not word.takes(tuple(k for k, _ in item.fields)):
         raise CheckError(f"{item.op} is no instruction" if word is None else
@@ -315,7 +321,7 @@ def _site(code: _Code, item: Instr, scope: dict[str, int]) -> int:
 
 
 def _encode_cores(code: _Code, memory_bytes: int) -> None:
-    """Fills the cores of each stream, in groups that meet by cross flags: a group is what the smallest stream has one core of."""
+    """Fill the cores of each stream, in groups that meet by cross flags. A group has one core of the smallest stream."""
     streams = code.program.streams
     extents = [[number(e) for _, e in s.grid] for s in streams]
     cores = [prod(e) for e in extents]
@@ -349,7 +355,7 @@ def _encode_cores(code: _Code, memory_bytes: int) -> None:
 # ---------------------------------------------------------------- errors
 
 def _fail(code: _Code, error: np.ndarray) -> NoReturn:
-    """Raises what the interpreter found, with instruction, core and loop variables."""
+    """Raise what the interpreter found, with instruction, core and loop variables."""
     kind, _, part, value, bound, pc, group, core, touched = (int(x) for x in error)
     if tile.ERRORS[kind] == "steps":
         raise CheckError(too_long(code.program.name, value))
