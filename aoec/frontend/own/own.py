@@ -1,10 +1,12 @@
-"""Nodes of a domain of the user's own whose operators are defined in index notation (ops/own.py): what they give, as ONNX's inference asks,
-and what they become in a graph.
+"""Translates nodes of the user's own domain, whose operators are defined in index notation (ops/own.py). It gives the types of their
+results, which ONNX's inference asks for, and the nodes that they become in a graph.
 
-Most become one node of that name. A definition that sums products of rows and columns, or has several results, is taken apart: products
-become matrix products, which the cube multiplies and fusing knows, images under filters convolutions (own_images.py), other windows with
-weights of their own the sums of their taps (own_taps.py), reads where data say gathers (own_moves.py); what lies between them is an
-operator for each tensor that is needed.
+Most become one node of that name. A definition that sums products of rows and columns, or that has several results, is taken apart:
+- Products become matrix products, which run on the cube and which fusion handles.
+- Images under filters become convolutions (own_images.py).
+- Other windows with weights of their own become the sums of their taps (own_taps.py).
+- Reads at places that data give become gathers (own_moves.py).
+- The rest becomes one operator for each tensor that is needed.
 """
 from __future__ import annotations
 
@@ -253,7 +255,7 @@ class _Parts:
         return [t.target.buffer for t in self.m.statements].count(s.target.buffer)
 
     def multiply(self, s: Statement) -> None:
-        """Nothing; the sum of products is made by a matrix product, what it starts from is added behind it."""
+        """Make the sum of products by a matrix product. Leave the addition of its initial value for later, behind the product."""
         a, b = [Term(self.tensor(r.buffer), _labels(r)) for r in words.factors(s) or ()]
         made = arrange(self.n, product(self.n, a, b, set(_labels(s.target))), _labels(s.target))
         if s.init is None:
@@ -309,7 +311,7 @@ class _Parts:
         return _node(self.n, self.known, m, [self.held[i] for i in inputs], params, self.dtype(name))
 
     def dtype(self, name: str) -> str:
-        """Of the node's result that the tensor is, or of its first real one: what lies between is real."""
+        """Return the dtype of the node's result that this tensor is. Intermediate tensors are real and take fp32."""
         outputs = [o.name for o in self.m.outputs]
         return self.n.dtypes[self.n.proto.output[outputs.index(name)]] if name in outputs[:self.n.results()] else "fp32"
 

@@ -142,7 +142,7 @@ def _beside(s: Statement) -> list[Call]:
 
 
 def _shift(i: Expr, last: Expr | None) -> int:
-    """By how much an index is the last loop and more, or less; 0 for any other."""
+    """Return c where an index is the last loop + c, for a whole number c; return 0 for any other index."""
     found = affine(normalise(i), variables(i))
     plain = found is not None and isinstance(last, Var) and found[0] == {last.name: Int(1)} and isinstance(found[1], Int)
     return found[1].value if plain else 0  # type: ignore[index, union-attr]

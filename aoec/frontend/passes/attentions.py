@@ -31,7 +31,7 @@ class _Scores:
 
 
 def find_attentions(draft: Draft) -> None:
-    """Nothing; each spelt-out attention gives its result by one node."""
+    """Replace each attention that is spelt out in several nodes by one `attention` node."""
     find = Finder.of(draft)
     nodes: list[OpNode] = []
     for node in draft.nodes:

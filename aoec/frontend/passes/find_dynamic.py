@@ -28,7 +28,7 @@ class _Product:
 
 
 def find_dynamic(draft: Draft) -> None:
-    """Nothing; reals that sums of int8 stand for are made of these in one operator."""
+    """Make the reals that sums of int8 products stand for from these sums in one operator."""
     find = Finder.of(draft)
     found = [p for n in draft.nodes if n.op == "mul" and (p := _product(find, n)) is not None]
     last = {p.last.name: p for p in found}
@@ -116,7 +116,7 @@ class _Sibling:
 
 
 def join_dynamic(draft: Draft) -> None:
-    """Nothing; products of one quantised tensor are one, where products take columns of its result where they lie."""
+    """Join the products of one quantised tensor into one product, where later products can read their columns of its result in place."""
     find = Finder.of(draft)
     found: dict[tuple[str, ...], list[_Sibling]] = {}
     for node in draft.nodes:

@@ -1,10 +1,12 @@
 """Finds work on quantised tensors that exporters spell out in reals, between DequantizeLinear and QuantizeLinear, and does it on the whole
-numbers: products of int8 with sums in int32, which leave as int8 times a scale for each channel; additions; and what only moves elements.
+numbers. It covers products of int8 with sums in int32, which leave as int8 times a scale for each channel. It also covers additions and
+operators that only move elements.
 
-uint8 is int8 with 128 less all the way, its zero point too. A window's padding reads the image's zero point, which is real 0, so that the
-zero point takes the same from every sum: what it makes of the channel's weights is part of the bias. Products are found where scales and
-zero points are constants, one for a tensor and one a channel for weights, whose zero points are 0. Sums are exact in int32, and the one
-rounding is ONNX's: of the sum times (scale of the image * scale of the weight / scale of the result) in fp32, ties to even.
+uint8 is treated as int8 throughout: 128 is subtracted from the values and from the zero point. A window's padding reads the image's zero
+point, which is real 0. So the zero point subtracts the same amount from every sum, and its product with the channel's weights becomes part
+of the bias. Products are found where scales and zero points are constants. A tensor has one of each. Weights may have one for each channel,
+with zero points of 0. Sums are exact in int32. The one rounding is ONNX's: the sum is multiplied with (scale of the image * scale of the
+weight / scale of the result) in fp32 and rounded with ties to even.
 """
 from __future__ import annotations
 
@@ -51,7 +53,7 @@ class Weight:
 
 
 def find_quantised(draft: Draft) -> None:
-    """Nothing; what lies between conversions from and to eight bits works on these."""
+    """Replace work between conversions from and to eight bits by operators on the eight-bit numbers."""
     _Search(draft).run()
 
 

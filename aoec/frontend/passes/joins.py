@@ -16,7 +16,7 @@ Taken = tuple[str, Box]  # of a slice: of which tensor, and what of it
 
 
 def join_slices(draft: Draft) -> None:
-    """Nothing; slices of a slice read what that reads, where together they take no more of it than it does."""
+    """Let slices of a slice read that slice's input, where together they read no more elements than the inner slice gives."""
     makers, users = draft.producers(), draft.users()
     for at, node in enumerate(draft.nodes):
         inner = makers.get(node.inputs[0]) if node.op == "slice" else None
@@ -39,7 +39,7 @@ def _of_slice(node: OpNode, inner: OpNode) -> OpNode:
 
 
 def join_neighbours(draft: Draft) -> None:
-    """Nothing; concats read as few tensors as say the same."""
+    """Make concats read as few tensors as give the same result."""
     makers, begun = draft.producers(), dict[tuple[int, tuple[str, ...]], str]()
     nodes, draft.nodes = draft.nodes, []
     for node in nodes:

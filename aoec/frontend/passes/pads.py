@@ -19,7 +19,7 @@ NEUTRAL = {"conv2d": 0.0, "avg_pool": 0.0, "max_pool": -inf}  # what the padding
 
 
 def fold_pads(draft: Draft) -> None:
-    """Nothing; windows read what was padded before them, and pad it themselves."""
+    """Fold pads into the windows that read them: the windows read the unpadded tensor and pad it themselves."""
     find = Finder.of(draft)
     nodes, draft.nodes = draft.nodes, []
     for node in nodes:

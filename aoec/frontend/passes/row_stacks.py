@@ -14,7 +14,7 @@ from aoec.ir.index import DTYPES
 
 
 def stack_rows(draft: Draft) -> None:
-    """Nothing; concats of single elements are those of rows with a transpose behind them."""
+    """Replace concats of single elements by concats of rows with a transpose behind them."""
     nodes, draft.nodes = draft.nodes, []
     for node in nodes:
         if not of_single_elements(draft, node):

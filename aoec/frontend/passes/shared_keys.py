@@ -1,8 +1,8 @@
-"""Heads that share keys and values read them where they are.
+"""Lets heads that share keys and values read them in place.
 
-Exporters repeat the keys and values of each group of heads (grouped queries: a view, an expansion and a view of it), which writes them as
-often as heads share them, in each step of a language model all that were kept of its text. The queries of such heads are rows of one
-product as well: [batch, heads, rows, depth] is [batch, groups, heads of a group * rows, depth].
+Exporters repeat the keys and values of each group of heads (grouped queries): a view, an expansion and a view of it. This writes them once
+for each head that shares them. In a language model that happens in each step, for all of the text that is kept. The queries of such heads
+are rows of one product as well: [batch, heads, rows, depth] is [batch, groups, heads of a group * rows, depth].
 """
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_MASK_BYTES = 16 << 20  # of a constant mask that is repeated for the heads 
 
 
 def share_keys(draft: Draft) -> None:
-    """Nothing; attentions of repeated keys and values read these once."""
+    """Let attentions of repeated keys and values read these once."""
     find = Finder.of(draft)
     nodes, draft.nodes = draft.nodes, []
     for node in nodes:

@@ -35,7 +35,7 @@ class Shuffle:
 
 
 def find_shuffles(draft: Draft) -> None:
-    """Nothing; `depth_to_space` stands in place of what spells it out, behind the elementwise work that was behind it."""
+    """Replace the nodes that spell out a `depth_to_space` by that one node. Put it behind the elementwise work that followed them."""
     find = Finder.of(draft)
     changed: dict[str, list[OpNode]] = {}  # name of a node -> what stands in its place
     for node in draft.nodes:

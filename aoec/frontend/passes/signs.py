@@ -19,7 +19,7 @@ MOST_BYTES = 16 << 20  # of a constant that gets signs
 
 
 def move_signs(draft: Draft) -> None:
-    """Nothing; concats that are multiplied with something smaller, or constant, read their parts without a sign."""
+    """Let a concat read its parts without a sign, where it is multiplied with a smaller or constant tensor. That tensor takes the signs."""
     find = Finder.of(draft)
     signed: dict[tuple[str, bytes, int], str] = {}  # what is multiplied with, signs, their axis -> both
     nodes, draft.nodes = draft.nodes, []

@@ -23,8 +23,9 @@ EACH_AXIS = ("starts", "sizes", "steps")
 
 
 def sink_transposes(draft: Draft) -> None:
-    """Nothing; elementwise nodes, views, slices and concats of rows read what transposes of theirs alone read, and what they give is
-    transposed; transposes of transposes are one."""
+    """Move transposes behind the nodes that read them: elementwise nodes, views, slices and concats of rows. Such a node then reads what
+    the transpose read, and its result is transposed. A node moves only if it alone reads the transpose. Join transposes of transposes into
+    one."""
     users = draft.users()
     turned: dict[str, OpNode] = {}  # result -> the transpose that gives it
     nodes: list[OpNode] = []
@@ -45,8 +46,8 @@ def sink_transposes(draft: Draft) -> None:
 
 
 def scale_last(draft: Draft) -> None:
-    """Nothing; operands of products are multiplied with a number behind their views and transposes, where attention looks for its scale;
-    `sink_transposes` is the way back."""
+    """Move the multiplication of a product's operand with a number behind the operand's views and transposes, where attention looks for its
+    scale. `sink_transposes` does the reverse."""
     find = Finder.of(draft)
     scales: dict[str, OpNode] = {}  # result -> the node that makes it by a number, for one reader
     nodes, draft.nodes = draft.nodes, []

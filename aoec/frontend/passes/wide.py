@@ -1,13 +1,15 @@
-"""What 16 bits cannot hold, and so stays in fp32 whatever the precision of all others is; a few tensors of a model, if any.
+"""Finds what 16 bits cannot hold, and so stays in fp32 whatever the precision of all others is; a few tensors of a model, if any.
 
-Angles: the error of what a sine reads is the sine's own error, however large the angle is. 16 bits hold one of 4,000 radians, as rotary
-places and steps of a diffusion have them, to within 1 (fp16) or 8 (bf16), and whole numbers beyond 2,048 or 256 not at all.
-Sums of whole numbers: what an int8 product gives is beyond fp16 until its scale is multiplied in, and that scale is often below it.
-Whole numbers that are compared as reals: places and lengths, beyond what 16 bits count to.
-What grows and is brought back: a square, a power, an exponential or a sum may be beyond fp16 where the root or the logarithm of it is
-not, nor the share that something has of a sum. A variance that is the difference of two means is lost in the rounding of either.
+Angles: the error of a sine's argument is the error of the sine itself, however large the angle is. Rotary places and steps of a diffusion
+have angles of 4,000 radians. 16 bits hold these to within 1 (fp16) or 8 (bf16). Whole numbers beyond 2,048 (fp16) or 256 (bf16) are not
+exact.
+Sums of whole numbers: the sums of an int8 product exceed fp16 until their scale is multiplied in, and that scale is often below fp16's
+range.
+Whole numbers that are compared as reals: places and lengths may exceed what 16 bits count to.
+Values that grow and are reduced again: a square, a power, an exponential or a sum may exceed fp16 where its root or its logarithm does not,
+or its quotient by a sum. A variance that is the difference of two means is lost in the rounding of either.
 Numbers that keep a divisor from 0 (vanishing.py): 16 bits make 0 of them.
-Places in an image (`Draft.wide`): whole pixels are taken from them, so that what is left has their error.
+Places in an image (`Draft.wide`): whole pixels are subtracted from them, and the fraction that is left has their error.
 """
 from __future__ import annotations
 
