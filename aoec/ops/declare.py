@@ -115,7 +115,7 @@ def names(letter: str, rank: int) -> list[str]:
 
 
 def tensor(name: str, indices: Sequence[str]) -> str:
-    """`X[i0, i1]`, or `X[]` of a scalar."""
+    """Return `X[i0, i1]`, or `X[]` for a scalar."""
     return f"{name}[{', '.join(indices)}]"
 
 

@@ -51,7 +51,7 @@ def _index(e: Expr, size: int, points: Mapping[str, np.ndarray], values: Mapping
 
 
 def _evaluate_guarded(e: Call, points: Mapping[str, np.ndarray], values: Mapping[str, np.ndarray]) -> np.ndarray:
-    """`X[...] else c`: c where an index lies outside of X."""
+    """Return the values of `X[...] else c`: c where an index is outside of X."""
     read, other = e.args
     assert isinstance(read, Read) and isinstance(other, (Int, Float))
     shape = values[read.buffer].shape

@@ -1,7 +1,7 @@
-"""A meaning run on arrays, statement by statement: what holds index notation equal to the references.
+"""Runs a meaning on arrays, statement by statement. Tests compare it with the references.
 
-Plain rather than fast: a statement is evaluated over the whole box of its loops, one array axis for each loop, and reduced over
-those that its target does not name. Elements are computed in fp64.
+It is plain rather than fast. A statement is evaluated over the whole box of its loops, with one array axis for each loop. It is reduced
+over the loops that its target does not name. Elements are computed in fp64.
 """
 from __future__ import annotations
 

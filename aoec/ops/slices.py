@@ -1,5 +1,7 @@
-"""Slices: what of its arguments a part of a result needs, and the node that makes that part. Another meaning of index notation: an axis is
-cut where a loop of its own walks it alike in the result and in all that is read, and is in no sum, number or longer index."""
+"""Slices: what a part of a result needs of the arguments, and the node that makes that part.
+
+They follow from another reading of index notation. An axis can be cut where a loop of its own indexes it, in the result and in all that is
+read alike. This loop must be in no sum, number or longer index."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -103,7 +105,7 @@ def part_of(node: OpNode, shapes: Sequence[Shape | None], result: Shape, box: Bo
 
 
 def _move_box(source: Shape, result: Shape, box: Box) -> list[Box] | None:
-    """Of a reshape: the same elements in row-major order."""
+    """Return the box of a reshape's source with the same elements in row-major order, or None where they are no box."""
     start = start_of(result, box)
     found = None if start is None else run_of(source, start, prod(sizes(box)))
     return None if found is None else [found]
@@ -160,7 +162,7 @@ def _argument_boxes(m: Meaning, box: Box) -> list[Box] | None:
 
 
 def _read(s: Statement, known: dict[str, tuple[Range, ...]]) -> None:
-    """Nothing; what a statement reads for what is wanted of its target is known. _Uncut where that is no part."""
+    """Enter in `known` what a statement reads for the wanted part of its target. Raise _Uncut where this is no part of an argument."""
     wanted = known.get(s.target.buffer, (None,) * len(s.target.indices))
     cut: dict[str, tuple[int, int]] = {}
     for index, r in zip(s.target.indices, wanted):
@@ -178,7 +180,7 @@ def _read(s: Statement, known: dict[str, tuple[Range, ...]]) -> None:
 
 
 def _visit(e: Expr, cut: dict[str, tuple[int, int]], known: dict[str, tuple[Range, ...]]) -> None:
-    """Nothing; the reads of an expression are known. _Uncut where a loop that is cut is more than an index of its own."""
+    """Enter the reads of an expression in `known`. Raise _Uncut where a loop that is cut occurs outside of an index of its own."""
     if isinstance(e, Var) and e.name in cut:
         raise _Uncut
     if not isinstance(e, Read):

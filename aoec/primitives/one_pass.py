@@ -248,7 +248,7 @@ class OnePass:
         return Read(buffer, (self.flat(name), Var(f"{name}_j")))
 
     def add(self, name: str, dtype: str, shape: Sequence[Expr]) -> None:
-        """Nothing; the local is there."""
+        """Add a local, unless there is one of this name already."""
         if name not in {b.name for b in self.locals}:
             self.locals.append(Buffer(name, dtype, tuple(normalise(e) for e in shape)))
 

@@ -236,7 +236,7 @@ def _loops(indices: Sequence[Expr], names: frozenset[str]) -> tuple[str, ...]:
 
 
 def _split_c0(func: Func, block: Block, word: str, rows: tuple[str, ...], column: str) -> int:
-    """0 where the column is the last index; C0 where it is split into quotient and remainder, the latter last."""
+    """Return 0 where the column is the last index. Return C0 where it is split into quotient and remainder, with the remainder last."""
     names, last = frozenset({*rows, column}), normalise(block.target.indices[-1])
     lead = block.target.indices[:-1]
     if not (isinstance(last, Binary) and last.op == "%"):

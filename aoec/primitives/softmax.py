@@ -130,7 +130,7 @@ def _nests(func: Func) -> list[Nest]:
 
 
 def _of_products(nests: list[tuple[Block, tuple[Loop, ...]]], axes: list[dict[str, str]]) -> None:
-    """Nothing; the axes of the two products' results are known, and what the first sums over."""
+    """Name the axes of the two products' results, and those that the products sum over."""
     made = [(b, own) for (b, _), own in zip(nests, axes) if _product(b)]
     if len(made) != 2:
         raise ScheduleError("a softmax in one pass stands between two products")
@@ -142,7 +142,7 @@ def _of_products(nests: list[tuple[Block, tuple[Loop, ...]]], axes: list[dict[st
 
 
 def _spread(block: Block, own: dict[str, str], known: dict[str, tuple[str, ...]], local: set[str]) -> None:
-    """Nothing; what is known of the locals that a block touches is known of its loops, and the other way."""
+    """Carry known axes from the locals that a block touches to its loops, and from its loops to these locals."""
     touched = [r for r in [block.target, *block_reads(block)] if r.buffer in local]
     for r in touched:
         for i, axis in zip(r.indices, known.get(r.buffer, ())):

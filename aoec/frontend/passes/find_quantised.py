@@ -5,8 +5,10 @@ operators that only move elements.
 uint8 is treated as int8 throughout: 128 is subtracted from the values and from the zero point. A window's padding reads the image's zero
 point, which is real 0. So the zero point subtracts the same amount from every sum, and its product with the channel's weights becomes part
 of the bias. Products are found where scales and zero points are constants. A tensor has one of each. Weights may have one for each channel,
-with zero points of 0. Sums are exact in int32. The one rounding is ONNX's: the sum is multiplied with (scale of the image * scale of the
-weight / scale of the result) in fp32 and rounded with ties to even.
+with zero points of 0.
+
+Sums are exact in int32. The one rounding is ONNX's, in fp32 with ties to even. It rounds the sum times (scale of the image * scale of the
+weight / scale of the result).
 """
 from __future__ import annotations
 

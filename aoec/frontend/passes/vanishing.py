@@ -1,11 +1,14 @@
-"""Finds numbers that keep a divisor, or a logarithm's argument, away from 0 and that 16 bits do not hold, and says which nodes stay in
-fp32.
+"""Finds numbers that keep a divisor, or a logarithm's argument, away from 0 and that 16 bits do not hold. Says which nodes stay in fp32.
 
 A guard is a number in a clip, a maximum, a minimum, a choice or a sum before a word that has a pole (`POLES`). The guard's number is
-carried along all nodes that only move or scale it: once exactly, and once rounded after every node. The number has vanished in three cases:
-the rounded one is at the pole; its distance from the pole is less than half or more than twice that of the exact one; or it is nearer than
-the smallest normal number. Then all nodes from the guard to the pole stay in fp32. A quotient by such a number may be beyond 65504. What
-reads it stays in fp32, too, up to the first node that does more than move or scale it.
+carried along all nodes that only move or scale it: once exactly, and once rounded after every node. The number has vanished in any of these
+cases:
+- The rounded one is at the pole.
+- It is less than half, or more than twice, as far from the pole as the exact one.
+- It is nearer to the pole than the smallest normal number.
+
+Then all nodes from the guard to the pole stay in fp32. A quotient by such a number may be beyond 65504. What reads it stays in fp32, too,
+up to the first node that does more than move or scale it.
 
 A factor below the smallest normal number has few bits in fp16, or none. It stays in fp32 as well.
 """

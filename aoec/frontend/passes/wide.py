@@ -1,15 +1,14 @@
 """Finds what 16 bits cannot hold, and so stays in fp32 whatever the precision of all others is; a few tensors of a model, if any.
 
-Angles: the error of a sine's argument is the error of the sine itself, however large the angle is. Rotary places and steps of a diffusion
-have angles of 4,000 radians. 16 bits hold these to within 1 (fp16) or 8 (bf16). Whole numbers beyond 2,048 (fp16) or 256 (bf16) are not
-exact.
-Sums of whole numbers: the sums of an int8 product exceed fp16 until their scale is multiplied in, and that scale is often below fp16's
-range.
-Whole numbers that are compared as reals: places and lengths may exceed what 16 bits count to.
-Values that grow and are reduced again: a square, a power, an exponential or a sum may exceed fp16 where its root or its logarithm does not,
-or its quotient by a sum. A variance that is the difference of two means is lost in the rounding of either.
-Numbers that keep a divisor from 0 (vanishing.py): 16 bits make 0 of them.
-Places in an image (`Draft.wide`): whole pixels are subtracted from them, and the fraction that is left has their error.
+- Angles: the error of a sine's argument is the error of the sine itself, however large the angle is. Rotary places and steps of a diffusion
+  have angles of 4,000 radians. 16 bits hold these to within 1 (fp16) or 8 (bf16). Whole numbers beyond 2,048 (fp16) or 256 (bf16) are not
+  exact.
+- Sums of whole numbers: the sums of an int8 product exceed fp16 until their scale is multiplied in. That scale is often below fp16's range.
+- Whole numbers that are compared as reals: places and lengths may exceed what 16 bits count to.
+- Values that grow and are reduced again: a square, a power, an exponential or a sum may exceed fp16. Its root, its logarithm or its
+  quotient by a sum may not. A variance that is the difference of two means is lost in the rounding of either.
+- Numbers that keep a divisor from 0 (vanishing.py): 16 bits make 0 of them.
+- Places in an image (`Draft.wide`): whole pixels are subtracted from them, and the fraction that is left has their error.
 """
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The data of a model's large real constants, kept out of the message that onnx checks, converts and infers, all of which it copies each
-time; no shape depends on them.
+"""Keeps the data of a model's large real constants out of the message that onnx checks, converts and infers. onnx copies the message each
+time, and no shape depends on these data.
 
-Those in files of their own are mapped, not read: their memory is the system's to take back. Where they lie is said by the model, and is
-believed only within the model's folder and within the file.
+Constants in files of their own are mapped, not read: the system can take back their memory. The model says where they are. This is accepted
+only within the model's folder and within the file.
 """
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ def array_of(w: TensorProto, name: str = "", source: str = "") -> np.ndarray:
 
 
 def check(proto: onnx.ModelProto, arrays: Mapping[str, np.ndarray]) -> None:
-    """Nothing, or what onnx's checker raises on the model; constants whose data were taken have no element meanwhile, which it takes."""
+    """Run onnx's checker on the model, and raise what it raises. Constants whose data were taken have no elements meanwhile, which the
+    checker accepts."""
     taken = [(w, tuple(w.dims)) for w in proto.graph.initializer if w.name in arrays]
     for w, _ in taken:
         w.dims[:] = (0,)

@@ -1,8 +1,9 @@
-"""The law of a rule: what its pattern gives and what its replacement gives are the same, on random shapes and values.
+"""Checks the law of a rule: its pattern and its replacement give the same, on random shapes and values.
 
-A sample of a rule is a small graph that its pattern matches: shapes by its declarations, sizes and numbers drawn, factors and operands in
-any order, one form of each line. Both sides are run by the operators' references. They are equal bit for bit; where a rule says `rounds`,
-within some roundings of the largest number that the pattern meets, and in 16 bits beside the pattern in fp32.
+A sample of a rule is a small graph that its pattern matches. Its shapes follow the rule's declarations. Sizes and numbers are drawn,
+factors and operands have any order, and each line has one of its forms. Both sides are run by the operators' references. They must be equal
+bit for bit. Where a rule says `rounds`, they may differ by some roundings of the largest number that the pattern meets. In 16 bits they are
+then compared with the pattern in fp32.
 """
 from __future__ import annotations
 
@@ -118,8 +119,8 @@ def read_own(paths: Sequence[str]) -> tuple[Rule, ...]:
 
 
 def check_laws(rules: Sequence[Rule], source: str = "", samples: int = SAMPLES, seed: int = 0) -> None:
-    """Nothing; CheckError, with a counterexample, for a rule whose replacement is not what its pattern is, or of which no sample was
-    found."""
+    """Raise CheckError, with a counterexample, for a rule whose replacement does not equal its pattern. Raise it, too, for a rule of which
+    no sample was found."""
     budget = Budget()
     for rule in rules:
         random, tries = Random(f"{seed} {rule.name}"), MOST_TRIES

@@ -77,8 +77,8 @@ def numbers_of(items: List, values: Mapping[str, Given]) -> tuple[Any, ...]:
 
 
 def unify(value: Expr | List | str, given: Given, values: Values) -> None:
-    """Nothing; names of the value that had none got what makes it equal to what is given. Misfit where nothing does, Open where more has to
-    be known first."""
+    """Give unknown names of the value the numbers that make it equal to what is given. Raise Misfit where no numbers do, and Open where
+    more has to be known first."""
     if isinstance(value, tuple):
         if not isinstance(given, tuple):
             raise Misfit("a list")

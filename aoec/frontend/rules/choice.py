@@ -84,7 +84,7 @@ def _hardmax(n: Node) -> bool:
 
 
 def _one_hot(n: Node) -> bool:
-    """`values` are what is elsewhere and what is at the index; a negative index counts from the end."""
+    """Translate OneHot. `values` are the value elsewhere and the value at the index. A negative index counts from the end."""
     depth, out, kind = n.constant_integers(1), n.shape(), n.dtype_of(0)
     if len(depth) != 1 or kind not in KNOWN or n.dtype_of(2) not in KNOWN:
         return False

@@ -62,7 +62,7 @@ def _phases(n: Node, x: str, kernel: str, w: Window, axis: int) -> tuple[str, st
 
 
 def _as_channels(n: Node, x: str, at: int, step: int) -> str:
-    """[n, c, ..., steps * step, ...] as [n, c * step, ..., steps, ...]."""
+    """Return [n, c, ..., steps * step, ...] as [n, c * step, ..., steps, ...]."""
     shape = n.made_shape(x)
     apart = n.step("reshape", [x], {"shape": (*shape[:at], shape[at] // step, step, *shape[at + 1:])})
     rest = [a for a in range(2, len(shape) + 1) if a != at + 1]

@@ -187,8 +187,8 @@ def steps(places: Sequence[int]) -> list[tuple[int, int, int]]:
 # ---------------------------------------------------------------- indices
 
 def _gather(word: str) -> Rule:
-    """By an index of whole numbers, a constant or not. A constant that says one place, or places at equal steps, says a slice: single rows,
-    such as queries, keys and values side by side, mostly are views then."""
+    """Return the rule of a gather by an index of whole numbers, constant or not. A constant index of one place, or of places at equal
+    steps, becomes a slice. Single rows, such as queries, keys and values side by side, mostly become views then."""
     def rule(n: Node) -> bool:
         axis = n.integer("axis", 0) % len(n.shape_of(0))
         if word == "gather" and n.is_constant(1) and (run := _run(n.constant_integers(1), n.shape_of(0)[axis])) is not None:

@@ -1,9 +1,11 @@
-"""Quantised operators: products of whole numbers of eight bits, which the cube sums in int32, and conversions from and to reals.
+"""Translates quantised operators: products of eight-bit whole numbers, which the cube sums in int32, and conversions from and to reals.
 
-The cube multiplies int8: of uint8 128 is taken away first, and from its zero point too. Zero points are exact: (A - a)(B - b) is
-A B - a (1 B) - (A 1) b + a b (1 1), where 1 is a matrix (or an image) of ones and every product is one of the cube; what is constant
-of it is computed at import, and what is zero left out. Where scales are constants, and weights too, without a zero point, a product is said
-in reals between conversions, as exporters say it otherwise, for the pass that finds it there (passes/find_quantised.py).
+The cube multiplies int8. So 128 is subtracted from uint8 first, and from its zero point, too. Zero points are exact: (A - a)(B - b) is A B
+- a (1 B) - (A 1) b + a b (1 1). Here 1 is a matrix (or an image) of ones, and every product is one of the cube. Terms that are constant are
+computed at import, and terms that are zero are left out.
+
+A product is written in reals between conversions where its scales and weights are constants and its weights have no zero point. Exporters
+write such products in that form, and passes/find_quantised.py finds them there.
 """
 from __future__ import annotations
 

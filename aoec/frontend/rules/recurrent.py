@@ -175,7 +175,8 @@ def _initial(n: Node, kind: str, d: int, batch: int, batch_first: bool) -> State
 
 
 def _masks(n: Node, time: int, batch: int) -> list[str]:
-    """For every step 1 where a sequence still goes on and 0 behind its end, [batch, 1]; none where all are as long as the time."""
+    """Return a mask [batch, 1] for every step: 1 where a sequence still goes on and 0 behind its end. Return no masks where all sequences
+    are as long as the time."""
     if not n.has(LENGTHS) or n.is_constant(LENGTHS) and all(length == time for length in n.constant_integers(LENGTHS)):
         return []
     lengths = n.step("reshape", [n.step("cast", [n.input(LENGTHS)], dtype="fp32")], {"shape": (batch, 1)})
@@ -183,8 +184,8 @@ def _masks(n: Node, time: int, batch: int) -> list[str]:
 
 
 def _results(n: Node, hidden: Sequence[Sequence[str]], last: Sequence[State], batch_first: bool) -> None:
-    """Nothing; Y [time, directions, batch, hidden] and the last states [directions, batch, hidden] were made, as far as they are asked for;
-    with the batch in front of all of these where it is first."""
+    """Make Y [time, directions, batch, hidden] and the last states [directions, batch, hidden], as far as they are asked for. With
+    `batch_first`, the batch is the first dimension of all of these."""
     batch, size = n.made_shape(hidden[0][0])
     time, directions = len(hidden[0]), len(hidden)
     if n.has_result(0):

@@ -32,7 +32,7 @@ def _rotary(n: Node) -> bool:
 
 
 def _pairs(turned: int, interleaved: bool) -> np.ndarray:
-    """[turned / 2, 2]: the elements of a head that turn together."""
+    """Return [turned / 2, 2]: the pairs of a head's elements that turn together."""
     half = turned // 2
     return np.arange(turned).reshape(half, 2) if interleaved else np.arange(turned).reshape(2, half).T
 

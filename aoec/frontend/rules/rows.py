@@ -18,7 +18,7 @@ LEAST_NORM = 2.0 ** -24  # the smallest number of fp16: a norm that is less coun
 
 
 def _softmax(word: str) -> Rule:
-    """Before version 13 all dimensions from `axis` on are one row."""
+    """Return the rule of a softmax word. Before version 13 all dimensions from `axis` on are one row."""
     def rule(n: Node) -> bool:
         shape, old = n.shape(), n.opset < 13
         axis = n.integer("axis", 1 if old else -1) % len(shape)
@@ -76,7 +76,7 @@ def _of_one(n: Node, word: str, x: str, factors: Sequence[str], epsilon: float) 
 
 
 def _statistics(n: Node, rows: str, epsilon: float) -> None:
-    """Nothing; the second and third result are the mean of each row, and one over its deviation."""
+    """Make the second and third results: the mean of each row, and one over its deviation."""
     last = len(n.draft.tensors[rows].shape) - 1
     words: tuple[tuple[str, dict[str, Attribute]], ...] = (("reduce_mean", {"axes": (last,)}), ("inverse_deviation", {"epsilon": epsilon}))
     for at, (word, given) in enumerate(words, 1):
@@ -129,7 +129,7 @@ def _batch_norm(n: Node) -> bool:
 
 
 def _batch_norm_in_training(n: Node) -> bool:
-    """By mean and variance of the batch itself, of which the running ones take a part."""
+    """Normalise by mean and variance of the batch itself. The running mean and variance take a share of these."""
     shape, part = n.shape(), n.number("momentum", 0.9)
     axes = (0, *range(2, len(shape)))
     found = [n.step("reshape", [m], {"shape": shape[1:2]}) for m in _moments(n, n.input(0), axes)]

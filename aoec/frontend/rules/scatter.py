@@ -82,8 +82,8 @@ def _tensor_scatter(n: Node) -> bool:
 
 
 def _scatter(n: Node, sizes: Sizes, given: list[str], lanes: int) -> str:
-    """[p, n, q] of data [p, n, q], an index [p, k, lanes] and updates [p, k, q]; an index of one lane is about whole rows. "" where that
-    would be too many pairs, or is of a dtype that the unit does not have."""
+    """Return [p, n, q] from data [p, n, q], an index [p, k, lanes] and updates [p, k, q]. An index of one lane names whole rows. Return ""
+    where there would be too many pairs, or where the unit does not have the dtype."""
     p, extent, k, q = sizes
     data, index, updates = given
     reduction, kind = n.text("reduction", "none"), n.dtype()

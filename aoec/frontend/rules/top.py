@@ -1,5 +1,6 @@
-"""TopK: of few, one extreme after the other; of more, in rounds: in every list of some elements each is ranked by comparing it with all
-others, the best of each list are kept in order, and so are made half as many lists, until one is left.
+"""Translates TopK. Of few elements, one extreme is taken after the other. Of more, it takes rounds over lists of some elements. In every
+list each element is ranked by comparing it with all others, and the best of each list are kept in order. From these, half as many lists are
+made, until one is left.
 
 A round over lists of 2 k elements, n elements in all, takes 2 k n comparisons and leaves n / 2: 4 k n in all, whatever the order.
 

@@ -53,7 +53,7 @@ def _pow(n: Node) -> bool:
 
 
 def _mod(n: Node) -> bool:
-    """With the sign of the divisor, or as C has it, of the dividend."""
+    """Translate Mod. The remainder has the sign of the divisor, or, with `fmod` and as in C, that of the dividend."""
     c = "fmod" if n.dtype() in REALS else "whole_rem"
     return n.emit(c if n.integer("fmod", 0) else "mod", [n.input(0), n.input(1)])
 

@@ -1,8 +1,8 @@
-"""Operators of windows: convolution and pooling over one to three dimensions.
+"""Translates operators of windows: convolution and pooling over one to three dimensions.
 
-Our words have windows over two. One dimension is the width of an image of one row. Of three, the depth of a convolution becomes channels:
-those of the kernel's planes side by side, so that one product does it all; and pooling, which can be done an axis after the other, takes
-rows and columns first.
+Our words have windows over two dimensions. One dimension is treated as the width of an image of one row. For a convolution over three, the
+depth becomes channels: those of the kernel's planes are put side by side, so that one product is enough. Pooling over three can be done
+axis by axis, so it takes rows and columns first.
 """
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def convolve(n: Node, inputs: Sequence[str], w: Window, group: int) -> str:
 
 
 def _planes_as_channels(n: Node, x: str, w: Window, group: int, depth: int) -> str:
-    """[n, c, d, h, w] as [n * depth, kd * c, h, w]: for each plane of the result the planes that it sees, group by group."""
+    """Return [n, c, d, h, w] as [n * depth, kd * c, h, w]: for each plane of the result the planes that it sees, group by group."""
     batch, c, _, *plane = n.made_shape(x)
     x = n.pad(n.step("transpose", [x], {"perm": (0, 2, 1, 3, 4)}), 1, w.before[0], w.after[0])
     seen = []
@@ -121,7 +121,7 @@ def _planes_as_channels(n: Node, x: str, w: Window, group: int, depth: int) -> s
 
 
 def _kernel_planes(n: Node, kernel: str) -> str:
-    """[co, c, kd, kh, kw] as [co, kd * c, kh, kw]."""
+    """Return [co, c, kd, kh, kw] as [co, kd * c, kh, kw]."""
     co, c, planes, *rest = n.made_shape(kernel)
     turned = n.step("transpose", [kernel], {"perm": (0, 2, 1, 3, 4)})
     return n.step("reshape", [turned], {"shape": (co, planes * c, *rest)})
@@ -176,7 +176,7 @@ def _subsample(n: Node, x: str, w: Window) -> str:
 
 
 def _max_pool(n: Node) -> bool:
-    """Of reals, and of eight bits by way of fp16, which has all their numbers."""
+    """Translate MaxPool of reals and of eight-bit numbers. The latter are cast to fp16, which holds all of them."""
     found, dtype = _pool(n), n.dtype_of(0)
     if found is None or dtype not in ("fp32", "int8", "uint8"):
         return False

@@ -1,8 +1,8 @@
-"""The backward graph: the gradients of a loss with respect to parameters, by reverse accumulation over a draft.
+"""Builds the backward graph: the gradients of a loss with respect to parameters, by reverse accumulation over a draft.
 
-Nodes are gone through from the loss back. A node is differentiated once the gradients of its result from all its readers are there, and
-these are added. Only what lies on a path from a parameter to the loss is differentiated. Nodes are added in the order in which the backward
-pass runs: the gradient of a weight before that of the data of the same node, so that it can be sent early.
+Nodes are visited from the loss back. A node is differentiated once the gradients of its result from all its readers are known. These
+gradients are added. Only nodes on a path from a parameter to the loss are differentiated. Nodes are added in the order in which the
+backward pass runs. The gradient of a weight comes before that of the data of the same node, so that it can be sent early.
 """
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class _Backward:
         return {p: total for p in self.parameters if (total := self._total(p))}
 
     def _differentiate(self, n: OpNode) -> None:
-        """Nothing; what a node's arguments on the path get from it is among their parts."""
+        """Add to the gradients of a node's arguments on the path what they receive from this node."""
         given = [o for o in n.outputs if self.parts.get(o)]
         if not given:
             return

@@ -1,7 +1,7 @@
-"""Gradients are sent as soon as they are made: what only reshapes, turns or casts one comes right behind what makes it.
+"""Moves nodes that only reshape, transpose or cast a gradient right behind the node that makes it, so that gradients are sent early.
 
-Such nodes are added behind the whole backward pass. A launch order follows the order of nodes, so a gradient that is finished there would
-be ready at the end of the backward pass, and no communication could be hidden under it.
+Such nodes are added behind the whole backward pass. A launch order follows the order of nodes. So a gradient that is finished there would
+be ready only at the end of the backward pass, and no communication could be hidden under it.
 """
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""A training graph: a step of training as a graph like any other.
+"""Makes a training graph: a step of training as a graph like any other.
 
-An inference model becomes one on its way through import: its parameters become inputs, normalisations take the statistics of their batch,
-a loss is added, then the backward graph and the optimiser. Then the passes clean all of it, and dtypes are chosen. With 16 bits parameters,
-states and losses stay fp32, forward and backward passes run in 16 bits, and gradients become the type in which they are sent.
+An inference model becomes one while it is imported. Its parameters become inputs, and normalisations take the statistics of their batch. A
+loss is added, then the backward graph and the optimiser. Then the passes clean all of it, and dtypes are chosen. With 16 bits, parameters,
+states and losses stay fp32, and forward and backward passes run in 16 bits. Gradients are cast to the type in which they are sent.
 
 Results are the loss, the gradients (`<parameter>_grad`), and the next values of parameters, states and running statistics (`<name>_next`).
-A model that holds its gradients already is taken as it is.
+A model that already holds its gradients is taken unchanged.
 """
 from __future__ import annotations
 

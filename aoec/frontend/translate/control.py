@@ -149,7 +149,7 @@ class Control:
         return results
 
     def _finish(self, proto: onnx.NodeProto, made: Sequence[str]) -> None:
-        """Nothing; the node's results are these values, of their types: what was inferred for a loop may not hold."""
+        """Make the node's results from these values, with the types of the values: types that were inferred for a loop may not hold."""
         for result, value in zip(proto.output, made, strict=True):
             if result:
                 self._typed_as(result, value)
@@ -241,7 +241,7 @@ class _Attempt:
 
 @contextmanager
 def _unless_whole(walk: Walk) -> Iterator[_Attempt]:
-    """An attempt, of which nothing is left where it is not done, cannot be, or gave work to the host alone."""
+    """Yield an attempt, and undo it where it is not done, where it raises an error, or where it gave work to the host alone."""
     attempt, draft = _Attempt(), walk.draft
     known: list[Any] = [draft.tensors, draft.weights, walk.constants.held, walk.types, walk.refused]
     before, nodes, wanted, said = [dict(d) for d in known], list(draft.nodes), set(walk.wanted), len(walk.notices)

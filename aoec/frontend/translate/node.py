@@ -161,7 +161,7 @@ class Node:
         return self.constant(label, np.zeros(shape), dtype)
 
     def piece(self, x: str, axis: int, start: int, size: int) -> str:
-        """`size` elements of a tensor along an axis, from `start` on; the tensor itself where these are all."""
+        """Return `size` elements of a tensor along an axis, from `start` on. Return the tensor itself where these are all elements."""
         shape = self.made_shape(x)
         starts = tuple(start if at == axis else 0 for at in range(len(shape)))
         sizes = (*shape[:axis], size, *shape[axis + 1:])

@@ -135,7 +135,7 @@ class _Translation:
         return {name: REALS[t.tensor_type.elem_type] for name, t in self.types.items() if t.tensor_type.elem_type in REALS}
 
     def translate(self, proto: onnx.NodeProto) -> None:
-        """Nothing; the node's results are constants, or nodes of the draft make them."""
+        """Translate a node: make its results constants, or add nodes to the draft that make them."""
         if proto.op_type == "CastLike" and (like := self.types.get(proto.input[1])) is not None and like.tensor_type.elem_type:
             proto = as_cast(proto, like.tensor_type.elem_type)
         for other in (others := self._as_run(proto)):
@@ -206,7 +206,7 @@ class _Translation:
     # ------------------------------------------------------------ host
 
     def _to_host(self, proto: onnx.NodeProto) -> None:
-        """Nothing; the node is added as `host.<OpType>`, or counted among those that cannot run."""
+        """Add the node as `host.<OpType>`, and count it among `refused` where it cannot run."""
         around = captured_names(proto)
         walked = attempt(self.walker, proto, self.notices)
         if walked is None and not self._runs(proto, around):
@@ -232,7 +232,7 @@ class _Translation:
         self.draft.nodes.append(OpNode(label, host.word(proto), inputs, outputs, tuple(attributes.items())))
 
     def _ready(self, name: str) -> None:
-        """Nothing; a result of the graph is in the draft, and says what the model declares it to be."""
+        """Put a result of the graph into the draft, with the type that the model declares for it."""
         if name in self.constants.held:
             self.constants.make(name)
         else:

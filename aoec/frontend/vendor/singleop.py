@@ -1,8 +1,9 @@
-"""Single operators as ATC and AOE take them (`--singleop`): a JSON list of Ascend-IR operators with shapes, turned into ONNX models of one
-operator each. What each operator means in ONNX is in `ascend_ir.py`.
+"""Reads single operators as ATC and AOE take them (`--singleop`): a JSON list of Ascend-IR operators with shapes, turned into ONNX models
+of one operator each. `ascend_ir.py` says what each operator means in ONNX.
 
-The form is that of "single-operator description file" in CANN's ATC guide: op, name, input_desc and output_desc (format, shape, type; where
-`origin_format` and `origin_shape` are given they say what is meant), attr (name, type, value). Shapes are fixed, as operator tuning wants.
+The form is that of "single-operator description file" in CANN's ATC guide. An operator has op, name, input_desc and output_desc (format,
+shape, type), and attr (name, type, value). `origin_format` and `origin_shape` say what is meant, where they are given. Shapes are fixed, as
+operator tuning requires.
 """
 from __future__ import annotations
 

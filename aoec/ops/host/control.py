@@ -1,8 +1,8 @@
-"""Control flow that the host walks: If, Loop and Scan, given something that runs a body.
+"""Runs control flow on the host: If, Loop and Scan, given something that runs a body.
 
-A node whose bodies are parts of the graph (ir/graph/graph.py: Body) is walked here, and its bodies are run by whoever runs the graph;
-one that the host runs whole is walked here too, its body run by ONNX's reference (host_reference.py). A body takes, behind its own
-inputs, what it reads from around it, which are the last inputs of its node: `AROUND` says how many.
+Two kinds of nodes run here. Where a node's bodies are parts of the graph (ir/graph/graph.py: Body), whoever runs the graph runs the bodies.
+Where the host runs a node whole, ONNX's reference runs its body (host_reference.py). Behind its own inputs, a body takes what it reads from
+around it. These are the last inputs of its node, and `AROUND` says how many there are.
 """
 from __future__ import annotations
 

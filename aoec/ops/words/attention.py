@@ -42,7 +42,7 @@ def _attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, bias: np.ndarray | N
 
 
 def _sizes(call: Call) -> Made:
-    """Of b heads; with bias what is added to each head's scores, with mask one row of it for all."""
+    """Return the arguments for b heads. `bias` adds a matrix to each head's scores; `mask` adds one row to all rows of a head."""
     sizes = {**call.sizes, "one": 1, "e": call.sizes["e"] or call.sizes["d"]}
     added = {flag: axes for flag, axes in {"bias": ("b", "m", "n"), "mask": ("b", "one", "n")}.items() if flag in call.flags}
     if len(added) > 1:

@@ -1,9 +1,9 @@
 """Reals of eight and four bits as a graph holds them: codes, a byte each. `decode` gives their values, `encode` the nearest code.
 
-A code is a sign, the bits of an exponent and those of a mantissa; the lowest exponent is that of the numbers that have no leading one.
-Which codes are no number, or infinite, is each format's own (the FP8 formats of Micikevicius et al., arXiv 2209.05433; those ending in uz:
-Noune et al., arXiv 2206.02915; E2M1 and E8M0: OCP Microscaling Formats 1.0). E8M0 has neither sign nor mantissa: powers of two.
-Multiplications by powers of two are exact, so that rounding is one `round` of what is counted in steps of the result.
+A code is a sign, the bits of an exponent and those of a mantissa. The lowest exponent is that of the numbers that have no leading one. Each
+format says which codes are NaN or infinite. The FP8 formats are of Micikevicius et al., arXiv 2209.05433; those ending in uz are of Noune
+et al., arXiv 2206.02915. E2M1 and E8M0 are of OCP Microscaling Formats 1.0. E8M0 has neither sign nor mantissa: its numbers are powers of
+two. Multiplications by powers of two are exact. So rounding is one `round` of the number counted in steps of the result.
 """
 from __future__ import annotations
 

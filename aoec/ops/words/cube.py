@@ -1,9 +1,9 @@
-"""Operators of the cube unit: matrix multiplication and convolution. A bias is what the sum starts from, in fp32.
+"""Operators of the cube unit: matrix multiplication and convolution. A bias is the initial value of the sum, in fp32.
 
-`matmul` and `conv2d` are what a model says; `conv2d_packed` is `conv2d` after its weights were packed (ops/words/layout.py):
-a matrix W[k, co] per block of groups, k running over (channel / C0, kernel row, kernel column, C0); weights that are no constants are
-brought into rows W[co, k] by nodes before it (lowering/arrange/pack_rows.py). `interpolate` gives each place along an axis a weighted
-sum of what lies along it, as resizing an image does: a product with a matrix of weights.
+A model has `matmul` and `conv2d`. `conv2d_packed` is `conv2d` after its weights were packed (ops/words/layout.py). They are a matrix W[k,
+co] for each block of groups, and k runs over (channel / C0, kernel row, kernel column, C0). Nodes before it bring weights that are no
+constants into rows W[co, k] (lowering/arrange/pack_rows.py). `interpolate` gives each place along an axis a weighted sum of the elements
+along it, as resizing an image does: a product with a matrix of weights.
 """
 from __future__ import annotations
 
@@ -150,8 +150,9 @@ def _interpolate(x: np.ndarray, w: np.ndarray, *, axis: int) -> np.ndarray:
 # ---------------------------------------------------------------- by sizes
 
 def _sized_matmul(call: Call) -> Made:
-    """Of `a` and a constant weight `b`; with nd, or stored as [n, k] (trans_b), `b` is an input that stays as it is. With nz what is read
-    and written at run time lies in fractals, as between matrix products on chips whose MTE2 does not reorder."""
+    """Return the arguments of a product of `a` and a constant weight `b`. With `nd`, or stored as [n, k] (`trans_b`), `b` is an input in
+    its own layout. With `nz`, tensors that are read and written at run time are in fractals. This is the case between matrix products on
+    chips whose MTE2 does not reorder."""
     layout, constant = "NZ" if "nz" in call.flags else "ND", not call.flags & {"nd", "trans_b"}
     left = call.of("k", "m") if "trans_a" in call.flags else call.of("m", "k")
     right = call.of("n", "k") if "trans_b" in call.flags else call.of("k", "n")

@@ -1,6 +1,10 @@
-"""Operators that normalise: softmax over an axis and its logarithm, rows by their mean and variance or by their mean square, batch
-normalisation at inference (where it was not folded into a convolution), and local response normalisation over windows of many channels,
-which runs on the host by its reference (that of `onnx.reference` is wrong beyond the first channels)."""
+"""Operators that normalise:
+
+- softmax over an axis, and its logarithm;
+- rows by their mean and variance, or by their mean square;
+- batch normalisation at inference, where it was not folded into a convolution;
+- local response normalisation over windows of many channels. It runs on the host by its own reference, since that of `onnx.reference` is
+  wrong beyond the first channels."""
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -84,7 +84,7 @@ def _weight(s: Site) -> str:
 
 
 def _weight_of_groups(s: Site) -> str:
-    """Of each group a product."""
+    """Return the weight's gradient of a convolution in groups, by one product for each group."""
     co, each, kh, kw = s.shape(1)
     group, batch, places = s.integer("group", 1), s.out[0], prod(s.out[2:])
     columns = [s.reshape(x, (batch, group, each, places)) for x in _taps(s)]
@@ -95,20 +95,21 @@ def _weight_of_groups(s: Site) -> str:
 
 
 def _weight_alone(s: Site) -> str:
-    """Of channels that stand alone: elementwise work for each tap."""
+    """Return the weight's gradient where every channel is its own group, by elementwise work for each tap."""
     co = s.shape(1)[0]
     parts = [s.reshape(s.sum(s.step("mul", [x, s.dy]), (0, 2, 3)), (co, 1)) for x in _taps(s)]
     return s.reshape(s.step("concat", parts, axis=1) if len(parts) > 1 else parts[0], s.shape(1))
 
 
 def _pixel_rows(s: Site, x: str) -> str:
-    """[n, h * w, c] of an image."""
+    """Return an image as [n, h * w, c]."""
     n, c, h, w = s.n.made_shape(x)
     return s.reshape(s.transpose(x, (0, 2, 3, 1)), (n, h * w, c))
 
 
 def _columns(s: Site) -> str:
-    """[n, places, taps * c]: of each place the pixels that its taps meet, side by side: those of a row first, then those rows."""
+    """Return [n, places, taps * c]: for each place, the pixels that its taps meet, side by side. The taps of a row come first, then the
+    rows."""
     stride, dilation = s.list("stride", (1, 1)), s.list("dilation", (1, 1))
     x = _pad_image(s, s.transpose(s.x(0), (0, 2, 3, 1)), (1, 2))
     for axis in (2, 1):
@@ -140,7 +141,7 @@ def _pad_image(s: Site, x: str, axes: Sequence[int]) -> str:
 
 
 def _taps(s: Site) -> list[str]:
-    """For each tap of the kernel the pixels that it meets, of the shape of the result but for the channels."""
+    """Return, for each tap of the kernel, the pixels that it meets. Each has the shape of the result except for the channels."""
     kh, kw = s.shape(1)[2:]
     stride, dilation = s.list("stride", (1, 1)), s.list("dilation", (1, 1))
     x = _pad_image(s, s.x(0), (2, 3))

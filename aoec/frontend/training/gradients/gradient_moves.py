@@ -114,7 +114,7 @@ def _gather(s: Site, at: int) -> str:
 
 
 def _which_row(s: Site, index: str, rows: range) -> str:
-    """[places, rows] of an index [places, 1]: 1 where the row is the one that the index says."""
+    """Return [places, rows] from an index [places, 1]: 1 where the row is the one that the index names, else 0."""
     each = s.constant("rows", np.array(rows).reshape(1, -1), s.n.made_dtype(index))
     return s.step("cast", [s.step("equal", [each, index], "bool")], "fp32")
 

@@ -53,9 +53,10 @@ def _sgd(draft: Draft, gradients: Mapping[str, str], rule: Rule) -> Updates:
 
 
 def _adam(draft: Draft, gradients: Mapping[str, str], rule: Rule) -> Updates:
-    """m' = b1 m + (1 - b1) g; v' = b2 v + (1 - b2) g²; w' = w - rate / (1 - b1^t) * m' / (sqrt(v' / (1 - b2^t)) + epsilon).
+    """Add a step of Adam, as torch.optim.Adam does it.
 
-    As torch.optim.Adam. The powers of b1 and b2 are states, which hold b1^(t - 1) and b2^(t - 1) before step t.
+    `m' = b1 m + (1 - b1) g; v' = b2 v + (1 - b2) g²; w' = w - rate / (1 - b1^t) * m' / (sqrt(v' / (1 - b2^t)) + epsilon)`.
+    The powers of b1 and b2 are states, which hold b1^(t - 1) and b2^(t - 1) before step t.
     """
     add = Added(draft, "adam")
     rate, first, second = (add.add_input(name, "fp32", (1,)) for name in (RATE, "beta1_power", "beta2_power"))

@@ -89,7 +89,7 @@ def _find_parameters(g: onnx.GraphProto, constants: Iterable[str]) -> list[str]:
 
 
 def _name_constants(g: onnx.GraphProto) -> None:
-    """Nothing; real constants that nodes make became initialisers."""
+    """Turn real constants that nodes make into initialisers."""
     kept = []
     for n in g.node:
         value = next((a.t for a in n.attribute if a.name == "value"), None) if n.op_type == "Constant" else None
