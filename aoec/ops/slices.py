@@ -1,7 +1,8 @@
 """Slices: what a part of a result needs of the arguments, and the node that makes that part.
 
 They follow from another reading of index notation. An axis can be cut where a loop of its own indexes it, in the result and in all that is
-read alike. This loop must be in no sum, number or longer index."""
+read alike. This loop must be in no sum, number or longer index.
+"""
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -59,8 +59,8 @@ class OnePass:
         return normalise(minimum(self.keys, self.every[1] - self.part * self.keys))
 
     def constraints(self) -> tuple[Constraint, ...]:
-        """Return each share has rows in every tile, so that no core waits for another in vain; the carried result holds every column, and
-        one part every key."""
+        """Return the constraints: each share has rows in every tile, so that no core waits for another in vain. The carried result holds
+        every column, and one part holds every key."""
         last = (self.every[0] - 1) % self.tall
         busy = normalise(le((self.shares - 1) * self.rows, last))
         all_keys = (Constraint(normalise(le(self.every[1], self.keys)), "the one part has all keys"),) if self.once else ()

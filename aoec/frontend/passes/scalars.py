@@ -1,7 +1,8 @@
 """Uses the operators that take a scalar for arithmetic with a single constant number; the vector unit has instructions for them.
 
 Constants that change nothing are treated the same way. These are zeros of any shape that are added, such as exporters' masks where nothing
-is hidden, and ones that are multiplied."""
+is hidden, and ones that are multiplied.
+"""
 from __future__ import annotations
 
 from math import inf

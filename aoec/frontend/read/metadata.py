@@ -1,6 +1,7 @@
 """Reads and writes an entry of an ONNX file's metadata without reading the model.
 
-A message is a sequence of fields. Fields that are not asked for are skipped, or copied unchanged. Field numbers are those of onnx.proto."""
+A message is a sequence of fields. Fields that are not asked for are skipped, or copied unchanged. Field numbers are those of onnx.proto.
+"""
 from __future__ import annotations
 
 import mmap

@@ -38,8 +38,8 @@ def greatest(dtype: str) -> float:
 
 
 def first_of(n: Node, found: str, axis: int, last: bool = False) -> str:
-    """Return the first place (or the last) along an axis, which stays with one element, where `found` is true: by a reduction of reals,
-    which hold as many places as axes have."""
+    """Return the first place (or the last) along an axis where `found` is true. The axis stays with one element. It takes a reduction of
+    reals where these hold every place of the axis, else a reduction by halves of whole numbers."""
     shape = n.draft.tensors[found].shape
     kind = "fp32" if shape[axis] <= COUNTED else PLACE
     at = n.step("where", [found, places(n, shape, axis, kind), one(n, -1 if last else shape[axis], kind)], dtype=kind)
@@ -54,7 +54,7 @@ def mark_nan(n: Node, x: str) -> str:
 
 
 def extremes(n: Node, word: str, x: str, axis: int) -> str:
-    """Return True where an element is the greatest or least one along an axis, or NaN: NumPy and PyTorch give the place of a NaN where
+    """Return True where an element is the greatest or least one along an axis, or NaN. NumPy and PyTorch give the place of a NaN where
     there is one. So some element of every row is true, whatever the row holds."""
     found, nan = n.step("equal", [x, reduce_axes(n, word, x, [axis])], dtype="bool"), mark_nan(n, x)
     return n.step("either", [found, nan]) if nan else found

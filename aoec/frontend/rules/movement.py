@@ -70,8 +70,8 @@ def _split(n: Node) -> bool:
 
 
 def _expand(n: Node) -> bool:
-    """Return rows of one element each are products with ones, which the vector unit spreads in registers: copies would move an element at a
-    time (2048 x 1024 on 310P3 1,259 us modelled, 8 so)."""
+    """Translate Expand. Rows of one element each become products with ones, which the vector unit spreads in registers. Copies would move
+    one element at a time (2048 x 1024 on 310P3: 1,259 us modelled, against 8)."""
     own, shape = n.shape_of(0), n.shape()
     if own == shape:
         return view(n)
@@ -125,7 +125,8 @@ def _pad(n: Node) -> bool:
 
 
 def _end(n: Node, x: str, axis: int, places: list[int]) -> list[str]:
-    """Return what an axis is padded with of its own: a few times the same element is one slice, which images keep their layout for."""
+    """Return the slices of its own elements that an axis is padded with. If the pad is one element a few times, each is the same slice of
+    one element, for which images keep their layout."""
     if len(set(places)) == 1 and len(places) <= FEW_TIMES:
         return [take(n, x, axis, places[:1])] * len(places)
     return [take(n, x, axis, places)] if places else []

@@ -30,7 +30,8 @@ def _softmax(word: str) -> Rule:
 
 
 def _softmax_along(n: Node, word: str, axis: int) -> bool:
-    """Along an axis as it lies, or as the last one where it is long; of one element the logarithm is its distance to itself."""
+    """Translate a softmax along an axis in place, or transpose the axis to the end where it is long. For one element, take the difference
+    of the element and itself, which is its logarithm."""
     shape = n.shape()
     if shape[axis] == 1:
         zero = [n.input(0), n.input(0)]
@@ -141,7 +142,8 @@ def _batch_norm_in_training(n: Node) -> bool:
 
 
 def _lrn(n: Node) -> bool:
-    """x over a power of the sum of squares of the channels around it: each window is as many slices, one for each of its places."""
+    """Translate LRN: x over a power of the sum of squares of the channels around it. Each window becomes slices, one for each of its
+    places."""
     size, alpha, beta, bias = n.integer("size", 1), n.number("alpha", 1e-4), n.number("beta", 0.75), n.number("bias", 1.0)
     if not 0 < size <= MOST_CHANNELS or not prod(n.shape()):
         attributes: dict[str, Attribute] = {"size": size, "alpha": alpha, "beta": beta, "bias": bias}

@@ -21,7 +21,8 @@ REDUCTIONS = {"add": ("add", 0), "mul": ("mul", 1), "max": ("maximum", None), "m
 
 
 def _scatter_elements(n: Node) -> bool:
-    """Return each element of the index says where along the axis its update belongs; along other axes it may stop short of the data."""
+    """Translate ScatterElements. Each element of the index gives the place of its update along the axis. Along other axes the index may be
+    shorter than the data."""
     shape, own = n.shape_of(0), n.shape_of(1)
     if n.dtype_of(1) not in INDICES or not shape or not prod(own):
         return False
@@ -44,7 +45,8 @@ def _scatter_elements(n: Node) -> bool:
 
 
 def _scatter_nd(n: Node) -> bool:
-    """Return the last axis of the index holds a place in each of the first axes of the data, which are one axis of rows here."""
+    """Translate ScatterND. The last axis of the index holds a place in each of the first axes of the data. These axes become one axis of
+    rows here."""
     shape, own = n.shape_of(0), n.shape_of(1)
     if n.dtype_of(1) not in INDICES or not own or not prod(own) or not prod(shape):
         return False
@@ -61,7 +63,8 @@ def _scatter_nd(n: Node) -> bool:
 
 
 def _tensor_scatter(n: Node) -> bool:
-    """Return rows one after the other from a place on that each of a batch has, or from the start; a circle goes on at the start."""
+    """Translate TensorScatter. It writes successive rows from a place on that each entry of the batch has, or from the start. In circular
+    mode it continues at the start."""
     shape, axis = n.shape_of(0), n.integer("axis", -2) % len(n.shape_of(0))
     many, mode = n.shape_of(1)[axis], n.text("mode", "linear")
     if axis == 0 or not prod(shape) or not many or mode not in ("linear", "circular"):

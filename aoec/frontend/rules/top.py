@@ -31,9 +31,9 @@ def _top(n: Node) -> bool:
 
 
 def _in_turn(n: Node, k: int, axis: int, largest: bool) -> bool:
-    """Return one extreme after the other, each but the first among those that are left; the first of equals comes first. The greatest of
-    elements with a NaN among them is NaN, and is found there; of the smallest NaN comes last, and values are read at the places that were
-    found."""
+    """Find one extreme after the other, each among the elements that are left. Of equal elements, the first is taken first. With a NaN
+    among the elements, the greatest is NaN, and is found at its place. For the smallest elements, NaN comes last, and values are read at
+    the places that were found."""
     shape, kind = n.shape_of(0), n.dtype_of(0)
     x, values, indices = n.input(0), list[str](), list[str]()
     done, numbers, beyond = "", places(n, shape, axis), one(n, least(kind) if largest else greatest(kind), kind)

@@ -2,7 +2,8 @@
 
 The reference of the onnx package has these faults. It pads wrongly for SAME_LOWER. Where padding is automatic, it ignores dilations and
 refuses rounding up. It has shapes of its own for more than two dimensions. It sums windows of channels only for as many of them as a batch
-has images."""
+has images.
+"""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence

@@ -4,7 +4,8 @@
 - rows by their mean and variance, or by their mean square;
 - batch normalisation at inference, where it was not folded into a convolution;
 - local response normalisation over windows of many channels. It runs on the host by its own reference, since that of `onnx.reference` is
-  wrong beyond the first channels."""
+  wrong beyond the first channels.
+"""
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -66,8 +66,8 @@ def transpose_image(s: Site, w: str, kernel: tuple[int, ...], group: int, size: 
 
 
 def _weight(s: Site) -> str:
-    """Return the gradient of the weight: of all places the product of dY and of the pixels that the taps meet there (im2col). Rows are
-    pixels in both, which is how an image in blocks of channels lies."""
+    """Return the gradient of the weight: the product, over all places, of dY and of the pixels that the taps meet there (im2col). Rows are
+    pixels in both operands. An image in blocks of channels is stored in the same way."""
     co, each, kh, kw = s.shape(1)
     group, batch, places = s.integer("group", 1), s.out[0], prod(s.out[2:])
     if group > 1:
@@ -123,8 +123,9 @@ def _columns(s: Site) -> str:
 
 
 def _columns_by_product(s: Site) -> str:
-    """Return the same of an image of few channels, whose pixels are short runs: a convolution by one filter for each column, 1 where the
-    column reads and 0 elsewhere, which changes no number. Its columns are channel by channel, as a weight has them."""
+    """Return the columns for an image of few channels, whose pixels are short runs. They come from a convolution with one filter for each
+    column, which is 1 where the column reads and 0 elsewhere. This changes no number. The columns are ordered channel by channel, as in a
+    weight."""
     _, each, kh, kw = s.shape(1)
     many = each * kh * kw
     one = np.eye(-(-many // FRACTAL_ROWS) * FRACTAL_ROWS, many).reshape(-1, each, kh, kw)
@@ -172,8 +173,8 @@ def _avg_pool(s: Site, at: int) -> str:
 
 
 def _max_pool(s: Site, at: int) -> str:
-    """Return every greatest element of a window has its whole gradient. A window of rows and columns that has many taps is one of columns,
-    and of these one of rows."""
+    """Return the gradient of a max pool's image. Every greatest element of a window has its whole gradient. A window of rows and columns
+    with many taps is taken apart into one of columns and one of rows."""
     kernel, size = s.list("kernel"), s.shape(0)[2:]
     stride, pad, dilation = s.list("stride", (1, 1)), s.list("pad", (0, 0, 0, 0)), s.list("dilation", (1, 1))
     if s.out[2:] == (1, 1) and kernel == size and not any(pad):

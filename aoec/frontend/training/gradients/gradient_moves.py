@@ -100,8 +100,9 @@ def _depth_to_space(s: Site, at: int) -> str:
 # ---------------------------------------------------------------- where data say
 
 def _gather(s: Site, at: int) -> str:
-    """Return each row of dY is added to the row of X that it came from: a product, on the cube, with which row that is. Of a large table
-    some rows are made after the others, so that little lies between."""
+    """Return the gradient of a gather's data. Each row of dY is added to the row of X that it came from. This is a product on the cube with
+    a matrix that tells which row that is. For a large table, the rows are made some at a time, so that little memory is needed in
+    between."""
     axis, shape, index = s.integer("axis"), s.shape(0), s.x(1)
     places, rows = prod(s.shape(1)), shape[axis]
     before, behind = prod(shape[:axis]), prod(shape[axis + 1:])
