@@ -120,7 +120,7 @@ def tensor(name: str, indices: Sequence[str]) -> str:
 
 
 def broadcast(shapes: Sequence[Shape]) -> Shape:
-    """Return the common shape under NumPy's rule; ValueError where there is none."""
+    """Return the common shape under NumPy's rule. Raise ValueError where there is none."""
     return tuple(int(n) for n in np.broadcast_shapes(*shapes))
 
 

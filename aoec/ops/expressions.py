@@ -77,7 +77,7 @@ def fold(e: Expr) -> Expr:
 
 
 def _number(e: Expr, given: Sequence[int | float]) -> np.ndarray | None:
-    """Return what numbers make, in fp64; None of functions of whole numbers, which have instructions."""
+    """Return what numbers make, in fp64. Return None for functions of whole numbers, which have instructions."""
     if isinstance(e, Cast):
         return np.asarray(value_at(e, {}, {}))
     assert isinstance(e, (Binary, Call))

@@ -72,7 +72,7 @@ def _reduce(s: Statement, kept: Sequence[str], ranges: Mapping[str, range], valu
 
 
 def _product(s: Statement, kept: Sequence[str], values: Mapping[str, np.ndarray]) -> np.ndarray | None:
-    """Return the sum of products of two tensors' elements at loops alone, by NumPy's own; None of any other statement."""
+    """Return the sum of products of two tensors' elements at loops alone, by NumPy's own. Return None for any other statement."""
     e = s.value
     found = [e.left, e.right] if s.op == "+=" and isinstance(e, Binary) and e.op == "*" else []
     plain = [r for r in found if isinstance(r, Read) and all(isinstance(i, Var) for i in r.indices)]

@@ -109,7 +109,7 @@ def _feed(feeds: Mapping[str, Any], tensor: Tensor) -> Any:
 
 
 def _as(value: Any, tensor: Tensor) -> Any:
-    """Return a value as its tensor has it; CheckError for another shape."""
+    """Return a value as its tensor has it. Raise CheckError for another shape."""
     if tensor.dtype == OPAQUE:
         return value
     array = np.asarray(value)

@@ -42,7 +42,7 @@ def sizes(box: Box) -> Shape:
 
 
 def taken_box(node: OpNode) -> Box | None:
-    """Return what a `slice` takes of its tensor; None where it leaves elements out between those."""
+    """Return what a `slice` takes of its tensor. Return None where it leaves elements out between those."""
     starts, count, steps = (node.attribute(name) for name in ("starts", "sizes", "steps"))
     assert isinstance(starts, tuple) and isinstance(count, tuple) and isinstance(steps, tuple)
     return None if set(steps) - {1} else tuple((int(at), int(n)) for at, n in zip(starts, count))
@@ -54,7 +54,7 @@ def taking(box: Box) -> dict[str, Attribute]:
 
 
 def run_of(shape: Shape, start: int, count: int) -> Box | None:
-    """Return the part of a tensor that is `count` elements from `start` on in row-major order; None where these are no box."""
+    """Return the part of a tensor that is `count` elements from `start` on in row-major order. Return None where these are no box."""
     if not shape:
         return () if (start, count) == (0, 1) else None
     each = prod(shape[1:])
@@ -72,8 +72,8 @@ def uneven(of: int, units: int) -> bool:
 
 
 def nth(shape: Shape, at: int, of: int, units: int = 1) -> Box | None:
-    """Return the part number `at`, from 0, of `of` in row-major order, equal ones where `units` do not make them uneven; None where they
-    are no boxes."""
+    """Return the part number `at`, from 0, of `of` in row-major order, equal ones where `units` do not make them uneven. Return None where
+    they are no boxes."""
     count = prod(shape)
     each, more = divmod(units, of) if uneven(of, units) else (1, 0)
     whole_units = units if uneven(of, units) else of
@@ -84,14 +84,14 @@ def nth(shape: Shape, at: int, of: int, units: int = 1) -> Box | None:
 
 
 def start_of(shape: Shape, box: Box) -> int | None:
-    """Return the element at which a part begins in row-major order; None where it does not lie in one run."""
+    """Return the element at which a part begins in row-major order. Return None where it does not lie in one run."""
     start = sum(at * prod(shape[axis + 1:]) for axis, (at, _) in enumerate(box))
     return start if run_of(shape, start, prod(sizes(box))) == box else None
 
 
 def part_of(node: OpNode, shapes: Sequence[Shape | None], result: Shape, box: Box) -> Part | None:
-    """Return what makes a part of a node's result of arguments of these shapes (None: an absent one); None where the node cannot be cut
-    so."""
+    """Return what makes a part of a node's result of arguments of these shapes (None: an absent one). Return None where the node cannot be
+    cut so."""
     if node.op.startswith(PREFIX) or len(node.outputs) != 1:
         return None
     given = [s for s in shapes if s is not None]
@@ -143,7 +143,8 @@ class _Uncut(Exception):
 
 
 def _argument_boxes(m: Meaning, box: Box) -> list[Box] | None:
-    """Return what each argument is read of for a part of the (one) result; None where that is no box, or hangs on where the part lies."""
+    """Return what each argument is read of for a part of the (one) result. Return None where that is no box, or depends on where the part
+    lies."""
     result = m.outputs[0]
     known: dict[str, tuple[Range, ...]] = {
         result.name: tuple(None if r == (0, n) else r for r, n in zip(box, extents(result)))}

@@ -124,7 +124,7 @@ def _scope(func: Func, block: Block, read: Read, *scopes: str) -> None:
 
 
 def _single(i: Expr, names: frozenset[str], what: str) -> str:
-    """Return the one loop of an index base + loop; "" where none of `names` is in it."""
+    """Return the one loop of an index base + loop. Return "" where none of `names` is in it."""
     inside = sorted(variables(i) & names)
     if not inside:
         return ""
@@ -330,7 +330,7 @@ def _k_start(block: Block, channel: Expr, k: str, area: int) -> Expr:
 
 
 def _check_guards(block: Block, copy: Copy, names: frozenset[str]) -> None:
-    """ScheduleError unless every guard speaks of the image coordinates that are read."""
+    """Raise ScheduleError unless every guard speaks of the image coordinates that are read."""
     coordinates = copy.source.indices[-3:-1]
     for guard in copy.guards:
         known = isinstance(guard, Binary) and guard.op in ("<", "<=", ">", ">=")

@@ -26,7 +26,7 @@ class Nest:
         return next(lp.extent for lp in self.loops if self.axes.get(lp.var) == axis)
 
     def loop(self, axis: str) -> str:
-        """Return the loop over an axis; "" where there is none."""
+        """Return the loop over an axis. Return "" where there is none."""
         return next((v for v, a in self.axes.items() if a == axis), "")
 
 
@@ -47,7 +47,8 @@ class Softmax:
 
 
 def found_softmax(func: Func, product: str) -> Softmax:
-    """Return the softmax whose shares the block `product` multiplies; ScheduleError where it is none, or others use what belongs to it."""
+    """Return the softmax whose shares the block `product` multiplies. Raise ScheduleError where it is none, or others use what belongs to
+    it."""
     nests = _nests(func)
     made = {n.block.target.buffer: n for n in nests}
     at = next((i for i, n in enumerate(nests) if n.block.name == product), 0)
@@ -71,7 +72,8 @@ def found_softmax(func: Func, product: str) -> Softmax:
 
 
 def _check(func: Func, found: Softmax) -> None:
-    """ScheduleError unless each local is of the scores, of one element a row or of the result, and each block works element by element."""
+    """Raise ScheduleError unless each local is of the scores, of one element a row or of the result, and each block works element by
+    element."""
     whole, rows, result = (LEAD, ROW, KEY), (LEAD, ROW, ""), (LEAD, ROW, COLUMN)
     kinds = [*[(n, (whole, (LEAD, KEY), (KEY,))) for n in found.before], *[(n, (rows,)) for n in (found.top, found.total)],
              *[(n, (whole,)) for n in (found.scores, found.gap, found.exp, *([found.cast] if found.cast else []))],

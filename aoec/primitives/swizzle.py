@@ -94,7 +94,7 @@ class BlockWalk:
 
     @classmethod
     def of(cls, s: Swizzle, outer: Loop, inner: Loop) -> BlockWalk:
-        """Return the grid of two loops; ScheduleError where something is no number."""
+        """Return the grid of two loops. Raise ScheduleError where something is no number."""
         height, width = (number_of(loop.extent, f"the extent of {loop.var}") for loop in (outer, inner))
         rows, columns = (most if n is None else min(number_of(n, what), most) for n, most, what in (
             (s.rows, height, "rows"), (s.columns, width, "columns")))

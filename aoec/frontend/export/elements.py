@@ -145,6 +145,6 @@ class Elements:
 
 
 def write_elements(s: Step) -> str:
-    """Return the value of a node whose meaning is elementwise; UnsupportedError where it is none, or ONNX has no operators for it."""
+    """Return the value of a node whose meaning is elementwise. Raise UnsupportedError where it is none, or ONNX has no operators for it."""
     shapes = [s.writer.tensors[i].shape for i in s.node.inputs if i]
     return Elements(s, ops.meaning(ops.word(s.node), shapes, s.node.attributes)).write()

@@ -23,7 +23,7 @@ BEFORE_ALL = -(1 << 63) + 1  # the end of a slice that goes backwards to the fir
 
 def write(s: Step) -> str:
     """Return the value that a node's result is: by the rule for its word, by the node of ONNX that its declaration names, or by its
-    meaning, where that is elementwise. UnsupportedError where ONNX has no operators that say it here."""
+    meaning, where that is elementwise. Raise UnsupportedError where ONNX has no operators that say it here."""
     op = s.node.op
     if op in RULES:
         return RULES[op](s)

@@ -54,7 +54,7 @@ def parse_definition(definition: str) -> Meaning:
 
 
 def call_of(proto: onnx.NodeProto, m: Meaning) -> Attributes:
-    """Return the parameters that a node gives to its operator; CheckError where arguments, results or attributes are not the
+    """Return the parameters that a node gives to its operator. Raise CheckError where arguments, results or attributes are not the
     definition's."""
     for what, given, wanted in (("argument", proto.input, m.inputs), ("result", proto.output, m.outputs)):
         if len(given) > len(wanted) or what == "argument" and (len(given) < len(wanted) or not all(given)):
@@ -95,8 +95,8 @@ def _open(types: Mapping[str, onnx.TypeProto], name: str) -> bool:
 
 
 def result_types(proto: onnx.NodeProto, definitions: Definitions, types: Mapping[str, onnx.TypeProto]) -> dict[str, onnx.TypeProto]:
-    """Return result -> type, of a node of a defined operator; none where its arguments are not known yet. CheckError where they do not
-    fit."""
+    """Return result -> type, of a node of a defined operator; none where its arguments are not known yet. Raise CheckError where they do
+    not fit."""
     if any(_open(types, i) or types[i].tensor_type.elem_type not in DTYPES for i in proto.input):
         return {}
     m = parse_definition(definitions[proto.op_type])
@@ -149,7 +149,7 @@ class Words:
 
 
 def translate(n: Node, known: Words) -> bool:
-    """Return True, after the nodes that a node of a defined operator stands for were added."""
+    """Add the nodes that a node of a defined operator stands for, and return True."""
     m = parse_definition(known.definitions[n.proto.op_type])
     params = call_of(n.proto, m)
     if any(n.draft.tensors[i].dtype == OPAQUE for i in n.inputs()):
@@ -327,7 +327,7 @@ class _Parts:
 
     def by_our_words(self, s: Statement) -> str:
         """Return the tensor of a statement that adds a vector, applies relu, or both, by the words that products are fused with, or that
-        only transposes or reads a part; "" of others."""
+        only transposes or reads a part. Return "" for others."""
         e, point, relu = s.value, s.target.indices, False
         if _transposes(s) and isinstance(e, Read):
             return self.n.step("transpose", [self.held[e.buffer]], {"perm": tuple(e.indices.index(i) for i in point)})

@@ -48,7 +48,8 @@ class Image:
 
 
 def image_of(s: Statement, extents: Mapping[str, int]) -> Image | None:
-    """Return the convolution that a statement with its numbers is; None where it is none, or steps back, or starts inside its image."""
+    """Return the convolution that a statement with its numbers is. Return None where it is none, or steps back, or starts inside its
+    image."""
     e = s.value
     if s.op != "+=" or s.init is not None or not isinstance(e, Binary) or e.op != "*":
         return None
@@ -107,7 +108,7 @@ def _names(r: Read) -> tuple[str, ...]:
 
 
 def _steps(i: Expr, kept: Sequence[str], weights: Sequence[str]) -> tuple[str, str, int, int, int] | None:
-    """Return (loop of results, loop of the filter, stride, dilation, first place) of an index of an image; None of any other."""
+    """Return (loop of results, loop of the filter, stride, dilation, first place) of an index of an image. Return None for any other."""
     found = affine(normalise(i), variables(i))
     if found is None or len(found[0]) != 2:
         return None

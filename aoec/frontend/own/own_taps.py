@@ -58,7 +58,7 @@ def cuts(s: Statement, shapes: Mapping[str, tuple[int, ...]], extents: Mapping[s
 
 
 def find_cut(r: Read, shape: tuple[int, ...], own: frozenset[str], extents: Mapping[str, int], padded: bool) -> Cut | None:
-    """Return the slice of a tensor of a shape that an access reads, over the loops that are its own; None where it is no slice."""
+    """Return the slice of a tensor of a shape that an access reads, over the loops that are its own. Return None where it is no slice."""
     axes = []
     for index, size in zip(r.indices, shape):
         found = affine(normalise(index), own)

@@ -79,7 +79,7 @@ def _data(draft: Draft, node: OpNode) -> str:
 
 
 def _affine(draft: Draft, node: OpNode) -> _Affine | None:
-    """Return what the node does to each channel; None where it is no affine step."""
+    """Return what the node does to each channel. Return None where it is no affine step."""
     given = dict(node.attributes)
     if draft.tensors[node.outputs[0]].dtype not in REALS:  # factors are computed in reals
         return None
@@ -102,7 +102,7 @@ def _affine(draft: Draft, node: OpNode) -> _Affine | None:
 
 
 def _channels(draft: Draft, node: OpNode, data: str) -> np.ndarray | None:
-    """Return the constant argument as a vector over the channels of the other one; None where it is none."""
+    """Return the constant argument as a vector over the channels of the other one. Return None where it is none."""
     constants = [i for i in node.inputs if draft.is_constant(i)]
     shape = draft.tensors[data].shape
     if len(constants) != 1 or shape != draft.tensors[node.outputs[0]].shape or len(shape) < 2:

@@ -38,7 +38,7 @@ def find_dynamic(draft: Draft) -> None:
 
 
 def _product(find: Finder, node: OpNode) -> _Product | None:
-    """Return the product whose sums a multiplication makes reals of; None where it makes them of anything else."""
+    """Return the product whose sums a multiplication makes reals of. Return None where it makes them of anything else."""
     for of, by in (node.inputs, node.inputs[::-1]):
         cast = find.producer(of, "cast")
         scale = _scale(find, by)
@@ -130,7 +130,8 @@ def join_dynamic(draft: Draft) -> None:
 
 
 def _sibling(find: Finder, reals: OpNode) -> _Sibling | None:
-    """Return what may be joined with others; None where others than products read columns of the result, or these are no whole fractals."""
+    """Return what may be joined with others. Return None where others than products read columns of the result, or these are no whole
+    fractals."""
     draft, node = find.draft, find.producer(reals.inputs[0], "matmul")
     if node is None or not draft.is_constant(node.inputs[1]) or len(draft.tensors[node.inputs[1]].shape) != 2:
         return None

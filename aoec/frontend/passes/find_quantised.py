@@ -128,7 +128,7 @@ class _Search:
         return self.along(Weight((numbers.astype(np.int16) - int(middle)).astype(np.int8), scale), axis)
 
     def along(self, w: Weight, axis: int) -> Weight | None:
-        """Return the weight with its scales as a vector along an axis (-1: as they are); None where they go along another."""
+        """Return the weight with its scales as a vector along an axis (-1: as they are). Return None where they go along another."""
         if axis < 0:
             return w
         own = all(n == 1 for at, n in enumerate(w.scale.shape) if at != axis)
@@ -229,7 +229,8 @@ class _Search:
         return self.step("add_quantised", [p.name for p in parts], f"{out.name}_signed", "int8", out.shape, given)
 
     def sums(self, node: OpNode) -> tuple[str, np.ndarray] | None:
-        """Return (int32 sums of a product with its bias, the scale of each column or one for all); None where it is none of eight bits."""
+        """Return (int32 sums of a product with its bias, the scale of each column or one for all). Return None where it is none of eight
+        bits."""
         bias = node.inputs[2] if node.op in ("conv2d", "matmul") and len(node.inputs) > 2 else ""
         if node.op == "add":  # a matrix product and a vector
             product, bias = next(((p, b) for i, b in (node.inputs, node.inputs[::-1])

@@ -60,7 +60,7 @@ def _shorten_concat(draft: Draft, node: OpNode, makers: Mapping[str, OpNode], be
 
 
 def _slice_source(node: OpNode | None) -> Taken | None:
-    """Return what a slice takes; None of other nodes, and of a slice that leaves elements out."""
+    """Return what a slice takes. Return None for other nodes, and of a slice that leaves elements out."""
     box = taken_box(node) if node is not None and node.op == "slice" else None
     return None if node is None or box is None else (node.inputs[0], box)
 
@@ -79,7 +79,7 @@ def _of_whole_slices(draft: Draft, node: OpNode, axis: int, parts: Sequence[Take
 
 
 def _with(a: Taken | None, b: Taken | None, axis: int) -> Taken | None:
-    """Return what two slices take that follow each other along an axis; None where they do not."""
+    """Return what two slices take that follow each other along an axis. Return None where they do not."""
     if a is None or b is None or a[0] != b[0]:
         return None
     (source, one), (_, other) = a, b

@@ -32,7 +32,7 @@ def fold_pads(draft: Draft) -> None:
 
 
 def _ends(draft: Draft, node: OpNode, padding: OpNode) -> tuple[int, ...] | None:
-    """Return the window's pads with the padding added, above, left, below and right; None where it cannot do all of that itself."""
+    """Return the window's pads with the padding added, above, left, below and right. Return None where it cannot do all of that itself."""
     if padding.attribute("value") != NEUTRAL[node.op]:
         return None
     before, after = _numbers(padding, "before"), _numbers(padding, "after")

@@ -56,7 +56,7 @@ def _exact(draft: Draft, node: OpNode) -> bool:
 
 
 def _steps(op: str, c: float, side: int) -> Steps | None:
-    """Return the chain that computes `x op c` (side 1) or `c op x` (side 0); None where there is none."""
+    """Return the chain that computes `x op c` (side 1) or `c op x` (side 0). Return None where there is none."""
     if op in ("add", "mul"):
         return [(f"{op}s", {"scalar": c})]
     if op == "sub":

@@ -15,7 +15,7 @@ CALLS = frozenset(("exp", "pow", "log", "rsqrt", "reciprocal"))  # of a definiti
 
 
 def reason(node: OpNode) -> str:
-    """Return why a node stays in fp32; "" where it need not."""
+    """Return why a node stays in fp32. Return "" where it need not."""
     if not node.definition:
         return OPS[node.op].sensitive if node.op in OPS else ""
     statements = parse_meaning(node.definition).statements

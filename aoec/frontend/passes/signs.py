@@ -58,7 +58,7 @@ def _without_signs(find: Finder, joined: OpNode, factor: str) -> tuple[tuple[str
 
 
 def _negation_source(find: Finder, name: str, reader: OpNode) -> str:
-    """Return what is negated to make a tensor that the reader alone reads; "" where nothing is."""
+    """Return what is negated to make a tensor that the reader alone reads. Return "" where nothing is."""
     found = find.scalar(name, "muls")
     return found[0] if found is not None and found[1] == -1 and find.only_user(name) is reader else ""
 

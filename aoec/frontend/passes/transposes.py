@@ -72,8 +72,8 @@ def _leads_to_product(find: Finder, node: OpNode) -> bool:
 
 
 def _swap_view(draft: Draft, node: OpNode, turned: dict[str, OpNode], users: dict[str, list[OpNode]]) -> tuple[OpNode, OpNode] | None:
-    """Return (a view of the tensor before the transpose, the transpose of that view).
-    None where the node is no view, or shares the transpose with other readers."""
+    """Return (a view of the tensor before the transpose, the transpose of that view). Return None where the node is no view, or shares the
+    transpose with other readers."""
     first = turned.get(node.inputs[0]) if node.op == "reshape" else None
     alone = first is not None and draft.only_user(node.inputs[0], users) is not None
     return viewed_before(draft, node, first) if alone and first is not None else None
@@ -96,7 +96,7 @@ def _perm(node: OpNode) -> Perm:
 
 def _sinks(draft: Draft, node: OpNode, turned: dict[str, OpNode], users: dict[str, list[OpNode]]) -> Perm | None:
     """Return the permutation that elementwise work, or a concat of rows, can do before: of all that it reads but constants, whose results
-    nobody else reads, all alike, and for elementwise work of the shape that it gives; None where there is none."""
+    nobody else reads, all alike, and for elementwise work of the shape that it gives. Return None where there is none."""
     joins = node.op == "concat" and _along_rows(draft, node)
     if node.op not in OPS or not joins and OPS[node.op].family != "elementwise" or len(node.outputs) != 1:
         return None
@@ -117,7 +117,8 @@ def _along_rows(draft: Draft, concat: OpNode) -> bool:
 
 def _cuts(draft: Draft, node: OpNode, turned: dict[str, OpNode], users: dict[str, list[OpNode]]) -> Perm | None:
     """Return the permutation that a slice of rows can do before: where nobody but slices of rows, of all together no more than there is,
-    reads what it reads; None where there is none. Planes of which rows are made lie in one run, their elements in the rows do not."""
+    reads what it reads. Return None where there is none. Planes of which rows are made lie in one run, their elements in the rows do
+    not."""
     name = node.inputs[0] if node.op == "slice" else ""
     if name not in turned or name in draft.outputs:
         return None

@@ -42,8 +42,8 @@ def work_as_images(draft: Draft) -> None:
 
 
 def _before_view(find: Finder, node: OpNode, images: Collection[str] = ()) -> list[OpNode] | None:
-    """Return the node on what a view reads, perhaps a view of another argument, and the view of its result; None where that is not so. With
-    `images` the view is of one of them; without, another view is behind the node."""
+    """Return the node on what a view reads, perhaps a view of another argument, and the view of its result. Return None where that is not
+    so. With `images` the view is of one of them; without, another view is behind the node."""
     if node.op.startswith(host.PREFIX):
         return None
     draft, result = find.draft, find.draft.tensors[node.outputs[0]]

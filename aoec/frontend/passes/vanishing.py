@@ -97,7 +97,7 @@ def _guarding(draft: Draft, node: OpNode, dtype: str) -> Iterator[tuple[float, f
 
 
 def _number(draft: Draft, inputs: Sequence[str]) -> float | None:
-    """Return the least number beside 0, by magnitude, of constants among arguments; None where there is none."""
+    """Return the least number beside 0, by magnitude, of constants among arguments. Return None where there is none."""
     arrays = [draft.weights[i].reshape(-1) for i in inputs if i in draft.weights and draft.tensors[i].dtype in REALS]
     found = [float(x[np.abs(x).argmin()]) for w in arrays if (x := w[(w != 0) & np.isfinite(w)]).size]
     return min(found, key=abs, default=None)

@@ -25,7 +25,7 @@ Source = Union[str, Path, "ModelProto"]
 
 
 def value(source: Source, key: str) -> str:
-    """Return what a model's metadata say of a key; "" where they say nothing, or the file is no whole model, which its reader says
+    """Return what a model's metadata say of a key. Return "" where they say nothing, or the file is no whole model, which its reader says
     better."""
     try:
         with bytes_of(source) as data:

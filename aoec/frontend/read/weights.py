@@ -51,7 +51,7 @@ def take(proto: onnx.ModelProto, source: Path | None = None) -> tuple[onnx.Model
 
 
 def array_of(w: TensorProto, name: str = "", source: str = "") -> np.ndarray:
-    """Return the array of a constant; ParseError where its data are not of the size, or not of the kind, that it declares."""
+    """Return the array of a constant. Raise ParseError where its data are not of the size, or not of the kind, that it declares."""
     try:
         return numpy_helper.to_array(w)
     except (ValueError, TypeError, KeyError) as e:
@@ -96,7 +96,7 @@ def _copy_message(proto: onnx.ModelProto) -> onnx.ModelProto:
 # ---------------------------------------------------------------- in other files
 
 def _map_constant(w: TensorProto, size_bytes: int, source: Path, files: dict[Path, np.ndarray]) -> np.ndarray:
-    """Map the bytes of a constant in another file. ParseError where that is not in the model's folder or does not hold them."""
+    """Map the bytes of a constant in another file. Raise ParseError where that is not in the model's folder or does not hold them."""
     said = {e.key: e.value for e in w.external_data}
     path = _inside(source, said.get("location", ""), w.name)
     offset = _number(said.get("offset", "0"), "offset", w.name, source)

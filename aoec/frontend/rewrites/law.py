@@ -62,7 +62,7 @@ class Sample:
 
 
 def draw(rule: Rule, random: Random) -> Sample | None:
-    """Return a sample that the rule matches; None where none was found in so many tries."""
+    """Return a sample that the rule matches. Return None where none was found in so many tries."""
     return _draw(rule, random, TRIES, Budget())[0]
 
 
@@ -79,7 +79,7 @@ def _draw(rule: Rule, random: Random, tries: int, budget: Budget) -> tuple[Sampl
 
 
 def broken(sample: Sample) -> str:
-    """Return what pattern and replacement give where they differ, as the end of a sentence; "" where they are the same."""
+    """Return what pattern and replacement give where they differ, as the end of a sentence. Return "" where they are the same."""
     made, before = _apply(sample), sample.values
     if made is None:
         t = sample.draft.tensors[sample.rule.result]
@@ -109,8 +109,8 @@ def broken(sample: Sample) -> str:
 
 
 def read_own(paths: Sequence[str]) -> tuple[Rule, ...]:
-    """Return the rules of a user's files, each of which holds on random graphs; an AoecError for a file that is none, or a rule that is
-    false."""
+    """Return the rules of a user's files, each of which holds on random graphs. Raise an AoecError for a file that is none, or a rule that
+    is false."""
     out: list[Rule] = []
     for path, rules in library.read_files(paths):
         check_laws(rules, path)
@@ -163,7 +163,7 @@ def _matches(sample: Sample) -> bool:
 
 
 def _apply(sample: Sample) -> Draft | None:
-    """Return the sample's graph with the rule applied at its end; None where the replacement cannot stand there."""
+    """Return the sample's graph with the rule applied at its end. Return None where the replacement cannot stand there."""
     out, done = _copy(sample.draft), Rewriting()
     apply((sample.rule,), out, done)
     return out if any(s.tensor == sample.rule.result for s in done.applied) else None

@@ -29,7 +29,7 @@ class Scene:
         return {n.op for n in self.producers.values()}
 
     def only_user(self, name: str) -> OpNode | None:
-        """Return the one node that reads a tensor; None where several do or where it is a result of the graph."""
+        """Return the one node that reads a tensor. Return None where several do or where it is a result of the graph."""
         found = self.users.get(name, ())
         return found[0] if len(found) == 1 and name not in self.outputs else None
 

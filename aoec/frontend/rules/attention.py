@@ -21,7 +21,7 @@ class Bias:
     made: list[str] = field(default_factory=list)
 
     def total(self, n: Node) -> str:
-        """Return the sum of all; "" where nothing is added."""
+        """Return the sum of all. Return "" where nothing is added."""
         parts = [*self.made, *([n.constant("bias", self.known)] if self.known.any() else [])]
         whole = parts[0] if parts else ""
         for part in parts[1:]:

@@ -49,7 +49,7 @@ def first_of(n: Node, found: str, axis: int, last: bool = False) -> str:
 
 
 def mark_nan(n: Node, x: str) -> str:
-    """Return True where an element is NaN; "" of whole numbers, which have none."""
+    """Return True where an element is NaN. Return "" for whole numbers, which have none."""
     return n.step("is_nan", [x], dtype="bool") if n.made_dtype(x) in REALS else ""
 
 
@@ -72,7 +72,8 @@ def _extreme(word: str) -> Rule:
 
 
 def _hardmax(n: Node) -> bool:
-    """Return 1 at the first of the greatest elements of each row; before version 13 all dimensions from `axis` on are one row."""
+    """Translate Hardmax: 1 at the first of the greatest elements of each row, else 0. Before version 13 all dimensions from `axis` on are
+    one row."""
     shape, old = n.shape(), n.opset < 13
     axis = n.integer("axis", 1 if old else -1) % len(shape)
     rows = (prod(shape[:axis]), prod(shape[axis:])) if old else shape
@@ -104,7 +105,7 @@ def count_from_start(n: Node, index: str, extent: int) -> str:
 
 
 def _trilu(n: Node) -> bool:
-    """Return zeros on one side of a diagonal of each matrix."""
+    """Translate Trilu: zeros on one side of a diagonal of each matrix."""
     shape, k = n.shape(), n.constant_integers(1) or (0,)
     if n.has(1) and not n.is_constant(1) or n.dtype() not in KNOWN:
         return False
@@ -118,8 +119,8 @@ def _cumulative(word: str, neutral: int) -> Rule:
 
 
 def _all_before(n: Node, word: str, neutral: int) -> bool:
-    """Return each element with the one 1, 2, 4, ... before it, so that after log2 steps all before it are in it. Of many rows along their
-    last axis as columns of what is transposed, of which parts are runs."""
+    """Combine each element with the one 1, 2, 4, ... before it, so that after log2 steps it holds all elements before it. Transpose many
+    rows along their last axis first, so that parts of the axis are contiguous."""
     axes, x, shape = n.constant_integers(1), n.input(0), n.shape()
     axis = axes[0] % len(shape)
     extent, rows = shape[axis], prod(shape[:-1])
@@ -167,7 +168,7 @@ def _gather_nd(n: Node) -> bool:
 
 
 def _reverse_sequence(n: Node) -> bool:
-    """Return rows at places that follow from each sequence's length, which is data."""
+    """Translate ReverseSequence: read rows at places that follow from each sequence's length, which is data."""
     shape, time = n.shape(), n.integer("time_axis", 0)
     if n.dtype_of(1) != "int64" or (time, n.integer("batch_axis", 1)) not in ((0, 1), (1, 0)):
         return False

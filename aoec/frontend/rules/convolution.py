@@ -28,7 +28,7 @@ def _conv(n: Node) -> bool:
 
 
 def fit_load3d(n: Node, x: str, kernel: str, w: Window) -> tuple[str, str, Window] | None:
-    """Return (image, kernel, window) of the same convolution within what load3d takes, as far as it walks the last two dimensions.
+    """Return (image, kernel, window) of the same convolution within what load3d takes, as far as it walks the last two dimensions. Return
     None where there is no way."""
     first = max(0, w.rank - 2)
     for axis in range(first, w.rank):

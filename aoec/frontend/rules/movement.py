@@ -28,7 +28,7 @@ def _transpose(n: Node) -> bool:
 
 
 def _concat(n: Node) -> bool:
-    """Return what has no elements adds none."""
+    """Translate Concat. Inputs without elements are left out."""
     kept = [i for i in n.inputs() if prod(n.draft.tensors[i].shape)]
     if len(kept) == 1:
         return n.emit("reshape", kept, {"shape": n.shape()})
@@ -44,7 +44,7 @@ def part(n: Node, x: str, axis: int, start: int, size: int, by: int = 1) -> tupl
 
 
 def _slice(n: Node) -> bool:
-    """Return parts of axes at constant places, either way; before version 10 the places are attributes."""
+    """Translate Slice: parts of axes at constant places, forward or backward. Before version 10 the places are attributes."""
     given = [n.integers(name, n.constant_integers(at)) for at, name in enumerate(("starts", "ends", "axes", "steps"), 1)]
     if not given[0] or any(n.has(at) and not n.is_constant(at) for at in range(1, 5)):
         return False
@@ -59,7 +59,8 @@ def _slice(n: Node) -> bool:
 
 
 def _split(n: Node) -> bool:
-    """Return parts of an axis one after the other; what nobody reads is not made, and what has no elements is a constant."""
+    """Translate Split: parts of an axis one after the other. A part that nobody reads is not made, and a part without elements is a
+    constant."""
     if n.has(1) and not n.is_constant(1) or not all(n.proto.output):
         return False
     axis, starts = n.integer("axis", 0) % len(n.shape_of(0)), [0]
@@ -86,7 +87,7 @@ def _expand(n: Node) -> bool:
 
 
 def _tile(n: Node) -> bool:
-    """Return each axis so many times: read again and again along an axis of its own before it."""
+    """Translate Tile: repeat each axis by reading it again along an axis of its own before it."""
     own, times = n.shape_of(0), [a // b for a, b in zip(n.shape(), n.shape_of(0))]
     return n.emit("reshape", [repeat(n, n.input(0), own, times)], {"shape": n.shape()})
 
@@ -141,7 +142,8 @@ def _crop(n: Node, before: Sequence[int], after: Sequence[int]) -> str:
 
 
 def _pad_constant(n: Node, x: str, before: Sequence[int], after: Sequence[int]) -> bool:
-    """Return one operator where the vector unit writes such elements; else the element again and again at both ends of each axis."""
+    """Pad with a constant, by one operator where the vector unit writes such elements. Else join the repeated element to both ends of each
+    axis."""
     value, real = n.scalar(2, n.number("value", 0.0)), n.dtype() == "fp32"
     if value is not None and DTYPES[n.dtype()] in FILLED_BYTES and not isnan(value):
         return n.emit("pad", [x], {"before": tuple(before), "after": tuple(after), "value": value if real else int(value)})

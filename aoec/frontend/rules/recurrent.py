@@ -206,7 +206,7 @@ def _together(n: Node, rows: Sequence[str]) -> str:
 # ---------------------------------------------------------------- activations
 
 def _activations(n: Node, kind: str, directions: int) -> list[list[Activation]] | None:
-    """Return the activations of every direction, after the clip of what they take; None where one of them has no word."""
+    """Return the activations of every direction, after the clip of what they take. Return None where one of them has no word."""
     names = [name.lower() for name in n.texts("activations", ())] or list(DEFAULTS[kind]) * directions
     alphas, betas = list(n.numbers("activation_alpha", ())), list(n.numbers("activation_beta", ()))
     each = len(DEFAULTS[kind])

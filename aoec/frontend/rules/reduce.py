@@ -43,7 +43,7 @@ def neighbours(axes: Sequence[int]) -> list[tuple[int, ...]]:
 
 
 def axes_of(n: Node) -> tuple[int, ...] | None:
-    """Return the axes that are reduced, in order; None where they are not known."""
+    """Return the axes that are reduced, in order. Return None where they are not known."""
     rank = len(n.shape_of(0))
     if n.has(1) and not n.is_constant(1):
         return None

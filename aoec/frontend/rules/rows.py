@@ -46,7 +46,8 @@ def _softmax_along(n: Node, word: str, axis: int) -> bool:
 
 
 def _row_norm(word: str) -> Rule:
-    """Return all dimensions from `axis` on are one row, with a scale, and perhaps a bias, for each element."""
+    """Return the rule of a norm over rows: all dimensions from `axis` on are one row, with a scale, and perhaps a bias, for each
+    element."""
     def rule(n: Node) -> bool:
         shape = n.shape()
         axis = n.integer("axis", -1) % len(shape)
@@ -93,7 +94,7 @@ def _moments(n: Node, x: str, axes: tuple[int, ...]) -> tuple[str, str]:
 
 
 def _row_factor(n: Node, at: int, row: tuple[int, ...]) -> str | None:
-    """Return an argument as one number for each element of a row; None where it is broadcast from some."""
+    """Return an argument as one number for each element of a row. Return None where it is broadcast from some."""
     shape = n.shape_of(at)
     if shape == row[-1:] == row:
         return n.input(at)
@@ -102,7 +103,7 @@ def _row_factor(n: Node, at: int, row: tuple[int, ...]) -> str | None:
 
 
 def _instance_norm(n: Node) -> bool:
-    """Return each channel of an image is a row, with one scale and bias."""
+    """Translate InstanceNormalization: each channel of an image is a row, with one scale and bias."""
     shape = n.shape()
     rows = n.step("reshape", [n.input(0)], {"shape": (*shape[:2], prod(shape[2:]))})
     epsilon = n.number("epsilon", 1e-5)
@@ -112,7 +113,7 @@ def _instance_norm(n: Node) -> bool:
 
 
 def _lp_norm(n: Node) -> bool:
-    """x over the sum of magnitudes along an axis, or over the root of the sum of squares."""
+    """Translate LpNormalization: x over the sum of magnitudes along an axis, or over the root of the sum of squares."""
     x, axis, p = n.input(0), (n.integer("axis", -1) % len(n.shape()),), n.integer("p", 2)
     if p == 1:
         norm = reduce_axes(n, "reduce_sum", n.step("abs", [x]), axis)

@@ -23,7 +23,7 @@ def unary(op: str, **attributes: Attribute) -> Rule:
 
 
 def chain(op: str) -> Rule:
-    """Return an operator of any number of arguments, from the left."""
+    """Return the rule of an operator of any number of arguments, which is applied from the left."""
     def rule(n: Node) -> bool:
         at = n.input(0)
         for other in n.inputs()[1:-1]:

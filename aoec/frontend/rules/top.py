@@ -66,7 +66,8 @@ def _keys(n: Node, x: str) -> str:
 
 
 def _in_rounds(n: Node, k: int, axis: int, largest: bool) -> bool:
-    """Lists of at least twice as many as are kept, whole digits long; the first of equals stays before the others in every list."""
+    """Sort lists of at least twice as many elements as are kept, whose lengths are whole digits. Equal elements keep their order in every
+    list."""
     shape = n.shape_of(0)
     extent, rows = shape[axis], prod(shape) // shape[axis]
     length = _round_up(min(2 * k, extent))

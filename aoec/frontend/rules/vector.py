@@ -17,7 +17,7 @@ def _any(rule: Rule) -> Rule:
 
 
 def _by_dtype(real: Rule, whole: Rule) -> Rule:
-    """Return one rule for reals, another for whole numbers."""
+    """Return a rule that applies `real` to reals and `whole` to whole numbers."""
     return lambda n: (real if n.dtype_of(0) in REALS else whole)(n)
 
 
@@ -59,7 +59,7 @@ def _mod(n: Node) -> bool:
 
 
 def _mean(n: Node) -> bool:
-    """Return each part is divided before it is added: the sum may be beyond 16 bits where the mean is not."""
+    """Translate Mean. Each input is divided before it is added, since the sum may exceed 16 bits where the mean does not."""
     *others, last = (n.step("muls", [i], {"scalar": 1.0 / len(n.inputs())}) for i in n.inputs())
     return n.emit("add", [reduce(lambda a, b: n.step("add", [a, b]), others), last]) if others else view(n)
 
@@ -75,7 +75,7 @@ def _hard_swish(n: Node) -> bool:
 
 
 def _swish(n: Node) -> bool:
-    """x * sigmoid(alpha * x)."""
+    """Translate Swish: x * sigmoid(alpha * x)."""
     alpha = n.number("alpha", 1.0)
     if alpha == 1.0:
         return n.emit("silu", [n.input(0)])

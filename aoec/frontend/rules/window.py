@@ -56,8 +56,8 @@ class Window:
 
 
 def window(n: Node, kernel: Sizes) -> Window | None:
-    """Return the window that a node states; None where its rank is not one to three or does not fit its argument, or where nothing is
-    there."""
+    """Return the window that a node states. Return None where its rank is not one to three or does not fit its argument, or where nothing
+    is there."""
     size, rank = n.shape_of(0)[2:], len(kernel)
     if not 1 <= rank <= 3 or len(size) != rank or 0 in (*n.shape_of(0), *kernel):
         return None
@@ -134,7 +134,7 @@ Pool = Callable[[str, Window, Sequence[int]], str]  # a tensor of four dimension
 
 def _pool(n: Node) -> tuple[Window, Window] | None:
     """Return (the window with pads that give ONNX's output: ceil_mode may add some at the end, and padding may end before the tensor does;
-    the window as stated). None where no pads give it."""
+    the window as stated). Return None where no pads give it."""
     stated = window(n, n.integers("kernel_shape", ()))
     if stated is None or 0 in n.shape() or min(stated.before) < 0:
         return None
@@ -193,10 +193,10 @@ def _max_pool(n: Node) -> bool:
 
 
 def _max_pool_places(n: Node, x: str, w: Window) -> bool:
-    """Return True, after the greatest element of each window and its place in the tensor became the results: one tap of the kernel after
-    the other, of which the first of equal ones stays, or the last NaN, as in PyTorch. Where the first tap is padding the place begins as
-    that of the first element, of which nothing else need be greater than the padding. False for kernels of many taps, and where fp32 does
-    not hold every place."""
+    """Make the greatest element of each window and its place in the tensor, and return True. The taps of the kernel are compared one after
+    the other. Of equal elements the first stays, or the last NaN, as in PyTorch. Where the first tap is padding, the place begins as that
+    of the first element, since no other element need be greater than the padding. Return False for kernels of many taps, and where fp32
+    does not hold every place."""
     batch, channels, *size = n.made_shape(x)
     if prod(w.kernel) > MOST_TAPS or prod(n.made_shape(x)) > EXACT or n.dtype_of(0) != "fp32":
         return False
@@ -280,7 +280,7 @@ def _power(n: Node, x: str, p: int) -> str:
 
 
 def _root(n: Node, x: str, p: int) -> bool:
-    """Return True, after the p-th root of sums of powers became the node's result."""
+    """Make the p-th root of sums of powers the node's result, and return True."""
     if p == 2:
         return n.emit("sqrt", [x])
     if p == 1:

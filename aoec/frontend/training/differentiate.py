@@ -127,7 +127,7 @@ class _Backward:
             self.parts.setdefault(x, []).append(made)
 
     def _total(self, x: str) -> str:
-        """Return the gradient of a tensor: the sum of its parts, made now; "" where it has none."""
+        """Return the gradient of a tensor: the sum of its parts, made now. Return "" where it has none."""
         parts = self.parts.get(x, [])
         if len(parts) > 1:
             builder, _ = make_node(self.draft, f"{x}_backward", f"{x}_gradient")

@@ -54,8 +54,8 @@ class TrainingGraph:
 
 def load_training(model: str | Path | onnx.ModelProto, asked: Training, shapes: Mapping[str, Sequence[int]] | None = None,
                   precision: str = "fp16", definitions: Definitions = NO_DEFINITIONS, rewriting: Rewriting | None = None) -> TrainingGraph:
-    """Return the training graph of a model. CheckError where it has no parameters, or no loss or output of that name; UnsupportedError,
-    with node and operator, where a gradient is asked for through what has none."""
+    """Return the training graph of a model. Raise CheckError where it has no parameters, or no loss or output of that name. Raise
+    UnsupportedError, with node and operator, where a gradient is asked for through what has none."""
     if asked.gradients or asked.loss and held_gradients(model):
         return _as_it_is(model, asked, shapes or {}, precision, definitions, rewriting)
     made = _Step(asked, precision)
@@ -97,7 +97,7 @@ def find_gradients(graph: Graph, named: Sequence[str] = ()) -> tuple[tuple[str, 
 
 def find_loss(graph: Graph, named: str = "") -> str:
     """Return the loss of a training graph: the output of that name, else the one called loss, else the only one that is one real number.
-    CheckError where there is none."""
+    Raise CheckError where there is none."""
     if named and named not in graph.outputs:
         raise CheckError(f"--loss {named}: the model holds gradients already, and has no output of that name"
                          f"{nearest(named, graph.outputs)}; its outputs are {', '.join(graph.outputs)}"[:600])
@@ -205,8 +205,8 @@ class _Step:
         send_early(draft, self.sent)
 
     def _send_sums(self, draft: Draft) -> None:
-        """Sends gradients as the sums that they are: a product of 16 bits leaves its sums in fp32, so that none is rounded on the way, no
-        cast is a launch, and cores may share its terms. Casts of fp32 to fp32 go."""
+        """Send gradients as the fp32 sums that products of 16 bits make. So no sum is rounded on the way, no cast is a launch, and cores
+        may share the terms of a sum. Remove casts of fp32 to fp32."""
         makers, users = draft.producers(), draft.users()
         gone, names = set[str](), dict[str, str]()
         for name in self.sent:

@@ -114,7 +114,7 @@ class Constants:
         return True
 
     def fold_empty(self, proto: onnx.NodeProto) -> bool:
-        """Return True, after results without any element became constants."""
+        """Make results without any element constants, and return True where all results are."""
         types = {o: self.types[o] for o in proto.output if o in self.types}
         shapes = {o: s for o, t in types.items() if (s := shape_of(t)) is not None and 0 in s and t.tensor_type.elem_type in DTYPES}
         if not shapes or len(shapes) < len([o for o in proto.output if o]):
@@ -124,7 +124,7 @@ class Constants:
         return True
 
     def _bound(self, proto: onnx.NodeProto) -> None:
-        """UnsupportedError where a computed constant would be larger than the limit."""
+        """Raise UnsupportedError where a computed constant would be larger than the limit."""
         shapes = [shape_of(self.types[o]) for o in proto.output if o in self.types]
         known = [prod(s) for s in shapes if s is not None]
         if not known and proto.op_type in GROWING:

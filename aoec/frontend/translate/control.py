@@ -163,7 +163,7 @@ class Control:
     # ------------------------------------------------------------ values
 
     def _constant_element(self, name: str) -> np.generic | None:
-        """Return the one element of a constant; None of anything else."""
+        """Return the one element of a constant. Return None for anything else."""
         if not name or name not in self.walk.constants or self.walk.constants.size(name) != 1:
             return None
         return self.walk.constants.array(name).reshape(-1)[0]  # type: ignore[no-any-return]

@@ -165,7 +165,7 @@ class _Translation:
         return as_run(proto, [shape_of(self.types[i]) if i in self.types else None for i in proto.input])
 
     def _refuse_negative(self, proto: onnx.NodeProto) -> None:
-        """Return where the results have shapes that tensors can have; ParseError where a scale of -inf or 1e30 made others."""
+        """Raise ParseError where results have shapes that no tensor can have, such as from a scale of -inf or 1e30."""
         for o in proto.output:
             shape = shape_of(self.types.get(o, onnx.TypeProto())) or ()
             if min(shape, default=0) < 0:

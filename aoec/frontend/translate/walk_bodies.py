@@ -98,7 +98,7 @@ class Walker:
         return [*states, *(_without(t, axis) for t, axis in zip(xs, axes, strict=True))]
 
     def _boundary_type(self, name: str) -> onnx.TypeProto:
-        """Return the type of a value that crosses the bounds of a body. UnsupportedError where it is not one of the AI Core's."""
+        """Return the type of a value that crosses the bounds of a body. Raise UnsupportedError where it is not one of the AI Core's."""
         known = self.types.get(name)
         if not name or known is None or tensor(name, known).dtype == OPAQUE or typed.small(tensor(name, known).declared):
             raise UnsupportedError(f"its body reads {name or 'an absent input'}, whose type or shape is not one that the AI Core works on")

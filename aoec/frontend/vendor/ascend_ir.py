@@ -65,8 +65,8 @@ class Growing:
         return self.node("CastLike", name, like)
 
     def get(self, name: str, default: Any) -> Any:
-        """Return an attribute of its default's type; CheckError of any other. A list has as many numbers as its default, unless that is
-        empty."""
+        """Return an attribute of its default's type. Raise CheckError for any other. A list has as many numbers as its default, unless that
+        is empty."""
         value = self.attributes.get(name, default)
         if value is None:
             raise CheckError(f"operator {self.label} needs the attribute {name}")

@@ -24,7 +24,7 @@ MOST_ROUNDS = 100_000  # of a Loop: some ten seconds of a body of a few small op
 
 
 def walk(node: OpNode, inputs: Sequence[Any], run: Run, nothing: Nothing) -> Values:
-    """Return the results of a node with bodies; CheckError where it is none, UnsupportedError of a loop that does not end."""
+    """Return the results of a node with bodies. Raise CheckError where it is none, and UnsupportedError for a loop that does not end."""
     around = node.attribute(AROUND, 0)
     if node.op not in BODIES or not isinstance(around, int) or not 0 <= around <= len(inputs):
         raise CheckError(f"node {node.name} ({node.op}) has a body, and is no If, Loop or Scan")

@@ -119,7 +119,7 @@ def _evaluator(op: str, given: tuple[tuple[str, Attribute], ...], present: tuple
 
 
 def run(node: OpNode, inputs: Sequence[Any]) -> list[Any]:
-    """Return the results of a host node; UnsupportedError where ONNX's reference cannot run it. An absent input is None."""
+    """Return the results of a host node. Raise UnsupportedError where ONNX's reference cannot run it. An absent input is None."""
     try:
         made, names = _evaluator(node.op, node.attributes, tuple(map(bool, node.inputs)), len(node.outputs))
         with np.errstate(all="ignore"):

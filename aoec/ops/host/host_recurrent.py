@@ -61,7 +61,7 @@ class _Recurrent(OpRun):
         raise NotImplementedError
 
     def _activations(self, d: int, given: Any) -> list[Activation]:
-        """Return those of a direction, after the clip of what they take; ValueError for a name that ONNX does not have."""
+        """Return those of a direction, after the clip of what they take. Raise ValueError for a name that ONNX does not have."""
         names = [str(n).lower() for n in given.get("activations") or ()] or list(self.defaults) * (d + 1)
         alphas, betas = (list(given.get(f"activation_{which}") or ()) for which in ("alpha", "beta"))
         limit, each = given.get("clip") or 0.0, len(self.defaults)

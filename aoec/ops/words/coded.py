@@ -113,7 +113,7 @@ def _decode_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
 
 
 def _not_a_number(f: Format, x: str) -> str:
-    """Return the condition that a code is no number; "" where all are."""
+    """Return the condition that a code is no number. Return "" where all are."""
     if f.bits == 4:
         return ""
     return f"{x} == {f.nan}" if f.nan == f.sign else f"bitand({x}, {f.sign - 1}) > {max(f.top, f.beyond if f.beyond != f.nan else 0)}"

@@ -29,7 +29,7 @@ def _matmul(s: Site, at: int) -> str:
 
 
 def _interpolate(s: Site, at: int) -> str:
-    """Along an axis of X a product with W."""
+    """Return the gradient of X or of W, where the forward node multiplies X with W along an axis."""
     axis, dy = s.integer("axis"), s.dy
     if at == 0:
         if s.n.draft.is_constant(s.x(1)):

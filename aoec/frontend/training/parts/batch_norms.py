@@ -118,8 +118,8 @@ def _train(draft: Draft, node: OpNode, kept: float, updated: dict[str, str]) -> 
 
 
 def finish_batch_norms(draft: Draft, norms: Sequence[BatchNorm], gradients: dict[str, str]) -> None:
-    """Puts the statistics into the draft, and their share into the gradients. `gradients`: tensor -> its gradient as if they were
-    constants, of parameters and of what norms ask for; those of scales and biases change."""
+    """Put the statistics into the draft, and add their share to the gradients. `gradients`: tensor -> its gradient as if the statistics
+    were constants, of parameters and of what norms ask for. Those of scales and biases change."""
     begins = {n.x: n for n in norms}
     ends = {gradients[n.x]: n for n in norms if n.x in gradients}
     instead: dict[str, str] = {}
