@@ -62,7 +62,7 @@ class _Net:
         return self.batch_norm(f"{name}_conv", name, gain)
 
     def batch_norm(self, x: str, name: str, gain: float) -> str:
-        """Normalises by the statistics of the calibration images; scale and bias vary over the channels."""
+        """Add a batch normalisation by the statistics of the calibration images. Scale and bias vary over the channels."""
         y = self.values.pop(x)
         seen = y[:NORMALISING]
         mean, variance = grid(seen.mean(axis=(0, 2, 3))), np.maximum(grid(seen.var(axis=(0, 2, 3))), 2.0**-10)
@@ -122,7 +122,8 @@ def grid(x: np.ndarray, step: float = 2.0**-10) -> np.ndarray:
 
 def resnet50(batch: int = 1, seed: int = 0, blocks: tuple[int, ...] = (3, 4, 6, 3), width: int = 64, size: int = 224, classes: int = 1000,
              name: str = "resnet50") -> onnx.ModelProto:
-    """ResNet-50 v1.5: [batch, 3, 224, 224] to logits [batch, 1000], seeded; fewer `blocks` and `width` give its small relatives."""
+    """Build ResNet-50 v1.5 from a seed: [batch, 3, 224, 224] to logits [batch, 1000]. Fewer `blocks` and a smaller `width` give small
+    variants."""
     sample = np.random.default_rng([seed, 1]).standard_normal((NORMALISING + CENTRING, 3, size, size), np.float32)
     net = _Net(seed, sample)
     x = net.max_pool(net.relu(net.conv_bn("data", "stem", width, 7, 2)), "stem_pool")

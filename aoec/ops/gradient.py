@@ -53,10 +53,11 @@ def gradient(op: str | Op, shapes: Sequence[Shape], attributes: Attributes | Seq
 
 
 def derive_gradient(m: Meaning) -> Meaning:
-    """Return the meaning <name>_gradient: the arguments of `m`, whose extents are bound, and dY for each result Y, give dX for each
-    argument X on which a result depends smoothly.
+    """Return the meaning <name>_gradient.
 
-    UnsupportedError where there is none, or a statement has no slope: whole numbers, or a tensor that is written over.
+    Its arguments are those of `m`, whose extents are bound, and dY for each result Y. It gives dX for each argument X on which a result
+    depends smoothly. Raise UnsupportedError where there is no such argument. Raise it, too, where a statement has no slope: whole numbers,
+    or a tensor that is written over.
     """
     return _Backwards(m).meaning()
 

@@ -112,7 +112,7 @@ def _variables_in_order(e: Expr) -> list[str]:
 
 
 def macs(op: str, input_shapes: Sequence[Shape], attributes: Attributes | Sequence[tuple[str, Attribute]] = ()) -> int:
-    """Multiply-accumulates: the points of every statement that sums products of two tensors' elements."""
+    """Return the number of multiply-accumulates: the points of every statement that sums products of two tensors' elements."""
     m = meaning(op, input_shapes, attributes)
     return sum(prod(loops(m, s).values()) for s in m.statements if _is_sum_of_products(s))
 

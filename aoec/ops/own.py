@@ -185,8 +185,9 @@ def shape_of(node: OpNode, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]
 # ---------------------------------------------------------------- what fusion asks
 
 def family_of(m: Meaning) -> str:
-    """Return the family as whose words an operator may stand in a group: elementwise where every result is made of what lies at its own
-    place, softmax or reduce where rows (the last dimension) are reduced too, `own` for all else, which is a group of its own."""
+    """Return the family as which an operator may be in a group. It is elementwise where every result is made of elements at its own place.
+    It is softmax or reduce where rows (the last dimension) are reduced, too. It is `own` for all others, each of which is a group of its
+    own."""
     order = _common_order([r for s in m.statements for r in (s.target, *reads(s.value))])
     plain = all(s.init is None and not _depends_on_place(s.value, m.params) for s in m.statements)
     if not order or not plain or m.loops or any(d.extent is not None for o in m.outputs for d in o.dims):

@@ -90,8 +90,8 @@ def start_of(shape: Shape, box: Box) -> int | None:
 
 
 def part_of(node: OpNode, shapes: Sequence[Shape | None], result: Shape, box: Box) -> Part | None:
-    """Return what makes a part of a node's result of arguments of these shapes (None: an absent one). Return None where the node cannot be
-    cut so."""
+    """Return the node that makes a part of a node's result, and the parts of the arguments that it reads. `shapes` are those of the
+    arguments (None: an absent one). Return None where the node cannot be cut so."""
     if node.op.startswith(PREFIX) or len(node.outputs) != 1:
         return None
     given = [s for s in shapes if s is not None]
@@ -143,8 +143,8 @@ class _Uncut(Exception):
 
 
 def _argument_boxes(m: Meaning, box: Box) -> list[Box] | None:
-    """Return what each argument is read of for a part of the (one) result. Return None where that is no box, or depends on where the part
-    lies."""
+    """Return the box of each argument that is read for a part of the (one) result. Return None where this is no box, or depends on where
+    the part is."""
     result = m.outputs[0]
     known: dict[str, tuple[Range, ...]] = {
         result.name: tuple(None if r == (0, n) else r for r, n in zip(box, extents(result)))}

@@ -227,10 +227,10 @@ def alive(func: Func, buffer: str) -> tuple[Interval, ...]:
 
 
 def check_lifetimes(before: Func, after: Func, moved: Block, made: str = "") -> None:
-    """ScheduleError if a move has put a read of a local buffer out of reach of its writes.
+    """Raise ScheduleError if a move has put a read of a local buffer out of reach of its writes.
 
-    A buffer whose enclosing loop changed must be read, in one iteration of the new one, exactly where it is written there.
-    `made` is a buffer known to be right.
+    A buffer whose enclosing loop changed must be read, in one iteration of the new loop, exactly where it is written there. `made` is a
+    buffer known to be right.
     """
     old_lives, new_lives = lifetimes(before), lifetimes(after)
     for buffer in sorted(touched_buffers(moved) & {b.name for b in before.locals} - {made}):

@@ -9,9 +9,9 @@ from aoec.ir.index import Binary, Expr, Int, affine, variables, walk
 
 
 def check_whole_part(block: Block, above: tuple[Loop, ...], depth: int) -> None:
-    """ScheduleError where the part that a block writes in one iteration of the first `depth` loops around it has gaps.
+    """Raise ScheduleError where the part that a block writes in one iteration of the first `depth` loops around it has gaps.
 
-    A part of quotients and remainders is taken for whole: it is where tiles begin at whole units, which only filled holes show.
+    A part of quotients and remainders is taken as whole. It is whole where tiles begin at whole units, which only filled holes show.
     """
     outer, inner = [loop.var for loop in above[:depth]], above[depth:]
     for index in block.target.indices:

@@ -107,7 +107,8 @@ class Elements:
         return self.compose(word, values)
 
     def compose(self, word: str, values: list[Value]) -> Value:
-        """Return what ONNX has no one operator for: a root's inverse, what is cut off, and a remainder with the sign of its divisor."""
+        """Return by several operators what ONNX has no single one for: the inverse of a root, truncation, and a remainder with the sign of
+        its divisor."""
         if word == "rsqrt":
             return self.put("Reciprocal", [self.put("Sqrt", values)])
         if word == "trunc":

@@ -19,9 +19,9 @@ from aoec.ir.graph.graph import Graph
 
 
 def export(graph: Graph, weights: Mapping[str, np.ndarray], inputs: Sequence[End], outputs: Sequence[End]) -> onnx.ModelProto:
-    """Return the model of a graph, whatever its layouts and groups. `weights`: constants as they are stored. Raise UnsupportedError for
-    what it has no operators for: products of whole numbers, words of a user's own that are not elementwise, those of the host, and control
-    flow."""
+    """Return the ONNX model of a graph, whatever its layouts and groups. `weights` holds constants as they are stored. Raise
+    UnsupportedError for nodes that ONNX has no operators for: products of whole numbers, words of a user's own that are not elementwise,
+    host nodes, and control flow."""
     from aoec.frontend.export.export_words import write  # which needs Step
     w = Writer(graph, weights, {t.name: t for t in graph.tensors})
     if graph.bodies:

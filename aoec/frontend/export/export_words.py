@@ -143,7 +143,8 @@ def _max_pool(s: Step) -> str:
 
 
 def _avg_pool(s: Step) -> str:
-    """Means over whole windows, padding counted; where it is not, counts of its own make them sums, and divide these."""
+    """Return the means over whole windows, with padding counted. Where padding is not counted, multiply them by the kernel's area times the
+    constant of reciprocal counts."""
     kernel, given = s.numbers("kernel"), _window(s)
     if given.pop("dilations") != [1, 1]:
         raise s.refuse(f"AveragePool of operator set {17} knows no dilations")

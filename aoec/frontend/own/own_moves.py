@@ -51,10 +51,9 @@ def replace_parts(s: Statement, new: Mapping[Expr, Read]) -> Statement:
 
 
 def add_moves(n: Node, s: Statement, extents: Extents, real: bool, tensor: Tensor) -> dict[Expr, Moved]:
-    """Return part of the statement -> what stands for it, by nodes that are added. `real`: whether its values are.
-
-    Other parts stay as they are: reads where data say that are no gathers, reads around an end that are no slices, and constants that would
-    be too large."""
+    """Add nodes for the parts of a statement that are moves or constants, and return part -> what takes its place. `real` says whether the
+    values are real. Other parts stay unchanged: reads at data that are no gathers, reads around an end that are no slices, and constants
+    that would be too large."""
     out: dict[Expr, Moved] = {}
     guarded = {e.args[0] for e in walk(s.value) if isinstance(e, Call) and e.fn == "guard"}
     within = {r for other in reads(s.value) for i in other.indices for r in reads(i)}

@@ -95,8 +95,9 @@ def _perm(node: OpNode) -> Perm:
 
 
 def _sinks(draft: Draft, node: OpNode, turned: dict[str, OpNode], users: dict[str, list[OpNode]]) -> Perm | None:
-    """Return the permutation that elementwise work, or a concat of rows, can do before: of all that it reads but constants, whose results
-    nobody else reads, all alike, and for elementwise work of the shape that it gives. Return None where there is none."""
+    """Return the permutation of the transposes that a node can move before: elementwise work, or a concat of rows. All its inputs except
+    constants must be transposed alike, and nobody else may read them. For elementwise work they must have the result's shape. Return None
+    where there is no such permutation."""
     joins = node.op == "concat" and _along_rows(draft, node)
     if node.op not in OPS or not joins and OPS[node.op].family != "elementwise" or len(node.outputs) != 1:
         return None
@@ -116,9 +117,9 @@ def _along_rows(draft: Draft, concat: OpNode) -> bool:
 
 
 def _cuts(draft: Draft, node: OpNode, turned: dict[str, OpNode], users: dict[str, list[OpNode]]) -> Perm | None:
-    """Return the permutation that a slice of rows can do before: where nobody but slices of rows, of all together no more than there is,
-    reads what it reads. Return None where there is none. Planes of which rows are made lie in one run, their elements in the rows do
-    not."""
+    """Return the permutation of the transpose that a slice of rows can move before. All readers of the slice's input must be slices of
+    rows, which together take no more than there is. Return None where this is not so. The planes of which rows are made are contiguous, but
+    their elements in the rows are not."""
     name = node.inputs[0] if node.op == "slice" else ""
     if name not in turned or name in draft.outputs:
         return None

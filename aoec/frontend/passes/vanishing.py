@@ -138,8 +138,8 @@ def _meets(draft: Draft, node: OpNode, name: str, exact: float, rounded: float, 
 
 
 def _carry_value(node: OpNode, name: str, value: float) -> float:
-    """Return what a node that moves or scales makes of one number of the tensor, a dividend being one over 1.
-    It is NaN for any other node, and for a clip that cuts the number off, which is a guard of its own."""
+    """Return the result of a node that moves or scales, for one number of the tensor. A dividend is divided by 1. The result is NaN for any
+    other node, and for a clip that cuts the number off, since such a clip is a guard itself."""
     if node.op in MOVING or node.op == "div" and node.inputs[0] == name != node.inputs[1]:
         return value
     square = node.op == "mul" and set(node.inputs) == {name}

@@ -31,9 +31,9 @@ CARRYING = ("add", "adds", "sub", "mul", "muls", "div", "clip", "maximum", "mini
 
 
 def wide_tensors(draft: Draft, apart: Set[str] = frozenset()) -> dict[str, str]:
-    """Return tensor -> fp32, of those reals, with all that is read by what makes such alone; nothing where products or the host begin, and
-    no sine that is a result of the graph, or of what something else reads too. `apart`: nodes whose results are fp32 whatever reads them
-    (vanishing.py)."""
+    """Return tensor -> fp32 for the reals that stay wide, with the tensors that only nodes making such tensors read. The search stops where
+    products or the host begin. A sine stays narrow where it is a result of the graph, or where its argument has other readers. `apart`:
+    nodes whose results are fp32 whatever reads them (vanishing.py)."""
     users = draft.users()
     compared = {n.outputs[0] for n in draft.nodes if n.op == "cast" and draft.tensors[n.inputs[0]].dtype in SUMS
                 and {u.op for u in users.get(n.outputs[0], [])} <= {*COMPARING}}
@@ -56,7 +56,8 @@ def wide_tensors(draft: Draft, apart: Set[str] = frozenset()) -> dict[str, str]:
 
 
 def _brought_back(draft: Draft) -> set[str]:
-    """Return what grows and is brought back, with what lies between: by a root or a logarithm, or sums by a factor or a quotient."""
+    """Return the tensors that grow and are reduced again, and those in between. A root or a logarithm reduces them, or, for sums, a factor
+    or a quotient."""
     makers: dict[str, OpNode] = {}  # what grew -> the node that makes it
     summed: set[str] = set()  # of these, sums and what is made of them
     back: list[OpNode] = []

@@ -41,11 +41,11 @@ T = TypeVar("T")
 
 def read(model: Union[str, Path, onnx.ModelProto], input_shapes: Shapes, known: frozenset[str], notices: list[str],
          definitions: Definitions = NO_DEFINITIONS) -> tuple[onnx.ModelProto, Arrays]:
-    """Return the model with local and schema functions (but those in `known` and `definitions`) inlined, dimensions bound, shapes inferred;
-    and, by name, the large constants whose data it does not hold.
+    """Return (the model, the large constants by name, whose data the model does not hold).
 
-    ParseError: not an ONNX file, or an invalid graph; BackendError: cannot be read; UnsupportedError: unbound
-    dimensions, unknown operators.
+    In the model, local and schema functions are inlined, except those in `known` and `definitions`. Dimensions are bound and shapes are
+    inferred. Raise ParseError for a file that is not ONNX or an invalid graph, and BackendError for one that cannot be read. Raise
+    UnsupportedError for unbound dimensions and unknown operators.
     """
     name = str(model) if isinstance(model, (str, Path)) else model.graph.name or "model"
     proto, arrays = _run_checked(name, lambda: take(*_own(model)))

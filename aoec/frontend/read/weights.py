@@ -27,11 +27,11 @@ Arrays = dict[str, np.ndarray]
 
 
 def take(proto: onnx.ModelProto, source: Path | None = None) -> tuple[onnx.ModelProto, Arrays]:
-    """Return (the model without the data of its large real initialisers, these by name) of a model that is not used again; `source` is its
-    file.
+    """Return (the model without the data of its large real initialisers, these data by name).
 
-    All other data that lie beside it are in the model then. A constant whose data are not of the size that it declares is left as it is,
-    for the checker to refuse; ParseError for data that are not where the model says, or may not be looked at.
+    The model that is given must not be used again; `source` is its file. All other data from files beside it are in the model afterwards. A
+    constant whose data do not have the declared size is left unchanged, for the checker to refuse. Raise ParseError for data that are not
+    where the model says, or that may not be read.
     """
     arrays: Arrays = {}
     files: dict[Path, np.ndarray] = {}

@@ -37,7 +37,7 @@ def reduce_axes(n: Node, word: str, x: str, axes: Sequence[int]) -> str:
 
 
 def neighbours(axes: Sequence[int]) -> list[tuple[int, ...]]:
-    """Runs of numbers that follow each other."""
+    """Return the runs of consecutive numbers."""
     runs = groupby(enumerate(axes), lambda pair: pair[1] - pair[0])
     return [tuple(axis for _, axis in run) for _, run in runs]
 
@@ -72,7 +72,7 @@ def _reduction(over: Over, nothing: float) -> Rule:
 
 
 def empty(nothing: float, dtype: str) -> float:
-    """Return what comes of no elements: of whole numbers the least or greatest in place of infinity."""
+    """Return the result of reducing no elements. For whole numbers, it is the least or greatest number in place of infinity."""
     if dtype in REALS or abs(nothing) != inf:
         return nothing
     limits = np.iinfo(NUMPY[dtype]) if dtype != "bool" else None

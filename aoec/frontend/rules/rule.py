@@ -33,5 +33,5 @@ def chain(op: str) -> Rule:
 
 
 def view(n: Node) -> bool:
-    """Reshape, Flatten, Squeeze, Unsqueeze, Identity, Dropout at inference: the elements in their order."""
+    """Translate Reshape, Flatten, Squeeze, Unsqueeze, Identity, and Dropout at inference: the elements keep their order."""
     return not n.has_second_result() and n.emit("reshape", [n.input(0)], {"shape": n.shape()})

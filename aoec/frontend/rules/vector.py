@@ -28,7 +28,8 @@ def _pair(op: str) -> Rule:
 
 
 def _clip(n: Node) -> bool:
-    """Bounds that are constants are attributes of reals; others are tensors, and whole numbers have bounds of their dtype."""
+    """Translate Clip. For reals, constant bounds are attributes. All other bounds are tensors. Bounds of whole numbers have the dtype of
+    these."""
     if n.dtype_of(0) == "fp32":
         lo, hi = n.scalar(1, n.number("min", -np.inf)), n.scalar(2, n.number("max", np.inf))
         if lo is not None and hi is not None:

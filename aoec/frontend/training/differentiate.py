@@ -23,12 +23,12 @@ from aoec.ops.run import REALS
 
 
 def differentiate(draft: Draft, loss: str, parameters: Sequence[str]) -> dict[str, str]:
-    """Return parameter -> the tensor of its gradient, of its own shape. The nodes that make it are added to the draft behind the others.
+    """Return parameter -> the tensor of its gradient, which has the parameter's shape.
 
-    The draft is as ONNX was translated, before clean-up passes. The loss is a tensor of reals; of one with many elements their sum is
-    differentiated. A parameter on which the loss does not depend, or on which it depends through steps alone (a floor, a comparison), has
-    no gradient and is left out. CheckError where loss or parameters are none of the draft's tensors of reals. UnsupportedError with
-    operator and node where a node on the path has no gradient.
+    The nodes that make it are added to the draft behind the others. The draft is as ONNX was translated, before clean-up passes. The loss
+    is a tensor of reals. If it has many elements, their sum is differentiated. A parameter has no gradient, and is left out, where the loss
+    does not depend on it or depends on it only through steps (a floor, a comparison). Raise CheckError where loss or parameters are none of
+    the draft's tensors of reals. Raise UnsupportedError with operator and node where a node on the path has no gradient.
     """
     return _Backward(draft, loss, parameters).run()
 

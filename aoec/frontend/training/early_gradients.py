@@ -15,7 +15,7 @@ MOVES = ("reshape", "transpose", "cast", "muls")  # of one tensor, from element 
 
 
 def send_early(draft: Draft, gradients: Iterable[str]) -> None:
-    """Moves the nodes that finish each gradient behind the maker of what they read; the order of all others stays."""
+    """Move the nodes that finish each gradient behind the maker of their input. The order of all other nodes stays."""
     makers, users = draft.producers(), draft.users()
     behind: dict[str, list[OpNode]] = {}
     for gradient in gradients:

@@ -163,7 +163,7 @@ class _Step:
         return out
 
     def settle(self, draft: Draft) -> None:
-        """Gives gradients the type in which they are sent, by casts of what the backward pass makes; the draft is clean."""
+        """Give gradients the type in which they are sent, by casts of what the backward pass makes. Clean-up passes have run before."""
         kind = self.asked.gradient_type
         if self.precision == "fp32" and kind == "fp32":
             return
@@ -181,7 +181,7 @@ class _Step:
         draft.wide |= {*self.sent}
 
     def finish(self, draft: Draft) -> None:
-        """Gives each reader of a cast its own, which joins its launch; dtypes are chosen."""
+        """Give each reader of a cast a cast of its own, which joins the reader's launch. Dtypes have been chosen before."""
         self._cast_behind_views(draft)
         users, nodes = draft.users(), list[OpNode]()
         casts = {n.outputs[0]: n for n in draft.nodes
@@ -238,7 +238,7 @@ class _Step:
         return n.op == "cast" and draft.tensors[n.inputs[0]].dtype in REALS and draft.tensors[n.outputs[0]].dtype in REALS
 
     def _cast_behind_views(self, draft: Draft) -> None:
-        """Makes casts of views of what were views of casts: a cast joins what reads it, and a view does not."""
+        """Replace views of casts by casts of views. A cast joins its reader in a launch, and a view does not."""
         casts, nodes = dict[str, OpNode](), list[OpNode]()
         for n in draft.nodes:
             if n.op == "reshape" and n.inputs[0] in casts and n.outputs[0] not in draft.outputs:
@@ -254,7 +254,7 @@ class _Step:
         draft.nodes = [n for n in nodes if not self._is_real_cast(draft, n) or n.outputs[0] in read]
 
     def _send_as(self, draft: Draft, kind: str) -> None:
-        """Gradients are results of another type than fp32; what reads them takes it from there."""
+        """Give gradients another type than fp32. Their readers read them through a cast to fp32."""
         for name in self.sent:
             draft.put(replace(draft.tensors[name], dtype=kind))
         nodes = []

@@ -19,8 +19,8 @@ Infer = Callable[[onnx.ModelProto], onnx.ModelProto]
 
 
 def as_run(node: onnx.NodeProto, shapes: Sequence[Sequence[int] | None]) -> list[onnx.NodeProto]:
-    """Return what stands for a node of SAID with arguments of these shapes, so that inference gives what onnxruntime does; nothing where it
-    does, or where the shapes are not known."""
+    """Return the nodes that replace a node of SAID with arguments of these shapes, so that inference gives what onnxruntime does. Return
+    none where it does so already, or where the shapes are not known."""
     return _same(node, *shapes[:2]) if node.op_type == TRANSPOSED and len(shapes) > 1 else restate_pool(node, shapes[0])
 
 
@@ -93,7 +93,7 @@ def _with_attributes(node: onnx.NodeProto, **attributes: object) -> onnx.NodePro
 
 
 def infer_restated(proto: onnx.ModelProto, infer: Infer) -> onnx.ModelProto:
-    """Return what inference gives of a model after its nodes were said so; of each the tensors before it are known by then."""
+    """Return the result of inference on a model after its nodes were restated. For each node, the tensors before it are known by then."""
     marks = ("ceil_mode", "output_padding")
     if not any(n.op_type in SAID and any(a.name in marks and (a.i or any(a.ints)) for a in n.attribute) for n in proto.graph.node):
         return infer(proto)

@@ -50,11 +50,12 @@ class Additions(Protocol):
 def load(model: Union[str, Path, onnx.ModelProto], input_shapes: Shapes | None = None, precision: str = "fp16",
          definitions: Definitions = NO_DEFINITIONS, rewriting: Rewriting | None = None,
          additions: Additions | None = None) -> tuple[Graph, dict[str, np.ndarray], list[str]]:
-    """Return (graph, its constants, notices for the user) of an ONNX model, by path or as a proto. `definitions` are operators of
-    the user's own (ops/own.py), which nodes of any domain but ONNX's own may name. `rewriting`: rules of the user's own, and places where
-    rules are declined; it notes where rules were applied. `additions`: what a training graph is made by.
+    """Return (graph, its constants, notices for the user) of an ONNX model, which is a path or a proto.
 
-    Inputs and results keep ONNX's names; reals become `precision` (passes/precision.py), biases stay fp32. Every failure is an AoecError.
+    `definitions` are operators of the user's own (ops/own.py), which nodes of any domain but ONNX's own may name. `rewriting` holds rules
+    of the user's own and places where rules are declined, and it records where rules were applied. `additions` says what a training graph
+    is made with. Inputs and results keep ONNX's names. Reals become `precision` (passes/precision.py), and biases stay fp32. Every failure
+    is an AoecError.
     """
     precision = SPELLINGS.get(precision, precision)
     if precision not in PRECISIONS:

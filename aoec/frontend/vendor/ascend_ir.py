@@ -147,7 +147,7 @@ def plane(g: Growing, name: str, default: Shape = ()) -> list[int]:
 
 
 def pads(g: Growing, name: str = "pads") -> list[int]:
-    """Top, bottom, left, right in ONNX's order."""
+    """Return top, bottom, left and right pads in ONNX's order."""
     top, bottom, left, right = g.get(name, (0, 0, 0, 0))
     return [top, left, bottom, right]
 
@@ -160,7 +160,7 @@ def conv(g: Growing) -> str:
 
 
 def pool(op: str, mode: str) -> Rule:
-    """Pooling, by the attribute that says how it is padded: SAME, VALID or CALCULATED."""
+    """Return the rule of a pooling. Its attribute says how it is padded: SAME, VALID or CALCULATED."""
     def rule(g: Growing) -> str:
         if g.get("global_pooling", False):
             return g.node(f"Global{op}", g.x(0))

@@ -56,8 +56,8 @@ def _scan(node: OpNode, inputs: Values, body: Body, nothing: Values) -> Values:
 # ---------------------------------------------------------------- of values alone
 
 def run_loop(limit: Any, going: Any, carried: Values, body: Body, nothing: Values) -> Values:
-    """Return what a Loop carries at its end, then its rows stacked; `body` takes the round's number, true and what is carried, and
-    `nothing` is what stands for rows where there are none."""
+    """Return what a Loop carries at its end, then its rows stacked. `body` takes the round's number, true and what is carried. `nothing`
+    takes the place of rows where there are none."""
     on, done = going is None or true(going), 0
     rows: list[Values] = [[] for _ in nothing]
     most = None if limit is None else int(np.asarray(limit).reshape(()))

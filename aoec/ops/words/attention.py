@@ -11,8 +11,8 @@ from aoec.ops.sizes import Argument, Call, Made, Sizes
 
 
 def _attention_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """Q[.., m, d] against K[.., n, d], scaled, with B added (each of its axes that of the scores, or 1), and V[.., n, e] shared out;
-    trans_v: V[.., e, n]."""
+    """Return the text of attention. Q[.., m, d] is multiplied with K[.., n, d] and scaled, and B is added (each of its axes that of the
+    scores, or 1). The shares weight V[.., n, e]; with trans_v it is V[.., e, n]."""
     lead, held = names("i", len(shapes[0]) - 2), (("Q", "md"), ("K", "nd"), ("V", "en" if attributes.get("trans_v") else "ne"))
     bias, added = ([], "") if len(shapes) < 4 else _bias(shapes, lead)
     args = ", ".join([tensor(x, [*lead, *matrix]) for x, matrix in held] + bias)

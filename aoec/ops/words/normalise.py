@@ -19,7 +19,7 @@ from aoec.ops.sizes import Argument, Call, Made, Sizes, rows
 
 
 def _along(shapes: Sequence[Shape], attributes: Attributes) -> dict[str, str]:
-    """Return what a text about the rows along `axis` names: x and y of all loops, m and s of one element a row."""
+    """Return the reads that a text about the rows along `axis` names: x and y at all loops, m and s with one element for each row."""
     loops = names("i", len(shapes[0]))
     axis = int(attributes["axis"])  # type: ignore[arg-type]
     row = [name for at, name in enumerate(loops) if at != axis % len(loops)]
@@ -27,13 +27,13 @@ def _along(shapes: Sequence[Shape], attributes: Attributes) -> dict[str, str]:
 
 
 def _softmax_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """exp(x - max) over its sum: the shift keeps exp from overflowing and cancels out."""
+    """Return the text of exp(x - max) over its sum. The shift keeps exp from overflowing and cancels out."""
     return "softmax({x}) -> {y} {{\n  {m} max= {x}\n  {e} = exp({x} - {m})\n  {s} += {e}\n  {y} = {e} / {s}\n}}".format(
         **_along(shapes, attributes))
 
 
 def _log_softmax_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """x - max - log of the sum of exp(x - max), which is at least 1."""
+    """Return the text of x - max - log of the sum of exp(x - max). The sum is at least 1."""
     return ("log_softmax({x}) -> {y} {{\n  {m} max= {x}\n  {d} = {x} - {m}\n  {s} += exp({d})\n  {l} = log({s})\n"
             "  {y} = {d} - {l}\n}}").format(**_along(shapes, attributes))
 

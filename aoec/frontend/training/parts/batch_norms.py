@@ -90,7 +90,7 @@ def train_batch_norms(draft: Draft, running: Sequence[str], kept: Mapping[str, f
 
 
 def _train(draft: Draft, node: OpNode, kept: float, updated: dict[str, str]) -> BatchNorm:
-    """Adds the nodes in place of one, but for those of its statistics."""
+    """Add the nodes that replace a BatchNormalization, except those of its statistics."""
     x, scale, bias, *before = node.inputs
     (y,) = node.outputs
     aside: list[OpNode] = []

@@ -38,7 +38,7 @@ def _fall(add: Added, rule: Rule, parameter: str, gradient: str) -> str:
 
 
 def _sgd(draft: Draft, gradients: Mapping[str, str], rule: Rule) -> Updates:
-    """v' = momentum * v + g; w' = w - rate * v', as torch.optim.SGD without dampening."""
+    """Add a step of SGD, as torch.optim.SGD without dampening: `v' = momentum * v + g; w' = w - rate * v'`."""
     rate = Added(draft, RATE).add_input(RATE, "fp32", (1,))
     out: Updates = []
     for w, gradient in gradients.items():
@@ -93,8 +93,8 @@ def add_optimiser(draft: Draft, name: str, gradients: Mapping[str, str], rule: R
 
 
 def sample_states(shapes: Mapping[str, Sequence[int]]) -> dict[str, np.ndarray]:
-    """Return values of an optimiser's inputs for a check, of those that are among inputs of these shapes. They are those of a step in the
-    midst of training: in Adam's first one, whose squares are 0, the sign of a gradient that is 0 but for rounding would decide."""
+    """Return values for a check, for those of an optimiser's inputs that are among inputs of these shapes. They are those of a step in the
+    middle of training. In Adam's first step the squares are 0, and the sign of a gradient that is 0 except for rounding would decide."""
     numbers = {RATE: 1e-2, "beta1_power": BETA1 ** 10, "beta2_power": BETA2 ** 10}
     states = {MOMENTUM: 0.0, MEAN: 0.0, SQUARE: 1e-2}
     found = {name: next((s for s in STATES if name.endswith(s) and name.removesuffix(s) in shapes), "") for name in shapes}

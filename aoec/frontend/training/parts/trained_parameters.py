@@ -46,11 +46,11 @@ class Parameter:
 
 
 def free_parameters(proto: onnx.ModelProto, arrays: Arrays, patterns: Sequence[str] = ()) -> tuple[list[Parameter], list[Parameter]]:
-    """Return (the parameters, the running statistics) of a model, after they became inputs of it under their own names, in fp32, in the
-    order in which nodes read them. `arrays`: the large constants, from which theirs are taken. `patterns`: of the names of those that are
-    trained.
+    """Turn parameters and running statistics of a model into inputs of the same names, in fp32, and return (parameters, running
+    statistics).
 
-    CheckError where there are none, or where a pattern meets none.
+    They are in the order in which nodes read them. Their data are taken from `arrays`, the large constants. `patterns` are patterns of the
+    names that are trained. Raise CheckError where there are no parameters, or where a pattern matches none.
     """
     g = proto.graph
     _name_constants(g)
