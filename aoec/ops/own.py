@@ -1,7 +1,7 @@
-"""Operators of the user's own: meanings in index notation, read from a text, that stand beside the dictionary for one graph.
+"""Operators of the user's own: meanings in index notation, read from a text, which are used beside the dictionary for one graph.
 
-A node carries its operator's definition as text, so a graph says all that it means wherever it goes. Such an operator has no reference
-but its meaning, interpreted: a file of definitions holds no code.
+A node carries its operator's definition as text, so that a graph is complete wherever it is used. Such an operator's only reference is its
+interpreted meaning: a file of definitions holds no code.
 """
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""How an operator is called by sizes alone, as `aoec lower "matmul(m=64, k=64, n=64, relu)"` does: which sizes it takes, what they make.
+"""Calls an operator by sizes alone, as `aoec lower "matmul(m=64, k=64, n=64, relu)"` does: which sizes it takes, and what they make.
 
-The rule of an operator stands with its declaration. Elementwise operators get one by `declare.elementwise`.
+The rule of an operator is in its declaration. Elementwise operators get one by `declare.elementwise`.
 """
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What instructions compute, recognised in blocks: the same matchers serve `tensorize` (is it legal?) and emission (what are the fields?).
+"""Recognises what instructions compute in blocks. The same matchers serve `tensorize` (is it legal?) and emission (what are the fields?).
 
-A matcher takes a func, one of its blocks and the tensor loops around it, and returns a record; ScheduleError says what does not fit.
-Indices are compared in normal form, so a block is recognised before and after its holes are filled. Loops of extent 1 are left
-out of the record: their variables are 0 in its reads, and a role that has no loop is named "".
+A matcher takes a func, one of its blocks and the tensor loops around it, and returns a record. A ScheduleError says what does not fit.
+Indices are compared in normal form, so a block is recognised before and after its holes are filled. Loops of extent 1 are left out of the
+record: their variables are 0 in its reads, and a role that has no loop is named "".
 """
 from __future__ import annotations
 

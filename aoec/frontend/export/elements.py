@@ -1,6 +1,6 @@
-"""Elementwise operators in ONNX's own: nodes for each part of what their meanings say, whatever the operator.
+"""Writes elementwise operators in ONNX's own: nodes for each part of their meanings' expressions, whatever the operator.
 
-A number has the type of what it meets. Truths are truths in ONNX, and reals where they are counted with.
+A number takes the type of its operands. Booleans are bool in ONNX, and are cast to reals where arithmetic uses them.
 """
 from __future__ import annotations
 

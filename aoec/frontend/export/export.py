@@ -1,7 +1,7 @@
-"""A graph as an ONNX model: with layouts and groups gone, slices and what cleaning up made of it spelled out in ONNX's operators.
+"""Exports a graph as an ONNX model. Layouts and groups are gone; slices and the results of cleaning up are written in ONNX's operators.
 
-Reals are float, as exporters write them: who compiles the model chooses their precision, and sums are wide. Inputs and outputs have the
-names and types of the model that was compiled. What each word is in ONNX stands in `export_words.py`.
+Reals are float, as exporters write them: whoever compiles the model chooses their precision, and sums are wide. Inputs and outputs have the
+names and types of the model that was compiled. `export_words.py` says what each word is in ONNX.
 """
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each word of the dictionary is in ONNX: as its declaration says, by a rule here, or by its meaning. Reals are float there."""
+"""Writes each word of the dictionary in ONNX: by its declaration, by a rule here, or by its meaning. Reals are float there."""
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,8 +1,8 @@
-"""Windows whose weights change from row to row, in definitions of the user's own: taken apart into their taps.
+"""Takes windows in definitions of the user's own apart into their taps, where their weights change from row to row.
 
 `Y[c, t] += X[c, t + k - 1] else 0.0 * W[c, k]` reads a window along t and another weight for every k. Lanes of the vector unit hold
-neighbours of one tensor, and no schedule brings weights that change with rows beside windows that overlap. For one k it is elementwise:
-a slice of X (padded where it leaves it), a slice of W, and a definition without k. So each tap is cut out and a few at a time are summed.
+neighbours of one tensor. No schedule can combine weights that change with rows and windows that overlap. For one k it is elementwise: a
+slice of X (padded where it leaves X), a slice of W, and a definition without k. So each tap is cut out, and a few at a time are summed.
 """
 from __future__ import annotations
 

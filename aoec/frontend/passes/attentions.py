@@ -2,8 +2,9 @@
 
     scores = matmul(q, k')   [muls, on q, on k or on the scores]   [+ mask]   softmax over the last axis   y = matmul(shares, v)
 
-k' is k with its last two axes transposed, by the product or by a transpose before it. A mask is whatever is added, broadcast. Between the
-products the rows of heads that share keys may be seen apart, by a reshape each way. Nodes that something else reads too stay.
+k' is k with its last two axes transposed, by the product or by a transpose before it. A mask is any tensor that is added, with
+broadcasting. Between the products, reshapes may separate the rows of heads that share keys, and join them again. Nodes that have other
+readers stay.
 """
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes one of nodes that do the same: of equal operators, attributes and inputs; and one of small constants that are equal."""
+"""Replaces nodes of equal operators, attributes and inputs by one node, and equal small constants by one constant."""
 from __future__ import annotations
 
 from dataclasses import replace

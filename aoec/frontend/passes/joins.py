@@ -1,6 +1,7 @@
-"""Concats of what lies together already: neighbouring slices of a tensor are one slice of it, or itself, and a concat that begins as
-another one does reads that. Halves of a split that meet again (C2f of YOLO) and the growing concats of dense blocks (DenseNet) then are
-parts of one tensor, each written once. A slice of a slice is one, which makes what is between for nobody.
+"""Simplifies concats of parts that already are adjacent. Neighbouring slices of a tensor become one slice of it, or the tensor itself. A
+concat that begins with the inputs of another reads that one. Halves of a split that are joined again (C2f of YOLO) and the growing concats
+of dense blocks (DenseNet) then are parts of one tensor, each written once. A slice of a slice becomes one slice, so that no tensor is made
+in between.
 """
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products read a right operand that was turned as it lies: the cube's own loads turn it."""
+"""Lets products read a transposed right operand untransposed: the cube's own loads transpose it."""
 from __future__ import annotations
 
 from dataclasses import replace

@@ -1,8 +1,8 @@
 """Folds padding of images into the convolution or pooling that reads it: zeros for products and averages, -inf for a maximum.
 
-Exporters write it apart where pads differ from side to side, as those of models from TensorFlow do. A window's own pads are shorter than
-what its kernel spans, and of a convolution than load3d takes: what is wider stays. An average multiplies its sum by counts of its own,
-which zeros do not change.
+Exporters write it as a node of its own where pads differ from side to side, as models from TensorFlow do. A window's own pads must be
+shorter than the span of its kernel, and those of a convolution must fit load3d. Wider padding stays. An average multiplies its sum by its
+own counts, which zeros do not change.
 """
 from __future__ import annotations
 

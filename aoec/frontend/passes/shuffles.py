@@ -1,9 +1,9 @@
 """Finds the interleaving of channels as pixels (depth to space, pixel shuffle, the phases of a transposed convolution) that a reshape, a
 transpose and a reshape spell out.
 
-An image moves so in blocks of channels where all channels of a phase follow each other, and fill whole blocks. Where those of a pixel do
-(as PyTorch's pixel shuffle has it), a convolution before it with constant weights gives its channels in the other order instead. What is
-done to each element behind it is done before, where a convolution can do it on its way out.
+An image can be moved in blocks of channels where all channels of a phase are consecutive and fill whole blocks. In PyTorch's pixel shuffle
+the channels of a pixel are consecutive instead. Then a convolution before it, with constant weights, gives its channels in the other order.
+Elementwise work behind the interleaving is done before it, where a convolution can do it when it writes its result.
 """
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Signs of parts that are put together and multiplied go to what they are multiplied with: (-a, b) * s is (a, b) * (-s, s), exactly.
+"""Moves the signs of a concat's parts to the factor that the concat is multiplied with: (-a, b) * s becomes (a, b) * (-s, s), exactly.
 
-Rotary embedding turns the halves of each head, (-x2, x1) * sin. The sines are those of all heads (and layers); with their signs the halves
-are only moved, which is one launch, and no half is written for its negation alone.
+Rotary embedding rotates the halves of each head, (-x2, x1) * sin. All heads (and layers) share the sines. If the sines take the signs, the
+halves are only moved, which is one launch. No half is then written only to be negated.
 """
 from __future__ import annotations
 

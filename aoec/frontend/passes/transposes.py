@@ -1,9 +1,9 @@
-"""Moves transposes behind elementwise work, views, and slices and concats of rows, where they meet others: two that meet are one, and one
-that puts all back is none.
+"""Moves transposes behind elementwise work, views, and slices and concats of rows, where they meet others. Two that meet become one, and
+one that restores the order is dropped.
 
-Exporters of channels-last models put a transpose before and behind each convolution, and activations, biases and residual additions
-between them; sunk, those of one layer and the next cancel. Detectors turn channels into rows, cut these, work on the parts and put them
-together again: before the transpose the parts are whole planes.
+Exporters of channels-last models put a transpose before and behind each convolution, with activations, biases and residual additions in
+between. Moved behind these, the transposes of one layer and the next cancel. Detectors turn channels into rows, cut these, work on the
+parts and join them again. Before the transpose the parts are whole planes.
 """
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Transposes change places with views, so that they meet others, and products that turn their operands themselves.
+"""Exchanges transposes and views, so that transposes meet others, and products that can read transposed operands.
 
-PyTorch's exporter turns the keys of attention as [batch * heads, words, depth], with views of [batch, heads, words, depth] before and
-behind that. A view that only joins axes which stay neighbours, or parts one, can as well be taken before the transpose.
+PyTorch's exporter transposes the keys of attention as [batch * heads, words, depth], with views of [batch, heads, words, depth] before and
+behind. A view that only joins axes which stay neighbours, or splits one, can be moved before the transpose.
 """
 from __future__ import annotations
 

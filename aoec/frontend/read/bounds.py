@@ -1,4 +1,4 @@
-"""Bounds on what a small model file may become: the nodes that its functions stand for, and the work of one node."""
+"""Bounds the growth of a small model file: the nodes that its functions expand to, and the work of one node."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping

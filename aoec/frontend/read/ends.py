@@ -1,4 +1,4 @@
-"""A model that ends where a user says, at outputs of its nodes: ATC's `--out_nodes`, `node:0;node:1;other:0`."""
+"""Ends a model at outputs of its nodes that a user names: ATC's `--out_nodes`, `node:0;node:1;other:0`."""
 from __future__ import annotations
 
 import difflib

@@ -1,4 +1,4 @@
-"""A checked ONNX model with every dimension bound and every shape inferred, or one sentence on why not."""
+"""Reads an ONNX model and checks it, with every dimension bound and every shape inferred, or says in one sentence why this fails."""
 from __future__ import annotations
 
 import re

@@ -1,7 +1,7 @@
 """Applies rules to a draft: each rule in turn, from the first node to the last, at every place where its pattern ends.
 
-Which rule was applied where is noted, and what is declined stays as it is. A place is named by the tensor that the pattern makes, whose
-name stays.
+It records which rule was applied where. Places that are declined stay unchanged. A place is named by the tensor that the pattern makes,
+whose name stays.
 """
 from __future__ import annotations
 

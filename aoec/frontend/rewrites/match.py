@@ -1,7 +1,7 @@
-"""Whether a rule's pattern ends at a node: what its names stand for then.
+"""Matches a rule's pattern that ends at a node, and returns what its names stand for.
 
-Terms are matched from the result back, and each way that operands, factors or terms may be ordered is tried; then shapes, attributes and
-conditions are settled together. The steps of one node are bounded, so that no rule takes longer than that.
+Terms are matched from the result back. Each order of operands, factors or terms is tried. Then shapes, attributes and conditions are solved
+together. The number of steps for one node is bounded, so that no rule takes longer than that.
 """
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A draft while rules change it: who makes and who reads each tensor, kept up with every change."""
+"""A draft while rules change it. It keeps the maker and the readers of each tensor, and updates them with every change."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence

@@ -1,4 +1,5 @@
-"""Convolutions; those whose steps or pads are longer than img2col takes, as an STFT's, whose window moves on by 160 samples, as others."""
+"""Translates convolutions. Those whose strides or pads exceed what img2col takes are rewritten, such as an STFT's, whose window moves by
+160 samples."""
 from __future__ import annotations
 
 from dataclasses import replace

@@ -1,5 +1,5 @@
-"""Recurrent layers, unrolled over time: what the inputs make of all steps is one product, each step a product with the state and
-elementwise work on its gates. A step past the end of a sequence leaves the state as it was, and gives zeros.
+"""Translates recurrent layers, unrolled over time. The inputs of all steps are multiplied in one product. Each step is a product with the
+state and elementwise work on its gates. A step past the end of a sequence leaves the state unchanged, and gives zeros.
 """
 from __future__ import annotations
 

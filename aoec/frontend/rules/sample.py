@@ -1,6 +1,7 @@
-"""GridSample: an image, or a volume, read where a grid says, at the nearest pixels, between neighbours, or on cubic curves through four.
+"""Translates GridSample: it reads an image, or a volume, where a grid says, at the nearest pixels, between neighbours, or on cubic curves
+through four pixels.
 
-Of a cubic curve each pixel is clipped or thrown back alone, as PyTorch and onnxruntime do (ONNX's reference clips the point).
+For a cubic curve each pixel is clipped or reflected alone, as PyTorch and onnxruntime do (ONNX's reference clips the point).
 """
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Operators that write where data say, as reads: each place of the result asks which of the updates speaks of it.
+"""Translates operators that write where data say into reads: each place of the result finds the updates that name it.
 
-Places and updates are compared with each other, all pairs at once; of several updates of one place the last is taken, or what the
-reduction makes of them. What would be too many pairs is the host's.
+All pairs of places and updates are compared at once. If several updates name one place, the last is taken, or their reduction. Work with
+too many pairs is left to the host.
 """
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Which part of a training step each tensor belongs to, by what it is made of and what is made of it; in any graph, fused or not."""
+"""Says to which part of a training step each tensor belongs. This follows from what it is made of and what is made of it, in any graph,
+fused or not."""
 from __future__ import annotations
 
 from collections.abc import Iterable

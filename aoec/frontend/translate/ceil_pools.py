@@ -1,8 +1,8 @@
-"""Pools of `ceil_mode`: windows that begin beyond the tensor are dropped, as onnxruntime and frameworks do and as ONNX says from operator
-set 22 on. Inference in older sets counts them, so such pools are said in a way that has none before shapes are inferred.
+"""Restates pools of `ceil_mode`. Windows that begin beyond the tensor are dropped, as onnxruntime and frameworks do, and as ONNX says from
+operator set 22 on. Inference in older sets counts them. So such pools are written without such windows before shapes are inferred.
 
-A transposed convolution of auto_pad SAME_* has a result of stride times its image in onnxruntime, as ONNX's text says; inference adds
-output_padding to that. So its `output_shape` is said too where it states some.
+In onnxruntime the result of a transposed convolution of auto_pad SAME_* is stride times its image, as ONNX's text says. Inference adds
+output_padding to that. So its `output_shape` is stated, too, where it has output_padding.
 """
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Control flow whose course is known when a model is compiled: the branch of an If, the rounds of a Loop or Scan, as plain nodes.
+"""Translates control flow whose course is known at compile time into plain nodes: the branch of an If, the rounds of a Loop or Scan.
 
-What is read of a condition or a count must be a constant, in every round; names of a body become names of the model, anew in each round.
-What is not known, or would take too many nodes, stays one node of the host.
+Conditions and counts that are read must be constants, in every round. Names of a body become names of the model, new ones in each round. A
+node whose course is not known, or that would take too many nodes, stays one node of the host.
 """
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What operators of Ascend IR mean in ONNX: one rule an operator, for those that operator tuning of single operators is asked for.
+"""Says what operators of Ascend IR mean in ONNX. There is one rule for each operator that tuning of single operators is asked for.
 
 Names, attributes and their defaults are those of the "operator list" of CANN's guides. A `D` at a name's end says that axes and shapes are
-attributes. The first output alone is made; training's operators, and those that only a framework makes, are not here.
+attributes. Only the first output is made. Operators of training, and those that only a framework makes, are not here.
 """
 from __future__ import annotations
 

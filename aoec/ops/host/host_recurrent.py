@@ -1,5 +1,5 @@
 """Recurrent layers for the host, by ONNX's text. The reference of the onnx package knows neither lengths of sequences nor `activations`,
-`clip` and `input_forget`: it takes the defaults in their place, without a word."""
+`clip` and `input_forget`. It silently takes the defaults in their place."""
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,4 +1,5 @@
-"""How one node is differentiated: a rule where the derived gradient would be slow or several words say it, else what is derived."""
+"""Differentiates one node: by a rule where the derived gradient would be slow or where several words give it, else by the derived
+gradient."""
 from __future__ import annotations
 
 from aoec.base.errors import UnsupportedError

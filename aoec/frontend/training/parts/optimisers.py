@@ -1,8 +1,8 @@
-"""The optimiser of a training graph: how each parameter follows from its gradient, as elementwise nodes.
+"""Adds the optimiser of a training graph: how each parameter follows from its gradient, as elementwise nodes.
 
 States are inputs of the graph, and their next values are results, as the next values of parameters are. Numbers that change from step to
-step are inputs of one element. Each parameter is updated by a launch of its own: parameters lie apart, as frameworks give them, and to
-bring small ones together would take a launch for each too.
+step are inputs of one element. Each parameter is updated by a launch of its own. Frameworks give parameters as separate buffers, and
+joining small ones would take a launch for each, too.
 """
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The trainable parameters of an inference model: real constants that nodes read as weights, biases, scales or embeddings.
+"""Finds the trainable parameters of an inference model: real constants that nodes read as weights, biases, scales or embeddings.
 
-What ONNX has for a constant does not say whether it was trained. So it follows from who reads it: WEIGHTS says which arguments of which
-operators are weights. Constants behind nodes that only move elements or cast them count too. The running mean and variance of a
-BatchNormalization are none; they are updated by the step itself (batch_norms.py). Shapes, epsilons and single numbers are none either.
+ONNX does not record whether a constant was trained. So this follows from its readers: WEIGHTS says which arguments of which operators are
+weights. Constants behind nodes that only move elements or cast them count, too. The running mean and variance of a BatchNormalization do
+not count; the step itself updates them (batch_norms.py). Shapes, epsilons and single numbers do not count either.
 """
 from __future__ import annotations
 
