@@ -50,12 +50,12 @@ class OnePass:
 
     @property
     def tall(self) -> Expr:
-        """Return rows of a tile."""
+        """Return the number of rows of a tile."""
         return normalise(self.rows * self.shares)
 
     @property
     def valid(self) -> Expr:
-        """Return keys of the part."""
+        """Return the number of keys of the part."""
         return normalise(minimum(self.keys, self.every[1] - self.part * self.keys))
 
     def constraints(self) -> tuple[Constraint, ...]:

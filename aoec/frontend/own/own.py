@@ -95,8 +95,8 @@ def _open(types: Mapping[str, onnx.TypeProto], name: str) -> bool:
 
 
 def result_types(proto: onnx.NodeProto, definitions: Definitions, types: Mapping[str, onnx.TypeProto]) -> dict[str, onnx.TypeProto]:
-    """Return result -> type, of a node of a defined operator; none where its arguments are not known yet. Raise CheckError where they do
-    not fit."""
+    """Return result -> type for a node of a defined operator. Return none where the types of its arguments are not known yet. Raise
+    CheckError where they do not fit."""
     if any(_open(types, i) or types[i].tensor_type.elem_type not in DTYPES for i in proto.input):
         return {}
     m = parse_definition(definitions[proto.op_type])
@@ -193,13 +193,13 @@ def _rows_and_columns(m: Meaning, s: Statement) -> bool:
 
 
 def _at_loops(r: Read) -> frozenset[str]:
-    """Return the loops of an access at loops alone, each once; none of any other."""
+    """Return the loops of an access at loops alone, each once. Return none for any other access."""
     found = frozenset().union(*[variables(i) for i in r.indices])
     return found if all(isinstance(i, Var) for i in r.indices) and len(found) == len(r.indices) else frozenset()
 
 
 def _transposes(s: Statement) -> bool:
-    """Return True for a copy at other places alone: of a tensor with its dimensions in another order."""
+    """Return True for a copy whose only change is another order of the tensor's dimensions."""
     e, y = s.value, s.target
     return s.op == "=" and isinstance(e, Read) and bool(_at_loops(e)) and _at_loops(e) == _at_loops(y) and e.indices != y.indices
 

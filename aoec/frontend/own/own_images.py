@@ -102,7 +102,7 @@ def _image(x: Read, padded: bool, w: Read, y: Read, extents: Mapping[str, int]) 
 
 
 def _names(r: Read) -> tuple[str, ...]:
-    """Return the loops of a read at loops alone, each once; none of any other."""
+    """Return the loops of a read at loops alone, each once. Return none for any other read."""
     found = tuple(i.name for i in r.indices if isinstance(i, Var))
     return found if len(found) == len(set(found)) == len(r.indices) else ()
 

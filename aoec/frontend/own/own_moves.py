@@ -77,7 +77,8 @@ def add_moves(n: Node, s: Statement, extents: Extents, real: bool, tensor: Tenso
 # ---------------------------------------------------------------- where data say
 
 def _add_gather(n: Node, r: Read, extents: Extents, tensor: Tensor) -> Moved | None:
-    """Add a gather for a read by an index from data, of the nearest place that there is; None where no gather makes it."""
+    """Add a gather for a read by an index from data. An index outside of the axis reads the nearest place. Return None where no gather
+    makes it."""
     found = [(at, i) for at, i in enumerate(r.indices) if reads(i)]
     axis, index = found[0]
     rest = [i.name if isinstance(i, Var) else "" for at, i in enumerate(r.indices) if at != axis]
@@ -98,7 +99,7 @@ def _add_gather(n: Node, r: Read, extents: Extents, tensor: Tensor) -> Moved | N
 
 
 def _labels(r: Read) -> tuple[str, ...]:
-    """Return the loops of a read at loops alone, each once; none of any other."""
+    """Return the loops of a read at loops alone, each once. Return none for any other read."""
     found = tuple(i.name for i in r.indices if isinstance(i, Var))
     return found if len(found) == len(set(found)) == len(r.indices) else ()
 
@@ -106,7 +107,7 @@ def _labels(r: Read) -> tuple[str, ...]:
 # ---------------------------------------------------------------- around an end
 
 def _add_roll(n: Node, r: Read, extents: Extents, tensor: Tensor) -> Moved | None:
-    """Add slices for a read at `(v + c) % size` of one axis and at loops of the others; None where it is no such read."""
+    """Add slices for a read at `(v + c) % size` of one axis and at loops of the others. Return None where it is no such read."""
     x = tensor(r.buffer)
     shape, labels = n.made_shape(x), []
     starts: list[tuple[int, int]] = []  # (axis, first element)

@@ -36,8 +36,8 @@ class Cut:
 
 
 def taps(s: Statement, extents: Mapping[str, int]) -> list[dict[str, Expr]]:
-    """Return the values of the loops that a statement sums over, for each of its taps; none where it is no window with weights that change
-    along it, or has too many."""
+    """Return, for each tap of a statement, the values of the loops that it sums over. Return none where it is no window with weights that
+    change along it, or where it has too many taps."""
     own = variables(s.target)
     over = [v for v in extents if v not in own and v in variables(s.value)]
     found = [r for r in reads(s.value) if not variables(r).isdisjoint(over)]
@@ -48,7 +48,7 @@ def taps(s: Statement, extents: Mapping[str, int]) -> list[dict[str, Expr]]:
 
 
 def cuts(s: Statement, shapes: Mapping[str, tuple[int, ...]], extents: Mapping[str, int]) -> dict[Read, Cut] | None:
-    """Access -> what it takes of its tensor, of a tap's statement; None where one is no slice."""
+    """Return access -> the part of its tensor that it reads, for the statement of a tap. Return None where one is no slice."""
     stated, out = _outside_values(s.value), {}
     for r in reads(s.value):
         if (found := find_cut(r, shapes[r.buffer], variables(s.target), extents, r in stated)) is None:

@@ -157,7 +157,7 @@ class _Search:
             self.draft.nodes.append(self.draft.node("reshape", [name], out.name, {"shape": out.shape}))
 
     def make_in_int8(self, source: OpNode, node: OpNode, of: Scale) -> str:
-        """Make the result of a conversion in int8 from the start, and return the tensor; "" where that cannot be."""
+        """Make the result of a conversion in int8 from the start, and return the tensor. Return "" where that is not possible."""
         alone = self.find.only_user(node.inputs[0]) is node
         if source.op in (*MOVES, "dequantise"):
             return self.move_in_int8(source, of) or (self.join_in_int8(source, node, of) if alone and source.op == "concat" else "")
@@ -173,7 +173,7 @@ class _Search:
         return replace(node, inputs=(self.signed[node.inputs[0]], node.inputs[1], self.zero(node, of)))
 
     def move_in_int8(self, source: OpNode, of: Scale) -> str:
-        """Move elements of the same scale in int8, and return the tensor; "" where the source is no such move."""
+        """Move elements of the same scale in int8, and return the tensor. Return "" where the source is no such move."""
         reals = [source.outputs[0]] if source.op == "dequantise" else [*source.inputs]
         found = [self.as_int8(i) for i in reals]
         if not all(w is not None and w.of == of for w in found):
@@ -198,7 +198,7 @@ class _Search:
         return self.step("quantise", [real, node.inputs[1], self.zero(node, of)], f"{node.outputs[0]}_signed", "int8", attributes=LIMITS)
 
     def compute_in_int8(self, source: OpNode, of: Scale) -> str:
-        """Compute a product or a sum in int8, perhaps with relu, and return the tensor; "" where the source is neither."""
+        """Compute a product or a sum in int8, perhaps with relu, and return the tensor. Return "" where the source is neither."""
         relu = source.op == "relu"
         made = self.find.producers.get(source.inputs[0]) if relu else source
         if made is None or relu and self.find.only_user(source.inputs[0]) is not source:
@@ -248,7 +248,8 @@ class _Search:
         return None if start is None else (self.product(node, x, w.numbers, start), factor)
 
     def start(self, bias: str, zero: int, rows: np.ndarray, factor: np.ndarray) -> np.ndarray | None:
-        """Return what sums start from: the bias in steps of `factor`, less the zero point times each row's weights; None beyond int32."""
+        """Return the initial value of sums: the bias in steps of `factor`, less the zero point times each row's weights. Return None beyond
+        int32."""
         given = self.constant_reals(bias) if bias else np.zeros(1)
         if given is None or given.size not in (1, len(rows)):
             return None

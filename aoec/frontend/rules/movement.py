@@ -155,7 +155,7 @@ def _pad_constant(n: Node, x: str, before: Sequence[int], after: Sequence[int]) 
 
 
 def fill(n: Node, x: str, axis: int, size: int, one: str) -> list[str]:
-    """Return a tensor like `x` but for its extent along an axis, filled with the element of `one`; none of extent 0."""
+    """Return a tensor like `x` except for its extent along an axis, filled with the element of `one`. Return none for extent 0."""
     shape = tuple(size if at == axis else d for at, d in enumerate(n.draft.tensors[x].shape))
     return [n.step("expand", [n.step("reshape", [one], {"shape": (1,) * len(shape)})], {"shape": shape})] if size else []
 

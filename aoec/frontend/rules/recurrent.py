@@ -144,7 +144,7 @@ def _run(layer: Layer, step: Callable[[Layer, str, State], State], state: State,
 
 
 def _layer(n: Node, kind: str, x: str, d: int, activations: Sequence[Activation]) -> Layer:
-    """Return one direction, after the product of all inputs with its weights."""
+    """Make one direction of a layer, with the product of all inputs and its weights."""
     time, batch, size = n.made_shape(x)
     gates, hidden = n.shape_of(2)[1:]
     w, r = (n.step("reshape", [n.piece(n.input(at), 0, d, 1)], {"shape": n.shape_of(at)[1:]}) for at in (1, 2))

@@ -108,7 +108,7 @@ def infer_restated(proto: onnx.ModelProto, infer: Infer) -> onnx.ModelProto:
 
 
 def _beyond(proto: onnx.ModelProto) -> Iterator[tuple[int, list[onnx.NodeProto]]]:
-    """Yield each node of which inference would give something else, by its place, said otherwise."""
+    """Yield, by its place, each node of which inference would give something else, with the nodes that restate it."""
     graph = infer_shapes(proto, data_prop=True).graph
     types = {i.name: i.type.tensor_type for i in (*graph.input, *graph.value_info)}
     shapes = {name: [d.dim_value if d.HasField("dim_value") else 0 for d in t.shape.dim] for name, t in types.items()

@@ -47,7 +47,8 @@ class Control:
         self.walk, self.left, self.left_bytes = walk, MOST_NODES, MOST_BYTES
 
     def spelled_out(self, proto: onnx.NodeProto) -> bool:
-        """Return True where nodes that are not all the host's stand for this one now; else nothing is left of the attempt."""
+        """Return True after nodes that are not all the host's have replaced this one. Return False, with the attempt undone, where this
+        fails."""
         ways: Mapping[str, Callable[[onnx.NodeProto], bool]] = {"If": self._if, "Loop": self._loop, "Scan": self._scan}
         if proto.op_type not in ways or proto.domain not in host.OWN_DOMAIN:
             return False

@@ -160,7 +160,7 @@ class _Translation:
             self._to_host(proto)
 
     def _as_run(self, proto: onnx.NodeProto) -> list[onnx.NodeProto]:
-        """Return what stands for a node of which inference gives something else than onnxruntime."""
+        """Return the nodes that replace a node of which inference gives something else than onnxruntime."""
         if proto.op_type not in SAID:
             return []
         return as_run(proto, [shape_of(self.types[i]) if i in self.types else None for i in proto.input])

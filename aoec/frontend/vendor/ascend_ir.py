@@ -119,7 +119,7 @@ def softmax(op: str) -> Rule:
 
 
 def matmul(left: str, right: str) -> Rule:
-    """Return a product with the attributes of which operand is transposed, and a bias of it as third input."""
+    """Return the rule of a product. Its attributes say which operand is transposed, and its third input is a bias."""
     def rule(g: Growing) -> str:
         y = g.node("MatMul", *(transpose(g, i) if g.get(name, False) else g.x(i) for i, name in enumerate((left, right))))
         return g.node("Add", y, g.x(2)) if g.has(2) else y
@@ -176,7 +176,7 @@ def pool(op: str, mode: str) -> Rule:
 
 
 def bias_add(g: Growing) -> str:
-    """Return a bias by channel: the second dimension of NCHW, the last of others."""
+    """Add a bias by channel, which is the second dimension in NCHW, and the last in other formats."""
     bias = g.x(1)
     if g.formats[0].startswith("NC"):
         bias = g.node("Reshape", bias, g.constant([-1] + [1] * (len(g.shape(0)) - 2)))

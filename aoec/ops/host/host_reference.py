@@ -120,7 +120,7 @@ class Cast(OpRun):
 
 
 def cast(x: np.ndarray, to: Any, saturate: Any, round_mode: Any) -> np.ndarray:
-    """Return the elements in another type. A real in 4 or 2 bits is the nearest whole number, of two the even one, in its low bits."""
+    """Return the elements in another type. A real in 4 or 2 bits becomes the nearest whole number, ties to even, in its low bits."""
     if x.dtype.kind in "fV" and np.dtype(tensor_dtype_to_np_dtype(to)).name in FEW_BITS and x.dtype.name not in FEW_BITS:
         x = np.rint(x.astype(np.float64)).astype(np.int64)
     return np.asarray(cast_to(x, to, bool(saturate), round_mode or "up"))

@@ -82,7 +82,8 @@ def _text(word: str, shapes: Sequence[Shape], statements: Sequence[tuple[str, st
 # ---------------------------------------------------------------- codes to numbers
 
 def _decode_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """Return the mantissa times a power of two for each bit of the exponent that is set; 0 / 0 for what is no number."""
+    """Return the text that decodes: the mantissa times a power of two for each bit of the exponent that is set. A code that is NaN gives 0
+    / 0."""
     x = _argument_names(shapes)[0]
     if attributes["of"] == POWERS:
         start, f = f"select(bitand({x}, 128) != 0, 2.0, {2.0 ** LEAST_POWER!r})", None
@@ -156,7 +157,7 @@ def _encode_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
 
 
 def _encode_power_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """Return the exponent of the magnitude, found by halvings, one more where what is left rounds up."""
+    """Return the text that gives the exponent of the magnitude, found by halvings, plus one where the rest rounds up."""
     x = _argument_names(shapes)[0]
     share, more = ROUNDINGS[str(attributes.get("round_mode", "up"))]
     least, a = 2.0 ** LEAST_NORMAL, _local("A", shapes)

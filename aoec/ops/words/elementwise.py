@@ -41,7 +41,7 @@ def _gelu_tanh(a: np.ndarray) -> np.ndarray:
 
 
 def _swiglu_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """silu of the first half of each row times the second half."""
+    """Return the text of silu of the first half of each row times the second half."""
     loops, half = names("i", len(shapes[0])), shapes[0][-1] // 2
     x, y = tensor("X", [*loops[:-1], "c"]), tensor("Y", [*loops[:-1], f"{loops[-1]}: {half}"])
     a, b = tensor("X", loops), tensor("X", [*loops[:-1], f"{loops[-1]} + {half}"])

@@ -33,7 +33,7 @@ def _transpose_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
 
 
 def _concat_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """Return one statement for each argument X0, X1, ..., writing at its offset along the axis."""
+    """Return the text of a concat: one statement for each argument X0, X1, ..., which writes at its offset along the axis."""
     axis = int(attributes["axis"])  # type: ignore[arg-type]
     loops = names("i", len(shapes[0]))
     offsets = [0, *accumulate(shape[axis] for shape in shapes)]
@@ -70,7 +70,7 @@ def _slice(x: np.ndarray, *, starts: Sequence[int], sizes: Sequence[int], steps:
 
 
 def _expand_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """Return a tensor of shape `shape`, of which axes of extent 1 are read again and again, and leading axes may be new."""
+    """Return the text of a tensor of shape `shape`. Axes of extent 1 are read repeatedly, and leading axes may be new."""
     shape, own = _whole_numbers(attributes, "shape"), shapes[0]
     if len(own) > len(shape) or any(n not in (1, to) for n, to in zip(own, shape[len(shape) - len(own):])):
         raise ValueError(f"{list(own)} does not expand to {list(shape)}")
@@ -95,7 +95,7 @@ def _pad(x: np.ndarray, *, before: Sequence[int], after: Sequence[int], value: f
 
 
 def _upsample_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """Return each pixel `scale` times down and across: one statement for each place that it is written to."""
+    """Return the text of an upsampling: each pixel `scale` times down and across, by one statement for each place that it is written to."""
     (down, across), (height, width) = _whole_numbers(attributes, "scale"), shapes[0][2:]
     places = [(i, j) for i in range(down) for j in range(across)]
     statements = [f"  Y[n, c, h * {down} + {i}, w * {across} + {j}] = X[n, c, h, w]" for i, j in places]

@@ -58,8 +58,8 @@ def _rows(shapes: Sequence[Shape]) -> tuple[str, str, dict[str, str]]:
 
 
 def _layer_norm_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """Return rows of mean 0 and variance 1: the mean first, so that the squares of small differences are summed, not differences of
-    sums."""
+    """Return the text of rows with mean 0 and variance 1. The mean is taken first, so that squares of small differences are summed, not
+    differences of sums."""
     args, after, given = _rows(shapes)
     return ("layer_norm(" + args + "; epsilon) -> {y} {{\n  {s} += {x}\n  {d} = {x} - {s} * {share}\n  {v} += {d} * {d}\n"
             "  {y} = {d} * rsqrt({v} * {share} + epsilon)" + after + "\n}}").format(**given)
@@ -86,7 +86,7 @@ def _plane_norm(x: np.ndarray, *, epsilon: float, dims: int) -> np.ndarray:
 
 
 def _rms_norm_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """Return rows over the root of their mean square."""
+    """Return the text of rows over the root of their mean square."""
     args, after, given = _rows(shapes)
     return ("rms_norm(" + args + "; epsilon) -> {y} {{\n  {s} += {x} * {x}\n  {y} = {x} * rsqrt({s} * {share} + epsilon)"
             + after + "\n}}").format(**given)
@@ -98,7 +98,7 @@ def _rms_norm(x: np.ndarray, scale: np.ndarray | None = None, *, epsilon: float)
 
 
 def _inverse_deviation_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """Return one over the deviation of each row, which stays as one element, as a norm of rows has it."""
+    """Return the text of one over the deviation of each row, as a norm of rows computes it. A row stays as one element."""
     given = _rows(shapes)[2]
     result = tensor("Y", [*names("i", len(shapes[0]))[:-1], "one"])
     dims = tensor("Y", [*names("i", len(shapes[0]))[:-1], "one: 1"])
@@ -124,7 +124,7 @@ def _batch_norm(x: np.ndarray, scale: np.ndarray, bias: np.ndarray, mean: np.nda
 
 
 def _lrn_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """Return each element over a power of the sum of squares of `size` channels around it."""
+    """Return the text of each element over a power of the sum of squares of `size` channels around it."""
     before = (int(attributes["size"]) - 1) // 2  # type: ignore[arg-type]
     near = f"X[n, c + k - {before}, h, w] else 0.0"
     return ("lrn(X[n, c, h, w]; size, alpha, beta, bias, k: size) -> Y[n, c, h, w] {\n"

@@ -156,7 +156,8 @@ def _taps(s: Site) -> list[str]:
 # ---------------------------------------------------------------- pooling
 
 def _avg_pool(s: Site, at: int) -> str:
-    """Return each pixel of dY goes, divided by what its window counts, to all pixels of its window."""
+    """Return the gradient of an average pool's image. Each pixel of dY, divided by the count of its window, goes to all pixels of its
+    window."""
     if at == 1:
         raise UnsupportedError("its counts are no parameters")
     kernel, channels = s.list("kernel"), s.shape(0)[1]

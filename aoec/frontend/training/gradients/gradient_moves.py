@@ -85,7 +85,7 @@ def _pad(s: Site, at: int) -> str:
 
 
 def _upsample(s: Site, at: int) -> str:
-    """Return the sum of the copies of each pixel."""
+    """Return the gradient of the image: the sum of the copies of each pixel."""
     scale = s.list("scale")
     mean = s.step("avg_pool", [s.dy], kernel=scale, stride=scale, pad=(0, 0, 0, 0), dilation=(1, 1))
     return s.scale(mean, float(prod(scale)))
@@ -121,7 +121,7 @@ def _which_row(s: Site, index: str, rows: range) -> str:
 
 
 def _gather_elements(s: Site, at: int) -> str:
-    """Return each element of dY is added to that of X that it came from."""
+    """Return the gradient of the data. Each element of dY is added to the element of X that it came from."""
     shape = s.shape(0)
     zeros = s.constant("zeros", np.zeros(shape))
     n, made = s.as_onnx("ScatterElements", [zeros, s.x(1), s.dy], shape, axis=s.integer("axis"), reduction="add")

@@ -72,7 +72,7 @@ def _of_rows(op: str, centred: bool) -> Rule:
 
 
 def _plane_norm(s: Site, at: int) -> str:
-    """Return planes as rows."""
+    """Return the gradient of a norm over planes, by taking planes as rows."""
     shape, dims = s.out, s.integer("dims")
     rows = (prod(shape[:-dims]), prod(shape[-dims:]))
     return s.reshape(_norm(s, s.reshape(s.x(0), rows), s.reshape(s.dy, rows), s.number("epsilon"), True), shape)
@@ -121,7 +121,7 @@ def _reduce_mean(s: Site, at: int) -> str:
 
 
 def _reduce_extreme(s: Site, at: int) -> str:
-    """Return every greatest (or least) element has the whole gradient."""
+    """Return the gradient of a reduction to an extreme. Every greatest (or least) element has the whole gradient."""
     return s.step("where", [s.step("equal", [s.x(0), s.y], "bool"), s.dy, s.zero()], "fp32")
 
 
