@@ -1,8 +1,8 @@
-"""Where ONNX's text, its reference and onnxruntime disagree, or ONNX says nothing: what each gives, and what we give.
+"""List where ONNX's text, its reference and onnxruntime disagree, or where ONNX says nothing: what each gives, and what we give.
 
-We take what PyTorch and onnxruntime compute, which is what a model was trained with and what it was tried with; where these two differ, the
-one that the table says. docs/operators.md shows the table (`python bench/nodes.py --write`); the check of a compiled model reads it, and
-never refuses a model for what another does otherwise (jobs/compile/verified.py); so does bench/operators.py.
+We take what PyTorch and onnxruntime compute: a model was trained with the one and tried with the other. Where these two differ, we take the
+one that the table names. docs/operators.md shows the table (`python bench/nodes.py --write`). The check of a compiled model reads it
+(jobs/compile/verified.py) and never refuses a model for what another implementation does otherwise. bench/operators.py reads it, too.
 """
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Models built from nothing but a seed: a full-size ResNet-50 and small ones for tests.
+"""Builds models from nothing but a seed: a full-size ResNet-50 and small ones for tests.
 
-Random networks without normalisation forget their input. These are built as trained ones behave: every BatchNormalization
-gets the mean and variance that its channels really have on noise (measured once, while building, on few small images), so
-activations keep unit variance through the net; and the classifier is centred on the mean feature, so that different inputs get
-different classes. Measured statistics are rounded to a grid of 2^-10, so that a seed gives the same file whatever the order of sums.
+Random networks without normalisation forget their input. These are built to behave as trained ones do. Every BatchNormalization gets the
+mean and variance that its channels really have on noise, so that activations keep unit variance through the net. They are measured once,
+while building, on few small images. The classifier is centred on the mean feature, so that different inputs get different classes. Measured
+statistics are rounded to a grid of 2^-10, so that a seed gives the same file whatever the order of sums.
 """
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class _Net:
         return self.random.standard_normal(shape, np.float32)
 
     def kernels(self, *shape: int) -> np.ndarray:
-        """[co, c, k, k] of unit variance, smooth: what distinguishes one noise image from another is what survives averaging."""
+        """Return smooth kernels [co, c, k, k] of unit variance. Noise images differ, after averaging, only in what averaging preserves."""
         w = self.normal(*shape, shape[-1])
         if shape[-1] == 1:
             return w
@@ -62,7 +62,7 @@ class _Net:
         return self.batch_norm(f"{name}_conv", name, gain)
 
     def batch_norm(self, x: str, name: str, gain: float) -> str:
-        """Normalises by the statistics of the calibration images; scale and bias vary over the channels."""
+        """Add a batch normalisation by the statistics of the calibration images. Scale and bias vary over the channels."""
         y = self.values.pop(x)
         seen = y[:NORMALISING]
         mean, variance = grid(seen.mean(axis=(0, 2, 3))), np.maximum(grid(seen.var(axis=(0, 2, 3))), 2.0**-10)
@@ -78,13 +78,13 @@ class _Net:
         return self.node("Relu", [x], f"{x}_relu", np.maximum(self.values[x], 0))
 
     def max_pool(self, x: str, name: str) -> str:
-        """3 x 3, stride 2, as after ResNet's first convolution."""
+        """Add a max pool of 3 x 3 with stride 2, as after ResNet's first convolution."""
         v = np.pad(self.values[x], ((0, 0), (0, 0), (1, 1), (1, 1)), constant_values=-np.inf)
         v = np.lib.stride_tricks.sliding_window_view(v, (3, 3), axis=(2, 3))[:, :, ::2, ::2].max(axis=(4, 5))
         return self.node("MaxPool", [x], name, v, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
 
     def bottleneck(self, x: str, name: str, width: int, stride: int) -> str:
-        """1x1, 3x3 (with the stride: version 1.5), 1x1, added to the input or to its projection; then relu."""
+        """Add a bottleneck: 1x1, 3x3 (with the stride, as in version 1.5) and 1x1, added to the input or to its projection; then relu."""
         project = stride > 1 or self.values[x].shape[1] != 4 * width
         shortcut = self.conv_bn(x, f"{name}_shortcut", 4 * width, 1, stride) if project else x
         a = self.relu(self.conv_bn(x, f"{name}_a", width, 1))
@@ -122,7 +122,8 @@ def grid(x: np.ndarray, step: float = 2.0**-10) -> np.ndarray:
 
 def resnet50(batch: int = 1, seed: int = 0, blocks: tuple[int, ...] = (3, 4, 6, 3), width: int = 64, size: int = 224, classes: int = 1000,
              name: str = "resnet50") -> onnx.ModelProto:
-    """ResNet-50 v1.5: [batch, 3, 224, 224] to logits [batch, 1000], seeded; fewer `blocks` and `width` give its small relatives."""
+    """Build ResNet-50 v1.5 from a seed: [batch, 3, 224, 224] to logits [batch, 1000]. Fewer `blocks` and a smaller `width` give small
+    variants."""
     sample = np.random.default_rng([seed, 1]).standard_normal((NORMALISING + CENTRING, 3, size, size), np.float32)
     net = _Net(seed, sample)
     x = net.max_pool(net.relu(net.conv_bn("data", "stem", width, 7, 2)), "stem_pool")

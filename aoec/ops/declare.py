@@ -115,12 +115,12 @@ def names(letter: str, rank: int) -> list[str]:
 
 
 def tensor(name: str, indices: Sequence[str]) -> str:
-    """`X[i0, i1]`, or `X[]` of a scalar."""
+    """Return `X[i0, i1]`, or `X[]` for a scalar."""
     return f"{name}[{', '.join(indices)}]"
 
 
 def broadcast(shapes: Sequence[Shape]) -> Shape:
-    """Return the common shape under NumPy's rule; ValueError where there is none."""
+    """Return the common shape under NumPy's rule. Raise ValueError where there is none."""
     return tuple(int(n) for n in np.broadcast_shapes(*shapes))
 
 

@@ -51,7 +51,7 @@ def _index(e: Expr, size: int, points: Mapping[str, np.ndarray], values: Mapping
 
 
 def _evaluate_guarded(e: Call, points: Mapping[str, np.ndarray], values: Mapping[str, np.ndarray]) -> np.ndarray:
-    """`X[...] else c`: c where an index lies outside of X."""
+    """Return the values of `X[...] else c`: c where an index is outside of X."""
     read, other = e.args
     assert isinstance(read, Read) and isinstance(other, (Int, Float))
     shape = values[read.buffer].shape
@@ -77,7 +77,7 @@ def fold(e: Expr) -> Expr:
 
 
 def _number(e: Expr, given: Sequence[int | float]) -> np.ndarray | None:
-    """Return what numbers make, in fp64; None of functions of whole numbers, which have instructions."""
+    """Return what numbers make, in fp64. Return None for functions of whole numbers, which have instructions."""
     if isinstance(e, Cast):
         return np.asarray(value_at(e, {}, {}))
     assert isinstance(e, (Binary, Call))

@@ -1,10 +1,10 @@
-"""The gradient of a meaning, as a meaning: from the gradients of its results, those of its arguments.
+"""Derives the gradient of a meaning, as a meaning: it takes the gradients of the results and gives those of the arguments.
 
-Statements are gone through backwards. Where one reads an element, that element's gradient grows by the gradient of what the statement
-writes, times how much the value grows with what is read (`SLOPES`): a sum over all loops of the statement but those at which the element
-lies. An element is named by its index where that is a loop over its dimension; any other index (a window's, an offset, one that data
-say) is met by a loop over the dimension, where it equals that: so nothing that is written by a sum lies at a computed place. What the
-slopes read of the meaning's own locals is made anew.
+Statements are visited backwards. Where one reads an element, that element's gradient grows by the gradient of what the statement writes,
+times the slope of the value by the element (`SLOPES`). It is summed over all loops of the statement except those that index the element. An
+index that is a loop over the whole dimension names the element directly. Any other index (a window's, an offset, one that data give) is
+compared with a loop over the dimension, and counts where the two are equal. So no sum is written to a computed place. Locals of the meaning
+that the slopes read are computed again.
 
 At a tie every greatest element, and of `max(a, b)` the first, has the whole gradient. A cast is taken as exact.
 """
@@ -53,10 +53,11 @@ def gradient(op: str | Op, shapes: Sequence[Shape], attributes: Attributes | Seq
 
 
 def derive_gradient(m: Meaning) -> Meaning:
-    """Return the meaning <name>_gradient: the arguments of `m`, whose extents are bound, and dY for each result Y, give dX for each
-    argument X on which a result depends smoothly.
+    """Return the meaning <name>_gradient.
 
-    UnsupportedError where there is none, or a statement has no slope: whole numbers, or a tensor that is written over.
+    Its arguments are those of `m`, whose extents are bound, and dY for each result Y. It gives dX for each argument X on which a result
+    depends smoothly. Raise UnsupportedError where there is no such argument. Raise it, too, where a statement has no slope: whole numbers,
+    or a tensor that is written over.
     """
     return _Backwards(m).meaning()
 
@@ -133,7 +134,8 @@ class _Backwards:
         return self.totals[name]
 
     def statement(self, s: Statement) -> None:
-        """What a statement gives to the gradients of what it reads."""
+        """Add what a statement contributes to the gradients of what it reads. Raise UnsupportedError where a maximum or minimum starts from
+        an argument."""
         grown: Expr = Read(self.total(s.target.buffer), s.target.indices)
         if s.op in ("max=", "min="):
             if s.init is not None and reads(s.init):
@@ -148,7 +150,7 @@ class _Backwards:
                 self.grow(s, read, by, kept)
 
     def grow(self, s: Statement, read: Read, by: Expr, extents: Mapping[str, int]) -> None:
-        """The statement that adds up what each element is given by the reads of it in a statement, at all its loops."""
+        """Add the statement that sums what each element receives from one read in a statement, over all loops of that statement."""
         at: list[Var] = []
         for index, dim in zip(read.indices, self.dims[read.buffer], strict=True):
             if isinstance(index, Var) and Int(extents[index.name]) == dim.extent and index not in at:

@@ -1,7 +1,7 @@
-"""A meaning run on arrays, statement by statement: what holds index notation equal to the references.
+"""Runs a meaning on arrays, statement by statement. Tests compare it with the references.
 
-Plain rather than fast: a statement is evaluated over the whole box of its loops, one array axis for each loop, and reduced over
-those that its target does not name. Elements are computed in fp64.
+It is plain rather than fast. A statement is evaluated over the whole box of its loops, with one array axis for each loop. It is reduced
+over the loops that its target does not name. Elements are computed in fp64.
 """
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _reduce(s: Statement, kept: Sequence[str], ranges: Mapping[str, range], valu
 
 
 def _product(s: Statement, kept: Sequence[str], values: Mapping[str, np.ndarray]) -> np.ndarray | None:
-    """Return the sum of products of two tensors' elements at loops alone, by NumPy's own; None of any other statement."""
+    """Return the sum of products of two tensors' elements at loops alone, by NumPy's own. Return None for any other statement."""
     e = s.value
     found = [e.left, e.right] if s.op == "+=" and isinstance(e, Binary) and e.op == "*" else []
     plain = [r for r in found if isinstance(r, Read) and all(isinstance(i, Var) for i in r.indices)]

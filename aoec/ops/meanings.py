@@ -40,7 +40,7 @@ def _meaning(word: Op, shapes: tuple[Shape, ...], attributes: tuple[tuple[str, A
 
 
 def bind(m: Meaning, shapes: Sequence[Shape], params: Mapping[str, Expr] = MappingProxyType({})) -> Meaning:
-    """Return a meaning with its extents, from arguments of these shapes, and parameters put in; CheckError where they do not fit."""
+    """Return a meaning with its extents, from arguments of these shapes, and parameters put in. Raise CheckError where they do not fit."""
     if len(m.inputs) != len(shapes) or any(len(a.dims) != len(s) for a, s in zip(m.inputs, shapes)):
         raise CheckError(f"{m.name}: arguments of shapes {_shapes(shapes)} do not fit {', '.join(map(_signature, m.inputs))}")
     extents = _extents(m, shapes)
@@ -51,7 +51,7 @@ def bind(m: Meaning, shapes: Sequence[Shape], params: Mapping[str, Expr] = Mappi
 
 
 def _extents(m: Meaning, shapes: Sequence[Shape]) -> dict[str, int]:
-    """Return dimension name -> extent; CheckError where two arguments disagree."""
+    """Return dimension name -> extent. Raise CheckError where two arguments disagree."""
     out: dict[str, int] = {}
     for a, shape in zip(m.inputs, shapes):
         for d, n in zip(a.dims, shape):
@@ -112,7 +112,7 @@ def _variables_in_order(e: Expr) -> list[str]:
 
 
 def macs(op: str, input_shapes: Sequence[Shape], attributes: Attributes | Sequence[tuple[str, Attribute]] = ()) -> int:
-    """Multiply-accumulates: the points of every statement that sums products of two tensors' elements."""
+    """Return the number of multiply-accumulates: the points of every statement that sums products of two tensors' elements."""
     m = meaning(op, input_shapes, attributes)
     return sum(prod(loops(m, s).values()) for s in m.statements if _is_sum_of_products(s))
 

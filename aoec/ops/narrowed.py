@@ -1,4 +1,4 @@
-"""Where a graph calculates with less precision than its model declares: told from the graph alone, whose tensors say both."""
+"""Finds where a graph calculates with less precision than its model declares. It needs only the graph, whose tensors hold both."""
 from __future__ import annotations
 
 import csv

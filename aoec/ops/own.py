@@ -1,7 +1,7 @@
-"""Operators of the user's own: meanings in index notation, read from a text, that stand beside the dictionary for one graph.
+"""Operators of the user's own: meanings in index notation, read from a text, which are used beside the dictionary for one graph.
 
-A node carries its operator's definition as text, so a graph says all that it means wherever it goes. Such an operator has no reference
-but its meaning, interpreted: a file of definitions holds no code.
+A node carries its operator's definition as text, so that a graph is complete wherever it is used. Such an operator's only reference is its
+interpreted meaning: a file of definitions holds no code.
 """
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def read_definitions(text: str, source: str = "") -> dict[str, str]:
 
 
 def read_files(paths: Sequence[str]) -> dict[str, str]:
-    """Return operator -> meaning, of all that the files define; an AoecError where one is no such file, or two define the same operator."""
+    """Return operator -> meaning, of all that the files define. Raise an AoecError where one is no such file, or two define the same
+    operator."""
     out: dict[str, str] = {}
     for path in paths:
         found = read_definitions(read_text(path), path)
@@ -63,7 +64,7 @@ def _place(text: str, name: str) -> tuple[int, int]:
 
 
 def fault_of(m: Meaning) -> str:
-    """Return why a well-formed meaning cannot be an operator of the user's own, as a sentence; "" where it can."""
+    """Return why a well-formed meaning cannot be an operator of the user's own, as a sentence. Return "" where it can."""
     if m.name in OPS or m.name.startswith(PREFIX):
         return f"operator {m.name} has the name of a word of aoec's own; give it another, such as my_{m.name}"
     written = {s.target.buffer for s in m.statements}
@@ -96,8 +97,8 @@ def _names(e: Expr) -> frozenset[str]:
 
 
 def bound(m: Meaning, shapes: Sequence[Shape], attributes: Mapping[str, int | float]) -> Meaning:
-    """Return the meaning for arguments of these shapes; CheckError where they do not fit, or a read can leave its tensor and does not say
-    what it gives there."""
+    """Return the meaning for arguments of these shapes. Raise CheckError where they do not fit, or a read can leave its tensor and does not
+    say what it gives there."""
     out = bind(m, shapes, {name: as_expr(attributes[name]) for name in m.params})
     dims = [*out.loops, *(d for a in (*out.outputs, *out.inputs) for d in a.dims)]
     ranges = {d.name: d.extent.value for d in dims if isinstance(d.extent, Int)}
@@ -132,7 +133,8 @@ def _check_reads(name: str, e: Expr, sizes: Mapping[str, Shape], ranges: Mapping
 
 
 def _interval(e: Expr, ranges: Mapping[str, int]) -> tuple[int, int]:
-    """Return (least, largest) value that an index can take, or beyond; CheckError where it is no sum, product or quotient of loops."""
+    """Return (least, largest) value that an index can take, or beyond. Raise CheckError where it is no sum, product or quotient of
+    loops."""
     if isinstance(e, Int):
         return e.value, e.value
     if isinstance(e, Var) and e.name in ranges:
@@ -157,7 +159,7 @@ def word(node: OpNode) -> Op:
 
 @lru_cache(maxsize=4096)
 def own(name: str, definition: str) -> Op:
-    """Return the operator that a definition makes. CheckError where it is none."""
+    """Return the operator that a definition makes. Raise CheckError where it is none."""
     m = parse_meaning(definition, f"the definition of {name}")
     fault = f"operator {name} is defined as {m.name}" if m.name != name else fault_of(m)
     if fault or len(m.outputs) != 1:
@@ -166,7 +168,7 @@ def own(name: str, definition: str) -> Op:
 
 
 def _interpret(name: str, definition: str, *arrays: np.ndarray, **attributes: Attribute) -> np.ndarray:
-    """Return what the definition gives of arrays, in fp64 or int64. CheckError where it cannot be calculated."""
+    """Return what the definition gives of arrays, in fp64 or int64. Raise CheckError where it cannot be calculated."""
     try:
         return interpret(meaning(own(name, definition), [x.shape for x in arrays], attributes), arrays)[0]
     except (ArithmeticError, IndexError, TypeError, ValueError) as e:  # a definition may say what no array has
@@ -183,8 +185,9 @@ def shape_of(node: OpNode, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]
 # ---------------------------------------------------------------- what fusion asks
 
 def family_of(m: Meaning) -> str:
-    """Return the family as whose words an operator may stand in a group: elementwise where every result is made of what lies at its own
-    place, softmax or reduce where rows (the last dimension) are reduced too, `own` for all else, which is a group of its own."""
+    """Return the family as which an operator may be in a group. It is elementwise where every result is made of elements at its own place.
+    It is softmax or reduce where rows (the last dimension) are reduced, too. It is `own` for all others, each of which is a group of its
+    own."""
     order = _common_order([r for s in m.statements for r in (s.target, *reads(s.value))])
     plain = all(s.init is None and not _depends_on_place(s.value, m.params) for s in m.statements)
     if not order or not plain or m.loops or any(d.extent is not None for o in m.outputs for d in o.dims):
@@ -224,7 +227,7 @@ def _common_order(accesses: Sequence[Read]) -> tuple[str, ...]:
 
 
 def factors(s: Statement) -> tuple[Read, Read] | None:
-    """Return the two reads of a sum of products; None of any other statement."""
+    """Return the two reads of a sum of products. Return None for any other statement."""
     e = s.value
     if s.op != "+=" or not isinstance(e, Binary) or e.op != "*" or not isinstance(e.left, Read) or not isinstance(e.right, Read):
         return None

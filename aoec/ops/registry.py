@@ -19,7 +19,7 @@ OPS: dict[str, Op] = _load()
 
 
 def get(name: str) -> Op:
-    """Return the operator of that name; UnsupportedError where the dictionary has none."""
+    """Return the operator of that name. Raise UnsupportedError where the dictionary has none."""
     if name not in OPS:
         raise UnsupportedError(f"operator {name} is not in the dictionary{nearest(name, OPS)}")
     return OPS[name]

@@ -1,7 +1,7 @@
-"""Running a graph on the references: the oracle that programs and artifacts are held to.
+"""Runs a graph on the references. Programs and artifacts are checked against the result.
 
-A node's inputs are taken in fp32, its reference computes in fp32, and the result is rounded once to the dtype of its
-tensor; so sums accumulate in fp32, as they do on the NPU. Constants of a fractal layout are given as stored (packed).
+A node's inputs are taken in fp32, and its reference computes in fp32. The result is rounded once to the dtype of its tensor. So sums
+accumulate in fp32, as they do on the NPU. Constants of a fractal layout are given as stored (packed).
 """
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _feed(feeds: Mapping[str, Any], tensor: Tensor) -> Any:
 
 
 def _as(value: Any, tensor: Tensor) -> Any:
-    """Return a value as its tensor has it; CheckError for another shape."""
+    """Return a value as its tensor has it. Raise CheckError for another shape."""
     if tensor.dtype == OPAQUE:
         return value
     array = np.asarray(value)

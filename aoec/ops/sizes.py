@@ -1,6 +1,6 @@
-"""How an operator is called by sizes alone, as `aoec lower "matmul(m=64, k=64, n=64, relu)"` does: which sizes it takes, what they make.
+"""Calls an operator by sizes alone, as `aoec lower "matmul(m=64, k=64, n=64, relu)"` does: which sizes it takes, and what they make.
 
-The rule of an operator stands with its declaration. Elementwise operators get one by `declare.elementwise`.
+The rule of an operator is in its declaration. Elementwise operators get one by `declare.elementwise`.
 """
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def image(call: Call) -> Argument:
 
 
 def windows(call: Call) -> dict[str, Attribute]:
-    """Return the attributes of a window that slides over an image. ParseError where it does not fit."""
+    """Return the attributes of a window that slides over an image. Raise ParseError where it does not fit."""
     s = call.sizes
     if min(s[i] + 2 * s["pad"] - s["dilation"] * (s[k] - 1) for i, k in (("h", "kh"), ("w", "kw"))) < 1:
         raise ParseError(f"the window {s['kh']}x{s['kw']} does not fit the image {s['h']}x{s['w']} with pad {s['pad']}", source="operator")

@@ -1,5 +1,8 @@
-"""Slices: what of its arguments a part of a result needs, and the node that makes that part. Another meaning of index notation: an axis is
-cut where a loop of its own walks it alike in the result and in all that is read, and is in no sum, number or longer index."""
+"""Slices: what a part of a result needs of the arguments, and the node that makes that part.
+
+They follow from another reading of index notation. An axis can be cut where a loop of its own indexes it, in the result and in all that is
+read alike. This loop must be in no sum, number or longer index.
+"""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -39,7 +42,7 @@ def sizes(box: Box) -> Shape:
 
 
 def taken_box(node: OpNode) -> Box | None:
-    """Return what a `slice` takes of its tensor; None where it leaves elements out between those."""
+    """Return what a `slice` takes of its tensor. Return None where it leaves elements out between those."""
     starts, count, steps = (node.attribute(name) for name in ("starts", "sizes", "steps"))
     assert isinstance(starts, tuple) and isinstance(count, tuple) and isinstance(steps, tuple)
     return None if set(steps) - {1} else tuple((int(at), int(n)) for at, n in zip(starts, count))
@@ -51,7 +54,7 @@ def taking(box: Box) -> dict[str, Attribute]:
 
 
 def run_of(shape: Shape, start: int, count: int) -> Box | None:
-    """Return the part of a tensor that is `count` elements from `start` on in row-major order; None where these are no box."""
+    """Return the part of a tensor that is `count` elements from `start` on in row-major order. Return None where these are no box."""
     if not shape:
         return () if (start, count) == (0, 1) else None
     each = prod(shape[1:])
@@ -69,8 +72,8 @@ def uneven(of: int, units: int) -> bool:
 
 
 def nth(shape: Shape, at: int, of: int, units: int = 1) -> Box | None:
-    """Return the part number `at`, from 0, of `of` in row-major order, equal ones where `units` do not make them uneven; None where they
-    are no boxes."""
+    """Return the part number `at`, from 0, of `of` in row-major order, equal ones where `units` do not make them uneven. Return None where
+    they are no boxes."""
     count = prod(shape)
     each, more = divmod(units, of) if uneven(of, units) else (1, 0)
     whole_units = units if uneven(of, units) else of
@@ -81,14 +84,14 @@ def nth(shape: Shape, at: int, of: int, units: int = 1) -> Box | None:
 
 
 def start_of(shape: Shape, box: Box) -> int | None:
-    """Return the element at which a part begins in row-major order; None where it does not lie in one run."""
+    """Return the element at which a part begins in row-major order. Return None where it does not lie in one run."""
     start = sum(at * prod(shape[axis + 1:]) for axis, (at, _) in enumerate(box))
     return start if run_of(shape, start, prod(sizes(box))) == box else None
 
 
 def part_of(node: OpNode, shapes: Sequence[Shape | None], result: Shape, box: Box) -> Part | None:
-    """Return what makes a part of a node's result of arguments of these shapes (None: an absent one); None where the node cannot be cut
-    so."""
+    """Return the node that makes a part of a node's result, and the parts of the arguments that it reads. `shapes` are those of the
+    arguments (None: an absent one). Return None where the node cannot be cut so."""
     if node.op.startswith(PREFIX) or len(node.outputs) != 1:
         return None
     given = [s for s in shapes if s is not None]
@@ -103,7 +106,7 @@ def part_of(node: OpNode, shapes: Sequence[Shape | None], result: Shape, box: Bo
 
 
 def _move_box(source: Shape, result: Shape, box: Box) -> list[Box] | None:
-    """Of a reshape: the same elements in row-major order."""
+    """Return the box of a reshape's source with the same elements in row-major order, or None where they are no box."""
     start = start_of(result, box)
     found = None if start is None else run_of(source, start, prod(sizes(box)))
     return None if found is None else [found]
@@ -140,7 +143,8 @@ class _Uncut(Exception):
 
 
 def _argument_boxes(m: Meaning, box: Box) -> list[Box] | None:
-    """Return what each argument is read of for a part of the (one) result; None where that is no box, or hangs on where the part lies."""
+    """Return the box of each argument that is read for a part of the (one) result. Return None where this is no box, or depends on where
+    the part is."""
     result = m.outputs[0]
     known: dict[str, tuple[Range, ...]] = {
         result.name: tuple(None if r == (0, n) else r for r, n in zip(box, extents(result)))}
@@ -160,7 +164,7 @@ def _argument_boxes(m: Meaning, box: Box) -> list[Box] | None:
 
 
 def _read(s: Statement, known: dict[str, tuple[Range, ...]]) -> None:
-    """Nothing; what a statement reads for what is wanted of its target is known. _Uncut where that is no part."""
+    """Enter in `known` what a statement reads for the wanted part of its target. Raise _Uncut where this is no part of an argument."""
     wanted = known.get(s.target.buffer, (None,) * len(s.target.indices))
     cut: dict[str, tuple[int, int]] = {}
     for index, r in zip(s.target.indices, wanted):
@@ -178,7 +182,7 @@ def _read(s: Statement, known: dict[str, tuple[Range, ...]]) -> None:
 
 
 def _visit(e: Expr, cut: dict[str, tuple[int, int]], known: dict[str, tuple[Range, ...]]) -> None:
-    """Nothing; the reads of an expression are known. _Uncut where a loop that is cut is more than an index of its own."""
+    """Enter the reads of an expression in `known`. Raise _Uncut where a loop that is cut occurs outside of an index of its own."""
     if isinstance(e, Var) and e.name in cut:
         raise _Uncut
     if not isinstance(e, Read):

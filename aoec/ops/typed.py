@@ -28,7 +28,7 @@ _TENSOR = re.compile(r"tensor\((\w+)\)(?:\[([^\]]*)\])?")
 
 def tensor(text: str) -> tuple[str, tuple[Any, ...] | None] | None:
     """Return (element type, dimensions) of a tensor's type; a dimension is a number or a name, and they are None where not even the rank is
-    known. None for other types."""
+    known. Return None for other types."""
     found = _TENSOR.fullmatch(text)
     if not found:
         return None
@@ -60,7 +60,7 @@ def small(text: str) -> str:
 
 
 def read_value(name: str, value: Any, text: str) -> Any:
-    """Return a value that a user gives for an input of that type, an array in the type's elements; CheckError where it does not fit.
+    """Return a value that a user gives for an input of that type, an array in the type's elements. Raise CheckError where it does not fit.
     Elements of few bits may be given as bytes: codes, or the whole numbers themselves."""
     at = tensor(text)
     if at is None:
@@ -80,7 +80,8 @@ def read_value(name: str, value: Any, text: str) -> Any:
 
 
 def _of_bytes(name: str, array: np.ndarray, element: str) -> np.ndarray:
-    """Return an array of small elements of the bytes that stand for them, which files hold; CheckError where there are no such elements."""
+    """Return an array of small elements of the bytes that stand for them, which files hold. Raise CheckError where there are no such
+    elements."""
     bits = int(element.removeprefix("float")[0]) if element in CODED else int(element[-1])
     low, high = (-1 << bits - 1, (1 << bits - 1) - 1) if element.startswith("int") else (0, (1 << bits) - 1)
     if array.size and not low <= array.min() <= array.max() <= high:

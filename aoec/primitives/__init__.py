@@ -12,7 +12,7 @@ __all__ = ["Primitive", "apply", "check", "primitives"]
 
 
 def check(trace: Trace) -> None:
-    """Nothing, if every step is a primitive with fields of the right names and types; ScheduleError names the first that is not."""
+    """Raise ScheduleError for the first step that is not a primitive with fields of the right names and types."""
     for number, step in enumerate(trace.steps, 1):
         _at(number, step, None)
 

@@ -63,7 +63,7 @@ class AddParts(Primitive):
         return replace(func, body=body)
 
     def _check(self, func: Func, block: Block) -> None:
-        """ScheduleError unless the block takes out one local sum over the loop, and nothing else reads it."""
+        """Raise ScheduleError unless the block takes out one local sum over the loop, and nothing else reads it."""
         value = block.value
         if isinstance(value, Cast) and isinstance(value.value, Read):
             raise ScheduleError(f"{self.block} rounds to {value.dtype}: parts would be rounded before they are added; keep the sum's dtype "

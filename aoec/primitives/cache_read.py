@@ -128,7 +128,7 @@ class CacheRead(Primitive):
 
 
 def cached_name(source: Buffer, scope: str) -> str:
-    """<buffer>_<scope>, without the scope that the buffer's own name ends in."""
+    """Return <buffer>_<scope>, without the scope that the buffer's own name ends in."""
     return source.name.removesuffix(f"_{source.scope}") + f"_{scope}"
 
 

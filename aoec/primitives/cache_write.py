@@ -89,7 +89,7 @@ class CacheWrite(Primitive):
         return replace(func, body=replace_node(body, block.name, lambda n: (local,)), locals=func.locals + (new,))
 
     def _depth(self, func: Func, block: Block, above: tuple[Loop, ...]) -> int:
-        """Return how many loops enclose the copy; ScheduleError where the copy would see less than the block has written."""
+        """Return how many loops enclose the copy. Raise ScheduleError where the copy would see less than the block has written."""
         if block.target.buffer != self.buffer:
             raise ScheduleError(f"{block.name} writes {block.target.buffer}, not {self.buffer}")
         if len([r for r, _ in accesses(func, self.buffer)]) > 1:

@@ -105,7 +105,7 @@ class ComputeAt(Primitive):
 
 def _parts(func: Func, block: Block, other: Block, at: Path, depth: int) -> tuple[Interval, ...]:
     """Return which part of its output a block writes beside the part that another block writes of another output in one iteration of the
-    loop at `depth - 1`; () where the outputs have no common dimensions, or the loop does not leave the others whole. Each element is
+    loop at `depth - 1`. Return () where the outputs have no common dimensions, or the loop does not leave the others whole. Each element is
     written by loops of its own."""
     shapes = {b.name: b.shape for b in func.outputs}
     a, b = block.target, other.target
@@ -179,7 +179,7 @@ class _Move:
         return self.place_nest(moved, node_name(self.path[-1].body[0]), after=False)
 
     def part_axis(self, box: tuple[Interval, ...]) -> int:
-        """Return the dimension of the block's target along which its writers make parts that do not meet, all of them in the box;
+        """Return the dimension of the block's target along which its writers make parts that do not meet, all of them in the box. Raise
         ScheduleError where there is none."""
         target = self.func.buffer(self.block.target.buffer)
         made = [path_region(b.target, p, 0, target) for b, p in writers(self.func, target.name)]
@@ -221,14 +221,14 @@ class _Move:
         return parts[1], inside[0]
 
     def check_partition(self, read: Read, whole: tuple[Interval, ...]) -> None:
-        """ScheduleError unless the pieces that one iteration makes add up to exactly what the block reads."""
+        """Raise ScheduleError unless the pieces that one iteration makes add up to exactly what the block reads."""
         for i, b in zip(read.indices, whole):
             mine = interval(i, self.own, extents(self.shared))
             if not (same(mine.offset, b.offset) and same(mine.extent, b.extent)):
                 raise ScheduleError(f"{self.block.name} does not read exactly what is written to {read.buffer} in all")
 
     def check_between(self, other: str, parts: bool = False) -> None:
-        """ScheduleError where a block between here and there, or beside it in the loops, makes or overwrites what the block touches.
+        """Raise ScheduleError where a block between here and there, or beside it in the loops, makes or overwrites what the block touches.
         `parts`: others that write the same buffer make other parts of it."""
         order = [b.name for b, _ in blocks(self.func.body)]
         low, high = sorted((order.index(self.block.name), order.index(other)))

@@ -83,7 +83,7 @@ class ComputeInline(Primitive):
         return loops
 
     def _check_input(self, func: Func, block: Block, buffer: str) -> None:
-        """ScheduleError where what the block reads is no longer there when its value is needed."""
+        """Raise ScheduleError where what the block reads is no longer there when its value is needed."""
         late = [b.name for b, _ in writers(func, buffer) if not precedes(func, b.name, block.name)]
         if late:
             raise ScheduleError(f"{late[0]} writes {buffer}, which {block.name} reads, before the value is needed")

@@ -52,7 +52,7 @@ class Even(Primitive):
 
     @classmethod
     def sample(cls, func: Func, random: Random) -> Self:
-        """Of what the loop was split from, where it is the outer one of a split."""
+        """Return a step with the extent and the factor that the loop was split from, where it is the outer loop of a split."""
         names = Names(func, random)
         trips = next((n.extent for n, _ in walk(func.body) if isinstance(n, Loop) and n.var == names.loop), Int(1))
         extent, factor = trips.args if isinstance(trips, Call) and trips.fn == "ceildiv" else (trips, Int(1))

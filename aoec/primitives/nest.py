@@ -58,7 +58,7 @@ def reductions(block: Block, above: Path) -> list[str]:
 
 
 def check_fused(body: tuple[Node, ...], outer: Loop, inner: Loop) -> None:
-    """ScheduleError where a block of the body accumulates over one of two loops that are to become one, and not over the other."""
+    """Raise ScheduleError where a block of the body accumulates over one of two loops that are to become one, and not over the other."""
     for block, above in blocks(body):
         mixed = {outer.var, inner.var} & set(reductions(block, (outer, inner, *above)))
         if len(mixed) == 1:
@@ -190,7 +190,7 @@ def used_names(func: Func) -> set[str]:
 
 
 def check_new(func: Func, *names: str) -> None:
-    """ScheduleError if a name is in use already or is given twice."""
+    """Raise ScheduleError if a name is in use already or is given twice."""
     used = used_names(func)
     for i, name in enumerate(names):
         if name in used or name in names[:i]:
@@ -227,10 +227,10 @@ def alive(func: Func, buffer: str) -> tuple[Interval, ...]:
 
 
 def check_lifetimes(before: Func, after: Func, moved: Block, made: str = "") -> None:
-    """ScheduleError if a move has put a read of a local buffer out of reach of its writes.
+    """Raise ScheduleError if a move has put a read of a local buffer out of reach of its writes.
 
-    A buffer whose enclosing loop changed must be read, in one iteration of the new one, exactly where it is written there.
-    `made` is a buffer known to be right.
+    A buffer whose enclosing loop changed must be read, in one iteration of the new loop, exactly where it is written there. `made` is a
+    buffer known to be right.
     """
     old_lives, new_lives = lifetimes(before), lifetimes(after)
     for buffer in sorted(touched_buffers(moved) & {b.name for b in before.locals} - {made}):

@@ -50,17 +50,17 @@ class OnePass:
 
     @property
     def tall(self) -> Expr:
-        """Return rows of a tile."""
+        """Return the number of rows of a tile."""
         return normalise(self.rows * self.shares)
 
     @property
     def valid(self) -> Expr:
-        """Return keys of the part."""
+        """Return the number of keys of the part."""
         return normalise(minimum(self.keys, self.every[1] - self.part * self.keys))
 
     def constraints(self) -> tuple[Constraint, ...]:
-        """Return each share has rows in every tile, so that no core waits for another in vain; the carried result holds every column, and
-        one part every key."""
+        """Return the constraints: each share has rows in every tile, so that no core waits for another in vain. The carried result holds
+        every column, and one part holds every key."""
         last = (self.every[0] - 1) % self.tall
         busy = normalise(le((self.shares - 1) * self.rows, last))
         all_keys = (Constraint(normalise(le(self.every[1], self.keys)), "the one part has all keys"),) if self.once else ()
@@ -102,8 +102,8 @@ class OnePass:
         return out
 
     def before_top(self, n: Nest) -> list[Node]:
-        """Return what is done before the greatest score is known, with what it reads of inputs; nothing where that stands in front of
-        all."""
+        """Return the nodes that run before the greatest score is known, with copies of the inputs that they read. Return none where they
+        are put before the whole loop."""
         made = [self.brought(r, n) for r in reads(n.block.value) if r.buffer in {b.name for b in self.func.inputs}]
         made.append(self.each(n))
         if not self.once or any(self.moves(node) for node in made):
@@ -112,8 +112,8 @@ class OnePass:
         return []
 
     def added_to_columns(self) -> tuple[Nest, Nest] | None:
-        """Return what makes numbers for all rows alike, and what adds them to the scores first, where the way out of the product can add
-        them: all keys are one part, and no core is between."""
+        """Return (the nest that makes numbers for all rows alike, the nest that adds them to the scores first), where the product's way out
+        can add them. All keys must be one part, and no core may be between."""
         f, local = self.found, self.found.scores.block.target.buffer
         if not self.once or self.split or len(f.before) < 2:
             return None
@@ -135,7 +135,8 @@ class OnePass:
                    for i in r.indices) or any(self.local(b.target.buffer).shape[:-1] for b, _ in blocks((node,)))
 
     def shares_of(self) -> list[Node]:
-        """Return the maximum so far and by how much it has grown; exp of what scores are below it, on its way to the product."""
+        """Return the nodes that make the maximum so far and its growth. They also make exp of the scores less the maximum, on its way to
+        the product."""
         f, m = self.found, self.found.top.block.target.buffer
         greatest = self.reduce_part(f.top, "max=")
         out = [greatest] if self.once else [
@@ -248,7 +249,7 @@ class OnePass:
         return Read(buffer, (self.flat(name), Var(f"{name}_j")))
 
     def add(self, name: str, dtype: str, shape: Sequence[Expr]) -> None:
-        """Nothing; the local is there."""
+        """Add a local, unless there is one of this name already."""
         if name not in {b.name for b in self.locals}:
             self.locals.append(Buffer(name, dtype, tuple(normalise(e) for e in shape)))
 

@@ -1,8 +1,8 @@
-"""What instructions compute, recognised in blocks: the same matchers serve `tensorize` (is it legal?) and emission (what are the fields?).
+"""Recognises what instructions compute in blocks. The same matchers serve `tensorize` (is it legal?) and emission (what are the fields?).
 
-A matcher takes a func, one of its blocks and the tensor loops around it, and returns a record; ScheduleError says what does not fit.
-Indices are compared in normal form, so a block is recognised before and after its holes are filled. Loops of extent 1 are left
-out of the record: their variables are 0 in its reads, and a role that has no loop is named "".
+A matcher takes a func, one of its blocks and the tensor loops around it, and returns a record. A ScheduleError says what does not fit.
+Indices are compared in normal form, so a block is recognised before and after its holes are filled. Loops of extent 1 are left out of the
+record: their variables are 0 in its reads, and a role that has no loop is named "".
 """
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def _scope(func: Func, block: Block, read: Read, *scopes: str) -> None:
 
 
 def _single(i: Expr, names: frozenset[str], what: str) -> str:
-    """Return the one loop of an index base + loop; "" where none of `names` is in it."""
+    """Return the one loop of an index base + loop. Return "" where none of `names` is in it."""
     inside = sorted(variables(i) & names)
     if not inside:
         return ""
@@ -236,7 +236,7 @@ def _loops(indices: Sequence[Expr], names: frozenset[str]) -> tuple[str, ...]:
 
 
 def _split_c0(func: Func, block: Block, word: str, rows: tuple[str, ...], column: str) -> int:
-    """0 where the column is the last index; C0 where it is split into quotient and remainder, the latter last."""
+    """Return 0 where the column is the last index. Return C0 where it is split into quotient and remainder, with the remainder last."""
     names, last = frozenset({*rows, column}), normalise(block.target.indices[-1])
     lead = block.target.indices[:-1]
     if not (isinstance(last, Binary) and last.op == "%"):
@@ -330,7 +330,7 @@ def _k_start(block: Block, channel: Expr, k: str, area: int) -> Expr:
 
 
 def _check_guards(block: Block, copy: Copy, names: frozenset[str]) -> None:
-    """ScheduleError unless every guard speaks of the image coordinates that are read."""
+    """Raise ScheduleError unless every guard speaks of the image coordinates that are read."""
     coordinates = copy.source.indices[-3:-1]
     for guard in copy.guards:
         known = isinstance(guard, Binary) and guard.op in ("<", "<=", ">", ">=")

@@ -27,7 +27,7 @@ class Primitive:
     word: ClassVar[str]
 
     def apply(self, func: Func) -> Func:
-        """Return a func with the same meaning; ScheduleError where there is none, and nothing is changed."""
+        """Return a func with the same meaning. Raise ScheduleError where there is none, and nothing is changed."""
         raise NotImplementedError
 
     @classmethod
@@ -78,7 +78,7 @@ def _without_none(hint: Any) -> Any:
 
 
 def from_step(step: Step) -> Primitive:
-    """Return the primitive that a step says; ScheduleError where it is no word, or a field is wrong, missing or unknown."""
+    """Return the primitive that a step says. Raise ScheduleError where it is no word, or a field is wrong, missing or unknown."""
     words = primitives()
     if step.primitive not in words:
         raise ScheduleError(f"unknown primitive {step.primitive}{near(step.primitive, words)}")

@@ -83,7 +83,7 @@ def _check(nest: list[Loop], order: list[Loop]) -> None:
 
 
 def check_values(func: Func, top: str, nest: list[Loop], moved: tuple[str, ...]) -> None:
-    """ScheduleError where the order of the iterations is part of the meaning."""
+    """Raise ScheduleError where the order of the iterations is part of the meaning."""
     lives = lifetimes(func)
     inside = [b for b, above in blocks(func.body) if top in {loop.var for loop in above}]
     written = {b.target.buffer for b in inside}

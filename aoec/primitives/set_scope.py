@@ -75,7 +75,7 @@ def relative(func: Func, buffer: str, box: tuple[Interval, ...]) -> Func:
 
 
 def check_scope(scope: str, layout: str) -> None:
-    """ScheduleError for a scope or layout that is none, or a layout that the scope cannot hold."""
+    """Raise ScheduleError for a scope or layout that is none, or a layout that the scope cannot hold."""
     if scope not in SCOPES:
         raise ScheduleError(f"no scope {scope}{near(scope, SCOPES)}")
     if layout not in LAYOUTS:

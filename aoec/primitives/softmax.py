@@ -26,7 +26,7 @@ class Nest:
         return next(lp.extent for lp in self.loops if self.axes.get(lp.var) == axis)
 
     def loop(self, axis: str) -> str:
-        """Return the loop over an axis; "" where there is none."""
+        """Return the loop over an axis. Return "" where there is none."""
         return next((v for v, a in self.axes.items() if a == axis), "")
 
 
@@ -47,7 +47,8 @@ class Softmax:
 
 
 def found_softmax(func: Func, product: str) -> Softmax:
-    """Return the softmax whose shares the block `product` multiplies; ScheduleError where it is none, or others use what belongs to it."""
+    """Return the softmax whose shares the block `product` multiplies. Raise ScheduleError where it is none, or others use what belongs to
+    it."""
     nests = _nests(func)
     made = {n.block.target.buffer: n for n in nests}
     at = next((i for i, n in enumerate(nests) if n.block.name == product), 0)
@@ -71,7 +72,8 @@ def found_softmax(func: Func, product: str) -> Softmax:
 
 
 def _check(func: Func, found: Softmax) -> None:
-    """ScheduleError unless each local is of the scores, of one element a row or of the result, and each block works element by element."""
+    """Raise ScheduleError unless each local is of the scores, of one element a row or of the result, and each block works element by
+    element."""
     whole, rows, result = (LEAD, ROW, KEY), (LEAD, ROW, ""), (LEAD, ROW, COLUMN)
     kinds = [*[(n, (whole, (LEAD, KEY), (KEY,))) for n in found.before], *[(n, (rows,)) for n in (found.top, found.total)],
              *[(n, (whole,)) for n in (found.scores, found.gap, found.exp, *([found.cast] if found.cast else []))],
@@ -130,7 +132,7 @@ def _nests(func: Func) -> list[Nest]:
 
 
 def _of_products(nests: list[tuple[Block, tuple[Loop, ...]]], axes: list[dict[str, str]]) -> None:
-    """Nothing; the axes of the two products' results are known, and what the first sums over."""
+    """Name the axes of the two products' results, and those that the products sum over."""
     made = [(b, own) for (b, _), own in zip(nests, axes) if _product(b)]
     if len(made) != 2:
         raise ScheduleError("a softmax in one pass stands between two products")
@@ -142,7 +144,7 @@ def _of_products(nests: list[tuple[Block, tuple[Loop, ...]]], axes: list[dict[st
 
 
 def _spread(block: Block, own: dict[str, str], known: dict[str, tuple[str, ...]], local: set[str]) -> None:
-    """Nothing; what is known of the locals that a block touches is known of its loops, and the other way."""
+    """Carry known axes from the locals that a block touches to its loops, and from its loops to these locals."""
     touched = [r for r in [block.target, *block_reads(block)] if r.buffer in local]
     for r in touched:
         for i, axis in zip(r.indices, known.get(r.buffer, ())):

@@ -94,7 +94,7 @@ class BlockWalk:
 
     @classmethod
     def of(cls, s: Swizzle, outer: Loop, inner: Loop) -> BlockWalk:
-        """Return the grid of two loops; ScheduleError where something is no number."""
+        """Return the grid of two loops. Raise ScheduleError where something is no number."""
         height, width = (number_of(loop.extent, f"the extent of {loop.var}") for loop in (outer, inner))
         rows, columns = (most if n is None else min(number_of(n, what), most) for n, most, what in (
             (s.rows, height, "rows"), (s.columns, width, "columns")))
@@ -148,5 +148,5 @@ def least(size: int, extent: int, at: Expr) -> Expr:
 
 
 def choose(at: Expr, extent: int, size: int, of_whole: Expr, of_last: Expr) -> Expr:
-    """Return one of two values, by whether tile `at` of a loop is whole or the last and shorter."""
+    """Return one of two values: one where tile `at` of a loop is whole, the other where it is the last and shorter."""
     return of_whole if extent % size == 0 or of_whole == of_last else select(lt(at, extent // size), of_whole, of_last)

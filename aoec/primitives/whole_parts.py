@@ -9,9 +9,9 @@ from aoec.ir.index import Binary, Expr, Int, affine, variables, walk
 
 
 def check_whole_part(block: Block, above: tuple[Loop, ...], depth: int) -> None:
-    """ScheduleError where the part that a block writes in one iteration of the first `depth` loops around it has gaps.
+    """Raise ScheduleError where the part that a block writes in one iteration of the first `depth` loops around it has gaps.
 
-    A part of quotients and remainders is taken for whole: it is where tiles begin at whole units, which only filled holes show.
+    A part of quotients and remainders is taken as whole. It is whole where tiles begin at whole units, which only filled holes show.
     """
     outer, inner = [loop.var for loop in above[:depth]], above[depth:]
     for index in block.target.indices:
@@ -20,7 +20,7 @@ def check_whole_part(block: Block, above: tuple[Loop, ...], depth: int) -> None:
 
 
 def check_steps(block: Block, index: Expr, outer: list[str], inner: list[str]) -> None:
-    """ScheduleError where an inner loop steps over what iterations of an outer one write."""
+    """Raise ScheduleError where an inner loop steps over what iterations of an outer one write."""
     steps, _ = affine(index, frozenset((*outer, *inner))) or ({}, None)
     for v in (v for v in inner if v in steps):
         passed = [o for o in outer if o in steps and is_larger_multiple(steps[v], steps[o])]
@@ -30,7 +30,7 @@ def check_steps(block: Block, index: Expr, outer: list[str], inner: list[str]) -
 
 
 def check_wraps(block: Block, index: Expr, outer: list[str], inner: set[str]) -> None:
-    """ScheduleError where a part may begin at the end of a dimension and go on at its start."""
+    """Raise ScheduleError where a part may begin at the end of a dimension and go on at its start."""
     for e in walk(index):
         if not (isinstance(e, Binary) and e.op == "%"):
             continue

@@ -1,6 +1,6 @@
-"""Elementwise operators in ONNX's own: nodes for each part of what their meanings say, whatever the operator.
+"""Writes elementwise operators in ONNX's own: nodes for each part of their meanings' expressions, whatever the operator.
 
-A number has the type of what it meets. Truths are truths in ONNX, and reals where they are counted with.
+A number takes the type of its operands. Booleans are bool in ONNX, and are cast to reals where arithmetic uses them.
 """
 from __future__ import annotations
 
@@ -107,7 +107,8 @@ class Elements:
         return self.compose(word, values)
 
     def compose(self, word: str, values: list[Value]) -> Value:
-        """Return what ONNX has no one operator for: a root's inverse, what is cut off, and a remainder with the sign of its divisor."""
+        """Return by several operators what ONNX has no single one for: the inverse of a root, truncation, and a remainder with the sign of
+        its divisor."""
         if word == "rsqrt":
             return self.put("Reciprocal", [self.put("Sqrt", values)])
         if word == "trunc":
@@ -145,6 +146,6 @@ class Elements:
 
 
 def write_elements(s: Step) -> str:
-    """Return the value of a node whose meaning is elementwise; UnsupportedError where it is none, or ONNX has no operators for it."""
+    """Return the value of a node whose meaning is elementwise. Raise UnsupportedError where it is none, or ONNX has no operators for it."""
     shapes = [s.writer.tensors[i].shape for i in s.node.inputs if i]
     return Elements(s, ops.meaning(ops.word(s.node), shapes, s.node.attributes)).write()

@@ -1,7 +1,7 @@
-"""A graph as an ONNX model: with layouts and groups gone, slices and what cleaning up made of it spelled out in ONNX's operators.
+"""Exports a graph as an ONNX model. Layouts and groups are gone; slices and the results of cleaning up are written in ONNX's operators.
 
-Reals are float, as exporters write them: who compiles the model chooses their precision, and sums are wide. Inputs and outputs have the
-names and types of the model that was compiled. What each word is in ONNX stands in `export_words.py`.
+Reals are float, as exporters write them: whoever compiles the model chooses their precision, and sums are wide. Inputs and outputs have the
+names and types of the model that was compiled. `export_words.py` says what each word is in ONNX.
 """
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from aoec.ir.graph.graph import Graph
 
 
 def export(graph: Graph, weights: Mapping[str, np.ndarray], inputs: Sequence[End], outputs: Sequence[End]) -> onnx.ModelProto:
-    """Return the model of a graph, whatever its layouts and groups. `weights`: constants as they are stored. UnsupportedError for what it
-    has no operators for: products of whole numbers, words of a user's own that are not elementwise, those of the host, and control flow."""
+    """Return the ONNX model of a graph, whatever its layouts and groups. `weights` holds constants as they are stored. Raise
+    UnsupportedError for nodes that ONNX has no operators for: products of whole numbers, words of a user's own that are not elementwise,
+    host nodes, and control flow."""
     from aoec.frontend.export.export_words import write  # which needs Step
     w = Writer(graph, weights, {t.name: t for t in graph.tensors})
     if graph.bodies:

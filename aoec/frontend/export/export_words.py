@@ -1,4 +1,4 @@
-"""What each word of the dictionary is in ONNX: as its declaration says, by a rule here, or by its meaning. Reals are float there."""
+"""Writes each word of the dictionary in ONNX: by its declaration, by a rule here, or by its meaning. Reals are float there."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ BEFORE_ALL = -(1 << 63) + 1  # the end of a slice that goes backwards to the fir
 
 def write(s: Step) -> str:
     """Return the value that a node's result is: by the rule for its word, by the node of ONNX that its declaration names, or by its
-    meaning, where that is elementwise. UnsupportedError where ONNX has no operators that say it here."""
+    meaning, where that is elementwise. Raise UnsupportedError where ONNX has no operators that say it here."""
     op = s.node.op
     if op in RULES:
         return RULES[op](s)
@@ -143,7 +143,8 @@ def _max_pool(s: Step) -> str:
 
 
 def _avg_pool(s: Step) -> str:
-    """Means over whole windows, padding counted; where it is not, counts of its own make them sums, and divide these."""
+    """Return the means over whole windows, with padding counted. Where padding is not counted, multiply them by the kernel's area times the
+    constant of reciprocal counts."""
     kernel, given = s.numbers("kernel"), _window(s)
     if given.pop("dilations") != [1, 1]:
         raise s.refuse(f"AveragePool of operator set {17} knows no dilations")

@@ -1,10 +1,12 @@
-"""Nodes of a domain of the user's own whose operators are defined in index notation (ops/own.py): what they give, as ONNX's inference asks,
-and what they become in a graph.
+"""Translates nodes of the user's own domain, whose operators are defined in index notation (ops/own.py). It gives the types of their
+results, which ONNX's inference asks for, and the nodes that they become in a graph.
 
-Most become one node of that name. A definition that sums products of rows and columns, or has several results, is taken apart: products
-become matrix products, which the cube multiplies and fusing knows, images under filters convolutions (own_images.py), other windows with
-weights of their own the sums of their taps (own_taps.py), reads where data say gathers (own_moves.py); what lies between them is an
-operator for each tensor that is needed.
+Most become one node of that name. A definition that sums products of rows and columns, or that has several results, is taken apart:
+- Products become matrix products, which run on the cube and which fusion handles.
+- Images under filters become convolutions (own_images.py).
+- Other windows with weights of their own become the sums of their taps (own_taps.py).
+- Reads at places that data give become gathers (own_moves.py).
+- The rest becomes one operator for each tensor that is needed.
 """
 from __future__ import annotations
 
@@ -52,7 +54,7 @@ def parse_definition(definition: str) -> Meaning:
 
 
 def call_of(proto: onnx.NodeProto, m: Meaning) -> Attributes:
-    """Return the parameters that a node gives to its operator; CheckError where arguments, results or attributes are not the
+    """Return the parameters that a node gives to its operator. Raise CheckError where arguments, results or attributes are not the
     definition's."""
     for what, given, wanted in (("argument", proto.input, m.inputs), ("result", proto.output, m.outputs)):
         if len(given) > len(wanted) or what == "argument" and (len(given) < len(wanted) or not all(given)):
@@ -93,8 +95,8 @@ def _open(types: Mapping[str, onnx.TypeProto], name: str) -> bool:
 
 
 def result_types(proto: onnx.NodeProto, definitions: Definitions, types: Mapping[str, onnx.TypeProto]) -> dict[str, onnx.TypeProto]:
-    """Return result -> type, of a node of a defined operator; none where its arguments are not known yet. CheckError where they do not
-    fit."""
+    """Return result -> type for a node of a defined operator. Return none where the types of its arguments are not known yet. Raise
+    CheckError where they do not fit."""
     if any(_open(types, i) or types[i].tensor_type.elem_type not in DTYPES for i in proto.input):
         return {}
     m = parse_definition(definitions[proto.op_type])
@@ -147,7 +149,7 @@ class Words:
 
 
 def translate(n: Node, known: Words) -> bool:
-    """Return True, after the nodes that a node of a defined operator stands for were added."""
+    """Add the nodes that a node of a defined operator stands for, and return True."""
     m = parse_definition(known.definitions[n.proto.op_type])
     params = call_of(n.proto, m)
     if any(n.draft.tensors[i].dtype == OPAQUE for i in n.inputs()):
@@ -191,13 +193,13 @@ def _rows_and_columns(m: Meaning, s: Statement) -> bool:
 
 
 def _at_loops(r: Read) -> frozenset[str]:
-    """Return the loops of an access at loops alone, each once; none of any other."""
+    """Return the loops of an access at loops alone, each once. Return none for any other access."""
     found = frozenset().union(*[variables(i) for i in r.indices])
     return found if all(isinstance(i, Var) for i in r.indices) and len(found) == len(r.indices) else frozenset()
 
 
 def _transposes(s: Statement) -> bool:
-    """Return True for a copy at other places alone: of a tensor with its dimensions in another order."""
+    """Return True for a copy whose only change is another order of the tensor's dimensions."""
     e, y = s.value, s.target
     return s.op == "=" and isinstance(e, Read) and bool(_at_loops(e)) and _at_loops(e) == _at_loops(y) and e.indices != y.indices
 
@@ -253,7 +255,7 @@ class _Parts:
         return [t.target.buffer for t in self.m.statements].count(s.target.buffer)
 
     def multiply(self, s: Statement) -> None:
-        """Nothing; the sum of products is made by a matrix product, what it starts from is added behind it."""
+        """Make the sum of products by a matrix product. Leave the addition of its initial value for later, behind the product."""
         a, b = [Term(self.tensor(r.buffer), _labels(r)) for r in words.factors(s) or ()]
         made = arrange(self.n, product(self.n, a, b, set(_labels(s.target))), _labels(s.target))
         if s.init is None:
@@ -309,7 +311,7 @@ class _Parts:
         return _node(self.n, self.known, m, [self.held[i] for i in inputs], params, self.dtype(name))
 
     def dtype(self, name: str) -> str:
-        """Of the node's result that the tensor is, or of its first real one: what lies between is real."""
+        """Return the dtype of the node's result that this tensor is. Intermediate tensors are real and take fp32."""
         outputs = [o.name for o in self.m.outputs]
         return self.n.dtypes[self.n.proto.output[outputs.index(name)]] if name in outputs[:self.n.results()] else "fp32"
 
@@ -325,7 +327,7 @@ class _Parts:
 
     def by_our_words(self, s: Statement) -> str:
         """Return the tensor of a statement that adds a vector, applies relu, or both, by the words that products are fused with, or that
-        only transposes or reads a part; "" of others."""
+        only transposes or reads a part. Return "" for others."""
         e, point, relu = s.value, s.target.indices, False
         if _transposes(s) and isinstance(e, Read):
             return self.n.step("transpose", [self.held[e.buffer]], {"perm": tuple(e.indices.index(i) for i in point)})

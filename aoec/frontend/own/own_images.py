@@ -48,7 +48,8 @@ class Image:
 
 
 def image_of(s: Statement, extents: Mapping[str, int]) -> Image | None:
-    """Return the convolution that a statement with its numbers is; None where it is none, or steps back, or starts inside its image."""
+    """Return the convolution that a statement with its numbers is. Return None where it is none, or steps back, or starts inside its
+    image."""
     e = s.value
     if s.op != "+=" or s.init is not None or not isinstance(e, Binary) or e.op != "*":
         return None
@@ -101,13 +102,13 @@ def _image(x: Read, padded: bool, w: Read, y: Read, extents: Mapping[str, int]) 
 
 
 def _names(r: Read) -> tuple[str, ...]:
-    """Return the loops of a read at loops alone, each once; none of any other."""
+    """Return the loops of a read at loops alone, each once. Return none for any other read."""
     found = tuple(i.name for i in r.indices if isinstance(i, Var))
     return found if len(found) == len(set(found)) == len(r.indices) else ()
 
 
 def _steps(i: Expr, kept: Sequence[str], weights: Sequence[str]) -> tuple[str, str, int, int, int] | None:
-    """Return (loop of results, loop of the filter, stride, dilation, first place) of an index of an image; None of any other."""
+    """Return (loop of results, loop of the filter, stride, dilation, first place) of an index of an image. Return None for any other."""
     found = affine(normalise(i), variables(i))
     if found is None or len(found[0]) != 2:
         return None

@@ -51,10 +51,9 @@ def replace_parts(s: Statement, new: Mapping[Expr, Read]) -> Statement:
 
 
 def add_moves(n: Node, s: Statement, extents: Extents, real: bool, tensor: Tensor) -> dict[Expr, Moved]:
-    """Return part of the statement -> what stands for it, by nodes that are added. `real`: whether its values are.
-
-    Other parts stay as they are: reads where data say that are no gathers, reads around an end that are no slices, and constants that would
-    be too large."""
+    """Add nodes for the parts of a statement that are moves or constants, and return part -> what takes its place. `real` says whether the
+    values are real. Other parts stay unchanged: reads at data that are no gathers, reads around an end that are no slices, and constants
+    that would be too large."""
     out: dict[Expr, Moved] = {}
     guarded = {e.args[0] for e in walk(s.value) if isinstance(e, Call) and e.fn == "guard"}
     within = {r for other in reads(s.value) for i in other.indices for r in reads(i)}
@@ -78,7 +77,8 @@ def add_moves(n: Node, s: Statement, extents: Extents, real: bool, tensor: Tenso
 # ---------------------------------------------------------------- where data say
 
 def _add_gather(n: Node, r: Read, extents: Extents, tensor: Tensor) -> Moved | None:
-    """Add a gather for a read by an index from data, of the nearest place that there is; None where no gather makes it."""
+    """Add a gather for a read by an index from data. An index outside of the axis reads the nearest place. Return None where no gather
+    makes it."""
     found = [(at, i) for at, i in enumerate(r.indices) if reads(i)]
     axis, index = found[0]
     rest = [i.name if isinstance(i, Var) else "" for at, i in enumerate(r.indices) if at != axis]
@@ -99,7 +99,7 @@ def _add_gather(n: Node, r: Read, extents: Extents, tensor: Tensor) -> Moved | N
 
 
 def _labels(r: Read) -> tuple[str, ...]:
-    """Return the loops of a read at loops alone, each once; none of any other."""
+    """Return the loops of a read at loops alone, each once. Return none for any other read."""
     found = tuple(i.name for i in r.indices if isinstance(i, Var))
     return found if len(found) == len(set(found)) == len(r.indices) else ()
 
@@ -107,7 +107,7 @@ def _labels(r: Read) -> tuple[str, ...]:
 # ---------------------------------------------------------------- around an end
 
 def _add_roll(n: Node, r: Read, extents: Extents, tensor: Tensor) -> Moved | None:
-    """Add slices for a read at `(v + c) % size` of one axis and at loops of the others; None where it is no such read."""
+    """Add slices for a read at `(v + c) % size` of one axis and at loops of the others. Return None where it is no such read."""
     x = tensor(r.buffer)
     shape, labels = n.made_shape(x), []
     starts: list[tuple[int, int]] = []  # (axis, first element)
@@ -142,7 +142,7 @@ def _beside(s: Statement) -> list[Call]:
 
 
 def _shift(i: Expr, last: Expr | None) -> int:
-    """By how much an index is the last loop and more, or less; 0 for any other."""
+    """Return c where an index is the last loop + c, for a whole number c; return 0 for any other index."""
     found = affine(normalise(i), variables(i))
     plain = found is not None and isinstance(last, Var) and found[0] == {last.name: Int(1)} and isinstance(found[1], Int)
     return found[1].value if plain else 0  # type: ignore[index, union-attr]

@@ -1,8 +1,8 @@
-"""Windows whose weights change from row to row, in definitions of the user's own: taken apart into their taps.
+"""Takes windows in definitions of the user's own apart into their taps, where their weights change from row to row.
 
 `Y[c, t] += X[c, t + k - 1] else 0.0 * W[c, k]` reads a window along t and another weight for every k. Lanes of the vector unit hold
-neighbours of one tensor, and no schedule brings weights that change with rows beside windows that overlap. For one k it is elementwise:
-a slice of X (padded where it leaves it), a slice of W, and a definition without k. So each tap is cut out and a few at a time are summed.
+neighbours of one tensor. No schedule can combine weights that change with rows and windows that overlap. For one k it is elementwise: a
+slice of X (padded where it leaves X), a slice of W, and a definition without k. So each tap is cut out, and a few at a time are summed.
 """
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Cut:
 
 
 def taps(s: Statement, extents: Mapping[str, int]) -> list[dict[str, Expr]]:
-    """Return the values of the loops that a statement sums over, for each of its taps; none where it is no window with weights that change
-    along it, or has too many."""
+    """Return, for each tap of a statement, the values of the loops that it sums over. Return none where it is no window with weights that
+    change along it, or where it has too many taps."""
     own = variables(s.target)
     over = [v for v in extents if v not in own and v in variables(s.value)]
     found = [r for r in reads(s.value) if not variables(r).isdisjoint(over)]
@@ -48,7 +48,7 @@ def taps(s: Statement, extents: Mapping[str, int]) -> list[dict[str, Expr]]:
 
 
 def cuts(s: Statement, shapes: Mapping[str, tuple[int, ...]], extents: Mapping[str, int]) -> dict[Read, Cut] | None:
-    """Access -> what it takes of its tensor, of a tap's statement; None where one is no slice."""
+    """Return access -> the part of its tensor that it reads, for the statement of a tap. Return None where one is no slice."""
     stated, out = _outside_values(s.value), {}
     for r in reads(s.value):
         if (found := find_cut(r, shapes[r.buffer], variables(s.target), extents, r in stated)) is None:
@@ -58,7 +58,7 @@ def cuts(s: Statement, shapes: Mapping[str, tuple[int, ...]], extents: Mapping[s
 
 
 def find_cut(r: Read, shape: tuple[int, ...], own: frozenset[str], extents: Mapping[str, int], padded: bool) -> Cut | None:
-    """Return the slice of a tensor of a shape that an access reads, over the loops that are its own; None where it is no slice."""
+    """Return the slice of a tensor of a shape that an access reads, over the loops that are its own. Return None where it is no slice."""
     axes = []
     for index, size in zip(r.indices, shape):
         found = affine(normalise(index), own)

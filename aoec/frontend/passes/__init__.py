@@ -52,8 +52,8 @@ __all__ = ["PASSES", "choose_precision", "clean", "drop_dead", "drop_expansions"
 
 
 def clean(draft: Draft, precision: str = "fp16", rewriting: Rewriting | None = None) -> None:
-    """Nothing; every pass was run over the draft; where dtypes are chosen operator by operator, none that joins products and a softmax.
-    `rewriting`: which rules are not applied where, the user's own, and what was applied."""
+    """Run every pass over the draft. Where dtypes are chosen operator by operator (`keep`, `mixed`), skip the pass that joins products and
+    a softmax. `rewriting` holds the places where rules are declined and the user's own rules, and it records what was applied."""
     rewriting = rewriting if rewriting is not None else Rewriting()
     for run in PASSES:
         if isinstance(run, ByRules):

@@ -31,7 +31,7 @@ _ONE, _ZERO = np.ones(1), np.zeros(1)
 
 
 def fold_affine(draft: Draft) -> None:
-    """Nothing; every chain of affine steps was folded or made short."""
+    """Fold every chain of affine steps into the node before it, or shorten it."""
     users, producers = draft.users(), draft.producers()
     done: set[str] = set()
     replaced: dict[str, list[OpNode]] = {}  # name of a node -> the nodes in its place
@@ -58,7 +58,7 @@ def _chain(draft: Draft, first: OpNode, users: Mapping[str, list[OpNode]]) -> li
 
 def _fold(draft: Draft, chain: list[OpNode], before: OpNode | None, users: Mapping[str, list[OpNode]],
           replaced: dict[str, list[OpNode]]) -> None:
-    """Nothing; `replaced` says what the chain, and perhaps the node before it, become."""
+    """Enter in `replaced` which nodes take the place of the chain, and of the node before it where that takes up the factors."""
     total = _Affine(_ONE, _ZERO)
     for step in chain:
         own = _affine(draft, step)
@@ -79,7 +79,7 @@ def _data(draft: Draft, node: OpNode) -> str:
 
 
 def _affine(draft: Draft, node: OpNode) -> _Affine | None:
-    """Return what the node does to each channel; None where it is no affine step."""
+    """Return what the node does to each channel. Return None where it is no affine step."""
     given = dict(node.attributes)
     if draft.tensors[node.outputs[0]].dtype not in REALS:  # factors are computed in reals
         return None
@@ -102,7 +102,7 @@ def _affine(draft: Draft, node: OpNode) -> _Affine | None:
 
 
 def _channels(draft: Draft, node: OpNode, data: str) -> np.ndarray | None:
-    """Return the constant argument as a vector over the channels of the other one; None where it is none."""
+    """Return the constant argument as a vector over the channels of the other one. Return None where it is none."""
     constants = [i for i in node.inputs if draft.is_constant(i)]
     shape = draft.tensors[data].shape
     if len(constants) != 1 or shape != draft.tensors[node.outputs[0]].shape or len(shape) < 2:
@@ -135,7 +135,7 @@ def _fold_factors(draft: Draft, node: OpNode, f: _Affine, result: str) -> OpNode
 
 
 def _mul_add(draft: Draft, first: OpNode, f: _Affine, result: str) -> list[OpNode]:
-    """`mul` and `add` (or those that take a scalar) of the factors, in place of a chain; where both are neutral, a view."""
+    """Return `mul` and `add` by the factors (or the forms that take a scalar) in place of a chain. Return a view where both are neutral."""
     source = _data(draft, first)
     steps = [(op, c) for op, c, neutral in (("mul", f.scale, 1), ("add", f.shift, 0)) if (c != neutral).any()]
     if not steps:

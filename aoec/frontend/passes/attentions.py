@@ -2,8 +2,9 @@
 
     scores = matmul(q, k')   [muls, on q, on k or on the scores]   [+ mask]   softmax over the last axis   y = matmul(shares, v)
 
-k' is k with its last two axes transposed, by the product or by a transpose before it. A mask is whatever is added, broadcast. Between the
-products the rows of heads that share keys may be seen apart, by a reshape each way. Nodes that something else reads too stay.
+k' is k with its last two axes transposed, by the product or by a transpose before it. A mask is any tensor that is added, with
+broadcasting. Between the products, reshapes may separate the rows of heads that share keys, and join them again. Nodes that have other
+readers stay.
 """
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ class _Scores:
 
 
 def find_attentions(draft: Draft) -> None:
-    """Nothing; each spelt-out attention gives its result by one node."""
+    """Replace each attention that is spelt out in several nodes by one `attention` node."""
     find = Finder.of(draft)
     nodes: list[OpNode] = []
     for node in draft.nodes:
@@ -51,7 +52,7 @@ def find_attentions(draft: Draft) -> None:
 
 
 def _attention(find: Finder, node: OpNode) -> _Scores | None:
-    """Return the scores of an attention that ends with this product of shares and values; None of any other node."""
+    """Return the scores of an attention that ends with this product of shares and values. Return None for any other node."""
     if node.op != "matmul" or len(node.inputs) != 2 or any(dict(node.attributes).get(f"trans_{x}") for x in "ab"):
         return None
     shares = _seen_apart(find, _sole_producer(find, node, 0))
@@ -72,8 +73,8 @@ def _seen_apart(find: Finder, node: OpNode | None) -> OpNode | None:
 
 
 def _together(draft: Draft, found: _Scores, apart: tuple[int, ...], shape: tuple[int, ...]) -> _Scores | None:
-    """Return the scores with what is added to the rows of a head repeated for all heads that are rows of one product; None where it is not
-    one constant for all heads, or a row of keys."""
+    """Return the scores with what is added to the rows of a head repeated for all heads that are rows of one product. Return None where it
+    is not one constant for all heads, or a row of keys."""
     bias = draft.tensors[found.bias].shape
     rows = bias[-2] if len(bias) > 1 else 1
     if prod(bias[:-2]) != 1 or shape[-2] % apart[-2]:
@@ -130,8 +131,8 @@ def _scores(find: Finder, softmax: OpNode, shape: tuple[int, ...]) -> _Scores | 
 
 
 def _mask_bias(find: Finder, node: OpNode) -> str:
-    """Return a constant whose addition does what the node does: -inf where a constant condition leaves no score.
-    "" where the node is another choice, or leaves a row without scores, whose shares would be other ones."""
+    """Return a constant whose addition does what the node does: -inf where a constant condition leaves no score. Return "" where the node
+    is another choice, or leaves a row without scores, whose shares would be other ones."""
     condition, other = (find.draft.weights.get(node.inputs[at]) for at in (0, 2))
     if condition is None or other is None or other.size != 1 or other.reshape(()) > UNSEEN or not condition.any(axis=-1).all():
         return ""
@@ -168,7 +169,7 @@ def _strip_scale(find: Finder, name: str) -> tuple[str, float]:
 
 
 def _transpose_source(find: Finder, name: str) -> str:
-    """Return the tensor whose last two axes are swapped to make this one; "" where there is none."""
+    """Return the tensor whose last two axes are swapped to make this one. Return "" where there is none."""
     node = find.producer(name, "transpose")
     rank = len(find.draft.tensors[name].shape)
     swapped = (*range(rank - 2), rank - 1, rank - 2)

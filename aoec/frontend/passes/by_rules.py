@@ -15,5 +15,5 @@ class ByRules:
     subject: str
 
     def __call__(self, draft: Draft, rewriting: Rewriting | None = None) -> None:
-        """Nothing; the rules were applied at all places but those that are declined."""
+        """Apply the rules at every place where they are not declined."""
         apply(rules(self.subject), draft, rewriting if rewriting is not None else Rewriting())

@@ -1,4 +1,4 @@
-"""Makes one of nodes that do the same: of equal operators, attributes and inputs; and one of small constants that are equal."""
+"""Replaces nodes of equal operators, attributes and inputs by one node, and equal small constants by one constant."""
 from __future__ import annotations
 
 from dataclasses import replace
@@ -10,8 +10,8 @@ COMPARED_BYTES = 4096  # of a constant; larger ones are seldom equal, and hashin
 
 
 def share_equal(draft: Draft) -> None:
-    """Nothing; what a node makes that an earlier one has made is read from that. Results of the graph keep the nodes that make them, and
-    what runs on the host is left as it is: it may be random."""
+    """Remove nodes and small constants that equal an earlier one, and let their readers read that one. Nodes that make results of the graph
+    are kept. Nodes that run on the host are kept, too, since they may be random."""
     names: dict[str, str] = {}
     constants: dict[tuple[object, ...], str] = {}
     for name, array in draft.weights.items():

@@ -5,7 +5,7 @@ from aoec.ir.graph.draft import Draft
 
 
 def drop_dead(draft: Draft) -> None:
-    """Nothing; only nodes that lead to a result of the graph are left."""
+    """Remove the nodes that lead to no result of the graph."""
     wanted, kept = set(draft.outputs), []
     for node in reversed(draft.nodes):
         if wanted.intersection(node.outputs):

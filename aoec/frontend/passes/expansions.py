@@ -1,4 +1,4 @@
-"""Drops expansions that their readers do themselves: elementwise work and products take one value for many along axes of one element."""
+"""Drops expansions that their readers do not need: elementwise work and products broadcast along axes of one element themselves."""
 from __future__ import annotations
 
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Looking backwards and forwards in a draft for what exporters write in several operators; what is asked for is told or None."""
+"""Finds patterns that exporters write in several operators, backwards and forwards in a draft. A query returns what it found, or None."""
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -28,7 +28,7 @@ class _Product:
 
 
 def find_dynamic(draft: Draft) -> None:
-    """Nothing; reals that sums of int8 stand for are made of these in one operator."""
+    """Make the reals that sums of int8 products stand for from these sums in one operator."""
     find = Finder.of(draft)
     found = [p for n in draft.nodes if n.op == "mul" and (p := _product(find, n)) is not None]
     last = {p.last.name: p for p in found}
@@ -38,7 +38,7 @@ def find_dynamic(draft: Draft) -> None:
 
 
 def _product(find: Finder, node: OpNode) -> _Product | None:
-    """Return the product whose sums a multiplication makes reals of; None where it makes them of anything else."""
+    """Return the product whose sums a multiplication makes reals of. Return None where it makes them of anything else."""
     for of, by in (node.inputs, node.inputs[::-1]):
         cast = find.producer(of, "cast")
         scale = _scale(find, by)
@@ -116,7 +116,7 @@ class _Sibling:
 
 
 def join_dynamic(draft: Draft) -> None:
-    """Nothing; products of one quantised tensor are one, where products take columns of its result where they lie."""
+    """Join the products of one quantised tensor into one product, where later products can read their columns of its result in place."""
     find = Finder.of(draft)
     found: dict[tuple[str, ...], list[_Sibling]] = {}
     for node in draft.nodes:
@@ -130,7 +130,8 @@ def join_dynamic(draft: Draft) -> None:
 
 
 def _sibling(find: Finder, reals: OpNode) -> _Sibling | None:
-    """Return what may be joined with others; None where others than products read columns of the result, or these are no whole fractals."""
+    """Return what may be joined with others. Return None where others than products read columns of the result, or these are no whole
+    fractals."""
     draft, node = find.draft, find.producer(reals.inputs[0], "matmul")
     if node is None or not draft.is_constant(node.inputs[1]) or len(draft.tensors[node.inputs[1]].shape) != 2:
         return None

@@ -1,10 +1,14 @@
 """Finds work on quantised tensors that exporters spell out in reals, between DequantizeLinear and QuantizeLinear, and does it on the whole
-numbers: products of int8 with sums in int32, which leave as int8 times a scale for each channel; additions; and what only moves elements.
+numbers. It covers products of int8 with sums in int32, which leave as int8 times a scale for each channel. It also covers additions and
+operators that only move elements.
 
-uint8 is int8 with 128 less all the way, its zero point too. A window's padding reads the image's zero point, which is real 0, so that the
-zero point takes the same from every sum: what it makes of the channel's weights is part of the bias. Products are found where scales and
-zero points are constants, one for a tensor and one a channel for weights, whose zero points are 0. Sums are exact in int32, and the one
-rounding is ONNX's: of the sum times (scale of the image * scale of the weight / scale of the result) in fp32, ties to even.
+uint8 is treated as int8 throughout: 128 is subtracted from the values and from the zero point. A window's padding reads the image's zero
+point, which is real 0. So the zero point subtracts the same amount from every sum, and its product with the channel's weights becomes part
+of the bias. Products are found where scales and zero points are constants. A tensor has one of each. Weights may have one for each channel,
+with zero points of 0.
+
+Sums are exact in int32. The one rounding is ONNX's, in fp32 with ties to even. It rounds the sum times (scale of the image * scale of the
+weight / scale of the result).
 """
 from __future__ import annotations
 
@@ -51,7 +55,7 @@ class Weight:
 
 
 def find_quantised(draft: Draft) -> None:
-    """Nothing; what lies between conversions from and to eight bits works on these."""
+    """Replace work between conversions from and to eight bits by operators on the eight-bit numbers."""
     _Search(draft).run()
 
 
@@ -124,7 +128,7 @@ class _Search:
         return self.along(Weight((numbers.astype(np.int16) - int(middle)).astype(np.int8), scale), axis)
 
     def along(self, w: Weight, axis: int) -> Weight | None:
-        """Return the weight with its scales as a vector along an axis (-1: as they are); None where they go along another."""
+        """Return the weight with its scales as a vector along an axis (-1: as they are). Return None where they go along another."""
         if axis < 0:
             return w
         own = all(n == 1 for at, n in enumerate(w.scale.shape) if at != axis)
@@ -153,7 +157,7 @@ class _Search:
             self.draft.nodes.append(self.draft.node("reshape", [name], out.name, {"shape": out.shape}))
 
     def make_in_int8(self, source: OpNode, node: OpNode, of: Scale) -> str:
-        """Make the result of a conversion in int8 from the start, and return the tensor; "" where that cannot be."""
+        """Make the result of a conversion in int8 from the start, and return the tensor. Return "" where that is not possible."""
         alone = self.find.only_user(node.inputs[0]) is node
         if source.op in (*MOVES, "dequantise"):
             return self.move_in_int8(source, of) or (self.join_in_int8(source, node, of) if alone and source.op == "concat" else "")
@@ -169,7 +173,7 @@ class _Search:
         return replace(node, inputs=(self.signed[node.inputs[0]], node.inputs[1], self.zero(node, of)))
 
     def move_in_int8(self, source: OpNode, of: Scale) -> str:
-        """Move elements of the same scale in int8, and return the tensor; "" where the source is no such move."""
+        """Move elements of the same scale in int8, and return the tensor. Return "" where the source is no such move."""
         reals = [source.outputs[0]] if source.op == "dequantise" else [*source.inputs]
         found = [self.as_int8(i) for i in reals]
         if not all(w is not None and w.of == of for w in found):
@@ -194,7 +198,7 @@ class _Search:
         return self.step("quantise", [real, node.inputs[1], self.zero(node, of)], f"{node.outputs[0]}_signed", "int8", attributes=LIMITS)
 
     def compute_in_int8(self, source: OpNode, of: Scale) -> str:
-        """Compute a product or a sum in int8, perhaps with relu, and return the tensor; "" where the source is neither."""
+        """Compute a product or a sum in int8, perhaps with relu, and return the tensor. Return "" where the source is neither."""
         relu = source.op == "relu"
         made = self.find.producers.get(source.inputs[0]) if relu else source
         if made is None or relu and self.find.only_user(source.inputs[0]) is not source:
@@ -225,7 +229,8 @@ class _Search:
         return self.step("add_quantised", [p.name for p in parts], f"{out.name}_signed", "int8", out.shape, given)
 
     def sums(self, node: OpNode) -> tuple[str, np.ndarray] | None:
-        """Return (int32 sums of a product with its bias, the scale of each column or one for all); None where it is none of eight bits."""
+        """Return (int32 sums of a product with its bias, the scale of each column or one for all). Return None where it is none of eight
+        bits."""
         bias = node.inputs[2] if node.op in ("conv2d", "matmul") and len(node.inputs) > 2 else ""
         if node.op == "add":  # a matrix product and a vector
             product, bias = next(((p, b) for i, b in (node.inputs, node.inputs[::-1])
@@ -243,7 +248,8 @@ class _Search:
         return None if start is None else (self.product(node, x, w.numbers, start), factor)
 
     def start(self, bias: str, zero: int, rows: np.ndarray, factor: np.ndarray) -> np.ndarray | None:
-        """Return what sums start from: the bias in steps of `factor`, less the zero point times each row's weights; None beyond int32."""
+        """Return the initial value of sums: the bias in steps of `factor`, less the zero point times each row's weights. Return None beyond
+        int32."""
         given = self.constant_reals(bias) if bias else np.zeros(1)
         if given is None or given.size not in (1, len(rows)):
             return None

@@ -9,7 +9,8 @@ from aoec.ops.run import NUMPY, run_node
 
 
 def fold_constants(draft: Draft) -> None:
-    """Nothing; nodes whose inputs are all constants became constants themselves. Host nodes were folded at import or never."""
+    """Compute the nodes whose inputs are all constants, and make their results constants. Skip host nodes: they were folded at import or
+    never are."""
     kept = []
     for node in draft.nodes:
         if node.op.startswith(PREFIX) or not all(draft.is_constant(i) for i in node.inputs):

@@ -1,8 +1,9 @@
-"""Drops choices that are always the same one, such as exporters write behind a softmax for rows that see nothing, if every row sees
-something: where(is_nan(y), 0, y), or where(is_negative_inf(reduce_max(mask)), 0, y).
+"""Drops choices whose outcome is always the same. Exporters write them behind a softmax for rows that see nothing: where(is_nan(y), 0, y),
+or where(is_negative_inf(reduce_max(mask)), 0, y). They are dropped if every row sees something.
 
-A row's softmax is no number where all of the row is -inf. Scores are products, scaled and with a mask added: numbers, as long as they do
-not overflow. So it is for the mask to say: numbers, however low, or infinite in constant places that leave something in every row.
+A row's softmax is NaN where all of the row is -inf. Scores are products that are scaled and have a mask added. They are numbers, as long as
+they do not overflow. So the outcome depends on the mask. It must hold numbers, however low, or be infinite only in constant places that
+leave something in every row.
 """
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ DEPTH = 8  # nodes that are looked back over
 
 
 def drop_guards(draft: Draft) -> None:
-    """Nothing; readers of such a choice read what is always chosen."""
+    """Drop such choices, and let their readers read what is always chosen."""
     find = Finder.of(draft)
     names = {n.outputs[0]: n.inputs[2] for n in draft.nodes if n.op == "where" and n.outputs[0] not in draft.outputs
              and draft.tensors[n.outputs[0]].shape == draft.tensors[n.inputs[2]].shape and _never(find, n.inputs[0])}

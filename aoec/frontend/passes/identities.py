@@ -12,8 +12,8 @@ REDUCTIONS = ("reduce_max", "reduce_mean", "reduce_min", "reduce_sum")
 
 
 def drop_identities(draft: Draft, rewriting: Rewriting | None = None) -> None:
-    """Nothing; readers of such a node read what it read, a transpose that only moves axes of one element is a view, and a view of a view
-    is one view."""
+    """Drop nodes that change nothing, and let their readers read what they read. A transpose that only moves axes of one element becomes a
+    view, and a view of a view becomes one view."""
     draft.nodes = [_as_view(draft, n) for n in draft.nodes]
     ByRules("identities")(draft, rewriting)
 

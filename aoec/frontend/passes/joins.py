@@ -1,6 +1,7 @@
-"""Concats of what lies together already: neighbouring slices of a tensor are one slice of it, or itself, and a concat that begins as
-another one does reads that. Halves of a split that meet again (C2f of YOLO) and the growing concats of dense blocks (DenseNet) then are
-parts of one tensor, each written once. A slice of a slice is one, which makes what is between for nobody.
+"""Simplifies concats of parts that already are adjacent. Neighbouring slices of a tensor become one slice of it, or the tensor itself. A
+concat that begins with the inputs of another reads that one. Halves of a split that are joined again (C2f of YOLO) and the growing concats
+of dense blocks (DenseNet) then are parts of one tensor, each written once. A slice of a slice becomes one slice, so that no tensor is made
+in between.
 """
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ Taken = tuple[str, Box]  # of a slice: of which tensor, and what of it
 
 
 def join_slices(draft: Draft) -> None:
-    """Nothing; slices of a slice read what that reads, where together they take no more of it than it does."""
+    """Let slices of a slice read that slice's input, where together they read no more elements than the inner slice gives."""
     makers, users = draft.producers(), draft.users()
     for at, node in enumerate(draft.nodes):
         inner = makers.get(node.inputs[0]) if node.op == "slice" else None
@@ -39,7 +40,7 @@ def _of_slice(node: OpNode, inner: OpNode) -> OpNode:
 
 
 def join_neighbours(draft: Draft) -> None:
-    """Nothing; concats read as few tensors as say the same."""
+    """Make concats read as few tensors as give the same result."""
     makers, begun = draft.producers(), dict[tuple[int, tuple[str, ...]], str]()
     nodes, draft.nodes = draft.nodes, []
     for node in nodes:
@@ -60,7 +61,7 @@ def _shorten_concat(draft: Draft, node: OpNode, makers: Mapping[str, OpNode], be
 
 
 def _slice_source(node: OpNode | None) -> Taken | None:
-    """Return what a slice takes; None of other nodes, and of a slice that leaves elements out."""
+    """Return what a slice takes. Return None for other nodes, and of a slice that leaves elements out."""
     box = taken_box(node) if node is not None and node.op == "slice" else None
     return None if node is None or box is None else (node.inputs[0], box)
 
@@ -79,7 +80,7 @@ def _of_whole_slices(draft: Draft, node: OpNode, axis: int, parts: Sequence[Take
 
 
 def _with(a: Taken | None, b: Taken | None, axis: int) -> Taken | None:
-    """Return what two slices take that follow each other along an axis; None where they do not."""
+    """Return what two slices take that follow each other along an axis. Return None where they do not."""
     if a is None or b is None or a[0] != b[0]:
         return None
     (source, one), (_, other) = a, b

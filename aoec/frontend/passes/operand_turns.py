@@ -1,4 +1,4 @@
-"""Products read a right operand that was turned as it lies: the cube's own loads turn it."""
+"""Lets products read a transposed right operand untransposed: the cube's own loads transpose it."""
 from __future__ import annotations
 
 from dataclasses import replace
@@ -8,8 +8,8 @@ from aoec.ir.graph.graph import OpNode
 
 
 def turn_in_products(draft: Draft) -> None:
-    """Nothing; where the right operand of a product is a transposition that breaks up rows, the last two axes stay in their order and
-    the product takes the operand turned. What is left of the transposition moves whole rows, or nothing at all."""
+    """Let a product read its right operand transposed, where a transpose before it breaks up rows. The last two axes then keep their order
+    in memory. The rest of the transpose moves whole rows, or nothing at all."""
     producers = draft.producers()
     nodes, draft.nodes = draft.nodes, []
     for node in nodes:

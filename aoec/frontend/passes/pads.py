@@ -1,8 +1,8 @@
 """Folds padding of images into the convolution or pooling that reads it: zeros for products and averages, -inf for a maximum.
 
-Exporters write it apart where pads differ from side to side, as those of models from TensorFlow do. A window's own pads are shorter than
-what its kernel spans, and of a convolution than load3d takes: what is wider stays. An average multiplies its sum by counts of its own,
-which zeros do not change.
+Exporters write it as a node of its own where pads differ from side to side, as models from TensorFlow do. A window's own pads must be
+shorter than the span of its kernel, and those of a convolution must fit load3d. Wider padding stays. An average multiplies its sum by its
+own counts, which zeros do not change.
 """
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NEUTRAL = {"conv2d": 0.0, "avg_pool": 0.0, "max_pool": -inf}  # what the padding
 
 
 def fold_pads(draft: Draft) -> None:
-    """Nothing; windows read what was padded before them, and pad it themselves."""
+    """Fold pads into the windows that read them: the windows read the unpadded tensor and pad it themselves."""
     find = Finder.of(draft)
     nodes, draft.nodes = draft.nodes, []
     for node in nodes:
@@ -32,7 +32,7 @@ def fold_pads(draft: Draft) -> None:
 
 
 def _ends(draft: Draft, node: OpNode, padding: OpNode) -> tuple[int, ...] | None:
-    """Return the window's pads with the padding added, above, left, below and right; None where it cannot do all of that itself."""
+    """Return the window's pads with the padding added, above, left, below and right. Return None where it cannot do all of that itself."""
     if padding.attribute("value") != NEUTRAL[node.op]:
         return None
     before, after = _numbers(padding, "before"), _numbers(padding, "after")

@@ -1,14 +1,16 @@
 """Chooses the dtype of the reals, by one of the modes that the vendor's tools have, under short names.
 
-fp16, bf16 and fp32 are of all tensors (biases of cube operators, scales and what wide.py tells stay fp32); `keep` is what the model
-declares, tensor by tensor;
-`mixed` is fp16 but for what is sensitive (sensitive.py) and what lies between such nodes alone; `cube16` is fp32 but for what products
-multiply. In the last three a node calculates in one dtype, and what it reads of another is cast before it, once for all readers. The
-model's own dtype stays in `Tensor.declared`, so that a graph says itself where precision was lowered (ops/narrowed.py).
+- fp16, bf16 and fp32 apply to all tensors. Biases of cube operators, scales and the tensors that wide.py names stay fp32.
+- `keep` takes what the model declares, tensor by tensor.
+- `mixed` is fp16 except for sensitive operators (sensitive.py) and for what lies only between such operators.
+- `cube16` is fp32 except for the operands of products.
 
-A number that guards against a pole, and that 16 bits do not hold, keeps its nodes in fp32 (vanishing.py).
-A number beyond the range of its dtype, in a constant or an attribute, becomes half the largest: masks that hide words add the lowest number
-of fp32, and where they hide a whole row, infinities would leave nothing of its softmax. Half, so that scores have room beside it.
+In the last three a node calculates in one dtype. Inputs of another dtype are cast before it, once for all readers. The model's own dtype
+stays in `Tensor.declared`, so that a graph itself says where precision was lowered (ops/narrowed.py).
+
+A number that guards against a pole, and that 16 bits do not hold, keeps its nodes in fp32 (vanishing.py). A number beyond the range of its
+dtype, in a constant or an attribute, becomes half the largest. Masks that hide words add the lowest number of fp32. Where they hide a whole
+row, infinities would make NaN of its softmax. Half the largest leaves room for the scores that are added.
 """
 from __future__ import annotations
 
@@ -176,7 +178,7 @@ def _clamp_numbers(draft: Draft, node: OpNode) -> OpNode:
 
 
 def _split_bias(draft: Draft) -> None:
-    """Nothing; a bias that something else reads too got a copy of its own, which can stay fp32."""
+    """Give a bias that something else reads, too, a copy of its own, which can stay fp32."""
     nodes, draft.nodes = draft.nodes, []
     others = {i for n in nodes for i in (n.inputs[:2] if n.op in CUBE else n.inputs)}
     copies: dict[str, str] = {}

@@ -1,6 +1,6 @@
 """Puts the scale of attention into the product that makes its queries, where that is exact.
 
-A factor that is a power of two changes no digit of a weight. Scores then leave their product as they are added to and exponentiated.
+A factor that is a power of two changes no digit of a weight. The scores then need no scaling between their product and the softmax.
 """
 from __future__ import annotations
 

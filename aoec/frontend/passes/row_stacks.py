@@ -1,7 +1,7 @@
-"""What is put together of single elements is put together of rows, and turned.
+"""Replaces concats of single elements by concats of rows, followed by a transpose.
 
-Rotary angles of neighbours are stacked along a new last axis: a concat of [.., 1] would move an element a burst. As rows the parts are as
-long as can be, and rows of two, or a few, are turned in UB.
+Rotary angles of neighbours are stacked along a new last axis. A concat of [.., 1] would move one element for each burst. As rows, the parts
+are as long as possible, and rows of two, or a few, are transposed in UB.
 """
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from aoec.ir.index import DTYPES
 
 
 def stack_rows(draft: Draft) -> None:
-    """Nothing; concats of single elements are those of rows with a transpose behind them."""
+    """Replace concats of single elements by concats of rows with a transpose behind them."""
     nodes, draft.nodes = draft.nodes, []
     for node in nodes:
         if not of_single_elements(draft, node):

@@ -1,5 +1,8 @@
-"""Arithmetic with a single constant number uses the operators that take a scalar, as the vector unit has instructions for; so does what
-changes nothing: zeros of any shape that are added, as exporters' masks are where nothing is hidden, and ones."""
+"""Uses the operators that take a scalar for arithmetic with a single constant number; the vector unit has instructions for them.
+
+Constants that change nothing are treated the same way. These are zeros of any shape that are added, such as exporters' masks where nothing
+is hidden, and ones that are multiplied.
+"""
 from __future__ import annotations
 
 from math import inf
@@ -16,7 +19,7 @@ Steps = list[tuple[str, dict[str, Attribute]]]
 
 
 def use_scalars(draft: Draft) -> None:
-    """Nothing; x + 2, 2 - x, x / 2, max(x, 2) and the like became chains of `adds`, `muls`, `reciprocal`, `clip`."""
+    """Replace x + 2, 2 - x, x / 2, max(x, 2) and the like by chains of `adds`, `muls`, `reciprocal`, `clip`."""
     nodes, draft.nodes = draft.nodes, []
     for node in nodes:
         side = _constant_side(draft, node)
@@ -28,7 +31,7 @@ def use_scalars(draft: Draft) -> None:
 
 
 def _constant_side(draft: Draft, node: OpNode) -> int | None:
-    """0 or 1: which of two arguments is a single number, the other being of the result's shape."""
+    """Return which of two arguments, 0 or 1, is a single number, where the other has the result's shape. Return None where neither is."""
     out = draft.tensors[node.outputs[0]]
     if len(node.inputs) != 2 or out.dtype not in REALS and not _exact(draft, node):
         return None
@@ -53,7 +56,7 @@ def _exact(draft: Draft, node: OpNode) -> bool:
 
 
 def _steps(op: str, c: float, side: int) -> Steps | None:
-    """Return the chain that computes `x op c` (side 1) or `c op x` (side 0); None where there is none."""
+    """Return the chain that computes `x op c` (side 1) or `c op x` (side 0). Return None where there is none."""
     if op in ("add", "mul"):
         return [(f"{op}s", {"scalar": c})]
     if op == "sub":
@@ -69,7 +72,7 @@ def _steps(op: str, c: float, side: int) -> Steps | None:
 
 
 def _chain(draft: Draft, node: OpNode, source: str, steps: Steps) -> None:
-    """Nothing; nodes for the steps were added, the last one giving the node's result."""
+    """Add nodes for the steps, the last of which gives the node's result."""
     result = draft.tensors[node.outputs[0]]
     for op, attributes in steps[:-1]:
         out = draft.tensor(f"{result.name}_{op}", result.dtype, result.shape)

@@ -1,7 +1,7 @@
-"""What stays in fp32 where precision is mixed: words whose results lose their meaning in 16 bits.
+"""Says what stays in fp32 with mixed precision: words whose results lose their meaning in 16 bits.
 
-The reason stands in the word's declaration (`Op.sensitive`). All others, products on the cube first of all, whose sums are kept in fp32 in
-any case, are taken to be safe in fp16.
+The reason is in the word's declaration (`Op.sensitive`). All others are taken to be safe in fp16. This holds above all for products on the
+cube, whose sums are fp32 in any case.
 """
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CALLS = frozenset(("exp", "pow", "log", "rsqrt", "reciprocal"))  # of a definiti
 
 
 def reason(node: OpNode) -> str:
-    """Return why a node stays in fp32; "" where it need not."""
+    """Return why a node stays in fp32. Return "" where it need not."""
     if not node.definition:
         return OPS[node.op].sensitive if node.op in OPS else ""
     statements = parse_meaning(node.definition).statements

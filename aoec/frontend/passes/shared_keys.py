@@ -1,8 +1,8 @@
-"""Heads that share keys and values read them where they are.
+"""Lets heads that share keys and values read them in place.
 
-Exporters repeat the keys and values of each group of heads (grouped queries: a view, an expansion and a view of it), which writes them as
-often as heads share them, in each step of a language model all that were kept of its text. The queries of such heads are rows of one
-product as well: [batch, heads, rows, depth] is [batch, groups, heads of a group * rows, depth].
+Exporters repeat the keys and values of each group of heads (grouped queries): a view, an expansion and a view of it. This writes them once
+for each head that shares them. In a language model that happens in each step, for all of the text that is kept. The queries of such heads
+are rows of one product as well: [batch, heads, rows, depth] is [batch, groups, heads of a group * rows, depth].
 """
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_MASK_BYTES = 16 << 20  # of a constant mask that is repeated for the heads 
 
 
 def share_keys(draft: Draft) -> None:
-    """Nothing; attentions of repeated keys and values read these once."""
+    """Let attentions of repeated keys and values read these once."""
     find = Finder.of(draft)
     nodes, draft.nodes = draft.nodes, []
     for node in nodes:
@@ -28,8 +28,8 @@ def share_keys(draft: Draft) -> None:
 
 
 def _group_heads(find: Finder, node: OpNode) -> list[OpNode] | None:
-    """Return the attention with groups in place of heads, between views.
-    None where keys and values are not both repeated for each head."""
+    """Return the attention with groups in place of heads, between views. Return None where keys and values are not both repeated for each
+    head."""
     draft, (q, k, v, *bias) = find.draft, node.inputs
     shape, rank = draft.tensors[q].shape, len(draft.tensors[q].shape)
     held = [_repeat_source(find, name) for name in (k, v)]
@@ -72,7 +72,7 @@ def _repeat_source(find: Finder, name: str) -> tuple[str, int] | None:
 
 def _of_rows(draft: Draft, name: str, shape: Shape, rows: Shape) -> tuple[str, Shape] | None:
     """Return (a tensor that is added to scores of heads, in which shape it is added to those of groups); a constant mask for all heads is
-    repeated for the heads of a group. None where it would have to be made anew."""
+    repeated for the heads of a group. Return None where it would have to be made anew."""
     t = draft.tensors[name]
     own = (*[1] * (len(shape) - len(t.shape)), *t.shape)
     heads, count = own[-3], own[-2]

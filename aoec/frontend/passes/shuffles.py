@@ -1,9 +1,9 @@
 """Finds the interleaving of channels as pixels (depth to space, pixel shuffle, the phases of a transposed convolution) that a reshape, a
 transpose and a reshape spell out.
 
-An image moves so in blocks of channels where all channels of a phase follow each other, and fill whole blocks. Where those of a pixel do
-(as PyTorch's pixel shuffle has it), a convolution before it with constant weights gives its channels in the other order instead. What is
-done to each element behind it is done before, where a convolution can do it on its way out.
+An image can be moved in blocks of channels where all channels of a phase are consecutive and fill whole blocks. In PyTorch's pixel shuffle
+the channels of a pixel are consecutive instead. Then a convolution before it, with constant weights, gives its channels in the other order.
+Elementwise work behind the interleaving is done before it, where a convolution can do it when it writes its result.
 """
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Shuffle:
 
 
 def find_shuffles(draft: Draft) -> None:
-    """Nothing; `depth_to_space` stands in place of what spells it out, behind the elementwise work that was behind it."""
+    """Replace the nodes that spell out a `depth_to_space` by that one node. Put it behind the elementwise work that followed them."""
     find = Finder.of(draft)
     changed: dict[str, list[OpNode]] = {}  # name of a node -> what stands in its place
     for node in draft.nodes:

@@ -1,8 +1,8 @@
 """Joins products of one tensor with constant matrices to one product, whose result has their columns side by side.
 
-Exporters write queries, keys and values as three products, and gate and value of SwiGLU as two. Together they read the tensor once and
-fill more cores. Only those are joined whose readers take columns where they lie: products and rotary embedding behind moves, attention,
-and `swiglu`.
+Exporters write queries, keys and values as three products, and gate and value of SwiGLU as two. Together they read the tensor once and use
+more cores. Products are joined only if their readers can read columns in place. These are products and rotary embedding behind moves,
+attention, and `swiglu`.
 """
 from __future__ import annotations
 

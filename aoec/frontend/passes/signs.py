@@ -1,7 +1,7 @@
-"""Signs of parts that are put together and multiplied go to what they are multiplied with: (-a, b) * s is (a, b) * (-s, s), exactly.
+"""Moves the signs of a concat's parts to the factor that the concat is multiplied with: (-a, b) * s becomes (a, b) * (-s, s), exactly.
 
-Rotary embedding turns the halves of each head, (-x2, x1) * sin. The sines are those of all heads (and layers); with their signs the halves
-are only moved, which is one launch, and no half is written for its negation alone.
+Rotary embedding rotates the halves of each head, (-x2, x1) * sin. All heads (and layers) share the sines. If the sines take the signs, the
+halves are only moved, which is one launch. No half is then written only to be negated.
 """
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_BYTES = 16 << 20  # of a constant that gets signs
 
 
 def move_signs(draft: Draft) -> None:
-    """Nothing; concats that are multiplied with something smaller, or constant, read their parts without a sign."""
+    """Let a concat read its parts without a sign, where it is multiplied with a smaller or constant tensor. That tensor takes the signs."""
     find = Finder.of(draft)
     signed: dict[tuple[str, bytes, int], str] = {}  # what is multiplied with, signs, their axis -> both
     nodes, draft.nodes = draft.nodes, []
@@ -58,7 +58,7 @@ def _without_signs(find: Finder, joined: OpNode, factor: str) -> tuple[tuple[str
 
 
 def _negation_source(find: Finder, name: str, reader: OpNode) -> str:
-    """Return what is negated to make a tensor that the reader alone reads; "" where nothing is."""
+    """Return what is negated to make a tensor that the reader alone reads. Return "" where nothing is."""
     found = find.scalar(name, "muls")
     return found[0] if found is not None and found[1] == -1 and find.only_user(name) is reader else ""
 

@@ -1,9 +1,9 @@
-"""Moves transposes behind elementwise work, views, and slices and concats of rows, where they meet others: two that meet are one, and one
-that puts all back is none.
+"""Moves transposes behind elementwise work, views, and slices and concats of rows, where they meet others. Two that meet become one, and
+one that restores the order is dropped.
 
-Exporters of channels-last models put a transpose before and behind each convolution, and activations, biases and residual additions
-between them; sunk, those of one layer and the next cancel. Detectors turn channels into rows, cut these, work on the parts and put them
-together again: before the transpose the parts are whole planes.
+Exporters of channels-last models put a transpose before and behind each convolution, with activations, biases and residual additions in
+between. Moved behind these, the transposes of one layer and the next cancel. Detectors turn channels into rows, cut these, work on the
+parts and join them again. Before the transpose the parts are whole planes.
 """
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ EACH_AXIS = ("starts", "sizes", "steps")
 
 
 def sink_transposes(draft: Draft) -> None:
-    """Nothing; elementwise nodes, views, slices and concats of rows read what transposes of theirs alone read, and what they give is
-    transposed; transposes of transposes are one."""
+    """Move transposes behind the nodes that read them: elementwise nodes, views, slices and concats of rows. Such a node then reads what
+    the transpose read, and its result is transposed. A node moves only if it alone reads the transpose. Join transposes of transposes into
+    one."""
     users = draft.users()
     turned: dict[str, OpNode] = {}  # result -> the transpose that gives it
     nodes: list[OpNode] = []
@@ -45,8 +46,8 @@ def sink_transposes(draft: Draft) -> None:
 
 
 def scale_last(draft: Draft) -> None:
-    """Nothing; operands of products are multiplied with a number behind their views and transposes, where attention looks for its scale;
-    `sink_transposes` is the way back."""
+    """Move the multiplication of a product's operand with a number behind the operand's views and transposes, where attention looks for its
+    scale. `sink_transposes` does the reverse."""
     find = Finder.of(draft)
     scales: dict[str, OpNode] = {}  # result -> the node that makes it by a number, for one reader
     nodes, draft.nodes = draft.nodes, []
@@ -71,8 +72,8 @@ def _leads_to_product(find: Finder, node: OpNode) -> bool:
 
 
 def _swap_view(draft: Draft, node: OpNode, turned: dict[str, OpNode], users: dict[str, list[OpNode]]) -> tuple[OpNode, OpNode] | None:
-    """Return (a view of the tensor before the transpose, the transpose of that view).
-    None where the node is no view, or shares the transpose with other readers."""
+    """Return (a view of the tensor before the transpose, the transpose of that view). Return None where the node is no view, or shares the
+    transpose with other readers."""
     first = turned.get(node.inputs[0]) if node.op == "reshape" else None
     alone = first is not None and draft.only_user(node.inputs[0], users) is not None
     return viewed_before(draft, node, first) if alone and first is not None else None
@@ -94,8 +95,9 @@ def _perm(node: OpNode) -> Perm:
 
 
 def _sinks(draft: Draft, node: OpNode, turned: dict[str, OpNode], users: dict[str, list[OpNode]]) -> Perm | None:
-    """Return the permutation that elementwise work, or a concat of rows, can do before: of all that it reads but constants, whose results
-    nobody else reads, all alike, and for elementwise work of the shape that it gives; None where there is none."""
+    """Return the permutation of the transposes that a node can move before: elementwise work, or a concat of rows. All its inputs except
+    constants must be transposed alike, and nobody else may read them. For elementwise work they must have the result's shape. Return None
+    where there is no such permutation."""
     joins = node.op == "concat" and _along_rows(draft, node)
     if node.op not in OPS or not joins and OPS[node.op].family != "elementwise" or len(node.outputs) != 1:
         return None
@@ -115,8 +117,9 @@ def _along_rows(draft: Draft, concat: OpNode) -> bool:
 
 
 def _cuts(draft: Draft, node: OpNode, turned: dict[str, OpNode], users: dict[str, list[OpNode]]) -> Perm | None:
-    """Return the permutation that a slice of rows can do before: where nobody but slices of rows, of all together no more than there is,
-    reads what it reads; None where there is none. Planes of which rows are made lie in one run, their elements in the rows do not."""
+    """Return the permutation of the transpose that a slice of rows can move before. All readers of the slice's input must be slices of
+    rows, which together take no more than there is. Return None where this is not so. The planes of which rows are made are contiguous, but
+    their elements in the rows are not."""
     name = node.inputs[0] if node.op == "slice" else ""
     if name not in turned or name in draft.outputs:
         return None

@@ -1,7 +1,8 @@
-"""Elementwise work in a shape with more axes of one element, or fewer, than what it reads and what reads it is done without these views.
+"""Removes views around elementwise work whose shape differs from that of its input and its readers only in axes of one element.
 
-Swin adds the mask of its shifted windows to scores with an axis for the batch in front, with a view before and behind; so the work before
-it and the softmax behind it would be groups of their own, and the scale of the queries would not meet that of the scores.
+Swin adds the mask of its shifted windows to scores that have a further axis for the batch in front, with a view before and a view behind.
+Because of these views, the work before the addition and the softmax behind it would be groups of their own. The scale of the queries could
+not be joined with that of the scores.
 """
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ Shape = Sequence[int]
 
 
 def work_unsqueezed(draft: Draft) -> None:
-    """Nothing; such a node reads what the view before it reads, and the view is behind it."""
+    """Let such a node read what the view before it reads, and put the view behind the node."""
     find = Finder.of(draft)
     nodes, draft.nodes = draft.nodes, []
     for node in nodes:
@@ -26,8 +27,8 @@ def work_unsqueezed(draft: Draft) -> None:
 
 
 def work_as_images(draft: Draft) -> None:
-    """Nothing; elementwise work on lines that convolutions make as images of one row is done on these images, and the view is behind it:
-    between two such convolutions, and before the rows that a transpose makes of channels, nothing is converted then."""
+    """Do elementwise work on images of one row where convolutions make lines as such images, and put the view behind it. Nothing is
+    converted then between two such convolutions, or before the rows that a transpose makes of channels."""
     makers = draft.producers()
     find = Finder(draft, makers, draft.users())
     images = {n.outputs[0] for n in draft.nodes if n.op == "conv2d"}
@@ -41,8 +42,8 @@ def work_as_images(draft: Draft) -> None:
 
 
 def _before_view(find: Finder, node: OpNode, images: Collection[str] = ()) -> list[OpNode] | None:
-    """Return the node on what a view reads, perhaps a view of another argument, and the view of its result; None where that is not so. With
-    `images` the view is of one of them; without, another view is behind the node."""
+    """Return the node on what a view reads, perhaps a view of another argument, and the view of its result. Return None where that is not
+    so. With `images` the view is of one of them; without, another view is behind the node."""
     if node.op.startswith(host.PREFIX):
         return None
     draft, result = find.draft, find.draft.tensors[node.outputs[0]]

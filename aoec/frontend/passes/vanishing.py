@@ -1,10 +1,14 @@
-"""Numbers that keep a divisor away from 0, or a logarithm's argument, and that 16 bits do not hold: which nodes stay in fp32 for them.
+"""Finds numbers that keep a divisor, or a logarithm's argument, away from 0 and that 16 bits do not hold. Says which nodes stay in fp32.
 
 A guard is a number in a clip, a maximum, a minimum, a choice or a sum before a word that has a pole (`POLES`). The guard's number is
-carried along all that only moves or scales it: once exactly, and once rounded after every node. It has vanished where the rounded one is at
-the pole, is less than half or more than twice as far from it as the exact one, or is nearer than the smallest normal number. Then all nodes
-from the guard to the pole stay in fp32. A quotient by such a number may be beyond 65504. What reads it stays in fp32 too, up to the first
-node that does more than move or scale it.
+carried along all nodes that only move or scale it: once exactly, and once rounded after every node. The number has vanished in any of these
+cases:
+- The rounded one is at the pole.
+- It is less than half, or more than twice, as far from the pole as the exact one.
+- It is nearer to the pole than the smallest normal number.
+
+Then all nodes from the guard to the pole stay in fp32. A quotient by such a number may be beyond 65504. What reads it stays in fp32, too,
+up to the first node that does more than move or scale it.
 
 A factor below the smallest normal number has few bits in fp16, or none. It stays in fp32 as well.
 """
@@ -93,7 +97,7 @@ def _guarding(draft: Draft, node: OpNode, dtype: str) -> Iterator[tuple[float, f
 
 
 def _number(draft: Draft, inputs: Sequence[str]) -> float | None:
-    """Return the least number beside 0, by magnitude, of constants among arguments; None where there is none."""
+    """Return the least number beside 0, by magnitude, of constants among arguments. Return None where there is none."""
     arrays = [draft.weights[i].reshape(-1) for i in inputs if i in draft.weights and draft.tensors[i].dtype in REALS]
     found = [float(x[np.abs(x).argmin()]) for w in arrays if (x := w[(w != 0) & np.isfinite(w)]).size]
     return min(found, key=abs, default=None)
@@ -134,8 +138,8 @@ def _meets(draft: Draft, node: OpNode, name: str, exact: float, rounded: float, 
 
 
 def _carry_value(node: OpNode, name: str, value: float) -> float:
-    """Return what a node that moves or scales makes of one number of the tensor, a dividend being one over 1.
-    It is NaN for any other node, and for a clip that cuts the number off, which is a guard of its own."""
+    """Return the result of a node that moves or scales, for one number of the tensor. A dividend is divided by 1. The result is NaN for any
+    other node, and for a clip that cuts the number off, since such a clip is a guard itself."""
     if node.op in MOVING or node.op == "div" and node.inputs[0] == name != node.inputs[1]:
         return value
     square = node.op == "mul" and set(node.inputs) == {name}

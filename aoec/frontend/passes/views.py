@@ -1,7 +1,7 @@
-"""Transposes change places with views, so that they meet others, and products that turn their operands themselves.
+"""Exchanges transposes and views, so that transposes meet others, and products that can read transposed operands.
 
-PyTorch's exporter turns the keys of attention as [batch * heads, words, depth], with views of [batch, heads, words, depth] before and
-behind that. A view that only joins axes which stay neighbours, or parts one, can as well be taken before the transpose.
+PyTorch's exporter transposes the keys of attention as [batch * heads, words, depth], with views of [batch, heads, words, depth] before and
+behind. A view that only joins axes which stay neighbours, or splits one, can be moved before the transpose.
 """
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Perm = tuple[int, ...]
 
 
 def viewed_before(draft: Draft, view: OpNode, turn: OpNode) -> tuple[OpNode, OpNode] | None:
-    """Return (a view of what `turn` transposes, the transpose that gives the result of `view`, which reads that); None where no view
+    """Return (a view of what `turn` transposes, the transpose that gives the result of `view`, which reads that). Return None where no view
     does."""
     source, turned, result = (draft.tensors[t] for t in (turn.inputs[0], view.inputs[0], view.outputs[0]))
     perm = turn.attribute("perm")
@@ -30,8 +30,8 @@ def viewed_before(draft: Draft, view: OpNode, turn: OpNode) -> tuple[OpNode, OpN
 
 
 def _order(perm: Perm, turned: Sequence[int], result: Sequence[int]) -> list[int] | None:
-    """Return the axes of the result, in the order in which they lie before a transpose that gave `turned`; None where some axis of the
-    result is made of axes that the transpose brought together."""
+    """Return the axes of the result, in the order in which they lie before a transpose that gave `turned`. Return None where some axis of
+    the result is made of axes that the transpose brought together."""
     if 0 in turned:
         return None
     wide = [axis for axis, size in enumerate(turned) if size > 1]

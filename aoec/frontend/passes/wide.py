@@ -1,13 +1,14 @@
-"""What 16 bits cannot hold, and so stays in fp32 whatever the precision of all others is; a few tensors of a model, if any.
+"""Finds what 16 bits cannot hold, and so stays in fp32 whatever the precision of all others is; a few tensors of a model, if any.
 
-Angles: the error of what a sine reads is the sine's own error, however large the angle is. 16 bits hold one of 4,000 radians, as rotary
-places and steps of a diffusion have them, to within 1 (fp16) or 8 (bf16), and whole numbers beyond 2,048 or 256 not at all.
-Sums of whole numbers: what an int8 product gives is beyond fp16 until its scale is multiplied in, and that scale is often below it.
-Whole numbers that are compared as reals: places and lengths, beyond what 16 bits count to.
-What grows and is brought back: a square, a power, an exponential or a sum may be beyond fp16 where the root or the logarithm of it is
-not, nor the share that something has of a sum. A variance that is the difference of two means is lost in the rounding of either.
-Numbers that keep a divisor from 0 (vanishing.py): 16 bits make 0 of them.
-Places in an image (`Draft.wide`): whole pixels are taken from them, so that what is left has their error.
+- Angles: the error of a sine's argument is the error of the sine itself, however large the angle is. Rotary places and steps of a diffusion
+  have angles of 4,000 radians. 16 bits hold these to within 1 (fp16) or 8 (bf16). Whole numbers beyond 2,048 (fp16) or 256 (bf16) are not
+  exact.
+- Sums of whole numbers: the sums of an int8 product exceed fp16 until their scale is multiplied in. That scale is often below fp16's range.
+- Whole numbers that are compared as reals: places and lengths may exceed what 16 bits count to.
+- Values that grow and are reduced again: a square, a power, an exponential or a sum may exceed fp16. Its root, its logarithm or its
+  quotient by a sum may not. A variance that is the difference of two means is lost in the rounding of either.
+- Numbers that keep a divisor from 0 (vanishing.py): 16 bits make 0 of them.
+- Places in an image (`Draft.wide`): whole pixels are subtracted from them, and the fraction that is left has their error.
 """
 from __future__ import annotations
 
@@ -30,9 +31,9 @@ CARRYING = ("add", "adds", "sub", "mul", "muls", "div", "clip", "maximum", "mini
 
 
 def wide_tensors(draft: Draft, apart: Set[str] = frozenset()) -> dict[str, str]:
-    """Return tensor -> fp32, of those reals, with all that is read by what makes such alone; nothing where products or the host begin, and
-    no sine that is a result of the graph, or of what something else reads too. `apart`: nodes whose results are fp32 whatever reads them
-    (vanishing.py)."""
+    """Return tensor -> fp32 for the reals that stay wide, with the tensors that only nodes making such tensors read. The search stops where
+    products or the host begin. A sine stays narrow where it is a result of the graph, or where its argument has other readers. `apart`:
+    nodes whose results are fp32 whatever reads them (vanishing.py)."""
     users = draft.users()
     compared = {n.outputs[0] for n in draft.nodes if n.op == "cast" and draft.tensors[n.inputs[0]].dtype in SUMS
                 and {u.op for u in users.get(n.outputs[0], [])} <= {*COMPARING}}
@@ -55,7 +56,8 @@ def wide_tensors(draft: Draft, apart: Set[str] = frozenset()) -> dict[str, str]:
 
 
 def _brought_back(draft: Draft) -> set[str]:
-    """Return what grows and is brought back, with what lies between: by a root or a logarithm, or sums by a factor or a quotient."""
+    """Return the tensors that grow and are reduced again, and those in between. A root or a logarithm reduces them, or, for sums, a factor
+    or a quotient."""
     makers: dict[str, OpNode] = {}  # what grew -> the node that makes it
     summed: set[str] = set()  # of these, sums and what is made of them
     back: list[OpNode] = []

@@ -72,8 +72,8 @@ def _by_context(proto: onnx.ModelProto, body: tuple[str, str], schema: defs.OpSc
 
 
 def _state_defaults(n: onnx.NodeProto, schema: defs.OpSchema) -> None:
-    """Nothing; attributes that the node leaves at their defaults are stated, since inference in the body and the inliner look for them in
-    the node alone."""
+    """State the attributes that the node leaves at their defaults. Inference in the body and the inliner look for them in the node
+    alone."""
     stated = {a.name for a in n.attribute}
     n.attribute.extend(a.default_value for name, a in schema.attributes.items() if name not in stated and a.default_value.name)
 

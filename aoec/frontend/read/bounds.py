@@ -1,4 +1,4 @@
-"""Bounds on what a small model file may become: the nodes that its functions stand for, and the work of one node."""
+"""Bounds the growth of a small model file: the nodes that its functions expand to, and the work of one node."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
@@ -22,8 +22,7 @@ Name = tuple[str, str, str]
 
 
 def check_functions(name: str, proto: onnx.ModelProto) -> None:
-    """Return nothing; UnsupportedError where the model's functions stand for more than the limits above, ParseError where one calls
-    itself."""
+    """Raise UnsupportedError where the model's functions stand for more than the limits above, and ParseError where one calls itself."""
     if not proto.functions:
         return
     known = {(f.domain, f.name, f.overload): f for f in proto.functions}
@@ -80,7 +79,8 @@ AXIS_OF_ITS_OWN = frozenset(("Compress", "Concat", "Flatten", "Gather", "GatherE
 
 
 def axis_fault(n: onnx.NodeProto, types: Mapping[str, onnx.TypeProto]) -> str:
-    """Return why the axis that a node states is none of its first argument, as a sentence; "" where it is one, or no rank is known."""
+    """Return why the axis that a node states is none of its first argument, as a sentence. Return "" where it is one, or no rank is
+    known."""
     axis = next((a.i for a in n.attribute if a.name == "axis"), None)
     if axis is None or n.op_type not in AXIS_OF_ITS_OWN or n.domain not in host.OWN_DOMAIN or n.input[0] not in types:
         return ""
@@ -92,7 +92,7 @@ def axis_fault(n: onnx.NodeProto, types: Mapping[str, onnx.TypeProto]) -> str:
 
 
 def check_work(name: str, graph: Graph) -> None:
-    """Return nothing; UnsupportedError where the loops of a node have more than MOST_POINTS points."""
+    """Raise UnsupportedError where the loops of a node have more than MOST_POINTS points."""
     tensors = {t.name: t for t in graph.tensors}
     for n in graph.nodes:
         if n.op.startswith(host.PREFIX) or _surely_few(n, tensors):

@@ -1,4 +1,4 @@
-"""A model that ends where a user says, at outputs of its nodes: ATC's `--out_nodes`, `node:0;node:1;other:0`."""
+"""Ends a model at outputs of its nodes that a user names: ATC's `--out_nodes`, `node:0;node:1;other:0`."""
 from __future__ import annotations
 
 import difflib
@@ -13,7 +13,7 @@ End = tuple[str, int]  # a node, and which of its outputs
 
 
 def parse_ends(text: str) -> list[End]:
-    """Return what `--out_nodes` says; CheckError where that is not of its form."""
+    """Return what `--out_nodes` says. Raise CheckError where that is not of its form."""
     out = []
     for part in text.split(";"):
         name, colon, number = part.rpartition(":")
@@ -25,7 +25,7 @@ def parse_ends(text: str) -> list[End]:
 
 def ending_at(model: onnx.ModelProto, ends: Sequence[End]) -> onnx.ModelProto:
     """Return the model with these outputs in this order in place of its own, and only the nodes and inputs that lead to them; constants as
-    they lie. CheckError where a node is not there, has no such output, or gives what has no type."""
+    they lie. Raise CheckError where a node is not there, has no such output, or gives what has no type."""
     tensors = list(dict.fromkeys(_tensor(model.graph, *end) for end in ends))
     cut = onnx.ModelProto()
     cut.CopyFrom(model)

@@ -1,4 +1,4 @@
-"""ONNX's shape inference: the one door to it, which keeps out what its code has no bound for."""
+"""Calls ONNX's shape inference. All calls go through here, and keep from it what its code has no bound for."""
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,5 +1,7 @@
-"""An entry of an ONNX file's metadata, read and put there without reading the model: a message is fields one after the other, and what is
-not asked for is passed over, or copied as it lies. Numbers of fields are those of onnx.proto."""
+"""Reads and writes an entry of an ONNX file's metadata without reading the model.
+
+A message is a sequence of fields. Fields that are not asked for are skipped, or copied unchanged. Field numbers are those of onnx.proto.
+"""
 from __future__ import annotations
 
 import mmap
@@ -23,7 +25,7 @@ Source = Union[str, Path, "ModelProto"]
 
 
 def value(source: Source, key: str) -> str:
-    """Return what a model's metadata say of a key; "" where they say nothing, or the file is no whole model, which its reader says
+    """Return what a model's metadata say of a key. Return "" where they say nothing, or the file is no whole model, which its reader says
     better."""
     try:
         with bytes_of(source) as data:
@@ -33,7 +35,8 @@ def value(source: Source, key: str) -> str:
 
 
 def write(path: str | Path, source: Source, key: str, text: str) -> None:
-    """Nothing; `path`, which may be the source's own, is the model with this entry in place of any other of the key, and else as it was."""
+    """Write the model to `path` with this entry in place of any other of the key, and otherwise unchanged. `path` may be the source's
+    own."""
     with bytes_of(source) as data:
         left = [(start, stop) for start, stop, name, _ in entries(data) if name == key]
         kept = zip([0, *(stop for _, stop in left)], [*(start for start, _ in left), len(data)])
@@ -44,7 +47,7 @@ def write(path: str | Path, source: Source, key: str, text: str) -> None:
 
 @contextmanager
 def bytes_of(source: Source) -> Iterator[Data]:
-    """A model as a message: its file, mapped, or one at hand."""
+    """Yield a model as a serialised message: its file, mapped into memory, or the serialisation of a model in memory."""
     if not isinstance(source, (str, Path)):
         yield source.SerializeToString()
         return

@@ -1,4 +1,4 @@
-"""A checked ONNX model with every dimension bound and every shape inferred, or one sentence on why not."""
+"""Reads an ONNX model and checks it, with every dimension bound and every shape inferred, or says in one sentence why this fails."""
 from __future__ import annotations
 
 import re
@@ -41,11 +41,11 @@ T = TypeVar("T")
 
 def read(model: Union[str, Path, onnx.ModelProto], input_shapes: Shapes, known: frozenset[str], notices: list[str],
          definitions: Definitions = NO_DEFINITIONS) -> tuple[onnx.ModelProto, Arrays]:
-    """Return the model with local and schema functions (but those in `known` and `definitions`) inlined, dimensions bound, shapes inferred;
-    and, by name, the large constants whose data it does not hold.
+    """Return (the model, the large constants by name, whose data the model does not hold).
 
-    ParseError: not an ONNX file, or an invalid graph; BackendError: cannot be read; UnsupportedError: unbound
-    dimensions, unknown operators.
+    In the model, local and schema functions are inlined, except those in `known` and `definitions`. Dimensions are bound and shapes are
+    inferred. Raise ParseError for a file that is not ONNX or an invalid graph, and BackendError for one that cannot be read. Raise
+    UnsupportedError for unbound dimensions and unknown operators.
     """
     name = str(model) if isinstance(model, (str, Path)) else model.graph.name or "model"
     proto, arrays = _run_checked(name, lambda: take(*_own(model)))
@@ -135,8 +135,8 @@ def _prepare(name: str, proto: onnx.ModelProto, arrays: Arrays, input_shapes: Sh
 
 
 def _check_types(name: str, proto: onnx.ModelProto) -> None:
-    """Nothing; results of the model have a type, the one that their node gives them where it states none. ParseError where there is none,
-    and for an input without one."""
+    """Give results of the model that state no type the one that inference finds for them. Raise ParseError where inference finds none, and
+    for an input without a type."""
     for i in graph_inputs(proto.graph):
         if i.type.WhichOneof("value") is None:
             raise ParseError(f"the ONNX graph is invalid: its input {i.name} states no type", source=name)
@@ -150,8 +150,8 @@ def _check_types(name: str, proto: onnx.ModelProto) -> None:
 
 
 def _forget_shapes(graph: onnx.GraphProto) -> None:
-    """Nothing; shapes of what nodes make are inferred anew, for they may be stated for other input shapes. What a model states of a
-    constant, as PyTorch's exporter does, goes whole: without a shape it would hide the constant's own."""
+    """Remove the stated shapes of what nodes make, so that they are inferred anew: they may be stated for other input shapes. Remove all
+    that a model states of a constant, as PyTorch's exporter does. An entry without a shape would hide the constant's own."""
     constants = {w.name for w in graph.initializer}
     kept = [i for i in graph.value_info if i.name not in constants]
     del graph.value_info[:]
@@ -175,7 +175,7 @@ def _refuse_unknown(name: str, proto: onnx.ModelProto, definitions: Definitions)
 
 
 def refuse(name: str, operators: Mapping[str, int], why: str) -> None:
-    """Nothing where there are none; else UnsupportedError that lists all operators with how often each occurs."""
+    """Raise UnsupportedError that lists all operators with how often each occurs. Do nothing where there are none."""
     if operators:
         each = [f"{op[:MOST_SHOWN]} ({count} node{'s' * (count > 1)})" for op, count in sorted(operators.items())]
         listed = ", ".join(each[:MOST_LISTED]) + (f" and {len(each) - MOST_LISTED} more" if len(each) > MOST_LISTED else "")
@@ -210,7 +210,7 @@ def _modern(name: str, proto: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _spread_slopes(proto: onnx.ModelProto) -> None:
-    """Nothing; slopes of PRelu that are one a channel get a dimension for each that follows the channels, as version 7 wants it."""
+    """Give slopes of PRelu that are one for each channel a dimension for each axis behind the channels, as version 7 requires."""
     known = infer_shapes(proto).graph
     ranks = {i.name: len(_dims(i)) for i in (*known.input, *known.value_info)} | {w.name: len(w.dims) for w in known.initializer}
     for at, n in reversed(list(enumerate(proto.graph.node))):
@@ -248,7 +248,7 @@ def free_inputs(graph: onnx.GraphProto) -> list[str]:
 
 
 def bind(name: str, graph: onnx.GraphProto, input_shapes: Shapes, notices: list[str]) -> None:
-    """Nothing; free dimensions take the values of `input_shapes`, and a batch dimension that alone is free takes 1."""
+    """Give free dimensions the values of `input_shapes`. Give a batch dimension 1 if no other dimension is free."""
     inputs = graph_inputs(graph)
     strangers = [i for i in input_shapes if i not in {x.name for x in inputs}]
     if strangers:

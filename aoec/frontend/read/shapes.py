@@ -1,7 +1,7 @@
-"""Types of one node's results from what is known when it is reached.
+"""Infers the types of one node's results from what is known when the node is reached.
 
-ONNX's inference over a whole model does not follow shapes that are computed (Shape, Gather, Concat, then Reshape) in older
-operator sets; once those constants are folded, inference over the one node that reads them does.
+In older operator sets, ONNX's inference over a whole model does not follow shapes that are computed (Shape, Gather, Concat, then Reshape).
+Once those constants are folded, inference over the one node that reads them does.
 """
 from __future__ import annotations
 

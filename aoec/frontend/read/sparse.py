@@ -14,9 +14,9 @@ MOST_ELEMENTS = 1 << 28  # of one dense constant: a few bytes can declare any nu
 
 
 def make_dense(graph: onnx.GraphProto) -> None:
-    """Nothing; sparse constants of the graph are dense ones of the same name, and sparse values of nodes are dense values.
+    """Replace sparse constants of the graph by dense ones of the same name, and sparse values of nodes by dense values.
 
-    UnsupportedError for one of more than `MOST_ELEMENTS` elements; onnx's ValidationError where it is invalid.
+    Raise UnsupportedError for one of more than `MOST_ELEMENTS` elements, and onnx's ValidationError where it is invalid.
     """
     graph.initializer.extend(numpy_helper.from_array(to_dense(s, s.values.name), s.values.name) for s in graph.sparse_initializer)
     del graph.sparse_initializer[:]

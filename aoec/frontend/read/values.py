@@ -43,7 +43,7 @@ def tensor(name: str, t: onnx.TypeProto | None) -> Tensor:
 
 
 def dtype_of(elem: int) -> str:
-    """Return the dtype that holds an element type in a graph; "" where none does."""
+    """Return the dtype that holds an element type in a graph. Return "" where none does."""
     return DTYPES.get(elem) or SMALL.get(elem, "")
 
 

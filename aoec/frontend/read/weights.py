@@ -1,8 +1,8 @@
-"""The data of a model's large real constants, kept out of the message that onnx checks, converts and infers, all of which it copies each
-time; no shape depends on them.
+"""Keeps the data of a model's large real constants out of the message that onnx checks, converts and infers. onnx copies the message each
+time, and no shape depends on these data.
 
-Those in files of their own are mapped, not read: their memory is the system's to take back. Where they lie is said by the model, and is
-believed only within the model's folder and within the file.
+Constants in files of their own are mapped, not read: the system can take back their memory. The model says where they are. This is accepted
+only within the model's folder and within the file.
 """
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ Arrays = dict[str, np.ndarray]
 
 
 def take(proto: onnx.ModelProto, source: Path | None = None) -> tuple[onnx.ModelProto, Arrays]:
-    """Return (the model without the data of its large real initialisers, these by name) of a model that is not used again; `source` is its
-    file.
+    """Return (the model without the data of its large real initialisers, these data by name).
 
-    All other data that lie beside it are in the model then. A constant whose data are not of the size that it declares is left as it is,
-    for the checker to refuse; ParseError for data that are not where the model says, or may not be looked at.
+    The model that is given must not be used again; `source` is its file. All other data from files beside it are in the model afterwards. A
+    constant whose data do not have the declared size is left unchanged, for the checker to refuse. Raise ParseError for data that are not
+    where the model says, or that may not be read.
     """
     arrays: Arrays = {}
     files: dict[Path, np.ndarray] = {}
@@ -51,7 +51,7 @@ def take(proto: onnx.ModelProto, source: Path | None = None) -> tuple[onnx.Model
 
 
 def array_of(w: TensorProto, name: str = "", source: str = "") -> np.ndarray:
-    """Return the array of a constant; ParseError where its data are not of the size, or not of the kind, that it declares."""
+    """Return the array of a constant. Raise ParseError where its data are not of the size, or not of the kind, that it declares."""
     try:
         return numpy_helper.to_array(w)
     except (ValueError, TypeError, KeyError) as e:
@@ -60,7 +60,8 @@ def array_of(w: TensorProto, name: str = "", source: str = "") -> np.ndarray:
 
 
 def check(proto: onnx.ModelProto, arrays: Mapping[str, np.ndarray]) -> None:
-    """Nothing, or what onnx's checker raises on the model; constants whose data were taken have no element meanwhile, which it takes."""
+    """Run onnx's checker on the model, and raise what it raises. Constants whose data were taken have no elements meanwhile, which the
+    checker accepts."""
     taken = [(w, tuple(w.dims)) for w in proto.graph.initializer if w.name in arrays]
     for w, _ in taken:
         w.dims[:] = (0,)
@@ -95,7 +96,7 @@ def _copy_message(proto: onnx.ModelProto) -> onnx.ModelProto:
 # ---------------------------------------------------------------- in other files
 
 def _map_constant(w: TensorProto, size_bytes: int, source: Path, files: dict[Path, np.ndarray]) -> np.ndarray:
-    """Map the bytes of a constant in another file. ParseError where that is not in the model's folder or does not hold them."""
+    """Map the bytes of a constant in another file. Raise ParseError where that is not in the model's folder or does not hold them."""
     said = {e.key: e.value for e in w.external_data}
     path = _inside(source, said.get("location", ""), w.name)
     offset = _number(said.get("offset", "0"), "offset", w.name, source)

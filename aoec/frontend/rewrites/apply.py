@@ -1,7 +1,7 @@
 """Applies rules to a draft: each rule in turn, from the first node to the last, at every place where its pattern ends.
 
-Which rule was applied where is noted, and what is declined stays as it is. A place is named by the tensor that the pattern makes, whose
-name stays.
+It records which rule was applied where. Places that are declined stay unchanged. A place is named by the tensor that the pattern makes,
+whose name stays.
 """
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def count_rules(sites: Iterable[tuple[str, str]]) -> dict[str, int]:
 
 
 def apply(rules: Sequence[Rule], draft: Draft, rewriting: Rewriting) -> None:
-    """Nothing; the rules were applied to the draft, one after the other."""
+    """Apply the rules to the draft, one after the other."""
     words = {n.op for n in draft.nodes} | {t.op for r in rules for _, made in r.made for t in terms(made) if isinstance(t, Apply)}
     rules = [r for r in rules if _may_occur(r, words)]
     scene = Scene(draft) if rules else None
@@ -75,7 +75,7 @@ def _may_occur(rule: Rule, words: Collection[str]) -> bool:
 
 
 def _sweep(rule: Rule, scene: Scene, rewriting: Rewriting) -> None:
-    """Nothing; one rule was applied at all its places."""
+    """Apply one rule at all its places."""
     ends, matcher = words_of(rule).ends, Matcher(rule, scene)
     tensors = [n.outputs[0] for n in scene.nodes() if n.op in ends and n.outputs]
     most = 16 * MOST_STEPS + STEPS_EACH * len(tensors)
@@ -231,7 +231,7 @@ class Replacement:
         return made
 
     def _emit(self, last: str, result: str) -> None:
-        """Nothing; tensors, constants and nodes are in the draft under free names."""
+        """Put the tensors, constants and nodes into the draft under free names."""
         names = {last: result}
         for made, value in self.constants.items():
             names[made] = self.draft.constant(f"{result}_{made.rpartition(':')[2]}", value, self.shapes[made][0])

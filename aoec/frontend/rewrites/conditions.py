@@ -23,9 +23,9 @@ MOST_TIMES = 8  # as large as both together
 
 @condition
 def join(scene: Scene, a: str, b: str) -> bool:
-    """Return whether two constants are one when they are added: their sum is not much larger than both, and is a number where both are. The
-    lowest number that a dtype has is a mask, and twice that would be none beside others. Of two single numbers none is lost: in 1 - x +
-    1e-8 the second keeps a logarithm finite where x is 1."""
+    """Return whether two constants can be added up to one: their sum must not be much larger than both, and must be a number where both
+    are. The lowest number of a dtype is a mask, and twice that number would overflow. Two single numbers are added only if neither is lost.
+    In 1 - x + 1e-8 the second keeps a logarithm finite where x is 1."""
     first, second = scene.draft.weights.get(a), scene.draft.weights.get(b)
     if first is None or second is None:
         return False

@@ -1,8 +1,9 @@
-"""The law of a rule: what its pattern gives and what its replacement gives are the same, on random shapes and values.
+"""Checks the law of a rule: its pattern and its replacement give the same, on random shapes and values.
 
-A sample of a rule is a small graph that its pattern matches: shapes by its declarations, sizes and numbers drawn, factors and operands in
-any order, one form of each line. Both sides are run by the operators' references. They are equal bit for bit; where a rule says `rounds`,
-within some roundings of the largest number that the pattern meets, and in 16 bits beside the pattern in fp32.
+A sample of a rule is a small graph that its pattern matches. Its shapes follow the rule's declarations. Sizes and numbers are drawn,
+factors and operands have any order, and each line has one of its forms. Both sides are run by the operators' references. They must be equal
+bit for bit. Where a rule says `rounds`, they may differ by some roundings of the largest number that the pattern meets. In 16 bits they are
+then compared with the pattern in fp32.
 """
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ class Sample:
 
 
 def draw(rule: Rule, random: Random) -> Sample | None:
-    """Return a sample that the rule matches; None where none was found in so many tries."""
+    """Return a sample that the rule matches. Return None where none was found in so many tries."""
     return _draw(rule, random, TRIES, Budget())[0]
 
 
@@ -78,7 +79,7 @@ def _draw(rule: Rule, random: Random, tries: int, budget: Budget) -> tuple[Sampl
 
 
 def broken(sample: Sample) -> str:
-    """Return what pattern and replacement give where they differ, as the end of a sentence; "" where they are the same."""
+    """Return what pattern and replacement give where they differ, as the end of a sentence. Return "" where they are the same."""
     made, before = _apply(sample), sample.values
     if made is None:
         t = sample.draft.tensors[sample.rule.result]
@@ -108,8 +109,8 @@ def broken(sample: Sample) -> str:
 
 
 def read_own(paths: Sequence[str]) -> tuple[Rule, ...]:
-    """Return the rules of a user's files, each of which holds on random graphs; an AoecError for a file that is none, or a rule that is
-    false."""
+    """Return the rules of a user's files, each of which holds on random graphs. Raise an AoecError for a file that is none, or a rule that
+    is false."""
     out: list[Rule] = []
     for path, rules in library.read_files(paths):
         check_laws(rules, path)
@@ -118,8 +119,8 @@ def read_own(paths: Sequence[str]) -> tuple[Rule, ...]:
 
 
 def check_laws(rules: Sequence[Rule], source: str = "", samples: int = SAMPLES, seed: int = 0) -> None:
-    """Nothing; CheckError, with a counterexample, for a rule whose replacement is not what its pattern is, or of which no sample was
-    found."""
+    """Raise CheckError, with a counterexample, for a rule whose replacement does not equal its pattern. Raise it, too, for a rule of which
+    no sample was found."""
     budget = Budget()
     for rule in rules:
         random, tries = Random(f"{seed} {rule.name}"), MOST_TRIES
@@ -162,7 +163,7 @@ def _matches(sample: Sample) -> bool:
 
 
 def _apply(sample: Sample) -> Draft | None:
-    """Return the sample's graph with the rule applied at its end; None where the replacement cannot stand there."""
+    """Return the sample's graph with the rule applied at its end. Return None where the replacement cannot stand there."""
     out, done = _copy(sample.draft), Rewriting()
     apply((sample.rule,), out, done)
     return out if any(s.tensor == sample.rule.result for s in done.applied) else None

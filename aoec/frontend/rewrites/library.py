@@ -66,7 +66,7 @@ def read(text: str, source: str = "") -> tuple[Rule, ...]:
 
 
 def read_files(paths: Sequence[str]) -> list[tuple[str, tuple[Rule, ...]]]:
-    """Return (path, rules) of a user's files; an AoecError where one is no such file, or two rules have one name."""
+    """Return (path, rules) of a user's files. Raise an AoecError where one is no such file, or two rules have one name."""
     out, names = [], set[str]()
     for path in paths:
         found = read(read_text(path), path)
@@ -79,7 +79,7 @@ def read_files(paths: Sequence[str]) -> list[tuple[str, tuple[Rule, ...]]]:
 
 
 def digest_rules(rules: Sequence[Rule]) -> str:
-    """Return the sha256, in hex, of the rules' canonical text; "" where there are none."""
+    """Return the sha256, in hex, of the rules' canonical text. Return "" where there are none."""
     return sha256("\n".join(map(show, rules)).encode()).hexdigest() if rules else ""
 
 
@@ -89,7 +89,7 @@ def _names() -> frozenset[str]:
 
 
 def fault_of(r: Rule) -> str:
-    """Return what of a rule no dictionary knows, as a sentence; "" where all is known."""
+    """Return what of a rule no dictionary knows, as a sentence. Return "" where all is known."""
     every = [t for e in r.equations for f in e.forms for t in terms(f)] + [t for _, f in r.made for t in terms(f)]
     for t in every:
         if isinstance(t, Apply):

@@ -1,7 +1,7 @@
-"""Whether a rule's pattern ends at a node: what its names stand for then.
+"""Matches a rule's pattern that ends at a node, and returns what its names stand for.
 
-Terms are matched from the result back, and each way that operands, factors or terms may be ordered is tried; then shapes, attributes and
-conditions are settled together. The steps of one node are bounded, so that no rule takes longer than that.
+Terms are matched from the result back. Each order of operands, factors or terms is tried. Then shapes, attributes and conditions are solved
+together. The number of steps for one node is bounded, so that no rule takes longer than that.
 """
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class Matcher:
         self.steps = self.spent = 0  # of one node, and of all before
 
     def at(self, node: OpNode) -> Match | None:
-        """Return the first match that ends at a node; None where there is none."""
+        """Return the first match that ends at a node. Return None where there is none."""
         self.spent, self.steps = self.spent + self.steps, 0
         try:
             for found in self._term(Name(self.rule.result), node.outputs[0], _Found({}, {})):
@@ -213,7 +213,8 @@ class Matcher:
             yield from self._args(args[1:], inputs[1:], more)
 
     def _attributes(self, term: Apply, node: OpNode) -> tuple[tuple[Any, Given], ...] | None:
-        """Return (what the term says, what the node says) of each attribute; None where one that the term does not name is no default."""
+        """Return (what the term says, what the node says) of each attribute. Return None where one that the term does not name is no
+        default."""
         held, out = {**defaults(node.op), **dict(node.attributes)}, []
         rank = len(self.scene.draft.tensors[node.inputs[0]].shape) if node.inputs else 0
         for name, value in term.attributes:
@@ -281,7 +282,7 @@ class Matcher:
     # ------------------------------------------------------------ shapes, attributes, conditions
 
     def _settle(self, found: _Found) -> Values | None:
-        """Return sizes and numbers that make shapes and attributes what they are, where all conditions hold; None where none do."""
+        """Return sizes and numbers that make shapes and attributes what they are, where all conditions hold. Return None where none do."""
         shapes = self.scene.draft.tensors
         rest = [(d.shape, shapes[found.tensors[name]].shape) for d in self.rule.declarations if d.shape is not None
                 for name in d.names if name in found.tensors]
@@ -299,7 +300,7 @@ class Matcher:
 
 
 def settle(pairs: list[tuple[Any, Given]], numbers: Values) -> Values | None:
-    """Return the values that make each of the pairs equal; None where nothing does."""
+    """Return the values that make each of the pairs equal. Return None where nothing does."""
     values, rest = dict(numbers), pairs
     while rest:
         later, known = [], len(values)

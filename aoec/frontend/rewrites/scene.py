@@ -1,4 +1,4 @@
-"""A draft while rules change it: who makes and who reads each tensor, kept up with every change."""
+"""A draft while rules change it. It keeps the maker and the readers of each tensor, and updates them with every change."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
@@ -29,7 +29,7 @@ class Scene:
         return {n.op for n in self.producers.values()}
 
     def only_user(self, name: str) -> OpNode | None:
-        """Return the one node that reads a tensor; None where several do or where it is a result of the graph."""
+        """Return the one node that reads a tensor. Return None where several do or where it is a result of the graph."""
         found = self.users.get(name, ())
         return found[0] if len(found) == 1 and name not in self.outputs else None
 
@@ -42,7 +42,7 @@ class Scene:
             right.op, right.inputs, right.attributes)
 
     def put(self, made: Sequence[OpNode], gone: OpNode, at: int) -> None:
-        """Nothing; the nodes stand in place of the one that is gone, at a place of the draft, and what led to that alone is gone too."""
+        """Put the nodes in place of the one that is `gone`, at a place of the draft. Remove the nodes that only led to that one, too."""
         self._remove(gone)
         for node in made:
             self.place[node.name] = at
@@ -72,7 +72,7 @@ class Scene:
         return True
 
     def finish(self) -> None:
-        """Nothing; the draft has the nodes as they are now."""
+        """Give the draft the nodes as they are now."""
         self.draft.nodes = self.nodes()
 
     def _swap(self, old: OpNode, new: OpNode) -> None:
@@ -98,7 +98,7 @@ class Scene:
             self.users[i] = [n for n in self.users[i] if n is not node]
 
     def _drop(self, names: Iterable[str]) -> None:
-        """Nothing; nodes whose results nobody reads any more are gone, from these tensors back."""
+        """Remove nodes whose results nobody reads any more, from these tensors back."""
         rest = list(names)
         while rest:
             node = self.producers.get(rest.pop())

@@ -25,7 +25,7 @@ class Misfit(Exception):
 
 
 def evaluate(e: Expr | str, values: Mapping[str, Given]) -> Given:
-    """Return the value of an expression. Open where a name has none; Misfit where it has none that is a number (1 / 0)."""
+    """Return the value of an expression. Raise Open where a name has none. Raise Misfit where it has none that is a number (1 / 0)."""
     if isinstance(e, str):
         return e
     if isinstance(e, Int | Float):
@@ -63,7 +63,7 @@ def _list(value: Given) -> tuple[Any, ...]:
 
 
 def numbers_of(items: List, values: Mapping[str, Given]) -> tuple[Any, ...]:
-    """Return the list that items say. Open where a name has no value."""
+    """Return the list that items say. Raise Open where a name has no value."""
     out: list[Any] = []
     for item in items:
         if not isinstance(item, Spread):
@@ -77,8 +77,8 @@ def numbers_of(items: List, values: Mapping[str, Given]) -> tuple[Any, ...]:
 
 
 def unify(value: Expr | List | str, given: Given, values: Values) -> None:
-    """Nothing; names of the value that had none got what makes it equal to what is given. Misfit where nothing does, Open where more has to
-    be known first."""
+    """Give unknown names of the value the numbers that make it equal to what is given. Raise Misfit where no numbers do, and Open where
+    more has to be known first."""
     if isinstance(value, tuple):
         if not isinstance(given, tuple):
             raise Misfit("a list")

@@ -1,7 +1,7 @@
-"""ONNX operators in our words: one small function for each, from a node at hand to nodes of the draft, a file for each family. Those that a
-word's own declaration names have none (declared_words.py), where no function does more.
+"""Translates ONNX operators into our words: one small function for each operator, which makes nodes of the draft from a node at hand. Each
+family has a file. An operator that a word's own declaration names (declared_words.py) has no function, unless one does more.
 
-A function returns False where our words do not cover the case (a dtype that the AI Core does not have, nothing in a tensor, ...); the
+A function returns False where our words do not cover the case (a dtype that the AI Core does not have, a tensor without elements, ...). The
 node then runs on the host.
 """
 from aoec.frontend.rules import (

@@ -21,7 +21,7 @@ class Bias:
     made: list[str] = field(default_factory=list)
 
     def total(self, n: Node) -> str:
-        """Return the sum of all; "" where nothing is added."""
+        """Return the sum of all. Return "" where nothing is added."""
         parts = [*self.made, *([n.constant("bias", self.known)] if self.known.any() else [])]
         whole = parts[0] if parts else ""
         for part in parts[1:]:
@@ -62,7 +62,7 @@ def _attention(n: Node) -> bool:
 
 
 def _heads(n: Node, x: str, heads: int, rank: int) -> str:
-    """[batch, heads, rows, size] of an argument, which may hold a row's heads side by side."""
+    """Return an argument as [batch, heads, rows, size]. The argument may hold a row's heads side by side."""
     if rank == 4:
         return x
     batch, rows, width = n.made_shape(x)
@@ -117,7 +117,7 @@ def _mask(n: Node, keys: int) -> str:
 
 
 def _seen(n: Node, word: str, x: str, other: np.ndarray | np.float32) -> str:
-    """0 where `x <word> other`, else -inf."""
+    """Return a bias that is 0 where `x <word> other`, else -inf."""
     return _mask_bias(n, n.step(word, [x, n.constant("bound", np.asarray(other))], dtype="bool"))
 
 

@@ -13,7 +13,7 @@ BITS = {"int4": 4, "uint4": 4, "int2": 2, "uint2": 2}
 
 
 def _cast(n: Node) -> bool:
-    """Reals are one dtype here, so that a cast among them changes nothing."""
+    """Translate Cast. Reals have one dtype here, so that a cast among them changes nothing."""
     if not {n.dtype_of(0), n.dtype()} <= {*KNOWN}:
         return False
     source, result = n.element_of(0), n.element()

@@ -38,8 +38,8 @@ def greatest(dtype: str) -> float:
 
 
 def first_of(n: Node, found: str, axis: int, last: bool = False) -> str:
-    """Return the first place (or the last) along an axis, which stays with one element, where `found` is true: by a reduction of reals,
-    which hold as many places as axes have."""
+    """Return the first place (or the last) along an axis where `found` is true. The axis stays with one element. It takes a reduction of
+    reals where these hold every place of the axis, else a reduction by halves of whole numbers."""
     shape = n.draft.tensors[found].shape
     kind = "fp32" if shape[axis] <= COUNTED else PLACE
     at = n.step("where", [found, places(n, shape, axis, kind), one(n, -1 if last else shape[axis], kind)], dtype=kind)
@@ -49,12 +49,12 @@ def first_of(n: Node, found: str, axis: int, last: bool = False) -> str:
 
 
 def mark_nan(n: Node, x: str) -> str:
-    """Return True where an element is NaN; "" of whole numbers, which have none."""
+    """Return True where an element is NaN. Return "" for whole numbers, which have none."""
     return n.step("is_nan", [x], dtype="bool") if n.made_dtype(x) in REALS else ""
 
 
 def extremes(n: Node, word: str, x: str, axis: int) -> str:
-    """Return True where an element is the greatest or least one along an axis, or NaN: NumPy and PyTorch give the place of a NaN where
+    """Return True where an element is the greatest or least one along an axis, or NaN. NumPy and PyTorch give the place of a NaN where
     there is one. So some element of every row is true, whatever the row holds."""
     found, nan = n.step("equal", [x, reduce_axes(n, word, x, [axis])], dtype="bool"), mark_nan(n, x)
     return n.step("either", [found, nan]) if nan else found
@@ -72,7 +72,8 @@ def _extreme(word: str) -> Rule:
 
 
 def _hardmax(n: Node) -> bool:
-    """Return 1 at the first of the greatest elements of each row; before version 13 all dimensions from `axis` on are one row."""
+    """Translate Hardmax: 1 at the first of the greatest elements of each row, else 0. Before version 13 all dimensions from `axis` on are
+    one row."""
     shape, old = n.shape(), n.opset < 13
     axis = n.integer("axis", 1 if old else -1) % len(shape)
     rows = (prod(shape[:axis]), prod(shape[axis:])) if old else shape
@@ -84,7 +85,7 @@ def _hardmax(n: Node) -> bool:
 
 
 def _one_hot(n: Node) -> bool:
-    """`values` are what is elsewhere and what is at the index; a negative index counts from the end."""
+    """Translate OneHot. `values` are the value elsewhere and the value at the index. A negative index counts from the end."""
     depth, out, kind = n.constant_integers(1), n.shape(), n.dtype_of(0)
     if len(depth) != 1 or kind not in KNOWN or n.dtype_of(2) not in KNOWN:
         return False
@@ -104,7 +105,7 @@ def count_from_start(n: Node, index: str, extent: int) -> str:
 
 
 def _trilu(n: Node) -> bool:
-    """Return zeros on one side of a diagonal of each matrix."""
+    """Translate Trilu: zeros on one side of a diagonal of each matrix."""
     shape, k = n.shape(), n.constant_integers(1) or (0,)
     if n.has(1) and not n.is_constant(1) or n.dtype() not in KNOWN:
         return False
@@ -118,8 +119,8 @@ def _cumulative(word: str, neutral: int) -> Rule:
 
 
 def _all_before(n: Node, word: str, neutral: int) -> bool:
-    """Return each element with the one 1, 2, 4, ... before it, so that after log2 steps all before it are in it. Of many rows along their
-    last axis as columns of what is transposed, of which parts are runs."""
+    """Combine each element with the one 1, 2, 4, ... before it, so that after log2 steps it holds all elements before it. Transpose many
+    rows along their last axis first, so that parts of the axis are contiguous."""
     axes, x, shape = n.constant_integers(1), n.input(0), n.shape()
     axis = axes[0] % len(shape)
     extent, rows = shape[axis], prod(shape[:-1])
@@ -167,7 +168,7 @@ def _gather_nd(n: Node) -> bool:
 
 
 def _reverse_sequence(n: Node) -> bool:
-    """Return rows at places that follow from each sequence's length, which is data."""
+    """Translate ReverseSequence: read rows at places that follow from each sequence's length, which is data."""
     shape, time = n.shape(), n.integer("time_axis", 0)
     if n.dtype_of(1) != "int64" or (time, n.integer("batch_axis", 1)) not in ((0, 1), (1, 0)):
         return False

@@ -1,4 +1,5 @@
-"""Convolutions; those whose steps or pads are longer than img2col takes, as an STFT's, whose window moves on by 160 samples, as others."""
+"""Translates convolutions. Those whose strides or pads exceed what img2col takes are rewritten, such as an STFT's, whose window moves by
+160 samples."""
 from __future__ import annotations
 
 from dataclasses import replace
@@ -28,7 +29,7 @@ def _conv(n: Node) -> bool:
 
 
 def fit_load3d(n: Node, x: str, kernel: str, w: Window) -> tuple[str, str, Window] | None:
-    """Return (image, kernel, window) of the same convolution within what load3d takes, as far as it walks the last two dimensions.
+    """Return (image, kernel, window) of the same convolution within what load3d takes, as far as it walks the last two dimensions. Return
     None where there is no way."""
     first = max(0, w.rank - 2)
     for axis in range(first, w.rank):
@@ -62,7 +63,7 @@ def _phases(n: Node, x: str, kernel: str, w: Window, axis: int) -> tuple[str, st
 
 
 def _as_channels(n: Node, x: str, at: int, step: int) -> str:
-    """[n, c, ..., steps * step, ...] as [n, c * step, ..., steps, ...]."""
+    """Return [n, c, ..., steps * step, ...] as [n, c * step, ..., steps, ...]."""
     shape = n.made_shape(x)
     apart = n.step("reshape", [x], {"shape": (*shape[:at], shape[at] // step, step, *shape[at + 1:])})
     rest = [a for a in range(2, len(shape) + 1) if a != at + 1]

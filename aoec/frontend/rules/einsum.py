@@ -36,8 +36,8 @@ def _einsum(n: Node) -> bool:
 
 
 def _parse(equation: str, shapes: Sequence[tuple[int, ...]]) -> tuple[list[tuple[str, ...]], tuple[str, ...]] | None:
-    """Return (labels of each operand, labels of the result); what dots stand for is labelled by its place from the right. None where the
-    equation does not fit the operands."""
+    """Return (labels of each operand, labels of the result); what dots stand for is labelled by its place from the right. Return None where
+    the equation does not fit the operands."""
     left, arrow, right = equation.replace(" ", "").partition("->")
     texts = left.split(",")
     if len(texts) != len(shapes):

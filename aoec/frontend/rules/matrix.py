@@ -22,8 +22,8 @@ def _gemm(n: Node) -> bool:
 
 
 def _matmul(n: Node) -> bool:
-    """Return matrices with leading dimensions under broadcasting (of one column and one row there are no sums); a vector is a row on the
-    left and a column on the right, of which the result has nothing left."""
+    """Translate MatMul of matrices whose leading dimensions broadcast. Where the left has one column and the right one row, there are no
+    sums, and it becomes `mul`. A vector is a row on the left and a column on the right. The result does not have that dimension."""
     a, b = n.shape_of(0), n.shape_of(1)
     if not a or not b or 0 in (*a, *b):
         return False

@@ -28,7 +28,7 @@ def _transpose(n: Node) -> bool:
 
 
 def _concat(n: Node) -> bool:
-    """Return what has no elements adds none."""
+    """Translate Concat. Inputs without elements are left out."""
     kept = [i for i in n.inputs() if prod(n.draft.tensors[i].shape)]
     if len(kept) == 1:
         return n.emit("reshape", kept, {"shape": n.shape()})
@@ -44,7 +44,7 @@ def part(n: Node, x: str, axis: int, start: int, size: int, by: int = 1) -> tupl
 
 
 def _slice(n: Node) -> bool:
-    """Return parts of axes at constant places, either way; before version 10 the places are attributes."""
+    """Translate Slice: parts of axes at constant places, forward or backward. Before version 10 the places are attributes."""
     given = [n.integers(name, n.constant_integers(at)) for at, name in enumerate(("starts", "ends", "axes", "steps"), 1)]
     if not given[0] or any(n.has(at) and not n.is_constant(at) for at in range(1, 5)):
         return False
@@ -59,7 +59,8 @@ def _slice(n: Node) -> bool:
 
 
 def _split(n: Node) -> bool:
-    """Return parts of an axis one after the other; what nobody reads is not made, and what has no elements is a constant."""
+    """Translate Split: parts of an axis one after the other. A part that nobody reads is not made, and a part without elements is a
+    constant."""
     if n.has(1) and not n.is_constant(1) or not all(n.proto.output):
         return False
     axis, starts = n.integer("axis", 0) % len(n.shape_of(0)), [0]
@@ -70,8 +71,8 @@ def _split(n: Node) -> bool:
 
 
 def _expand(n: Node) -> bool:
-    """Return rows of one element each are products with ones, which the vector unit spreads in registers: copies would move an element at a
-    time (2048 x 1024 on 310P3 1,259 us modelled, 8 so)."""
+    """Translate Expand. Rows of one element each become products with ones, which the vector unit spreads in registers. Copies would move
+    one element at a time (2048 x 1024 on 310P3: 1,259 us modelled, against 8)."""
     own, shape = n.shape_of(0), n.shape()
     if own == shape:
         return view(n)
@@ -86,7 +87,7 @@ def _expand(n: Node) -> bool:
 
 
 def _tile(n: Node) -> bool:
-    """Return each axis so many times: read again and again along an axis of its own before it."""
+    """Translate Tile: repeat each axis by reading it again along an axis of its own before it."""
     own, times = n.shape_of(0), [a // b for a, b in zip(n.shape(), n.shape_of(0))]
     return n.emit("reshape", [repeat(n, n.input(0), own, times)], {"shape": n.shape()})
 
@@ -125,7 +126,8 @@ def _pad(n: Node) -> bool:
 
 
 def _end(n: Node, x: str, axis: int, places: list[int]) -> list[str]:
-    """Return what an axis is padded with of its own: a few times the same element is one slice, which images keep their layout for."""
+    """Return the slices of its own elements that an axis is padded with. If the pad is one element a few times, each is the same slice of
+    one element, for which images keep their layout."""
     if len(set(places)) == 1 and len(places) <= FEW_TIMES:
         return [take(n, x, axis, places[:1])] * len(places)
     return [take(n, x, axis, places)] if places else []
@@ -140,7 +142,8 @@ def _crop(n: Node, before: Sequence[int], after: Sequence[int]) -> str:
 
 
 def _pad_constant(n: Node, x: str, before: Sequence[int], after: Sequence[int]) -> bool:
-    """Return one operator where the vector unit writes such elements; else the element again and again at both ends of each axis."""
+    """Pad with a constant, by one operator where the vector unit writes such elements. Else join the repeated element to both ends of each
+    axis."""
     value, real = n.scalar(2, n.number("value", 0.0)), n.dtype() == "fp32"
     if value is not None and DTYPES[n.dtype()] in FILLED_BYTES and not isnan(value):
         return n.emit("pad", [x], {"before": tuple(before), "after": tuple(after), "value": value if real else int(value)})
@@ -152,7 +155,7 @@ def _pad_constant(n: Node, x: str, before: Sequence[int], after: Sequence[int]) 
 
 
 def fill(n: Node, x: str, axis: int, size: int, one: str) -> list[str]:
-    """Return a tensor like `x` but for its extent along an axis, filled with the element of `one`; none of extent 0."""
+    """Return a tensor like `x` except for its extent along an axis, filled with the element of `one`. Return none for extent 0."""
     shape = tuple(size if at == axis else d for at, d in enumerate(n.draft.tensors[x].shape))
     return [n.step("expand", [n.step("reshape", [one], {"shape": (1,) * len(shape)})], {"shape": shape})] if size else []
 
@@ -187,8 +190,8 @@ def steps(places: Sequence[int]) -> list[tuple[int, int, int]]:
 # ---------------------------------------------------------------- indices
 
 def _gather(word: str) -> Rule:
-    """By an index of whole numbers, a constant or not. A constant that says one place, or places at equal steps, says a slice: single rows,
-    such as queries, keys and values side by side, mostly are views then."""
+    """Return the rule of a gather by an index of whole numbers, constant or not. A constant index of one place, or of places at equal
+    steps, becomes a slice. Single rows, such as queries, keys and values side by side, mostly become views then."""
     def rule(n: Node) -> bool:
         axis = n.integer("axis", 0) % len(n.shape_of(0))
         if word == "gather" and n.is_constant(1) and (run := _run(n.constant_integers(1), n.shape_of(0)[axis])) is not None:

@@ -1,9 +1,11 @@
-"""Quantised operators: products of whole numbers of eight bits, which the cube sums in int32, and conversions from and to reals.
+"""Translates quantised operators: products of eight-bit whole numbers, which the cube sums in int32, and conversions from and to reals.
 
-The cube multiplies int8: of uint8 128 is taken away first, and from its zero point too. Zero points are exact: (A - a)(B - b) is
-A B - a (1 B) - (A 1) b + a b (1 1), where 1 is a matrix (or an image) of ones and every product is one of the cube; what is constant
-of it is computed at import, and what is zero left out. Where scales are constants, and weights too, without a zero point, a product is said
-in reals between conversions, as exporters say it otherwise, for the pass that finds it there (passes/find_quantised.py).
+The cube multiplies int8. So 128 is subtracted from uint8 first, and from its zero point, too. Zero points are exact: (A - a)(B - b) is A B
+- a (1 B) - (A 1) b + a b (1 1). Here 1 is a matrix (or an image) of ones, and every product is one of the cube. Terms that are constant are
+computed at import, and terms that are zero are left out.
+
+A product is written in reals between conversions where its scales and weights are constants and its weights have no zero point. Exporters
+write such products in that form, and passes/find_quantised.py finds them there.
 """
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ def _as_int8(n: Node, x: str) -> str:
 
 
 def _before_unsigned(n: Node, x: str) -> str:
-    """Return the tensor of int8 that one of uint8 was made of, perhaps in another shape; "" where it was not."""
+    """Return the tensor of int8 that one of uint8 was made of, perhaps in another shape. Return "" where it was not."""
     found = next((made for made in reversed(n.draft.nodes) if x in made.outputs), None)
     if found is not None and found.op == "reshape":
         inner = _before_unsigned(n, found.inputs[0])
@@ -50,7 +52,7 @@ def _before_unsigned(n: Node, x: str) -> str:
 
 
 def _zero_point(n: Node, at: int, of: int) -> str:
-    """Return the zero point in argument `at` of argument `of` after `_as_int8`, in int32; "" where it is 0."""
+    """Return the zero point in argument `at` of argument `of` after `_as_int8`, in int32. Return "" where it is 0."""
     middle = MIDDLE if n.dtype_of(of) == "uint8" else 0
     if not n.has(at):
         return n.constant("zero_point", np.array([-middle]), "int32") if middle else ""
@@ -86,7 +88,7 @@ def _subtract_zeros(n: Node, pair: Sequence[str], zeros: Sequence[str], ones: Se
 # ---------------------------------------------------------------- matrices
 
 def _matmul(n: Node, at: tuple[int, int], zero: tuple[int, int]) -> str:
-    """Return the product of two matrix arguments less their zero points, in int32; "" where they are none of eight bits."""
+    """Return the product of two matrix arguments less their zero points, in int32. Return "" where they are none of eight bits."""
     a_shape, b_shape = (n.shape_of(i) for i in at)
     if not all(n.dtype_of(i) in BYTES for i in at) or min(len(a_shape), len(b_shape)) < 2 or 0 in (*a_shape, *b_shape):
         return ""
@@ -114,8 +116,8 @@ def _qlinear_matmul(n: Node) -> bool:
 # ---------------------------------------------------------------- windows
 
 def _conv(n: Node, at: tuple[int, int], zero: tuple[int, int]) -> str:
-    """Return the convolution of two arguments less their zero points, in int32; "" where they are none of eight bits or no window fits.
-    What is beyond an image counts as its zero point: of it, and of the ones, there are zeros."""
+    """Return the convolution of two arguments less their zero points, in int32. Return "" where they are none of eight bits or no window
+    fits. What is beyond an image counts as its zero point: of it, and of the ones, there are zeros."""
     w = window(n, n.shape_of(at[1])[2:])
     if w is None or not all(n.dtype_of(i) in BYTES for i in at):
         return ""
@@ -208,7 +210,7 @@ def _round_to(n: Node, x: str, zero: str, dtype: str) -> str:
 
 def _blocks(n: Node) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
     """Return (shape of the data, shape of scales and zero points) that are broadcast against each other: one for all, one for each place of
-    an axis, or one for each block of some; None where these do not divide the axis."""
+    an axis, or one for each block of some. Return None where these do not divide the axis."""
     shape, scale = n.shape_of(0), n.shape_of(1)
     if prod(scale) == 1:
         return shape, (1,) * len(shape)
@@ -240,7 +242,7 @@ def _as_shape(n: Node, x: str, shape: tuple[int, ...]) -> str:
 
 
 def _dequantise(n: Node) -> bool:
-    """Return (x - zero point) * scale."""
+    """Translate DequantizeLinear: (x - zero point) * scale."""
     shapes, element = _blocks(n), n.element_of(0)
     if shapes is None or n.dtype_of(0) not in (*WHOLE, "int32") or n.dtype() != "fp32" or 0 in n.shape():
         return False
@@ -254,7 +256,7 @@ def _dequantise(n: Node) -> bool:
 
 
 def _quantise(n: Node) -> bool:
-    """x / scale, rounded, plus the zero point, limited to what the result's elements can be."""
+    """Translate QuantizeLinear: x / scale, rounded, plus the zero point, limited to the range of the result's elements."""
     shapes, element = _blocks(n), n.element()
     if shapes is None or n.dtype() not in WHOLE or n.dtype_of(0) != "fp32" or 0 in n.shape():
         return False

@@ -1,5 +1,5 @@
-"""Recurrent layers, unrolled over time: what the inputs make of all steps is one product, each step a product with the state and
-elementwise work on its gates. A step past the end of a sequence leaves the state as it was, and gives zeros.
+"""Translates recurrent layers, unrolled over time. The inputs of all steps are multiplied in one product. Each step is a product with the
+state and elementwise work on its gates. A step past the end of a sequence leaves the state unchanged, and gives zeros.
 """
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def _run(layer: Layer, step: Callable[[Layer, str, State], State], state: State,
 
 
 def _layer(n: Node, kind: str, x: str, d: int, activations: Sequence[Activation]) -> Layer:
-    """Return one direction, after the product of all inputs with its weights."""
+    """Make one direction of a layer, with the product of all inputs and its weights."""
     time, batch, size = n.made_shape(x)
     gates, hidden = n.shape_of(2)[1:]
     w, r = (n.step("reshape", [n.piece(n.input(at), 0, d, 1)], {"shape": n.shape_of(at)[1:]}) for at in (1, 2))
@@ -175,7 +175,8 @@ def _initial(n: Node, kind: str, d: int, batch: int, batch_first: bool) -> State
 
 
 def _masks(n: Node, time: int, batch: int) -> list[str]:
-    """For every step 1 where a sequence still goes on and 0 behind its end, [batch, 1]; none where all are as long as the time."""
+    """Return a mask [batch, 1] for every step: 1 where a sequence still goes on and 0 behind its end. Return no masks where all sequences
+    are as long as the time."""
     if not n.has(LENGTHS) or n.is_constant(LENGTHS) and all(length == time for length in n.constant_integers(LENGTHS)):
         return []
     lengths = n.step("reshape", [n.step("cast", [n.input(LENGTHS)], dtype="fp32")], {"shape": (batch, 1)})
@@ -183,8 +184,8 @@ def _masks(n: Node, time: int, batch: int) -> list[str]:
 
 
 def _results(n: Node, hidden: Sequence[Sequence[str]], last: Sequence[State], batch_first: bool) -> None:
-    """Nothing; Y [time, directions, batch, hidden] and the last states [directions, batch, hidden] were made, as far as they are asked for;
-    with the batch in front of all of these where it is first."""
+    """Make Y [time, directions, batch, hidden] and the last states [directions, batch, hidden], as far as they are asked for. With
+    `batch_first`, the batch is the first dimension of all of these."""
     batch, size = n.made_shape(hidden[0][0])
     time, directions = len(hidden[0]), len(hidden)
     if n.has_result(0):
@@ -205,7 +206,7 @@ def _together(n: Node, rows: Sequence[str]) -> str:
 # ---------------------------------------------------------------- activations
 
 def _activations(n: Node, kind: str, directions: int) -> list[list[Activation]] | None:
-    """Return the activations of every direction, after the clip of what they take; None where one of them has no word."""
+    """Return the activations of every direction, after the clip of what they take. Return None where one of them has no word."""
     names = [name.lower() for name in n.texts("activations", ())] or list(DEFAULTS[kind]) * directions
     alphas, betas = list(n.numbers("activation_alpha", ())), list(n.numbers("activation_beta", ()))
     each = len(DEFAULTS[kind])

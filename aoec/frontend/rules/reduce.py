@@ -37,13 +37,13 @@ def reduce_axes(n: Node, word: str, x: str, axes: Sequence[int]) -> str:
 
 
 def neighbours(axes: Sequence[int]) -> list[tuple[int, ...]]:
-    """Runs of numbers that follow each other."""
+    """Return the runs of consecutive numbers."""
     runs = groupby(enumerate(axes), lambda pair: pair[1] - pair[0])
     return [tuple(axis for _, axis in run) for _, run in runs]
 
 
 def axes_of(n: Node) -> tuple[int, ...] | None:
-    """Return the axes that are reduced, in order; None where they are not known."""
+    """Return the axes that are reduced, in order. Return None where they are not known."""
     rank = len(n.shape_of(0))
     if n.has(1) and not n.is_constant(1):
         return None
@@ -60,7 +60,7 @@ def _over(word: str) -> Over:
 
 
 def _reduction(over: Over, nothing: float) -> Rule:
-    """Return a rule: `over` gives the result with axes of one element, `nothing` is what comes of no elements."""
+    """Return a rule of a reduction. `over` gives the result with axes of one element. `nothing` is the result of no elements."""
     def rule(n: Node) -> bool:
         axes = axes_of(n)
         if axes is None or n.dtype_of(0) not in KNOWN:
@@ -72,7 +72,7 @@ def _reduction(over: Over, nothing: float) -> Rule:
 
 
 def empty(nothing: float, dtype: str) -> float:
-    """Return what comes of no elements: of whole numbers the least or greatest in place of infinity."""
+    """Return the result of reducing no elements. For whole numbers, it is the least or greatest number in place of infinity."""
     if dtype in REALS or abs(nothing) != inf:
         return nothing
     limits = np.iinfo(NUMPY[dtype]) if dtype != "bool" else None
@@ -106,7 +106,8 @@ def reduce_by_halves(n: Node, word: str, x: str, axis: int) -> str:
 
 
 def _log_sum_exp(n: Node, x: str, axes: Sequence[int]) -> str:
-    """Return the greatest element is taken out, so that nothing overflows; not where it is infinite, of which nothing would be left."""
+    """Return the log of the sum of exp. The greatest element is subtracted first, so that nothing overflows, and added again. An infinite
+    one is not subtracted, since that would leave NaN."""
     top = reduce_axes(n, "reduce_max", x, axes)
     top = n.step("where", [n.step("is_inf", [top], dtype="bool"), n.zeros("nothing", ()), top], dtype=n.made_dtype(top))
     total = reduce_axes(n, "reduce_sum", n.step("exp", [n.step("sub", [x, top])]), axes)

@@ -36,7 +36,7 @@ def _resize(n: Node) -> bool:
 
 
 def _axes(n: Node) -> list[Axis] | None:
-    """Return the axes whose elements change; None where scales or sizes are not known."""
+    """Return the axes whose elements change. Return None where scales or sizes are not known."""
     shape, out, old = n.shape_of(0), n.shape(), n.opset < 11 or n.proto.op_type == "Upsample"
     places = (None, 1, None) if old else (1, 2, 3)
     if any(at and n.has(at) and not n.is_constant(at) for at in places):
@@ -96,7 +96,7 @@ def _interpolate(n: Node, x: str, axis: Axis, weights: np.ndarray) -> str:
 
 
 def _with_outside(n: Node, x: str, rule: Rule, found: list[Axis]) -> bool:
-    """Return what lies outside of the input in any axis is one value."""
+    """Replace what is outside of the input in any axis by one value."""
     out, rank = n.shape(), len(n.shape())
     beyond = np.zeros(out, bool)
     for axis in found:

@@ -1,6 +1,6 @@
-"""Rotary embedding: x * cos + turned(x) * sin, where turned(x) is what a matrix of 1, -1 and 0 makes of a head.
+"""Translates rotary embedding: x * cos + turned(x) * sin, where turned(x) is a head times a matrix of 1, -1 and 0.
 
-The cube makes it exactly and takes pairs as they come, halves or neighbours; an element that is no number makes its whole head none.
+The cube computes it exactly, for pairs of halves and pairs of neighbours. An element that is NaN makes its whole head NaN.
 """
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _rotary(n: Node) -> bool:
 
 
 def _pairs(turned: int, interleaved: bool) -> np.ndarray:
-    """[turned / 2, 2]: the elements of a head that turn together."""
+    """Return [turned / 2, 2]: the pairs of a head's elements that turn together."""
     half = turned // 2
     return np.arange(turned).reshape(half, 2) if interleaved else np.arange(turned).reshape(2, half).T
 

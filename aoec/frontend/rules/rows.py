@@ -18,7 +18,7 @@ LEAST_NORM = 2.0 ** -24  # the smallest number of fp16: a norm that is less coun
 
 
 def _softmax(word: str) -> Rule:
-    """Before version 13 all dimensions from `axis` on are one row."""
+    """Return the rule of a softmax word. Before version 13 all dimensions from `axis` on are one row."""
     def rule(n: Node) -> bool:
         shape, old = n.shape(), n.opset < 13
         axis = n.integer("axis", 1 if old else -1) % len(shape)
@@ -30,7 +30,8 @@ def _softmax(word: str) -> Rule:
 
 
 def _softmax_along(n: Node, word: str, axis: int) -> bool:
-    """Along an axis as it lies, or as the last one where it is long; of one element the logarithm is its distance to itself."""
+    """Translate a softmax along an axis in place, or transpose the axis to the end where it is long. For one element, take the difference
+    of the element and itself, which is its logarithm."""
     shape = n.shape()
     if shape[axis] == 1:
         zero = [n.input(0), n.input(0)]
@@ -45,7 +46,8 @@ def _softmax_along(n: Node, word: str, axis: int) -> bool:
 
 
 def _row_norm(word: str) -> Rule:
-    """Return all dimensions from `axis` on are one row, with a scale, and perhaps a bias, for each element."""
+    """Return the rule of a norm over rows: all dimensions from `axis` on are one row, with a scale, and perhaps a bias, for each
+    element."""
     def rule(n: Node) -> bool:
         shape = n.shape()
         axis = n.integer("axis", -1) % len(shape)
@@ -76,7 +78,7 @@ def _of_one(n: Node, word: str, x: str, factors: Sequence[str], epsilon: float) 
 
 
 def _statistics(n: Node, rows: str, epsilon: float) -> None:
-    """Nothing; the second and third result are the mean of each row, and one over its deviation."""
+    """Make the second and third results: the mean of each row, and one over its deviation."""
     last = len(n.draft.tensors[rows].shape) - 1
     words: tuple[tuple[str, dict[str, Attribute]], ...] = (("reduce_mean", {"axes": (last,)}), ("inverse_deviation", {"epsilon": epsilon}))
     for at, (word, given) in enumerate(words, 1):
@@ -92,7 +94,7 @@ def _moments(n: Node, x: str, axes: tuple[int, ...]) -> tuple[str, str]:
 
 
 def _row_factor(n: Node, at: int, row: tuple[int, ...]) -> str | None:
-    """Return an argument as one number for each element of a row; None where it is broadcast from some."""
+    """Return an argument as one number for each element of a row. Return None where it is broadcast from some."""
     shape = n.shape_of(at)
     if shape == row[-1:] == row:
         return n.input(at)
@@ -101,7 +103,7 @@ def _row_factor(n: Node, at: int, row: tuple[int, ...]) -> str | None:
 
 
 def _instance_norm(n: Node) -> bool:
-    """Return each channel of an image is a row, with one scale and bias."""
+    """Translate InstanceNormalization: each channel of an image is a row, with one scale and bias."""
     shape = n.shape()
     rows = n.step("reshape", [n.input(0)], {"shape": (*shape[:2], prod(shape[2:]))})
     epsilon = n.number("epsilon", 1e-5)
@@ -111,7 +113,7 @@ def _instance_norm(n: Node) -> bool:
 
 
 def _lp_norm(n: Node) -> bool:
-    """x over the sum of magnitudes along an axis, or over the root of the sum of squares."""
+    """Translate LpNormalization: x over the sum of magnitudes along an axis, or over the root of the sum of squares."""
     x, axis, p = n.input(0), (n.integer("axis", -1) % len(n.shape()),), n.integer("p", 2)
     if p == 1:
         norm = reduce_axes(n, "reduce_sum", n.step("abs", [x]), axis)
@@ -129,7 +131,7 @@ def _batch_norm(n: Node) -> bool:
 
 
 def _batch_norm_in_training(n: Node) -> bool:
-    """By mean and variance of the batch itself, of which the running ones take a part."""
+    """Normalise by mean and variance of the batch itself. The running mean and variance take a share of these."""
     shape, part = n.shape(), n.number("momentum", 0.9)
     axes = (0, *range(2, len(shape)))
     found = [n.step("reshape", [m], {"shape": shape[1:2]}) for m in _moments(n, n.input(0), axes)]
@@ -141,7 +143,8 @@ def _batch_norm_in_training(n: Node) -> bool:
 
 
 def _lrn(n: Node) -> bool:
-    """x over a power of the sum of squares of the channels around it: each window is as many slices, one for each of its places."""
+    """Translate LRN: x over a power of the sum of squares of the channels around it. Each window becomes slices, one for each of its
+    places."""
     size, alpha, beta, bias = n.integer("size", 1), n.number("alpha", 1e-4), n.number("beta", 0.75), n.number("bias", 1.0)
     if not 0 < size <= MOST_CHANNELS or not prod(n.shape()):
         attributes: dict[str, Attribute] = {"size": size, "alpha": alpha, "beta": beta, "bias": bias}

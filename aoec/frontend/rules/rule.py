@@ -23,7 +23,7 @@ def unary(op: str, **attributes: Attribute) -> Rule:
 
 
 def chain(op: str) -> Rule:
-    """Return an operator of any number of arguments, from the left."""
+    """Return the rule of an operator of any number of arguments, which is applied from the left."""
     def rule(n: Node) -> bool:
         at = n.input(0)
         for other in n.inputs()[1:-1]:
@@ -33,5 +33,5 @@ def chain(op: str) -> Rule:
 
 
 def view(n: Node) -> bool:
-    """Reshape, Flatten, Squeeze, Unsqueeze, Identity, Dropout at inference: the elements in their order."""
+    """Translate Reshape, Flatten, Squeeze, Unsqueeze, Identity, and Dropout at inference: the elements keep their order."""
     return not n.has_second_result() and n.emit("reshape", [n.input(0)], {"shape": n.shape()})

@@ -1,6 +1,7 @@
-"""GridSample: an image, or a volume, read where a grid says, at the nearest pixels, between neighbours, or on cubic curves through four.
+"""Translates GridSample: it reads an image, or a volume, where a grid says, at the nearest pixels, between neighbours, or on cubic curves
+through four pixels.
 
-Of a cubic curve each pixel is clipped or thrown back alone, as PyTorch and onnxruntime do (ONNX's reference clips the point).
+For a cubic curve each pixel is clipped or reflected alone, as PyTorch and onnxruntime do (ONNX's reference clips the point).
 """
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ PLACE = "int32"
 
 
 def _grid_sample(n: Node) -> bool:
-    """Return each point reads rows of channels, of all pixels that it lies between, with their weights; cubic curves of volumes are the
-    host's."""
+    """Translate GridSample. Each point reads rows of channels, of all pixels around it, with their weights. Cubic curves of volumes are
+    left to the host."""
     shape, points = n.shape_of(0), n.shape_of(1)[:-1]
     sizes, mode, padding = shape[2:], n.text("mode", "linear"), n.text("padding_mode", "zeros")
     modes = LINEAR + NEAREST + (CUBIC if len(sizes) == 2 else ())
@@ -44,8 +45,8 @@ def _grid_sample(n: Node) -> bool:
 
 
 def _coordinate(n: Node, column: int, size: int) -> str:
-    """Return where each point lies along an axis, in pixels; -1 to 1 of the grid are the middles of the outer pixels, or their outer
-    edges."""
+    """Return where each point is along an axis, in pixels. -1 and 1 of the grid are the centres of the outer pixels (`align_corners`), or
+    their outer edges."""
     grid = n.piece(n.input(1), len(n.shape_of(1)) - 1, column, 1)
     x = n.step("adds", [n.step("reshape", [grid], {"shape": (prod(n.made_shape(grid)),)})], {"scalar": 1.0})
     if n.integer("align_corners", 0):

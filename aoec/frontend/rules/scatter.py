@@ -1,7 +1,7 @@
-"""Operators that write where data say, as reads: each place of the result asks which of the updates speaks of it.
+"""Translates operators that write where data say into reads: each place of the result finds the updates that name it.
 
-Places and updates are compared with each other, all pairs at once; of several updates of one place the last is taken, or what the
-reduction makes of them. What would be too many pairs is the host's.
+All pairs of places and updates are compared at once. If several updates name one place, the last is taken, or their reduction. Work with
+too many pairs is left to the host.
 """
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ REDUCTIONS = {"add": ("add", 0), "mul": ("mul", 1), "max": ("maximum", None), "m
 
 
 def _scatter_elements(n: Node) -> bool:
-    """Return each element of the index says where along the axis its update belongs; along other axes it may stop short of the data."""
+    """Translate ScatterElements. Each element of the index gives the place of its update along the axis. Along other axes the index may be
+    shorter than the data."""
     shape, own = n.shape_of(0), n.shape_of(1)
     if n.dtype_of(1) not in INDICES or not shape or not prod(own):
         return False
@@ -44,7 +45,8 @@ def _scatter_elements(n: Node) -> bool:
 
 
 def _scatter_nd(n: Node) -> bool:
-    """Return the last axis of the index holds a place in each of the first axes of the data, which are one axis of rows here."""
+    """Translate ScatterND. The last axis of the index holds a place in each of the first axes of the data. These axes become one axis of
+    rows here."""
     shape, own = n.shape_of(0), n.shape_of(1)
     if n.dtype_of(1) not in INDICES or not own or not prod(own) or not prod(shape):
         return False
@@ -61,7 +63,8 @@ def _scatter_nd(n: Node) -> bool:
 
 
 def _tensor_scatter(n: Node) -> bool:
-    """Return rows one after the other from a place on that each of a batch has, or from the start; a circle goes on at the start."""
+    """Translate TensorScatter. It writes successive rows from a place on that each entry of the batch has, or from the start. In circular
+    mode it continues at the start."""
     shape, axis = n.shape_of(0), n.integer("axis", -2) % len(n.shape_of(0))
     many, mode = n.shape_of(1)[axis], n.text("mode", "linear")
     if axis == 0 or not prod(shape) or not many or mode not in ("linear", "circular"):
@@ -82,8 +85,8 @@ def _tensor_scatter(n: Node) -> bool:
 
 
 def _scatter(n: Node, sizes: Sizes, given: list[str], lanes: int) -> str:
-    """[p, n, q] of data [p, n, q], an index [p, k, lanes] and updates [p, k, q]; an index of one lane is about whole rows. "" where that
-    would be too many pairs, or is of a dtype that the unit does not have."""
+    """Return [p, n, q] from data [p, n, q], an index [p, k, lanes] and updates [p, k, q]. An index of one lane names whole rows. Return ""
+    where there would be too many pairs, or where the unit does not have the dtype."""
     p, extent, k, q = sizes
     data, index, updates = given
     reduction, kind = n.text("reduction", "none"), n.dtype()

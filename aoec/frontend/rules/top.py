@@ -1,5 +1,6 @@
-"""TopK: of few, one extreme after the other; of more, in rounds: in every list of some elements each is ranked by comparing it with all
-others, the best of each list are kept in order, and so are made half as many lists, until one is left.
+"""Translates TopK. Of few elements, one extreme is taken after the other. Of more, it takes rounds over lists of some elements. In every
+list each element is ranked by comparing it with all others, and the best of each list are kept in order. From these, half as many lists are
+made, until one is left.
 
 A round over lists of 2 k elements, n elements in all, takes 2 k n comparisons and leaves n / 2: 4 k n in all, whatever the order.
 
@@ -30,9 +31,9 @@ def _top(n: Node) -> bool:
 
 
 def _in_turn(n: Node, k: int, axis: int, largest: bool) -> bool:
-    """Return one extreme after the other, each but the first among those that are left; the first of equals comes first. The greatest of
-    elements with a NaN among them is NaN, and is found there; of the smallest NaN comes last, and values are read at the places that were
-    found."""
+    """Find one extreme after the other, each among the elements that are left. Of equal elements, the first is taken first. With a NaN
+    among the elements, the greatest is NaN, and is found at its place. For the smallest elements, NaN comes last, and values are read at
+    the places that were found."""
     shape, kind = n.shape_of(0), n.dtype_of(0)
     x, values, indices = n.input(0), list[str](), list[str]()
     done, numbers, beyond = "", places(n, shape, axis), one(n, least(kind) if largest else greatest(kind), kind)
@@ -65,7 +66,8 @@ def _keys(n: Node, x: str) -> str:
 
 
 def _in_rounds(n: Node, k: int, axis: int, largest: bool) -> bool:
-    """Lists of at least twice as many as are kept, whole digits long; the first of equals stays before the others in every list."""
+    """Sort lists of at least twice as many elements as are kept, whose lengths are whole digits. Equal elements keep their order in every
+    list."""
     shape = n.shape_of(0)
     extent, rows = shape[axis], prod(shape) // shape[axis]
     length = _round_up(min(2 * k, extent))

@@ -1,8 +1,9 @@
-"""Transposed convolution, the gradient of a strided one, by stride phases.
+"""Translates transposed convolution, the gradient of a strided one, by stride phases.
 
-With stride s, result u of the uncropped output sums kernel taps k = u % s + t * s over image pixels u // s - t: so every phase u % s is a
-convolution of stride 1 of the image with its own s-th part of the kernel, flipped. All phases are channels of one convolution, whose
-result is then interleaved. A convolution of the image with s - 1 zeros between its pixels does s products for each of these, a dimension.
+With stride s, result u of the uncropped output sums kernel taps k = u % s + t * s over image pixels u // s - t. So every phase u % s is a
+convolution of stride 1 of the image with the phase's s-th part of the kernel, flipped. All phases are channels of one convolution, whose
+result is then interleaved. A convolution of the image with s - 1 zeros between its pixels takes s times as many products, for each
+dimension.
 """
 from __future__ import annotations
 
@@ -90,7 +91,8 @@ def _phase_kernels(n: Node, kernel: str, group: int, which: np.ndarray) -> str:
 
 
 def _taps_of_phases(w: Window, before: Sizes, low: Sequence[int], taps: Sizes) -> np.ndarray:
-    """[*phases, *taps]: the tap of the kernel, in row-major order, that each tap of each phase is; their number where it is none."""
+    """Return [*phases, *taps]: the number of the kernel's tap, in row-major order, for each tap of each phase. Where a phase has no tap,
+    the entry is the number of the kernel's taps."""
     rank, count = w.rank, prod(w.kernel)
     places, known = np.zeros((1,) * (2 * rank), int), np.ones((1,) * (2 * rank), bool)
     for axis, (k, s, d, t, b, first) in enumerate(zip(w.kernel, w.stride, w.dilation, taps, before, low)):
@@ -102,8 +104,8 @@ def _taps_of_phases(w: Window, before: Sizes, low: Sequence[int], taps: Sizes) -
 
 
 def _interleave(n: Node, y: str, stride: Sizes, group: int, start: Sizes, out: Sizes) -> str:
-    """[n, group * phases * co / group, *count] as [n, co, *out]: pixel q of phase p is pixel q * stride + p, of which `out` are kept from
-    `start` on, zeros behind the last."""
+    """Return [n, group * phases * co / group, *count] as [n, co, *out]. Pixel q of phase p becomes pixel q * stride + p. Of these pixels,
+    `out` are kept from `start` on, with zeros behind the last."""
     batch, channels, *count = n.made_shape(y)
     rank, each = len(count), channels // (group * prod(stride))
     if prod(stride) > 1 and rank == 2 and group == 1:

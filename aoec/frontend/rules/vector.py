@@ -17,7 +17,7 @@ def _any(rule: Rule) -> Rule:
 
 
 def _by_dtype(real: Rule, whole: Rule) -> Rule:
-    """Return one rule for reals, another for whole numbers."""
+    """Return a rule that applies `real` to reals and `whole` to whole numbers."""
     return lambda n: (real if n.dtype_of(0) in REALS else whole)(n)
 
 
@@ -28,7 +28,8 @@ def _pair(op: str) -> Rule:
 
 
 def _clip(n: Node) -> bool:
-    """Bounds that are constants are attributes of reals; others are tensors, and whole numbers have bounds of their dtype."""
+    """Translate Clip. For reals, constant bounds are attributes. All other bounds are tensors. Bounds of whole numbers have the dtype of
+    these."""
     if n.dtype_of(0) == "fp32":
         lo, hi = n.scalar(1, n.number("min", -np.inf)), n.scalar(2, n.number("max", np.inf))
         if lo is not None and hi is not None:
@@ -53,13 +54,13 @@ def _pow(n: Node) -> bool:
 
 
 def _mod(n: Node) -> bool:
-    """With the sign of the divisor, or as C has it, of the dividend."""
+    """Translate Mod. The remainder has the sign of the divisor, or, with `fmod` and as in C, that of the dividend."""
     c = "fmod" if n.dtype() in REALS else "whole_rem"
     return n.emit(c if n.integer("fmod", 0) else "mod", [n.input(0), n.input(1)])
 
 
 def _mean(n: Node) -> bool:
-    """Return each part is divided before it is added: the sum may be beyond 16 bits where the mean is not."""
+    """Translate Mean. Each input is divided before it is added, since the sum may exceed 16 bits where the mean does not."""
     *others, last = (n.step("muls", [i], {"scalar": 1.0 / len(n.inputs())}) for i in n.inputs())
     return n.emit("add", [reduce(lambda a, b: n.step("add", [a, b]), others), last]) if others else view(n)
 
@@ -75,7 +76,7 @@ def _hard_swish(n: Node) -> bool:
 
 
 def _swish(n: Node) -> bool:
-    """x * sigmoid(alpha * x)."""
+    """Translate Swish: x * sigmoid(alpha * x)."""
     alpha = n.number("alpha", 1.0)
     if alpha == 1.0:
         return n.emit("silu", [n.input(0)])

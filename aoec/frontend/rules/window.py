@@ -1,8 +1,8 @@
-"""Operators of windows: convolution and pooling over one to three dimensions.
+"""Translates operators of windows: convolution and pooling over one to three dimensions.
 
-Our words have windows over two. One dimension is the width of an image of one row. Of three, the depth of a convolution becomes channels:
-those of the kernel's planes side by side, so that one product does it all; and pooling, which can be done an axis after the other, takes
-rows and columns first.
+Our words have windows over two dimensions. One dimension is treated as the width of an image of one row. For a convolution over three, the
+depth becomes channels: those of the kernel's planes are put side by side, so that one product is enough. Pooling over three can be done
+axis by axis, so it takes rows and columns first.
 """
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ class Window:
 
 
 def window(n: Node, kernel: Sizes) -> Window | None:
-    """Return the window that a node states; None where its rank is not one to three or does not fit its argument, or where nothing is
-    there."""
+    """Return the window that a node states. Return None where its rank is not one to three or does not fit its argument, or where nothing
+    is there."""
     size, rank = n.shape_of(0)[2:], len(kernel)
     if not 1 <= rank <= 3 or len(size) != rank or 0 in (*n.shape_of(0), *kernel):
         return None
@@ -109,7 +109,7 @@ def convolve(n: Node, inputs: Sequence[str], w: Window, group: int) -> str:
 
 
 def _planes_as_channels(n: Node, x: str, w: Window, group: int, depth: int) -> str:
-    """[n, c, d, h, w] as [n * depth, kd * c, h, w]: for each plane of the result the planes that it sees, group by group."""
+    """Return [n, c, d, h, w] as [n * depth, kd * c, h, w]: for each plane of the result the planes that it sees, group by group."""
     batch, c, _, *plane = n.made_shape(x)
     x = n.pad(n.step("transpose", [x], {"perm": (0, 2, 1, 3, 4)}), 1, w.before[0], w.after[0])
     seen = []
@@ -121,7 +121,7 @@ def _planes_as_channels(n: Node, x: str, w: Window, group: int, depth: int) -> s
 
 
 def _kernel_planes(n: Node, kernel: str) -> str:
-    """[co, c, kd, kh, kw] as [co, kd * c, kh, kw]."""
+    """Return [co, c, kd, kh, kw] as [co, kd * c, kh, kw]."""
     co, c, planes, *rest = n.made_shape(kernel)
     turned = n.step("transpose", [kernel], {"perm": (0, 2, 1, 3, 4)})
     return n.step("reshape", [turned], {"shape": (co, planes * c, *rest)})
@@ -134,7 +134,7 @@ Pool = Callable[[str, Window, Sequence[int]], str]  # a tensor of four dimension
 
 def _pool(n: Node) -> tuple[Window, Window] | None:
     """Return (the window with pads that give ONNX's output: ceil_mode may add some at the end, and padding may end before the tensor does;
-    the window as stated). None where no pads give it."""
+    the window as stated). Return None where no pads give it."""
     stated = window(n, n.integers("kernel_shape", ()))
     if stated is None or 0 in n.shape() or min(stated.before) < 0:
         return None
@@ -176,7 +176,7 @@ def _subsample(n: Node, x: str, w: Window) -> str:
 
 
 def _max_pool(n: Node) -> bool:
-    """Of reals, and of eight bits by way of fp16, which has all their numbers."""
+    """Translate MaxPool of reals and of eight-bit numbers. The latter are cast to fp16, which holds all of them."""
     found, dtype = _pool(n), n.dtype_of(0)
     if found is None or dtype not in ("fp32", "int8", "uint8"):
         return False
@@ -193,10 +193,10 @@ def _max_pool(n: Node) -> bool:
 
 
 def _max_pool_places(n: Node, x: str, w: Window) -> bool:
-    """Return True, after the greatest element of each window and its place in the tensor became the results: one tap of the kernel after
-    the other, of which the first of equal ones stays, or the last NaN, as in PyTorch. Where the first tap is padding the place begins as
-    that of the first element, of which nothing else need be greater than the padding. False for kernels of many taps, and where fp32 does
-    not hold every place."""
+    """Make the greatest element of each window and its place in the tensor, and return True. The taps of the kernel are compared one after
+    the other. Of equal elements the first stays, or the last NaN, as in PyTorch. Where the first tap is padding, the place begins as that
+    of the first element, since no other element need be greater than the padding. Return False for kernels of many taps, and where fp32
+    does not hold every place."""
     batch, channels, *size = n.made_shape(x)
     if prod(w.kernel) > MOST_TAPS or prod(n.made_shape(x)) > EXACT or n.dtype_of(0) != "fp32":
         return False
@@ -280,7 +280,7 @@ def _power(n: Node, x: str, p: int) -> str:
 
 
 def _root(n: Node, x: str, p: int) -> bool:
-    """Return True, after the p-th root of sums of powers became the node's result."""
+    """Make the p-th root of sums of powers the node's result, and return True."""
     if p == 2:
         return n.emit("sqrt", [x])
     if p == 1:

@@ -1,8 +1,8 @@
-"""The backward graph: the gradients of a loss with respect to parameters, by reverse accumulation over a draft.
+"""Builds the backward graph: the gradients of a loss with respect to parameters, by reverse accumulation over a draft.
 
-Nodes are gone through from the loss back. A node is differentiated once the gradients of its result from all its readers are there, and
-these are added. Only what lies on a path from a parameter to the loss is differentiated. Nodes are added in the order in which the backward
-pass runs: the gradient of a weight before that of the data of the same node, so that it can be sent early.
+Nodes are visited from the loss back. A node is differentiated once the gradients of its result from all its readers are known. These
+gradients are added. Only nodes on a path from a parameter to the loss are differentiated. Nodes are added in the order in which the
+backward pass runs. The gradient of a weight comes before that of the data of the same node, so that it can be sent early.
 """
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from aoec.ops.run import REALS
 
 
 def differentiate(draft: Draft, loss: str, parameters: Sequence[str]) -> dict[str, str]:
-    """Return parameter -> the tensor of its gradient, of its own shape. The nodes that make it are added to the draft behind the others.
+    """Return parameter -> the tensor of its gradient, which has the parameter's shape.
 
-    The draft is as ONNX was translated, before clean-up passes. The loss is a tensor of reals; of one with many elements their sum is
-    differentiated. A parameter on which the loss does not depend, or on which it depends through steps alone (a floor, a comparison), has
-    no gradient and is left out. CheckError where loss or parameters are none of the draft's tensors of reals. UnsupportedError with
-    operator and node where a node on the path has no gradient.
+    The nodes that make it are added to the draft behind the others. The draft is as ONNX was translated, before clean-up passes. The loss
+    is a tensor of reals. If it has many elements, their sum is differentiated. A parameter has no gradient, and is left out, where the loss
+    does not depend on it or depends on it only through steps (a floor, a comparison). Raise CheckError where loss or parameters are none of
+    the draft's tensors of reals. Raise UnsupportedError with operator and node where a node on the path has no gradient.
     """
     return _Backward(draft, loss, parameters).run()
 
@@ -104,7 +104,7 @@ class _Backward:
         return {p: total for p in self.parameters if (total := self._total(p))}
 
     def _differentiate(self, n: OpNode) -> None:
-        """Nothing; what a node's arguments on the path get from it is among their parts."""
+        """Add to the gradients of a node's arguments on the path what they receive from this node."""
         given = [o for o in n.outputs if self.parts.get(o)]
         if not given:
             return
@@ -127,7 +127,7 @@ class _Backward:
             self.parts.setdefault(x, []).append(made)
 
     def _total(self, x: str) -> str:
-        """Return the gradient of a tensor: the sum of its parts, made now; "" where it has none."""
+        """Return the gradient of a tensor: the sum of its parts, made now. Return "" where it has none."""
         parts = self.parts.get(x, [])
         if len(parts) > 1:
             builder, _ = make_node(self.draft, f"{x}_backward", f"{x}_gradient")

@@ -1,7 +1,7 @@
-"""Gradients are sent as soon as they are made: what only reshapes, turns or casts one comes right behind what makes it.
+"""Moves nodes that only reshape, transpose or cast a gradient right behind the node that makes it, so that gradients are sent early.
 
-Such nodes are added behind the whole backward pass. A launch order follows the order of nodes, so a gradient that is finished there would
-be ready at the end of the backward pass, and no communication could be hidden under it.
+Such nodes are added behind the whole backward pass. A launch order follows the order of nodes. So a gradient that is finished there would
+be ready only at the end of the backward pass, and no communication could be hidden under it.
 """
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOVES = ("reshape", "transpose", "cast", "muls")  # of one tensor, from element 
 
 
 def send_early(draft: Draft, gradients: Iterable[str]) -> None:
-    """Moves the nodes that finish each gradient behind the maker of what they read; the order of all others stays."""
+    """Move the nodes that finish each gradient behind the maker of their input. The order of all other nodes stays."""
     makers, users = draft.producers(), draft.users()
     behind: dict[str, list[OpNode]] = {}
     for gradient in gradients:

@@ -1,4 +1,5 @@
-"""Which part of a training step each tensor belongs to, by what it is made of and what is made of it; in any graph, fused or not."""
+"""Says to which part of a training step each tensor belongs. This follows from what it is made of and what is made of it, in any graph,
+fused or not."""
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -11,9 +12,9 @@ ORDER: tuple[Phase, ...] = ("forward", "backward", "optimiser")
 
 
 def phases(graph: Graph, loss: str, gradients: Iterable[str]) -> dict[str, Phase]:
-    """Return tensor that a node makes -> its part of the step. forward: what the loss is made of, and what follows from that alone, as
-    running statistics do. backward: what else a gradient is made of, and what follows from that. optimiser: what is made of a gradient, and
-    is part of none. `gradients`: the tensors of the gradients."""
+    """Return tensor that a node makes -> its part of the step. forward: tensors that the loss is made of, and those that follow from these
+    alone, as running statistics do. backward: other tensors that a gradient is made of, and those that follow from them. optimiser: tensors
+    that are made of a gradient and are part of none. `gradients`: the tensors of the gradients."""
     makers = {o: n for n in graph.nodes for o in n.outputs if o}
     sent = list(gradients)
 

@@ -1,11 +1,11 @@
-"""A training graph: a step of training as a graph like any other.
+"""Makes a training graph: a step of training as a graph like any other.
 
-An inference model becomes one on its way through import: its parameters become inputs, normalisations take the statistics of their batch,
-a loss is added, then the backward graph and the optimiser. Then the passes clean all of it, and dtypes are chosen. With 16 bits parameters,
-states and losses stay fp32, forward and backward passes run in 16 bits, and gradients become the type in which they are sent.
+An inference model becomes one while it is imported. Its parameters become inputs, and normalisations take the statistics of their batch. A
+loss is added, then the backward graph and the optimiser. Then the passes clean all of it, and dtypes are chosen. With 16 bits, parameters,
+states and losses stay fp32, and forward and backward passes run in 16 bits. Gradients are cast to the type in which they are sent.
 
 Results are the loss, the gradients (`<parameter>_grad`), and the next values of parameters, states and running statistics (`<name>_next`).
-A model that holds its gradients already is taken as it is.
+A model that already holds its gradients is taken unchanged.
 """
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class TrainingGraph:
 
 def load_training(model: str | Path | onnx.ModelProto, asked: Training, shapes: Mapping[str, Sequence[int]] | None = None,
                   precision: str = "fp16", definitions: Definitions = NO_DEFINITIONS, rewriting: Rewriting | None = None) -> TrainingGraph:
-    """Return the training graph of a model. CheckError where it has no parameters, or no loss or output of that name; UnsupportedError,
-    with node and operator, where a gradient is asked for through what has none."""
+    """Return the training graph of a model. Raise CheckError where it has no parameters, or no loss or output of that name. Raise
+    UnsupportedError, with node and operator, where a gradient is asked for through what has none."""
     if asked.gradients or asked.loss and held_gradients(model):
         return _as_it_is(model, asked, shapes or {}, precision, definitions, rewriting)
     made = _Step(asked, precision)
@@ -97,7 +97,7 @@ def find_gradients(graph: Graph, named: Sequence[str] = ()) -> tuple[tuple[str, 
 
 def find_loss(graph: Graph, named: str = "") -> str:
     """Return the loss of a training graph: the output of that name, else the one called loss, else the only one that is one real number.
-    CheckError where there is none."""
+    Raise CheckError where there is none."""
     if named and named not in graph.outputs:
         raise CheckError(f"--loss {named}: the model holds gradients already, and has no output of that name"
                          f"{nearest(named, graph.outputs)}; its outputs are {', '.join(graph.outputs)}"[:600])
@@ -163,7 +163,7 @@ class _Step:
         return out
 
     def settle(self, draft: Draft) -> None:
-        """Gives gradients the type in which they are sent, by casts of what the backward pass makes; the draft is clean."""
+        """Give gradients the type in which they are sent, by casts of what the backward pass makes. Clean-up passes have run before."""
         kind = self.asked.gradient_type
         if self.precision == "fp32" and kind == "fp32":
             return
@@ -181,7 +181,7 @@ class _Step:
         draft.wide |= {*self.sent}
 
     def finish(self, draft: Draft) -> None:
-        """Gives each reader of a cast its own, which joins its launch; dtypes are chosen."""
+        """Give each reader of a cast a cast of its own, which joins the reader's launch. Dtypes have been chosen before."""
         self._cast_behind_views(draft)
         users, nodes = draft.users(), list[OpNode]()
         casts = {n.outputs[0]: n for n in draft.nodes
@@ -205,8 +205,8 @@ class _Step:
         send_early(draft, self.sent)
 
     def _send_sums(self, draft: Draft) -> None:
-        """Sends gradients as the sums that they are: a product of 16 bits leaves its sums in fp32, so that none is rounded on the way, no
-        cast is a launch, and cores may share its terms. Casts of fp32 to fp32 go."""
+        """Send gradients as the fp32 sums that products of 16 bits make. So no sum is rounded on the way, no cast is a launch, and cores
+        may share the terms of a sum. Remove casts of fp32 to fp32."""
         makers, users = draft.producers(), draft.users()
         gone, names = set[str](), dict[str, str]()
         for name in self.sent:
@@ -238,7 +238,7 @@ class _Step:
         return n.op == "cast" and draft.tensors[n.inputs[0]].dtype in REALS and draft.tensors[n.outputs[0]].dtype in REALS
 
     def _cast_behind_views(self, draft: Draft) -> None:
-        """Makes casts of views of what were views of casts: a cast joins what reads it, and a view does not."""
+        """Replace views of casts by casts of views. A cast joins its reader in a launch, and a view does not."""
         casts, nodes = dict[str, OpNode](), list[OpNode]()
         for n in draft.nodes:
             if n.op == "reshape" and n.inputs[0] in casts and n.outputs[0] not in draft.outputs:
@@ -254,7 +254,7 @@ class _Step:
         draft.nodes = [n for n in nodes if not self._is_real_cast(draft, n) or n.outputs[0] in read]
 
     def _send_as(self, draft: Draft, kind: str) -> None:
-        """Gradients are results of another type than fp32; what reads them takes it from there."""
+        """Give gradients another type than fp32. Their readers read them through a cast to fp32."""
         for name in self.sent:
             draft.put(replace(draft.tensors[name], dtype=kind))
         nodes = []

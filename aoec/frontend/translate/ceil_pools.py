@@ -1,8 +1,8 @@
-"""Pools of `ceil_mode`: windows that begin beyond the tensor are dropped, as onnxruntime and frameworks do and as ONNX says from operator
-set 22 on. Inference in older sets counts them, so such pools are said in a way that has none before shapes are inferred.
+"""Restates pools of `ceil_mode`. Windows that begin beyond the tensor are dropped, as onnxruntime and frameworks do, and as ONNX says from
+operator set 22 on. Inference in older sets counts them. So such pools are written without such windows before shapes are inferred.
 
-A transposed convolution of auto_pad SAME_* has a result of stride times its image in onnxruntime, as ONNX's text says; inference adds
-output_padding to that. So its `output_shape` is said too where it states some.
+In onnxruntime the result of a transposed convolution of auto_pad SAME_* is stride times its image, as ONNX's text says. Inference adds
+output_padding to that. So its `output_shape` is stated, too, where it has output_padding.
 """
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Infer = Callable[[onnx.ModelProto], onnx.ModelProto]
 
 
 def as_run(node: onnx.NodeProto, shapes: Sequence[Sequence[int] | None]) -> list[onnx.NodeProto]:
-    """Return what stands for a node of SAID with arguments of these shapes, so that inference gives what onnxruntime does; nothing where it
-    does, or where the shapes are not known."""
+    """Return the nodes that replace a node of SAID with arguments of these shapes, so that inference gives what onnxruntime does. Return
+    none where it does so already, or where the shapes are not known."""
     return _same(node, *shapes[:2]) if node.op_type == TRANSPOSED and len(shapes) > 1 else restate_pool(node, shapes[0])
 
 
@@ -93,7 +93,7 @@ def _with_attributes(node: onnx.NodeProto, **attributes: object) -> onnx.NodePro
 
 
 def infer_restated(proto: onnx.ModelProto, infer: Infer) -> onnx.ModelProto:
-    """Return what inference gives of a model after its nodes were said so; of each the tensors before it are known by then."""
+    """Return the result of inference on a model after its nodes were restated. For each node, the tensors before it are known by then."""
     marks = ("ceil_mode", "output_padding")
     if not any(n.op_type in SAID and any(a.name in marks and (a.i or any(a.ints)) for a in n.attribute) for n in proto.graph.node):
         return infer(proto)
@@ -108,7 +108,7 @@ def infer_restated(proto: onnx.ModelProto, infer: Infer) -> onnx.ModelProto:
 
 
 def _beyond(proto: onnx.ModelProto) -> Iterator[tuple[int, list[onnx.NodeProto]]]:
-    """Yield each node of which inference would give something else, by its place, said otherwise."""
+    """Yield, by its place, each node of which inference would give something else, with the nodes that restate it."""
     graph = infer_shapes(proto, data_prop=True).graph
     types = {i.name: i.type.tensor_type for i in (*graph.input, *graph.value_info)}
     shapes = {name: [d.dim_value if d.HasField("dim_value") else 0 for d in t.shape.dim] for name, t in types.items()

@@ -57,7 +57,7 @@ class Constants:
         return int((self.held[name] if name in self.held else self.draft.weights[name]).size)
 
     def put(self, name: str, array: np.ndarray) -> None:
-        """Nothing; the constant is known from now on, in the element type that the model states for it."""
+        """Enter the constant, in the element type that the model states for it."""
         array = as_declared(np.asarray(array), self.types.get(name))
         self.types[name] = type_of(array)
         dtype, small = dtype_of(self.types[name].tensor_type.elem_type), stated_element(self.types[name])
@@ -69,7 +69,7 @@ class Constants:
         self.draft.weights[name] = np.asarray(array, np.float32 if dtype == "fp32" else array.dtype, order="C")
 
     def make(self, name: str) -> None:
-        """Nothing; a held constant is made by a node of the host from now on."""
+        """Add a node of the host that makes a held constant. Raise UnsupportedError where it has more than `HELD_LIMIT_BYTES`."""
         array = self.held.pop(name)
         if array.nbytes > HELD_LIMIT_BYTES:
             raise UnsupportedError(f"{self.title}: constant {name} is of type {array.dtype}, which only the host holds, and has "
@@ -114,7 +114,7 @@ class Constants:
         return True
 
     def fold_empty(self, proto: onnx.NodeProto) -> bool:
-        """Return True, after results without any element became constants."""
+        """Make results without any element constants, and return True where all results are."""
         types = {o: self.types[o] for o in proto.output if o in self.types}
         shapes = {o: s for o, t in types.items() if (s := shape_of(t)) is not None and 0 in s and t.tensor_type.elem_type in DTYPES}
         if not shapes or len(shapes) < len([o for o in proto.output if o]):
@@ -124,7 +124,7 @@ class Constants:
         return True
 
     def _bound(self, proto: onnx.NodeProto) -> None:
-        """UnsupportedError where a computed constant would be larger than the limit."""
+        """Raise UnsupportedError where a computed constant would be larger than the limit."""
         shapes = [shape_of(self.types[o]) for o in proto.output if o in self.types]
         known = [prod(s) for s in shapes if s is not None]
         if not known and proto.op_type in GROWING:

@@ -1,18 +1,19 @@
-"""Operators that onnxruntime takes in the default domain where ONNX does not define them, or not any more, in ONNX's own.
+"""Rewrites in ONNX's own operators those that onnxruntime accepts in the default domain although ONNX does not define them, or no longer
+does.
 
-`SimplifiedLayerNormalization` is x / sqrt(mean(x^2) + epsilon) * scale over the dimensions that `scale` has: RMSNormalization since
-operator set 23, and its single steps before, which the clean-up passes find again.
+`SimplifiedLayerNormalization` is x / sqrt(mean(x^2) + epsilon) * scale over the dimensions that `scale` has. From operator set 23 on it
+becomes RMSNormalization. Before, it becomes its single steps, which the clean-up passes find again.
 
-`SkipLayerNormalization` and `SkipSimplifiedLayerNormalization` of onnxruntime's own domain add two tensors, and perhaps a bias, and
-normalise the rows of the sum, which is a result of its own beside the norm.
+`SkipLayerNormalization` and `SkipSimplifiedLayerNormalization` are of onnxruntime's own domain. They add two tensors, and perhaps a bias,
+and normalise the rows of the sum. The sum is a result of its own beside the norm.
 
 `ThresholdedRelu` was an experiment of operator set 1, which ONNX took back and defined as the same since 10. onnxruntime runs it in the
-sets between too, of fp32: x where x > alpha, else 0.
+sets between, too, in fp32: x where x > alpha, else 0.
 
 `GroupNormalization` of operator sets 18 to 20 has a scale and a bias for each group. ONNX took it back, since frameworks have them for each
-channel, as it has from 21 on; its checker refuses models with the former. onnxruntime runs them: groups are the channels of an
-InstanceNormalization. So they are from 21 on too, with a scale and a bias of channels behind: ONNX defines the variance there as a
-difference of large means, E(x^2) - E(x)^2, which loses digits of what is far from 0.
+channel, and so has ONNX from 21 on. ONNX's checker refuses models with the former; onnxruntime runs them. Here, groups become the channels
+of an InstanceNormalization. From 21 on they do, too, followed by a scale and a bias for each channel. ONNX defines the variance there as a
+difference of large means, E(x^2) - E(x)^2, which loses digits where values are far from 0.
 """
 from __future__ import annotations
 
@@ -31,13 +32,14 @@ FIRST_SET, DEFINED_SET, WHERE_SET = 7, 10, 9  # of ThresholdedRelu: where number
 
 
 def spell_out(proto: onnx.ModelProto, version: int) -> None:
-    """Nothing; every such node of the model, in subgraphs too, is written in operators that ONNX defines, where it can be: a norm has a
+    """Rewrite every such node of the model, in subgraphs too, in operators that ONNX defines, where this is possible: a norm must have a
     constant scale."""
     _spell_out(proto.graph, version, {}, set())
 
 
 def _spell_out(graph: onnx.GraphProto, version: int, around: dict[str, onnx.TensorProto], taken: set[str]) -> None:
-    """The same of a graph; `around` are the constants of those that it lies in, `taken` their names, to which its own are added."""
+    """Rewrite such nodes of a graph. `around` holds the constants of the graphs around it, `taken` the names in use, to which its own are
+    added."""
     scales = {**around, **{i.name: i for i in graph.initializer}}
     nodes = list(graph.node)
     taken |= {name for n in nodes for name in (*n.input, *n.output)} | scales.keys() | {i.name for i in graph.input}

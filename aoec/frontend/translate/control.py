@@ -1,7 +1,7 @@
-"""Control flow whose course is known when a model is compiled: the branch of an If, the rounds of a Loop or Scan, as plain nodes.
+"""Translates control flow whose course is known at compile time into plain nodes: the branch of an If, the rounds of a Loop or Scan.
 
-What is read of a condition or a count must be a constant, in every round; names of a body become names of the model, anew in each round.
-What is not known, or would take too many nodes, stays one node of the host.
+Conditions and counts that are read must be constants, in every round. Names of a body become names of the model, new ones in each round. A
+node whose course is not known, or that would take too many nodes, stays one node of the host.
 """
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ class Control:
         self.walk, self.left, self.left_bytes = walk, MOST_NODES, MOST_BYTES
 
     def spelled_out(self, proto: onnx.NodeProto) -> bool:
-        """Return True where nodes that are not all the host's stand for this one now; else nothing is left of the attempt."""
+        """Return True after nodes that are not all the host's have replaced this one. Return False, with the attempt undone, where this
+        fails."""
         ways: Mapping[str, Callable[[onnx.NodeProto], bool]] = {"If": self._if, "Loop": self._loop, "Scan": self._scan}
         if proto.op_type not in ways or proto.domain not in host.OWN_DOMAIN:
             return False
@@ -149,7 +150,7 @@ class Control:
         return results
 
     def _finish(self, proto: onnx.NodeProto, made: Sequence[str]) -> None:
-        """Nothing; the node's results are these values, of their types: what was inferred for a loop may not hold."""
+        """Make the node's results from these values, with the types of the values: types that were inferred for a loop may not hold."""
         for result, value in zip(proto.output, made, strict=True):
             if result:
                 self._typed_as(result, value)
@@ -163,7 +164,7 @@ class Control:
     # ------------------------------------------------------------ values
 
     def _constant_element(self, name: str) -> np.generic | None:
-        """Return the one element of a constant; None of anything else."""
+        """Return the one element of a constant. Return None for anything else."""
         if not name or name not in self.walk.constants or self.walk.constants.size(name) != 1:
             return None
         return self.walk.constants.array(name).reshape(-1)[0]  # type: ignore[no-any-return]
@@ -241,7 +242,7 @@ class _Attempt:
 
 @contextmanager
 def _unless_whole(walk: Walk) -> Iterator[_Attempt]:
-    """An attempt, of which nothing is left where it is not done, cannot be, or gave work to the host alone."""
+    """Yield an attempt, and undo it where it is not done, where it raises an error, or where it gave work to the host alone."""
     attempt, draft = _Attempt(), walk.draft
     known: list[Any] = [draft.tensors, draft.weights, walk.constants.held, walk.types, walk.refused]
     before, nodes, wanted, said = [dict(d) for d in known], list(draft.nodes), set(walk.wanted), len(walk.notices)

@@ -161,7 +161,7 @@ class Node:
         return self.constant(label, np.zeros(shape), dtype)
 
     def piece(self, x: str, axis: int, start: int, size: int) -> str:
-        """`size` elements of a tensor along an axis, from `start` on; the tensor itself where these are all."""
+        """Return `size` elements of a tensor along an axis, from `start` on. Return the tensor itself where these are all elements."""
         shape = self.made_shape(x)
         starts = tuple(start if at == axis else 0 for at in range(len(shape)))
         sizes = (*shape[:axis], size, *shape[axis + 1:])
@@ -188,21 +188,20 @@ class Node:
         return name
 
     def tensor_of(self, name: str, dtype: str, shape: Sequence[int]) -> Tensor:
-        """Return a tensor of the draft under a name of the model; UnsupportedError where it has another shape than ONNX infers."""
+        """Return a tensor of the draft under a name of the model. Raise UnsupportedError where it has another shape than ONNX infers."""
         if self.shapes.get(name, shape) != shape:
             raise UnsupportedError(f"node {self.title()}: ONNX infers the shape {list(self.shapes[name])}, and {name} is {list(shape)}")
         return Tensor(name, dtype, tuple(shape))
 
     def _shape(self, op: str, inputs: Sequence[str], attributes: Mapping[str, Attribute]) -> tuple[int, ...]:
-        """Return what an operator makes of tensors of the draft; CheckError for a view of another number of elements."""
+        """Return what an operator makes of tensors of the draft. Raise CheckError for a view of another number of elements."""
         shape = ops.shape(op, [self.draft.tensors[i].shape for i in inputs], attributes)
         if op == "reshape" and prod(shape) != prod(self.made_shape(inputs[0])):
             raise CheckError(f"{prod(self.made_shape(inputs[0])):,} elements do not make the shape {list(shape)}")
         return shape
 
     def emit(self, op: str, inputs: Sequence[str], attributes: Mapping[str, Attribute] = NONE, at: int = 0) -> bool:
-        """Return True, after the node that makes result `at` was added; UnsupportedError where its shape is not the one that ONNX
-        infers."""
+        """Add the node that makes result `at`, and return True. Raise UnsupportedError where its shape is not the one that ONNX infers."""
         shape, result = self._shape(op, inputs, attributes), self.proto.output[at]
         if self.shapes.get(result, shape) != shape:
             raise UnsupportedError(f"node {self.title()}: ONNX infers the shape {list(self.shape(at))}, and {op} gives {list(shape)}")

@@ -50,11 +50,12 @@ class Additions(Protocol):
 def load(model: Union[str, Path, onnx.ModelProto], input_shapes: Shapes | None = None, precision: str = "fp16",
          definitions: Definitions = NO_DEFINITIONS, rewriting: Rewriting | None = None,
          additions: Additions | None = None) -> tuple[Graph, dict[str, np.ndarray], list[str]]:
-    """Return (graph, its constants, notices for the user) of an ONNX model, by path or as a proto. `definitions` are operators of
-    the user's own (ops/own.py), which nodes of any domain but ONNX's own may name. `rewriting`: rules of the user's own, and places where
-    rules are declined; it notes where rules were applied. `additions`: what a training graph is made by.
+    """Return (graph, its constants, notices for the user) of an ONNX model, which is a path or a proto.
 
-    Inputs and results keep ONNX's names; reals become `precision` (passes/precision.py), biases stay fp32. Every failure is an AoecError.
+    `definitions` are operators of the user's own (ops/own.py), which nodes of any domain but ONNX's own may name. `rewriting` holds rules
+    of the user's own and places where rules are declined, and it records where rules were applied. `additions` says what a training graph
+    is made with. Inputs and results keep ONNX's names. Reals become `precision` (passes/precision.py), and biases stay fp32. Every failure
+    is an AoecError.
     """
     precision = SPELLINGS.get(precision, precision)
     if precision not in PRECISIONS:
@@ -135,7 +136,7 @@ class _Translation:
         return {name: REALS[t.tensor_type.elem_type] for name, t in self.types.items() if t.tensor_type.elem_type in REALS}
 
     def translate(self, proto: onnx.NodeProto) -> None:
-        """Nothing; the node's results are constants, or nodes of the draft make them."""
+        """Translate a node: make its results constants, or add nodes to the draft that make them."""
         if proto.op_type == "CastLike" and (like := self.types.get(proto.input[1])) is not None and like.tensor_type.elem_type:
             proto = as_cast(proto, like.tensor_type.elem_type)
         for other in (others := self._as_run(proto)):
@@ -159,13 +160,13 @@ class _Translation:
             self._to_host(proto)
 
     def _as_run(self, proto: onnx.NodeProto) -> list[onnx.NodeProto]:
-        """Return what stands for a node of which inference gives something else than onnxruntime."""
+        """Return the nodes that replace a node of which inference gives something else than onnxruntime."""
         if proto.op_type not in SAID:
             return []
         return as_run(proto, [shape_of(self.types[i]) if i in self.types else None for i in proto.input])
 
     def _refuse_negative(self, proto: onnx.NodeProto) -> None:
-        """Return where the results have shapes that tensors can have; ParseError where a scale of -inf or 1e30 made others."""
+        """Raise ParseError where results have shapes that no tensor can have, such as from a scale of -inf or 1e30."""
         for o in proto.output:
             shape = shape_of(self.types.get(o, onnx.TypeProto())) or ()
             if min(shape, default=0) < 0:
@@ -206,7 +207,7 @@ class _Translation:
     # ------------------------------------------------------------ host
 
     def _to_host(self, proto: onnx.NodeProto) -> None:
-        """Nothing; the node is added as `host.<OpType>`, or counted among those that cannot run."""
+        """Add the node as `host.<OpType>`, and count it among `refused` where it cannot run."""
         around = captured_names(proto)
         walked = attempt(self.walker, proto, self.notices)
         if walked is None and not self._runs(proto, around):
@@ -232,7 +233,7 @@ class _Translation:
         self.draft.nodes.append(OpNode(label, host.word(proto), inputs, outputs, tuple(attributes.items())))
 
     def _ready(self, name: str) -> None:
-        """Nothing; a result of the graph is in the draft, and says what the model declares it to be."""
+        """Put a result of the graph into the draft, with the type that the model declares for it."""
         if name in self.constants.held:
             self.constants.make(name)
         else:

@@ -64,7 +64,8 @@ DEFAULTS = {"Adam": {"alpha": 0.9, "beta": 0.999, "epsilon": 1e-6, "norm_coeffic
 
 
 def add_functions(name: str, proto: onnx.ModelProto, version: int) -> None:
-    """Nothing; a model's optimisers are nodes of functions that it has now. ParseError where a node has other arguments than it takes."""
+    """Turn a model's optimisers into nodes of functions, and add these functions to the model. Raise ParseError where a node has other
+    arguments than its operator takes."""
     found = [n for n in proto.graph.node if n.domain == DOMAIN and n.op_type in ("Momentum", "Adam")]
     if not found or version < OLDEST:
         return

@@ -1,8 +1,8 @@
-"""Control flow that the host walks with bodies that are compiled: each body is a model of its own, translated as one.
+"""Compiles the bodies of control flow that the host walks: each body is a model of its own, and is translated as one.
 
-A body takes its own inputs and, behind these, what it reads from around it; constants from around it are its own. What crosses its
-bounds are tensors of a fixed shape, of types that the AI Core works on, and what a loop carries keeps both. Of any other the node stays
-whole, to be run by ONNX's reference.
+A body takes its own inputs and, behind these, what it reads from around it. Constants from around it become its own. Tensors that enter or
+leave a body have a fixed shape and types that the AI Core works on. What a loop carries keeps both. Any other node stays whole, and ONNX's
+reference runs it.
 """
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Walker:
         return [*states, *(_without(t, axis) for t, axis in zip(xs, axes, strict=True))]
 
     def _boundary_type(self, name: str) -> onnx.TypeProto:
-        """Return the type of a value that crosses the bounds of a body. UnsupportedError where it is not one of the AI Core's."""
+        """Return the type of a value that crosses the bounds of a body. Raise UnsupportedError where it is not one of the AI Core's."""
         known = self.types.get(name)
         if not name or known is None or tensor(name, known).dtype == OPAQUE or typed.small(tensor(name, known).declared):
             raise UnsupportedError(f"its body reads {name or 'an absent input'}, whose type or shape is not one that the AI Core works on")

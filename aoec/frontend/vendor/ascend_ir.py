@@ -1,7 +1,7 @@
-"""What operators of Ascend IR mean in ONNX: one rule an operator, for those that operator tuning of single operators is asked for.
+"""Says what operators of Ascend IR mean in ONNX. There is one rule for each operator that tuning of single operators is asked for.
 
 Names, attributes and their defaults are those of the "operator list" of CANN's guides. A `D` at a name's end says that axes and shapes are
-attributes. The first output alone is made; training's operators, and those that only a framework makes, are not here.
+attributes. Only the first output is made. Operators of training, and those that only a framework makes, are not here.
 """
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ class Growing:
         return self.node("CastLike", name, like)
 
     def get(self, name: str, default: Any) -> Any:
-        """Return an attribute of its default's type; CheckError of any other. A list has as many numbers as its default, unless that is
-        empty."""
+        """Return an attribute of its default's type. Raise CheckError for any other. A list has as many numbers as its default, unless that
+        is empty."""
         value = self.attributes.get(name, default)
         if value is None:
             raise CheckError(f"operator {self.label} needs the attribute {name}")
@@ -119,7 +119,7 @@ def softmax(op: str) -> Rule:
 
 
 def matmul(left: str, right: str) -> Rule:
-    """Return a product with the attributes of which operand is transposed, and a bias of it as third input."""
+    """Return the rule of a product. Its attributes say which operand is transposed, and its third input is a bias."""
     def rule(g: Growing) -> str:
         y = g.node("MatMul", *(transpose(g, i) if g.get(name, False) else g.x(i) for i, name in enumerate((left, right))))
         return g.node("Add", y, g.x(2)) if g.has(2) else y
@@ -147,7 +147,7 @@ def plane(g: Growing, name: str, default: Shape = ()) -> list[int]:
 
 
 def pads(g: Growing, name: str = "pads") -> list[int]:
-    """Top, bottom, left, right in ONNX's order."""
+    """Return top, bottom, left and right pads in ONNX's order."""
     top, bottom, left, right = g.get(name, (0, 0, 0, 0))
     return [top, left, bottom, right]
 
@@ -160,7 +160,7 @@ def conv(g: Growing) -> str:
 
 
 def pool(op: str, mode: str) -> Rule:
-    """Pooling, by the attribute that says how it is padded: SAME, VALID or CALCULATED."""
+    """Return the rule of a pooling. Its attribute says how it is padded: SAME, VALID or CALCULATED."""
     def rule(g: Growing) -> str:
         if g.get("global_pooling", False):
             return g.node(f"Global{op}", g.x(0))
@@ -176,7 +176,7 @@ def pool(op: str, mode: str) -> Rule:
 
 
 def bias_add(g: Growing) -> str:
-    """Return a bias by channel: the second dimension of NCHW, the last of others."""
+    """Add a bias by channel, which is the second dimension in NCHW, and the last in other formats."""
     bias = g.x(1)
     if g.formats[0].startswith("NC"):
         bias = g.node("Reshape", bias, g.constant([-1] + [1] * (len(g.shape(0)) - 2)))

@@ -1,8 +1,9 @@
-"""Single operators as ATC and AOE take them (`--singleop`): a JSON list of Ascend-IR operators with shapes, turned into ONNX models of one
-operator each. What each operator means in ONNX is in `ascend_ir.py`.
+"""Reads single operators as ATC and AOE take them (`--singleop`): a JSON list of Ascend-IR operators with shapes, turned into ONNX models
+of one operator each. `ascend_ir.py` says what each operator means in ONNX.
 
-The form is that of "single-operator description file" in CANN's ATC guide: op, name, input_desc and output_desc (format, shape, type; where
-`origin_format` and `origin_shape` are given they say what is meant), attr (name, type, value). Shapes are fixed, as operator tuning wants.
+The form is that of "single-operator description file" in CANN's ATC guide. An operator has op, name, input_desc and output_desc (format,
+shape, type), and attr (name, type, value). `origin_format` and `origin_shape` say what is meant, where they are given. Shapes are fixed, as
+operator tuning requires.
 """
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ class Operator:
 
 
 def read(path: str) -> list[Operator]:
-    """Return the operators of a description file; CheckError where it is none."""
+    """Return the operators of a description file. Raise CheckError where it is none."""
     said = read_json(path)
     if not isinstance(said, list) or not 0 < len(said) <= MOST_OPERATORS:
         raise CheckError(f"{path} is no description of single operators, which is a list of 1 to {MOST_OPERATORS} objects with op, "
@@ -73,7 +74,7 @@ def _operator(item: Any, number: int, several: bool, where: str) -> Operator:
 
 
 def _tensor(item: Any, where: str) -> Described | None:
-    """Return a tensor; None of one that is left out, whose type or format is UNDEFINED or RESERVED."""
+    """Return a tensor. Return None for one that is left out, whose type or format is UNDEFINED or RESERVED."""
     fields = _fields(item, where, {"type": str, "format": str},
                      {"shape": list, "origin_shape": list, "origin_format": str, "const_value": list})
     if {"UNDEFINED", "RESERVED"} & {fields["type"].upper(), fields["format"].upper()}:
@@ -101,7 +102,7 @@ def _fields(item: Any, where: str, needed: Mapping[str, type], others: Mapping[s
 
 
 def model(operator: Operator) -> onnx.ModelProto:
-    """Return the ONNX model of an operator. UnsupportedError for one that has no meaning here; CheckError where it cannot be as
+    """Return the ONNX model of an operator. Raise UnsupportedError for one that has no meaning here. Raise CheckError where it cannot be as
     described."""
     if operator.op not in RULES:
         raise UnsupportedError(f"operator {operator.op} has no meaning here; those that can be described are "

@@ -1,8 +1,8 @@
-"""Control flow that the host walks: If, Loop and Scan, given something that runs a body.
+"""Runs control flow on the host: If, Loop and Scan, given something that runs a body.
 
-A node whose bodies are parts of the graph (ir/graph/graph.py: Body) is walked here, and its bodies are run by whoever runs the graph;
-one that the host runs whole is walked here too, its body run by ONNX's reference (host_reference.py). A body takes, behind its own
-inputs, what it reads from around it, which are the last inputs of its node: `AROUND` says how many.
+Two kinds of nodes run here. Where a node's bodies are parts of the graph (ir/graph/graph.py: Body), whoever runs the graph runs the bodies.
+Where the host runs a node whole, ONNX's reference runs its body (host_reference.py). Behind its own inputs, a body takes what it reads from
+around it. These are the last inputs of its node, and `AROUND` says how many there are.
 """
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_ROUNDS = 100_000  # of a Loop: some ten seconds of a body of a few small op
 
 
 def walk(node: OpNode, inputs: Sequence[Any], run: Run, nothing: Nothing) -> Values:
-    """Return the results of a node with bodies; CheckError where it is none, UnsupportedError of a loop that does not end."""
+    """Return the results of a node with bodies. Raise CheckError where it is none, and UnsupportedError for a loop that does not end."""
     around = node.attribute(AROUND, 0)
     if node.op not in BODIES or not isinstance(around, int) or not 0 <= around <= len(inputs):
         raise CheckError(f"node {node.name} ({node.op}) has a body, and is no If, Loop or Scan")
@@ -56,8 +56,8 @@ def _scan(node: OpNode, inputs: Values, body: Body, nothing: Values) -> Values:
 # ---------------------------------------------------------------- of values alone
 
 def run_loop(limit: Any, going: Any, carried: Values, body: Body, nothing: Values) -> Values:
-    """Return what a Loop carries at its end, then its rows stacked; `body` takes the round's number, true and what is carried, and
-    `nothing` is what stands for rows where there are none."""
+    """Return what a Loop carries at its end, then its rows stacked. `body` takes the round's number, true and what is carried. `nothing`
+    takes the place of rows where there are none."""
     on, done = going is None or true(going), 0
     rows: list[Values] = [[] for _ in nothing]
     most = None if limit is None else int(np.asarray(limit).reshape(()))

@@ -1,12 +1,14 @@
 """Nodes that run on the host: `host.<OpType>` is ONNX's operator of that name, run by `onnx.reference`.
 
-An operator of another domain than ONNX's own is named with it: `host.ai.onnx.ml.LabelEncoder`. A node keeps ONNX's attributes under their
-own names, and `onnx_opset`, the version of its domain. Those that a graph's text has no form for (tensors, subgraphs, lists of strings) are
-kept as `proto:` and the base64 of ONNX's own serialisation. Control flow is one node with its bodies: what they read from around them are
-the node's last inputs, and `onnx_captured` says, as a JSON list, under which names. `host.Constant` makes a constant that only the host
-holds. `onnx_reals` lists, for each input, the element type that the model declares where a graph's dtype does not say it: reals are of one
-dtype in a graph, elements of few bits are bytes, and ONNX's operators take only theirs. Where ONNX leaves the seed of random numbers open,
-it is the node's place in the model, so that equal runs give equal results.
+The name of an operator of another domain than ONNX's own includes the domain: `host.ai.onnx.ml.LabelEncoder`. A node keeps ONNX's
+attributes under their own names, and has `onnx_opset`, the version of its domain. Attributes that a graph's text has no form for (tensors,
+subgraphs, lists of strings) are kept as `proto:` and the base64 of ONNX's own serialisation.
+
+Control flow is one node with its bodies. What they read from around them are the node's last inputs, and `onnx_captured` gives their names
+as a JSON list. `host.Constant` makes a constant that only the host holds. `onnx_reals` lists, for each input, the element type that the
+model declares where a graph's dtype does not give it. In a graph, reals have one dtype and elements of few bits are bytes, but ONNX's
+operators take only their own types. Where ONNX leaves the seed of random numbers open, the seed is the node's place in the model, so that
+equal runs give equal results.
 """
 from __future__ import annotations
 
@@ -117,7 +119,7 @@ def _evaluator(op: str, given: tuple[tuple[str, Attribute], ...], present: tuple
 
 
 def run(node: OpNode, inputs: Sequence[Any]) -> list[Any]:
-    """Return the results of a host node; UnsupportedError where ONNX's reference cannot run it. An absent input is None."""
+    """Return the results of a host node. Raise UnsupportedError where ONNX's reference cannot run it. An absent input is None."""
     try:
         made, names = _evaluator(node.op, node.attributes, tuple(map(bool, node.inputs)), len(node.outputs))
         with np.errstate(all="ignore"):

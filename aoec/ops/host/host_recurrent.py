@@ -1,5 +1,5 @@
 """Recurrent layers for the host, by ONNX's text. The reference of the onnx package knows neither lengths of sequences nor `activations`,
-`clip` and `input_forget`: it takes the defaults in their place, without a word."""
+`clip` and `input_forget`. It silently takes the defaults in their place."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -61,7 +61,7 @@ class _Recurrent(OpRun):
         raise NotImplementedError
 
     def _activations(self, d: int, given: Any) -> list[Activation]:
-        """Return those of a direction, after the clip of what they take; ValueError for a name that ONNX does not have."""
+        """Return those of a direction, after the clip of what they take. Raise ValueError for a name that ONNX does not have."""
         names = [str(n).lower() for n in given.get("activations") or ()] or list(self.defaults) * (d + 1)
         alphas, betas = (list(given.get(f"activation_{which}") or ()) for which in ("alpha", "beta"))
         limit, each = given.get("clip") or 0.0, len(self.defaults)

@@ -1,7 +1,7 @@
-"""Operators of ONNX whose reference in the onnx package falls short of ONNX's text, by that text.
+"""Runs, by ONNX's text, the operators whose reference in the onnx package differs from that text.
 
-- Loop: an absent condition is true (the reference runs no iteration), and what the iterations give is stacked along a new axis (the
-  reference joins it along the first).
+- Loop: an absent condition is true (the reference runs no iteration). The results of the iterations are stacked along a new axis (the
+  reference joins them along the first).
 - Scan: along any axis and in either direction (the reference refuses all but the first axis, forward).
 - CastLike: takes all attributes of its newest version (the reference of an older one refuses them).
 - Optional: a value in an optional is the value (the reference wraps it into a list, which its other operators do not expect).
@@ -10,15 +10,17 @@
 - Softmax, LogSoftmax, Hardmax: before version 13 over all axes from theirs on (the reference takes that one alone).
 - BatchNormalization: before version 14 trains where it has results beside the first (the reference always does).
 - LpNormalization: sums magnitudes (the reference sums what may be negative).
-- GatherElements: indices may have fewer rows than the tensor, GridSample: knows the names of modes of version 16, OneHot: a depth may be a
-  vector of one number, DequantizeLinear: is there before version 19 (the reference refuses these).
-- NonMaxSuppression: every argument behind the scores may be absent; of no boxes a class the result has no rows of three (the reference
-  wants the thresholds, and gives no columns).
-- Unique: unsorted, elements come in the order in which they are first seen, along any axis, whatever outputs are asked for (the reference
-  takes them along the first axis, and sorts them where nothing else is asked for).
+- GatherElements: indices may have fewer rows than the tensor (the reference refuses these).
+- GridSample: takes the names of modes of version 16, too (the reference refuses them).
+- OneHot: a depth may be a vector of one number (the reference refuses it).
+- DequantizeLinear: exists before version 19, too (the reference refuses it).
+- NonMaxSuppression: every argument behind the scores may be absent (the reference requires the thresholds). Where no box may be taken, the
+  result has the shape [0, 3] (the reference gives no columns).
+- Unique: without sorting, elements come in the order in which they are first seen. This holds along any axis, whatever outputs are asked
+  for (the reference takes them along the first axis, and sorts them where nothing else is asked for).
 - Recurrent layers, pools and windows of channels, Resize: host_recurrent.py, host_windows.py and host_resize.py.
 
-What runs here is of doubles, of other types that only the host holds, or of constants alone, which are computed at import.
+Nodes run here if they work on doubles or on other types that only the host holds. Nodes of constants alone run here at import.
 """
 from __future__ import annotations
 
@@ -118,7 +120,7 @@ class Cast(OpRun):
 
 
 def cast(x: np.ndarray, to: Any, saturate: Any, round_mode: Any) -> np.ndarray:
-    """Return the elements in another type. A real in 4 or 2 bits is the nearest whole number, of two the even one, in its low bits."""
+    """Return the elements in another type. A real in 4 or 2 bits becomes the nearest whole number, ties to even, in its low bits."""
     if x.dtype.kind in "fV" and np.dtype(tensor_dtype_to_np_dtype(to)).name in FEW_BITS and x.dtype.name not in FEW_BITS:
         x = np.rint(x.astype(np.float64)).astype(np.int64)
     return np.asarray(cast_to(x, to, bool(saturate), round_mode or "up"))

@@ -1,6 +1,9 @@
-"""Pools and what else looks at windows, for the host, by ONNX's text. The reference of the onnx package pads wrongly for SAME_LOWER, keeps
-no dilations where padding is automatic, refuses rounding up there, has shapes of its own for more than two dimensions, and sums windows of
-channels for as many of them as a batch has images."""
+"""Pools and other operators of windows, for the host, by ONNX's text.
+
+The reference of the onnx package has these faults. It pads wrongly for SAME_LOWER. Where padding is automatic, it ignores dilations and
+refuses rounding up. It has shapes of its own for more than two dimensions. It sums windows of channels only for as many of them as a batch
+has images.
+"""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -35,8 +38,8 @@ class Windows:
         self.out = [o - (up and (o - 1) * s >= n + b) for o, s, n, b in zip(self.out, self.strides, self.size, self.before)]
 
     def taps(self) -> Iterator[tuple[Any, np.ndarray, np.ndarray]]:
-        """For each element of the kernel: its places in the tensor, moved into it where they lie outside; where they lie inside; and where
-        they lie inside the padding that is stated, which an average may count."""
+        """Yield three arrays for each element of the kernel: its places in the tensor, where these are inside the tensor, and where they
+        are inside the stated padding. Places outside the tensor are moved into it. An average may count the stated padding."""
         for offset in product(*map(range, self.kernel)):
             inside = counted = np.ones((), bool)
             places = []

@@ -1,8 +1,8 @@
-"""Where the elements of a resized axis come from: places and weights, by the rules of Resize and Upsample.
+"""Computes where the elements of a resized axis come from: places and weights, by the rules of Resize and Upsample.
 
-ONNX's text, its reference and onnxruntime disagree in places, which aoec/frontend/differences.py lists. What is computed here is what
-onnxruntime computes and, where PyTorch has the operator, PyTorch: coordinates in fp32, from the whole number of elements that the result
-has, not from the product of scale and size.
+ONNX's text, its reference and onnxruntime disagree in places, which aoec/frontend/differences.py lists. We compute what onnxruntime
+computes and, where PyTorch has the operator, what PyTorch computes. Coordinates are in fp32. They follow from the whole number of elements
+that the result has, not from the product of scale and size.
 """
 from __future__ import annotations
 

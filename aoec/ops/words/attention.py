@@ -11,8 +11,8 @@ from aoec.ops.sizes import Argument, Call, Made, Sizes
 
 
 def _attention_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """Q[.., m, d] against K[.., n, d], scaled, with B added (each of its axes that of the scores, or 1), and V[.., n, e] shared out;
-    trans_v: V[.., e, n]."""
+    """Return the text of attention. Q[.., m, d] is multiplied with K[.., n, d] and scaled, and B is added (each of its axes that of the
+    scores, or 1). The shares weight V[.., n, e]; with trans_v it is V[.., e, n]."""
     lead, held = names("i", len(shapes[0]) - 2), (("Q", "md"), ("K", "nd"), ("V", "en" if attributes.get("trans_v") else "ne"))
     bias, added = ([], "") if len(shapes) < 4 else _bias(shapes, lead)
     args = ", ".join([tensor(x, [*lead, *matrix]) for x, matrix in held] + bias)
@@ -42,7 +42,7 @@ def _attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, bias: np.ndarray | N
 
 
 def _sizes(call: Call) -> Made:
-    """Of b heads; with bias what is added to each head's scores, with mask one row of it for all."""
+    """Return the arguments for b heads. `bias` adds a matrix to each head's scores; `mask` adds one row to all rows of a head."""
     sizes = {**call.sizes, "one": 1, "e": call.sizes["e"] or call.sizes["d"]}
     added = {flag: axes for flag, axes in {"bias": ("b", "m", "n"), "mask": ("b", "one", "n")}.items() if flag in call.flags}
     if len(added) > 1:

@@ -1,9 +1,9 @@
 """Reals of eight and four bits as a graph holds them: codes, a byte each. `decode` gives their values, `encode` the nearest code.
 
-A code is a sign, the bits of an exponent and those of a mantissa; the lowest exponent is that of the numbers that have no leading one.
-Which codes are no number, or infinite, is each format's own (the FP8 formats of Micikevicius et al., arXiv 2209.05433; those ending in uz:
-Noune et al., arXiv 2206.02915; E2M1 and E8M0: OCP Microscaling Formats 1.0). E8M0 has neither sign nor mantissa: powers of two.
-Multiplications by powers of two are exact, so that rounding is one `round` of what is counted in steps of the result.
+A code is a sign, the bits of an exponent and those of a mantissa. The lowest exponent is that of the numbers that have no leading one. Each
+format says which codes are NaN or infinite. The FP8 formats are of Micikevicius et al., arXiv 2209.05433; those ending in uz are of Noune
+et al., arXiv 2206.02915. E2M1 and E8M0 are of OCP Microscaling Formats 1.0. E8M0 has neither sign nor mantissa: its numbers are powers of
+two. Multiplications by powers of two are exact. So rounding is one `round` of the number counted in steps of the result.
 """
 from __future__ import annotations
 
@@ -82,7 +82,8 @@ def _text(word: str, shapes: Sequence[Shape], statements: Sequence[tuple[str, st
 # ---------------------------------------------------------------- codes to numbers
 
 def _decode_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """Return the mantissa times a power of two for each bit of the exponent that is set; 0 / 0 for what is no number."""
+    """Return the text that decodes: the mantissa times a power of two for each bit of the exponent that is set. A code that is NaN gives 0
+    / 0."""
     x = _argument_names(shapes)[0]
     if attributes["of"] == POWERS:
         start, f = f"select(bitand({x}, 128) != 0, 2.0, {2.0 ** LEAST_POWER!r})", None
@@ -113,7 +114,7 @@ def _decode_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
 
 
 def _not_a_number(f: Format, x: str) -> str:
-    """Return the condition that a code is no number; "" where all are."""
+    """Return the condition that a code is no number. Return "" where all are."""
     if f.bits == 4:
         return ""
     return f"{x} == {f.nan}" if f.nan == f.sign else f"bitand({x}, {f.sign - 1}) > {max(f.top, f.beyond if f.beyond != f.nan else 0)}"
@@ -156,7 +157,7 @@ def _encode_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
 
 
 def _encode_power_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """Return the exponent of the magnitude, found by halvings, one more where what is left rounds up."""
+    """Return the text that gives the exponent of the magnitude, found by halvings, plus one where the rest rounds up."""
     x = _argument_names(shapes)[0]
     share, more = ROUNDINGS[str(attributes.get("round_mode", "up"))]
     least, a = 2.0 ** LEAST_NORMAL, _local("A", shapes)

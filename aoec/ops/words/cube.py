@@ -1,9 +1,9 @@
-"""Operators of the cube unit: matrix multiplication and convolution. A bias is what the sum starts from, in fp32.
+"""Operators of the cube unit: matrix multiplication and convolution. A bias is the initial value of the sum, in fp32.
 
-`matmul` and `conv2d` are what a model says; `conv2d_packed` is `conv2d` after its weights were packed (ops/words/layout.py):
-a matrix W[k, co] per block of groups, k running over (channel / C0, kernel row, kernel column, C0); weights that are no constants are
-brought into rows W[co, k] by nodes before it (lowering/arrange/pack_rows.py). `interpolate` gives each place along an axis a weighted
-sum of what lies along it, as resizing an image does: a product with a matrix of weights.
+A model has `matmul` and `conv2d`. `conv2d_packed` is `conv2d` after its weights were packed (ops/words/layout.py). They are a matrix W[k,
+co] for each block of groups, and k runs over (channel / C0, kernel row, kernel column, C0). Nodes before it bring weights that are no
+constants into rows W[co, k] (lowering/arrange/pack_rows.py). `interpolate` gives each place along an axis a weighted sum of the elements
+along it, as resizing an image does: a product with a matrix of weights.
 """
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from aoec.ops.words.layout import unpack_conv
 
 
 def _matmul_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """A[..., m, k] x B[..., k, n], leading dimensions under broadcasting; trans_a: A[..., k, m]; trans_b: B[..., n, k]."""
+    """Return the text of A[..., m, k] x B[..., k, n], whose leading dimensions broadcast. With trans_a A is A[..., k, m]. With trans_b B is
+    B[..., n, k]."""
     lead = broadcast([s[:-2] for s in shapes[:2]])
     left, right = ("k", "m") if attributes.get("trans_a") else ("m", "k"), ("n", "k") if attributes.get("trans_b") else ("k", "n")
     (a, a_read), (b, b_read) = (_batch_operand(name, s[:-2], lead, own) for name, s, own in zip("AB", shapes, (left, right)))
@@ -63,7 +64,8 @@ def _out(size: str, kernel: str | int, axis: str, before: str, after: str) -> st
 
 
 def _conv_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """X[n, c, h, w] * W[co, c / group, kh, kw], outside X its padding: 0, or of whole numbers what stands for 0."""
+    """Return the text of X[n, c, h, w] * W[co, c / group, kh, kw]. Outside of X it reads padding: 0, or, for whole numbers, the number that
+    stands for 0."""
     group = int(attributes.get("group", 1))  # type: ignore[arg-type]
     each = shapes[1][0] // group
     channel = "c" if group == 1 else f"co // {each} * {shapes[1][1]} + cg"
@@ -95,8 +97,9 @@ def _conv_group(x: np.ndarray, w: np.ndarray, stride: Sequence[int], dilation: S
 
 
 def _packed_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """X[n, c, h, w] * W[k, co], or W[g, k, co / blocks] where groups remain; k holds whole units of C0 channels. With trans_b the weight is
-    W[co, k] of all blocks, perhaps with rows behind those of the result's channels. With `channels` W[k, columns] has such columns."""
+    """Return the text of X[n, c, h, w] * W[k, co], or W[g, k, co / blocks] where groups remain. k holds whole units of C0 channels. With
+    trans_b the weight is W[co, k] of all blocks, perhaps with more rows than the result has channels. With `channels`, W[k, columns] may
+    have more columns."""
     given = numbers(attributes)
     kh, kw, c0 = int(given["kernel_h"]), int(given["kernel_w"]), int(given["c0"])
     blocks, channels = _blocks(shapes[1], given)
@@ -136,7 +139,7 @@ def _conv_packed(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, k
 
 
 def _interpolate_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """W[o, k] over an axis, one of the last two: X[..., k, w] or X[..., h, k]."""
+    """Return the text of a product with W[o, k] over an axis, one of the last two: X[..., k, w] or X[..., h, k]."""
     axis, places = attributes["axis"], names("i", len(shapes[0]))
     own = [["k" if at == axis else v for at, v in enumerate(places)], ["o" if at == axis else v for at, v in enumerate(places)]]
     x, y = tensor("X", own[0]), tensor("Y", own[1])
@@ -150,8 +153,9 @@ def _interpolate(x: np.ndarray, w: np.ndarray, *, axis: int) -> np.ndarray:
 # ---------------------------------------------------------------- by sizes
 
 def _sized_matmul(call: Call) -> Made:
-    """Of `a` and a constant weight `b`; with nd, or stored as [n, k] (trans_b), `b` is an input that stays as it is. With nz what is read
-    and written at run time lies in fractals, as between matrix products on chips whose MTE2 does not reorder."""
+    """Return the arguments of a product of `a` and a constant weight `b`. With `nd`, or stored as [n, k] (`trans_b`), `b` is an input in
+    its own layout. With `nz`, tensors that are read and written at run time are in fractals. This is the case between matrix products on
+    chips whose MTE2 does not reorder."""
     layout, constant = "NZ" if "nz" in call.flags else "ND", not call.flags & {"nd", "trans_b"}
     left = call.of("k", "m") if "trans_a" in call.flags else call.of("m", "k")
     right = call.of("n", "k") if "trans_b" in call.flags else call.of("k", "n")

@@ -30,7 +30,7 @@ def _clip(a: np.ndarray, lo: float, hi: float) -> np.ndarray:
 
 
 def _gelu(a: np.ndarray) -> np.ndarray:
-    """In double by the normal distribution, as 1 + erf has nothing left of a tail; 0 of the lowest infinity, as of all far below 0."""
+    """Compute in double by the normal distribution, since 1 + erf loses the tail. Return 0 for -inf, as for all numbers far below 0."""
     from scipy.special import ndtr  # here, since little needs it and it takes a while to load
     share = ndtr(a.astype(np.float64))
     return np.where(share == 0, -0.0, a * share).astype(a.dtype)
@@ -41,7 +41,7 @@ def _gelu_tanh(a: np.ndarray) -> np.ndarray:
 
 
 def _swiglu_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """silu of the first half of each row times the second half."""
+    """Return the text of silu of the first half of each row times the second half."""
     loops, half = names("i", len(shapes[0])), shapes[0][-1] // 2
     x, y = tensor("X", [*loops[:-1], "c"]), tensor("Y", [*loops[:-1], f"{loops[-1]}: {half}"])
     a, b = tensor("X", loops), tensor("X", [*loops[:-1], f"{loops[-1]} + {half}"])
@@ -83,7 +83,8 @@ def _celu(a: np.ndarray, alpha: float) -> np.ndarray:
 
 
 def _power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """In the dtype of the base: whole ones wrap, or what double gives is cut off."""
+    """Return the power in the dtype of the base. Powers of whole numbers wrap. All others are computed in double and cast, which
+    truncates."""
     if a.dtype.kind in "iu" and b.dtype.kind in "iu":
         return np.power(a, b.astype(a.dtype))
     return np.power(a.astype(np.float64), b.astype(np.float64)).astype(a.dtype)

@@ -35,7 +35,8 @@ def _gather_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
 
 
 def _gather_elements_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """Return each element of the index says where along the axis; other places are its own."""
+    """Return the text of a gather by elements. Each element of the index gives the place along the axis; along other axes the place is its
+    own."""
     axis = _axis(shapes, attributes)
     j = names("j", len(shapes[1]))
     if len(shapes[0]) != len(j) or any(m > n for at, (n, m) in enumerate(zip(*shapes)) if at != axis):

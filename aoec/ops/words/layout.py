@@ -1,18 +1,20 @@
-"""How tensors lie in GM, packing of weights, and the operators that convert.
+"""How tensors are stored in GM, how weights are packed, and the operators that convert.
 
 With C0 = 32 bytes of the dtype (16 elements of fp16, 8 of fp32), the stored array of a tensor is
 
 - ND: the logical shape;
-- NC1HWC0 of [n, c, h, w]: [n, ceil(c / C0), h, w, C0], zeros in the channels beyond c;
-  of a matrix [m, n], its rows pixels and its columns channels: [ceil(n / C0), m, C0];
-- NC1HWC0_C04: the same with four channels to a pixel in place of C0, for the few channels (at most 4, of 16 bits) of a network's image;
-- NZ of [..., m, n]: [..., ceil(n / C0), ceil(m / 16), 16, C0]; what lies in the padding of a result is not said, and no product uses it;
-- ZN of [..., k, n]: [..., ceil(k / C0), ceil(n / 16), 16, C0], element (k, n) at [k // C0, n // 16, n % 16, k % C0], zero padded:
-  what the cube unit loads as its right operand without reordering.
+- NC1HWC0 of [n, c, h, w]: [n, ceil(c / C0), h, w, C0], with zeros in the channels beyond c.
+  Of a matrix [m, n], whose rows are pixels and whose columns are channels, it is [ceil(n / C0), m, C0];
+- NC1HWC0_C04: the same with four channels for each pixel in place of C0. It serves a network's image of few channels (at most 4, of 16
+  bits);
+- NZ of [..., m, n]: [..., ceil(n / C0), ceil(m / 16), 16, C0].
+  The padding of a result has no defined content, and no product uses it;
+- ZN of [..., k, n]: [..., ceil(k / C0), ceil(n / 16), 16, C0], zero padded.
+  Element (k, n) is at [k // C0, n // 16, n % 16, k % C0]. The cube unit loads it as its right operand without reordering.
 
-A packed convolution weight is the matrix W[k, co] with k = ((c // P * KH + kh) * KW + kw) * P + c % P, P the channels to a pixel of the
-image, stored ZN (leading dimension: blocks of groups, each with its own k and co). Padding channels of every image are zero, but
-those of one byte, which may hold anything; fusion keeps them so.
+A packed convolution weight is the matrix W[k, co], stored ZN, with `k = ((c // P * KH + kh) * KW + kw) * P + c % P`. P is the number of
+channels for each pixel of the image. The leading dimension counts blocks of groups, each with its own k and co. Padding channels of every
+image are zero, and fusion keeps them so. Those of one byte may hold anything.
 """
 from __future__ import annotations
 
@@ -96,7 +98,7 @@ def to_logical(array: np.ndarray, tensor: Tensor) -> np.ndarray:
 
 
 def pack_zn(matrix: np.ndarray, c0: int) -> np.ndarray:
-    """[..., k, n] as [..., ceil(k / c0), ceil(n / 16), 16, c0], zero padded."""
+    """Return [..., k, n] as [..., ceil(k / c0), ceil(n / 16), 16, c0], zero padded."""
     *lead, k, n = matrix.shape
     k1, n1 = -(-k // c0), -(-n // FRACTAL_ROWS)
     wide = np.pad(matrix, [(0, 0)] * len(lead) + [(0, k1 * c0 - k), (0, n1 * FRACTAL_ROWS - n)])

@@ -33,7 +33,7 @@ def _transpose_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
 
 
 def _concat_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """Return one statement for each argument X0, X1, ..., writing at its offset along the axis."""
+    """Return the text of a concat: one statement for each argument X0, X1, ..., which writes at its offset along the axis."""
     axis = int(attributes["axis"])  # type: ignore[arg-type]
     loops = names("i", len(shapes[0]))
     offsets = [0, *accumulate(shape[axis] for shape in shapes)]
@@ -47,7 +47,7 @@ def _concat_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
 
 
 def _slice_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """Of each axis `sizes` elements from `starts` on, `steps` apart."""
+    """Return the text of a slice: `sizes` elements of each axis from `starts` on, `steps` apart."""
     starts, sizes, steps = (_whole_numbers(attributes, name) for name in ("starts", "sizes", "steps"))
     for at, n, by, extent in zip(starts, sizes, steps, shapes[0], strict=True):
         if n and not (0 <= at < extent and 0 <= at + (n - 1) * by < extent):
@@ -70,7 +70,7 @@ def _slice(x: np.ndarray, *, starts: Sequence[int], sizes: Sequence[int], steps:
 
 
 def _expand_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """Return a tensor of shape `shape`, of which axes of extent 1 are read again and again, and leading axes may be new."""
+    """Return the text of a tensor of shape `shape`. Axes of extent 1 are read repeatedly, and leading axes may be new."""
     shape, own = _whole_numbers(attributes, "shape"), shapes[0]
     if len(own) > len(shape) or any(n not in (1, to) for n, to in zip(own, shape[len(shape) - len(own):])):
         raise ValueError(f"{list(own)} does not expand to {list(shape)}")
@@ -81,7 +81,7 @@ def _expand_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
 
 
 def _pad_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """`before` and `after` elements of `value` at each end of each axis."""
+    """Return the text of a pad: `before` and `after` elements of `value` at the two ends of each axis."""
     before, after = _whole_numbers(attributes, "before"), _whole_numbers(attributes, "after")
     loops = names("o", len(shapes[0]))
     sizes = [f"{o}: {b + n + a}" for o, b, n, a in zip(loops, before, shapes[0], after, strict=True)]
@@ -95,7 +95,7 @@ def _pad(x: np.ndarray, *, before: Sequence[int], after: Sequence[int], value: f
 
 
 def _upsample_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """Return each pixel `scale` times down and across: one statement for each place that it is written to."""
+    """Return the text of an upsampling: each pixel `scale` times down and across, by one statement for each place that it is written to."""
     (down, across), (height, width) = _whole_numbers(attributes, "scale"), shapes[0][2:]
     places = [(i, j) for i in range(down) for j in range(across)]
     statements = [f"  Y[n, c, h * {down} + {i}, w * {across} + {j}] = X[n, c, h, w]" for i, j in places]
@@ -107,7 +107,8 @@ BY_PHASE = (0, 3, 4, 1, 5, 2)  # [n, phases down, across, c, h, w] as [n, c, h, 
 
 
 def _depth_to_space_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """Of `scale` phases down and across, each the channels of the result, every pixel as so many: one statement for each phase."""
+    """Return the text of depth_to_space, with one statement for each phase. There are `scale` phases down and across. Each phase has the
+    channels of the result, and each pixel becomes one pixel for each phase."""
     (down, across), (_, channels, height, width) = _whole_numbers(attributes, "scale"), shapes[0]
     if channels % (down * across):
         raise ValueError(f"{channels} channels are not {down} x {across} phases")

@@ -1,6 +1,11 @@
-"""Operators that normalise: softmax over an axis and its logarithm, rows by their mean and variance or by their mean square, batch
-normalisation at inference (where it was not folded into a convolution), and local response normalisation over windows of many channels,
-which runs on the host by its reference (that of `onnx.reference` is wrong beyond the first channels)."""
+"""Operators that normalise:
+
+- softmax over an axis, and its logarithm;
+- rows by their mean and variance, or by their mean square;
+- batch normalisation at inference, where it was not folded into a convolution;
+- local response normalisation over windows of many channels. It runs on the host by its own reference, since that of `onnx.reference` is
+  wrong beyond the first channels.
+"""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -14,7 +19,7 @@ from aoec.ops.sizes import Argument, Call, Made, Sizes, rows
 
 
 def _along(shapes: Sequence[Shape], attributes: Attributes) -> dict[str, str]:
-    """Return what a text about the rows along `axis` names: x and y of all loops, m and s of one element a row."""
+    """Return the reads that a text about the rows along `axis` names: x and y at all loops, m and s with one element for each row."""
     loops = names("i", len(shapes[0]))
     axis = int(attributes["axis"])  # type: ignore[arg-type]
     row = [name for at, name in enumerate(loops) if at != axis % len(loops)]
@@ -22,13 +27,13 @@ def _along(shapes: Sequence[Shape], attributes: Attributes) -> dict[str, str]:
 
 
 def _softmax_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """exp(x - max) over its sum: the shift keeps exp from overflowing and cancels out."""
+    """Return the text of exp(x - max) over its sum. The shift keeps exp from overflowing and cancels out."""
     return "softmax({x}) -> {y} {{\n  {m} max= {x}\n  {e} = exp({x} - {m})\n  {s} += {e}\n  {y} = {e} / {s}\n}}".format(
         **_along(shapes, attributes))
 
 
 def _log_softmax_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """x - max - log of the sum of exp(x - max), which is at least 1."""
+    """Return the text of x - max - log of the sum of exp(x - max). The sum is at least 1."""
     return ("log_softmax({x}) -> {y} {{\n  {m} max= {x}\n  {d} = {x} - {m}\n  {s} += exp({d})\n  {l} = log({s})\n"
             "  {y} = {d} - {l}\n}}").format(**_along(shapes, attributes))
 
@@ -53,8 +58,8 @@ def _rows(shapes: Sequence[Shape]) -> tuple[str, str, dict[str, str]]:
 
 
 def _layer_norm_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """Return rows of mean 0 and variance 1: the mean first, so that the squares of small differences are summed, not differences of
-    sums."""
+    """Return the text of rows with mean 0 and variance 1. The mean is taken first, so that squares of small differences are summed, not
+    differences of sums."""
     args, after, given = _rows(shapes)
     return ("layer_norm(" + args + "; epsilon) -> {y} {{\n  {s} += {x}\n  {d} = {x} - {s} * {share}\n  {v} += {d} * {d}\n"
             "  {y} = {d} * rsqrt({v} * {share} + epsilon)" + after + "\n}}").format(**given)
@@ -81,7 +86,7 @@ def _plane_norm(x: np.ndarray, *, epsilon: float, dims: int) -> np.ndarray:
 
 
 def _rms_norm_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """Return rows over the root of their mean square."""
+    """Return the text of rows over the root of their mean square."""
     args, after, given = _rows(shapes)
     return ("rms_norm(" + args + "; epsilon) -> {y} {{\n  {s} += {x} * {x}\n  {y} = {x} * rsqrt({s} * {share} + epsilon)"
             + after + "\n}}").format(**given)
@@ -93,7 +98,7 @@ def _rms_norm(x: np.ndarray, scale: np.ndarray | None = None, *, epsilon: float)
 
 
 def _inverse_deviation_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """Return one over the deviation of each row, which stays as one element, as a norm of rows has it."""
+    """Return the text of one over the deviation of each row, as a norm of rows computes it. A row stays as one element."""
     given = _rows(shapes)[2]
     result = tensor("Y", [*names("i", len(shapes[0]))[:-1], "one"])
     dims = tensor("Y", [*names("i", len(shapes[0]))[:-1], "one: 1"])
@@ -119,7 +124,7 @@ def _batch_norm(x: np.ndarray, scale: np.ndarray, bias: np.ndarray, mean: np.nda
 
 
 def _lrn_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """Return each element over a power of the sum of squares of `size` channels around it."""
+    """Return the text of each element over a power of the sum of squares of `size` channels around it."""
     before = (int(attributes["size"]) - 1) // 2  # type: ignore[arg-type]
     near = f"X[n, c + k - {before}, h, w] else 0.0"
     return ("lrn(X[n, c, h, w]; size, alpha, beta, bias, k: size) -> Y[n, c, h, w] {\n"

@@ -1,7 +1,7 @@
 """Pooling: windows that slide (max, average) and the mean over a whole image.
 
-`avg_pool` divides by the kernel's area, or, where padding must not count, multiplies the sum by a constant R[., ., ho, wo] of
-reciprocal counts made at import (its channels are 1, or C0 equal ones once it is stored as NC1HWC0).
+`avg_pool` divides by the kernel's area. Where padding must not count, it multiplies the sum by a constant R[., ., ho, wo] of reciprocal
+counts, which is made at import. Its channels are 1, or C0 equal ones once it is stored as NC1HWC0.
 """
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _avg_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
 
 def _windows(x: np.ndarray, kernel: Sequence[int], stride: Sequence[int], pad: Sequence[int], dilation: Sequence[int],
              fill: float) -> np.ndarray:
-    """[n, c, ho, wo, kh, kw]: what each output position sees."""
+    """Return [n, c, ho, wo, kh, kw]: the window of each output position."""
     x = np.pad(x, ((0, 0), (0, 0), (pad[0], pad[2]), (pad[1], pad[3])), constant_values=fill)
     span = (dilation[0] * (kernel[0] - 1) + 1, dilation[1] * (kernel[1] - 1) + 1)
     v = np.lib.stride_tricks.sliding_window_view(x, span, axis=(2, 3))

@@ -1,8 +1,8 @@
 """Operators between reals and whole numbers of eight bits: real = (number - zero point) * scale.
 
-Scales and zero points stay in fp32 and the dtype of the numbers, whatever reals a graph has. `requantise` is what a product's sums become
-on their way out, a scale for each column or channel; `add_quantised` adds what two tensors of int8 stand for. uint8 that only moves on to a
-product is int8, 128 less (`signed`), its zero point too.
+Scales stay in fp32 and zero points in the dtype of the numbers, whatever reals a graph has. `requantise` converts a product's sums when
+they are written, with a scale for each column or channel. `add_quantised` adds the reals that two tensors of int8 stand for. uint8 that
+only moves on to a product is int8, with 128 subtracted (`signed`), and so is its zero point.
 """
 from __future__ import annotations
 

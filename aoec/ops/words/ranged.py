@@ -1,8 +1,8 @@
-"""Quantisation by the range that a tensor has: its scale and zero point are known once its greatest and least elements are.
+"""Quantisation by the range of a tensor: its scale and zero point are known once its greatest and least elements are.
 
-`range_high` and `range_low` find these of each row, so that cores can do it side by side. Who needs the scale takes the greatest and least
-of the few that are left. A step is 1/255 of the range with 0 in it. Elements and zero point are numbers of uint8 less 128, so that they are
-int8. What is known of a range is fp32, whatever reals a graph has; of a tensor of zeros the step is 1.
+`range_high` and `range_low` find these for each row, so that cores can do it in parallel. The readers of the scale take the greatest and
+least of the few that are left. A step is 1/255 of the range with 0 in it. Elements and zero point are numbers of uint8 less 128, so that
+they are int8. What is known of a range is fp32, whatever reals a graph has. For a tensor of zeros the step is 1.
 """
 from __future__ import annotations
 

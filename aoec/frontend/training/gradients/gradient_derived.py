@@ -18,7 +18,7 @@ DOMAIN = "aoec.gradient"
 
 
 def derive_argument(s: Site, at: int) -> str:
-    """Return the gradient of an argument; "" where the result does not depend on it smoothly."""
+    """Return the gradient of an argument. Return "" where the result does not depend on it smoothly."""
     node = s.node
     given = [i for i in node.inputs if i]
     if len(given) < len(node.inputs) and "" in node.inputs[:at]:

@@ -34,7 +34,7 @@ def is_elementwise(node: OpNode) -> bool:
 
 
 def elementwise(s: Site, at: int) -> str:
-    """Return the gradient of an argument, in the shape of the result; "" where it is zero almost everywhere."""
+    """Return the gradient of an argument, in the shape of the result. Return "" where it is zero almost everywhere."""
     constants = {LETTERS[k]: Float(float(s.n.draft.weights[x].reshape(())[()])) for k, x in enumerate(s.node.inputs)
                  if s.n.draft.is_constant(x) and s.n.draft.weights[x].size == 1}
     e = _with_constants(_grown(s.node.op, s.node.attributes, at), constants)
@@ -82,7 +82,7 @@ def _with_constants(e: Expr, constants: Mapping[str, Float]) -> Expr:
 # ---------------------------------------------------------------- as words
 
 def _by_word(s: Site, e: Expr) -> str:
-    """Return the tensor of an expression that a word of the dictionary is; "" of others."""
+    """Return the tensor of an expression that a word of the dictionary is. Return "" for others."""
     parts = children(e)
     if isinstance(e, Binary) and e.op in "*/" and all(isinstance(p, Read) for p in parts):
         return s.step({"*": "mul", "/": "div"}[e.op], [_tensor(s, p) for p in parts])

@@ -66,8 +66,8 @@ def transpose_image(s: Site, w: str, kernel: tuple[int, ...], group: int, size: 
 
 
 def _weight(s: Site) -> str:
-    """Return the gradient of the weight: of all places the product of dY and of the pixels that the taps meet there (im2col). Rows are
-    pixels in both, which is how an image in blocks of channels lies."""
+    """Return the gradient of the weight: the product, over all places, of dY and of the pixels that the taps meet there (im2col). Rows are
+    pixels in both operands. An image in blocks of channels is stored in the same way."""
     co, each, kh, kw = s.shape(1)
     group, batch, places = s.integer("group", 1), s.out[0], prod(s.out[2:])
     if group > 1:
@@ -84,7 +84,7 @@ def _weight(s: Site) -> str:
 
 
 def _weight_of_groups(s: Site) -> str:
-    """Of each group a product."""
+    """Return the weight's gradient of a convolution in groups, by one product for each group."""
     co, each, kh, kw = s.shape(1)
     group, batch, places = s.integer("group", 1), s.out[0], prod(s.out[2:])
     columns = [s.reshape(x, (batch, group, each, places)) for x in _taps(s)]
@@ -95,20 +95,21 @@ def _weight_of_groups(s: Site) -> str:
 
 
 def _weight_alone(s: Site) -> str:
-    """Of channels that stand alone: elementwise work for each tap."""
+    """Return the weight's gradient where every channel is its own group, by elementwise work for each tap."""
     co = s.shape(1)[0]
     parts = [s.reshape(s.sum(s.step("mul", [x, s.dy]), (0, 2, 3)), (co, 1)) for x in _taps(s)]
     return s.reshape(s.step("concat", parts, axis=1) if len(parts) > 1 else parts[0], s.shape(1))
 
 
 def _pixel_rows(s: Site, x: str) -> str:
-    """[n, h * w, c] of an image."""
+    """Return an image as [n, h * w, c]."""
     n, c, h, w = s.n.made_shape(x)
     return s.reshape(s.transpose(x, (0, 2, 3, 1)), (n, h * w, c))
 
 
 def _columns(s: Site) -> str:
-    """[n, places, taps * c]: of each place the pixels that its taps meet, side by side: those of a row first, then those rows."""
+    """Return [n, places, taps * c]: for each place, the pixels that its taps meet, side by side. The taps of a row come first, then the
+    rows."""
     stride, dilation = s.list("stride", (1, 1)), s.list("dilation", (1, 1))
     x = _pad_image(s, s.transpose(s.x(0), (0, 2, 3, 1)), (1, 2))
     for axis in (2, 1):
@@ -122,8 +123,9 @@ def _columns(s: Site) -> str:
 
 
 def _columns_by_product(s: Site) -> str:
-    """Return the same of an image of few channels, whose pixels are short runs: a convolution by one filter for each column, 1 where the
-    column reads and 0 elsewhere, which changes no number. Its columns are channel by channel, as a weight has them."""
+    """Return the columns for an image of few channels, whose pixels are short runs. They come from a convolution with one filter for each
+    column, which is 1 where the column reads and 0 elsewhere. This changes no number. The columns are ordered channel by channel, as in a
+    weight."""
     _, each, kh, kw = s.shape(1)
     many = each * kh * kw
     one = np.eye(-(-many // FRACTAL_ROWS) * FRACTAL_ROWS, many).reshape(-1, each, kh, kw)
@@ -140,7 +142,7 @@ def _pad_image(s: Site, x: str, axes: Sequence[int]) -> str:
 
 
 def _taps(s: Site) -> list[str]:
-    """For each tap of the kernel the pixels that it meets, of the shape of the result but for the channels."""
+    """Return, for each tap of the kernel, the pixels that it meets. Each has the shape of the result except for the channels."""
     kh, kw = s.shape(1)[2:]
     stride, dilation = s.list("stride", (1, 1)), s.list("dilation", (1, 1))
     x = _pad_image(s, s.x(0), (2, 3))
@@ -154,7 +156,8 @@ def _taps(s: Site) -> list[str]:
 # ---------------------------------------------------------------- pooling
 
 def _avg_pool(s: Site, at: int) -> str:
-    """Return each pixel of dY goes, divided by what its window counts, to all pixels of its window."""
+    """Return the gradient of an average pool's image. Each pixel of dY, divided by the count of its window, goes to all pixels of its
+    window."""
     if at == 1:
         raise UnsupportedError("its counts are no parameters")
     kernel, channels = s.list("kernel"), s.shape(0)[1]
@@ -171,8 +174,8 @@ def _avg_pool(s: Site, at: int) -> str:
 
 
 def _max_pool(s: Site, at: int) -> str:
-    """Return every greatest element of a window has its whole gradient. A window of rows and columns that has many taps is one of columns,
-    and of these one of rows."""
+    """Return the gradient of a max pool's image. Every greatest element of a window has its whole gradient. A window of rows and columns
+    with many taps is taken apart into one of columns and one of rows."""
     kernel, size = s.list("kernel"), s.shape(0)[2:]
     stride, pad, dilation = s.list("stride", (1, 1)), s.list("pad", (0, 0, 0, 0)), s.list("dilation", (1, 1))
     if s.out[2:] == (1, 1) and kernel == size and not any(pad):

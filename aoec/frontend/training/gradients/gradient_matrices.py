@@ -14,8 +14,9 @@ def _product(s: Site, a: str, b: str, trans_a: int = 0, trans_b: int = 0) -> str
 
 
 def _matmul(s: Site, at: int) -> str:
-    """Y = A B + C. A grows by dY B^T, B by A^T dY, C by the sum of the rows of dY; where an operand is stored transposed so is its
-    gradient. A weight that all matrices of a batch share has all their rows as those of one matrix."""
+    """Return the gradient of an operand of Y = A B + C. A receives dY B^T, B receives A^T dY, and C receives the sum of the rows of dY. If
+    an operand is stored transposed, so is its gradient. For a weight that all matrices of a batch share, their rows are taken as those of
+    one matrix."""
     a, b, dy = s.x(0), s.x(1), s.dy
     turned_a, turned_b = s.integer("trans_a"), s.integer("trans_b")
     if at == 2:
@@ -28,7 +29,7 @@ def _matmul(s: Site, at: int) -> str:
 
 
 def _interpolate(s: Site, at: int) -> str:
-    """Along an axis of X a product with W."""
+    """Return the gradient of X or of W, where the forward node multiplies X with W along an axis."""
     axis, dy = s.integer("axis"), s.dy
     if at == 0:
         if s.n.draft.is_constant(s.x(1)):

@@ -85,7 +85,7 @@ def _pad(s: Site, at: int) -> str:
 
 
 def _upsample(s: Site, at: int) -> str:
-    """Return the sum of the copies of each pixel."""
+    """Return the gradient of the image: the sum of the copies of each pixel."""
     scale = s.list("scale")
     mean = s.step("avg_pool", [s.dy], kernel=scale, stride=scale, pad=(0, 0, 0, 0), dilation=(1, 1))
     return s.scale(mean, float(prod(scale)))
@@ -100,8 +100,9 @@ def _depth_to_space(s: Site, at: int) -> str:
 # ---------------------------------------------------------------- where data say
 
 def _gather(s: Site, at: int) -> str:
-    """Return each row of dY is added to the row of X that it came from: a product, on the cube, with which row that is. Of a large table
-    some rows are made after the others, so that little lies between."""
+    """Return the gradient of a gather's data. Each row of dY is added to the row of X that it came from. This is a product on the cube with
+    a matrix that tells which row that is. For a large table, the rows are made some at a time, so that little memory is needed in
+    between."""
     axis, shape, index = s.integer("axis"), s.shape(0), s.x(1)
     places, rows = prod(s.shape(1)), shape[axis]
     before, behind = prod(shape[:axis]), prod(shape[axis + 1:])
@@ -114,13 +115,13 @@ def _gather(s: Site, at: int) -> str:
 
 
 def _which_row(s: Site, index: str, rows: range) -> str:
-    """[places, rows] of an index [places, 1]: 1 where the row is the one that the index says."""
+    """Return [places, rows] from an index [places, 1]: 1 where the row is the one that the index names, else 0."""
     each = s.constant("rows", np.array(rows).reshape(1, -1), s.n.made_dtype(index))
     return s.step("cast", [s.step("equal", [each, index], "bool")], "fp32")
 
 
 def _gather_elements(s: Site, at: int) -> str:
-    """Return each element of dY is added to that of X that it came from."""
+    """Return the gradient of the data. Each element of dY is added to the element of X that it came from."""
     shape = s.shape(0)
     zeros = s.constant("zeros", np.zeros(shape))
     n, made = s.as_onnx("ScatterElements", [zeros, s.x(1), s.dy], shape, axis=s.integer("axis"), reduction="add")

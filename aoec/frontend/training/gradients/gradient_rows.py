@@ -59,7 +59,8 @@ def _norm(s: Site, x: str, dy: str, epsilon: float, centred: bool) -> str:
 
 def _of_rows(op: str, centred: bool) -> Rule:
     def rule(s: Site, at: int) -> str:
-        """Return the bias grows by dY, the scale by dY times the normalised row, the row by what its norm gives of dY times the scale."""
+        """Return the gradient of the row, the scale or the bias. The bias receives dY. The scale receives dY times the normalised row. The
+        row receives the norm's gradient of dY times the scale."""
         if at == 2:
             return s.dy
         epsilon = s.number("epsilon")
@@ -71,14 +72,14 @@ def _of_rows(op: str, centred: bool) -> Rule:
 
 
 def _plane_norm(s: Site, at: int) -> str:
-    """Return planes as rows."""
+    """Return the gradient of a norm over planes, by taking planes as rows."""
     shape, dims = s.out, s.integer("dims")
     rows = (prod(shape[:-dims]), prod(shape[-dims:]))
     return s.reshape(_norm(s, s.reshape(s.x(0), rows), s.reshape(s.dy, rows), s.number("epsilon"), True), shape)
 
 
 def _inverse_deviation(s: Site, at: int) -> str:
-    """Y = R; it grows with X by -R^3 (X - mean) / n."""
+    """Return the gradient of X where Y = R: dY times -R^3 (X - mean) / n."""
     n = s.shape(0)[-1]
     mean = s.step("reduce_mean", [s.x(0)], axes=(len(s.out) - 1,))
     cube = s.step("mul", [s.step("mul", [s.y, s.y]), s.y])
@@ -120,7 +121,7 @@ def _reduce_mean(s: Site, at: int) -> str:
 
 
 def _reduce_extreme(s: Site, at: int) -> str:
-    """Return every greatest (or least) element has the whole gradient."""
+    """Return the gradient of a reduction to an extreme. Every greatest (or least) element has the whole gradient."""
     return s.step("where", [s.step("equal", [s.x(0), s.y], "bool"), s.dy, s.zero()], "fp32")
 
 

@@ -1,4 +1,5 @@
-"""How one node is differentiated: a rule where the derived gradient would be slow or several words say it, else what is derived."""
+"""Differentiates one node: by a rule where the derived gradient would be slow or where several words give it, else by the derived
+gradient."""
 from __future__ import annotations
 
 from aoec.base.errors import UnsupportedError
@@ -17,7 +18,8 @@ WITHOUT = {"conv2d_packed": LATER, **dict.fromkeys(("range_high", "range_low", "
 
 
 def gradient_of(s: Site, at: int) -> str:
-    """Return the gradient of an argument, of its shape; "" where it is zero almost everywhere. UnsupportedError where there is none."""
+    """Return the gradient of an argument, of its shape. Return "" where it is zero almost everywhere. Raise UnsupportedError where there is
+    none."""
     if s.node.op in WITHOUT:
         raise UnsupportedError(f"it has no gradient: {WITHOUT[s.node.op]}")
     if s.node.op in RULES:

@@ -1,16 +1,17 @@
-"""BatchNormalization and Dropout as they are while a model is trained.
+"""Treats BatchNormalization and Dropout as they are while a model is trained.
 
 A BatchNormalization takes mean and variance of the batch, as PyTorch's and ONNX's training modes do. Its gradient is the closed form of
 Ioffe and Szegedy (2015): two sums over the batch, of dy and of dy times the normalised x, and one elementwise pass. The general rules would
-take five sums. So the backward graph is made as if the statistics were constants, and `finish` puts their share into the gradient of x:
+take five sums. So the backward graph is made as if the statistics were constants, and `finish` adds their share to the gradient of x:
 
     dx = by * (dy - mean(dy) - unit * mean(dy * unit)),  unit = (x - mean) / deviation,  by = scale / deviation
 
-It is dy * by - x * back + rest, with two numbers a channel: no normalised x is kept. Means of x, x², dy and dy * x are taken in one pass
-each way, in fp32, and centred then, as CANN's BNTrainingReduce does (it gives the sum and the sum of squares).
+It is computed as dy * by - x * back + rest, with two numbers for each channel, so that no normalised x is kept. Means of x, x², dy and dy *
+x are taken in fp32, in one pass each way, and centred afterwards. CANN's BNTrainingReduce does the same (it gives the sum and the sum of
+squares).
 
-The running statistics are results of the step. The variance that they take is unbiased, as in PyTorch; ONNX takes the biased one.
-Dropout is a product with an input, its mask, which holds 0 or 1 / (1 - ratio).
+The running statistics are results of the step. The variance that they take is unbiased, as in PyTorch; ONNX takes the biased one. Dropout
+is a product with an input, its mask, which holds 0 or 1 / (1 - ratio).
 """
 from __future__ import annotations
 
@@ -89,7 +90,7 @@ def train_batch_norms(draft: Draft, running: Sequence[str], kept: Mapping[str, f
 
 
 def _train(draft: Draft, node: OpNode, kept: float, updated: dict[str, str]) -> BatchNorm:
-    """Adds the nodes in place of one, but for those of its statistics."""
+    """Add the nodes that replace a BatchNormalization, except those of its statistics."""
     x, scale, bias, *before = node.inputs
     (y,) = node.outputs
     aside: list[OpNode] = []
@@ -117,8 +118,8 @@ def _train(draft: Draft, node: OpNode, kept: float, updated: dict[str, str]) -> 
 
 
 def finish_batch_norms(draft: Draft, norms: Sequence[BatchNorm], gradients: dict[str, str]) -> None:
-    """Puts the statistics into the draft, and their share into the gradients. `gradients`: tensor -> its gradient as if they were
-    constants, of parameters and of what norms ask for; those of scales and biases change."""
+    """Put the statistics into the draft, and add their share to the gradients. `gradients`: tensor -> its gradient as if the statistics
+    were constants, of parameters and of what norms ask for. Those of scales and biases change."""
     begins = {n.x: n for n in norms}
     ends = {gradients[n.x]: n for n in norms if n.x in gradients}
     instead: dict[str, str] = {}

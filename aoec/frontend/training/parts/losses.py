@@ -16,12 +16,12 @@ LONGEST_IMAGE_CLASS = 4  # from this rank on classes are the second axis, as in 
 
 
 def add_loss(draft: Draft, asked: str) -> tuple[str, list[str]]:
-    """Return (the tensor of the loss, notices), after what it is made of was added. `asked`: mse, cross_entropy, either with ":" and an
-    output, or an output that is one number.
+    """Add the nodes of a loss and return (its tensor, notices).
 
-    mse: the mean of squared differences from the input `target`. cross_entropy: the mean over all rows of -log softmax(logits)[label];
-    the input `labels` has whole numbers, which are not checked: one outside of the classes adds nothing.
-    CheckError for a name that is no output, with those that there are.
+    `asked` is mse or cross_entropy, either with ":" and an output, or an output that is one number. mse is the mean of squared differences
+    from the input `target`. cross_entropy is the mean over all rows of -log softmax(logits)[label]. Its input `labels` has whole numbers,
+    which are not checked: one outside of the classes adds nothing. Raise CheckError, with the outputs that there are, for a name that is no
+    output.
     """
     if asked in draft.outputs and asked not in MAKERS:
         return _own_loss(draft, asked), []

@@ -1,8 +1,8 @@
-"""The optimiser of a training graph: how each parameter follows from its gradient, as elementwise nodes.
+"""Adds the optimiser of a training graph: how each parameter follows from its gradient, as elementwise nodes.
 
 States are inputs of the graph, and their next values are results, as the next values of parameters are. Numbers that change from step to
-step are inputs of one element. Each parameter is updated by a launch of its own: parameters lie apart, as frameworks give them, and to
-bring small ones together would take a launch for each too.
+step are inputs of one element. Each parameter is updated by a launch of its own. Frameworks give parameters as separate buffers, and
+joining small ones would take a launch for each, too.
 """
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _fall(add: Added, rule: Rule, parameter: str, gradient: str) -> str:
 
 
 def _sgd(draft: Draft, gradients: Mapping[str, str], rule: Rule) -> Updates:
-    """v' = momentum * v + g; w' = w - rate * v', as torch.optim.SGD without dampening."""
+    """Add a step of SGD, as torch.optim.SGD without dampening: `v' = momentum * v + g; w' = w - rate * v'`."""
     rate = Added(draft, RATE).add_input(RATE, "fp32", (1,))
     out: Updates = []
     for w, gradient in gradients.items():
@@ -53,9 +53,10 @@ def _sgd(draft: Draft, gradients: Mapping[str, str], rule: Rule) -> Updates:
 
 
 def _adam(draft: Draft, gradients: Mapping[str, str], rule: Rule) -> Updates:
-    """m' = b1 m + (1 - b1) g; v' = b2 v + (1 - b2) g²; w' = w - rate / (1 - b1^t) * m' / (sqrt(v' / (1 - b2^t)) + epsilon).
+    """Add a step of Adam, as torch.optim.Adam does it.
 
-    As torch.optim.Adam. The powers of b1 and b2 are states, which hold b1^(t - 1) and b2^(t - 1) before step t.
+    `m' = b1 m + (1 - b1) g; v' = b2 v + (1 - b2) g²; w' = w - rate / (1 - b1^t) * m' / (sqrt(v' / (1 - b2^t)) + epsilon)`.
+    The powers of b1 and b2 are states, which hold b1^(t - 1) and b2^(t - 1) before step t.
     """
     add = Added(draft, "adam")
     rate, first, second = (add.add_input(name, "fp32", (1,)) for name in (RATE, "beta1_power", "beta2_power"))
@@ -92,8 +93,8 @@ def add_optimiser(draft: Draft, name: str, gradients: Mapping[str, str], rule: R
 
 
 def sample_states(shapes: Mapping[str, Sequence[int]]) -> dict[str, np.ndarray]:
-    """Return values of an optimiser's inputs for a check, of those that are among inputs of these shapes. They are those of a step in the
-    midst of training: in Adam's first one, whose squares are 0, the sign of a gradient that is 0 but for rounding would decide."""
+    """Return values for a check, for those of an optimiser's inputs that are among inputs of these shapes. They are those of a step in the
+    middle of training. In Adam's first step the squares are 0, and the sign of a gradient that is 0 except for rounding would decide."""
     numbers = {RATE: 1e-2, "beta1_power": BETA1 ** 10, "beta2_power": BETA2 ** 10}
     states = {MOMENTUM: 0.0, MEAN: 0.0, SQUARE: 1e-2}
     found = {name: next((s for s in STATES if name.endswith(s) and name.removesuffix(s) in shapes), "") for name in shapes}

@@ -1,8 +1,8 @@
-"""The trainable parameters of an inference model: real constants that nodes read as weights, biases, scales or embeddings.
+"""Finds the trainable parameters of an inference model: real constants that nodes read as weights, biases, scales or embeddings.
 
-What ONNX has for a constant does not say whether it was trained. So it follows from who reads it: WEIGHTS says which arguments of which
-operators are weights. Constants behind nodes that only move elements or cast them count too. The running mean and variance of a
-BatchNormalization are none; they are updated by the step itself (batch_norms.py). Shapes, epsilons and single numbers are none either.
+ONNX does not record whether a constant was trained. So this follows from its readers: WEIGHTS says which arguments of which operators are
+weights. Constants behind nodes that only move elements or cast them count, too. The running mean and variance of a BatchNormalization do
+not count; the step itself updates them (batch_norms.py). Shapes, epsilons and single numbers do not count either.
 """
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ class Parameter:
 
 
 def free_parameters(proto: onnx.ModelProto, arrays: Arrays, patterns: Sequence[str] = ()) -> tuple[list[Parameter], list[Parameter]]:
-    """Return (the parameters, the running statistics) of a model, after they became inputs of it under their own names, in fp32, in the
-    order in which nodes read them. `arrays`: the large constants, from which theirs are taken. `patterns`: of the names of those that are
-    trained.
+    """Turn parameters and running statistics of a model into inputs of the same names, in fp32, and return (parameters, running
+    statistics).
 
-    CheckError where there are none, or where a pattern meets none.
+    They are in the order in which nodes read them. Their data are taken from `arrays`, the large constants. `patterns` are patterns of the
+    names that are trained. Raise CheckError where there are no parameters, or where a pattern matches none.
     """
     g = proto.graph
     _name_constants(g)
@@ -89,7 +89,7 @@ def _find_parameters(g: onnx.GraphProto, constants: Iterable[str]) -> list[str]:
 
 
 def _name_constants(g: onnx.GraphProto) -> None:
-    """Nothing; real constants that nodes make became initialisers."""
+    """Turn real constants that nodes make into initialisers."""
     kept = []
     for n in g.node:
         value = next((a.t for a in n.attribute if a.name == "value"), None) if n.op_type == "Constant" else None
