@@ -243,7 +243,8 @@ def _preference(r: Record) -> tuple[bool, bool, int]:
 
 
 def export(path: Path, file: str, times: bool) -> str:
-    """Nothing to print; all records go to `file` as JSON lines, with the times at which they were made or without."""
+    """Write all records to `file` as JSON lines, with or without the times at which they were made. Return "": there is nothing to
+    print."""
     Bank.open(path, create=False, writable=False).export(file, times)
     return ""
 

@@ -1,8 +1,9 @@
-"""`aoec bank import-cann`: a user's own run-time banks of CANN, and those of an installed CANN, as schedules to begin searches with.
+"""`aoec bank import-cann`: import run-time banks of CANN as schedules to begin searches with. They are the user's own banks and those of an
+installed CANN.
 
-Each record that our words can say is laid on the func of its operator, emitted and timed once on the model; it is kept in the bank beside
-what searches find, in a place of its own (IMPORTED), so that it answers nothing: a compile takes no schedule that no search of ours has
-found. All else that the files hold is counted by its reason.
+Each record that the schedule language can express is laid on the func of its operator, emitted and timed once on the model. It is kept in
+the bank in a place of its own (IMPORTED), beside the results of searches. So no compile takes it as an answer: a compile takes only
+schedules that a search of aoec has found. Everything else in the files is counted by the reason for which it was left out.
 """
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
-"""Schedules in a model's own file: `--embed` writes them into the ONNX file's metadata, and a compile for the same machine takes them as
-it takes those of a bank.
+"""Schedules in a model's own file. `--embed` writes them into the ONNX file's metadata, and a compile for the same machine uses them like
+those of a bank.
 
-They are claims of a file from outside. Machine, model version and schedule language must be what they were made for; a schedule must fit
-its group and take the time that it says, which is tried before it is believed; its values are verified again, what was proved of it is
-forgotten, and its bound is worked out here. A plan of slices, or of the model, is timed in the model like one of a bank. The file has the
-schedules of the model by the rules and by its plan, whole and in slices, in all layouts that were tried: which groups there are is known
-step by step, and so are they tried.
+They come from outside and are checked. They must be made for this machine, this model version and this schedule language. A schedule must
+fit its group and take the time that it claims; it is timed before it is used. Its values are verified again, its proof is dropped, and its
+bound is computed here. A plan of slices, or of the model, is timed in the model like one of a bank.
+
+The file has the schedules of the model as the rules group it and as its plan does, whole and in slices, in all layouts that were tried. The
+groups of a model become known step by step, so the schedules are tried step by step, too.
 """
 from __future__ import annotations
 
@@ -80,14 +81,14 @@ class Carried(Claimed):
 
 
 def hear(bank: Bank, plan: Iterable[Task], machine: Machine, robust: bool) -> None:
-    """Nothing; what a model's file has for further tasks is tried: those of the model in other layouts, or in slices."""
+    """Try the schedules of a model's file for further tasks: those of the model in other layouts, or in slices."""
     if isinstance(bank.base, Carried):
         bank.base.hear(plan, machine, robust)
 
 
 def write(path: str, source: metadata.Source, made: Iterable[Made], plans: Iterable[SlicePlan], model_plans: Iterable[ModelPlan],
           machine: Machine) -> None:
-    """Nothing; a copy of the model carries the schedules of what was made of it, of all its gears, and the plans in use."""
+    """Write a copy of the model with the schedules of all its gears and the plans in use."""
     choices = [c for last in made for m in steps(last) for c in m.choices]
     records: dict[Key, Record] = {r.key: r for c in choices for r in (c.solved.default, c.solved.best)}
     listed = [{name: flat(r)[name] for name in KEPT} for _, r in sorted(records.items())]

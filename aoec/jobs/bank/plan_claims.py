@@ -18,7 +18,8 @@ from aoec.target.machine import Machine
 
 
 def model_key(imported: Graph) -> str:
-    """By which key a bank knows a model: a hash of its imported graph's text with names, without its own and the values of constants."""
+    """Return the key of a model in a bank. It is a hash of the imported graph's text: names of tensors and nodes count, but neither the
+    model's own name nor the values of constants do."""
     tensors = tuple([replace(t, data="constant" if t.data else "") for t in imported.tensors])
     return digest(show(replace(imported, name="model", tensors=tensors)))
 

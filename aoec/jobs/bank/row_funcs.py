@@ -1,7 +1,8 @@
-"""Funcs of what a profile's rows did: of the banks' records where one does the same, else made from type and shapes.
+"""Funcs of the operators in a profile's rows. A func comes from the banks' records where one matches the row, else it is made from the
+operator's type and shapes.
 
-A row says no attributes. What is assumed where it says none: a softmax and a norm go along the last axis, a window's stride and padding are
-the least that give its sizes, matrices that could lie either way are not turned. What is not to be made is refused by name.
+A row has no attributes, so some are assumed. A softmax or a norm works along the last axis. A window has the least stride and padding that
+give its sizes. Matrices that could be read either way are not transposed. A row from which no func can be made is refused by its name.
 """
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ Machines = Mapping[str, Machine]  # by name: those that a user names by file, in
 
 
 def age(record: Record, machines: Machines) -> str:
-    """"" of a fresh record; else in words why it says nothing of the machine and the model as they are."""
+    """Return "" for a fresh record; else say why it does not apply to the present machine and model."""
     return age_of(record.key, machines)
 
 

@@ -1,15 +1,18 @@
-"""Numbers fitted to measured times: as far as times and confidence together say what they are, and no further.
+"""Numbers of a machine file, fitted to measured times. A number moves only as far as the times and its confidence support.
 
-Unknown are logarithms of ratios, x = ln(number / number of the file), within the bounds of the file's confidence. What is minimised is
-sum(((ln measured - ln modelled(x)) / noise)^2) + sum((x / width)^2), width being the standard deviation of a ratio that is anywhere in
-its bounds with equal chance: so all numbers are in it together, and those of which the times say nothing stay where they are and lend
-their uncertainty to the others. Modelled times are maxima of sums, nearly straight in x: a bounded linear problem (scipy's lsq_linear) is
-solved again and again, its slopes put right by what was timed (Broyden's update), times far off weighing less (Huber). What a number's
-standard deviation is then, given times and confidence, follows from the slopes (Tarantola, Inverse Problem Theory, 3.2).
+The unknowns are logarithms of ratios, x = ln(number / number of the file), within the bounds of the file's confidence. The fit minimises
+sum(((ln measured - ln modelled(x)) / noise)^2) + sum((x / width)^2). Here, width is the standard deviation of a ratio that is uniform
+within its bounds. So all numbers are fitted together. Numbers that do not affect the times stay where they are, and their uncertainty adds
+to that of the others.
 
-Nearly straight is not straight: a row may be steep where the file's number stands and flat where the true one does. So slopes are of lines
-over what is known of a number, at first all of its width, then its standard deviation, and a time that leaves such a line is believed less,
-by as much as it does (posterior linearization: Garcia-Fernandez et al., IEEE Transactions on Signal Processing 63, 2015).
+Modelled times are maxima of sums, nearly linear in x. So a bounded linear problem (scipy's lsq_linear) is solved repeatedly. Its slopes are
+corrected by the times found on the way (Broyden's update), and outliers weigh less (Huber). The standard deviation of each number, given
+times and confidence, then follows from the slopes (Tarantola, Inverse Problem Theory, 3.2).
+
+The times are only nearly linear: a row may be steep at the file's number and flat at the true one. So each slope is that of a line over the
+known range of a number. The range is at first its whole width, and later its standard deviation. A time that departs from such a line
+weighs less, by the amount of its departure (posterior linearization: Garcia-Fernandez et al., IEEE Transactions on Signal Processing 63,
+2015).
 """
 from __future__ import annotations
 
@@ -63,7 +66,7 @@ class Fitted:
 
     @property
     def changed_numbers(self) -> Array:
-        """Of them those that are not what the file says."""
+        """Return which of the identified numbers differ from those of the file."""
         return self.identified_numbers & (np.abs(self.x) > self.half)
 
 
@@ -110,7 +113,7 @@ def fit_within(model: Callable[[Array], Array], lines_at: Callable[[Array, Array
 
 
 def bent(bends: Array) -> Array:
-    """By how much each time is off for its bends."""
+    """Return by how much each time may be off because it is not linear: the root of the sum of its squared bends."""
     return np.sqrt((bends**2).sum(axis=1))
 
 

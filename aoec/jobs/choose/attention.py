@@ -1,5 +1,5 @@
-"""How attention is done, whichever way the model machine is faster with, by default schedules and from cold inputs: in one pass or in
-single operators, and these with scores in rows as they are or of whole fractals. Equal ones are timed once."""
+"""Choice of how attention is done: the fastest way on the model machine, by default schedules and from cold inputs. It runs in one pass or
+in single operators. With single operators, the scores have rows as they are or rows of whole fractals. Equal attentions are timed once."""
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -210,7 +210,8 @@ class Walk:
         return tuple(out.items())
 
     def passing(self, made: Mapping[str, Tensor]) -> State:
-        """Of the results that are parts of a tensor: what comes by while that is written, where it is more than L2 holds."""
+        """Return [(tensor, bytes that are written meanwhile)] for results that are parts of a larger tensor. Only entries of more bytes
+        than L2 holds are returned."""
         found = {name: self.windows.get(self.places[t.name][0], 0) for name, t in made.items() if t.name in self.places}
         return tuple((name, size) for name, size in found.items() if size > self.l2_bytes)
 
@@ -231,7 +232,7 @@ class Walk:
         return sum({piece: size for t in tensors for piece, size in self.lies(t).items()}.values())
 
     def touch(self, tensors: list[Tensor]) -> None:
-        """These tensors become the most recent in L2."""
+        """Make these tensors the most recent in L2."""
         self.resident.touch({piece: size for t in tensors if t.dtype != OPAQUE for piece, size in self.lies(t).items()})
 
     def label(self, group: Group) -> str:

@@ -1,8 +1,9 @@
-"""Which regions of a model run faster in slices, and in how many, on the model machine: a search over the cuts of its order of groups.
+"""Search for the regions of a model that run faster in slices on the model machine, and for their counts of slices. It searches the cuts of
+the model's order of groups.
 
-What a slice of a group takes is timed once for each count of slices and each state of L2 that matters: what it reads is there or not. Its
-schedule is the whole group's default, fitted to the slice. Of a region two slices are walked through L2, the first from cold and one that
-finds what the first left; the cheapest row of regions and whole groups is found from the front on (dynamic programming).
+The slice of a group is timed once for each count of slices and each state of L2 that matters: its inputs are there or not. Its schedule is
+the whole group's default, fitted to the slice. Two slices of a region are walked through L2: the first from cold, and another that finds
+what the first left. Dynamic programming, from the front on, finds the cheapest row of regions and whole groups.
 """
 from __future__ import annotations
 

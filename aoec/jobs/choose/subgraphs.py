@@ -66,7 +66,7 @@ def plan_slices(made: Made, context: Job, cut: Cut, until: Until) -> Planned:
 
 
 def keep(bank: Bank, found: Iterable[Tuned], asked: bool) -> None:
-    """Nothing; the bank has the plans, where it can be written; where slices were not `asked` for, those that are faster alone."""
+    """Put the plans into the bank where it can be written. Where slices were not `asked` for, put only plans that are faster."""
     if bank.writable and (kept := [t.plan for t in found if asked or t.plan.is_faster]):
         bank.plans.put_all(kept)
 

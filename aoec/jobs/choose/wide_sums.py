@@ -1,6 +1,6 @@
-"""Sums in fp32 with their rounding behind them, and norms of long rows in single operators, where cores that share the terms gain more than
-that costs: by default schedules, from cold inputs, what needs the whole sum in a launch of its own. Norms of groups of channels with their
-factors as one launch, where that is faster."""
+"""Choice of sums in fp32 with a rounding after them, and of norms of long rows in single operators. They are taken where cores that share
+the terms of a sum gain more time than this costs. Both ways are timed by default schedules and from cold inputs. The work that needs the
+whole sum is then a launch of its own. Norms of groups of channels run with their factors as one launch where that is faster."""
 from __future__ import annotations
 
 from dataclasses import dataclass

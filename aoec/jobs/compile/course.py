@@ -35,12 +35,12 @@ class Course:
         self._since = clock()
 
     def searching(self, keys: Collection[Key]) -> None:
-        """Nothing; these tasks are to be worked on now, the others are done."""
+        """Begin work on these tasks; all others are done."""
         self._since = self._clock()
         self._parts = dict.fromkeys(keys, 0.0)
 
     def heard(self, key: Key, so_far: SoFar | None) -> None:
-        """Nothing; a task was begun (None), or says how far it is."""
+        """Report that a task was begun (None), or how far it is."""
         task = self._tasks[key]
         if so_far is None:
             self._events.say("task_started", task=task.group.name, what=task.label)
@@ -54,7 +54,7 @@ class Course:
         self._line(f"{task.group.name} {plural(so_far.trials, 'trial')}, {best:.2f} us modelled", self._done, left)
 
     def done(self, task: Task, solved: Solved) -> None:
-        """Nothing; a task is done."""
+        """Report that a task is done, with its outcome and times."""
         default, best, bound = (n * self._us for n in (solved.default.ticks, solved.best.ticks, solved.best.bound_ticks))
         self._end(solved.best.key)
         self._checked[solved.best.key] = 0.0 if solved.best.verified else best
@@ -65,7 +65,7 @@ class Course:
         self._line(f"{task.group.name} {default:.2f} -> {best:.2f} us modelled", self._done, self.left_s)
 
     def fail(self, key: Key, reason: str) -> None:
-        """Nothing; a task has no schedule."""
+        """Report that a task has no schedule, and why."""
         self._end(key)
         self._events.say("task_failed", task=self._tasks[key].group.name, what=self._tasks[key].label, reason=reason)
 

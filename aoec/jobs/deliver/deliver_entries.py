@@ -122,7 +122,7 @@ def is_bank(path: str) -> bool:
 # ---------------------------------------------------------------- models
 
 def of_model(path: str, options: DeliverOptions, voice: Voice) -> Source:
-    """Of an ONNX model: schedules are those of the banks, else default ones; nothing is searched."""
+    """Return the source of an ONNX model. Its schedules are those of the banks, else default ones; nothing is searched."""
     machine = load(options.target) if options.target else load()
     voice.reading(Path(path), machine, "--target" if options.target else "default; --target, see aoec targets")
     context = Context(machine, options.into(CompileOptions, model=path, tune=False, slices=Slices()), voice)
@@ -138,7 +138,8 @@ def of_model(path: str, options: DeliverOptions, voice: Voice) -> Source:
 
 
 def of_artifact(path: str, options: DeliverOptions) -> Source:
-    """Of a compiled model: the schedules that it has, for the machine that it was compiled for."""
+    """Return the source of a compiled model: its own schedules, for the machine that it was compiled for. Raise CheckError where
+    `options.target` is another machine."""
     gears = load_gears(path)
     machine = parse_machine(gears[0].machine, path) if gears[0].machine else load(gears[0].target)
     if options.target and load(options.target).hash != machine.hash:
@@ -267,8 +268,8 @@ def _word(node: OpNode) -> str:
 # ---------------------------------------------------------------- banks
 
 def of_bank(path: str, options: DeliverOptions, say: Say) -> Source:
-    """Of a bank or an export of one, what it has of one machine: of each func in a memory state the best schedule, and the default one.
-    Stale records are passed over."""
+    """Return the source of a bank, or of an export of one, for one machine. It has the best and the default schedule of each func in each
+    memory state. Stale records are passed over."""
     records = [r for r in read_records(path) if r.key.kind == "modelled" and not r.key.state.endswith(ROBUST)]
     machine = load(options.target) if options.target else load(_target(path, records))
     mine = [r for r in records if r.key.target == machine.name]

@@ -119,7 +119,7 @@ def _part(said: Mapping[str, Any], trace: StepTrace, plan: BucketPlan, what: Map
 
 
 def plan_text(said: Mapping[str, Any], plan: BucketPlan, trace: StepTrace) -> str:
-    """`plan.json`: the buckets by the names of their gradients."""
+    """Return the text of `plan.json`: the buckets, by the names of their gradients."""
     buckets = [{"gradients": [trace.gradients[n].name for n in numbers], "bytes": sum(trace.gradients[n].size for n in numbers)}
                for numbers in plan.ranges()]
     return json.dumps({"format": FORMAT, "model": said["name"], "scheme": plan.scheme, "channels": plan.channels, "ends": list(plan.ends),

@@ -1,9 +1,9 @@
-"""`aoec deliver --read`: a device's profile kept as measured times, beside what the bank's records of the same operators are modelled
-to take.
+"""`aoec deliver --read`: keep a device's profile as measured times, beside the modelled times of the bank's records of the same operators.
 
-Of one profile nothing says what ran: its times are the vendor's own. Of two, before and after what was delivered was applied, an operator
-with a tuned record of ours is a *hit* where its time changed by more than times of operators without one did, or it runs on another number
-of cores: its time after is then taken to be that of our schedule. Nothing in a profile says so for sure.
+A single profile does not say which schedule ran: its times are the vendor's own. Two profiles, from before and after the schedules were
+applied, can be compared. An operator with a tuned record of ours is a *hit* in two cases. It runs on another number of cores, or its time
+changed by more than the times of operators without such a record. Its time after is then taken to be that of our schedule. Nothing in a
+profile confirms this.
 """
 from __future__ import annotations
 
@@ -110,13 +110,13 @@ def best_of(now: Sequence[Timed], known: Sequence[Known]) -> dict[int, Record]:
 
 
 def changes(untouched: Sequence[tuple[Timed, Timed | None, Record | None]]) -> float:
-    """By how much, as a logarithm, times change for which nothing was delivered: what a hit's change must be above."""
+    """Return by how much times change for which nothing was delivered, as a logarithm. A hit's change must be above this."""
     found = [abs(log(t.us / b.us)) for t, b, _ in untouched if b]
     return max(STEADY, SPREADS * median(found)) if found else STEADY
 
 
 def what(now: Timed, before: Timed | None, record: Record | None, steady: float) -> str:
-    """"hit" or "not hit" of an operator with a tuned record; "" where there is nothing to say."""
+    """Return "hit" or "not hit" for an operator with a tuned record; "" where this cannot be told."""
     if before is None or record is None or not record.is_faster:
         return ""
     moved = abs(log(now.us / before.us)) > steady

@@ -78,7 +78,7 @@ class DeviceRunner(Runner):
         return self.board.place(self.plan, self.artifact.weights)
 
     def ready(self) -> DeviceRunner:
-        """This runner, with all on the device that a run needs."""
+        """Return this runner once everything that a run needs is on the device."""
         assert self.bases is not None
         return self
 
@@ -156,7 +156,7 @@ class DeviceRunner(Runner):
 
 @contextmanager
 def name_groups(calls: Sequence[Call]) -> Iterator[None]:
-    """An error of a launch inside says the group, and of a limit how to raise it."""
+    """Add the group's name to an error of a launch inside the block, and to a time limit's error how to raise the limit."""
     try:
         yield
     except NpuError as e:
@@ -169,7 +169,7 @@ def name_groups(calls: Sequence[Call]) -> Iterator[None]:
 
 
 def _see_nothing(compiled: Compiled, before: Arrays, after: Arrays) -> None:
-    """Nothing: nobody watches, and launches that follow each other are one row."""
+    """Do nothing: no caller watches, and consecutive launches are one row."""
 
 
 class _Known(ChainMap[str, Any]):

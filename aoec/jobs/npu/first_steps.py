@@ -1,7 +1,7 @@
-"""What `aoec doctor --npu` does: every step from the toolkit to a kernel of both kinds of core, each with what failed and what to do.
+"""Steps of `aoec doctor --npu`, from the toolkit to a kernel of both kinds of core. Each step says what failed and what to do.
 
-It is the page that somebody with a board runs first. The report holds no name of a user or computer: paths below the toolkit's root begin
-with its variable, and of the environment the variables of Ascend alone are in it.
+A user with a board runs these first. The report holds no name of a user or computer. Paths below the toolkit's root begin with the root's
+variable, and only Ascend's variables are shown of the environment.
 """
 from __future__ import annotations
 

@@ -196,7 +196,7 @@ def try_kept(kept: ModelPlan, made: Made, job: Job) -> Made | None:
 
 
 def keep_plan(made: Made, best: Made, job: Job) -> None:
-    """Nothing; the bank has the plan, or that none was found, where it can be written."""
+    """Record the plan in the bank, or that none was found. Do nothing where the bank cannot be written."""
     if job.bank.writable:
         row = plan_row(made, best, job.machine, job.options.metric, budget_trials(job.runs[0].order))
         job.bank.model_plans.put_all([replace(row, tool=f"aoec {version('aoec')}", created=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")])

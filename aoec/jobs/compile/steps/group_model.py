@@ -1,5 +1,5 @@
-"""Grouping: a model in layouts and fused groups, in slices where that is asked for, by rules and times or by a plan, and what of it is to
-be scheduled."""
+"""Grouping of a model: layouts, fused groups, and slices where they are asked for. The groups follow from rules and times, or from a plan.
+The step also lists the tasks to schedule."""
 from __future__ import annotations
 
 from dataclasses import replace
