@@ -30,12 +30,13 @@ def describe_elapsed(seconds: float) -> str:
 
 
 def unseen(words: str, done: int, left_s: float | None) -> None:
-    """Nothing: nobody wants to know."""
+    """Do nothing: progress is not shown."""
 
 
 @contextmanager
 def show_progress(what: str, total: int) -> Iterator[Line]:
-    """What is told how far the work on `total` parts is: on a terminal a bar, gone at the end whatever ends it, else `Lines`."""
+    """Yield a function to tell how far the work on `total` parts is. On a terminal it moves a bar, which is removed at the end, also after
+    an error. Elsewhere it writes `Lines`."""
     if not sys.stderr.isatty():
         with Lines(what, total, sys.stderr).ticking() as lines:
             yield lines.tell

@@ -1,7 +1,7 @@
 """The version of the model, of the languages and of the sources. Records of another model version are stale.
 
-The model version changes when a modelled time can change: it is a hash of what the sources mean (base/source_meaning.py), so that names,
-files, docstrings, messages and types do not count. The hash takes seconds, once for each state of the sources.
+The model version changes when a modelled time can change. It is a hash of what the sources mean (base/source_meaning.py): names, files,
+docstrings, messages and types do not count. The hash takes seconds to compute, once for each state of the sources.
 """
 from __future__ import annotations
 

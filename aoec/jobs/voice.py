@@ -68,7 +68,7 @@ class Voice:
 
     @contextmanager
     def progress(self, what: str, total: int) -> Iterator[Line]:
-        """What is told how far some work on so many parts is, for people; with --no-progress nobody hears it."""
+        """Yield a function to tell people how far some work on so many parts is. With --no-progress it does nothing."""
         if not self.bar:
             yield unseen
             return

@@ -43,7 +43,8 @@ def kernel_machine(artifact: Artifact, own: Machine) -> Machine:
 
 @contextmanager
 def open_board(number: int, machine: Machine) -> Iterator[Opened]:
-    """The device of that number, for kernels of a machine. CannNotFound, NoDriver, NoDevice or UnsupportedProduct say what is missing."""
+    """Yield the opened device of that number, for kernels of a machine. Raise CannNotFound, NoDriver, NoDevice or UnsupportedProduct where
+    something is missing."""
     product = product_of(machine)
     toolkit = find_toolkit()
     toolkit.tool("bisheng")

@@ -114,7 +114,8 @@ def hold_tensors(device: Device, kernel: Kernel) -> dict[str, Held]:
 
 
 def check_values(device: Device, kernel: Kernel, tensors: Mapping[str, Held]) -> list[dict[str, Any]]:
-    """Of each tensor how far it lies from what the model machine makes, and whether its guards are whole; inputs must be as they were."""
+    """Return the difference of each tensor from what the model machine computes, and whether its guards are whole. Inputs must be
+    unchanged."""
     given = inputs_of(kernel.program)
     wanted = {**given, **execute(kernel.program, given)}
     out = []

@@ -60,13 +60,13 @@ class OpatFile(ResultFile):
         self._write()
 
     def _put_row(self, at: int) -> None:
-        """Nothing; the file of a row says what became of its operator."""
+        """Write the file of a row, which says what became of its operator."""
         found, task, solved = self._rows[at]
         self._put(file_of(at, found.name), operator_text(operator(task, solved, found, self._machine)))
 
     def _keep_to(self, made: Sequence[Made], searched: Searched) -> None:
-        """Nothing; rows are of operators that the compiled model has, of those that were to be tuned, in its order, and then of layouts.
-        What this run searched is said as its search had it: a later look finds it in the bank."""
+        """Reduce the rows to the operators of the compiled model that were to be tuned, in its order. Rows of layouts follow them. An
+        operator that this run searched is reported as its search reported it: a later look finds it in the bank."""
         types, rows = {n.name: n.op for m in made for n in m.model.graph.nodes}, []
         for key, c in ((key, c) for key, c in first_of_each(made).items() if key in searched.asked):
             solved = searched.tasks[key][1] if key in searched.tasks else c.solved
@@ -97,12 +97,12 @@ class OpatFile(ResultFile):
         return found_new(self._tuning.policies, "operator", first.before_ms, first.after_ms)
 
     def _write(self, whole: Tuning | None = None) -> None:
-        """`whole`: with the figures of the whole job, where the file is of a part of it."""
+        """Write the result file and the summary. `whole`: the figures of the whole job, where the file is of a part of it."""
         write_text(self.path, text(self._tuning))
         self._put("summary.json", summary_text(whole or self._tuning, self._machine.name, self.path.name, tuple(self._profiles)))
 
     def _put(self, name: str, said: str) -> None:
-        """Nothing; a file of the folder says this."""
+        """Write a file of the folder with this text."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, said)

@@ -83,7 +83,8 @@ class Ended:
 
     @property
     def forms(self) -> list[tuple[Made, Made, Made]]:
-        """Of each gear: as it was before, with operators tuned and no other plan than the default one or the bank's, and as compiled."""
+        """Return (before, tuned, compiled) for each gear: its model as it was before, with tuned operators, and as compiled. `tuned` has no
+        other plan than the default one or the bank's."""
         return [(was, min((plain, was), key=lambda m: asked_us(m.lines.tuned, self.metric)), made)
                 for was, plain, made in zip(self.was, self.plain, self.models)]
 
@@ -156,7 +157,7 @@ class ResultFile(ABC):
         """Takes note of changes of layouts that pay."""
 
     def further(self) -> Further | None:
-        """What a closed file has to say below the table of the compile; None of one whose models are in the table."""
+        """Return what a closed file has to say below the compile's table. Return None where its models are in that table."""
         return None
 
     def write_page(self, folder: Path) -> tuple[str, str] | None:

@@ -42,7 +42,7 @@ class Runner:
     program's own memory, where they stay."""
 
     def __init__(self, artifact: Artifact, threads: int = 0) -> None:
-        """`threads` of each program; 0: one a processor."""
+        """Prepare to run a compiled model. `threads`: those of each program; 0: one for each processor."""
         self.artifact, self.threads = artifact, threads
         self.account: Account | None = None  # of what programs take, where somebody asks
         self.tensors = {t.name: t for t in artifact.graph.tensors}
@@ -198,7 +198,7 @@ def _readers(groups: Iterable[Compiled], outputs: Iterable[str], members: Mappin
 
 
 def _drop(values: dict[str, Any], left: Counter[str], read: Iterable[str], made: Iterable[str]) -> None:
-    """Nothing; of the arrays that a group read or made those are given back that no later one reads."""
+    """Drop the arrays that a group read or made and that no later group reads."""
     left.subtract(read)
     for name in {*read, *made}:
         if left[name] <= 0:
@@ -231,7 +231,7 @@ def _stored_inputs(artifact: Artifact, feeds: Values, tensors: Mapping[str, Tens
 
 
 def check_feeds(ports: Sequence[Port], feeds: Values) -> None:
-    """Nothing, or CheckError in a sentence: a missing or unknown input, another shape, another dtype."""
+    """Raise CheckError where the inputs are wrong, in a sentence: a missing or unknown input, another shape, another dtype."""
     check_names(ports, feeds)
     for p in ports:
         if p.dtype in NUMPY:

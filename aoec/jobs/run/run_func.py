@@ -1,5 +1,5 @@
-"""Run: what `aoec run f.tir` and `aoec run f.prog --func f.tir` do: a func on its own, as a schedule or a program that is given makes it,
-executed on data and held against the func's own meaning."""
+"""Run a single func, as `aoec run f.tir` and `aoec run f.prog --func f.tir` do. A given schedule or program is executed on data, and the
+results are compared with the func's own meaning."""
 from __future__ import annotations
 
 import json

@@ -22,7 +22,7 @@ def with_place(error: AoecError, text: str, source: str, place: tuple[int, int] 
 
 @contextmanager
 def blocks_shown(text: str, source: str) -> Iterator[None]:
-    """What is refused of a block of a func carries its place in the func's text."""
+    """Raise CheckError with the place in the func's text where the code inside refuses a block of the func."""
     try:
         yield
     except UnsupportedError as e:

@@ -188,7 +188,7 @@ def trial_table(p: Problem, path: str) -> str:
 
 
 def held_on(trust: Trust | None) -> str:
-    """On how many seeded machines the schedule beats the default, and its worst case, in words."""
+    """Return in words on how many seeded machines the schedule beats the default, and its worst case."""
     if trust is None:
         return "the default"
     close = "" if trust.is_confirmed else ", ≈ default"

@@ -58,6 +58,7 @@ def why_empty(p: Problem) -> str:
 
 
 def last_cut(grid: Grid, found: Sequence[Cut]) -> list[tuple[int, str]]:
-    """[(candidates before the constraint that left none, its reason)]; [] where some are left, or the count is an estimate."""
+    """Return [(candidates before the constraint that left none, its reason)]. Return [] where some are left, or where the count is an
+    estimate."""
     left = [grid.size, *[c.left for c in found]]
     return [(left[i], c.constraint.reason) for i, c in enumerate(found) if not c.left and not c.error][:1]

@@ -1,7 +1,7 @@
 """The stages one by one, as `aoec import | fuse | lower | schedule | emit | simulate` call them: text in, noun out.
 
-Each function is a step between two nouns of design section 3, with the checks that text from outside needs: whatever was
-edited is refused with its place where the text shows it. The whole way at once is `jobs/compile/compile.py`.
+Each function is a step between two nouns of design section 3, with the checks that text from outside needs. An edit that is refused is
+shown with its place in the text. The whole job at once is `jobs/compile/compile.py`.
 """
 from __future__ import annotations
 
@@ -111,7 +111,8 @@ def lower_operator(text: str, own: Definitions | None = None, group: str | None 
 
 
 def lower_call(text: str, paths: Sequence[str], group: str | None = None) -> Func:
-    """As `lower_operator`, of operators defined in files; what is refused of a definition is shown there."""
+    """Return a func as `lower_operator` does, also of operators that files define. An error in a definition is shown at its place in the
+    file."""
     from aoec.base.files.files import read_text
     from aoec.ops.own import read_files
     own = read_files(paths)
@@ -225,7 +226,7 @@ def check_shown(program: Program, machine: Machine, text: str, source: str) -> N
 
 
 def check_program(program: Program, machine: Machine) -> None:
-    """Nothing, or CheckError or CapacityError where the program breaks a rule of the machine."""
+    """Raise CheckError or CapacityError where the program breaks a rule of the machine."""
     from aoec.target.legality.check import check
     check(program, machine)
 
@@ -253,7 +254,7 @@ def _settings(open_holes: Mapping[str, tuple[int, ...]]) -> str:
 # ---------------------------------------------------------------- constants beside a graph's text
 
 def save_weights(graph: Graph, weights: Mapping[str, np.ndarray], path: str | Path) -> None:
-    """Nothing; the constants of the graph go to a .npz file under the hashes that its text names."""
+    """Write the constants of the graph to a .npz file, under the hashes that the graph's text names."""
     arrays.save(path, {t.data: weights[t.name] for t in graph.tensors if t.data})
 
 

@@ -59,7 +59,7 @@ class PlannedTasks:
 
 
 def plan_tasks(options: TasksOptions, machine: Machine) -> PlannedTasks:
-    """`options.model` imported and fused by the rules, with its tasks."""
+    """Import `options.model`, fuse it by the rules, and return it with its tasks."""
     imported, weights, _, _ = import_model(options.model, options.shapes, options.precision, None, read_files(options.operator_files),
                                         read_own(options.rewrite_files))
     graph, _, _, _ = fuse_by_time(imported, weights, machine)

@@ -132,7 +132,7 @@ def dump_schedule(row: Row, made: Made | None, swept: Sequence[str], folder: str
 
 @contextmanager
 def progress(total: int) -> Iterator[Told]:
-    """What is told of rows that are done, as they are."""
+    """Yield a function to call with the number of rows that were just timed."""
     done, began = 0, time.monotonic()
     with show_progress("timing", total) as line:
         def tell(n: int) -> None:

@@ -200,7 +200,8 @@ def read_trace(path: str) -> Trace:
 
 
 def check_axes(subject: Subject, axes: Sequence[Axis], holes: set[str]) -> None:
-    """Nothing, or CheckError: each axis is swept once, and is a size or a hole of something."""
+    """Raise CheckError where an axis is swept twice, or is neither a size nor a hole. A size must also have values, and no name that a
+    column of the rows has."""
     seen: set[tuple[str, bool]] = set()
     for a in axes:
         known = [*(() if a.hole else subject.sizes), *sorted(holes)]

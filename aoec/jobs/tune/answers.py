@@ -1,7 +1,7 @@
-"""What the model machine answered a search, question by question: noted while it works, told again to the same search when it goes on.
+"""The model machine's answers to a search. They are recorded while it works, and given again to the same search when it resumes.
 
-A search is a function of its task, seed and budget and of these answers, and so one that is told again what it was told before does the
-same again, up to where it broke off, and goes on from there to the same end. Nothing else of it is ever saved.
+A search is a function of its task, seed, budget and these answers. A search that gets its earlier answers again repeats its work up to the
+point where it broke off. From there it goes on to the same end. Nothing else of it is ever saved.
 """
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Answers:
         return found
 
     def _close(self) -> None:
-        """Nothing; nothing more is noted."""
+        """Stop recording answers."""
         if self._notes is not None:
             self._notes.close()
             self._notes = None

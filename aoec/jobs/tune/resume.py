@@ -111,8 +111,8 @@ class Unfinished:
         return out
 
     def keep(self, solved: Solved, before: Record | None) -> None:
-        """Nothing; records and outcome of a task are in the bank together, and what was noted of its search no longer is; of one that a
-        user ended, the best so far is in the bank, and its answers stay. `before`: what the bank held."""
+        """Put the records and the outcome of a task into the bank together, and delete the notes of its search. After a search that a user
+        ended, the bank gets the best schedule so far, and the answers stay. `before`: what the bank held."""
         if not self.bank.writable:
             return
         records = [solved.default, *([solved.best] if self.order.tune else [])]
@@ -132,16 +132,16 @@ class Unfinished:
         self.bank.put_all(records, self._stop(key), note)
 
     def note(self, solved: Mapping[Key, Solved]) -> None:
-        """Nothing; what the searches of these tasks had is known."""
+        """Note what limits the searches of these tasks had."""
         self.searched |= {search_of(k): s.spent.limits for k, s in solved.items() if self.order.tune and not s.found}
 
     def fail(self, key: Key) -> None:
-        """Nothing is noted of a task's search any more: there is no schedule."""
+        """Delete the notes of a task's search: there is no schedule."""
         if self._on:
             self.bank.journal.forget(search_name(key, self.order))
 
     def end(self) -> None:
-        """Nothing is noted of the job any more: it has ended."""
+        """Delete the notes of the job: it has ended."""
         if self._on and self._name:
             self.bank.journal.end(self._name)
 

@@ -50,7 +50,7 @@ DEFAULTS_A_START = 4  # schedules found without a search while a process starts,
 
 
 def unheard(key: Key, so_far: SoFar | None) -> None:
-    """Nothing: nobody listens."""
+    """Do nothing: nobody listens."""
 
 
 def solve(tasks: Iterable[Task], machine: Machine, target: str, bank: Bank, order: Order, done: Callable[[Task, Solved], None],
@@ -172,7 +172,7 @@ def runs(record: Record, task: Task, machine: Machine) -> bool:
 
 
 def drop(bank: Bank, held: dict[Key, Record], which: Iterable[Key]) -> None:
-    """Nothing; these records are no longer held, nor in the bank where it can be written, to make room for what is found anew."""
+    """Drop these records from those held, and from the bank where it can be written. So new results can take their place."""
     gone = [held.pop(key) for key in which if key in held]
     if bank.writable:
         bank.drop(gone)
@@ -240,7 +240,7 @@ class Workers:
         self.pool = ProcessPoolExecutor(jobs, context, begin_worker, (self._words,))
 
     def start(self) -> None:
-        """Nothing; the first few start."""
+        """Start the first few workers."""
         if not self._are_started:
             self._are_started = True
             with interrupt.defer_interrupts(), few_threads(share_of(self.jobs)):
@@ -253,7 +253,7 @@ class Workers:
             yield self._words.get()
 
     def end(self) -> None:
-        """Nothing; they are gone, and so is the pool's thread, which else may be woken on a closed pipe when Python ends."""
+        """End the workers and the pool's thread. That thread may else be woken on a closed pipe when Python ends."""
         self.pool.shutdown(wait=True, cancel_futures=True)
 
 
@@ -262,7 +262,8 @@ _kept: ContextVar[Workers | None] = ContextVar("kept", default=None)  # of all s
 
 @contextmanager
 def keep_workers(jobs: int | None) -> Iterator[None]:
-    """Nothing; all searches within it have the same worker processes, `jobs` at most (None: one for each core), gone at its end."""
+    """Keep worker processes for all searches inside the block, and end them at its end. There are `jobs` at most (None: one for each
+    core)."""
     workers = Workers(jobs or os.cpu_count() or 1)
     token = _kept.set(workers)
     try:
@@ -273,14 +274,14 @@ def keep_workers(jobs: int | None) -> Iterator[None]:
 
 
 def start_workers() -> None:
-    """Nothing; worker processes that are kept start, beside what this process does before its searches."""
+    """Start the worker processes that are kept. They start while this process does its work before the searches."""
     workers = _kept.get()
     if workers is not None and workers.jobs > 1:
         workers.start()
 
 
 def note_start() -> None:
-    """Nothing: the first work of a worker, which has imported all that it needs."""
+    """Do nothing. This is a worker's first task: the worker has then imported everything that it needs."""
 
 
 def in_processes(jobs: int, todo: Sequence[Todo], target: str, order: Order, hear: Hear) -> Iterable[tuple[Task, Solved | str]]:
@@ -313,7 +314,7 @@ def in_processes(jobs: int, todo: Sequence[Todo], target: str, order: Order, hea
 
 
 def begin_worker(words: SimpleQueue[tuple[Key, SoFar | None]]) -> None:
-    """Nothing; this worker process takes Ctrl-C as the others do, and says how far its searches are."""
+    """Set up this worker process: it takes Ctrl-C as the others do, and reports how far its searches are."""
     global _words
     _words = words
     atexit.register(os._exit, 0)  # what it has in memory would else be freed piece by piece, which takes half a second
@@ -327,7 +328,7 @@ def attempt_on(one: Todo, target: str, order: Order, share: int) -> Solved | str
 
 
 def say(key: Key, so_far: SoFar | None) -> None:
-    """Nothing; the process that began this worker is told how far a search is."""
+    """Tell the process that started this worker how far a search is."""
     if _words is not None:
         _words.put((key, so_far))
 

@@ -91,7 +91,7 @@ class Problem:
         return [self.costs.get(c) for c in candidates]
 
     def _time(self, grid: int, columns: Rows, candidates: Sequence[Candidate], limits: Mapping[Candidate, int]) -> None:
-        """Nothing; candidates of a sketch are timed, or given up at their limit."""
+        """Time candidates of a sketch. A candidate is given up at its limit."""
         most = np.array([limits[c] for c in candidates], np.int64)
 
         def time_candidates() -> np.ndarray:

@@ -122,9 +122,10 @@ def _real_inputs(inputs: list[Tensor], weights: Arrays) -> list[Tensor]:
 
 
 def sow(alone: Graph, inputs: list[Tensor], weights: Arrays, data: dict[str, np.ndarray], random: np.random.Generator) -> None:
-    """Nothing; some rows of what a group computes with are special now, the same ones of all inputs that have as many: one of zeros; one of
-    equal numbers; one with a NaN, where that stays in its row; and one of the ends of the range, where numbers stay where they are. What a
-    quantiser makes of a quotient by 0 is not defined: where there is one, no row is special."""
+    """Make some rows of a group's inputs special: the same rows in all inputs that have most rows. One row is of zeros. One is of equal
+    numbers, unless a reduction over rows reads another operator's result. One has a NaN, where a NaN stays in its row. One holds the ends
+    of the range, where numbers stay in their places. No row is special where the group has a quantiser: its result for a quotient by 0 is
+    not defined."""
     given = [] if any(n.op in QUANTISING for n in alone.nodes) else _real_inputs(inputs, weights)
     counts = {t.name: prod(t.shape) // _length(alone, t) for t in given}
     most = max(counts.values(), default=0)
@@ -156,7 +157,7 @@ def _length(alone: Graph, t: Tensor) -> int:
 
 
 def _set_row(array: np.ndarray, axes: tuple[int, ...], row: int, values: np.ndarray) -> None:
-    """Nothing; one row of an array, counted over the axes that are not its own, holds the values."""
+    """Set one row of an array to the values. Rows are counted over all axes but `axes`."""
     rest = [a for a in range(array.ndim) if a not in axes]
     moved = array.transpose(*rest, *axes)
     at = np.unravel_index(row, [array.shape[a] for a in rest])

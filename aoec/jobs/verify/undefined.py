@@ -23,7 +23,7 @@ def within_casts(alone: Graph, data: Arrays, constants: Arrays) -> dict[str, np.
 
 
 def undefined_elements(alone: Graph, values: Arrays, name: str) -> np.ndarray:
-    """Of each element of a group's tensor, whether it follows from a cast of a number that its result cannot hold."""
+    """Return for each element of a group's tensor whether it depends on a cast of a number that its result dtype cannot hold."""
     dtypes = {t.name: t.dtype for t in alone.tensors}
     found: dict[str, np.ndarray] = {}
     for n in alone.nodes:

@@ -1,14 +1,14 @@
 """Verify: a group's program on data, element by element against the reference; a compiled model against onnxruntime.
 
-Two kinds of data. *Integers*: small ones (-2..2, weights -1..1). Every sum of products is then exact in fp32, in any order, and is
-rounded once; so where all operators of a group are exact on integers, results must be equal. *Normal*: values of either sign with a few
-large ones, rows of special ones (`sown.py`) and the real weights, so that overflow happens where the reference has it too. How much an
-element may differ there is in `allowed.py`.
+There are two kinds of data. *Integers* are small ones (-2..2, weights -1..1). Every sum of products is then exact in fp32, in any order,
+and is rounded once. So results must be equal where all operators of a group are exact on integers. *Normal* data are values of either sign
+with a few large ones, rows of special ones (`sown.py`) and the real weights. So overflow happens where the reference has it too.
+`allowed.py` says how much an element may then differ.
 
-Where a group keeps values between its nodes wider than the graph has them, what follows may make much of little, as a norm of two numbers
-that are nearly the same does: an element is right too if it is as near to the reference with these values in fp32.
+A group may keep values between its nodes wider than the graph has them. Later operators may amplify the small difference, as a norm of two
+nearly equal numbers does. So an element is also right if it is as near to the reference with these values in fp32.
 
-What a cast makes of a number that its result does not hold is not defined (`undefined.py`).
+The result of a cast is not defined where its dtype cannot hold the number (`undefined.py`).
 """
 from __future__ import annotations
 
@@ -90,8 +90,8 @@ def compare(alone: Graph, program: Program, bindings: tuple[tuple[str, str], ...
 
 
 def beyond(alone: Graph, wanted: Arrays, name: str) -> np.ndarray:
-    """Of each element of a result, whether a value between the nodes of its group is beyond its dtype there: a program that keeps it wider
-    makes something else of it."""
+    """Return for each element of a result whether a value between the nodes of its group overflows its dtype there. A program that keeps
+    that value wider computes another result."""
     between = [wanted[o] for n in alone.nodes for o in n.outputs if o not in alone.outputs and wanted[o].dtype.kind not in "iub"]
     shape = wanted[name].shape
     return np.logical_or.reduce([np.zeros(shape, bool), *(np.isinf(x.astype(np.float32)) for x in between if x.shape == shape)])
@@ -106,7 +106,8 @@ def kept_wide(alone: Graph) -> Graph:
 
 
 def nearer(got: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Of two references the one that is nearer to a result, element by element; of what is no number, the one that is none."""
+    """Return, element by element, the one of two references that is nearer to a result. Where only one reference is NaN, return that one if
+    the result is NaN, else the other."""
     wide = [x.astype(np.float64) for x in (got, a, b)]
     with np.errstate(invalid="ignore"):
         near = np.abs(wide[0] - wide[2]) < np.abs(wide[0] - wide[1])
