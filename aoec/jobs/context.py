@@ -65,6 +65,6 @@ class Job(Context):
         return replace(self, voice=Quiet(self.voice.as_json, self.voice.bar), results=results, options=replace(self.options, **changes))
 
     def end(self) -> None:
-        """Takes note that the job has ended."""
+        """Note that the job has ended."""
         for run in self.runs:
             run.end()

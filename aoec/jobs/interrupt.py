@@ -45,7 +45,7 @@ def note_interrupts() -> Iterator[Noted]:
 
 @contextmanager
 def defer_interrupts() -> Iterator[None]:
-    """Ctrl-C does nothing inside: for starting processes, which are born with it and only later say how they take it."""
+    """Ignore Ctrl-C inside the block. It is for starting processes: they inherit this, and only later say how they take Ctrl-C."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN) if threading.current_thread() is threading.main_thread() else None
     try:
         yield

@@ -66,13 +66,13 @@ class Lines:
         self._tenths, self._lock = 0, threading.Lock()
 
     def tell(self, words: str, done: int, left_s: float | None) -> None:
-        """Takes note of how far the work is, and says so if it is time."""
+        """Note how far the work is, and print it if it is time."""
         with self._lock:
             self._now = words, done, left_s
         self.look()
 
     def look(self) -> None:
-        """Says how far the work is if it is time."""
+        """Print how far the work is if it is time."""
         with self._lock:
             words, done, left_s = self._now
             since, tenths = self._clock() - self._said_at, TENTH * done // max(1, self._total)
@@ -84,7 +84,7 @@ class Lines:
 
     @contextmanager
     def ticking(self) -> Iterator[Lines]:
-        """Itself, while a thread looks once a second."""
+        """Yield these lines, while a thread calls `look` once a second."""
         ended = threading.Event()
 
         def tick() -> None:

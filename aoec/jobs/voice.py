@@ -58,7 +58,7 @@ class Voice:
             self.say(line)
 
     def bank_at(self, path: Path) -> None:
-        """Says where the bank is, before anything is opened."""
+        """Say where the bank is, before anything is opened."""
         self.say(f"bank {path} (--bank or TUNE_BANK_PATH)")
 
     def bank(self, bank: Bank) -> None:
@@ -84,7 +84,7 @@ class Voice:
             self.say(f"{group} is done in parts, of which each is a launch: {reason}")
 
     def wrong(self, faults: list[str], output: str) -> int:
-        """Says that values are wrong and that nothing was written; 1."""
+        """Say that values are wrong and that nothing was written. Return 1."""
         for line in faults:
             self.say(f"wrong values: {line}")
         self.say(f"{output} is not written (--no-verify writes it all the same)")

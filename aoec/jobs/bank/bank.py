@@ -238,7 +238,7 @@ def in_words(m: Measured) -> str:
 
 
 def _preference(r: Record) -> tuple[bool, bool, int]:
-    """Searched before default, cold inputs before other memory states, faster before slower."""
+    """Return a key to sort records by: searched before default, cold inputs before other memory states, faster before slower."""
     return r.key.state.endswith(DEFAULT), r.key.state != "cold inputs", r.ticks
 
 

@@ -59,7 +59,7 @@ PLANS = {"plans": "slices", "model_plans": "models"}  # count -> what the plans 
 
 
 def stats(bank: Bank, machines: Machines, target: str | None) -> dict[str, Any]:
-    """Counts of a bank's records by target and kind, as plain values."""
+    """Return counts of a bank's records by target and kind, as plain values."""
     by: dict[tuple[str, str], list[Record]] = {}
     for r in bank.list(target):
         by.setdefault((r.key.target, r.key.kind), []).append(r)

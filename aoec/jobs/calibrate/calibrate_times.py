@@ -38,7 +38,7 @@ class Times:
         return np.array([log1p(SPREAD[self.machine.sources[p].confidence]) for p in self.places])
 
     def of(self, x: Array) -> Array:
-        """µs [program, (run, launch)]."""
+        """Return µs [program, (run, launch)]."""
         return self._on([self._machine(x)])[:, 0]
 
     def lines(self, x: Array, by: Array) -> tuple[Array, Array]:
@@ -64,7 +64,7 @@ class Times:
         return scale_machine(self.machine, dict(zip(self.places, x)))
 
     def _on(self, machines: Sequence[Machine]) -> Array:
-        """µs [program, machine, (run, launch)]."""
+        """Return µs [program, machine, (run, launch)]."""
         found = [[(t.ticks[0], t.launch_ticks[0]) for t in times_on(program, machines, {}, self.state)] for program in self.programs]
         return np.array(found).reshape(-1, len(machines), 2) * np.array([m.us_per_tick for m in machines])[:, None]
 
@@ -84,7 +84,7 @@ class Times:
 
 
 def logs(times: Array) -> Array:
-    """Logarithms [program..., (task, run)] of µs [program..., (run, launch)]."""
+    """Return logarithms [program..., (task, run)] of µs [program..., (run, launch)]."""
     return np.log(np.stack([times.sum(axis=-1), times[..., 0]], axis=-1))
 
 

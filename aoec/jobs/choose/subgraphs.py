@@ -151,7 +151,7 @@ class SubgraphJob:
 
 
 def ns(us: float) -> int:
-    """Whole nanoseconds, one at least."""
+    """Return a time in whole nanoseconds, one at least."""
     return max(1, round(1000 * us))
 
 

@@ -35,7 +35,7 @@ WHAT = {
 
 
 def deliver(model: str, folder: str, options: DeliverOptions) -> str:
-    """Writes a delivery of a model, compiled or not, or of a bank into a new folder. Returns the table, or its JSON."""
+    """Write a delivery of a model, compiled or not, or of a bank into a new folder. Return the table, or its JSON."""
     check_new_folder(folder)
     listed, voice = theirs(options), Voice(options.json, bar=False)
     gradients = read_gradients(options.gradient_plan or model) if options.gradient_plan or is_result(model) else None

@@ -229,8 +229,8 @@ def with_times(entry: Entry, found: Found, us: float) -> Entry:
 
 
 def merge_entries(parts: Iterable[Entry]) -> tuple[Entry, ...]:
-    """Equal groups as one entry, in order; where what lies in L2 before them differs they may have several schedules: CANN keeps one for
-    a shape, which is that of most of the time."""
+    """Return equal groups as one entry, in order. They may have several schedules where L2 holds different data before them. CANN keeps one
+    schedule for a shape: the one that accounts for most of the time."""
     equal: dict[object, list[Entry]] = {}
     for e in parts:
         equal.setdefault((e.func_key, e.types) if e.func_key else (e.what, e.why), []).append(e)

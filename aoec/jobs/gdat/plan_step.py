@@ -32,7 +32,8 @@ TRIAL = StepTrace((Gradient("a", 1 << 20, 1.0), Gradient("b", 1 << 20, 2.0)), 1.
 
 
 def check_options(options: Any, alone: bool) -> None:
-    """Raises CheckError where options say too little, or what gradient tuning cannot do. `alone`: no other job of the run needs a model."""
+    """Raise CheckError where options say too little, or ask for what gradient tuning cannot do. `alone`: no other job of the run needs a
+    model."""
     costs = read_system(options)
     if options.trace not in (None, BANK) and alone and options.model:
         raise CheckError(f"--trace {options.trace} says what a model would: leave {options.model} out, or tune it too: --job opat,gdat")

@@ -36,7 +36,7 @@ def read_name(said: Any, where: str, source: str) -> str:
 
 
 def check_rising(us: float, before: float, where: str, source: str) -> None:
-    """Raises CheckError where a time is before the one in front of it."""
+    """Raise CheckError where a time is before the one in front of it."""
     if us < before:
         raise CheckError(f"{where}: the gradient is ready at {us:g} µs, before the one in front of it at {before:g}: times must not fall",
                          source=source)

@@ -134,7 +134,7 @@ def _marks(events: Any, source: str) -> Marks:
 
 
 def _take(event: dict[str, Any], out: Marks, number: int, source: str) -> None:
-    """Adds an event to what it marks."""
+    """Add an event to the marks that it belongs to."""
     name, kind = event.get("name"), event.get("cat")
     if not isinstance(name, str):
         return
@@ -159,7 +159,7 @@ def _take(event: dict[str, Any], out: Marks, number: int, source: str) -> None:
 
 
 def _span(event: dict[str, Any], number: int, source: str) -> Mark:
-    """Begin and end of an event in µs."""
+    """Return begin and end of an event in µs."""
     begin, took = event.get("ts"), event.get("dur", 0)
     for us in (begin, took):
         if isinstance(us, bool) or not isinstance(us, (int, float)) or not 0 <= us <= 1e18:  # since 1970, in µs

@@ -31,7 +31,7 @@ def settle(options: SomeOptions, jobs: Collection[str]) -> SomeOptions:
 
 
 def run_alone(options: TuneOptions) -> int | None:
-    """Plans a user's own trace, which needs no model."""
+    """Plan a user's own trace, which needs no model. Return None where there is a model, or no trace."""
     if options.trace is None or options.model:
         return None
     from aoec.jobs.gdat.trace_job import tune_trace

@@ -42,7 +42,7 @@ class Spent:
 
     @contextmanager
     def on(self, what: str) -> Iterator[None]:
-        """Counts the time inside."""
+        """Add the time inside the block."""
         began = time.perf_counter()
         try:
             yield
@@ -74,7 +74,7 @@ class DeviceRunner(Runner):
 
     @cached_property
     def bases(self) -> Mapping[str, int]:
-        """Zone -> address; the constants are there then."""
+        """Return zone -> address. The constants are there then."""
         return self.board.place(self.plan, self.artifact.weights)
 
     def ready(self) -> DeviceRunner:
@@ -111,13 +111,13 @@ class DeviceRunner(Runner):
             self._bring(part, made)
 
     def _bring(self, part: Part, arrays: Values) -> None:
-        """Copies to the device what is used there."""
+        """Copy to the device those arrays that are used there."""
         for name, x in arrays.items():
             if name in part.spots:
                 self.board.device.write(self._at(part.spots[name]), np.ascontiguousarray(x))
 
     def _launch(self, part: Part, step: Calls, known: Values) -> None:
-        """Runs a row of kernels; one by one where somebody watches."""
+        """Run a row of kernels. Run them one by one where somebody watches."""
         for calls in [step.calls] if self.watch is _see_nothing else [(c,) for c in step.calls]:
             before = {} if self.watch is _see_nothing else self._read(known, calls[0], "input")
             with self.spent.on("launches_s"), name_groups(calls):
@@ -142,7 +142,7 @@ class DeviceRunner(Runner):
         return self.bases[spot.zone] + spot.start
 
     def _read(self, known: Values, call: Call, role: str) -> Arrays:
-        """Graph tensor -> stored array, of what a call reads or makes."""
+        """Return graph tensor -> stored array, for the tensors that a call reads or makes."""
         bound = dict(call.compiled.bindings)
         return {bound[a["name"]]: known[bound[a["name"]]] for a in call.written.facts["arguments"] if a["role"] == role}
 

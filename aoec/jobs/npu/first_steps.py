@@ -119,7 +119,8 @@ def see_compiler(v: Visit, step: Step) -> str:
 
 
 def see_library(v: Visit, step: Step) -> str:
-    """Loads it in a worker, which takes the device as well: what that ends with is told by the step that it is about."""
+    """Load the library in a worker, which takes the device as well. A failure to take the device is reported by the step that it
+    concerns."""
     assert v.toolkit is not None
     try:
         v.device = v.held.enter_context(open_device(v.toolkit, v.number))
@@ -290,7 +291,7 @@ def visit_npu(number: int, tell: Callable[[Step], None] = lambda step: None) -> 
 
 
 def _take(v: Visit, step: Step, do: Do) -> None:
-    """Takes a step; whatever fails is what it found. A worker that ended is replaced, so that later steps can be tried."""
+    """Take a step; a failure is the step's result. A worker that ended is replaced, so that later steps can be tried."""
     try:
         step.said, step.status = do(v, step), OK
     except NotHere as e:

@@ -177,7 +177,7 @@ class _Planner:
         return owners
 
     def use_arguments(self, owners: dict[str, _Owner], at: int, c: Compiled, written: WrittenKernel) -> None:
-        """Notes what a launch reads, writes and works in."""
+        """Note what a launch reads, writes and works in."""
         bound, room = dict(c.bindings), written.facts["reads_on_bytes"]
         for a in written.facts["arguments"]:
             name, start = self.home(bound[a["name"]]) if a["name"] in bound else (f"{c.group}/{a['name']}", 0)
@@ -201,7 +201,7 @@ class _Planner:
                     owner.use(BEFORE, 0)
 
     def keep_constant(self, name: str, argument: Mapping[str, Any], end: int) -> None:
-        """Notes that the device has a constant, as an argument needs it, up to that byte."""
+        """Note that the device has a constant, as an argument needs it, up to that byte."""
         zone, zero = self.constant_zone(name, argument), zero_of(argument)
         self.constants[zone] = Constant(name, max(end, self.constants[zone].size if zone in self.constants else 0), zero)
         if zero is None:
@@ -217,7 +217,7 @@ class _Planner:
         return start if zero_of(argument) is None else start // DTYPES["fp32"] * DTYPES[WORD]
 
     def use_outside(self, owners: dict[str, _Owner], groups: list[Compiled], inputs: Iterable[str], outputs: Iterable[str]) -> None:
-        """Notes when the host writes or reads what is on the device."""
+        """Note when the host writes or reads what is on the device."""
         def use(name: str, at: int) -> None:
             owner, start = self.home(name)
             if name in self.tensors and owner in owners:

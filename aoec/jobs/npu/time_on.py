@@ -132,7 +132,7 @@ def check_values(device: Device, kernel: Kernel, tensors: Mapping[str, Held]) ->
 
 
 def timing_facts(t: Timing) -> dict[str, Any]:
-    """Times as plain values, with how they were taken."""
+    """Return times as plain values, with how they were measured."""
     return {"kind": "measured", "source": t.source, "how": HOW, "hot_us": {"least": t.least, "median": t.hot, "spread": t.spread},
             "spans": len(t.hot_us), "passes": t.passes, "cold_us": {"median": t.cold, "least": min(t.cold_us, default=0.0)},
             "cold_passes": len(t.cold_us), "emptied_by": t.emptied_by, "empty_us": t.empty, "launch_bound": t.launch_bound}

@@ -48,8 +48,8 @@ class OpatFile(ResultFile):
         return hear
 
     def hear_layouts(self, found: Sequence[Change], every: Found) -> None:
-        """Adds a row for each change, under the first product that it touches, as `every` has it. In a job of subgraphs too they are in
-        that file, with what they bring."""
+        """Add a row for each change, under the first product that it touches, as `every` has it. In a job that also tunes subgraphs, the
+        changes are in the subgraphs' file instead, with their gain."""
         for change in found if self.span == WHOLE else ():
             self._add(*format_policy(change, every, self._machine))
 
@@ -129,7 +129,7 @@ def first_of_each(made: Iterable[Made]) -> dict[Key, Choice]:
 
 
 def failed_nodes(ready: Sequence[Ready], made: Sequence[Made]) -> tuple[str, ...]:
-    """First nodes of groups that were to run on the AI Core and have no schedule, whole or operator by operator."""
+    """Return the first nodes of groups that were to run on the AI Core and have no schedule, whole or operator by operator."""
     return tuple(g.nodes[0] for r, m in zip(ready, made) for g in r.model.graph.groups
                  if g.kind in ("cube", "vector") and not {n for c in (m.before or m).choices for n in c.task.group.nodes} >= {*g.nodes})
 
@@ -161,6 +161,6 @@ def operator(task: Task, solved: Solved, found: Policy, machine: Machine) -> Ope
 
 
 def kind(solved: Solved) -> str:
-    """Impl where the best schedule has another structure than the default; Schedule where numbers alone differ."""
+    """Return "Impl" where the best schedule has another structure than the default, and "Schedule" where only numbers differ."""
     default, best = (structure(parse_trace(r.trace, "trace")) for r in (solved.default, solved.best))
     return "Schedule" if default == best else "Impl"

@@ -154,17 +154,17 @@ class ResultFile(ABC):
         return done
 
     def hear_layouts(self, found: Sequence[Change], every: Found) -> None:  # noqa: B027  a file of subgraphs has no use for it
-        """Takes note of changes of layouts that pay."""
+        """Note changes of layouts that pay."""
 
     def further(self) -> Further | None:
         """Return what a closed file has to say below the compile's table. Return None where its models are in that table."""
         return None
 
     def write_page(self, folder: Path) -> tuple[str, str] | None:
-        """Writes what a closed file has to show into the folder of the report; returns title and name of the page, None where it is all in
-        the model's own page."""
+        """Write what a closed file has to show into the folder of the report, and return title and name of the page. Return None where it
+        is all in the model's own page."""
         return None
 
     @abstractmethod
     def close(self, ended: Ended, searched: Searched) -> str:
-        """Writes the file whole, and returns what the job found that is new, in words, or ""."""
+        """Write the file whole. Return in words what new results the job found, or ""."""

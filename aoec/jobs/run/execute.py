@@ -104,7 +104,7 @@ class Runner:
 
 def run_program(program: Program, bindings: Iterable[tuple[str, str]], tensors: Mapping[str, Tensor],
                 stored: Arrays) -> dict[str, np.ndarray]:
-    """Graph tensor -> stored array, of everything that the program writes; `bindings`: (tensor of the program, of the graph)."""
+    """Return graph tensor -> stored array, for everything that the program writes. `bindings`: (tensor of the program, of the graph)."""
     return BoundProgram(Executable(program), bindings, tensors).run(stored)
 
 
@@ -126,7 +126,7 @@ class BoundProgram:
         self.outputs = [(p, g) for p, g in bound.items() if self.own[p].role == "output"]
 
     def run(self, stored: Values, threads: int = 0, account: Account | None = None) -> dict[str, np.ndarray]:
-        """Graph tensor -> stored array, of everything that the program writes."""
+        """Return graph tensor -> stored array, for everything that the program writes."""
         work = self.executable.run_in_place if self.alone else self.executable.run
         results = work({p: pad_array(self.own[p], stored[g]) for p, g in self.inputs}, threads, account)
         return {g: take_output(results[p], self.tensors[g], self.executable.program) for p, g in self.outputs}
@@ -155,8 +155,8 @@ def take_output(array: np.ndarray, t: Tensor, program: Program) -> np.ndarray:
 
 
 def run_nodes(nodes: Sequence[OpNode], tensors: Mapping[str, Tensor], stored: Values, bodies: Bodies | None = None) -> dict[str, Any]:
-    """Graph tensor -> stored array, of nodes that run as NumPy on the host: each result is rounded to its tensor's dtype. `bodies`: those
-    of the graph's control flow."""
+    """Return graph tensor -> stored array, for nodes that run as NumPy on the host. Each result is rounded to its tensor's dtype. `bodies`:
+    those of the graph's control flow."""
     made: dict[str, Any] = {}
     for node in nodes:
         logical = {i: to_logical(made[i] if i in made else stored[i], tensors[i]) for i in node.inputs if i}
@@ -176,7 +176,7 @@ def group_graph(graph: Graph, group: Group, inputs: Sequence[Tensor], outputs: S
 # ---------------------------------------------------------------- arrays that are alive
 
 def _tensors_read(compiled: Compiled, nodes: Sequence[OpNode]) -> list[str]:
-    """Graph tensors that a group reads."""
+    """Return the graph tensors that a group reads."""
     if compiled.program is not None:
         roles = {t.name: t.role for t in compiled.program.tensors}
         return [g for p, g in compiled.bindings if roles[p] == "input"]

@@ -129,7 +129,8 @@ def plain_arrays(outputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
 # ---------------------------------------------------------------- what is said
 
 def summary(x: Any) -> dict[str, Any]:
-    """Shape, dtype and range of an output; the place of the largest value in each row of logits. Of a sequence its length."""
+    """Return shape, dtype and range of an output, and the place of the largest value in each row of logits. Return the length of a
+    sequence."""
     if not isinstance(x, np.ndarray):
         return {"shape": [len(x)] if x is not None else [], "dtype": "sequence" if x is not None else "nothing", "finite": True}
     if x.dtype.kind not in "fiub" and x.dtype != NUMPY["bf16"]:

@@ -44,7 +44,7 @@ ENDS = {"default": "the default schedule", "proof": "a proof", "settling": "sett
 
 
 def search_func(options: SearchOptions) -> int:
-    """Searches the space of a func text, or shows it; 0. The trace goes to `options.output`, or the facts as JSON."""
+    """Search the space of a func text, or show the space. Return 0. The trace goes to `options.output`, or the facts as JSON."""
     machine = load(options.target) if options.target else load()
     text = options.text
     func = read_func(text, options.input)

@@ -48,7 +48,7 @@ class Stage:
 
     @property
     def rewrites(self) -> dict[str, int]:
-        """Rewrite of the graph -> at how many places it was made at import."""
+        """Return rewrite of the graph -> at how many places it was made at import."""
         return count_rules(self.made)
 
     def for_one_shape(self) -> Stage:

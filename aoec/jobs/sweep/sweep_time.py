@@ -211,7 +211,7 @@ def no_choice(c: Contender, values: Values) -> str:
 
 
 def brief(encoded: Encoded, columns: Columns, count: int, state: State) -> Iterator[Row | int]:
-    """Times alone, of all rows together; the status of a row that has none."""
+    """Yield only the times of all rows, which are timed together. Yield its status for a row that has no time."""
     machine, times = encoded.machine, time_rows(encoded, columns, state)
     zeros_us = np.broadcast_to(zeroing_us(encoded.program, machine, columns), (count,)).tolist()
     for i in range(count):

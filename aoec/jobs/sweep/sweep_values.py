@@ -98,14 +98,14 @@ class Values:
         return Finding(Status.WRONG_VALUE.value, "no", "; ".join(faults)) if faults else Finding(Status.TIMED.value, "yes")
 
     def against_operator(self, program: Program) -> list[str]:
-        """Against the operator's reference in NumPy, with seeded constants."""
+        """Compare a program with the operator's reference in NumPy, with seeded constants."""
         if self._operator is None:
             self._operator = operator(self.subject.call(self.sizes), self.func, self.subject.own)
         graph, group, bindings, weights = self._operator
         return verify_group(graph, group, program, bindings, weights)
 
     def against_func(self, program: Program) -> list[str]:
-        """Against the func's own evaluation."""
+        """Compare a program with the func's own evaluation."""
         if self._data is None:
             feeds = whole_numbers(self.func)
             self._data = feeds, (evaluate_whole if takes(self.func) else evaluate_func)(self.func, feeds)

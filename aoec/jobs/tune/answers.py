@@ -45,7 +45,8 @@ class Answers:
 
     @property
     def seconds(self) -> float:
-        """Since the search began, those of earlier runs included; the clock stands still while it is told what it knew."""
+        """Return the seconds since the search began, with those of earlier runs. The clock stands still while earlier answers are given
+        again."""
         return self._spent if self._told else self._spent + self._clock() - self._since
 
     def ask(self, question: Sequence[bytes], timed: int, shape: tuple[int, ...], work: Callable[[], np.ndarray]) -> np.ndarray:

@@ -336,8 +336,8 @@ def say(key: Key, so_far: SoFar | None) -> None:
 @seldom_collected()
 def attempt(task: Task, machine: Machine, order: Order, noted: Search | None = None, hear: Hear = unheard,
             budget: Budget | Share | None = None) -> Solved | str:
-    """Default and best of one task by this machine's model, or why there is no schedule. `noted`: its search in the bank's journal;
-    `budget`: what that may spend, by default the order's."""
+    """Return the default and the best schedule of one task by this machine's model, or why there is no schedule. `noted`: the task's search
+    in the bank's journal. `budget`: what the search may spend, by default the order's."""
     default_key, best_key = keys(task, machine, order.robust)
     hear(best_key, None)
     try:

@@ -15,10 +15,10 @@ QUANTISING = ("quantise", "requantise", "quantise_range")  # operators that roun
 
 
 def either_way(alone: Graph, values: Arrays, t: Tensor, off: Callable[[Graph, Tensor], np.ndarray]) -> np.ndarray:
-    """float64: by how much an element of a group's result differs where such numbers fall on the other side; 0 elsewhere.
+    """Return by how much an element of a group's result differs where such numbers fall on the other side (float64; 0 elsewhere).
 
-    `values`: of all tensors of the group, as the reference has them. `off` says how much a tensor that a part of the group makes may differ
-    from these: a number counts where that much reaches the middle between two steps.
+    `values`: those of all tensors of the group in the reference. `off` returns how much a tensor that a part of the group makes may differ
+    from these. A number counts where that much reaches the middle between two steps.
     """
     tensors, out = {x.name: x for x in alone.tensors}, np.zeros(t.shape)
     for at, n in enumerate(alone.nodes):

@@ -80,7 +80,7 @@ def _filling(node: OpNode, tensors: Mapping[str, Tensor]) -> Places:
 
 
 def bias_columns(nodes: tuple[OpNode, ...], tensors: Mapping[str, Tensor]) -> dict[str, int]:
-    """Bias -> elements of it that belong to an output channel; what is stored behind them is padding."""
+    """Return bias -> how many of its elements belong to an output channel. The elements stored behind them are padding."""
     out = {}
     for n in nodes:
         if n.op in ("conv2d_packed", "matmul") and len(n.inputs) > 2 and n.inputs[2] in tensors:
@@ -91,7 +91,7 @@ def bias_columns(nodes: tuple[OpNode, ...], tensors: Mapping[str, Tensor]) -> di
 
 
 def normal(inputs: list[Tensor], weights: Arrays, random: np.random.Generator, large: bool = True) -> dict[str, np.ndarray]:
-    """Normal values, with a few `large` ones, for what is computed, the real values of constants."""
+    """Return normal values for inputs, with a few `large` ones. Constants have their real values."""
     out = {}
     for t in inputs:
         if t.name in weights:

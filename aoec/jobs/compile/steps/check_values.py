@@ -35,7 +35,7 @@ MOST_LINES = 32  # on outputs, each of which has a line; of more only the worst 
 
 
 def check_programs(made: Sequence[Made], job: Job) -> None:
-    """Raises an error where a program that was not verified before breaks a rule of the machine."""
+    """Raise an error where a program that was not verified before breaks a rule of the machine."""
     for program in {id(c.best.program): c.best.program for m in made for c in m.choices if not c.solved.best.verified}.values():
         legal(program, job.machine)
 
@@ -87,12 +87,12 @@ class Checks:
         self._line(what, self._count, seconds)
 
     def end(self, key: tuple[str, int]) -> None:
-        """Takes note that a schedule is checked."""
+        """Note that a schedule is checked."""
         self._done += self.left.pop(key)
         self._count += 1
 
     def end_whole(self) -> None:
-        """Takes note that a whole model is checked."""
+        """Note that a whole model is checked."""
         self._wholes -= 1
         self._done += self._each
         self._count += 1

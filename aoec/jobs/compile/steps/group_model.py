@@ -82,7 +82,7 @@ def lay_out(stage: Stage, context: Context, widened: Widened | None = None) -> t
 
 
 def refuse_host(graph: Graph, reasons: dict[str, str]) -> None:
-    """Raises UnsupportedError that names the nodes that would run on the host, and why where there is more to say."""
+    """Raise UnsupportedError that names the nodes that would run on the host, and the reasons that are known."""
     nodes = {n.name: n for n in graph.nodes}
     found = [(name, nodes[name].op, reasons.get(g.name, "")) for g in graph.groups if g.kind == "host" for name in g.nodes]
     if found:
