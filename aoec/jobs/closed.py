@@ -1,4 +1,4 @@
-"""The program of a text that is a program or a scheduled func, with all holes filled: what a kernel is written from."""
+"""The program of a text with all holes filled. The text is a program or a scheduled func, and a kernel is written from the program."""
 from __future__ import annotations
 
 from aoec.base.errors import CheckError

@@ -39,8 +39,8 @@ def records_of(path: Path, target: str | None, key: str = "", builtin: bool = Fa
 
 
 def plans_of(path: Path, target: str | None, key: str = "", builtin: bool = False) -> tuple[Plan, ...]:
-    """Return the plans of slices of a bank, of subgraphs whose key begins so, and its plans of models; of the built-in ones, which have
-    none of slices, those of models. None where there is no bank."""
+    """Return the plans of slices of a bank and then its plans of models, where their key begins with `key`. The built-in banks have plans
+    of models alone. Return none where there is no bank."""
     if builtin:
         return tuple(p for shelf in built_in() for p in kept_model_plans(shelf, target, key))
     bank = Bank.open(path, create=False, writable=False) if path.exists() else None

@@ -1,5 +1,5 @@
-"""Plans of slices and of models as `aoec bank which` and `verify` have them: which a compile tries, and what can be said of one without
-its model."""
+"""Plans of slices and of models for `aoec bank which` and `verify`: which plans a compile tries, and what can be said of a plan without its
+model."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
@@ -31,8 +31,8 @@ TRIED = "tried: a compile times the model with it, and takes it where that is fa
 
 @dataclass(frozen=True)
 class PlanSaid:
-    """A plan with what a compile makes of it (`state`: tried, not used, unknown, illegal or stale) and why; `groups`: of the model that was
-    asked about, the first and the last of its subgraph, if one was."""
+    """A plan with what a compile does with it (`state`: tried, not used, unknown, illegal or stale) and why. `groups`: the first and the
+    last group of its subgraph in the model that was asked about, if one was."""
 
     plan: Plan
     state: str
@@ -41,8 +41,8 @@ class PlanSaid:
 
 
 def check_plans(plans: Iterable[Plan], machines: Machines) -> list[PlanSaid]:
-    """Return what is known of plans without their models: whether they are of the machine and the model version as these are, and whether
-    the text of a model's is one."""
+    """Return what is known of plans without their models. A plan must be of the present machine and model version, and a model's plan must
+    parse."""
     return [PlanSaid(p, *_without_model(p, machines)) for p in plans]
 
 

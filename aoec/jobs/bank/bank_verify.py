@@ -26,8 +26,8 @@ CHANGED = "another program has changed it since it was written; no compile takes
 
 @dataclass(frozen=True)
 class Verified:
-    """What became of a record: `state` is equal, differs (a fresh record whose time is another one), changed (its checksum does not hold),
-    stale (`ticks` says what it takes now), illegal (no program any more) or unknown; `why` in words."""
+    """The outcome for a record. `state` is equal, differs (a fresh record with another time), changed (its checksum does not hold), stale
+    (`ticks`: its present time), illegal (it has no program any more) or unknown. `why` is the reason in words."""
 
     record: Record
     state: str

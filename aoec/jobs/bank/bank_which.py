@@ -37,7 +37,7 @@ class Said:
 
 @dataclass(frozen=True)
 class Choice:
-    """What is said of one func in one memory state on one target; `group`: of the model that was asked about, if one was."""
+    """What is said of one func in one memory state on one target. `group`: its group in the model that was asked about, if one was."""
 
     said: tuple[Said, ...]
     group: str = ""

@@ -110,7 +110,8 @@ def unknown(found: File) -> str:
 # ---------------------------------------------------------------- one record
 
 def seed_schedules(line: Line, soc: str, machine: Machine) -> Seed:
-    """Return the schedules of a record; AoecError with the reason where our words do not say it, or the machine does not hold it."""
+    """Return the schedules of a record. Raise AoecError with the reason where the schedule language cannot express it, or where it does not
+    fit the machine."""
     problem = problem_of(line.op, line.key)
     tiling = tiling_of(problem, line.knowledge, machine.has("fixpipe_nd"))
     out = []
@@ -131,7 +132,7 @@ def schedule_tiling(func: Func, machine: Machine, problem: Problem, tiling: dict
 
 
 def funcs(problem: Problem) -> list[Func]:
-    """Return the funcs that a key may be of: of a product with its right operand in rows, and with weights packed as a compile packs
+    """Return the funcs that a key may belong to: a product with its right operand in rows, and one with weights packed as a compile packs
     them."""
     if isinstance(problem, Window):
         return [lower_operator(conv_text(problem))]
@@ -142,8 +143,8 @@ def funcs(problem: Problem) -> list[Func]:
 
 
 def of_int8(func: Func) -> Func:
-    """Return a product of fp32 as one of int8 with sums in int32: MTE1 turns no bytes, so that in rows the right operand lies
-    transposed."""
+    """Return a product of fp32 as one of int8 with sums in int32. MTE1 does not transpose bytes, so the right operand is stored transposed
+    where it is in rows."""
     inputs, outputs, sums = (tuple(replace(b, dtype=dtype) for b in buffers) for dtype, buffers in (
         ("int8", func.inputs), ("int32", func.outputs), ("int32", func.locals)))
     return replace(func, inputs=inputs, outputs=outputs, locals=sums)
@@ -195,9 +196,9 @@ def short_name(problem: Problem) -> str:
 # ---------------------------------------------------------------- all of them
 
 def take(paths: Sequence[str], bank: Callable[[], Bank], named: Machine | None, hear: Callable[[int, int], None]) -> Taken:
-    """Return what became of the banks' lines; seeds are put into the bank as they come. `hear` is told (done, of how many).
+    """Return what became of the banks' lines. Seeds are put into the bank as they come. `hear` is called with (done, of how many).
 
-    Ctrl-C ends it with what there is: what is kept stays, and a second run takes up the rest in the time that timing them again takes.
+    Ctrl-C ends the import with what there is. Records in the bank stay there. A second run does the rest after it has timed them again.
     """
     lines, taken = read(paths, named)
     put = list[Record]()

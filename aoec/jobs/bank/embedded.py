@@ -59,8 +59,8 @@ class Said:
 
 
 class Carried(Claimed):
-    """The schedules in a model's file, over another shelf: those that have been tried for a task are answers by key; which funcs the file
-    knows at all is said before."""
+    """The schedules in a model's file, over another shelf. Those that have been tried for a task are answers by key. The funcs that the
+    file has are reported before that."""
 
     def __init__(self, said: Said, base: Shelf | None) -> None:
         super().__init__((), base, base.path if base else Path(KEY), said.plans, said.model_plans)
@@ -119,8 +119,7 @@ def made_for(machine: Machine) -> dict[str, Any]:
 
 def below(source: metadata.Source | None, plan: Sequence[Task], machine: Machine, robust: bool, named: str | None,
             say: Callable[[str], None]) -> Shelf | None:
-    """Return what lies beneath a user's own bank: what the model's file carries for these tasks, over the bank that is `named`
-    (`--base`)."""
+    """Return the shelf beneath a user's own bank: what the model's file has for these tasks, over the bank that is `named` (`--base`)."""
     under, said = base(named, machine, say), read_carried(source, machine, say)
     if said is None:
         return under
@@ -188,8 +187,8 @@ def record(item: Any, machine: Machine) -> Record:
 
 
 def try_records(default: Record, best: Record, task: Task, machine: Machine) -> tuple[Record, Record] | None:
-    """Return the records of a task with its bound, where both schedules take the time that they say; that the first is the default is
-    believed."""
+    """Return the records of a task with its bound, where both schedules take the times that they claim. The claim that the first is the
+    default is not checked."""
     if best.ticks > default.ticks or not (holds(default, task, machine) and holds(best, task, machine)):
         return None
     bound_ticks = min(best.ticks, bound_in(task.func, machine, task.state).ticks)

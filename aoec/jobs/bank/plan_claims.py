@@ -1,4 +1,4 @@
-"""Plans of models as claims: by which key a model is known, what is said of a model that was compiled, and what can be said without it."""
+"""Plans of models as claims: the key of a model, the plan that a compiled model has, and what can be said of a plan without its model."""
 from __future__ import annotations
 
 from dataclasses import replace
@@ -25,8 +25,8 @@ def model_key(imported: Graph) -> str:
 
 
 def plan_row(ruled: Made, made: Made, machine: Machine, metric: str, searched: int = 0) -> ModelPlan:
-    """Return what a bank keeps of a model's plan beside that of the rules: its text where it is faster by the metric, else that none is.
-    `searched`: the trials a group that a search of it was given."""
+    """Return what a bank keeps of a model's plan beside that of the rules. It is the plan's text where that is faster by the metric, else
+    that no plan is faster. `searched`: the trials for each group that its search was given."""
     before_ns, after_ns = (max(1, round(1000 * asked_us(m.lines.tuned, metric))) for m in (ruled, made))
     plan = made.model.plan if made is not ruled and after_ns < before_ns else None
     text = show(replace(plan, slices=(), rewrites=())) if plan else ""

@@ -40,8 +40,8 @@ class Known:
 
 
 def known_records(records: Iterable[Record], machine: Machine) -> list[Known]:
-    """Return the records of a machine, fresh or stale, without defaults and what was imported, that have their func; modelled times in
-    µs."""
+    """Return the records of a machine, fresh or stale, that have their func, with modelled times in µs. Default and imported records are
+    left out."""
     return [Known(r, Timed(types_of(r.label), *ends(r.func), r.ticks * machine.us_per_tick, "modelled", (r.label,)))
             for r in records if r.func and r.key.target == machine.name and not r.key.state.endswith((DEFAULT, IMPORTED))]
 
@@ -152,14 +152,15 @@ def rows(t: Timed, word: str) -> list[str]:
 
 
 def find_row_operator(type_: str, word: str) -> Op | None:
-    """Return the operator of a row's type that is called by rows and columns alone: first the one whose own name or first type that is,
-    else the one of that word."""
+    """Return the operator of a row's type that is called by rows and columns alone. An operator with that type as its own name or first
+    type is preferred to one with that word."""
     known = [op for op in OPS.values() if op.family in FAMILIES and op.sizes and op.sizes.required == ("m", "n") and not op.sizes.numbers]
     exact = [op for op in known if RELEASED.get(type_, type_) in (op.name, *op.cann[:1])]
     return next(iter(exact or [op for op in known if plain(op.name) == word]), None)
 
 
 def plane(elements: int) -> tuple[int, int]:
-    """Return rows and columns of so many elements, for what works on each alone: columns are a power of 2 and what is left of it."""
+    """Return rows and columns of so many elements, for elementwise work. The columns are all elements where these are few, else the
+    greatest power of 2 that divides their number, LONGEST at most."""
     n = elements if elements < LONGEST else min(elements & -elements, LONGEST)
     return elements // n, n

@@ -1,8 +1,8 @@
-"""`aoec calibrate`: numbers of a machine fitted to a device's profile, as a machine file that extends the one it began with.
+"""`aoec calibrate`: fit the numbers of a machine to a device's profile, and write a machine file that extends the original one.
 
-Each operator of the profile that something here can make (jobs/bank/row_funcs.py) is timed by an assumed schedule from an assumed memory
-state; both are said. One operator in four is held out, of each kind as far as there are some: the file is written only where it models
-those better.
+Each operator of the profile that can be made here (jobs/bank/row_funcs.py) is timed by an assumed schedule from an assumed memory state;
+both are reported. One operator in four is held out, of each kind as far as there are some. The file is written only where it models those
+better.
 """
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ class Number:
 
 @dataclass(frozen=True)
 class Calibrated:
-    """A fit. Errors are means of |ln(modelled / measured)| of tasks: (before, after) of the operators that it was made with, and of
-    those that were held out."""
+    """A fit. Errors are means of |ln(modelled / measured)| over tasks: (before, after) for the operators of the fit, and for those held
+    out."""
 
     fitted: tuple[Seen, ...]
     held: tuple[Seen, ...]
@@ -158,7 +158,8 @@ def fitted_to(fitted: Sequence[Seen], held: Sequence[Seen], machine: Machine, st
 
 
 def unheld(n: Number) -> Number:
-    """Return the number as a fit leaves it that does worse on what it has not seen: none is changed, for they were found together."""
+    """Return the number unchanged, for a fit that does worse on the operators that were held out. None of its numbers changes, for they
+    were fitted together."""
     return replace(n, after=n.before, outcome="refused", why=UNHELD) if n.outcome != "refused" else n
 
 

@@ -43,10 +43,10 @@ FELT = 1.0  # standard deviations of noise that some time must move by within a 
 
 @dataclass(frozen=True)
 class Fitted:
-    """`x` and standard deviations of all numbers, and `half` of the interval in which each is, which is wider where few times say how noisy
-    they are; `beyond`: numbers that the times want beyond what their confidence allows; `noise`: standard deviation of a time, from what is
-    left (at least NOISE); `felt`: by how much, as a logarithm, a number's confidence moves the time that it moves most; `partner`: the
-    number that each is most mixed up with, and the correlation."""
+    """Fitted numbers. `x` and `deviation`: value and standard deviation of each. `half`: half of its interval, which is wider where few
+    times show the noise. `beyond`: numbers that the times move beyond the bounds of their confidence. `noise`: standard deviation of a
+    time, from the residuals (at least NOISE). `felt`: by how much, as a logarithm, a number within its confidence moves the time that it
+    moves most. `partner`: the number with which each correlates most, and `correlation` with it."""
 
     x: Array
     deviation: Array
@@ -72,13 +72,13 @@ class Fitted:
 
 def fit(model: Callable[[Array], Array], lines_at: Callable[[Array, Array], tuple[Array, Array]], measured: Array, bounds: Array,
         apart: int = 0) -> Fitted:
-    """Return the fit of `model` (x -> logarithms of times) to those measured. `lines_at`(x, by) gives its (slopes, bends), each [time,
-    number]: of lines through the times where a number is off by `by` either way, and how far they pass from the time at x; zeros where `by`
-    is none. `bounds`: of |x|. The last `apart` of the times are disturbed no more than the others, perhaps much less: noise is what is left
-    of those before.
+    """Return the fit of `model` (x -> logarithms of times) to measured times. `bounds`: those of |x|. `lines_at`(x, by) gives (slopes,
+    bends), each [time, number]. A slope is that of the line through the times where a number is off by `by` either way. A bend is the
+    distance of that line from the time at x. Both are zero where `by` is. The last `apart` of the times are disturbed no more than the
+    others, perhaps much less. So noise is estimated from the residuals of the times before them.
 
-    A number that ends at the edge of its bounds is beyond them, and would push others off: it is fitted again in wide ones, so that what is
-    said of the others holds, and is itself not found."""
+    A number that ends at the edge of its bounds is beyond them, and would distort the others. So the fit is repeated with wide bounds for
+    it. The others are then found correctly, and this number counts as not found."""
     beyond = np.zeros(len(bounds), bool)
     for _ in range(RELEASES):
         made = fit_within(model, lines_at, measured, np.where(beyond, np.maximum(FREE, bounds), bounds), apart)
@@ -119,8 +119,8 @@ def bent(bends: Array) -> Array:
 
 def step(model: Callable[[Array], Array], measured: Array, x: Array, left: Array, slopes: Array, noise: Array, width: Array,
          bounds: Array) -> tuple[Array, Array, Array, bool]:
-    """Return (x, what is left there, slopes, whether x moved) after one bounded linear problem; a step that does not pay is halved, and
-    what was timed on the way puts the slopes right."""
+    """Return (x, residuals there, slopes, whether x moved) after one bounded linear problem. A step that does not reduce the loss is
+    halved. The times found on the way correct the slopes."""
     before = price(left, x, noise, width)
     to = solve_bounded(slopes, left + slopes @ x, huber(left / noise) / noise, width, bounds)
     for _ in range(HALVINGS):

@@ -42,8 +42,9 @@ class Times:
         return self._on([self._machine(x)])[:, 0]
 
     def lines(self, x: Array, by: Array) -> tuple[Array, Array]:
-        """Return (slopes, bends), each [program, (task, run), number], of logarithms of times, a task being launch and run: of the line
-        through the times where a number is off by `by` either way, and how far that line passes from the time at x. Zeros where `by` is."""
+        """Return (slopes, bends) of logarithms of times, each [program, (task, run), number]; a task is launch and run. A slope is that of
+        the line through the times where a number is off by `by` either way. A bend is the distance of that line from the time at x. Both
+        are zero where `by` is."""
         moved = [j for j in range(len(x)) if self.read[j] and by[j]]
         steps = np.zeros((len(moved), len(x)))
         for step, j in zip(steps, moved):
@@ -100,7 +101,7 @@ def value(machine: Machine, place: str, x: float) -> int | float:
 
 
 def with_values(raw: Mapping[str, Any], values: Mapping[str, int | float]) -> dict[str, Any]:
-    """Return the content of a machine file with other values at some places; what is not on the way to one is shared."""
+    """Return the content of a machine file with other values at some places. Parts that do not contain such a place are shared."""
     out, inner = dict(raw), dict[str, dict[str, int | float]]()
     for place, v in values.items():
         table, _, rest = place.partition(".")

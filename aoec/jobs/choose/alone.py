@@ -1,4 +1,4 @@
-"""Nodes of a graph as a graph of their own: how their ways of being done are compared before the whole is fused."""
+"""Graphs of some nodes alone, to compare several ways to do them before the whole model is fused."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
@@ -45,8 +45,8 @@ def recall_times(at: tuple[str, ...], make: Callable[[], list[float]]) -> list[f
 
 
 def time_us(graph: Graph, machine: Machine, apart: Collection[str] = (), weights: Mapping[str, np.ndarray] = NO_WEIGHTS) -> float:
-    """Return modelled µs of one inference of a graph by default schedules, attention nodes `apart` in single operators; inf where one has
-    none."""
+    """Return the modelled µs of one inference of a graph by default schedules, with attention nodes `apart` in single operators. Return inf
+    where a group has no schedule."""
     return time_groups(fuse(graph, weights, machine, apart)[0], machine)
 
 

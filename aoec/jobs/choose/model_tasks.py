@@ -67,8 +67,8 @@ def on_host(graph: Graph, reasons: Mapping[str, str]) -> Graph:
 
 @dataclass(frozen=True)
 class Placed:
-    """A fused graph of which each group can be lowered or is on the host: funcs by group, why groups are on the host, and why groups that
-    were fused are no longer."""
+    """A fused graph whose groups are either lowered or on the host: funcs by group, reasons why groups are on the host, and reasons why
+    fused groups were split."""
 
     graph: Graph
     funcs: dict[str, Func]
@@ -77,7 +77,7 @@ class Placed:
 
 
 def place_groups(graph: Graph) -> Placed:
-    """Return the graph with groups that cannot be lowered in halves, and these again, until they can; operators that cannot are on the
+    """Return the graph with each group that cannot be lowered split in halves, until all can be lowered. An operator that cannot is on the
     host."""
     (funcs, reasons), apart = lower_groups(graph), dict[str, str]()
     while (parts := halve_groups(graph, reasons)) != graph:
@@ -92,8 +92,8 @@ def taken_apart(graph: Graph, reasons: Mapping[str, str]) -> dict[str, str]:
 
 
 def lower_groups(graph: Graph) -> tuple[dict[str, Func], dict[str, str]]:
-    """Return (group -> func, group -> reason) of cube and vector groups: of those that can be lowered, and of those that cannot. Groups of
-    equal content are lowered once."""
+    """Return (group -> func, group -> reason) of cube and vector groups: the first for those that can be lowered, the second for the
+    others. Groups of equal content are lowered once."""
     funcs, reasons, indexed = {}, {}, Indexed(graph)
     known: dict[Content, Func] = {}
     for g in graph.groups:
@@ -188,7 +188,8 @@ class Walk:
         return {whose: sorted(cuts) for whose, cuts in out.items()}
 
     def lies(self, t: Tensor) -> dict[str, int]:
-        """Return the pieces, with their bytes, that L2 may hold of a tensor: it is one, or as many as parts of it begin in it."""
+        """Return the pieces, with their bytes, that L2 may hold of a tensor. A tensor is one piece, or it has a piece for each part that
+        begins in it."""
         whose, start = self.places.get(t.name, (t.name, 0))
         end = start + size_bytes(t)
         if whose not in self.cuts:
@@ -249,8 +250,8 @@ class Walk:
 
 
 def host_times(graph: Graph) -> dict[str, float]:
-    """Return group -> modelled microseconds, an estimate, of each that runs on the host; of control flow with bodies what the host does in
-    all of its rounds, and not what its bodies do. A move behind another node of its group is no task of its own, and costs its bytes."""
+    """Return group -> estimated microseconds of each group that runs on the host. For control flow with bodies it is the host's own work in
+    all rounds, without that of the bodies. A move behind another node of its group is no task of its own, and costs its bytes."""
     tensors, nodes = {t.name: t for t in graph.tensors}, {n.name: n for n in graph.nodes}
     walked = {b.node for b in graph.bodies}
     out = {}

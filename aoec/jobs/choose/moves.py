@@ -30,8 +30,8 @@ MOVED, JOINED = "moves beside it", "results beside it"
 
 @dataclass(frozen=True)
 class Kept:
-    """What stays apart from the main node of a group, `work`, such as its moves: `what` it is, and the `exceptions` as `fuse` takes them.
-    Modelled us, apart and in one launch (inf: refused)."""
+    """Nodes that stay apart from the main node of a group, `work`, such as its moves. `what` names them, and `exceptions` are those for
+    `fuse`. Times are modelled us, apart and in one launch (inf: refused)."""
 
     work: str
     exceptions: tuple[str, ...]

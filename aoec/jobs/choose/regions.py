@@ -64,8 +64,9 @@ class Piece:
 
 
 def regions(graph: Graph, machine: Machine, whole: Mapping[str, Whole], ends: Callable[[], bool] = lambda: False) -> list[Region]:
-    """Return the regions of a fused graph that take less time in slices, as far as the model machine tells by default schedules. `whole`:
-    what its cube and vector groups take now. `ends` is asked before each look whether time is over: then those of earlier looks are all."""
+    """Return the regions of a fused graph that take less time in slices on the model machine, by default schedules. `whole`: what its cube
+    and vector groups take now. `ends` is called before each step and returns whether time is over. Then only the regions found so far
+    count."""
     if graph.bodies or any(g.kind in ("cube", "vector") and g.name not in whole for g in graph.groups):
         return []
     return Search(graph, machine, whole).best(ends)
@@ -139,8 +140,8 @@ class Search:
     # ------------------------------------------------------------ regions
 
     def grown(self, first: int, slices: int) -> Iterator[tuple[int, float]]:
-        """Yield (last group, µs) of regions in so many slices that begin at a group, for each group at which one may end; they end where
-        they are far from paying."""
+        """Yield (last group, µs) of regions in so many slices that begin at a group, for each group at which one may end. Stop where
+        regions are far from paying."""
         made: set[str] = set()
         pieces: list[Piece] = []
         before = 0.0
@@ -169,8 +170,8 @@ class Search:
         return self.shares.share(name, at % slices, slices)
 
     def cost(self, pieces: Sequence[Piece], made: set[str], results: Sequence[str], slices: int, most: float) -> float:
-        """Return what a region takes in slices, in µs: the first from cold, the others as the second; inf where a piece has no schedule, or
-        more than `most`."""
+        """Return the time of a region in slices, in µs: the first slice from cold, the others as the second. Return inf where a piece has
+        no schedule, or where the time is more than `most`."""
         once = {self.spot(t, p, made, 0): size for p in pieces for _, t, size in (*p.reads, *p.makes)}
         beside = sum(size * (slices if spot.endswith(" 0") else 1) for spot, size in once.items())
         passing = dict.fromkeys(results, self.round_bytes(beside)) if beside > self.usable else {}
@@ -265,8 +266,8 @@ class Search:
         return self.times[piece.func_key, state]
 
     def fit_program(self, func: Func, state: State, group: str) -> Program | None:
-        """Return the program of a slice, by the schedule of the whole group as it fits; by a default of its own where it does not; None
-        where it has none."""
+        """Return the program of a slice, by the schedule of the whole group where it fits, else by a default of the slice's own. Return
+        None where it has none."""
         trace = self.whole[group].trace
         at = ("slice", show(func), self.machine.name, self.machine.hash, str(state), trace)
         text = recall(at, lambda: self.schedule(func, state, trace), str, str)

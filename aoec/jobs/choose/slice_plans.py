@@ -11,8 +11,8 @@ from aoec.report.results.opat import Outcome
 
 @dataclass(frozen=True)
 class Tuned:
-    """What became of a subgraph of so many groups: the plan that is kept of it, what it took before, modelled, and the outcome as AOE
-    counts it."""
+    """The outcome for a subgraph of so many groups: the plan that is kept for it, its modelled time before, and the outcome as AOE counts
+    it."""
 
     groups: int
     plan: SlicePlan

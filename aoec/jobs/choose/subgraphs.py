@@ -1,7 +1,8 @@
-"""Subgraph tuning (SGAT): which groups of each subgraph run in slices, by what a bank has kept or by a search that it keeps.
+"""Subgraph tuning (SGAT): which groups of each subgraph run in slices. A bank's plan says so, or a search, whose result is put into the
+bank.
 
-A subgraph is what AOE tunes as one: groups on the AI Core that follow each other. A plan is a claim, whoever made it: a model with it is
-scheduled and timed like any other, and it is taken where that is faster.
+A subgraph is what AOE tunes as one: groups on the AI Core that follow each other. A plan from anywhere is only a claim. A model with it is
+scheduled and timed like any other, and it is used where it is faster.
 """
 from __future__ import annotations
 

@@ -32,8 +32,9 @@ class Widened:
 
 
 def widen(graph: Graph, machine: Machine) -> Widened:
-    """Return the graph, not fused yet, with those sums widened that are faster so, but for those in bodies of control flow, and then
-    factors of channels and the like joined to the norms of groups before them, where that is faster. Equal ones are timed once."""
+    """Return the graph, not fused yet, with those sums widened that are then faster. Sums in bodies of control flow stay as they are. After
+    that, factors of channels and the like are joined to the norms of groups before them, where that is faster. Equal graphs are timed
+    once."""
     inside = homes(graph)
     tensors = {t.name: t for t in graph.tensors}
     found: dict[Single, list[str]] = {}

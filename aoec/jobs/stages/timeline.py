@@ -313,9 +313,10 @@ def _into(groups: dict[tuple[str, str, str], tuple[list[float], list[float]]], k
 
 
 def _pixels(groups: dict[tuple[str, str, str], tuple[list[float], list[float]]], edges: np.ndarray[Any, Any]) -> tuple[Slice, ...]:
-    """Runs of pixels (between `edges`) alike: work where there is some, by what covers most; its share is `own` of the slice.
+    """Return runs of equal pixels (between `edges`). A pixel shows work where there is some, else the rest, by the group that covers most.
+    The share of the slice that is covered is its `own` time.
 
-    Spans of a group do not overlap; shares are told in tenths, and less than a twentieth is nothing.
+    Spans of a group do not overlap. Shares are given in tenths, and less than a twentieth counts as nothing.
     """
     keys, shares = list(groups), [_share(starts, ends, edges) for starts, ends in groups.values()]
     work = np.array([s if k[0] == "run" else 0 * s for k, s in zip(keys, shares, strict=True)])

@@ -81,7 +81,7 @@ class Checks:
         self._done, self._began, self._count = 0.0, clock(), 0
 
     def begin(self, what: str) -> None:
-        """Says what is checked now, and how long all that is left may take if it takes as long by weight as what is done."""
+        """Say what is checked now, and how long the rest may take. The estimate assumes the same time for each unit of weight as before."""
         left = sum(self.left.values()) + self._wholes * self._each
         seconds = (self._clock() - self._began) * left / self._done if self._done else None
         self._line(what, self._count, seconds)
