@@ -48,7 +48,8 @@ def version_of(sources: dict[str, str]) -> str:
 
 @lru_cache(maxsize=1)
 def source_version() -> str:
-    """Return the first 16 hex digits of the hash over the sources, grammars and rewrites of all that makes what is kept for later runs."""
+    """Return the first 16 hex digits of a hash over the sources, grammars and rewrites. It covers all that makes data kept for later
+    runs."""
     return _hash_files(MAKING, (".py", ".lark", ".rules"))
 
 

@@ -1,4 +1,4 @@
-"""What a compile says while it works: first lines at once, progress on a terminal, the table and the file's name at the end."""
+"""Messages of a compile while it works: first lines at once, progress on a terminal, the table and the file's name at the end."""
 from __future__ import annotations
 
 import json

@@ -35,9 +35,9 @@ NO_WORDS = {False: "CANN's run-time bank holds tilings of matrix products and co
 
 @dataclass(frozen=True)
 class Record:
-    """A group's line, or why it has none. `op`: whose records it is among; `key`: how its key is known. `differs`: what the tiling cannot
-    say of the schedule; `us`: modelled, of what it does say, and `default_us` the same of the default schedule's tiling, where that is
-    known; `doubt`: why CANN may not ask for it at all."""
+    """The line of a group in the bank, or why it has none. `op`: the operator whose records it belongs to. `key`: how its key is known.
+    `differs`: parts of the schedule that the tiling cannot express. `us`: modelled time of what it does express. `default_us`: the same for
+    the default schedule's tiling, where that is known. `doubt`: why CANN may not ask for it at all."""
 
     op: str = ""
     line: str = ""
@@ -59,9 +59,9 @@ def entry_tiling(entry: Entry, trace: str, machine: Machine) -> Said:
 
 
 def record(entry: Entry, machine: Machine, soc: str, seen: Sequence[Seen], every: bool = False, more: Sequence[str] = ()) -> Record:
-    """Return the line of an entry: of its schedule, of the default one or of `more` schedules, whichever is fastest as the vendor's kernels
-    read it. `seen`: the same operator as the user's CANN has it, where that is known. `every`: a tiling too that is modelled clearly slower
-    than the default."""
+    """Return the line of an entry. It is made of the entry's schedule, the default one or `more` schedules, whichever is fastest as the
+    vendor's kernels read it. `seen`: the same operator as the user's CANN has it, where that is known. `every`: keep also a tiling that is
+    modelled clearly slower than the default."""
     asked = [(trace, entry_tiling(entry, trace, machine)) for trace in dict.fromkeys((entry.trace, entry.default, *more)) if trace]
     if not asked or asked[0][1] is None:
         return Record(why=entry.why or NO_WORDS["attention" in entry.types])

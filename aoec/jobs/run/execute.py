@@ -38,8 +38,8 @@ def run_model(artifact: Artifact, feeds: Values) -> dict[str, Any]:
 
 
 class Runner:
-    """A compiled model that runs again and again: each program is encoded when it first runs, and the model's constants then lie in the
-    program's own memory, where they stay."""
+    """A compiled model that runs repeatedly. Each program is encoded when it first runs. The model's constants are then in the program's
+    own memory, and stay there."""
 
     def __init__(self, artifact: Artifact, threads: int = 0) -> None:
         """Prepare to run a compiled model. `threads`: those of each program; 0: one for each processor."""
@@ -116,8 +116,8 @@ def executable(program: Program, bindings: Iterable[tuple[str, str]], constants:
 
 
 class BoundProgram:
-    """An executable on tensors of a graph; `bindings`: (tensor of the program, of the graph). Where it is `alone` in running the executable
-    and no two runs meet, results stay where the program made them, until it runs again."""
+    """An executable on tensors of a graph. `bindings`: (tensor of the program, of the graph). Where it is `alone` in running the executable
+    and no two runs overlap, results stay where the program made them, until it runs again."""
 
     def __init__(self, made: Executable, bindings: Iterable[tuple[str, str]], tensors: Mapping[str, Tensor], alone: bool = False) -> None:
         self.executable, self.tensors, self.alone = made, tensors, alone

@@ -41,7 +41,7 @@ ROUNDED = 2.0**-9  # of the largest: sums of products in another order, rounded 
 
 
 def run_func(options: RunOptions) -> int:
-    """Return 0, or 1 where values differ from the func's meaning; outputs are written where -o says, and what they are is printed."""
+    """Run a func, write its outputs where -o says, and print a summary. Return 0, or 1 where values differ from the func's meaning."""
     source = options.func or options.model
     text = read_text(source)
     func = read_func(text, source)

@@ -104,8 +104,8 @@ def _operator_called(text: str, own: Definitions) -> str:
 
 
 def _own_graph(call: Call, own: Definitions) -> tuple[Graph, dict[str, np.ndarray]]:
-    """Return the graph of a model whose one node is the operator; arguments that say where others are read are whole numbers, and filters
-    of convolutions are constants, as models have them: zeros."""
+    """Return the graph of a model whose one node is the operator. Arguments that are indices into others are integers. Filters of
+    convolutions are constants, as in models; they are zeros."""
     from onnx import TensorProto, helper, numpy_helper
 
     from aoec.frontend.own.own_images import filters_of

@@ -152,8 +152,8 @@ def whole_numbers(func: Func) -> dict[str, np.ndarray]:
 
 
 def allowed_difference(func: Func, wanted: np.ndarray, t: Tensor) -> np.ndarray:
-    """Return how much each element may differ: nothing where whole numbers stay whole; else what rounding once a block gives, as
-    jobs/verify/verify.py says of nodes."""
+    """Return how much each element may differ: nothing where whole numbers stay whole. Else it is the bound that jobs/verify/allowed.py has
+    for inexact nodes, for as many nodes as the func has blocks."""
     size = np.nan_to_num(np.abs(finite(wanted, t.dtype)))
     if t.dtype not in REALS or all(exact(e) for b, _ in blocks(func.body) for e in (b.value, *([] if b.init is None else [b.init]))):
         return np.zeros(t.shape)

@@ -50,8 +50,8 @@ class Answers:
         return self._spent if self._told else self._spent + self._clock() - self._since
 
     def ask(self, question: Sequence[bytes], timed: int, shape: tuple[int, ...], work: Callable[[], np.ndarray]) -> np.ndarray:
-        """Return the answer to a question, an array of int64 of a shape: the one of an earlier run where there is one, else what `work`
-        gives. `timed`: how many candidates it times. BankError where it cannot be noted."""
+        """Return the answer to a question, an array of int64 of a shape. It is the answer of an earlier run where there is one, else that
+        of `work`. `timed`: how many candidates it times. Raise BankError where it cannot be noted."""
         if self._notes is None and not self._told:
             return work()
         asked = hash_question(question)

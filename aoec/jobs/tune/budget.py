@@ -19,10 +19,10 @@ INTEGER_LIMIT = 1 << 62
 
 @dataclass(frozen=True)
 class Limits:
-    """`trials`: legal candidates that a strategy may have timed, None where time says when it ends. `whole`: a space of at most so many
-    legal candidates is tried whole instead, which proves its best. `before`, `after`: rows that the proofs before and after a search may
-    look at. `alone`: rows for a search that is nothing but a proof. `earnest`: proofs are given up as soon as they are foreseen to fail.
-    `asked`: how often the proof of such a search was asked whether to go on until time ended it, 0 where time did not end it."""
+    """Limits of a search. `trials`: legal candidates that a strategy may have timed, None where time decides when it ends. `whole`: a space
+    of at most so many legal candidates is tried whole instead, which proves its best. `before`, `after`: rows that the proofs before and
+    after a search may look at. `alone`: rows for a search that is only a proof. `earnest`: a proof is given up as soon as it is predicted
+    to fail. `asked`: how often such a proof asked whether to go on until time ended it, 0 where time did not end it."""
 
     trials: int | None
     whole: int
@@ -74,8 +74,8 @@ def parse_limits(said: Mapping[str, Any]) -> Limits:
 
 
 class Until:
-    """When work that is done in steps ends: when no time is `left` (None: time is no limit), or after as many `steps` as time left to an
-    equal one (0: it ended by itself)."""
+    """The end of work that is done in steps. It ends when no time is `left` (None: time is no limit), or after as many `steps` as an equal
+    one had time for (0: that one ended by itself)."""
 
     def __init__(self, left: Callable[[], float | None] = lambda: None, steps: int = 0) -> None:
         self.left, self.steps = left, steps

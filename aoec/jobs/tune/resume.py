@@ -1,8 +1,10 @@
-"""How a tuning job that was broken off goes on: what its journal holds (bank/journal.py), as a job and its searches see it.
+"""Resumption of a tuning job that was broken off. Here, a job and its searches read the job's journal (bank/journal.py).
 
-Three things are known of a broken job. Tasks that were done: their outcomes, so that the result counts what this bank learned from the job
-and not from another. Searches under way: what the model machine answered, which answers them again (jobs/tune/answers.py). And searches
-that a user ended: the bank has the best so far of these, which gives way when the search goes on and ends.
+Three things are known of a broken job:
+
+- The outcomes of tasks that were done. So the result counts what the bank learned from this job and from no other.
+- The model machine's answers to searches under way. They are given again when a search resumes (jobs/tune/answers.py).
+- The best so far of searches that a user ended. It is in the bank, and is replaced when the search resumes and ends.
 """
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ from aoec.jobs.tune.trust import Trust
 
 @dataclass(frozen=True)
 class Search:
-    """One search in the journal of a bank, as a worker process is told of it; `again`: it goes on from what is noted."""
+    """One search in the journal of a bank, as a worker process gets it. `again`: it resumes from its notes."""
 
     bank: Path
     name: str
@@ -73,8 +75,8 @@ class Unfinished:
         return other
 
     def begin(self, keys: Iterable[Key]) -> str:
-        """Return a line that says what there is of an earlier run, "" where there is nothing; the job's tasks have these keys of their
-        best."""
+        """Return a line about the notes of an earlier run, "" where there are none. `keys`: those of the best schedules of the job's
+        tasks."""
         if not self._on:
             return ""
         journal = self.bank.journal
@@ -101,8 +103,8 @@ class Unfinished:
         return Search(self.bank.path, search_name(key, self.order), self.order.resume) if self._on else None
 
     def before(self, held: Mapping[Key, Record]) -> dict[Key, Record]:
-        """Return what the bank held before the job began: what it holds now, less what it kept of searches that a user ended and that go
-        on."""
+        """Return what the bank held before the job began. That is what it holds now, without the best so far of searches that a user ended
+        and that resume."""
         out = dict(held)
         for key, (earlier, kept) in ((k, stop) for k in self._stops if (stop := self._stop(k))):
             if out.get(key) == kept:

@@ -1,4 +1,4 @@
-"""How the time of a job is shared among its searches: by how much each may save, and what one leaves goes to those that follow."""
+"""Shares of a job's time for its searches. A search gets time by how much it may save, and unused time goes to the searches after it."""
 from __future__ import annotations
 
 import time

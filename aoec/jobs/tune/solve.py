@@ -1,4 +1,4 @@
-"""Schedules for tasks: from the bank, else the default, else a search; equal tasks once, each result kept as soon as it is there."""
+"""Schedules for tasks: from the bank, else the default, else a search. Equal tasks are solved once, and each result is kept at once."""
 from __future__ import annotations
 
 import atexit
@@ -55,10 +55,11 @@ def unheard(key: Key, so_far: SoFar | None) -> None:
 
 def solve(tasks: Iterable[Task], machine: Machine, target: str, bank: Bank, order: Order, done: Callable[[Task, Solved], None],
           job: Unfinished | None = None, course: Course | None = None) -> tuple[dict[Key, Solved], dict[Key, str]]:
-    """Return (solved, reasons) by best key, for every distinct task; `done` is told of each as it comes, results go into the bank at once.
+    """Return (solved, reasons) by best key, for every distinct task. `done` is called for each as it comes, and results go into the bank at
+    once.
 
-    A task without a legal schedule is no failure of the job: it is left out of the first and has its reason in the second. `job`: what is
-    noted of it, so that it can go on where it is broken off. `course` is told how far searches are, and of tasks that fail.
+    A task without a legal schedule is no failure of the job: it is not in the first, and has its reason in the second. `job`: the notes of
+    the job, from which it can resume. `course` is told how far searches are, and which tasks fail.
     """
     job = job or Unfinished(bank, order, noted=False)
     missing: dict[Key, Task] = {}
@@ -118,8 +119,8 @@ def not_in_bank(missing: Sequence[Task], bank: Bank) -> str:
 
 
 def held_records(bank: Bank, claimed: Mapping[Key, Record], task: Task, machine: Machine, robust: bool = False) -> dict[Key, Record]:
-    """Return what of the bank's claims about a task is so: timed before it is believed, dropped where it is not, to make room for what
-    is."""
+    """Return those of the bank's claims about a task that are true. Each is timed first. One that is not true is dropped, to make room for
+    one that is."""
     out = {}
     for record in filter(None, map(claimed.get, keys(task, machine, robust))):
         if not (why := unlike(record, task, machine)):
@@ -153,7 +154,8 @@ def holds(record: Record, task: Task, machine: Machine) -> bool:
 
 
 def unlike(record: Record, task: Task, machine: Machine) -> str:
-    """Return why a record does not say what is so, "" where it does: its schedule makes no program, or one of another time."""
+    """Return why a record's claim is not true, "" where it is. A claim is not true where its schedule makes no program, or one of another
+    time."""
     try:
         ticks = total_ticks(measure_trace(func_as_recorded(task.func, record), record.trace, machine, task.state), machine)
     except AoecError as e:
@@ -162,7 +164,7 @@ def unlike(record: Record, task: Task, machine: Machine) -> str:
 
 
 def runs(record: Record, task: Task, machine: Machine) -> bool:
-    """Return True where the program of a record's trace is one that its machine takes: of a record that was verified it is known."""
+    """Return True where the program of a record's trace is legal on its machine. A record that was verified is not checked again."""
     try:
         if not record.verified and not task.own:
             schedule_legal(func_as_recorded(task.func, record), record.trace, machine)
@@ -179,7 +181,7 @@ def drop(bank: Bank, held: dict[Key, Record], which: Iterable[Key]) -> None:
 
 
 def total_ticks(m: Measure, machine: Machine) -> int:
-    """Return ticks of a measure with all that goes before its first instruction: the launch, and the zeros of what it adds to."""
+    """Return ticks of a measure with everything before its first instruction: the launch, and the zeroing of tensors that it adds to."""
     return m.ticks + round((m.time_us - m.cycles / machine.clock_mhz) * machine.clock_mhz * TICKS_PER_CYCLE)
 
 
@@ -218,14 +220,15 @@ class Todo:
 
 
 def budget_of(order: Order, key: Key) -> Budget | Share:
-    """Return what the search of a task may spend: what it had in the run that this one repeats, perhaps no time, else what all have."""
+    """Return the budget of a task's search. It is what the search had in the run that this one repeats, perhaps no time, else the common
+    budget."""
     found = order.counts.get(search_of(key), order.budget)
     return NO_TIME if found is None else found
 
 
 def processes(order: Order, tasks: int) -> int:
-    """Return how many processes work on so many tasks: those asked for, else one a core, but none whose start takes longer than its
-    part."""
+    """Return how many processes work on so many tasks: those asked for, else one for each core. A process is left out where its start takes
+    longer than its part of the work."""
     worth = tasks if order.tune or order.jobs else max(1, tasks // DEFAULTS_A_START)
     return min(order.jobs or os.cpu_count() or 1, worth)
 

@@ -76,8 +76,8 @@ def tolerance(alone: Graph, data: Arrays, wanted: Arrays, t: Tensor) -> np.ndarr
 
 
 def carried_rounding(alone: Graph, values: Arrays, t: Tensor) -> np.ndarray:
-    """Return what roundings of values between nodes to bf16, and of sums in another order, may come to in a result; through operators that
-    are not listed, nothing."""
+    """Return how far the roundings of values between nodes to bf16, and of sums in another order, may change a result. Operators that are
+    not listed carry no errors on."""
     errors: dict[str, np.ndarray] = {}
     dtypes = {x.name: x.dtype for x in alone.tensors}
     for n in alone.nodes:

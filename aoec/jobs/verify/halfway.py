@@ -1,4 +1,5 @@
-"""What a number half way between two steps of a quantiser may come to: a rounding before it decides on which side it falls."""
+"""Results of numbers half way between two steps of a quantiser. A rounding before the quantiser decides on which side such a number
+falls."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping

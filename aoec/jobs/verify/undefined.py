@@ -13,7 +13,7 @@ Arrays = Mapping[str, np.ndarray]
 
 
 def within_casts(alone: Graph, data: Arrays, constants: Arrays) -> dict[str, np.ndarray]:
-    """Return the data of a group, those that a cast reads as they are brought to the numbers that its result has; constants stay."""
+    """Return the data of a group. Data that a cast reads directly are clipped to the range of the cast's result; constants stay."""
     out, dtypes = dict(data), {t.name: t.dtype for t in alone.tensors}
     for n in alone.nodes:
         name = n.inputs[0] if n.inputs else ""

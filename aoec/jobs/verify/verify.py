@@ -98,7 +98,8 @@ def beyond(alone: Graph, wanted: Arrays, name: str) -> np.ndarray:
 
 
 def kept_wide(alone: Graph) -> Graph:
-    """Return a vector group with the reals between its nodes in fp32; itself where it begins with a sum of the cube's, which is rounded."""
+    """Return a vector group with the reals between its nodes in fp32. Return the group itself where it begins with a sum of the cube unit,
+    which is rounded."""
     between = {o for n in alone.nodes for o in n.outputs} - set(alone.outputs)
     if main_node(alone.nodes).op in SUMS:
         return alone
@@ -134,9 +135,9 @@ def differences(group: str, t: Tensor, stored: np.ndarray, wanted: np.ndarray, a
 
 @dataclass(frozen=True)
 class Agreement:
-    """How near an output is to the reference: max|a - b| / max|b|, and in how many rows the largest element is the same one. Places,
-    counts and truths are `counted`, a row each: what share of them differs, of which one may be far from the other and as good, as the
-    places of two elements that are nearly the greatest."""
+    """How near an output is to the reference: max|a - b| / max|b|, and in how many rows the largest element is the same. Indices, counts
+    and booleans are `counted`, one a row, by the share of them that differs. One of them may be far from the other and as good, as the
+    indices of two elements that are both nearly the greatest."""
 
     reference: str
     relative_error: float
@@ -174,9 +175,9 @@ def verify_model(artifact: Artifact, graph: Graph, weights: Arrays, feeds: Array
 
 
 def agreement(got: np.ndarray, wanted: np.ndarray, reference: str) -> Agreement:
-    """Return how near `got` is to `wanted`; CheckError where they are of different shapes. What overflows counts as the largest number of
-    the wanted type, so that it may fall on either side of it; NaN is near NaN alone. Whole numbers of four bytes or more, and truths, are
-    counted; those of one or two stand for reals."""
+    """Return how near `got` is to `wanted`. Raise CheckError where their shapes differ. An overflow counts as the largest number of the
+    wanted type, so that it may fall on either side of it. NaN is near only NaN. Integers of four bytes or more, and booleans, are counted;
+    integers of one or two bytes stand for reals."""
     if got.shape != wanted.shape:
         raise CheckError(f"an output has shape {list(got.shape)}, and {reference} gives {list(wanted.shape)}")
     if wanted.dtype.kind == "b" or wanted.dtype.kind in "iu" and wanted.dtype.itemsize >= 4:
@@ -197,8 +198,8 @@ def agreement(got: np.ndarray, wanted: np.ndarray, reference: str) -> Agreement:
 
 
 def _onnxruntime(model_path: str, feeds: Arrays) -> tuple[dict[str, np.ndarray] | None, str]:
-    """Return (the outputs that onnxruntime gives, ""), or (None, why not): it is not installed, or does not take the model (a newer version
-    of the format than it knows, an operator that it lacks): what reads a model here and what onnxruntime reads need not be of one age."""
+    """Return (the outputs that onnxruntime gives, ""), or (None, why not). It may not be installed, or may not take the model, which may
+    have a newer version of the format or an operator that it lacks. The ONNX reader here and onnxruntime may be of different ages."""
     if not model_path:
         return None, ""
     try:

@@ -15,10 +15,10 @@ Range = tuple[int, int]
 
 
 def read_func(text: str, source: str) -> Func:
-    """Return the func that a text says; CheckError at the block that goes beyond an axis of a tensor in GM.
+    """Return the func that a text says. Raise CheckError at the block that reads or writes beyond an axis of a tensor in GM.
 
-    Said of sums of loops times numbers alone, which reach both of their ends; what is chosen (select) or cut (min) is left to those who
-    wrote it.
+    Only sums of loops times numbers are checked, for they reach both of their ends. Indices that are chosen (select) or cut (min) are left
+    to the author of the text.
     """
     need("func", text, source)
     func = parse_func(text, source)
