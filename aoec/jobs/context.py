@@ -59,8 +59,8 @@ class Job(Context):
         return self.runs[-1]
 
     def trial(self, **changes: Any) -> Job:
-        """Return the same job for a model that is only tried: nothing is said of it, and result files hear no more of it than what was
-        searched. `changes`: of its options."""
+        """Return the same job for a model that is only tried. Nothing is reported of it, and result files are told only which tasks were
+        searched. `changes`: those of its options."""
         results = self.results.aside() if self.results else None
         return replace(self, voice=Quiet(self.voice.as_json, self.voice.bar), results=results, options=replace(self.options, **changes))
 

@@ -34,7 +34,7 @@ _running: dict[str, subprocess.Popen[bytes]] = {}
 
 
 def values_needed(options: CompileOptions) -> bool:
-    """Return whether a job checks values, and so needs the kernels that run programs: as its user says, else where schedules are
+    """Return whether a job checks values, and so needs the kernels that run programs. The user's option decides, else whether schedules are
     searched."""
     return options.tune if options.verify is None else options.verify
 

@@ -59,8 +59,8 @@ def tasks(graph: Graph, machine: Machine, warm: bool = False, funcs: Mapping[str
 
 
 def on_host(graph: Graph, reasons: Mapping[str, str]) -> Graph:
-    """Return the graph with the named groups on the host, as operators without a lowering run; moves behind others there have no group of
-    their own."""
+    """Return the graph with the named groups on the host, where operators without a lowering run. Moves behind other nodes on the host have
+    no group of their own."""
     groups = tuple(replace(g, kind="host") if g.name in reasons else g for g in graph.groups)
     return join_on_host(replace(graph, groups=groups))
 
@@ -111,8 +111,8 @@ Content = tuple[str, tuple[OpNode, ...], tuple[Tensor, ...], tuple[str, ...]]
 
 
 def content(indexed: Indexed, group: Group) -> Content:
-    """Return what the func of a group follows from but for its name: nodes and tensors under names in the order in which they come,
-    constants whatever they hold, and which tensors others need."""
+    """Return everything that the func of a group depends on but its name. That is nodes and tensors, numbered in the order in which they
+    come, constants without their values, and which tensors other groups need."""
     nodes = [indexed.nodes[n][1] for n in group.nodes]
     tensors = dict.fromkeys(t for n in nodes for t in (*n.inputs, *n.outputs) if t)
     names = {"": "", **{t: str(at) for at, t in enumerate(tensors)}}
@@ -237,7 +237,7 @@ class Walk:
         self.resident.touch({piece: size for t in tensors if t.dtype != OPAQUE for piece, size in self.lies(t).items()})
 
     def label(self, group: Group) -> str:
-        """Return what a group is, for people: its operators but for moves that it does itself, filter, and shape of input and output."""
+        """Return a label of a group for people: its operators without moves that it does itself, filter, and shape of input and output."""
         every = [self.nodes[n] for n in group.nodes]
         nodes = [n for n in every if n.op not in MOVES] or every
         kernel = nodes[0].attribute("kernel")

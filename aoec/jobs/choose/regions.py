@@ -114,8 +114,7 @@ class Search:
         return sorted(count for count, _ in weight.most_common(COUNTS))
 
     def fitting(self, at: int) -> list[int]:
-        """Return the least counts of slices, two of them, in which what a group reads and makes of its own fits L2: one may be of uneven
-        ones."""
+        """Return the two least counts of slices in which a group's inputs and results fit L2. One of them may be of uneven slices."""
         result, least = self.tensors[self.nodes[self.graph.groups[at].nodes[-1]].outputs[0]], self.least(at)
         lead = prod(result.shape[:2] if len(result.shape) > 2 and result.layout == "ND" else result.shape[:1])
         equal = [n for n in range(least, min(lead, WIDER * least) + 1) if lead % n == 0][:2] if least > 1 else []
@@ -161,7 +160,7 @@ class Search:
                     return
 
     def joins(self, piece: Piece, made: set[str], slices: int) -> bool:
-        """Return whether a piece reads its own slice of what the region makes, and parts of what was there before that lie in one run."""
+        """Return whether a piece reads its own slice of tensors that the region makes, and contiguous parts of other tensors."""
         return all(box == self.share(name, slices) if name in made else sliceable(self.tensors[name], box)
                    for name, box in piece.boxes.items())
 
@@ -191,8 +190,8 @@ class Search:
         return total
 
     def round_bytes(self, size_bytes: int) -> int:
-        """Return what comes by, in steps of half as much again: each region has its own, and pieces are timed once for all nearly equal
-        ones."""
+        """Return a number of bytes rounded up to steps of half as much again. Each region has its own number. So pieces are timed once for
+        all nearly equal ones."""
         return ceil(self.usable * STEP ** ceil(log(size_bytes / self.usable, STEP)))
 
     def spot(self, name: str, piece: Piece, made: set[str], at: int) -> str:

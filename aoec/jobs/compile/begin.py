@@ -165,7 +165,7 @@ def gears_asked(options: CompileOptions) -> Asked:
 
 
 def _gears_of(model: str | ModelProto, options: CompileOptions) -> tuple[list[Gear], dict[str, tuple[str, ...]]]:
-    """Return (the gears to compile for, the model's names of dimensions); of a model for one shape one gear without a name, and no
+    """Return (the gears to compile for, the model's names of dimensions). A model for one shape has one gear without a name, and no
     names."""
     if not gears_asked(options):
         return [Gear((), tuple(options.shapes.items()))], {}

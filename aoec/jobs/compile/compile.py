@@ -88,7 +88,8 @@ def finish(stages: Sequence[Stage], context: Context, asked: Sequence[Kind] = ()
 
 
 def other_layouts(context: Context) -> bool:
-    """Return whether layouts other than the plain ones are tried: not where only a part of the model is asked for, or a plan says them."""
+    """Return whether layouts other than the plain ones are tried. They are not where only a part of the model is tuned, or where a plan
+    fixes them."""
     options = context.options
     return not options.only and not options.slicing.regions and options.plan is None and options.start != "plan"
 

@@ -1,4 +1,4 @@
-"""How the tasks of a job come along: told to a line on a terminal and to a stream of events, with how long the rest may take."""
+"""Progress of the tasks of a job, for a line on a terminal and a stream of events, with an estimate of how long the rest may take."""
 from __future__ import annotations
 
 import time
@@ -71,8 +71,8 @@ class Course:
 
     @property
     def left_s(self) -> float | None:
-        """Return seconds that the rest may take, if it takes as long as what is done, with the checks of values that follow; None where
-        that is too little to tell."""
+        """Return seconds that the rest may take, with the checks of values, if it goes on at the same speed. Return None where too little
+        is done to tell."""
         part = sum(self._parts.values()) / len(self._parts) if self._parts else 1.0
         return None if part < SURE else round((self._clock() - self._since) * (1 - part) / part + self._checks_s, 1)
 

@@ -42,7 +42,8 @@ def write_report(folder: Path, made: Sequence[Made], reports: Sequence[Report], 
 
 
 def folder_of(number: int, gear: str) -> str:
-    """Return the name of a gear's folder, by its number where a dump calls it by what is no list of sizes; "." for what is no gear."""
+    """Return the name of a gear's folder. It has the gear's number where a dump names the gear by something else than a list of sizes.
+    Return "." for a model without gears."""
     name = f"gear_{gear.replace(',', 'x')}"
     return "." if not gear else name if manifest.NAME.fullmatch(name) else f"gear_{number}"
 

@@ -46,8 +46,8 @@ class StepMemory:
 
 
 def step_memory(graph: Graph) -> StepMemory | None:
-    """Return the memory of a fused training graph, each tensor being there from the launch that makes it to the last that reads it; None
-    where the graph has no gradients."""
+    """Return the memory of a fused training graph. A tensor is held from the launch that makes it to the last launch that reads it. Return
+    None where the graph has no gradients."""
     gradients = find_gradients(graph)
     if not gradients:
         return None

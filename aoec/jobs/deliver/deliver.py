@@ -116,8 +116,8 @@ def line(e: Entry, r: Record, machine: Machine, seen: Sequence[Seen], tune: bool
 
 
 def tune_list(worth: Iterable[Entry], known: Keys) -> dict[str, TuneOps]:
-    """Return name of each group that CANN's own tuning takes -> what is listed of it: names as the user's file has them, else types, as
-    names after CANN's fusions are not known."""
+    """Return the name of each group that CANN's own tuning takes -> its entry in the list. Entries are names from the user's file, else
+    types, for names after CANN's fusions are not known."""
     out = {}
     for e in worth:
         names = dict.fromkeys(s.name for s in known.found.get(e.name, ()) if s.type in tune_ops.TYPES)

@@ -104,7 +104,8 @@ def backs(profiles: Sequence[Profile], known: Sequence[Known], machine: Machine)
 
 
 def best_of(now: Sequence[Timed], known: Sequence[Known]) -> dict[int, Record]:
-    """Return place of an operator -> the record of the same work; of several (memory states, older models) the one that gains most."""
+    """Return place of an operator -> the record of the same work. Of several (memory states, older models) it is the one with the largest
+    gain."""
     ranked = sorted(known, key=lambda k: k.record.ticks / max(k.record.default_ticks, 1))
     return {i: ranked[j].record for i, j in join(now, [k.timed for k in ranked])}
 

@@ -242,8 +242,8 @@ class _Planner:
         return 0 if t.dtype == OPAQUE else prod(stored_shape(t)) * DTYPES[t.dtype]
 
     def refusal(self, c: Compiled, groups: list[Compiled]) -> str:
-        """Return why a group is not launched though it has a kernel: scales that are no constants, for the words of FIXPIPE are made of
-        them here; or zeros behind what is stored of an input, where something else lies."""
+        """Return why a group is not launched though it has a kernel, or "". Its scales may not be constants, of which FIXPIPE's words are
+        made here. Or its kernel reads zeros behind an input where another tensor is."""
         assert c.program is not None
         bound, facts = dict(c.bindings), self.sources.written[id(c.program)].facts
         for a in facts["arguments"]:
@@ -304,7 +304,7 @@ def zero_of(argument: Mapping[str, Any]) -> int | None:
 
 
 def join_spots(spots: Iterable[Spot]) -> list[Spot]:
-    """Return neighbours in the arena as one, with what lies between them and the next place where a tensor can begin; in order."""
+    """Return spots in the arena in order, with neighbours joined. Neighbours have no room for another tensor between them."""
     out: list[Spot] = []
     for s in sorted(set(spots), key=lambda s: (s.start, s.size)):
         if out and align(out[-1].start + out[-1].size) >= s.start:

@@ -126,8 +126,8 @@ class PlanFinder:
 
 
 def name_groups(row: Sequence[Group], before: Sequence[Group]) -> tuple[Group, ...]:
-    """Return the groups of a row, each under the name that it had `before`, or that its first node's group had, with a number where
-    there are several."""
+    """Return the groups of a row with names. A group has the name that it had `before`, else that of its first node's group, with a number
+    where there are several."""
     whole = {g.nodes: g.name for g in before}
     of = {name: g.name for g in before for name in g.nodes}
     taken = {whole[g.nodes] for g in row if g.nodes in whole}

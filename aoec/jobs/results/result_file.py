@@ -115,8 +115,9 @@ Heard = dict["Key", tuple["Task", "Solved"]]
 
 @dataclass
 class Searched:
-    """The tasks that a run has searched, in the model or in one that was only tried, by the key of their best; of a key the first: later
-    ones find it in the bank. `types`: the operators of their nodes, by name. `asked`: all that were to be tuned, found in the bank too."""
+    """The tasks that a run has searched, in the model or in one that was only tried, by the key of their best. Only the first of each key
+    is kept: later ones find it in the bank. `types`: the operators of their nodes, by name. `asked`: all that were to be tuned, also those
+    found in the bank."""
 
     asked: set[Key] = field(default_factory=set)
     tasks: Heard = field(default_factory=dict)

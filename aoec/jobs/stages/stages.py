@@ -126,8 +126,8 @@ def lower_call(text: str, paths: Sequence[str], group: str | None = None) -> Fun
 
 
 def operator_group(graph: Graph, name: str | None = None) -> Group:
-    """Return the group of the operator that a graph was made for: the one named, the one whose node has the graph's name, or the only one
-    that does more than bring tensors into other layouts."""
+    """Return the group of the operator that a graph was made for. It is the one named, the one whose node has the graph's name, or the only
+    one that does more than change layouts."""
     from aoec.lowering.arrange.joined.results import why_apart
     groups = [g for g in graph.groups if g.kind in ("cube", "vector")]
     ops = {n.name: n.op for n in graph.nodes}

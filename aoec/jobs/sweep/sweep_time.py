@@ -39,8 +39,8 @@ Columns = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Made:
-    """What a row that was timed is made of: a schedule (None: the func is scheduled as it was read) and its program, with holes that
-    have these values."""
+    """The origin of a row that was timed: a schedule (None: the func is scheduled as it was read) and its program, whose holes have these
+    values."""
 
     trace: Trace | None
     open_program: Program

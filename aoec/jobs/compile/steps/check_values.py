@@ -167,9 +167,9 @@ def most_different(found: Mapping[str, Agreement], how: str) -> list[str]:
 
 
 def held_together(found: Mapping[str, Agreement], inputs: Sequence[str]) -> dict[str, Agreement]:
-    """Return the agreements of a training step, where errors of gradients are relative to the largest element of all gradients, and those
-    of states of one kind to that of all of these. A gradient that is 0 but for rounding, as that of a bias in front of a normalisation,
-    would differ from itself else."""
+    """Return the agreements of a training step. Errors of gradients are relative to the largest element of all gradients, and those of
+    states of one kind to the largest of all of these. Else a gradient that is 0 but for rounding, as that of a bias in front of a
+    normalisation, would count as different."""
     from aoec.frontend.training.parts.optimisers import STATES
     from aoec.ir.graph.gradients import NEXT, gradients_among
 
@@ -183,8 +183,8 @@ def held_together(found: Mapping[str, Agreement], inputs: Sequence[str]) -> dict
 
 
 def starting_values(artifact: Artifact, options: CompileOptions) -> dict[str, np.ndarray]:
-    """Return what inputs of a training step hold in a check, by name: parameters and running statistics as the model has them, and an
-    optimiser's states. Random ones would let numbers grow past what 16 bits hold. Nothing of an inference."""
+    """Return the values of inputs of a training step in a check, by name: parameters and running statistics of the model, and an
+    optimiser's states. With random values, numbers would grow beyond the range of 16 bits. Return {} for an inference."""
     if options.training is None:
         return {}
     from aoec.frontend.read.read import open_model
@@ -202,8 +202,8 @@ def starting_values(artifact: Artifact, options: CompileOptions) -> dict[str, np
 
 def _hold_known(artifact: Artifact, stage: Stage, feeds: dict[str, np.ndarray], path: str, far: list[str], limit: float, how: str,
            ) -> tuple[list[str], list[str]]:
-    """Return (notes, outputs that are still far away): outputs that onnxruntime gives other values by a known difference are held against
-    the operators' references."""
+    """Return (notes, outputs that are still far away). Outputs for which onnxruntime has a known difference are compared with the
+    operators' references."""
     from aoec.jobs.verify.verify import verify_model
 
     values = evaluate(stage.graph, {p.tensor: feeds[p.name] for p in artifact.inputs}, stage.weights, every=True)

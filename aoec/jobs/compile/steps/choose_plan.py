@@ -41,8 +41,8 @@ FEW = 8  # launches that are scheduled in this process: to begin another takes l
 
 
 def choose_plan(made: Made, job: Job) -> Chosen:
-    """Return the model by the plan with which it is faster, itself where there is none: as the bank has one, or as a search finds it. The
-    bank then keeps it, or that none was found."""
+    """Return the model by the plan with which it is faster, from the bank or from a search. Return the model itself where there is none.
+    The bank then keeps the plan, or that none was found."""
     stage, options = made.stage, job.options
     if made.model.plan is None or stage.entered or stage.funcs or stage.traces or stage.graph.groups or stage.graph.bodies:
         return made, ()
