@@ -17,7 +17,7 @@ LONGEST = 44  # characters of what is worked on, so that a bar with all that bel
 
 
 def describe_left(seconds: float | None) -> str:
-    """Return what is left, in words; "" where nobody can say."""
+    """Return what is left, in words. Return "" where nobody can say."""
     if seconds is None:
         return ""
     return f"{seconds:.0f} s left" if seconds < 100 else f"{seconds / 60:.0f} min left"

@@ -48,7 +48,7 @@ def plans_of(path: Path, target: str | None, key: str = "", builtin: bool = Fals
 
 
 def list_plans(found: Sequence[Plan]) -> str:
-    """Return the plans of slices as a table, and those of models as another; "" of none."""
+    """Return the plans of slices as a table, and those of models as another. Return "" where there are none."""
     cut, whole = ([p for p in found if isinstance(p, kind)] for kind in (SlicePlan, ModelPlan))
     head = f"{'key':{SHOWN_DIGITS}}  {'whole':>12} {'in slices':>12}  plans of slices: target, label: groups (us of a subgraph, modelled)\n"
     slices = head + "".join(f"{p.graph_key[:SHOWN_DIGITS]}  {p.before_ns / 1e3:12,.1f} {p.after_ns / 1e3:12,.1f}  {p.target}, {p.label}: "
@@ -89,7 +89,7 @@ def nothing(path: Path, target: str | None, builtin: bool) -> str:
 
 
 def table_of(found: Sequence[Record]) -> str:
-    """Return the records as a table; "" of none."""
+    """Return the records as a table. Return "" where there are none."""
     found = tuple(r for r in found if not r.key.state.endswith(DEFAULT))  # every row says its default anyway
     if not found:
         return ""
@@ -114,7 +114,7 @@ def said_time(ticks: int, target: str) -> str:
 
 
 def of_one_func(found: tuple[Record, ...], key: str, measured: Times = NOTHING) -> tuple[Record, ...]:
-    """Return the records, preferred ones first; BankError where there are none, or of several funcs or targets."""
+    """Return the records, preferred ones first. Raise BankError where there are none, or of several funcs or targets."""
     if not found:
         raise BankError(f"there is no record whose key begins with {key}; see aoec bank list")
     if len({(r.key.func_key, r.key.target) for r in found}) > 1:
@@ -125,7 +125,8 @@ def of_one_func(found: tuple[Record, ...], key: str, measured: Times = NOTHING) 
 
 
 def of_one_graph(found: Sequence[Plan], key: str) -> Sequence[Plan]:
-    """Return the plans, fastest for what it was held against first; BankError where they are of several subgraphs, models or targets."""
+    """Return the plans, fastest for what it was held against first. Raise BankError where they are of several subgraphs, models or
+    targets."""
     if len({(p.graph_key, p.target) for p in found}) > 1:
         kinds = " and ".join(name for kind, name in ((SlicePlan, "of slices"), (ModelPlan, "of models"))
                              if any(isinstance(p, kind) for p in found))

@@ -129,7 +129,7 @@ def facts(found: Iterable[PlanSaid]) -> list[dict[str, Any]]:
 
 
 def describe_plans(found: Iterable[PlanSaid]) -> str:
-    """Return a line for each plan; "" of none."""
+    """Return a line for each plan. Return "" where there are none."""
     return "".join(map(_line, found))
 
 

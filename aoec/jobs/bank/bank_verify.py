@@ -74,7 +74,7 @@ def retime(record: Record, func: str, machine: Machine) -> int | str:
 
 @lru_cache(maxsize=64)
 def func_of(text: str, func_key: str) -> Func:
-    """Return the func of a text that may come from anybody; CheckError where it is not the key's."""
+    """Return the func of a text that may come from anybody. Raise CheckError where it is not the key's."""
     func = parse_func(text)
     if key(func) != func_key:
         raise CheckError("its func is not the one of its key")

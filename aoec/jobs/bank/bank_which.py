@@ -70,7 +70,7 @@ class Asked:
 
 
 def read_subject(options: WhichOptions, machines: Machines) -> Asked | None:
-    """Return the model that `options.subject` names, read and lowered once for all that is said of it; None of a key."""
+    """Return the model that `options.subject` names, read and lowered once for all that is said of it. Return None for a key."""
     path = options.subject
     if not (Path(path).is_file() or path.endswith((".onnx", ".aoec"))):
         return None

@@ -76,7 +76,7 @@ HEAD = ("operator", "machine", "vendor µs", "default µs", "best µs", "vendor/
 
 
 def table(found: Iterable[Compared | str]) -> str:
-    """Return the comparison, a line a key; "" of none."""
+    """Return the comparison, a line a key. Return "" where there are none."""
     found = list(found)
     good, refused = [c for c in found if isinstance(c, Compared)], [c for c in found if isinstance(c, str)]
     rows = [(short_name(c.seed.problem), c.seed.machine.name, *(f"{us:,.2f}" for us in (c.vendor_us, c.default_us, c.best_us)),

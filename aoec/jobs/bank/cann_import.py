@@ -96,7 +96,8 @@ def unlike(lines: Sequence[tuple[Line, str, Machine]], taken: Taken) -> list[tup
 
 
 def machine_of(found: File) -> Machine | None:
-    """Return the machine that a file's name says, by itself or by its series (Ascend950PR_957x); None where there is no such model."""
+    """Return the machine that a file's name says, by itself or by its series (Ascend950PR_957x). Return None where there is no such
+    model."""
     return next((load(name) for name in (found.soc, f"{found.soc[:-1]}x") if name in targets()), None)
 
 

@@ -99,7 +99,7 @@ def write(path: str, source: metadata.Source, made: Iterable[Made], plans: Itera
 
 
 def name_plans(slices: bool, model: bool) -> str:
-    """Return the plans that a file carries, in words; "" of none."""
+    """Return the plans that a file carries, in words. Return "" where there are none."""
     return "plans of the model and of slices" if slices and model else "a plan of the model" * model or "a plan of slices" * slices
 
 
@@ -144,7 +144,7 @@ def read_carried(source: metadata.Source | None, machine: Machine, say: Callable
 
 
 def parse_entry(text: str, machine: Machine) -> Said:
-    """Return what an entry says for a machine; BankError where it is of another, or damaged. One without plans is of a model that has
+    """Return what an entry says for a machine. Raise BankError where it is of another, or damaged. One without plans is of a model that has
     none."""
     try:
         said = json.loads(text)
@@ -165,14 +165,14 @@ def parse_entry(text: str, machine: Machine) -> Said:
 
 
 def entries(listed: Any, most: int, what: str) -> list[Any]:
-    """Return a list that is not too long; BankError of anything else."""
+    """Return a list that is not too long. Raise BankError for anything else."""
     if not isinstance(listed, list) or len(listed) > most:
         raise BankError(f"{what} are no list of at most {most:,}")
     return listed
 
 
 def plan_of(item: Any, names: Sequence[str], kind: Kind[P], machine: Machine) -> P:
-    """Return a plan with fields of these names, to be timed before it is taken; BankError where it is none."""
+    """Return a plan with fields of these names, to be timed before it is taken. Raise BankError where it is none."""
     if not isinstance(item, Mapping) or set(item) != set(names):
         raise BankError(f"{kind.name} in it does not have the fields {', '.join(names)}")
     here = {"target": machine.name, "machine_hash": machine.hash, "model_version": model_version()}
@@ -180,7 +180,7 @@ def plan_of(item: Any, names: Sequence[str], kind: Kind[P], machine: Machine) ->
 
 
 def record(item: Any, machine: Machine) -> Record:
-    """Return a record, of which nothing is kept that is not tried before it is used; BankError where it is none."""
+    """Return a record, of which nothing is kept that is not tried before it is used. Raise BankError where it is none."""
     if not isinstance(item, Mapping) or set(item) != set(KEPT):
         raise BankError(f"one of them does not have the fields {', '.join(KEPT)}")
     return unflat({**item, **FORGOTTEN, "target": machine.name, "machine_hash": machine.hash, "model_version": model_version()})

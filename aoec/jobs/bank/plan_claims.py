@@ -40,14 +40,14 @@ def same_plans(row: ModelPlan, kept: Shelf) -> list[ModelPlan]:
 
 
 def claim_plan(ruled: Made, made: Made, machine: Machine, metric: str, kept: Shelf) -> ModelPlan | None:
-    """Return what is claimed of a model's plan; None where it has none that is faster than that of the rules. `kept`: what knows how much
-    was searched."""
+    """Return what is claimed of a model's plan. Return None where it has none that is faster than that of the rules. `kept`: what knows how
+    much was searched."""
     found = plan_row(ruled, made, machine, metric)
     return replace(found, searched=max((p.searched for p in same_plans(found, kept)), default=0)) if found.is_faster else None
 
 
 def fault_of(p: ModelPlan) -> str:
-    """Return why a plan's text cannot be one of its target; "" where it can. What it takes is not known without the model."""
+    """Return why a plan's text cannot be one of its target. Return "" where it can. What it takes is not known without the model."""
     if not p.plan:
         return ""
     try:

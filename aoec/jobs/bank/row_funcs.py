@@ -52,7 +52,7 @@ def types_of(label: str) -> tuple[str, ...]:
 
 
 def ends(func: str) -> tuple[tuple[Operand, ...], tuple[Operand, ...]]:
-    """Return what a profile would say of a func's inputs and outputs; UnsupportedError of a func without fixed shapes."""
+    """Return what a profile would say of a func's inputs and outputs. Raise UnsupportedError for a func without fixed shapes."""
     parsed = parse_func(func)
     return tuple(map(operand, parsed.inputs)), tuple(map(operand, parsed.outputs))
 
@@ -68,12 +68,12 @@ def operand(b: Buffer) -> Operand:
 
 
 def func_for(timed: Timed, record: Record | None) -> Func:
-    """Return the func of an operator: the record's, where there is one, else made; UnsupportedError where neither can be."""
+    """Return the func of an operator: the record's, where there is one, else made. Raise UnsupportedError where neither can be."""
     return func_of(record.func, record.key.func_key) if record else lower_operator(call_of(timed))
 
 
 def call_of(t: Timed) -> str:
-    """Return the operator by name and sizes, as `aoec lower` takes it; UnsupportedError where a row does not say enough."""
+    """Return the operator by name and sizes, as `aoec lower` takes it. Raise UnsupportedError where a row does not say enough."""
     words, first = [plain(w) for w in t.types], t.inputs[0] if t.inputs else None
     if first is None or not t.outputs or any(w != "relu" for w in words[1:]):
         raise UnsupportedError(f"{'+'.join(t.types)}: nothing here makes such an operator from a row; a bank with its schedule would")

@@ -19,7 +19,7 @@ from aoec.target.machine import Machine, load, targets
 
 
 def base(named: str | None, machine: Machine, say: Callable[[str], None]) -> Shelf | None:
-    """Return the bank that is asked for what the user's own has not; None where there is none. What of it cannot be used is said."""
+    """Return the bank that is asked for what the user's own has not. Return None where there is none. What of it cannot be used is said."""
     found = beneath(named, machine.name)
     if isinstance(found, Claimed):
         fresh = [r for r in found.records.values() if not stale(r.key.machine_hash, r.key.model_version, machine)]
@@ -83,7 +83,7 @@ def age_of(key: Key | SlicePlan | ModelPlan, machines: Machines) -> str:
 
 
 def machine_of(name: str, machines: Machines) -> Machine | None:
-    """Return the machine that a record's target names; None where nobody knows it."""
+    """Return the machine that a record's target names. Return None where nobody knows it."""
     return machines.get(name) or (_shipped_machine(name) if name in targets() else None)
 
 

@@ -91,8 +91,8 @@ class Calibrated:
 
 
 def calibrate_machine(profile: Profile, machine: Machine, records: Sequence[Known], best: bool, state: State, seed: int) -> Calibrated:
-    """Return the fit of a machine to a profile; CheckError where there is too little to fit to. `best`: schedules are the records', where
-    there is one, else the default. `seed` draws what is held out."""
+    """Return the fit of a machine to a profile. Raise CheckError where there is too little to fit to. `best`: schedules are the records',
+    where there is one, else the default. `seed` draws what is held out."""
     if profile.kind != "measured":
         raise CheckError("the times of this profile are modelled, as its column source says; a device's are needed", source=profile.source)
     operators, left = seen(list_timed(profile), machine, records, best, state)

@@ -51,7 +51,7 @@ def time_us(graph: Graph, machine: Machine, apart: Collection[str] = (), weights
 
 
 def time_groups(fused: Graph, machine: Machine) -> float:
-    """Return modelled µs of one inference of a graph in groups by default schedules; inf where one has none."""
+    """Return modelled µs of one inference of a graph in groups by default schedules. Return inf where one has none."""
     found = place_groups(fused)
     if found.reasons:
         return float("inf")

@@ -126,7 +126,7 @@ def around(at: GroupsAt, region: Region) -> frozenset[str]:
 
 
 def ticks(found: Found, groups: frozenset[str], tuned: bool) -> int | None:
-    """Return what groups take as tuned, or by default schedules; None where one is on the host."""
+    """Return what groups take as tuned, or by default schedules. Return None where one is on the host."""
     ready, solved = found
     views = {g.name for g in ready.model.graph.groups if g.kind == "view"}
     timed = groups - views

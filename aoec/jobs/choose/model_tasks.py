@@ -164,7 +164,7 @@ class Walk:
         return self.task(group)
 
     def task(self, group: Group) -> Task:
-        """Return the task of a cube or vector group; UnsupportedError where it has no lowering."""
+        """Return the task of a cube or vector group. Raise UnsupportedError where it has no lowering."""
         if group.name not in self.funcs:
             self.funcs[group.name] = self.indexed.lower(group)
         func = self.funcs[group.name]

@@ -203,7 +203,7 @@ class Search:
     # ------------------------------------------------------------ pieces
 
     def piece(self, at: int, slices: int) -> Piece | None:
-        """Return a group in slices; None where it cannot be cut so, or is nowhere near needing it."""
+        """Return a group in slices. Return None where it cannot be cut so, or is nowhere near needing it."""
         if (at, slices) not in self.pieces and slices > WIDER * self.least(at):
             self.pieces[at, slices] = None
         if (at, slices) not in self.pieces:
@@ -242,7 +242,7 @@ class Search:
         return self.lower_piece(Indexed(graph), group, boxes)
 
     def lower_piece(self, indexed: Indexed, group: Group, boxes: Mapping[str, Box]) -> Piece | None:
-        """Return the piece of a group; None where a slice of it has no lowering."""
+        """Return the piece of a group. Return None where a slice of it has no lowering."""
         try:
             func = indexed.lower(group)
         except AoecError:
@@ -273,7 +273,7 @@ class Search:
         return emit_trace(func, text, self.machine)[1] if text else None
 
     def schedule(self, func: Func, state: State, trace: str) -> str:
-        """Return the schedule of a slice, as text; "" where it has none."""
+        """Return the schedule of a slice, as text. Return "" where it has none."""
         try:
             whole = parse_trace(trace)
             alike = [t for t in sketches(func, self.machine) if match_structure(t, whole) is not None]
@@ -288,7 +288,7 @@ class Search:
 
 
 def fit(p: Problem, trace: str) -> tuple[int, tuple[int, ...]] | None:
-    """Return the candidate nearest to a schedule, settled; None where none is legal."""
+    """Return the candidate nearest to a schedule, settled. Return None where none is legal."""
     found = candidates(p, [trace])
     legal = [(ticks, c) for ticks, c in zip(p.cost(found), found) if ticks is not None]
     return refit(p, min(legal))[1] if legal else None

@@ -19,7 +19,7 @@ Asked = Sequence[tuple[str, str, int]]  # as base/regions.py reads them
 
 
 def cut_regions(graph: Graph, regions: Asked) -> Graph:
-    """Return the fused graph with these regions in slices; UnsupportedError where one cannot run so."""
+    """Return the fused graph with these regions in slices. Raise UnsupportedError where one cannot run so."""
     return slice_graph(graph, [Region(*r) for r in regions])
 
 

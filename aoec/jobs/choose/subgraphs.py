@@ -45,8 +45,8 @@ class Subgraph:
 
 
 def plan_slices(made: Made, context: Job, cut: Cut, until: Until) -> Planned:
-    """Return the model with its plan of slices. With slices "bank" of the options nothing is looked for. BankError where something is to
-    be, which --frozen forbids. `until`: when looking ends."""
+    """Return the model with its plan of slices. With slices "bank" of the options nothing is looked for. Raise BankError where something is
+    to be, which --frozen forbids. `until`: when looking ends."""
     options, bank, say = context.options, context.bank, context.voice.say
     search = options.slicing.source == "search"
     if made.model.graph.bodies:

@@ -23,7 +23,7 @@ class Dispatch:
         self.runners: dict[int, Runner] = {}
 
     def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
-        """Return output name -> value, by the model's own names and dtypes; CheckError where the feeds are no gear's inputs."""
+        """Return output name -> value, by the model's own names and dtypes. Raise CheckError where the feeds are no gear's inputs."""
         gear = pick(self.gears, feeds)
         if id(gear) not in self.runners:
             self.runners[id(gear)] = self.make(gear)
@@ -31,7 +31,7 @@ class Dispatch:
 
 
 def pick(gears: Sequence[Artifact], feeds: Mapping[str, Any]) -> Artifact:
-    """Return the gear that takes feeds of these shapes; the only one where there is no choice. CheckError that names them where none
+    """Return the gear that takes feeds of these shapes; the only one where there is no choice. Raise CheckError that names them where none
     does."""
     if len(gears) == 1:
         return gears[0]
@@ -45,7 +45,7 @@ def pick(gears: Sequence[Artifact], feeds: Mapping[str, Any]) -> Artifact:
 
 
 def find_gear(gears: Sequence[Artifact], name: str) -> Artifact:
-    """Return the gear of that name; CheckError that says which there are."""
+    """Return the gear of that name. Raise CheckError that says which there are."""
     for gear in gears:
         if gear.gear == name:
             return gear

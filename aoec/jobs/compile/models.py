@@ -115,7 +115,7 @@ def _what(t: Tensor) -> tuple[object, ...]:
 
 
 def file_digest(path: str) -> str:
-    """Return the sha256 of a file's bytes; "" where it cannot be read, which its reader says better."""
+    """Return the sha256 of a file's bytes. Return "" where it cannot be read, which its reader says better."""
     try:
         with open_plain(path) as f, mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ) as data:
             return sha256(data).hexdigest()

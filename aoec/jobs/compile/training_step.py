@@ -62,7 +62,7 @@ class StepFigures:
 
 
 def step_figures(graph: Graph, choices: Sequence[Choice], lines: Lines) -> StepFigures | None:
-    """Return what is said of a compiled graph that is a training step; None of another."""
+    """Return what is said of a compiled graph that is a training step. Return None for another."""
     gradients = find_gradients(graph)
     memory = step_memory(graph)
     if memory is None:

@@ -51,7 +51,7 @@ def deliver(model: str, folder: str, options: DeliverOptions) -> str:
 
 
 def soc_of(machine: Machine, asked: str | None) -> str:
-    """Return CANN's name of the chip: what was asked for, else the machine's own; CheckError where that is no chip's."""
+    """Return CANN's name of the chip: what was asked for, else the machine's own. Raise CheckError where that is no chip's."""
     name = asked or machine.name
     if not name.startswith("Ascend") or not name.replace("_", "").isalnum():
         raise CheckError(f"{name} is no SoC of CANN, which names files by it: --soc Ascend910B3, say (npu-smi info tells yours)")

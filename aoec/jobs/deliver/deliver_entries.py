@@ -287,7 +287,7 @@ def of_bank(path: str, options: DeliverOptions, say: Say) -> Source:
 
 
 def _target(path: str, records: Sequence[Record]) -> str:
-    """Return the machine of all records; CheckError where there are several."""
+    """Return the machine of all records. Raise CheckError where there are several."""
     found = sorted({r.key.target for r in records})
     if len(found) > 1:
         raise CheckError(f"{path} has records of {', '.join(found)}: --target says which are meant")

@@ -37,8 +37,8 @@ def is_result(path: str) -> bool:
 
 
 def read_gradients(path: str) -> Gradients:
-    """Return what the job of a result file left. CheckError or BackendError where it is none, where a file of its run is not beside it, or
-    where they do not belong together."""
+    """Return what the job of a result file left. Raise CheckError or BackendError where it is none, where a file of its run is not beside
+    it, or where they do not belong together."""
     if not is_result(path):
         raise CheckError(f"give the result file of aoec tune --job gdat, {PREFIX}*.json", source=path)
     said = _result(read_json(path), path)
@@ -70,7 +70,7 @@ def _what(name: str) -> str:
 
 
 def _result(said: Any, path: str) -> dict[str, Any]:
-    """Return the job of a parsed result file; CheckError where it has not ended, or where a part is not as it must be."""
+    """Return the job of a parsed result file. Raise CheckError where it has not ended, or where a part is not as it must be."""
     of = said[-1].get("GDAT") if isinstance(said, list) and said and isinstance(said[-1], dict) else None
     if not isinstance(of, dict):
         raise CheckError("this result file says nothing of a gradient tuning that has ended", source=path)

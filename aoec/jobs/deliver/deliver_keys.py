@@ -54,7 +54,7 @@ def theirs(options: DeliverOptions) -> Theirs | None:
 
 
 def keys(listed: Theirs | None, entries: Sequence[Entry]) -> Keys:
-    """Return the keys that the user's file gives; CheckError where it has none of these operators."""
+    """Return the keys that the user's file gives. Raise CheckError where it has none of these operators."""
     if listed is None:
         return Keys()
     path, seen = listed.source, listed.seen

@@ -50,7 +50,7 @@ class Record:
 
 
 def entry_tiling(entry: Entry, trace: str, machine: Machine) -> Said:
-    """Return a schedule of an entry as the vendor's tiling; None of what is no matrix product and no convolution."""
+    """Return a schedule of an entry as the vendor's tiling. Return None for what is no matrix product and no convolution."""
     mm = find_product(entry.func) if entry.func is not None else None
     if mm is None or entry.func is None or "attention" in entry.types:
         return None
@@ -97,7 +97,7 @@ def time_tiling(entry: Entry, tiling: Delivery, machine: Machine) -> tuple[float
 
 
 def problem(entry: Entry) -> Product | Window:
-    """Return what an entry's key is made of; BankError where a func alone does not say it."""
+    """Return what an entry's key is made of. Raise BankError where a func alone does not say it."""
     assert entry.func is not None
     mm = find_product(entry.func)
     assert mm is not None

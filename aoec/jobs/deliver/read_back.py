@@ -61,7 +61,7 @@ class Back:
 
     @property
     def off(self) -> float:
-        """Return how far model and chip differ, as a logarithm; 0 where nothing is modelled."""
+        """Return how far model and chip differ, as a logarithm. Return 0 where nothing is modelled."""
         return abs(log(self.now.us / self.modelled_us)) if self.modelled_us else 0.0
 
 
@@ -78,7 +78,7 @@ def read_back(path: str, options: DeliverOptions) -> tuple[dict[str, Any], str, 
 
 
 def read_profile(path: str) -> Profile:
-    """Return the profile in a file; CheckError where its times are not a device's."""
+    """Return the profile in a file. Raise CheckError where its times are not a device's."""
     profile = read(path)
     if profile.kind != "measured":
         raise CheckError("the times of this profile are modelled, as its column source says; a device's are needed", source=path)
@@ -117,7 +117,7 @@ def changes(untouched: Sequence[tuple[Timed, Timed | None, Record | None]]) -> f
 
 
 def what(now: Timed, before: Timed | None, record: Record | None, steady: float) -> str:
-    """Return "hit" or "not hit" for an operator with a tuned record; "" where this cannot be told."""
+    """Return "hit" or "not hit" for an operator with a tuned record. Return "" where this cannot be told."""
     if before is None or record is None or not record.is_faster:
         return ""
     moved = abs(log(now.us / before.us)) > steady

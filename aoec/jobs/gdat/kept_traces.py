@@ -29,7 +29,7 @@ def keep_trace(bank: Bank, trace: StepTrace, target: str, label: str) -> str:
 
 
 def find_trace(bank: Bank, like: StepTrace, target: str) -> TraceRead:
-    """Return the measured trace of gradients of the same sizes; CheckError where the bank has none."""
+    """Return the measured trace of gradients of the same sizes. Raise CheckError where the bank has none."""
     found = bank.gradient_traces.find(target, sizes_key(g.size for g in like.gradients))
     if found is None:
         raise CheckError(f"the bank has no trace of {len(like.gradients):,} gradients of these sizes for {target}: measure one, "

@@ -63,7 +63,7 @@ def plan_model(models: Sequence[Made], job: Job) -> GdatFound:
 
 
 def batch_of(made: Made) -> int | None:
-    """Return the first dimension of the model's first input; None where there is none."""
+    """Return the first dimension of the model's first input. Return None where there is none."""
     shapes = [p.shape for p in made.model.inputs if p.shape]
     return shapes[0][0] if shapes else None
 
@@ -78,13 +78,13 @@ def read_system(options: GradientOptions) -> System:
 
 
 def load_system(options: GradientOptions) -> System:
-    """Return the system of --system; CheckError where there is none of that name."""
+    """Return the system of --system. Raise CheckError where there is none of that name."""
     options.check_system(", ".join(system.names()))
     return system.load(str(options.system))
 
 
 def plan_trace(read: TraceRead, costs: System, options: GradientOptions, name: str, target: str, batch: int | None) -> GdatFound:
-    """Return the plan of a trace. CheckError where it has too many gradients to be planned."""
+    """Return the plan of a trace. Raise CheckError where it has too many gradients to be planned."""
     trace = read.trace
     if len(trace.gradients) > MOST_PLANNED:
         raise CheckError(f"the trace has {len(trace.gradients):,} gradients, and at most {MOST_PLANNED:,} are planned; "

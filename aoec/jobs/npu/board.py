@@ -30,7 +30,7 @@ class Board:
         self._constants: dict[str, tuple[int, int]] = {}  # zone -> address, bytes
 
     def build(self, sources: Sources) -> dict[int, str]:
-        """Return why sources have no binary, by their number; all others are on the device then. BackendError where none of them has
+        """Return why sources have no binary, by their number; all others are on the device then. Raise BackendError where none of them has
         one."""
         new = [(i, k) for i, k in enumerate(sources.distinct) if anonymous(k) not in self._kernels]
         made = list(self._build([k for _, k in new]))

@@ -105,7 +105,7 @@ class Plan:
 
 
 def plan_model(artifact: Artifact, sources: Sources) -> Plan:
-    """Return the plan of one gear. CheckError where a tensor does not lie as its kernel needs it."""
+    """Return the plan of one gear. Raise CheckError where a tensor does not lie as its kernel needs it."""
     return _Planner(artifact, sources).plan()
 
 
@@ -280,7 +280,7 @@ class _Planner:
         return Part(tuple(joined), spots, tuple(join_spots(zeros)))
 
     def step(self, c: Compiled, spots: Mapping[str, Spot], own: Mapping[str, Spot]) -> Call | HostStep | None:
-        """Return what a group becomes; None of a view whose bytes are on the device."""
+        """Return what a group becomes. Return None for a view whose bytes are on the device."""
         if (written := self.kernel_of(c)) is None:
             if self.groups[c.group].kind == VIEW:
                 made = [o for name in self.groups[c.group].nodes for o in self.nodes[name].outputs]
@@ -298,7 +298,7 @@ class _Planner:
 
 
 def zero_of(argument: Mapping[str, Any]) -> int | None:
-    """Return the zero point of an argument of a manifest that holds words of scales; None of all others."""
+    """Return the zero point of an argument of a manifest that holds words of scales. Return None for all others."""
     words = argument.get("scale_words")
     return None if words is None else int(words["zero"])
 

@@ -33,7 +33,7 @@ class Sources:
 
 
 def write_sources(programs: Iterable[Program], machine: Machine, release: str) -> Sources:
-    """Return the kernels of programs, each program once. UnsupportedError where sources are written for no product of the machine."""
+    """Return the kernels of programs, each program once. Raise UnsupportedError where sources are written for no product of the machine."""
     written, refused, known, distinct = dict[int, WrittenKernel](), dict[int, str](), dict[str, int](), list[Kernel]()
     for program in programs:
         if id(program) in written or id(program) in refused:

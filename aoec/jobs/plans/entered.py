@@ -30,7 +30,7 @@ class Entered:
 
 
 def read_plan(path: str) -> Entered:
-    """Return the plan in a file; ParseError or CheckError with the place."""
+    """Return the plan in a file. Raise ParseError or CheckError with the place."""
     text = read_text(path)
     need("plan", text, path)
     return Entered(*place_plan(text, path))

@@ -82,7 +82,7 @@ class Grouped:
         return out
 
     def _part(self, group: Group, i: int, j: int) -> Group | None:
-        """Return some nodes of a group as a group; None where they cannot be one."""
+        """Return some nodes of a group as a group. Return None where they cannot be one."""
         own = [self.nodes[name] for name in group.nodes[i:j]]
         if all(family(n) == "view" for n in own):
             return None

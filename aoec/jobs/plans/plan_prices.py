@@ -31,7 +31,7 @@ class PlanPrices:
         self._least: dict[At, Price] = {}
 
     def known_price(self, launch: Launch, state: State) -> Price | None:
-        """Return what a launch takes by its schedule; None where none was searched, NEVER where there is none."""
+        """Return what a launch takes by its schedule. Return None where none was searched, NEVER where there is none."""
         return self._known.get((launch.work, state_text(state)))
 
     def least_price(self, launch: Launch, state: State) -> Price:

@@ -41,7 +41,7 @@ class RunPlace:
 
     @classmethod
     def begin(cls, where: Path, now: datetime) -> RunPlace:
-        """Return the place of a run that begins now; BackendError where nothing can be written there."""
+        """Return the place of a run that begins now. Raise BackendError where nothing can be written there."""
         check_folder(where)
         where.mkdir(parents=True, exist_ok=True)
         return cls(where, f"{now:%Y%m%d%H%M%S}{now.microsecond // 1000:03d}_pid{os.getpid()}")

@@ -33,7 +33,7 @@ Values = Mapping[str, Any]  # arrays, and what else only the host holds: sequenc
 
 
 def run_model(artifact: Artifact, feeds: Values) -> dict[str, Any]:
-    """Return output name -> value, by the model's own names and dtypes; CheckError where the feeds are not the model's inputs."""
+    """Return output name -> value, by the model's own names and dtypes. Raise CheckError where the feeds are not the model's inputs."""
     return Runner(artifact).run(feeds)
 
 
@@ -59,7 +59,7 @@ class Runner:
         self.lock = Lock()  # what programs have made lies in their memory until they run again
 
     def run(self, feeds: Values) -> dict[str, Any]:
-        """Return output name -> value, by the model's own names and dtypes; CheckError where the feeds are not the model's inputs."""
+        """Return output name -> value, by the model's own names and dtypes. Raise CheckError where the feeds are not the model's inputs."""
         with self.lock:
             return self._run(feeds)
 
@@ -133,7 +133,8 @@ class BoundProgram:
 
 
 def pad_array(t: ProgramTensor, array: np.ndarray) -> np.ndarray:
-    """Return the elements of a stored array with zeros behind them up to what the program declares; CheckError where they are more."""
+    """Return the elements of a stored array with zeros behind them up to what the program declares. Raise CheckError where they are
+    more."""
     flat = np.ascontiguousarray(array).reshape(-1)
     size = prod(int(evaluate(d, {})) for d in t.shape)
     if flat.size > size:

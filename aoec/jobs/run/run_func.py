@@ -93,7 +93,7 @@ def program_of(func: Func, machine: Machine, options: RunOptions) -> tuple[Progr
 
 
 def given_program(func: Func, options: RunOptions) -> tuple[Program, Machine]:
-    """Return (the program of a text, legal on its machine or that of --target; the machine); CheckError where its tensors are not the
+    """Return (the program of a text, legal on its machine or that of --target; the machine). Raise CheckError where its tensors are not the
     func's."""
     program, machine = program_text(read_text(options.model), options.model, options.target, {})
     own = {t.name: t for t in program.tensors}

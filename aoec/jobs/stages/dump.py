@@ -193,7 +193,7 @@ class Schedules:
         return show(trace)
 
     def refusal(self, func: Func, trace: Trace) -> AoecError | None:
-        """Return why the schedule makes no legal program; None where it does."""
+        """Return why the schedule makes no legal program. Return None where it does."""
         try:
             check(normalise(emit(primitives.apply(func, trace), self.machine)), self.machine)
         except AoecError as e:

@@ -86,7 +86,7 @@ def as_json(facts: Mapping[str, object]) -> str:
 
 
 def start_search(p: Problem) -> Outcome:
-    """Return the default of a space; ScheduleError with what took the last candidates where none is legal."""
+    """Return the default of a space. Raise ScheduleError with what took the last candidates where none is legal."""
     try:
         return start(p)
     except ScheduleError as e:

@@ -259,7 +259,7 @@ def save_weights(graph: Graph, weights: Mapping[str, np.ndarray], path: str | Pa
 
 
 def load_weights(graph: Graph, path: str | Path) -> Weights:
-    """Return the constants of the graph by tensor name; CheckError where one is missing or its bytes have another hash."""
+    """Return the constants of the graph by tensor name. Raise CheckError where one is missing or its bytes have another hash."""
     wanted = [t for t in graph.tensors if t.data]
     if not wanted:
         return {}

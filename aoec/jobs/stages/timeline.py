@@ -40,7 +40,7 @@ class View:
     state: State = ()
 
     def window(self, end: float, kept: float) -> tuple[float, float] | None:
-        """Return the cycles asked for; CheckError where nothing of a timeline up to `end`, of which there is all up to `kept`, lies
+        """Return the cycles asked for. Raise CheckError where nothing of a timeline up to `end`, of which there is all up to `kept`, lies
         there."""
         if self.start is None and self.stop is None:
             return None

@@ -58,7 +58,7 @@ class _Stated(Grouping):
         return next((nodes for nodes in found if nodes), [first]), None
 
     def match(self, fusion: Fusion, first: OpNode) -> list[OpNode]:
-        """Return the nodes of a fusion that begins with a node; [] where it does not fit."""
+        """Return the nodes of a fusion that begins with a node. Return [] where it does not fit."""
         if not _is(first, fusion.steps[0]) or fusion.after and not any(
                 (maker := self.makers.get(i)) and _is(maker, fusion.after) for i in first.inputs):
             return []

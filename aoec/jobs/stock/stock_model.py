@@ -74,8 +74,8 @@ class Picked:
 
 def stock_model(graph: Graph, machine: Machine, warm: bool = False,
                 defaults: Mapping[tuple[str, str], str] | None = None) -> StockModel | None:
-    """Return the stock model of an imported graph; None where the machine is of no product with public rules. `warm`: from the state that
-    an inference before leaves; `defaults`: default schedules that are known, by func key and state."""
+    """Return the stock model of an imported graph. Return None where the machine is of no product with public rules. `warm`: from the state
+    that an inference before leaves; `defaults`: default schedules that are known, by func key and state."""
     product = product_of(machine.name)
     if not product:
         return None
@@ -139,8 +139,8 @@ def groups_of(graph: Graph, plan: Sequence[Task], picked: Mapping[tuple[str, str
 
 
 def pick(task: Task, nodes: list[OpNode], machine: Machine, product: str, defaults: Mapping[tuple[str, str], str]) -> Picked:
-    """Return the stock schedule of a group; the default one where no rule stands for it. UnsupportedError or ScheduleError where it has
-    none."""
+    """Return the stock schedule of a group; the default one where no rule stands for it. Raise UnsupportedError or ScheduleError where it
+    has none."""
     found = pick_cube(task, nodes, machine, product) if task.group.kind == "cube" else pick_vector(task, nodes, machine, product)
     if found is not None:
         return found

@@ -79,7 +79,7 @@ class Subject:
         return with_sizes(self.operator, sizes, own=self.own)
 
     def func(self, sizes: Sizes) -> Func:
-        """Return the func at these sizes; AoecError where it has none."""
+        """Return the func at these sizes. Raise AoecError where it has none."""
         if self.read is None:
             return lower_operator(self.call(sizes), self.own)
         func = self.read
@@ -221,7 +221,7 @@ def check_axes(subject: Subject, axes: Sequence[Axis], holes: set[str]) -> None:
 
 
 def contender(subject: Subject, name: str, trace: Trace | None, holes: Sequence[Axis], tune: bool) -> Contender:
-    """Return a schedule with the values of its holes; CheckError where one is open and nothing fills it."""
+    """Return a schedule with the values of its holes. Raise CheckError where one is open and nothing fills it."""
     choices = {**subject.holes, **(holes_of(trace) if trace else {})}
     mine = [h for h in holes if h.name in choices]
     for hole in mine:

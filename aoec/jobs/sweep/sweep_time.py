@@ -93,7 +93,7 @@ class Cell:
             yield from self.filled_rows(c, *made, columns) if made else self.searched_rows(c, columns)
 
     def bound_us(self, values: Values) -> float | None:
-        """Return the time that no schedule of the func beats, launch included; None where the func is scheduled already."""
+        """Return the time that no schedule of the func beats, launch included. Return None where the func is scheduled already."""
         own = tuple(values.values())
         if own not in self.bounds:
             func = fill(self.func, values)

@@ -102,8 +102,8 @@ def pack(found: np.ndarray) -> bytes:
 
 
 def unpack(data: bytes, shape: tuple[int, ...]) -> np.ndarray | None:
-    """Return the array of a shape that was packed; None where the bytes, which may come from anybody, are none. None is larger than its
-    shape."""
+    """Return the array of a shape that was packed. Return None where the bytes, which may come from anybody, are none. None is larger than
+    its shape."""
     size = 8 * int(np.prod(shape))
     try:
         raw = zlib.decompressobj().decompress(data, size + 1)

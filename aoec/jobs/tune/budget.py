@@ -50,7 +50,7 @@ def limits(budget: Budget) -> Limits:
 
 
 def seconds_of(budget: Budget) -> float | None:
-    """Return the seconds of a budget by time; None of any other."""
+    """Return the seconds of a budget by time. Return None for any other."""
     return None if isinstance(budget, Limits) or budget[0] != "seconds" else float(budget[1])
 
 
@@ -65,7 +65,7 @@ def words(budget: Budget) -> dict[str, float]:
 
 
 def parse_limits(said: Mapping[str, Any]) -> Limits:
-    """Return the limits that a file says; ValueError where it says none."""
+    """Return the limits that a file says. Raise ValueError where it says none."""
     names = {"trials", "whole", "before", "after", "alone", "earnest", "asked"}
     if not isinstance(said, Mapping) or set(said) != names or type(said["earnest"]) is not bool or not all(
             type(said[n]) is int and 0 <= said[n] < INTEGER_LIMIT for n in names - {"earnest"}):

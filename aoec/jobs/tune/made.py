@@ -55,7 +55,7 @@ def func_as_recorded(func: Func, record: Record) -> Func:
 
 
 def realise(func: Func, trace: str, machine: Machine, state: State) -> Schedule:
-    """Return the program of a trace (its text) and its measure; AoecError where the trace does not fit the func any more."""
+    """Return the program of a trace (its text) and its measure. Raise AoecError where the trace does not fit the func any more."""
     made, program = emit_trace(func, trace, machine)
     return Schedule(made, program, measure_trace(func, trace, machine, state))
 

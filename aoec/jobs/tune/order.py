@@ -115,7 +115,7 @@ def search_of(key: Key) -> str:
 
 
 def gaining(record: Record | None) -> Record | None:
-    """Return a bank's record that is faster than the default; None of any other."""
+    """Return a bank's record that is faster than the default. Return None for any other."""
     return record if record is not None and record.is_faster else None
 
 

@@ -99,7 +99,7 @@ class Unfinished:
         return self._done.get(key)
 
     def search(self, key: Key) -> Search | None:
-        """Return the search of a task; None where nothing is noted."""
+        """Return the search of a task. Return None where nothing is noted."""
         return Search(self.bank.path, search_name(key, self.order), self.order.resume) if self._on else None
 
     def before(self, held: Mapping[Key, Record]) -> dict[Key, Record]:
@@ -179,7 +179,7 @@ def text_of(solved: Solved) -> str:
 
 
 def solved_of(text: str) -> Solved | None:
-    """Return the solved task of a line; None where it is none. Its records are claims, as all of a bank are."""
+    """Return the solved task of a line. Return None where it is none. Its records are claims, as all of a bank are."""
     try:
         said = json.loads(text)
         trust = Trust(*(tuple(map(int, ticks)) for ticks in said["trust"])) if said["trust"] else None

@@ -21,7 +21,7 @@ class Share:
     ready_s: float
 
     def seconds(self, clock: Callable[[], float] = time.monotonic) -> float:
-        """Return the seconds that the search may take when it begins now; 0 where the time is over."""
+        """Return the seconds that the search may take when it begins now. Return 0 where the time is over."""
         left = self.deadline - clock()
         return max(0.0, min(left, (left - self.ready_s) * self.part))
 

@@ -325,7 +325,7 @@ def begin_worker(words: SimpleQueue[tuple[Key, SoFar | None]]) -> None:
 
 
 def attempt_on(one: Todo, target: str, order: Order, share: int) -> Solved | str | None:
-    """Return `attempt` in a worker process with its share of processors; None where the user has asked to stop before it began."""
+    """Return `attempt` in a worker process with its share of processors. Return None where the user has asked to stop before it began."""
     keep_to(share)
     return None if interrupt.is_asked() else attempt(one.task, load(target), order, one.noted, say, one.budget)
 

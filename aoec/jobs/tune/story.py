@@ -50,7 +50,7 @@ def keep_story(story: Story, best: Record) -> Story:
 
 
 def recall_story(best: Record) -> Story | None:
-    """Return the story of the search that found a record; None where another user's did, or it is forgotten."""
+    """Return the story of the search that found a record. Return None where another user's did, or it is forgotten."""
     said = memo().get(*_at(best))
     try:
         return None if said is None else Story(

@@ -127,7 +127,7 @@ class Problem:
         return [(i, v) for i, grid in enumerate(self.space.grids) for v in some(grid, self.constraints(i), DRAWN)]
 
     def pool(self) -> Pool | None:
-        """Return the legal candidates, where they may be few and are; None where they are not."""
+        """Return the legal candidates, where they may be few and are. Return None where they are not."""
         if self.space.size > LISTABLE and self.restriction == NONE:
             return None
         most, ranks = SMALL if self.restriction == NONE else LISTED, list[int]()
@@ -182,7 +182,7 @@ class Problem:
         return self.sketches[grid].ceilings
 
     def floors(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
-        """Return ticks that no row beats, nor any with other slots; 0 where none are known, any such from `limit` on."""
+        """Return ticks that no row beats, nor any with other slots. Return 0 where none are known, any such from `limit` on."""
         count = len(next(iter(columns.values()), (0,)))  # no holes: one row
 
         def bound_rows() -> np.ndarray:
@@ -213,7 +213,7 @@ class Problem:
             self.sketches[grid].loose, columns, self.state, limit).total_ticks, limit))
 
     def times(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
-        """Return ticks of each row; NEVER where it cannot be timed or takes `limit` or more."""
+        """Return ticks of each row. Return NEVER where it cannot be timed or takes `limit` or more."""
         candidates = [(grid, row) for row in zip(*[columns[n].tolist() for n in self.space.grids[grid].names])]
         return np.array([t or NEVER for t in self.cost(candidates, [limit] * len(candidates))], np.int64)
 
@@ -283,7 +283,7 @@ Watch = Callable[[Result], bool]  # told of each batch; True stops the search wi
 
 @seldom_collected()
 def start(p: Problem) -> Outcome:
-    """Return the default schedule, timed; ScheduleError where no candidate of the space is legal."""
+    """Return the default schedule, timed. Raise ScheduleError where no candidate of the space is legal."""
     ticks, first = default(p.space, p.cost, p.constraints)
     return Outcome(first, ticks, first, ticks, min(p.bound().ticks, ticks))
 
@@ -342,7 +342,7 @@ class Asked:
         self.until = Until(self.seconds_left, most.asked)
 
     def seconds_left(self) -> float | None:
-        """Return seconds that are left, at least 0; None where time is no limit."""
+        """Return seconds that are left, at least 0. Return None where time is no limit."""
         return None if self.seconds is None else max(0.0, self.seconds - (self.p.answers.seconds - self.begun))
 
     def beside(self, begun: Found, rows: int, hope: float, so_far: Result) -> Proof:

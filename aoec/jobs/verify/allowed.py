@@ -150,7 +150,7 @@ def attention_error(node: OpNode, values: Arrays) -> np.ndarray:
 
 
 def operations(node: OpNode) -> int:
-    """Return how often a node of the user's own operator rounds; 0 of any other."""
+    """Return how often a node of the user's own operator rounds. Return 0 for any other."""
     if not node.definition:
         return 0
     values = [v for s in parse_meaning(node.definition).statements for v in (s.value, s.init) if v is not None]

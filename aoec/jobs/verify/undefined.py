@@ -37,7 +37,7 @@ def undefined_elements(alone: Graph, values: Arrays, name: str) -> np.ndarray:
 
 
 def _limits(n: OpNode, dtypes: Mapping[str, str]) -> tuple[int, int] | None:
-    """Return the least and the greatest number of a cast from reals to whole numbers; None of other nodes."""
+    """Return the least and the greatest number of a cast from reals to whole numbers. Return None for other nodes."""
     if n.op != "cast" or dtypes[n.inputs[0]] not in REALS or np.dtype(NUMPY[dtypes[n.outputs[0]]]).kind not in "iu":
         return None
     limits = np.iinfo(NUMPY[dtypes[n.outputs[0]]])

@@ -53,7 +53,7 @@ def _accesses(block: Block) -> Iterator[Read]:
 
 
 def _value_range(e: Expr, ranges: Mapping[str, Range]) -> Range | None:
-    """Return the least and the greatest value of a sum in which each loop stands once; None for anything else."""
+    """Return the least and the greatest value of a sum in which each loop stands once. Return None for anything else."""
     terms = [(1, e)]
     low = high = 0
     seen: set[str] = set()

@@ -83,7 +83,7 @@ def choose_programs(listed: list[Task], solved: dict[str, Solved], machine: Mach
 
 
 def trust_in(task: Task, records: Solved, default: Schedule, best: Schedule, machine: Machine, emitted: bool) -> Trust | None:
-    """Return how far a choice holds: as its search found it, else timed; None where nothing is gained. `emitted`: its program is its
+    """Return how far a choice holds: as its search found it, else timed. Return None where nothing is gained. `emitted`: its program is its
     trace's."""
     if best.program == default.program:
         return None

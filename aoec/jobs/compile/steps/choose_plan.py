@@ -139,7 +139,7 @@ class Planning:
         return found
 
     def make(self, plan: Plan) -> PlannedGraph | None:
-        """Return the graph of a plan in groups that can all be lowered; None where there is none, or more would run on the host."""
+        """Return the graph of a plan in groups that can all be lowered. Return None where there is none, or more would run on the host."""
         asked = frozenset[str]()
 
         def fuse(graph: Graph, apart: frozenset[str]) -> tuple[Graph, Weights, frozenset[str]]:
@@ -183,7 +183,7 @@ class Planning:
 # ---------------------------------------------------------------- the bank
 
 def try_kept(kept: ModelPlan, made: Made, job: Job) -> Made | None:
-    """Return the model by a plan of a bank, which is a claim; None where it cannot be had, which is said."""
+    """Return the model by a plan of a bank, which is a claim. Return None where it cannot be had, which is said."""
     try:
         plan, at = place_plan(kept.plan, f"{job.bank.path}: plan of {kept.label}")
         found = put_together(replace(plan, name=made.stage.graph.name), made, job, at)

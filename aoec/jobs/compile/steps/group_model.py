@@ -25,7 +25,7 @@ NAMED = 8  # nodes in a sentence
 
 
 def group_model(stage: Stage, context: Context) -> Ready:
-    """Return a stage with its model in groups, and these lowered. UnsupportedError for nodes on the host that --no-host forbids."""
+    """Return a stage with its model in groups, and these lowered. Raise UnsupportedError for nodes on the host that --no-host forbids."""
     asked = context.options.slicing
     if (asked.regions or asked.source == "search") and (stage.funcs or stage.traces):
         raise CheckError(f"--slices cuts a model, or the fused graph of a dump: enter it at --from fuse, not {stage.start}")
@@ -48,7 +48,7 @@ def fuse_model(stage: Stage, context: Context, regions: slices.Asked = ()) -> tu
 
 
 def enter_plan(stage: Stage, entered: Entered, context: Context) -> tuple[Model, dict[str, Func]]:
-    """Return the model as a plan puts it together, and its funcs by group. CheckError at the line of the plan that cannot be."""
+    """Return the model as a plan puts it together, and its funcs by group. Raise CheckError at the line of the plan that cannot be."""
     plan, at, machine = entered.plan, entered.at, context.machine
 
     def fuse(graph: Graph, apart: frozenset[str]) -> enter.Fused:
