@@ -1,4 +1,4 @@
-"""What the steps of a compile have in common: the machine, what is asked for, who is told, and where results are kept."""
+"""Context that the steps of a compile share: the machine, the options, the messages, and where results are kept."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace

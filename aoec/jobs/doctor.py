@@ -1,4 +1,4 @@
-"""What this installation is and sees: versions, cores, kernel cache, bank, CANN. Nothing is compiled, opened for writing or run."""
+"""State of this installation: versions, cores, kernel cache, bank, CANN. Nothing is compiled, opened for writing or run."""
 from __future__ import annotations
 
 import ctypes.util

@@ -1,4 +1,4 @@
-"""What earlier runs of this user made and this one looks up: see base/files/memo.py for why it may be believed."""
+"""Results of this user's earlier runs, looked up instead of made again. base/files/memo.py says why they can be trusted."""
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""How far work is: a bar on a terminal, and lines where there is none, as in CI or under nohup."""
+"""Progress of work: a bar on a terminal, and lines where there is none, as in CI or under nohup."""
 from __future__ import annotations
 
 import sys

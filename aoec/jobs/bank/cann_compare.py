@@ -1,4 +1,5 @@
-"""`aoec bank import-cann --compare`: a vendor's tiling beside our default and our best, all on our model, and its rank in our space."""
+"""`aoec bank import-cann --compare`: compare a vendor's tiling with our default and our best, all on our model, and rank it in our
+space."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""The bank beneath the user's own: one that is named, the folder of results of a job, or the built-in one, where what that says is so."""
+"""The bank beneath the user's own: a named one, the folder of results of a job, or the built-in one. Only its true claims are used."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping

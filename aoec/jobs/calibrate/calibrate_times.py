@@ -1,4 +1,4 @@
-"""What programs take on machines whose numbers are others: the model that `aoec calibrate` fits, and its slopes."""
+"""Times of programs on machines with other numbers: the model that `aoec calibrate` fits, and its slopes."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What a model asks to be tuned: each AI Core group as a func in the memory state that its predecessors leave."""
+"""Tuning tasks of a model: each AI Core group as a func in the memory state that its predecessors leave."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""How often the bodies of control flow run in one inference: what a modelled time of the whole model takes them for."""
+"""Number of times that the bodies of control flow run in one inference, as a modelled time of the whole model assumes it."""
 from __future__ import annotations
 
 from collections.abc import Mapping

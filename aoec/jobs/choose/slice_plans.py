@@ -1,4 +1,4 @@
-"""What became of the subgraphs of a model: the plans of slices that are kept of them, and the model that these make."""
+"""Results for the subgraphs of a model: their plans of slices, and the model with these plans."""
 from __future__ import annotations
 
 from collections.abc import Sequence

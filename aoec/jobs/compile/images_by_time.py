@@ -1,4 +1,4 @@
-"""Which convolutions stay as the model has them: those that take longer otherwise, by default schedules.
+"""Choice of the convolutions that stay as the model has them: those that take longer otherwise, by default schedules.
 
 Convolutions of one image may be one, and a product may make the planes of one. A launch that makes the image is timed with them, since it
 leaves the image in L2. Equal ones are timed once.

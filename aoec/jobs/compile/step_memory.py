@@ -1,4 +1,4 @@
-"""What a training step needs of device memory: parameters, states, gradients, and what forward and backward passes keep."""
+"""Device memory of a training step: parameters, states, gradients, and what forward and backward passes keep."""
 from __future__ import annotations
 
 from collections import Counter

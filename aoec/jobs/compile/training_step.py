@@ -1,4 +1,4 @@
-"""What is said of a compiled training step: how long its phases take, and what memory it needs."""
+"""Report on a compiled training step: how long its phases take, and what memory it needs."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

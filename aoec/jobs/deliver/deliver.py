@@ -1,4 +1,4 @@
-"""`aoec deliver --to DIR`: what was found, in the files that CANN and kernel writers take; a folder written whole, or not at all."""
+"""`aoec deliver --to DIR`: write results in the files that CANN and kernel writers use. The folder is written whole, or not at all."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence

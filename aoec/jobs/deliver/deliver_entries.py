@@ -1,4 +1,5 @@
-"""What there is to deliver: the different groups of a model, compiled or not, or the funcs of a bank, with the best schedule of each."""
+"""Entries of a delivery, with the best schedule of each. They are the different groups of a model, compiled or not, or the funcs of a
+bank."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

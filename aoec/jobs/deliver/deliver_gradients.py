@@ -1,4 +1,5 @@
-"""What a gradient tuning job left, as a part of a delivery: its result file, and the files of its run, held against each other."""
+"""Results of a gradient tuning job as a part of a delivery: its result file, and the files of its run. They are checked against each
+other."""
 from __future__ import annotations
 
 import json

@@ -1,4 +1,4 @@
-"""The operators as the user's own CANN has them, out of a profile or a dumped graph, joined to ours by what they do, exactly."""
+"""Operators of the user's own CANN, from a profile or a dumped graph. They are matched exactly to ours by the work that they do."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence

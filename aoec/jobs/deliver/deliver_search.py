@@ -1,4 +1,4 @@
-"""A search among the schedules that a tiling of the vendor's can say: what is best of all may be none of them."""
+"""Search among the schedules that a tiling of the vendor's can express. The best schedule of all may not be among them."""
 from __future__ import annotations
 
 from aoec.base.errors import ScheduleError, UnsupportedError

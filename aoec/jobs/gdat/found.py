@@ -1,4 +1,4 @@
-"""What a gradient tuning job found: result files, the report and a delivery are made of it."""
+"""Result of a gradient tuning job, from which result files, the report and a delivery are made."""
 from __future__ import annotations
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Numbers and names of a trace out of a file that anybody may have written: each is checked, and refused with its place."""
+"""Numbers and names of a trace, from a file that may come from anybody. Each is checked, and refused with its place."""
 from __future__ import annotations
 
 import math

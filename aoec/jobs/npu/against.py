@@ -1,4 +1,4 @@
-"""What a device makes, held against the model machine: a model's outputs, and each group on what it really read."""
+"""Comparison of a device's results with the model machine: a model's outputs, and each group on the inputs that it really read."""
 from __future__ import annotations
 
 from collections.abc import Mapping

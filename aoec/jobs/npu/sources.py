@@ -1,4 +1,5 @@
-"""Sources: the kernel of each program of a model for one release of CANN, equal ones once; what no call does stays with a sentence."""
+"""Sources: the kernel of each program of a model for one release of CANN. Equal kernels are written once. A program that no kernel can
+express is left out with a sentence."""
 from __future__ import annotations
 
 import re

@@ -1,4 +1,5 @@
-"""What `aoec simulate g.prog --on npu` does: a kernel's values first, between guards and over poison, then its times beside the model's."""
+"""Timing of a kernel on a device (`aoec simulate g.prog --on npu`). Its values are checked first, between guards and over poison. Its times
+are then compared with the model's."""
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""A plan that a user enters, with the places of its lines: what is refused of it later is shown where it stands."""
+"""A plan that a user enters, with the places of its lines. Later refusals are shown at these places."""
 from __future__ import annotations
 
 from collections.abc import Collection

@@ -1,4 +1,4 @@
-"""The search of a plan: groups, parts and neighbours of them, and what the plan decides by name, all by the time of the whole model.
+"""Search of a plan by the time of the whole model: its groups, parts and neighbours of them, and what the plan decides by name.
 
 A lattice holds the groups as they are, and beside them what else may run in their place. The cheapest row of it says which changes of the
 plan pay. They are made, and the model is looked at again, until no change pays. The last row is the groups of the plan.

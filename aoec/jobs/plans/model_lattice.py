@@ -1,4 +1,4 @@
-"""The lattice of a model: its groups as fusion makes them, parts of them, groups joined with their neighbours, and variants of stretches.
+"""Lattice of a model: its groups as fusion makes them, parts of them, groups joined with their neighbours, and variants of stretches.
 
 Places lie between operators, in the order in which fusion runs them. Each run of operators that can be one launch is an edge. A variant is
 another graph of the same model. Where it has other groups than the first, these lead past the first graph's own from place to place.

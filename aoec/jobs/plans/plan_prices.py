@@ -1,4 +1,5 @@
-"""What launches of a lattice take: by schedules that are searched when a search of plans asks for them, and by bounds before."""
+"""Times of launches in a lattice. They come from schedules that are searched when a search of plans asks for them, and from bounds
+before."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""A plan as a stage: made of a graph by the rules and times of a compile, and a graph put together by one."""
+"""A plan as a stage. A plan is made of a graph by the rules and times of a compile, and a graph is put together by a plan."""
 from __future__ import annotations
 
 from collections.abc import Mapping

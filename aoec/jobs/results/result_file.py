@@ -1,4 +1,4 @@
-"""What a result file of a tuning job hears while the job goes on, and at its end."""
+"""Interface of a tuning job's result file: what it is told while the job goes on, and at its end."""
 from __future__ import annotations
 
 import os

@@ -1,4 +1,4 @@
-"""Where in a text a refusal belongs that was made after the text was read: what a caret is put under."""
+"""Places in a text of refusals that were made after the text was read. A caret is put under them."""
 from __future__ import annotations
 
 import re

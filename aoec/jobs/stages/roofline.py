@@ -1,4 +1,4 @@
-"""Where the default and the best schedule of a func lie under the machine's roofs: operations a second over operations a byte."""
+"""Places of a func's default and best schedule under the machine's roofs: operations a second over operations a byte."""
 from __future__ import annotations
 
 from collections.abc import Mapping

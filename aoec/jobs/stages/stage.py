@@ -1,4 +1,4 @@
-"""Where a compile starts: an imported graph, or what a dump gives of the later stages."""
+"""Start of a compile: an imported graph, or the later stages from a dump."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

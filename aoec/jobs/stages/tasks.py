@@ -1,4 +1,4 @@
-"""`aoec tasks`: what a tuning job of a model would have to do, none of it done: its different groups, their weight, what the bank has."""
+"""`aoec tasks`: list what a tuning job of a model would do, without doing it: its different groups, their weight, and what the bank has."""
 from __future__ import annotations
 
 import json

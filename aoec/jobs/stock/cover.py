@@ -1,4 +1,4 @@
-"""What is known of how CANN runs a group without tuning: which rule stands for its operator, and how good that is."""
+"""Knowledge of how CANN runs a group without tuning: the rule for its operator, and how good that rule is."""
 from __future__ import annotations
 
 from collections.abc import Callable

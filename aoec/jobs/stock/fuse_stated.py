@@ -1,4 +1,4 @@
-"""A graph in the groups of a table of fusions, and in no others: layouts as ours, each other operator a launch of its own."""
+"""A graph in the groups of a table of fusions, and in no others. Its layouts are ours, and each other operator is a launch of its own."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What a sweep times: a func whose sizes change, schedules whose holes change, machines; counted before anything is timed."""
+"""Plan of a sweep: a func whose sizes change, schedules whose holes change, machines. Its rows are counted before anything is timed."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What one search may look at, in counts: equal limits give an equal result on any machine and at any speed.
+"""Budget of one search, in counts. Equal limits give an equal result on any machine and at any speed.
 
 A budget in trials is a limit from the start. A budget in seconds becomes limits too: those of proofs follow from the seconds before the
 search begins, and the trials are counted when the time is over. So a search by time is repeated by what it has counted.

@@ -1,4 +1,4 @@
-"""The counts that repeat a run by time: what a report, a summary of results or the JSON of a command says of its searches, read again."""
+"""Counts that repeat a run by time. They are read again from a report, a summary of results or the JSON of a command."""
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Data that a group is verified on: small integers, or normal values with a few large ones and rows of special ones among them."""
+"""Data to verify a group on: small integers, or normal values with a few large ones and rows of special ones among them."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Where a cast of reals to whole numbers has no defined result: ONNX leaves it open, the machine saturates, NumPy wraps."""
+"""Casts of reals to whole numbers without a defined result: ONNX leaves it open, the machine saturates, NumPy wraps."""
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Choosing a plan: groups, and what fusion decides by name, by the time of the whole model with the schedules that it gets."""
+"""Choice of a plan: its groups and its named fusion decisions, by the time of the whole model with the schedules that it gets."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What is said of a compiled model at the end: the closing table, and how far to believe it."""
+"""Report on a compiled model at the end: the closing table, and how reliable it is."""
 from __future__ import annotations
 
 from collections import Counter
