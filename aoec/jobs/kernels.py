@@ -46,8 +46,8 @@ def missing(parts: Sequence[str]) -> list[str]:
 
 
 def is_compiled(folder: Path, module: str, function: str) -> bool:
-    """Return whether Numba has a kernel on disk. Its index is a pickle and is not read as one. What is looked for in its bytes is Numba's
-    version, at the beginning, and the hash of the source, or of older Numbas the time at which the source was changed."""
+    """Return whether Numba has a kernel on disk. Its index is a pickle and is not read as one. Its bytes must have Numba's version near the
+    beginning, and the hash of the source. Older Numbas have the time at which the source was changed instead of the hash."""
     source = kernel_sources() / f"{module}.py"
     pattern = f"{module}.{function}-*.py{sys.version_info.major}{sys.version_info.minor}*.nbi"
     try:

@@ -182,8 +182,8 @@ def best(found: tuple[Record, ...], key: str, as_json: bool, measured: Sequence[
 
 
 def show(found: tuple[Record, ...], key: str, as_json: bool, measured: Sequence[Measured] = ()) -> str:
-    """Return all that is kept of a func: its text, and the fields of each record with its schedule, and what devices took; or that as
-    JSON."""
+    """Return everything that is kept of a func, as text or as JSON: its text, the fields of each record with its schedule, and times on
+    devices."""
     times = by_schedule(measured)
     records = of_one_func(found, key, times)
     if as_json:

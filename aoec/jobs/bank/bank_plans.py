@@ -55,8 +55,8 @@ def _without_model(p: Plan, machines: Machines) -> tuple[str, str]:
 
 
 def which(options: WhichOptions, machines: Machines, model: Asked | None) -> list[PlanSaid]:
-    """Return the plans that are kept of a key (its beginning), or of the subgraphs of the model that was asked about and of all of it: what
-    a compile makes of each."""
+    """Return the plans of a key (its beginning), or of the model that was asked about and of its subgraphs. Each has what a compile does
+    with it."""
     own = Bank.open(options.bank_path, create=False, writable=False) if options.bank_path.exists() else None
     if model is None:
         names = [options.target] if options.target else targets()
@@ -106,8 +106,8 @@ def of_subgraph(s: Subgraph, plans: Sequence[SlicePlan], machines: Machines) -> 
 
 
 def in_model(model: Asked, machines: Machines, own: Bank | None, lower: Shelf | None) -> list[Subgraph]:
-    """Return the subgraphs of an ONNX model by the schedules that the banks have, or of a compiled one by its own; of one that runs in
-    slices the subgraphs are not known any more."""
+    """Return the subgraphs of an ONNX model by the schedules of the banks, or of a compiled model by its own. The subgraphs of a compiled
+    model that runs in slices are not known."""
     whole = [a for a in model.gears if not in_slices(a.graph)]
     found = [s for a in whole for s in subgraphs(a.graph, {g.group: show(g.trace) for g in a.groups if g.trace})]
     if model.graph:

@@ -39,9 +39,8 @@ def _fresh(found: Shelf | None, machine: Machine, say: Callable[[str], None]) ->
 
 
 def beneath(named: str | None, target: str) -> Shelf | None:
-    """Return the bank that is named, fresh or stale: by its file, by a folder that holds one, by a folder of
-    results (over the built-in one), NO_BASE, or the built-in one of
-    a target where nothing is."""
+    """Return the bank that is named, fresh or stale: by its file, by a folder that holds one, or by a folder of results (over the built-in
+    one). Return None for NO_BASE, and the built-in one of a target where none is named."""
     asked = base_named(named)
     if asked == NO_BASE:
         return None

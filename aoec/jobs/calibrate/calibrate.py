@@ -170,8 +170,9 @@ def as_it_is(machine: Machine, place: str, why: str) -> Number:
 
 
 def stack_tasks(of: Array, cores: Array) -> Array:
-    """Return what a fit is made to, times that are disturbed apart: of [program, (task, run), ...] all tasks; where the core time is known
-    too, the mean of both, which is one observation, for what disturbs a run disturbs both, and what they differ by."""
+    """Return the values that a fit is made to, of [program, (task, run), ...]. The first is one value for each program: the mean of task
+    and run where the core time is known, else the task. A mean is one observation, since what disturbs a run disturbs both. The differences
+    (task - run) / sqrt(2) of the programs with core times follow. Their disturbances are separate."""
     task, run = of[:, 0], of[:, 1]
     both = cores.reshape(-1, *(1,) * (task.ndim - 1))
     return np.concatenate([np.where(both, (task + run) / 2, task), ((task - run) / np.sqrt(2))[cores]])

@@ -20,8 +20,8 @@ NO_WEIGHTS: Mapping[str, np.ndarray] = {}
 
 
 def graph_of_nodes(tensors: Mapping[str, Tensor], *nodes: OpNode) -> Graph:
-    """Return a graph of some nodes, under names of its own (of the first of an operator its word), all that they read from elsewhere being
-    inputs, and what the last makes its outputs. `tensors`: of their graph, by name."""
+    """Return a graph of some nodes, under new names (the first of an operator has its word as name). Its inputs are all tensors that the
+    nodes read from elsewhere, and its outputs are those of the last node. `tensors`: those of the original graph, by name."""
     made = {o for n in nodes for o in n.outputs}
     read = dict.fromkeys(i for n in nodes for i in n.inputs if i and i not in made)
     named = {t: f"t{at}" for at, t in enumerate(dict.fromkeys((*read, *(o for n in nodes for o in n.outputs))))}

@@ -18,9 +18,9 @@ MB = 1e6
 
 @dataclass(frozen=True)
 class StepMemory:
-    """Bytes of a step. `parameters`, `states` (of the optimiser, and running statistics) and `gradients` are there all the time, next
-    values in their own place; `inputs`: data, labels and constants. `kept`: what forward and backward passes hold when the backward pass
-    begins; `most`: the most that they hold at one time. `peak`: all of it at that time."""
+    """Bytes of a step. `parameters`, `states` (of the optimiser, and running statistics) and `gradients` are there all the time; next
+    values take the place of the present ones. `inputs`: data, labels and constants. `kept`: what forward and backward passes hold when the
+    backward pass begins. `most`: the most that they hold at one time. `peak`: all of it at that time."""
 
     parameters: int
     states: int

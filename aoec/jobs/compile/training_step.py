@@ -14,7 +14,7 @@ from aoec.jobs.compile.step_memory import StepMemory, step_memory
 
 @dataclass(frozen=True)
 class Launch:
-    """A launch of a step, or what the host does in its place: its group, its phase and how long the device is held by it, in µs."""
+    """A launch of a step, or the host's work in its place: its group, its phase, and how long it occupies the device, in µs."""
 
     group: str
     phase: Phase
@@ -22,8 +22,8 @@ class Launch:
 
 
 def launch_times(graph: Graph, choices: Sequence[Choice], lines: Lines) -> dict[str, float]:
-    """Return group -> modelled µs from the end of the launch before to its own, in a step that follows another; host groups by their
-    estimate."""
+    """Return group -> modelled µs from the end of the launch before to its own end, in a step that follows another. Groups on the host have
+    their estimate."""
     times: dict[str, float] = host_times(graph)
     before = 0.0
     for choice, (_, end) in zip(choices, lines.tuned.steady_us, strict=True):

@@ -86,9 +86,9 @@ class Entry:
 
 @dataclass(frozen=True)
 class Source:
-    """All that is to be delivered, of one machine. `precision` and `inputs`, which a bank has not: what a model runs in, and the shapes of
-    its inputs where there is one of each. `apart`: (operator or family, the next one's) where a result's only reader is another group.
-    `cut`: what of it runs in slices, in words. `figures`: of each gear of a compiled model."""
+    """Everything to deliver for one machine. `precision` and `inputs`: the precision of a model and the shapes of its inputs, where each
+    has one; a bank has neither. `apart`: (operator or family, the next one's) where a result's only reader is another group. `cut`: what of
+    the model runs in slices, in words. `figures`: those of each gear of a compiled model."""
 
     name: str
     machine: Machine
@@ -179,7 +179,7 @@ def together(name: str, machine: Machine, precision: str, models: Sequence[Model
 
 @dataclass(frozen=True)
 class Found:
-    """A group's schedule and the default one ("": not known), and ticks of both and of the bound; `func_key`: of the func they are of."""
+    """A group's schedule and the default one ("": not known), with ticks of both and of the bound. `func_key`: the key of their func."""
 
     trace: str
     default: str

@@ -155,8 +155,8 @@ def _identity(r: Record) -> str:
 
 
 def files(records: Iterable[Record], soc: str, cores: int) -> dict[str, str]:
-    """Return the bank's files by their place in the folder: below `bank` as $TUNE_BANK_PATH has it, below `home` as the home directory has,
-    of both generations."""
+    """Return the bank's files of both generations by their place in the folder. They are below `bank` as in $TUNE_BANK_PATH, and below
+    `home` as in the home directory."""
     lines: dict[str, list[str]] = {}
     for r in records:
         if r.line:

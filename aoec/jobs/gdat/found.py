@@ -36,8 +36,8 @@ class GdatFound:
 
     @property
     def key(self) -> str:
-        """Return a hash of what a plan follows from, the same on every computer: the names, sizes and times of the gradients, the system
-        with its ranks, the batch and the limits."""
+        """Return a hash of everything that a plan depends on, the same on every computer. That is the names, sizes and times of the
+        gradients, the system with its ranks, the batch and the limits."""
         return trace_key(self.trace, self.system.key, self.system.ranks, self.batch, self.options)
 
 

@@ -33,7 +33,8 @@ Watch = Callable[[Compiled, Arrays, Arrays], None]  # a group that was launched,
 
 @dataclass
 class Spent:
-    """Seconds of one run by this computer's clock: from the first launch of a row to the end of the wait for it, copies, host groups."""
+    """Seconds of one run by this computer's clock. They are split into launches (from the first of a row to the end of the wait for it),
+    copies and host groups."""
 
     launches_s: float = 0.0
     copies_s: float = 0.0

@@ -66,8 +66,8 @@ SEND = "send the report back: this is where aoec and the board disagree"
 
 @dataclass
 class Step:
-    """One step: `status` is ok, failed, not here (what the product or release lacks) or not tried; `said`: what was found; `short`: its
-    first part, where the rest is a list of the places in `looked`, which an earlier step with the same list has; `help`: what to do."""
+    """One step. `status` is ok, failed, not here (the product or release lacks it) or not tried. `said`: what was found. `short`: the first
+    part of that, where the rest lists the places in `looked`, as an earlier step does. `help`: what to do."""
 
     name: str
     status: str = UNTRIED
@@ -345,7 +345,7 @@ def without_places(value: Any, places: list[tuple[str, str]]) -> Any:
 
 
 def show_step(step: Step, width: int) -> str:
-    """Return a step in lines of so many characters: what was found, each place that was looked at (whole, to be copied), and what to do."""
+    """Return a step in lines of so many characters: what was found, the places that were searched (whole, to be copied), and what to do."""
     head = f"{step.status:9} {step.name:20} "
     said, helps = (in_columns(text, width - len(head)).split("\n") if text else [] for text in (step.short or step.said, step.help))
     lines = [*said, *[f"  {place}" for place in step.looked], *helps]

@@ -1,9 +1,9 @@
-"""The plan of a model on a device: where each tensor lies, what is launched in which order, and what runs on the host between.
+"""The plan of a model on a device: the place of each tensor, the order of launches, and what runs on the host between them.
 
-Constants lie in memory of their own, each once; all that comes and goes shares one arena by the time in which it is alive (arena.py). What
-is a view in the graph lies in the bytes of another tensor, so that a group of kind view does nothing. A tensor that a kernel adds to holds
-zeros when the run begins, and nothing else has its bytes before. Bodies of control flow have a part of the arena of their own. Scales that
-FIXPIPE reads are constants that lie there as its words of 64 bits, beside the same constant in fp32 where another kernel reads that.
+Each constant has memory of its own. All other tensors share one arena by the time in which they are alive (arena.py). A view in the graph
+has the bytes of another tensor, so a group of kind view does nothing. A tensor that a kernel adds to holds zeros when the run begins, and
+no other tensor has its bytes before. Bodies of control flow have a part of the arena of their own. Scales that FIXPIPE reads are stored as
+its words of 64 bits. The same constant is also stored in fp32 where another kernel reads that.
 """
 from __future__ import annotations
 

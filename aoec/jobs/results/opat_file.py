@@ -142,7 +142,8 @@ def policy(task: Task, solved: Solved, types: Mapping[str, str], machine: Machin
 
 
 def format_policy(change: Change, every: Found, machine: Machine) -> tuple[Policy, Task, Solved]:
-    """Return what became of a change of layouts that pays, with the first product that it touches: new, or made of what the bank had."""
+    """Return the outcome of a change of layouts that pays, with the first product that it touches. It is new, or made of what the bank
+    had."""
     ready, solved = every
     types, us = {n.name: n.op for n in ready.model.graph.nodes}, machine.us_per_tick
     task = next(t for t in ready.tasks if t.group.name in change.groups and t.group.kind == "cube")

@@ -1,7 +1,7 @@
-"""Execute: a compiled model on data. AI Core groups run their programs, the others NumPy; every array lies as the graph says.
+"""Execute: run a compiled model on data. AI Core groups run their programs, the others NumPy. Every array is stored as the graph says.
 
-A program's tensor may be declared larger than what is stored (a bias padded to whole fractals, columns of padding): it is
-filled with zeros behind the stored elements.
+A program's tensor may be declared larger than what is stored (a bias padded to whole fractals, columns of padding). It is then filled with
+zeros behind the stored elements.
 """
 from __future__ import annotations
 

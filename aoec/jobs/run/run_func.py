@@ -116,8 +116,8 @@ def given_program(func: Func, options: RunOptions) -> tuple[Program, Machine]:
 
 
 def against(func: Func, feeds: dict[str, np.ndarray], outputs: dict[str, np.ndarray]) -> tuple[bool, str]:
-    """Return (whether values are wrong, what is found) against the func, block by block as it stands, if it is not scheduled and not too
-    large."""
+    """Return (whether values are wrong, a sentence on it) from a comparison with the func, block by block. The func is compared if it is
+    not scheduled and not too large."""
     if not takes(func):
         return False, "values: not compared, for the func is scheduled already"
     if points_of(func) > MOST_POINTS:

@@ -173,8 +173,7 @@ class Schedules:
     tried: set[tuple[Func, Trace]] = field(default_factory=set)
 
     def read(self, path: Path, func: Func, known: str) -> str:
-        """Return the canonical text of a schedule; one that does not lead to a legal program is refused with a caret under the step to
-        blame.
+        """Return the canonical text of a schedule. Refuse one that leads to no legal program, with a caret under the step to blame.
 
         `known`: the schedule as it was dumped.
         """

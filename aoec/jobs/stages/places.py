@@ -33,10 +33,10 @@ def blocks_shown(text: str, source: str) -> Iterator[None]:
 
 
 def shown_definition(error: AoecError, texts: Mapping[str, str], name: str) -> AoecError:
-    """Return the refusal of an operator of the user's own with its place in the text of its definition; the refusal itself where it is
-    about something else, or has a place.
+    """Return the refusal of an operator of the user's own with its place in the text of its definition. Return the refusal itself where it
+    concerns something else, or has a place.
 
-    `texts`: source -> text. A message says the operator, perhaps the tensor whose statement it is about, and quotes what stands there."""
+    `texts`: source -> text. A message names the operator, perhaps the tensor whose statement it concerns, and quotes a part of the text."""
     said = re.search(rf"(?<!\w){re.escape(name)}: (?:(\w+): )?(.*)", str(error))
     for source, text in texts.items():
         head = re.search(rf"^[ \t]*({re.escape(name)})[ \t]*\(", text, re.MULTILINE)

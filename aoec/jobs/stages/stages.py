@@ -41,8 +41,8 @@ T = TypeVar("T", Func, Trace, Program)
 def import_model(path: str, input_shapes: Mapping[str, tuple[int, ...]], precision: str,
                  ops: Sequence[str] = (), rewrites: Sequence[str] = (),
                  training: Training | None = None) -> tuple[Graph, Weights, list[str]]:
-    """Return the graph of an ONNX model, its constants by tensor name, and notices for the user; `ops` are files of definitions, `rewrites`
-    of rules. `training`: the graph is a step of training by these options."""
+    """Return the graph of an ONNX model, its constants by tensor name, and notices for the user. `ops`: files of definitions. `rewrites`:
+    files of rules. `training`: the graph is a step of training by these options."""
     from aoec.frontend.rewrites.apply import Rewriting
     from aoec.frontend.rewrites.law import read_own
     from aoec.jobs.compile.models import load_graph

@@ -1,7 +1,7 @@
-"""Values of a sweep's programs against the reference: of an operator by name its NumPy one, of a func its own evaluation.
+"""Values of a sweep's programs against the reference. An operator by name has its NumPy reference, and a func its own evaluation.
 
-Small whole numbers come in, whose sums of products are exact in any order; programs of an operator are also held to its reference on
-normal data (jobs/verify/verify.py).
+Inputs are small whole numbers, whose sums of products are exact in any order. Programs of an operator are also compared with its reference
+on normal data (jobs/verify/verify.py).
 """
 from __future__ import annotations
 

@@ -37,8 +37,8 @@ def integers(inputs: list[Tensor], nodes: tuple[OpNode, ...], random: np.random.
 
 
 def zeros(nodes: tuple[OpNode, ...], tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Places]]:
-    """Yield (tensor, where the graph keeps zeros in it): a bias behind its channels; a packed weight behind those of the result's
-    channels, and for channels that fill its image's blocks, where padding may read something else than 0."""
+    """Yield (tensor, where the graph keeps zeros in it). A bias has zeros behind its channels. A packed weight has them behind the result's
+    channels, and for channels that fill its image's blocks, where padding may hold something other than 0."""
     for name, channels in bias_columns(nodes, tensors).items():
         yield name, (slice(channels, None),)
     for n in nodes:
