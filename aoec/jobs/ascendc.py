@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def kernel_of(text: str, source: str, target: str | None, values: Holes, release: str, default: str,
               change: Callable[[Program], Program]) -> Kernel:
-    """Return the kernel of a program's text, or of a scheduled func's; CheckError where holes are open. `change`: how the program is
+    """Return the kernel of a program's text, or of a scheduled func's. Raise CheckError where holes are open. `change`: how the program is
     shown."""
     from aoec.ascendc.kernel import write_kernel
     program, machine = closed_program(text, source, target, values, default)

@@ -1,4 +1,4 @@
-"""The program of a text that is a program or a scheduled func, with all holes filled: what a kernel is written from."""
+"""The program of a text with all holes filled. The text is a program or a scheduled func, and a kernel is written from the program."""
 from __future__ import annotations
 
 from aoec.base.errors import CheckError
@@ -10,7 +10,7 @@ from aoec.target.machine import Machine, load
 
 
 def closed_program(text: str, source: str, target: str | None, values: Holes, default: str) -> tuple[Program, Machine]:
-    """Return the program and its machine (`default`: of a func, where no target is given); CheckError where holes are open."""
+    """Return the program and its machine (`default`: of a func, where no target is given). Raise CheckError where holes are open."""
     found = FIRST.match(text)
     if found and found[1] == "program":
         return program_text(text, source, target, values)

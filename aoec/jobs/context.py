@@ -1,4 +1,4 @@
-"""What the steps of a compile have in common: the machine, what is asked for, who is told, and where results are kept."""
+"""Context that the steps of a compile share: the machine, the options, the messages, and where results are kept."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
@@ -59,12 +59,12 @@ class Job(Context):
         return self.runs[-1]
 
     def trial(self, **changes: Any) -> Job:
-        """Return the same job for a model that is only tried: nothing is said of it, and result files hear no more of it than what was
-        searched. `changes`: of its options."""
+        """Return the same job for a model that is only tried. Nothing is reported of it, and result files are told only which tasks were
+        searched. `changes`: those of its options."""
         results = self.results.aside() if self.results else None
         return replace(self, voice=Quiet(self.voice.as_json, self.voice.bar), results=results, options=replace(self.options, **changes))
 
     def end(self) -> None:
-        """Takes note that the job has ended."""
+        """Note that the job has ended."""
         for run in self.runs:
             run.end()

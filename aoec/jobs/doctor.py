@@ -1,4 +1,4 @@
-"""What this installation is and sees: versions, cores, kernel cache, bank, CANN. Nothing is compiled, opened for writing or run."""
+"""State of this installation: versions, cores, kernel cache, bank, CANN. Nothing is compiled, opened for writing or run."""
 from __future__ import annotations
 
 import ctypes.util
@@ -28,7 +28,7 @@ def examine(bank_path: Path) -> dict[str, Any]:
 
 
 def cores() -> int:
-    """Processor cores that this process may use."""
+    """Return how many processor cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -65,7 +65,7 @@ def _existing(folder: Path) -> Path:
 
 
 def _bank(path: Path) -> dict[str, Any]:
-    """Path, records and trouble of the bank; a bank that does not exist yet is no trouble."""
+    """Return path, records and trouble of the bank. A bank that does not exist yet is no trouble."""
     from aoec.bank.bank import Bank
     from aoec.bank.record import DEFAULT
     if not path.exists():

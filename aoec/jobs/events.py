@@ -1,7 +1,7 @@
-"""Events: how a job comes along, for programs, as lines of JSON (docs/events.md; the schema is report/schemas/event.json).
+"""Events: the progress of a job, for programs, as lines of JSON (docs/events.md; the schema is report/schemas/event.json).
 
-Each line is written whole and at once, so that a reader may follow the file while the job runs, and has of a killed job all but its last
-words. Times of schedules are modelled, in microseconds; `seconds` are since the job began.
+Each line is written whole and at once. So a reader may follow the file while the job runs, and a killed job lacks only its last event.
+Times of schedules are modelled, in microseconds; `seconds` are since the job began.
 """
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Events:
         self._began, self._ended, self._file = time.monotonic(), False, file
 
     def say(self, event: str, **facts: Any) -> None:
-        """Nothing; one event is written."""
+        """Write one event."""
         if self._file is not None:
             line = {"event": event, "seconds": round(time.monotonic() - self._began, 3), **facts}
             self._file.write(json.dumps(line, separators=(",", ":")) + "\n")
             self._file.flush()
 
     def end(self, outcome: str, **facts: Any) -> None:
-        """Nothing; the job has ended: "done", "wrong values", "interrupted" or "failed". What is said first holds."""
+        """Write that the job has ended: "done", "wrong values", "interrupted" or "failed". Only the first call counts."""
         if not self._ended:
             self._ended = True
             self.say("job_finished", outcome=outcome, **facts)
@@ -36,7 +36,8 @@ class Events:
 
 @contextmanager
 def stream(path: str | Path | None) -> Iterator[Events]:
-    """The events of a job to a file, or to standard output (`-`); the last says how it ended, whatever ends it but a kill."""
+    """Yield the events of a job, written to a file or to standard output (`-`). The last event says how the job ended, unless it was
+    killed."""
     with nullcontext(sys.stdout if path else None) if path in ("-", None) else open(path, "w", encoding="utf-8") as file:
         events = Events(file)
         try:

@@ -26,7 +26,7 @@ class Noted:
 
 @contextmanager
 def note_interrupts() -> Iterator[Noted]:
-    """The first Ctrl-C inside is only noted, a second one interrupts at once; at the end a noted one is raised after all."""
+    """Note the first Ctrl-C inside the block, and raise it at the end of the block. A second Ctrl-C interrupts at once."""
     found = Noted()
     if threading.current_thread() is not threading.main_thread():  # signals are the main thread's
         yield found
@@ -45,7 +45,7 @@ def note_interrupts() -> Iterator[Noted]:
 
 @contextmanager
 def defer_interrupts() -> Iterator[None]:
-    """Ctrl-C does nothing inside: for starting processes, which are born with it and only later say how they take it."""
+    """Ignore Ctrl-C inside the block. It is for starting processes: they inherit this, and only later say how they take Ctrl-C."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN) if threading.current_thread() is threading.main_thread() else None
     try:
         yield
@@ -55,7 +55,7 @@ def defer_interrupts() -> Iterator[None]:
 
 
 def note_in_worker() -> None:
-    """Nothing; from now on this worker process notes Ctrl-C and goes on, and ends when its parent does, even where that was killed."""
+    """Make this worker process note Ctrl-C and go on. It ends when its parent does, even where the parent was killed."""
     signal.signal(signal.SIGINT, lambda *_: _noted.set())
     threading.Thread(target=_follow_parent, daemon=True).start()
 
@@ -68,14 +68,14 @@ def _follow_parent() -> None:
 
 
 def pass_on() -> None:
-    """Nothing; tells the worker processes, which a signal to this process alone does not reach."""
+    """Send the interrupt to the worker processes. A signal to this process alone does not reach them."""
     for child in active_children():
         if child.pid is not None:
             os.kill(child.pid, signal.SIGINT)
 
 
 def end_workers() -> None:
-    """Nothing; ends the worker processes at once, whatever they are doing."""
+    """End the worker processes at once, whatever they are doing."""
     for child in active_children():
         child.terminate()
 

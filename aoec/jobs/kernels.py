@@ -34,7 +34,7 @@ _running: dict[str, subprocess.Popen[bytes]] = {}
 
 
 def values_needed(options: CompileOptions) -> bool:
-    """Return whether a job checks values, and so needs the kernels that run programs: as its user says, else where schedules are
+    """Return whether a job checks values, and so needs the kernels that run programs. The user's option decides, else whether schedules are
     searched."""
     return options.tune if options.verify is None else options.verify
 
@@ -46,8 +46,8 @@ def missing(parts: Sequence[str]) -> list[str]:
 
 
 def is_compiled(folder: Path, module: str, function: str) -> bool:
-    """Return whether Numba has a kernel on disk. Its index is a pickle and is not read as one. What is looked for in its bytes is Numba's
-    version, at the beginning, and the hash of the source, or of older Numbas the time at which the source was changed."""
+    """Return whether Numba has a kernel on disk. Its index is a pickle and is not read as one. Its bytes must have Numba's version near the
+    beginning, and the hash of the source. Older Numbas have the time at which the source was changed instead of the hash."""
     source = kernel_sources() / f"{module}.py"
     pattern = f"{module}.{function}-*.py{sys.version_info.major}{sys.version_info.minor}*.nbi"
     try:
@@ -64,9 +64,9 @@ def is_compiled(folder: Path, module: str, function: str) -> bool:
 
 
 def start(parts: Sequence[str]) -> str:
-    """Begins to compile those parts that are not compiled, and returns a line for people that says so, else "".
+    """Begin to compile those parts that are not compiled. Return a line for people that says so, else "".
 
-    Where their folder cannot be written nothing is begun: no other process could read the result.
+    Nothing is begun where the parts' folder cannot be written: no other process could read the result.
     """
     lacking = [p for p in missing(parts) if p not in _running and p not in _queue]
     if not lacking or os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
@@ -78,7 +78,7 @@ def start(parts: Sequence[str]) -> str:
 
 
 def wait(parts: Sequence[str], tell: Line = unseen) -> None:
-    """Waits until parts that were begun are compiled; `tell` hears how many of them are."""
+    """Wait until parts that were begun are compiled. `tell` is called with how many of them are."""
     asked = [p for p in parts if p in _running or p in _queue]
     _queue.sort(key=lambda p: p not in asked)
     while left := [p for p in asked if p in _running or p in _queue]:
@@ -94,7 +94,7 @@ def pending(parts: Sequence[str]) -> int:
 
 
 def _advance() -> None:
-    """Takes note of what has ended, and begins as many parts as there are cores."""
+    """Note which parts have ended, and begin as many parts as there are cores."""
     for part, process in list(_running.items()):
         if process.poll() is not None:
             del _running[part]
@@ -109,7 +109,7 @@ def _advance() -> None:
 
 @atexit.register
 def _end() -> None:
-    """Ends what is still being compiled."""
+    """End what is still being compiled."""
     _queue.clear()
     for process in _running.values():
         process.terminate()

@@ -1,4 +1,4 @@
-"""What tells one kind of tuning job from another: what its options are, which result file it writes, and what it can do alone."""
+"""Differences between kinds of tuning jobs: their options, the result file that each writes, and what it can do alone."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection

@@ -1,4 +1,4 @@
-"""What earlier runs of this user made and this one looks up: see base/files/memo.py for why it may be believed."""
+"""Results of this user's earlier runs, looked up instead of made again. base/files/memo.py says why they can be trusted."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -16,10 +16,10 @@ T = TypeVar("T")
 
 def recall(at: tuple[str, ...], make: Callable[[], T], to: Callable[[T], Any], back: Callable[[Any], T],
           whole: Callable[[], bool] = lambda: True) -> T:
-    """Return what is kept under a key; where that is nothing, or nothing that can be used, what `make` makes, which is kept from now on.
+    """Return the value that is kept under a key. Where there is none, or none that can be used, make it with `make` and keep it.
 
-    `to` and `back` turn it into plain values and back. The key names all that it follows from but the sources and packages of aoec. Where
-    `whole` then says no, what was made is not kept.
+    `to` and `back` turn it into plain values and back. The key names everything that it depends on but the sources and packages of aoec. A
+    value that was made is not kept where `whole` then returns False.
     """
     kept = memo().get(*at)
     if kept is not None:

@@ -1,4 +1,4 @@
-"""How far work is: a bar on a terminal, and lines where there is none, as in CI or under nohup."""
+"""Progress of work: a bar on a terminal, and lines where there is none, as in CI or under nohup."""
 from __future__ import annotations
 
 import sys
@@ -17,7 +17,7 @@ LONGEST = 44  # characters of what is worked on, so that a bar with all that bel
 
 
 def describe_left(seconds: float | None) -> str:
-    """Return what is left, in words; "" where nobody can say."""
+    """Return what is left, in words. Return "" where nobody can say."""
     if seconds is None:
         return ""
     return f"{seconds:.0f} s left" if seconds < 100 else f"{seconds / 60:.0f} min left"
@@ -30,12 +30,13 @@ def describe_elapsed(seconds: float) -> str:
 
 
 def unseen(words: str, done: int, left_s: float | None) -> None:
-    """Nothing: nobody wants to know."""
+    """Do nothing: progress is not shown."""
 
 
 @contextmanager
 def show_progress(what: str, total: int) -> Iterator[Line]:
-    """What is told how far the work on `total` parts is: on a terminal a bar, gone at the end whatever ends it, else `Lines`."""
+    """Yield a function to tell how far the work on `total` parts is. On a terminal it moves a bar, which is removed at the end, also after
+    an error. Elsewhere it writes `Lines`."""
     if not sys.stderr.isatty():
         with Lines(what, total, sys.stderr).ticking() as lines:
             yield lines.tell
@@ -65,13 +66,13 @@ class Lines:
         self._tenths, self._lock = 0, threading.Lock()
 
     def tell(self, words: str, done: int, left_s: float | None) -> None:
-        """Takes note of how far the work is, and says so if it is time."""
+        """Note how far the work is, and print it if it is time."""
         with self._lock:
             self._now = words, done, left_s
         self.look()
 
     def look(self) -> None:
-        """Says how far the work is if it is time."""
+        """Print how far the work is if it is time."""
         with self._lock:
             words, done, left_s = self._now
             since, tenths = self._clock() - self._said_at, TENTH * done // max(1, self._total)
@@ -83,7 +84,7 @@ class Lines:
 
     @contextmanager
     def ticking(self) -> Iterator[Lines]:
-        """Itself, while a thread looks once a second."""
+        """Yield these lines, while a thread calls `look` once a second."""
         ended = threading.Event()
 
         def tick() -> None:

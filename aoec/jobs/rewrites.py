@@ -16,8 +16,8 @@ Facts = dict[str, Any]
 
 
 def facts(name: str | None = None, files: Sequence[str] = ()) -> list[Facts]:
-    """Return all rules, file by file in the order of names, or the one of that name; of `files` where these are given, after each rule was
-    tried. CheckError with the nearest name where there is none."""
+    """Return all rules, file by file in the order of names, or the one of that name. Where `files` are given, return their rules, after
+    each was tried. Raise CheckError with the nearest name where there is none."""
     if files:
         found = [(file, r) for file in files for r in read_own([file])]
     else:

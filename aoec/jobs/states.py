@@ -22,7 +22,7 @@ def state_text(state: State) -> str:
 
 
 def state_of(text: str) -> State:
-    """Return the memory state that a record's key names; CheckError of a text that names none."""
+    """Return the memory state that a record's key names. Raise CheckError for a text that names none."""
     text = text.removesuffix(DEFAULT).removesuffix(ROBUST).removesuffix(IMPORTED)
     if text in SPELLED:
         return SPELLED[text]
@@ -38,8 +38,9 @@ def measured_facts(made: Measure, state: State) -> dict[str, Any]:
 
 
 def of_program(text: str, program: Program) -> State:
-    """Return the state that --state gives a filled program: one of its short names, or as a record or a dump spells it. CheckError where it
-    is of tensors that the program has not, or of more bytes of an input than there are; of an output it is what comes by beside it."""
+    """Return the state that --state gives a filled program: one of its short names, or as a record or a dump spells it. The bytes of an
+    output are those that are written meanwhile. Raise CheckError where the program has no such tensor, or where an input has fewer
+    bytes."""
     if text in NAMED:
         return NAMED[text]
     state, ends = state_of(text), [t for t in program.tensors if t.role != "temp"]

@@ -1,7 +1,7 @@
 """The version of the model, of the languages and of the sources. Records of another model version are stale.
 
-The model version changes when a modelled time can change: it is a hash of what the sources mean (base/source_meaning.py), so that names,
-files, docstrings, messages and types do not count. The hash takes seconds, once for each state of the sources.
+The model version changes when a modelled time can change. It is a hash of what the sources mean (base/source_meaning.py): names, files,
+docstrings, messages and types do not count. The hash takes seconds to compute, once for each state of the sources.
 """
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def version_of(sources: dict[str, str]) -> str:
 
 @lru_cache(maxsize=1)
 def source_version() -> str:
-    """Return the first 16 hex digits of the hash over the sources, grammars and rewrites of all that makes what is kept for later runs."""
+    """Return the first 16 hex digits of a hash over the sources, grammars and rewrites. It covers all that makes data kept for later
+    runs."""
     return _hash_files(MAKING, (".py", ".lark", ".rules"))
 
 

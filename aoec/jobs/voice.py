@@ -1,4 +1,4 @@
-"""What a compile says while it works: first lines at once, progress on a terminal, the table and the file's name at the end."""
+"""Messages of a compile while it works: first lines at once, progress on a terminal, the table and the file's name at the end."""
 from __future__ import annotations
 
 import json
@@ -58,7 +58,7 @@ class Voice:
             self.say(line)
 
     def bank_at(self, path: Path) -> None:
-        """Says where the bank is, before anything is opened."""
+        """Say where the bank is, before anything is opened."""
         self.say(f"bank {path} (--bank or TUNE_BANK_PATH)")
 
     def bank(self, bank: Bank) -> None:
@@ -68,7 +68,7 @@ class Voice:
 
     @contextmanager
     def progress(self, what: str, total: int) -> Iterator[Line]:
-        """What is told how far some work on so many parts is, for people; with --no-progress nobody hears it."""
+        """Yield a function to tell people how far some work on so many parts is. With --no-progress it does nothing."""
         if not self.bar:
             yield unseen
             return
@@ -84,7 +84,7 @@ class Voice:
             self.say(f"{group} is done in parts, of which each is a launch: {reason}")
 
     def wrong(self, faults: list[str], output: str) -> int:
-        """Says that values are wrong and that nothing was written; 1."""
+        """Say that values are wrong and that nothing was written. Return 1."""
         for line in faults:
             self.say(f"wrong values: {line}")
         self.say(f"{output} is not written (--no-verify writes it all the same)")

@@ -39,8 +39,8 @@ def records_of(path: Path, target: str | None, key: str = "", builtin: bool = Fa
 
 
 def plans_of(path: Path, target: str | None, key: str = "", builtin: bool = False) -> tuple[Plan, ...]:
-    """Return the plans of slices of a bank, of subgraphs whose key begins so, and its plans of models; of the built-in ones, which have
-    none of slices, those of models. None where there is no bank."""
+    """Return the plans of slices of a bank and then its plans of models, where their key begins with `key`. The built-in banks have plans
+    of models alone. Return none where there is no bank."""
     if builtin:
         return tuple(p for shelf in built_in() for p in kept_model_plans(shelf, target, key))
     bank = Bank.open(path, create=False, writable=False) if path.exists() else None
@@ -48,7 +48,7 @@ def plans_of(path: Path, target: str | None, key: str = "", builtin: bool = Fals
 
 
 def list_plans(found: Sequence[Plan]) -> str:
-    """Return the plans of slices as a table, and those of models as another; "" of none."""
+    """Return the plans of slices as a table, and those of models as another. Return "" where there are none."""
     cut, whole = ([p for p in found if isinstance(p, kind)] for kind in (SlicePlan, ModelPlan))
     head = f"{'key':{SHOWN_DIGITS}}  {'whole':>12} {'in slices':>12}  plans of slices: target, label: groups (us of a subgraph, modelled)\n"
     slices = head + "".join(f"{p.graph_key[:SHOWN_DIGITS]}  {p.before_ns / 1e3:12,.1f} {p.after_ns / 1e3:12,.1f}  {p.target}, {p.label}: "
@@ -89,7 +89,7 @@ def nothing(path: Path, target: str | None, builtin: bool) -> str:
 
 
 def table_of(found: Sequence[Record]) -> str:
-    """Return the records as a table; "" of none."""
+    """Return the records as a table. Return "" where there are none."""
     found = tuple(r for r in found if not r.key.state.endswith(DEFAULT))  # every row says its default anyway
     if not found:
         return ""
@@ -114,7 +114,7 @@ def said_time(ticks: int, target: str) -> str:
 
 
 def of_one_func(found: tuple[Record, ...], key: str, measured: Times = NOTHING) -> tuple[Record, ...]:
-    """Return the records, preferred ones first; BankError where there are none, or of several funcs or targets."""
+    """Return the records, preferred ones first. Raise BankError where there are none, or of several funcs or targets."""
     if not found:
         raise BankError(f"there is no record whose key begins with {key}; see aoec bank list")
     if len({(r.key.func_key, r.key.target) for r in found}) > 1:
@@ -125,7 +125,8 @@ def of_one_func(found: tuple[Record, ...], key: str, measured: Times = NOTHING) 
 
 
 def of_one_graph(found: Sequence[Plan], key: str) -> Sequence[Plan]:
-    """Return the plans, fastest for what it was held against first; BankError where they are of several subgraphs, models or targets."""
+    """Return the plans, fastest for what it was held against first. Raise BankError where they are of several subgraphs, models or
+    targets."""
     if len({(p.graph_key, p.target) for p in found}) > 1:
         kinds = " and ".join(name for kind, name in ((SlicePlan, "of slices"), (ModelPlan, "of models"))
                              if any(isinstance(p, kind) for p in found))
@@ -181,8 +182,8 @@ def best(found: tuple[Record, ...], key: str, as_json: bool, measured: Sequence[
 
 
 def show(found: tuple[Record, ...], key: str, as_json: bool, measured: Sequence[Measured] = ()) -> str:
-    """Return all that is kept of a func: its text, and the fields of each record with its schedule, and what devices took; or that as
-    JSON."""
+    """Return everything that is kept of a func, as text or as JSON: its text, the fields of each record with its schedule, and times on
+    devices."""
     times = by_schedule(measured)
     records = of_one_func(found, key, times)
     if as_json:
@@ -238,12 +239,13 @@ def in_words(m: Measured) -> str:
 
 
 def _preference(r: Record) -> tuple[bool, bool, int]:
-    """Searched before default, cold inputs before other memory states, faster before slower."""
+    """Return a key to sort records by: searched before default, cold inputs before other memory states, faster before slower."""
     return r.key.state.endswith(DEFAULT), r.key.state != "cold inputs", r.ticks
 
 
 def export(path: Path, file: str, times: bool) -> str:
-    """Nothing to print; all records go to `file` as JSON lines, with the times at which they were made or without."""
+    """Write all records to `file` as JSON lines, with or without the times at which they were made. Return "": there is nothing to
+    print."""
     Bank.open(path, create=False, writable=False).export(file, times)
     return ""
 

@@ -14,8 +14,8 @@ from aoec.jobs.bank.shelf import Machines, age, age_of
 
 
 def dispensable(records: Iterable[Record], machines: Machines, keep_days: int, now: datetime) -> list[tuple[Record, str]]:
-    """Return the stale records, which no lookup takes, each with the reason: those older than so many days, and those of an older schema,
-    whose func is not kept, so that they cannot be timed again."""
+    """Return the stale records, which no lookup uses, each with the reason. They are those older than so many days, and those of an older
+    schema. Records of an older schema lack their func, so they cannot be timed again."""
     since = days_before(now, keep_days)
     out = []
     for r in records:
@@ -59,7 +59,7 @@ PLANS = {"plans": "slices", "model_plans": "models"}  # count -> what the plans 
 
 
 def stats(bank: Bank, machines: Machines, target: str | None) -> dict[str, Any]:
-    """Counts of a bank's records by target and kind, as plain values."""
+    """Return counts of a bank's records by target and kind, as plain values."""
     by: dict[tuple[str, str], list[Record]] = {}
     for r in bank.list(target):
         by.setdefault((r.key.target, r.key.kind), []).append(r)

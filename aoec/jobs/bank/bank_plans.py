@@ -1,5 +1,5 @@
-"""Plans of slices and of models as `aoec bank which` and `verify` have them: which a compile tries, and what can be said of one without
-its model."""
+"""Plans of slices and of models for `aoec bank which` and `verify`: which plans a compile tries, and what can be said of a plan without its
+model."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
@@ -31,8 +31,8 @@ TRIED = "tried: a compile times the model with it, and takes it where that is fa
 
 @dataclass(frozen=True)
 class PlanSaid:
-    """A plan with what a compile makes of it (`state`: tried, not used, unknown, illegal or stale) and why; `groups`: of the model that was
-    asked about, the first and the last of its subgraph, if one was."""
+    """A plan with what a compile does with it (`state`: tried, not used, unknown, illegal or stale) and why. `groups`: the first and the
+    last group of its subgraph in the model that was asked about, if one was."""
 
     plan: Plan
     state: str
@@ -41,8 +41,8 @@ class PlanSaid:
 
 
 def check_plans(plans: Iterable[Plan], machines: Machines) -> list[PlanSaid]:
-    """Return what is known of plans without their models: whether they are of the machine and the model version as these are, and whether
-    the text of a model's is one."""
+    """Return what is known of plans without their models. A plan must be of the present machine and model version, and a model's plan must
+    parse."""
     return [PlanSaid(p, *_without_model(p, machines)) for p in plans]
 
 
@@ -55,8 +55,8 @@ def _without_model(p: Plan, machines: Machines) -> tuple[str, str]:
 
 
 def which(options: WhichOptions, machines: Machines, model: Asked | None) -> list[PlanSaid]:
-    """Return the plans that are kept of a key (its beginning), or of the subgraphs of the model that was asked about and of all of it: what
-    a compile makes of each."""
+    """Return the plans of a key (its beginning), or of the model that was asked about and of its subgraphs. Each has what a compile does
+    with it."""
     own = Bank.open(options.bank_path, create=False, writable=False) if options.bank_path.exists() else None
     if model is None:
         names = [options.target] if options.target else targets()
@@ -106,8 +106,8 @@ def of_subgraph(s: Subgraph, plans: Sequence[SlicePlan], machines: Machines) -> 
 
 
 def in_model(model: Asked, machines: Machines, own: Bank | None, lower: Shelf | None) -> list[Subgraph]:
-    """Return the subgraphs of an ONNX model by the schedules that the banks have, or of a compiled one by its own; of one that runs in
-    slices the subgraphs are not known any more."""
+    """Return the subgraphs of an ONNX model by the schedules of the banks, or of a compiled model by its own. The subgraphs of a compiled
+    model that runs in slices are not known."""
     whole = [a for a in model.gears if not in_slices(a.graph)]
     found = [s for a in whole for s in subgraphs(a.graph, {g.group: show(g.trace) for g in a.groups if g.trace})]
     if model.graph:
@@ -129,7 +129,7 @@ def facts(found: Iterable[PlanSaid]) -> list[dict[str, Any]]:
 
 
 def describe_plans(found: Iterable[PlanSaid]) -> str:
-    """Return a line for each plan; "" of none."""
+    """Return a line for each plan. Return "" where there are none."""
     return "".join(map(_line, found))
 
 

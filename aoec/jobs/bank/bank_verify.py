@@ -26,8 +26,8 @@ CHANGED = "another program has changed it since it was written; no compile takes
 
 @dataclass(frozen=True)
 class Verified:
-    """What became of a record: `state` is equal, differs (a fresh record whose time is another one), changed (its checksum does not hold),
-    stale (`ticks` says what it takes now), illegal (no program any more) or unknown; `why` in words."""
+    """The outcome for a record. `state` is equal, differs (a fresh record with another time), changed (its checksum does not hold), stale
+    (`ticks`: its present time), illegal (it has no program any more) or unknown. `why` is the reason in words."""
 
     record: Record
     state: str
@@ -74,7 +74,7 @@ def retime(record: Record, func: str, machine: Machine) -> int | str:
 
 @lru_cache(maxsize=64)
 def func_of(text: str, func_key: str) -> Func:
-    """Return the func of a text that may come from anybody; CheckError where it is not the key's."""
+    """Return the func of a text that may come from anybody. Raise CheckError where it is not the key's."""
     func = parse_func(text)
     if key(func) != func_key:
         raise CheckError("its func is not the one of its key")

@@ -37,7 +37,7 @@ class Said:
 
 @dataclass(frozen=True)
 class Choice:
-    """What is said of one func in one memory state on one target; `group`: of the model that was asked about, if one was."""
+    """What is said of one func in one memory state on one target. `group`: its group in the model that was asked about, if one was."""
 
     said: tuple[Said, ...]
     group: str = ""
@@ -70,7 +70,7 @@ class Asked:
 
 
 def read_subject(options: WhichOptions, machines: Machines) -> Asked | None:
-    """Return the model that `options.subject` names, read and lowered once for all that is said of it; None of a key."""
+    """Return the model that `options.subject` names, read and lowered once for all that is said of it. Return None for a key."""
     path = options.subject
     if not (Path(path).is_file() or path.endswith((".onnx", ".aoec"))):
         return None

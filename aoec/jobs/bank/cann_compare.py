@@ -1,4 +1,5 @@
-"""`aoec bank import-cann --compare`: a vendor's tiling beside our default and our best, all on our model, and its rank in our space."""
+"""`aoec bank import-cann --compare`: compare a vendor's tiling with our default and our best, all on our model, and rank it in our
+space."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -76,7 +77,7 @@ HEAD = ("operator", "machine", "vendor µs", "default µs", "best µs", "vendor/
 
 
 def table(found: Iterable[Compared | str]) -> str:
-    """Return the comparison, a line a key; "" of none."""
+    """Return the comparison, a line a key. Return "" where there are none."""
     found = list(found)
     good, refused = [c for c in found if isinstance(c, Compared)], [c for c in found if isinstance(c, str)]
     rows = [(short_name(c.seed.problem), c.seed.machine.name, *(f"{us:,.2f}" for us in (c.vendor_us, c.default_us, c.best_us)),

@@ -1,8 +1,9 @@
-"""`aoec bank import-cann`: a user's own run-time banks of CANN, and those of an installed CANN, as schedules to begin searches with.
+"""`aoec bank import-cann`: import run-time banks of CANN as schedules to begin searches with. They are the user's own banks and those of an
+installed CANN.
 
-Each record that our words can say is laid on the func of its operator, emitted and timed once on the model; it is kept in the bank beside
-what searches find, in a place of its own (IMPORTED), so that it answers nothing: a compile takes no schedule that no search of ours has
-found. All else that the files hold is counted by its reason.
+Each record that the schedule language can express is laid on the func of its operator, emitted and timed once on the model. It is kept in
+the bank in a place of its own (IMPORTED), beside the results of searches. So no compile takes it as an answer: a compile takes only
+schedules that a search of aoec has found. Everything else in the files is counted by the reason for which it was left out.
 """
 from __future__ import annotations
 
@@ -95,7 +96,8 @@ def unlike(lines: Sequence[tuple[Line, str, Machine]], taken: Taken) -> list[tup
 
 
 def machine_of(found: File) -> Machine | None:
-    """Return the machine that a file's name says, by itself or by its series (Ascend950PR_957x); None where there is no such model."""
+    """Return the machine that a file's name says, by itself or by its series (Ascend950PR_957x). Return None where there is no such
+    model."""
     return next((load(name) for name in (found.soc, f"{found.soc[:-1]}x") if name in targets()), None)
 
 
@@ -109,7 +111,8 @@ def unknown(found: File) -> str:
 # ---------------------------------------------------------------- one record
 
 def seed_schedules(line: Line, soc: str, machine: Machine) -> Seed:
-    """Return the schedules of a record; AoecError with the reason where our words do not say it, or the machine does not hold it."""
+    """Return the schedules of a record. Raise AoecError with the reason where the schedule language cannot express it, or where it does not
+    fit the machine."""
     problem = problem_of(line.op, line.key)
     tiling = tiling_of(problem, line.knowledge, machine.has("fixpipe_nd"))
     out = []
@@ -130,7 +133,7 @@ def schedule_tiling(func: Func, machine: Machine, problem: Problem, tiling: dict
 
 
 def funcs(problem: Problem) -> list[Func]:
-    """Return the funcs that a key may be of: of a product with its right operand in rows, and with weights packed as a compile packs
+    """Return the funcs that a key may belong to: a product with its right operand in rows, and one with weights packed as a compile packs
     them."""
     if isinstance(problem, Window):
         return [lower_operator(conv_text(problem))]
@@ -141,8 +144,8 @@ def funcs(problem: Problem) -> list[Func]:
 
 
 def of_int8(func: Func) -> Func:
-    """Return a product of fp32 as one of int8 with sums in int32: MTE1 turns no bytes, so that in rows the right operand lies
-    transposed."""
+    """Return a product of fp32 as one of int8 with sums in int32. MTE1 does not transpose bytes, so the right operand is stored transposed
+    where it is in rows."""
     inputs, outputs, sums = (tuple(replace(b, dtype=dtype) for b in buffers) for dtype, buffers in (
         ("int8", func.inputs), ("int32", func.outputs), ("int32", func.locals)))
     return replace(func, inputs=inputs, outputs=outputs, locals=sums)
@@ -194,9 +197,9 @@ def short_name(problem: Problem) -> str:
 # ---------------------------------------------------------------- all of them
 
 def take(paths: Sequence[str], bank: Callable[[], Bank], named: Machine | None, hear: Callable[[int, int], None]) -> Taken:
-    """Return what became of the banks' lines; seeds are put into the bank as they come. `hear` is told (done, of how many).
+    """Return what became of the banks' lines. Seeds are put into the bank as they come. `hear` is called with (done, of how many).
 
-    Ctrl-C ends it with what there is: what is kept stays, and a second run takes up the rest in the time that timing them again takes.
+    Ctrl-C ends the import with what there is. Records in the bank stay there. A second run does the rest after it has timed them again.
     """
     lines, taken = read(paths, named)
     put = list[Record]()

@@ -1,11 +1,12 @@
-"""Schedules in a model's own file: `--embed` writes them into the ONNX file's metadata, and a compile for the same machine takes them as
-it takes those of a bank.
+"""Schedules in a model's own file. `--embed` writes them into the ONNX file's metadata, and a compile for the same machine uses them like
+those of a bank.
 
-They are claims of a file from outside. Machine, model version and schedule language must be what they were made for; a schedule must fit
-its group and take the time that it says, which is tried before it is believed; its values are verified again, what was proved of it is
-forgotten, and its bound is worked out here. A plan of slices, or of the model, is timed in the model like one of a bank. The file has the
-schedules of the model by the rules and by its plan, whole and in slices, in all layouts that were tried: which groups there are is known
-step by step, and so are they tried.
+They come from outside and are checked. They must be made for this machine, this model version and this schedule language. A schedule must
+fit its group and take the time that it claims; it is timed before it is used. Its values are verified again, its proof is dropped, and its
+bound is computed here. A plan of slices, or of the model, is timed in the model like one of a bank.
+
+The file has the schedules of the model as the rules group it and as its plan does, whole and in slices, in all layouts that were tried. The
+groups of a model become known step by step, so the schedules are tried step by step, too.
 """
 from __future__ import annotations
 
@@ -58,8 +59,8 @@ class Said:
 
 
 class Carried(Claimed):
-    """The schedules in a model's file, over another shelf: those that have been tried for a task are answers by key; which funcs the file
-    knows at all is said before."""
+    """The schedules in a model's file, over another shelf. Those that have been tried for a task are answers by key. The funcs that the
+    file has are reported before that."""
 
     def __init__(self, said: Said, base: Shelf | None) -> None:
         super().__init__((), base, base.path if base else Path(KEY), said.plans, said.model_plans)
@@ -80,14 +81,14 @@ class Carried(Claimed):
 
 
 def hear(bank: Bank, plan: Iterable[Task], machine: Machine, robust: bool) -> None:
-    """Nothing; what a model's file has for further tasks is tried: those of the model in other layouts, or in slices."""
+    """Try the schedules of a model's file for further tasks: those of the model in other layouts, or in slices."""
     if isinstance(bank.base, Carried):
         bank.base.hear(plan, machine, robust)
 
 
 def write(path: str, source: metadata.Source, made: Iterable[Made], plans: Iterable[SlicePlan], model_plans: Iterable[ModelPlan],
           machine: Machine) -> None:
-    """Nothing; a copy of the model carries the schedules of what was made of it, of all its gears, and the plans in use."""
+    """Write a copy of the model with the schedules of all its gears and the plans in use."""
     choices = [c for last in made for m in steps(last) for c in m.choices]
     records: dict[Key, Record] = {r.key: r for c in choices for r in (c.solved.default, c.solved.best)}
     listed = [{name: flat(r)[name] for name in KEPT} for _, r in sorted(records.items())]
@@ -98,7 +99,7 @@ def write(path: str, source: metadata.Source, made: Iterable[Made], plans: Itera
 
 
 def name_plans(slices: bool, model: bool) -> str:
-    """Return the plans that a file carries, in words; "" of none."""
+    """Return the plans that a file carries, in words. Return "" where there are none."""
     return "plans of the model and of slices" if slices and model else "a plan of the model" * model or "a plan of slices" * slices
 
 
@@ -118,8 +119,7 @@ def made_for(machine: Machine) -> dict[str, Any]:
 
 def below(source: metadata.Source | None, plan: Sequence[Task], machine: Machine, robust: bool, named: str | None,
             say: Callable[[str], None]) -> Shelf | None:
-    """Return what lies beneath a user's own bank: what the model's file carries for these tasks, over the bank that is `named`
-    (`--base`)."""
+    """Return the shelf beneath a user's own bank: what the model's file has for these tasks, over the bank that is `named` (`--base`)."""
     under, said = base(named, machine, say), read_carried(source, machine, say)
     if said is None:
         return under
@@ -144,7 +144,7 @@ def read_carried(source: metadata.Source | None, machine: Machine, say: Callable
 
 
 def parse_entry(text: str, machine: Machine) -> Said:
-    """Return what an entry says for a machine; BankError where it is of another, or damaged. One without plans is of a model that has
+    """Return what an entry says for a machine. Raise BankError where it is of another, or damaged. One without plans is of a model that has
     none."""
     try:
         said = json.loads(text)
@@ -165,14 +165,14 @@ def parse_entry(text: str, machine: Machine) -> Said:
 
 
 def entries(listed: Any, most: int, what: str) -> list[Any]:
-    """Return a list that is not too long; BankError of anything else."""
+    """Return a list that is not too long. Raise BankError for anything else."""
     if not isinstance(listed, list) or len(listed) > most:
         raise BankError(f"{what} are no list of at most {most:,}")
     return listed
 
 
 def plan_of(item: Any, names: Sequence[str], kind: Kind[P], machine: Machine) -> P:
-    """Return a plan with fields of these names, to be timed before it is taken; BankError where it is none."""
+    """Return a plan with fields of these names, to be timed before it is taken. Raise BankError where it is none."""
     if not isinstance(item, Mapping) or set(item) != set(names):
         raise BankError(f"{kind.name} in it does not have the fields {', '.join(names)}")
     here = {"target": machine.name, "machine_hash": machine.hash, "model_version": model_version()}
@@ -180,15 +180,15 @@ def plan_of(item: Any, names: Sequence[str], kind: Kind[P], machine: Machine) ->
 
 
 def record(item: Any, machine: Machine) -> Record:
-    """Return a record, of which nothing is kept that is not tried before it is used; BankError where it is none."""
+    """Return a record, of which nothing is kept that is not tried before it is used. Raise BankError where it is none."""
     if not isinstance(item, Mapping) or set(item) != set(KEPT):
         raise BankError(f"one of them does not have the fields {', '.join(KEPT)}")
     return unflat({**item, **FORGOTTEN, "target": machine.name, "machine_hash": machine.hash, "model_version": model_version()})
 
 
 def try_records(default: Record, best: Record, task: Task, machine: Machine) -> tuple[Record, Record] | None:
-    """Return the records of a task with its bound, where both schedules take the time that they say; that the first is the default is
-    believed."""
+    """Return the records of a task with its bound, where both schedules take the times that they claim. The claim that the first is the
+    default is not checked."""
     if best.ticks > default.ticks or not (holds(default, task, machine) and holds(best, task, machine)):
         return None
     bound_ticks = min(best.ticks, bound_in(task.func, machine, task.state).ticks)

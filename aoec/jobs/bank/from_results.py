@@ -13,7 +13,7 @@ LABEL_LIMIT = 60
 
 
 def schedules(folder: Path) -> tuple[Record, ...]:
-    """Return the default schedule and the best one of each operator; BankError where a file does not say them. Times are tried before
+    """Return the default schedule and the best one of each operator. Raise BankError where a file does not say them. Times are tried before
     use."""
     try:
         return tuple(r for file, said in operators(folder) for r in _records(file, said))

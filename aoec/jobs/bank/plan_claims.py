@@ -1,4 +1,4 @@
-"""Plans of models as claims: by which key a model is known, what is said of a model that was compiled, and what can be said without it."""
+"""Plans of models as claims: the key of a model, the plan that a compiled model has, and what can be said of a plan without its model."""
 from __future__ import annotations
 
 from dataclasses import replace
@@ -18,14 +18,15 @@ from aoec.target.machine import Machine
 
 
 def model_key(imported: Graph) -> str:
-    """By which key a bank knows a model: a hash of its imported graph's text with names, without its own and the values of constants."""
+    """Return the key of a model in a bank. It is a hash of the imported graph's text: names of tensors and nodes count, but neither the
+    model's own name nor the values of constants do."""
     tensors = tuple([replace(t, data="constant" if t.data else "") for t in imported.tensors])
     return digest(show(replace(imported, name="model", tensors=tensors)))
 
 
 def plan_row(ruled: Made, made: Made, machine: Machine, metric: str, searched: int = 0) -> ModelPlan:
-    """Return what a bank keeps of a model's plan beside that of the rules: its text where it is faster by the metric, else that none is.
-    `searched`: the trials a group that a search of it was given."""
+    """Return what a bank keeps of a model's plan beside that of the rules. It is the plan's text where that is faster by the metric, else
+    that no plan is faster. `searched`: the trials for each group that its search was given."""
     before_ns, after_ns = (max(1, round(1000 * asked_us(m.lines.tuned, metric))) for m in (ruled, made))
     plan = made.model.plan if made is not ruled and after_ns < before_ns else None
     text = show(replace(plan, slices=(), rewrites=())) if plan else ""
@@ -39,14 +40,14 @@ def same_plans(row: ModelPlan, kept: Shelf) -> list[ModelPlan]:
 
 
 def claim_plan(ruled: Made, made: Made, machine: Machine, metric: str, kept: Shelf) -> ModelPlan | None:
-    """Return what is claimed of a model's plan; None where it has none that is faster than that of the rules. `kept`: what knows how much
-    was searched."""
+    """Return what is claimed of a model's plan. Return None where it has none that is faster than that of the rules. `kept`: what knows how
+    much was searched."""
     found = plan_row(ruled, made, machine, metric)
     return replace(found, searched=max((p.searched for p in same_plans(found, kept)), default=0)) if found.is_faster else None
 
 
 def fault_of(p: ModelPlan) -> str:
-    """Return why a plan's text cannot be one of its target; "" where it can. What it takes is not known without the model."""
+    """Return why a plan's text cannot be one of its target. Return "" where it can. What it takes is not known without the model."""
     if not p.plan:
         return ""
     try:

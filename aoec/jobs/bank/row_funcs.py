@@ -1,7 +1,8 @@
-"""Funcs of what a profile's rows did: of the banks' records where one does the same, else made from type and shapes.
+"""Funcs of the operators in a profile's rows. A func comes from the banks' records where one matches the row, else it is made from the
+operator's type and shapes.
 
-A row says no attributes. What is assumed where it says none: a softmax and a norm go along the last axis, a window's stride and padding are
-the least that give its sizes, matrices that could lie either way are not turned. What is not to be made is refused by name.
+A row has no attributes, so some are assumed. A softmax or a norm works along the last axis. A window has the least stride and padding that
+give its sizes. Matrices that could be read either way are not transposed. A row from which no func can be made is refused by its name.
 """
 from __future__ import annotations
 
@@ -39,8 +40,8 @@ class Known:
 
 
 def known_records(records: Iterable[Record], machine: Machine) -> list[Known]:
-    """Return the records of a machine, fresh or stale, without defaults and what was imported, that have their func; modelled times in
-    µs."""
+    """Return the records of a machine, fresh or stale, that have their func, with modelled times in µs. Default and imported records are
+    left out."""
     return [Known(r, Timed(types_of(r.label), *ends(r.func), r.ticks * machine.us_per_tick, "modelled", (r.label,)))
             for r in records if r.func and r.key.target == machine.name and not r.key.state.endswith((DEFAULT, IMPORTED))]
 
@@ -51,7 +52,7 @@ def types_of(label: str) -> tuple[str, ...]:
 
 
 def ends(func: str) -> tuple[tuple[Operand, ...], tuple[Operand, ...]]:
-    """Return what a profile would say of a func's inputs and outputs; UnsupportedError of a func without fixed shapes."""
+    """Return what a profile would say of a func's inputs and outputs. Raise UnsupportedError for a func without fixed shapes."""
     parsed = parse_func(func)
     return tuple(map(operand, parsed.inputs)), tuple(map(operand, parsed.outputs))
 
@@ -67,12 +68,12 @@ def operand(b: Buffer) -> Operand:
 
 
 def func_for(timed: Timed, record: Record | None) -> Func:
-    """Return the func of an operator: the record's, where there is one, else made; UnsupportedError where neither can be."""
+    """Return the func of an operator: the record's, where there is one, else made. Raise UnsupportedError where neither can be."""
     return func_of(record.func, record.key.func_key) if record else lower_operator(call_of(timed))
 
 
 def call_of(t: Timed) -> str:
-    """Return the operator by name and sizes, as `aoec lower` takes it; UnsupportedError where a row does not say enough."""
+    """Return the operator by name and sizes, as `aoec lower` takes it. Raise UnsupportedError where a row does not say enough."""
     words, first = [plain(w) for w in t.types], t.inputs[0] if t.inputs else None
     if first is None or not t.outputs or any(w != "relu" for w in words[1:]):
         raise UnsupportedError(f"{'+'.join(t.types)}: nothing here makes such an operator from a row; a bank with its schedule would")
@@ -151,14 +152,15 @@ def rows(t: Timed, word: str) -> list[str]:
 
 
 def find_row_operator(type_: str, word: str) -> Op | None:
-    """Return the operator of a row's type that is called by rows and columns alone: first the one whose own name or first type that is,
-    else the one of that word."""
+    """Return the operator of a row's type that is called by rows and columns alone. An operator with that type as its own name or first
+    type is preferred to one with that word."""
     known = [op for op in OPS.values() if op.family in FAMILIES and op.sizes and op.sizes.required == ("m", "n") and not op.sizes.numbers]
     exact = [op for op in known if RELEASED.get(type_, type_) in (op.name, *op.cann[:1])]
     return next(iter(exact or [op for op in known if plain(op.name) == word]), None)
 
 
 def plane(elements: int) -> tuple[int, int]:
-    """Return rows and columns of so many elements, for what works on each alone: columns are a power of 2 and what is left of it."""
+    """Return rows and columns of so many elements, for elementwise work. The columns are all elements where these are few, else the
+    greatest power of 2 that divides their number, LONGEST at most."""
     n = elements if elements < LONGEST else min(elements & -elements, LONGEST)
     return elements // n, n

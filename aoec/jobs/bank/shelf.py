@@ -1,4 +1,4 @@
-"""The bank beneath the user's own: one that is named, the folder of results of a job, or the built-in one, where what that says is so."""
+"""The bank beneath the user's own: a named one, the folder of results of a job, or the built-in one. Only its true claims are used."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ from aoec.target.machine import Machine, load, targets
 
 
 def base(named: str | None, machine: Machine, say: Callable[[str], None]) -> Shelf | None:
-    """Return the bank that is asked for what the user's own has not; None where there is none. What of it cannot be used is said."""
+    """Return the bank that is asked for what the user's own has not. Return None where there is none. What of it cannot be used is said."""
     found = beneath(named, machine.name)
     if isinstance(found, Claimed):
         fresh = [r for r in found.records.values() if not stale(r.key.machine_hash, r.key.model_version, machine)]
@@ -39,9 +39,8 @@ def _fresh(found: Shelf | None, machine: Machine, say: Callable[[str], None]) ->
 
 
 def beneath(named: str | None, target: str) -> Shelf | None:
-    """Return the bank that is named, fresh or stale: by its file, by a folder that holds one, by a folder of
-    results (over the built-in one), NO_BASE, or the built-in one of
-    a target where nothing is."""
+    """Return the bank that is named, fresh or stale: by its file, by a folder that holds one, or by a folder of results (over the built-in
+    one). Return None for NO_BASE, and the built-in one of a target where none is named."""
     asked = base_named(named)
     if asked == NO_BASE:
         return None
@@ -69,7 +68,7 @@ Machines = Mapping[str, Machine]  # by name: those that a user names by file, in
 
 
 def age(record: Record, machines: Machines) -> str:
-    """"" of a fresh record; else in words why it says nothing of the machine and the model as they are."""
+    """Return "" for a fresh record; else say why it does not apply to the present machine and model."""
     return age_of(record.key, machines)
 
 
@@ -83,7 +82,7 @@ def age_of(key: Key | SlicePlan | ModelPlan, machines: Machines) -> str:
 
 
 def machine_of(name: str, machines: Machines) -> Machine | None:
-    """Return the machine that a record's target names; None where nobody knows it."""
+    """Return the machine that a record's target names. Return None where nobody knows it."""
     return machines.get(name) or (_shipped_machine(name) if name in targets() else None)
 
 

@@ -1,8 +1,8 @@
-"""`aoec calibrate`: numbers of a machine fitted to a device's profile, as a machine file that extends the one it began with.
+"""`aoec calibrate`: fit the numbers of a machine to a device's profile, and write a machine file that extends the original one.
 
-Each operator of the profile that something here can make (jobs/bank/row_funcs.py) is timed by an assumed schedule from an assumed memory
-state; both are said. One operator in four is held out, of each kind as far as there are some: the file is written only where it models
-those better.
+Each operator of the profile that can be made here (jobs/bank/row_funcs.py) is timed by an assumed schedule from an assumed memory state;
+both are reported. One operator in four is held out, of each kind as far as there are some. The file is written only where it models those
+better.
 """
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ class Number:
 
 @dataclass(frozen=True)
 class Calibrated:
-    """A fit. Errors are means of |ln(modelled / measured)| of tasks: (before, after) of the operators that it was made with, and of
-    those that were held out."""
+    """A fit. Errors are means of |ln(modelled / measured)| over tasks: (before, after) for the operators of the fit, and for those held
+    out."""
 
     fitted: tuple[Seen, ...]
     held: tuple[Seen, ...]
@@ -91,8 +91,8 @@ class Calibrated:
 
 
 def calibrate_machine(profile: Profile, machine: Machine, records: Sequence[Known], best: bool, state: State, seed: int) -> Calibrated:
-    """Return the fit of a machine to a profile; CheckError where there is too little to fit to. `best`: schedules are the records', where
-    there is one, else the default. `seed` draws what is held out."""
+    """Return the fit of a machine to a profile. Raise CheckError where there is too little to fit to. `best`: schedules are the records',
+    where there is one, else the default. `seed` draws what is held out."""
     if profile.kind != "measured":
         raise CheckError("the times of this profile are modelled, as its column source says; a device's are needed", source=profile.source)
     operators, left = seen(list_timed(profile), machine, records, best, state)
@@ -158,7 +158,8 @@ def fitted_to(fitted: Sequence[Seen], held: Sequence[Seen], machine: Machine, st
 
 
 def unheld(n: Number) -> Number:
-    """Return the number as a fit leaves it that does worse on what it has not seen: none is changed, for they were found together."""
+    """Return the number unchanged, for a fit that does worse on the operators that were held out. None of its numbers changes, for they
+    were fitted together."""
     return replace(n, after=n.before, outcome="refused", why=UNHELD) if n.outcome != "refused" else n
 
 
@@ -169,8 +170,9 @@ def as_it_is(machine: Machine, place: str, why: str) -> Number:
 
 
 def stack_tasks(of: Array, cores: Array) -> Array:
-    """Return what a fit is made to, times that are disturbed apart: of [program, (task, run), ...] all tasks; where the core time is known
-    too, the mean of both, which is one observation, for what disturbs a run disturbs both, and what they differ by."""
+    """Return the values that a fit is made to, of [program, (task, run), ...]. The first is one value for each program: the mean of task
+    and run where the core time is known, else the task. A mean is one observation, since what disturbs a run disturbs both. The differences
+    (task - run) / sqrt(2) of the programs with core times follow. Their disturbances are separate."""
     task, run = of[:, 0], of[:, 1]
     both = cores.reshape(-1, *(1,) * (task.ndim - 1))
     return np.concatenate([np.where(both, (task + run) / 2, task), ((task - run) / np.sqrt(2))[cores]])

@@ -1,15 +1,18 @@
-"""Numbers fitted to measured times: as far as times and confidence together say what they are, and no further.
+"""Numbers of a machine file, fitted to measured times. A number moves only as far as the times and its confidence support.
 
-Unknown are logarithms of ratios, x = ln(number / number of the file), within the bounds of the file's confidence. What is minimised is
-sum(((ln measured - ln modelled(x)) / noise)^2) + sum((x / width)^2), width being the standard deviation of a ratio that is anywhere in
-its bounds with equal chance: so all numbers are in it together, and those of which the times say nothing stay where they are and lend
-their uncertainty to the others. Modelled times are maxima of sums, nearly straight in x: a bounded linear problem (scipy's lsq_linear) is
-solved again and again, its slopes put right by what was timed (Broyden's update), times far off weighing less (Huber). What a number's
-standard deviation is then, given times and confidence, follows from the slopes (Tarantola, Inverse Problem Theory, 3.2).
+The unknowns are logarithms of ratios, x = ln(number / number of the file), within the bounds of the file's confidence. The fit minimises
+sum(((ln measured - ln modelled(x)) / noise)^2) + sum((x / width)^2). Here, width is the standard deviation of a ratio that is uniform
+within its bounds. So all numbers are fitted together. Numbers that do not affect the times stay where they are, and their uncertainty adds
+to that of the others.
 
-Nearly straight is not straight: a row may be steep where the file's number stands and flat where the true one does. So slopes are of lines
-over what is known of a number, at first all of its width, then its standard deviation, and a time that leaves such a line is believed less,
-by as much as it does (posterior linearization: Garcia-Fernandez et al., IEEE Transactions on Signal Processing 63, 2015).
+Modelled times are maxima of sums, nearly linear in x. So a bounded linear problem (scipy's lsq_linear) is solved repeatedly. Its slopes are
+corrected by the times found on the way (Broyden's update), and outliers weigh less (Huber). The standard deviation of each number, given
+times and confidence, then follows from the slopes (Tarantola, Inverse Problem Theory, 3.2).
+
+The times are only nearly linear: a row may be steep at the file's number and flat at the true one. So each slope is that of a line over the
+known range of a number. The range is at first its whole width, and later its standard deviation. A time that departs from such a line
+weighs less, by the amount of its departure (posterior linearization: Garcia-Fernandez et al., IEEE Transactions on Signal Processing 63,
+2015).
 """
 from __future__ import annotations
 
@@ -40,10 +43,10 @@ FELT = 1.0  # standard deviations of noise that some time must move by within a 
 
 @dataclass(frozen=True)
 class Fitted:
-    """`x` and standard deviations of all numbers, and `half` of the interval in which each is, which is wider where few times say how noisy
-    they are; `beyond`: numbers that the times want beyond what their confidence allows; `noise`: standard deviation of a time, from what is
-    left (at least NOISE); `felt`: by how much, as a logarithm, a number's confidence moves the time that it moves most; `partner`: the
-    number that each is most mixed up with, and the correlation."""
+    """Fitted numbers. `x` and `deviation`: value and standard deviation of each. `half`: half of its interval, which is wider where few
+    times show the noise. `beyond`: numbers that the times move beyond the bounds of their confidence. `noise`: standard deviation of a
+    time, from the residuals (at least NOISE). `felt`: by how much, as a logarithm, a number within its confidence moves the time that it
+    moves most. `partner`: the number with which each correlates most, and `correlation` with it."""
 
     x: Array
     deviation: Array
@@ -63,19 +66,19 @@ class Fitted:
 
     @property
     def changed_numbers(self) -> Array:
-        """Of them those that are not what the file says."""
+        """Return which of the identified numbers differ from those of the file."""
         return self.identified_numbers & (np.abs(self.x) > self.half)
 
 
 def fit(model: Callable[[Array], Array], lines_at: Callable[[Array, Array], tuple[Array, Array]], measured: Array, bounds: Array,
         apart: int = 0) -> Fitted:
-    """Return the fit of `model` (x -> logarithms of times) to those measured. `lines_at`(x, by) gives its (slopes, bends), each [time,
-    number]: of lines through the times where a number is off by `by` either way, and how far they pass from the time at x; zeros where `by`
-    is none. `bounds`: of |x|. The last `apart` of the times are disturbed no more than the others, perhaps much less: noise is what is left
-    of those before.
+    """Return the fit of `model` (x -> logarithms of times) to measured times. `bounds`: those of |x|. `lines_at`(x, by) gives (slopes,
+    bends), each [time, number]. A slope is that of the line through the times where a number is off by `by` either way. A bend is the
+    distance of that line from the time at x. Both are zero where `by` is. The last `apart` of the times are disturbed no more than the
+    others, perhaps much less. So noise is estimated from the residuals of the times before them.
 
-    A number that ends at the edge of its bounds is beyond them, and would push others off: it is fitted again in wide ones, so that what is
-    said of the others holds, and is itself not found."""
+    A number that ends at the edge of its bounds is beyond them, and would distort the others. So the fit is repeated with wide bounds for
+    it. The others are then found correctly, and this number counts as not found."""
     beyond = np.zeros(len(bounds), bool)
     for _ in range(RELEASES):
         made = fit_within(model, lines_at, measured, np.where(beyond, np.maximum(FREE, bounds), bounds), apart)
@@ -110,14 +113,14 @@ def fit_within(model: Callable[[Array], Array], lines_at: Callable[[Array, Array
 
 
 def bent(bends: Array) -> Array:
-    """By how much each time is off for its bends."""
+    """Return by how much each time may be off because it is not linear: the root of the sum of its squared bends."""
     return np.sqrt((bends**2).sum(axis=1))
 
 
 def step(model: Callable[[Array], Array], measured: Array, x: Array, left: Array, slopes: Array, noise: Array, width: Array,
          bounds: Array) -> tuple[Array, Array, Array, bool]:
-    """Return (x, what is left there, slopes, whether x moved) after one bounded linear problem; a step that does not pay is halved, and
-    what was timed on the way puts the slopes right."""
+    """Return (x, residuals there, slopes, whether x moved) after one bounded linear problem. A step that does not reduce the loss is
+    halved. The times found on the way correct the slopes."""
     before = price(left, x, noise, width)
     to = solve_bounded(slopes, left + slopes @ x, huber(left / noise) / noise, width, bounds)
     for _ in range(HALVINGS):

@@ -41,7 +41,7 @@ def banks(options: BankOptions, machine: Machine) -> list[Known]:
 
 
 def why_not(made: Calibrated) -> str:
-    """Return why no machine file comes of a fit; "" where one does."""
+    """Return why no machine file comes of a fit. Return "" where one does."""
     before, after = made.held_error
     if not made.holds:
         return f"the fit does not hold for operators that it has not seen: held-out error {before:.2%} before, {after:.2%} after"

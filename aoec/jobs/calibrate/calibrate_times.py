@@ -1,4 +1,4 @@
-"""What programs take on machines whose numbers are others: the model that `aoec calibrate` fits, and its slopes."""
+"""Times of programs on machines with other numbers: the model that `aoec calibrate` fits, and its slopes."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -38,12 +38,13 @@ class Times:
         return np.array([log1p(SPREAD[self.machine.sources[p].confidence]) for p in self.places])
 
     def of(self, x: Array) -> Array:
-        """µs [program, (run, launch)]."""
+        """Return µs [program, (run, launch)]."""
         return self._on([self._machine(x)])[:, 0]
 
     def lines(self, x: Array, by: Array) -> tuple[Array, Array]:
-        """Return (slopes, bends), each [program, (task, run), number], of logarithms of times, a task being launch and run: of the line
-        through the times where a number is off by `by` either way, and how far that line passes from the time at x. Zeros where `by` is."""
+        """Return (slopes, bends) of logarithms of times, each [program, (task, run), number]; a task is launch and run. A slope is that of
+        the line through the times where a number is off by `by` either way. A bend is the distance of that line from the time at x. Both
+        are zero where `by` is."""
         moved = [j for j in range(len(x)) if self.read[j] and by[j]]
         steps = np.zeros((len(moved), len(x)))
         for step, j in zip(steps, moved):
@@ -64,7 +65,7 @@ class Times:
         return scale_machine(self.machine, dict(zip(self.places, x)))
 
     def _on(self, machines: Sequence[Machine]) -> Array:
-        """µs [program, machine, (run, launch)]."""
+        """Return µs [program, machine, (run, launch)]."""
         found = [[(t.ticks[0], t.launch_ticks[0]) for t in times_on(program, machines, {}, self.state)] for program in self.programs]
         return np.array(found).reshape(-1, len(machines), 2) * np.array([m.us_per_tick for m in machines])[:, None]
 
@@ -84,7 +85,7 @@ class Times:
 
 
 def logs(times: Array) -> Array:
-    """Logarithms [program..., (task, run)] of µs [program..., (run, launch)]."""
+    """Return logarithms [program..., (task, run)] of µs [program..., (run, launch)]."""
     return np.log(np.stack([times.sum(axis=-1), times[..., 0]], axis=-1))
 
 
@@ -100,7 +101,7 @@ def value(machine: Machine, place: str, x: float) -> int | float:
 
 
 def with_values(raw: Mapping[str, Any], values: Mapping[str, int | float]) -> dict[str, Any]:
-    """Return the content of a machine file with other values at some places; what is not on the way to one is shared."""
+    """Return the content of a machine file with other values at some places. Parts that do not contain such a place are shared."""
     out, inner = dict(raw), dict[str, dict[str, int | float]]()
     for place, v in values.items():
         table, _, rest = place.partition(".")

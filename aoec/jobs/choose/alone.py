@@ -1,4 +1,4 @@
-"""Nodes of a graph as a graph of their own: how their ways of being done are compared before the whole is fused."""
+"""Graphs of some nodes alone, to compare several ways to do them before the whole model is fused."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
@@ -20,8 +20,8 @@ NO_WEIGHTS: Mapping[str, np.ndarray] = {}
 
 
 def graph_of_nodes(tensors: Mapping[str, Tensor], *nodes: OpNode) -> Graph:
-    """Return a graph of some nodes, under names of its own (of the first of an operator its word), all that they read from elsewhere being
-    inputs, and what the last makes its outputs. `tensors`: of their graph, by name."""
+    """Return a graph of some nodes, under new names (the first of an operator has its word as name). Its inputs are all tensors that the
+    nodes read from elsewhere, and its outputs are those of the last node. `tensors`: those of the original graph, by name."""
     made = {o for n in nodes for o in n.outputs}
     read = dict.fromkeys(i for n in nodes for i in n.inputs if i and i not in made)
     named = {t: f"t{at}" for at, t in enumerate(dict.fromkeys((*read, *(o for n in nodes for o in n.outputs))))}
@@ -45,13 +45,13 @@ def recall_times(at: tuple[str, ...], make: Callable[[], list[float]]) -> list[f
 
 
 def time_us(graph: Graph, machine: Machine, apart: Collection[str] = (), weights: Mapping[str, np.ndarray] = NO_WEIGHTS) -> float:
-    """Return modelled µs of one inference of a graph by default schedules, attention nodes `apart` in single operators; inf where one has
-    none."""
+    """Return the modelled µs of one inference of a graph by default schedules, with attention nodes `apart` in single operators. Return inf
+    where a group has no schedule."""
     return time_groups(fuse(graph, weights, machine, apart)[0], machine)
 
 
 def time_groups(fused: Graph, machine: Machine) -> float:
-    """Return modelled µs of one inference of a graph in groups by default schedules; inf where one has none."""
+    """Return modelled µs of one inference of a graph in groups by default schedules. Return inf where one has none."""
     found = place_groups(fused)
     if found.reasons:
         return float("inf")

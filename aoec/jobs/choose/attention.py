@@ -1,5 +1,5 @@
-"""How attention is done, whichever way the model machine is faster with, by default schedules and from cold inputs: in one pass or in
-single operators, and these with scores in rows as they are or of whole fractals. Equal ones are timed once."""
+"""Choice of how attention is done: the fastest way on the model machine, by default schedules and from cold inputs. It runs in one pass or
+in single operators. With single operators, the scores have rows as they are or rows of whole fractals. Equal attentions are timed once."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -18,8 +18,8 @@ SINGLE, WHOLE_ROWS = ("attention",), ("attention", "attention_shares")
 
 
 def fuse_exceptions(graph: Graph, machine: Machine) -> frozenset[str]:
-    """Return what `fuse` does otherwise than in one pass and with rows as they are: attention nodes in single operators, softmax nodes
-    whose scores are in whole fractals."""
+    """Return the exceptions for `fuse`: attention nodes that run in single operators instead of one pass, and softmax nodes whose scores
+    are in whole fractals."""
     draft, out = Draft.of(graph, {}), set[str]()
     for n in (n for n in graph.nodes if n.op == "attention"):
         ragged = draft.tensors[n.inputs[1]].shape[-2] % FRACTAL_ROWS > 0
@@ -32,8 +32,8 @@ def fuse_exceptions(graph: Graph, machine: Machine) -> frozenset[str]:
 
 
 def _fastest(single: Graph, machine: Machine, ways: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    """Return the way in which a graph takes least time, of equal ones the first; in single operators where it has no schedule in any: those
-    of them that have one are not on the host then."""
+    """Return the fastest way for a graph, the first of equal ones. Return single operators where the graph has no schedule in any way:
+    those of the operators that have one then do not run on the host."""
     def make() -> list[float]:
         return [time_us(single, machine, named) for named in ways]
     if len(ways) == 1:

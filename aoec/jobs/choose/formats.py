@@ -35,9 +35,9 @@ class Change:
 def choose_formats(plain: Graph, base: Found, find: Callable[[Graph, bool], Found | None]) -> tuple[list[Change], Found, Found]:
     """Return (changes that pay, the model with all that were tuned, the model with those that pay) of a graph that is not fused yet.
 
-    `base` is its model; `find` gives that of another graph, by default schedules or tuned as `base` is; None where there is none. A change
-    is tuned where it pays by default schedules already: few do, and to tune them all would take as long again. Times are those of groups
-    alone, launches included, in the memory states of their places.
+    `base` is its model. `find` gives the model of another graph, by default schedules or tuned as `base` is; None where there is none. Only
+    changes that already pay by default schedules are tuned. There are few of them, and to tune all would double the time. Times are those
+    of groups alone, launches included, in the memory states of their places.
     """
     likely = paying(regions(plain), plain, base, find, tuned=False)[0]
     found, every = paying([r for c in likely for r in c.regions], plain, base, find, tuned=True)
@@ -57,8 +57,8 @@ def paying(found: Sequence[Region], plain: Graph, base: Found, find: Callable[[G
 
 
 def heard_of(graph: Graph, bank: Bank) -> bool:
-    """Return whether a bank may know a graph, in groups, with matrices in NZ: it has something of the first group that reads or writes one.
-    It is asked before the others are lowered."""
+    """Return whether a bank may know a graph, in groups, with matrices in NZ. It may where it has a record of the first group that reads or
+    writes such a matrix. The other groups are lowered only after this check."""
     of, indexed = {n.name: n for n in graph.nodes}, Indexed(graph)
     there = {t.name for t in graph.tensors if t.layout == "NZ"}
     for g in graph.groups:
@@ -84,8 +84,8 @@ def as_found(last: Found, earlier: Sequence[Found]) -> Found:
 
 
 def changes(found: Sequence[Region], base: Found, every: Found, tuned: bool) -> list[Change]:
-    """Return what becomes of the groups around each region, of regions that share one together; without those that have a group on the
-    host."""
+    """Return how the groups around each region change; regions that share a group are one change. Changes with a group on the host are left
+    out."""
     before, after = groups_at(base[0].model.graph), groups_at(every[0].model.graph)
     out = []
     for together in disjoint_lists(before, found):
@@ -126,7 +126,7 @@ def around(at: GroupsAt, region: Region) -> frozenset[str]:
 
 
 def ticks(found: Found, groups: frozenset[str], tuned: bool) -> int | None:
-    """Return what groups take as tuned, or by default schedules; None where one is on the host."""
+    """Return what groups take as tuned, or by default schedules. Return None where one is on the host."""
     ready, solved = found
     views = {g.name for g in ready.model.graph.groups if g.kind == "view"}
     timed = groups - views

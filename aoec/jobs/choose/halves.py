@@ -1,4 +1,4 @@
-"""Fusion taken back where a fused group has no schedule: its halves may have one, and theirs; what is done so is said."""
+"""Undoing of fusion where a fused group has no schedule. Its halves may have one, and so may theirs; each such split is reported."""
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -17,8 +17,8 @@ from aoec.lowering.arrange.planned.enter import refuse_launches
 
 
 def where(ready: Ready, failed: Mapping[Key, str], order: Order, context: Context) -> Ready:
-    """Return the model with those of its groups that have no schedule in halves; itself where there are none, or where funcs are a dump's.
-    CheckError where a plan has such a group."""
+    """Return the model with groups that have no schedule split in halves. Return the model itself where all groups have one, or where its
+    funcs come from a dump. Raise CheckError where a plan has such a group."""
     keyed = {t.group.name: keys(t, context.machine, order.robust)[1] for t in ready.tasks}
     reasons = {name: failed[key] for name, key in keyed.items() if key in failed}
     if ready.stage.entered and ready.stage.entered.plan.groups:

@@ -1,4 +1,4 @@
-"""Groups on the host that follow each other as one: what only moves what the host has made needs no task of its own."""
+"""Joining of groups on the host that follow each other. A group that only moves data of the host needs no task of its own."""
 from __future__ import annotations
 
 from dataclasses import replace
@@ -20,10 +20,10 @@ def only_moves(node: OpNode) -> bool:
 
 
 def join_on_host(graph: Graph) -> Graph:
-    """Return the graph, whose groups on the host have taken up those behind them that only move elements.
+    """Return the graph with each group that only moves elements joined to the group on the host before it.
 
-    A group is taken up by the last one on the host that makes something of what it reads, where all else that it reads is there by then,
-    and both lie in one body. One that walks control flow takes up nothing.
+    A group is joined to the last group on the host that makes one of its inputs. All its other inputs must exist by then, and both groups
+    must be in one body. Nothing is joined to a group that runs control flow.
     """
     nodes, home, walked = {n.name: n for n in graph.nodes}, homes(graph), {b.node for b in graph.bodies}
     maker: dict[str, int] = {}  # tensor -> place of the group that makes it

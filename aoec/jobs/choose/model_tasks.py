@@ -1,4 +1,4 @@
-"""What a model asks to be tuned: each AI Core group as a func in the memory state that its predecessors leave."""
+"""Tuning tasks of a model: each AI Core group as a func in the memory state that its predecessors leave."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
@@ -59,16 +59,16 @@ def tasks(graph: Graph, machine: Machine, warm: bool = False, funcs: Mapping[str
 
 
 def on_host(graph: Graph, reasons: Mapping[str, str]) -> Graph:
-    """Return the graph with the named groups on the host, as operators without a lowering run; moves behind others there have no group of
-    their own."""
+    """Return the graph with the named groups on the host, where operators without a lowering run. Moves behind other nodes on the host have
+    no group of their own."""
     groups = tuple(replace(g, kind="host") if g.name in reasons else g for g in graph.groups)
     return join_on_host(replace(graph, groups=groups))
 
 
 @dataclass(frozen=True)
 class Placed:
-    """A fused graph of which each group can be lowered or is on the host: funcs by group, why groups are on the host, and why groups that
-    were fused are no longer."""
+    """A fused graph whose groups are either lowered or on the host: funcs by group, reasons why groups are on the host, and reasons why
+    fused groups were split."""
 
     graph: Graph
     funcs: dict[str, Func]
@@ -77,7 +77,7 @@ class Placed:
 
 
 def place_groups(graph: Graph) -> Placed:
-    """Return the graph with groups that cannot be lowered in halves, and these again, until they can; operators that cannot are on the
+    """Return the graph with each group that cannot be lowered split in halves, until all can be lowered. An operator that cannot is on the
     host."""
     (funcs, reasons), apart = lower_groups(graph), dict[str, str]()
     while (parts := halve_groups(graph, reasons)) != graph:
@@ -92,8 +92,8 @@ def taken_apart(graph: Graph, reasons: Mapping[str, str]) -> dict[str, str]:
 
 
 def lower_groups(graph: Graph) -> tuple[dict[str, Func], dict[str, str]]:
-    """Return (group -> func, group -> reason) of cube and vector groups: of those that can be lowered, and of those that cannot. Groups of
-    equal content are lowered once."""
+    """Return (group -> func, group -> reason) of cube and vector groups: the first for those that can be lowered, the second for the
+    others. Groups of equal content are lowered once."""
     funcs, reasons, indexed = {}, {}, Indexed(graph)
     known: dict[Content, Func] = {}
     for g in graph.groups:
@@ -111,8 +111,8 @@ Content = tuple[str, tuple[OpNode, ...], tuple[Tensor, ...], tuple[str, ...]]
 
 
 def content(indexed: Indexed, group: Group) -> Content:
-    """Return what the func of a group follows from but for its name: nodes and tensors under names in the order in which they come,
-    constants whatever they hold, and which tensors others need."""
+    """Return everything that the func of a group depends on but its name. That is nodes and tensors, numbered in the order in which they
+    come, constants without their values, and which tensors other groups need."""
     nodes = [indexed.nodes[n][1] for n in group.nodes]
     tensors = dict.fromkeys(t for n in nodes for t in (*n.inputs, *n.outputs) if t)
     names = {"": "", **{t: str(at) for at, t in enumerate(tensors)}}
@@ -164,7 +164,7 @@ class Walk:
         return self.task(group)
 
     def task(self, group: Group) -> Task:
-        """Return the task of a cube or vector group; UnsupportedError where it has no lowering."""
+        """Return the task of a cube or vector group. Raise UnsupportedError where it has no lowering."""
         if group.name not in self.funcs:
             self.funcs[group.name] = self.indexed.lower(group)
         func = self.funcs[group.name]
@@ -188,7 +188,8 @@ class Walk:
         return {whose: sorted(cuts) for whose, cuts in out.items()}
 
     def lies(self, t: Tensor) -> dict[str, int]:
-        """Return the pieces, with their bytes, that L2 may hold of a tensor: it is one, or as many as parts of it begin in it."""
+        """Return the pieces, with their bytes, that L2 may hold of a tensor. A tensor is one piece, or it has a piece for each part that
+        begins in it."""
         whose, start = self.places.get(t.name, (t.name, 0))
         end = start + size_bytes(t)
         if whose not in self.cuts:
@@ -210,7 +211,8 @@ class Walk:
         return tuple(out.items())
 
     def passing(self, made: Mapping[str, Tensor]) -> State:
-        """Of the results that are parts of a tensor: what comes by while that is written, where it is more than L2 holds."""
+        """Return [(tensor, bytes that are written meanwhile)] for results that are parts of a larger tensor. Only entries of more bytes
+        than L2 holds are returned."""
         found = {name: self.windows.get(self.places[t.name][0], 0) for name, t in made.items() if t.name in self.places}
         return tuple((name, size) for name, size in found.items() if size > self.l2_bytes)
 
@@ -231,11 +233,11 @@ class Walk:
         return sum({piece: size for t in tensors for piece, size in self.lies(t).items()}.values())
 
     def touch(self, tensors: list[Tensor]) -> None:
-        """These tensors become the most recent in L2."""
+        """Make these tensors the most recent in L2."""
         self.resident.touch({piece: size for t in tensors if t.dtype != OPAQUE for piece, size in self.lies(t).items()})
 
     def label(self, group: Group) -> str:
-        """Return what a group is, for people: its operators but for moves that it does itself, filter, and shape of input and output."""
+        """Return a label of a group for people: its operators without moves that it does itself, filter, and shape of input and output."""
         every = [self.nodes[n] for n in group.nodes]
         nodes = [n for n in every if n.op not in MOVES] or every
         kernel = nodes[0].attribute("kernel")
@@ -248,8 +250,8 @@ class Walk:
 
 
 def host_times(graph: Graph) -> dict[str, float]:
-    """Return group -> modelled microseconds, an estimate, of each that runs on the host; of control flow with bodies what the host does in
-    all of its rounds, and not what its bodies do. A move behind another node of its group is no task of its own, and costs its bytes."""
+    """Return group -> estimated microseconds of each group that runs on the host. For control flow with bodies it is the host's own work in
+    all rounds, without that of the bodies. A move behind another node of its group is no task of its own, and costs its bytes."""
     tensors, nodes = {t.name: t for t in graph.tensors}, {n.name: n for n in graph.nodes}
     walked = {b.node for b in graph.bodies}
     out = {}

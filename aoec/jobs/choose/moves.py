@@ -1,10 +1,11 @@
-"""Which moves beside other work, and which results beside another, stay launches: those with which it takes longer, by default schedules
-and from cold inputs.
+"""Choice of the moves and results that stay launches of their own. One stays where a joined launch takes longer, by default schedules and
+from cold inputs.
 
 A product reads through transposes, reshapes and slices wherever a tile is a box of what they move. Vector work reads through those that
-leave whole blocks of rows. Short rows, or a chip that has no way to load them, can make that slower than a launch that moves them. A group
-with several results reads what they share once; where they are made in different ways, such as sums that cores may share, launches of their
-own can be faster. Equal ones are timed once.
+leave whole blocks of rows. Short rows, or a chip that cannot load them, can make that slower than a launch that moves them.
+
+A group with several results reads their common inputs once. Launches of their own can be faster where the results are made in different
+ways, such as sums that cores may share. Equal graphs are timed once.
 """
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ MOVED, JOINED = "moves beside it", "results beside it"
 
 @dataclass(frozen=True)
 class Kept:
-    """What stays apart from the main node of a group, `work`, such as its moves: `what` it is, and the `exceptions` as `fuse` takes them.
-    Modelled us, apart and in one launch (inf: refused)."""
+    """Nodes that stay apart from the main node of a group, `work`, such as its moves. `what` names them, and `exceptions` are those for
+    `fuse`. Times are modelled us, apart and in one launch (inf: refused)."""
 
     work: str
     exceptions: tuple[str, ...]

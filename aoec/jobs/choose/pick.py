@@ -1,4 +1,5 @@
-"""Which groups a user wants tuned: by names of nodes or types of operators, whole or with wildcards, or as AOE's tune_ops_file says."""
+"""Choice of the groups that a user wants tuned. They are given by names of nodes or types of operators, whole or with wildcards, or in
+AOE's tune_ops_file."""
 from __future__ import annotations
 
 import re

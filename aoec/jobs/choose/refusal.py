@@ -1,9 +1,11 @@
-"""What leaves a group without a schedule, in words. It ends no job: fused operators go apart, and a single one to the host.
+"""The reason, in words, why a group has no schedule. Such a group ends no job: fused operators are split, and a single one runs on the
+host.
 
-A refusal says itself why. A fault of aoec itself in what lowers, schedules or emits one group is no reason either to lose the rest of the
-model; it is said as what it is. What is no matter of one group (memory, files, a machine file that lacks something) goes on to the user.
+A refusal states its own reason. A fault of aoec itself, in lowering, scheduling or emitting one group, must not lose the rest of the model
+either. It is reported as such a fault. An error that does not concern one group goes on to the user: memory, files, a machine file that
+lacks something.
 
-Tests want to see each fault: with $AOEC_RAISE_FAULTS set, as tests/conftest.py does, one ends the job after all.
+Tests need to see each fault. With $AOEC_RAISE_FAULTS set, as in tests/conftest.py, a fault ends the job.
 """
 from __future__ import annotations
 

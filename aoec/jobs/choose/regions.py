@@ -1,8 +1,9 @@
-"""Which regions of a model run faster in slices, and in how many, on the model machine: a search over the cuts of its order of groups.
+"""Search for the regions of a model that run faster in slices on the model machine, and for their counts of slices. It searches the cuts of
+the model's order of groups.
 
-What a slice of a group takes is timed once for each count of slices and each state of L2 that matters: what it reads is there or not. Its
-schedule is the whole group's default, fitted to the slice. Of a region two slices are walked through L2, the first from cold and one that
-finds what the first left; the cheapest row of regions and whole groups is found from the front on (dynamic programming).
+The slice of a group is timed once for each count of slices and each state of L2 that matters: its inputs are there or not. Its schedule is
+the whole group's default, fitted to the slice. Two slices of a region are walked through L2: the first from cold, and another that finds
+what the first left. Dynamic programming, from the front on, finds the cheapest row of regions and whole groups.
 """
 from __future__ import annotations
 
@@ -63,8 +64,9 @@ class Piece:
 
 
 def regions(graph: Graph, machine: Machine, whole: Mapping[str, Whole], ends: Callable[[], bool] = lambda: False) -> list[Region]:
-    """Return the regions of a fused graph that take less time in slices, as far as the model machine tells by default schedules. `whole`:
-    what its cube and vector groups take now. `ends` is asked before each look whether time is over: then those of earlier looks are all."""
+    """Return the regions of a fused graph that take less time in slices on the model machine, by default schedules. `whole`: what its cube
+    and vector groups take now. `ends` is called before each step and returns whether time is over. Then only the regions found so far
+    count."""
     if graph.bodies or any(g.kind in ("cube", "vector") and g.name not in whole for g in graph.groups):
         return []
     return Search(graph, machine, whole).best(ends)
@@ -112,8 +114,7 @@ class Search:
         return sorted(count for count, _ in weight.most_common(COUNTS))
 
     def fitting(self, at: int) -> list[int]:
-        """Return the least counts of slices, two of them, in which what a group reads and makes of its own fits L2: one may be of uneven
-        ones."""
+        """Return the two least counts of slices in which a group's inputs and results fit L2. One of them may be of uneven slices."""
         result, least = self.tensors[self.nodes[self.graph.groups[at].nodes[-1]].outputs[0]], self.least(at)
         lead = prod(result.shape[:2] if len(result.shape) > 2 and result.layout == "ND" else result.shape[:1])
         equal = [n for n in range(least, min(lead, WIDER * least) + 1) if lead % n == 0][:2] if least > 1 else []
@@ -138,8 +139,8 @@ class Search:
     # ------------------------------------------------------------ regions
 
     def grown(self, first: int, slices: int) -> Iterator[tuple[int, float]]:
-        """Yield (last group, µs) of regions in so many slices that begin at a group, for each group at which one may end; they end where
-        they are far from paying."""
+        """Yield (last group, µs) of regions in so many slices that begin at a group, for each group at which one may end. Stop where
+        regions are far from paying."""
         made: set[str] = set()
         pieces: list[Piece] = []
         before = 0.0
@@ -159,7 +160,7 @@ class Search:
                     return
 
     def joins(self, piece: Piece, made: set[str], slices: int) -> bool:
-        """Return whether a piece reads its own slice of what the region makes, and parts of what was there before that lie in one run."""
+        """Return whether a piece reads its own slice of tensors that the region makes, and contiguous parts of other tensors."""
         return all(box == self.share(name, slices) if name in made else sliceable(self.tensors[name], box)
                    for name, box in piece.boxes.items())
 
@@ -168,8 +169,8 @@ class Search:
         return self.shares.share(name, at % slices, slices)
 
     def cost(self, pieces: Sequence[Piece], made: set[str], results: Sequence[str], slices: int, most: float) -> float:
-        """Return what a region takes in slices, in µs: the first from cold, the others as the second; inf where a piece has no schedule, or
-        more than `most`."""
+        """Return the time of a region in slices, in µs: the first slice from cold, the others as the second. Return inf where a piece has
+        no schedule, or where the time is more than `most`."""
         once = {self.spot(t, p, made, 0): size for p in pieces for _, t, size in (*p.reads, *p.makes)}
         beside = sum(size * (slices if spot.endswith(" 0") else 1) for spot, size in once.items())
         passing = dict.fromkeys(results, self.round_bytes(beside)) if beside > self.usable else {}
@@ -189,8 +190,8 @@ class Search:
         return total
 
     def round_bytes(self, size_bytes: int) -> int:
-        """Return what comes by, in steps of half as much again: each region has its own, and pieces are timed once for all nearly equal
-        ones."""
+        """Return a number of bytes rounded up to steps of half as much again. Each region has its own number. So pieces are timed once for
+        all nearly equal ones."""
         return ceil(self.usable * STEP ** ceil(log(size_bytes / self.usable, STEP)))
 
     def spot(self, name: str, piece: Piece, made: set[str], at: int) -> str:
@@ -202,7 +203,7 @@ class Search:
     # ------------------------------------------------------------ pieces
 
     def piece(self, at: int, slices: int) -> Piece | None:
-        """Return a group in slices; None where it cannot be cut so, or is nowhere near needing it."""
+        """Return a group in slices. Return None where it cannot be cut so, or is nowhere near needing it."""
         if (at, slices) not in self.pieces and slices > WIDER * self.least(at):
             self.pieces[at, slices] = None
         if (at, slices) not in self.pieces:
@@ -241,7 +242,7 @@ class Search:
         return self.lower_piece(Indexed(graph), group, boxes)
 
     def lower_piece(self, indexed: Indexed, group: Group, boxes: Mapping[str, Box]) -> Piece | None:
-        """Return the piece of a group; None where a slice of it has no lowering."""
+        """Return the piece of a group. Return None where a slice of it has no lowering."""
         try:
             func = indexed.lower(group)
         except AoecError:
@@ -264,15 +265,15 @@ class Search:
         return self.times[piece.func_key, state]
 
     def fit_program(self, func: Func, state: State, group: str) -> Program | None:
-        """Return the program of a slice, by the schedule of the whole group as it fits; by a default of its own where it does not; None
-        where it has none."""
+        """Return the program of a slice, by the schedule of the whole group where it fits, else by a default of the slice's own. Return
+        None where it has none."""
         trace = self.whole[group].trace
         at = ("slice", show(func), self.machine.name, self.machine.hash, str(state), trace)
         text = recall(at, lambda: self.schedule(func, state, trace), str, str)
         return emit_trace(func, text, self.machine)[1] if text else None
 
     def schedule(self, func: Func, state: State, trace: str) -> str:
-        """Return the schedule of a slice, as text; "" where it has none."""
+        """Return the schedule of a slice, as text. Return "" where it has none."""
         try:
             whole = parse_trace(trace)
             alike = [t for t in sketches(func, self.machine) if match_structure(t, whole) is not None]
@@ -287,7 +288,7 @@ class Search:
 
 
 def fit(p: Problem, trace: str) -> tuple[int, tuple[int, ...]] | None:
-    """Return the candidate nearest to a schedule, settled; None where none is legal."""
+    """Return the candidate nearest to a schedule, settled. Return None where none is legal."""
     found = candidates(p, [trace])
     legal = [(ticks, c) for ticks, c in zip(p.cost(found), found) if ticks is not None]
     return refit(p, min(legal))[1] if legal else None

@@ -1,4 +1,4 @@
-"""How often the bodies of control flow run in one inference: what a modelled time of the whole model takes them for."""
+"""Number of times that the bodies of control flow run in one inference, as a modelled time of the whole model assumes it."""
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -10,8 +10,8 @@ from aoec.simulate.timing.host import ROUNDS_OF_A_LOOP, SHARE_OF_A_BRANCH
 
 
 def rounds(node: OpNode) -> tuple[float, str]:
-    """Return (how often each body of a node of control flow runs, in words): of a Scan, and of a Loop with a count that is known, so often;
-    of other Loops, and of the branches of an If, an assumption."""
+    """Return (how often each body of a node of control flow runs, in words). The count is exact for a Scan and for a Loop with a known
+    count. It is an assumption for other Loops, and for the branches of an If."""
     known = node.attribute(ROUNDS)
     if isinstance(known, int):
         return float(known), f"{known:,} rounds" + " at most" * (node.op == "host.Loop")

@@ -1,4 +1,4 @@
-"""What became of the subgraphs of a model: the plans of slices that are kept of them, and the model that these make."""
+"""Results for the subgraphs of a model: their plans of slices, and the model with these plans."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -11,8 +11,8 @@ from aoec.report.results.opat import Outcome
 
 @dataclass(frozen=True)
 class Tuned:
-    """What became of a subgraph of so many groups: the plan that is kept of it, what it took before, modelled, and the outcome as AOE
-    counts it."""
+    """The outcome for a subgraph of so many groups: the plan that is kept for it, its modelled time before, and the outcome as AOE counts
+    it."""
 
     groups: int
     plan: SlicePlan

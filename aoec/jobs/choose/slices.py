@@ -19,7 +19,7 @@ Asked = Sequence[tuple[str, str, int]]  # as base/regions.py reads them
 
 
 def cut_regions(graph: Graph, regions: Asked) -> Graph:
-    """Return the fused graph with these regions in slices; UnsupportedError where one cannot run so."""
+    """Return the fused graph with these regions in slices. Raise UnsupportedError where one cannot run so."""
     return slice_graph(graph, [Region(*r) for r in regions])
 
 
@@ -33,8 +33,8 @@ def describe_slices(graph: Graph) -> tuple[str, ...]:
 
 
 def find_regions(graph: Graph, chosen: Mapping[str, Schedule], machine: Machine, until: Until) -> Asked:
-    """Return the regions of a fused graph that take less time in slices, as far as fitted schedules tell; `chosen`: those of its groups. An
-    equal question is answered once, unless time ends the answer. `until`: when looking ends."""
+    """Return the regions of a fused graph that take less time in slices, by fitted schedules. `chosen`: those of its groups. `until`: when
+    the search ends. An equal question is answered once, unless time ends the answer."""
     whole = {name: Whole(show(s.trace), s.measure) for name, s in chosen.items()}
     said = digest("\n".join(f"{name} {w.trace} {w.measure.ticks}" for name, w in whole.items()))
     def look() -> Asked:

@@ -1,7 +1,8 @@
-"""Subgraph tuning (SGAT): which groups of each subgraph run in slices, by what a bank has kept or by a search that it keeps.
+"""Subgraph tuning (SGAT): which groups of each subgraph run in slices. A bank's plan says so, or a search, whose result is put into the
+bank.
 
-A subgraph is what AOE tunes as one: groups on the AI Core that follow each other. A plan is a claim, whoever made it: a model with it is
-scheduled and timed like any other, and it is taken where that is faster.
+A subgraph is what AOE tunes as one: groups on the AI Core that follow each other. A plan from anywhere is only a claim. A model with it is
+scheduled and timed like any other, and it is used where it is faster.
 """
 from __future__ import annotations
 
@@ -44,8 +45,8 @@ class Subgraph:
 
 
 def plan_slices(made: Made, context: Job, cut: Cut, until: Until) -> Planned:
-    """Return the model with its plan of slices. With slices "bank" of the options nothing is looked for. BankError where something is to
-    be, which --frozen forbids. `until`: when looking ends."""
+    """Return the model with its plan of slices. With slices "bank" of the options nothing is looked for. Raise BankError where something is
+    to be, which --frozen forbids. `until`: when looking ends."""
     options, bank, say = context.options, context.bank, context.voice.say
     search = options.slicing.source == "search"
     if made.model.graph.bodies:
@@ -66,7 +67,7 @@ def plan_slices(made: Made, context: Job, cut: Cut, until: Until) -> Planned:
 
 
 def keep(bank: Bank, found: Iterable[Tuned], asked: bool) -> None:
-    """Nothing; the bank has the plans, where it can be written; where slices were not `asked` for, those that are faster alone."""
+    """Put the plans into the bank where it can be written. Where slices were not `asked` for, put only plans that are faster."""
     if bank.writable and (kept := [t.plan for t in found if asked or t.plan.is_faster]):
         bank.plans.put_all(kept)
 
@@ -92,8 +93,9 @@ class SubgraphJob:
 
     def best(self, missing: Sequence[Subgraph], cut: Cut, say: Callable[[str], None],
              until: Until) -> tuple[Made, dict[Subgraph, Asked] | None]:
-        """Return the fastest of the model whole, as a search of the `missing` has it, and as the bank has it; what is taken is said. Its
-        regions, None where nothing is known of them, as options forbid what it takes to have them."""
+        """Return the fastest of three forms, with its regions, and report it. The forms are the model whole, as a search of the `missing`
+        has it, and as the bank has it. The regions are None where nothing is known of them, because options forbid what would be needed to
+        know them."""
         known = {s: plan_regions(p.regions, s) for s, p in self.held.items() if p is not None}
         banked = {s: r for s, r in known.items() if r}
         offers = {"by the bank's plan": banked}
@@ -120,8 +122,8 @@ class SubgraphJob:
         return best, chosen
 
     def try_regions(self, offer: Mapping[Subgraph, Asked], cut: Cut) -> tuple[Made, dict[Subgraph, Asked]] | str | None:
-        """Return the model with these regions in slices, less those of subgraphs that take longer so; None where nothing is left, or why
-        there is none."""
+        """Return the model with these regions in slices, without those of subgraphs that then take longer. Return None where none are left,
+        or why there is no such model."""
         if not offer:
             return None
         out = cut(inside(self.made.model.graph, offer.values()))
@@ -151,7 +153,7 @@ class SubgraphJob:
 
 
 def ns(us: float) -> int:
-    """Whole nanoseconds, one at least."""
+    """Return a time in whole nanoseconds, one at least."""
     return max(1, round(1000 * us))
 
 
@@ -194,8 +196,8 @@ def subgraph(graph: Graph, names: Sequence[str]) -> Graph:
 
 
 def spans_us(made: Made, metric: str) -> list[float]:
-    """Return what each subgraph takes of what a model is tuned for, one inference or the time between two, modelled: from the end of what
-    is before it to its own; slices of it are part of it."""
+    """Return the modelled time of each subgraph: its share of one inference or of the time between two, whichever a model is tuned for. It
+    counts from the end of what is before the subgraph to its own end, its slices included."""
     at = {name: i for i, run in enumerate(runs(made.model.graph)) for name in run}
     spans: list[list[tuple[float, float]]] = [[] for _ in set(at.values())]
     line = made.lines.tuned

@@ -1,6 +1,6 @@
-"""Sums in fp32 with their rounding behind them, and norms of long rows in single operators, where cores that share the terms gain more than
-that costs: by default schedules, from cold inputs, what needs the whole sum in a launch of its own. Norms of groups of channels with their
-factors as one launch, where that is faster."""
+"""Choice of sums in fp32 with a rounding after them, and of norms of long rows in single operators. They are taken where cores that share
+the terms of a sum gain more time than this costs. Both ways are timed by default schedules and from cold inputs. The work that needs the
+whole sum is then a launch of its own. Norms of groups of channels run with their factors as one launch where that is faster."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -32,8 +32,9 @@ class Widened:
 
 
 def widen(graph: Graph, machine: Machine) -> Widened:
-    """Return the graph, not fused yet, with those sums widened that are faster so, but for those in bodies of control flow, and then
-    factors of channels and the like joined to the norms of groups before them, where that is faster. Equal ones are timed once."""
+    """Return the graph, not fused yet, with those sums widened that are then faster. Sums in bodies of control flow stay as they are. After
+    that, factors of channels and the like are joined to the norms of groups before them, where that is faster. Equal graphs are timed
+    once."""
     inside = homes(graph)
     tensors = {t.name: t for t in graph.tensors}
     found: dict[Single, list[str]] = {}

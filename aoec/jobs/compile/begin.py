@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def compile_model(options: CompileOptions, voice: Voice | None = None, kinds: Sequence[Kind] = ()) -> int:
-    """Compiles `options.model` (an ONNX file, a folder that --dump wrote, or a model at hand) to `options.output`. Returns 0, or 1 where
+    """Compile `options.model` (an ONNX file, a folder that --dump wrote, or a model in memory) to `options.output`. Return 0, or 1 where
     values are wrong. `kinds`: those of a tuning job, each of which has a result file."""
     voice = voice or voice_of(options)
     _refuse_gears(options)
@@ -58,7 +58,8 @@ def compile_model(options: CompileOptions, voice: Voice | None = None, kinds: Se
 
 
 def _refuse_gears(options: CompileOptions) -> None:
-    """Raises an error where a plan, or its text, can be of no model that is asked for: it is refused before anything else is read."""
+    """Raise an error where a plan, or its text, cannot belong to the model that is asked for. This is checked before anything else is
+    read."""
     if options.plan is None:
         return
     if gears_asked(options):
@@ -73,7 +74,7 @@ def voice_of(options: CompileOptions) -> Voice:
 
 
 def _check_copy(path: str, source: Path) -> None:
-    """Raises an error where no copy of the model can be at `path`."""
+    """Raise an error where no copy of the model can be at `path`."""
     check_writable(path)
     if source.is_file() and source.stat().st_size and refers_elsewhere(str(source)) and \
             Path(path).absolute().parent.resolve() != source.absolute().parent.resolve():
@@ -81,7 +82,7 @@ def _check_copy(path: str, source: Path) -> None:
 
 
 def _enter(folder: Path, options: CompileOptions, voice: Voice, kinds: Sequence[Kind]) -> int:
-    """Runs the job from a stage of a dump on, for the dump's own machine unless --target names another."""
+    """Run the job from a stage of a dump on, for the dump's own machine unless --target names another."""
     if gears_asked(options):
         raise CheckError(f"{folder} is a dump, whose shapes are fixed: --dynamic-batch and --dynamic-dims are for an ONNX model")
     if options.rewrite_files:
@@ -125,7 +126,7 @@ def _own_target(folder: Path, name: str) -> str:
 
 
 def compile_demo(options: DemoOptions) -> int:
-    """Compiles a full-size ResNet-50 with seeded random weights, built here."""
+    """Compile a full-size ResNet-50 with seeded random weights, built here."""
     voice = voice_of(options)
     machine = _begin(Path(f"resnet50 (seeded random weights, batch {options.batch})"), options, voice)
     from aoec.frontend.zoo import resnet50
@@ -142,13 +143,13 @@ def _begin(source: Path, options: CompileOptions, voice: Voice) -> Machine:
 
 
 def begin_kernels(options: CompileOptions, voice: Voice) -> None:
-    """Begins to compile those kernels that the job needs and that are not compiled yet, beside what else is to be done, and says so."""
+    """Begin to compile those kernels that the job needs and that are not compiled yet, and say so. The job goes on meanwhile."""
     if notice := kernels.start([*kernels.TIMES, *(kernels.VALUES if kernels.values_needed(options) else ())]):
         voice.say(notice)
 
 
 def _say_replaced(output: str, machine: Machine, voice: Voice) -> None:
-    """Says before any work that a compiled model for another machine will be replaced."""
+    """Say before any work that a compiled model for another machine will be replaced."""
     if not Path(output).is_file():
         return
     from aoec.artifact.artifact import made_for
@@ -164,7 +165,7 @@ def gears_asked(options: CompileOptions) -> Asked:
 
 
 def _gears_of(model: str | ModelProto, options: CompileOptions) -> tuple[list[Gear], dict[str, tuple[str, ...]]]:
-    """Return (the gears to compile for, the model's names of dimensions); of a model for one shape one gear without a name, and no
+    """Return (the gears to compile for, the model's names of dimensions). A model for one shape has one gear without a name, and no
     names."""
     if not gears_asked(options):
         return [Gear((), tuple(options.shapes.items()))], {}
@@ -174,7 +175,7 @@ def _gears_of(model: str | ModelProto, options: CompileOptions) -> tuple[list[Ge
 
 def _compile(model: str | ModelProto, name: str, machine: Machine, options: CompileOptions, voice: Voice,
              kinds: Sequence[Kind]) -> int:
-    """Imports the model, for each gear if there are some, says so, and does the rest."""
+    """Import the model, for each gear if there are several, report this, and run the rest of the job."""
     voice.watch.begin("reading")
     read = _read(model, options, voice)
     if options.lowered:

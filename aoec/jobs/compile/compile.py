@@ -49,10 +49,10 @@ SPANS_OF_BOTH = {"opat": OPAT_OF_BOTH, "sgat": SGAT_OF_BOTH}
 
 
 def finish(stages: Sequence[Stage], context: Context, asked: Sequence[Kind] = (), source: Source | None = None) -> int:
-    """Compiles imported graphs, or what a dump is entered with, and writes the model. Returns 0, or 1 where values are wrong.
+    """Compile imported graphs, or the stage of a dump that was entered, and write the model. Return 0, or 1 where values are wrong.
 
-    Of several gears each is a stage, and what they have in common is done once. `source`: the ONNX model, which may carry schedules.
-    `asked`: the kinds of a tuning job, each of which has a result file.
+    Each of several gears is a stage; work that they share is done once. `source`: the ONNX model, which may carry schedules. `asked`: the
+    kinds of a tuning job, each of which has a result file.
     """
     options, watch = context.options, context.voice.watch
     with stream(options.events) as events:
@@ -88,7 +88,8 @@ def finish(stages: Sequence[Stage], context: Context, asked: Sequence[Kind] = ()
 
 
 def other_layouts(context: Context) -> bool:
-    """Return whether layouts other than the plain ones are tried: not where only a part of the model is asked for, or a plan says them."""
+    """Return whether layouts other than the plain ones are tried. They are not where only a part of the model is tuned, or where a plan
+    fixes them."""
     options = context.options
     return not options.only and not options.slicing.regions and options.plan is None and options.start != "plan"
 
@@ -129,8 +130,8 @@ def check(made: Sequence[Made], job: Job) -> tuple[Notes, list[str]]:
 
 
 def write_model(ruled: Sequence[Made], whole: Sequence[Made], sliced: Sequence[Planned], job: Job, source: Source | None) -> None:
-    """Writes the compiled model, a copy of the ONNX model with its schedules, a dump, and plans into the bank, as far as asked for.
-    `ruled`: by the rules' plan; `whole`: by the one that was chosen."""
+    """Write what is asked for: the compiled model, a copy of the ONNX model with its schedules, a dump, and plans into the bank. `ruled`:
+    the models by the rules' plan; `whole`: those by the chosen plan."""
     options, made = job.options, [s.made for s in sliced]
     write(options.path, *[m.artifact for m in made])
     if options.embed and source is not None:
@@ -151,7 +152,7 @@ def searches_of(job: Job) -> dict[str, object]:
 
 
 def report(ended: Ended, notes: Notes, job: Job) -> None:
-    """Closes the result file, and says what became of the job: events, the page, the table."""
+    """Close the result file and report the outcome of the job: events, the page, the table."""
     made, options, machine, watch = ended.models, job.options, job.machine, job.voice.watch
     new: tuple[str, ...] = ()
     if isinstance(job.results, RunFiles):
@@ -188,7 +189,7 @@ def step_notes(made: Made) -> tuple[str, ...]:
 
 
 def wait_for_kernels(parts: Sequence[str], voice: Voice) -> None:
-    """Waits for those parts of the kernels that are being compiled, and shows how far they are."""
+    """Wait for those parts of the kernels that are being compiled, and show how far they are."""
     if waiting := kernels.pending(parts):
         with voice.watch.during("kernels"), voice.progress("compiling kernels, once", waiting) as line:
             kernels.wait(parts, line)

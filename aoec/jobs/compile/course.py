@@ -1,4 +1,4 @@
-"""How the tasks of a job come along: told to a line on a terminal and to a stream of events, with how long the rest may take."""
+"""Progress of the tasks of a job, for a line on a terminal and a stream of events, with an estimate of how long the rest may take."""
 from __future__ import annotations
 
 import time
@@ -35,12 +35,12 @@ class Course:
         self._since = clock()
 
     def searching(self, keys: Collection[Key]) -> None:
-        """Nothing; these tasks are to be worked on now, the others are done."""
+        """Begin work on these tasks; all others are done."""
         self._since = self._clock()
         self._parts = dict.fromkeys(keys, 0.0)
 
     def heard(self, key: Key, so_far: SoFar | None) -> None:
-        """Nothing; a task was begun (None), or says how far it is."""
+        """Report that a task was begun (None), or how far it is."""
         task = self._tasks[key]
         if so_far is None:
             self._events.say("task_started", task=task.group.name, what=task.label)
@@ -54,7 +54,7 @@ class Course:
         self._line(f"{task.group.name} {plural(so_far.trials, 'trial')}, {best:.2f} us modelled", self._done, left)
 
     def done(self, task: Task, solved: Solved) -> None:
-        """Nothing; a task is done."""
+        """Report that a task is done, with its outcome and times."""
         default, best, bound = (n * self._us for n in (solved.default.ticks, solved.best.ticks, solved.best.bound_ticks))
         self._end(solved.best.key)
         self._checked[solved.best.key] = 0.0 if solved.best.verified else best
@@ -65,14 +65,14 @@ class Course:
         self._line(f"{task.group.name} {default:.2f} -> {best:.2f} us modelled", self._done, self.left_s)
 
     def fail(self, key: Key, reason: str) -> None:
-        """Nothing; a task has no schedule."""
+        """Report that a task has no schedule, and why."""
         self._end(key)
         self._events.say("task_failed", task=self._tasks[key].group.name, what=self._tasks[key].label, reason=reason)
 
     @property
     def left_s(self) -> float | None:
-        """Return seconds that the rest may take, if it takes as long as what is done, with the checks of values that follow; None where
-        that is too little to tell."""
+        """Return seconds that the rest may take, with the checks of values, if it goes on at the same speed. Return None where too little
+        is done to tell."""
         part = sum(self._parts.values()) / len(self._parts) if self._parts else 1.0
         return None if part < SURE else round((self._clock() - self._since) * (1 - part) / part + self._checks_s, 1)
 

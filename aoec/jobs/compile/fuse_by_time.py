@@ -12,8 +12,8 @@ Fused = tuple[Graph, Weights, frozenset[str], list[str]]
 
 
 def fuse_by_time(graph: Graph, weights: Weights, machine: Machine, pool: Pool | None = None) -> Fused:
-    """Return the graph in groups, its constants as stored, the exceptions that decide something, and sentences on what stays as it is since
-    it is faster so."""
+    """Return the graph in groups, its constants as stored, the exceptions that change it, and sentences on what is not fused because it is
+    faster so."""
     unchanged = keep_images(graph, machine)
     apart = fuse_exceptions(graph, machine).union(u.exception for u in unchanged)
     made = fuse_model(graph, weights, machine, pool, apart)

@@ -15,15 +15,15 @@ SHOWN = 8  # gears in a sentence
 
 
 class Dispatch:
-    """Runs a model for whichever of its gears takes what is fed; each gear is made ready when it first runs, and stays so. `make`: what
-    runs a gear; the model machine where nothing else is said."""
+    """A model with gears, which runs the gear that fits the inputs. Each gear is prepared when it first runs, and is kept. `make`: makes
+    the runner of a gear, by default the model machine."""
 
     def __init__(self, gears: Sequence[Artifact], make: Callable[[Artifact], Runner] = Runner) -> None:
         self.gears, self.make = tuple(gears), make
         self.runners: dict[int, Runner] = {}
 
     def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
-        """Return output name -> value, by the model's own names and dtypes; CheckError where the feeds are no gear's inputs."""
+        """Return output name -> value, by the model's own names and dtypes. Raise CheckError where the feeds are no gear's inputs."""
         gear = pick(self.gears, feeds)
         if id(gear) not in self.runners:
             self.runners[id(gear)] = self.make(gear)
@@ -31,7 +31,7 @@ class Dispatch:
 
 
 def pick(gears: Sequence[Artifact], feeds: Mapping[str, Any]) -> Artifact:
-    """Return the gear that takes feeds of these shapes; the only one where there is no choice. CheckError that names them where none
+    """Return the gear that takes feeds of these shapes; the only one where there is no choice. Raise CheckError that names them where none
     does."""
     if len(gears) == 1:
         return gears[0]
@@ -45,7 +45,7 @@ def pick(gears: Sequence[Artifact], feeds: Mapping[str, Any]) -> Artifact:
 
 
 def find_gear(gears: Sequence[Artifact], name: str) -> Artifact:
-    """Return the gear of that name; CheckError that says which there are."""
+    """Return the gear of that name. Raise CheckError that says which there are."""
     for gear in gears:
         if gear.gear == name:
             return gear
@@ -61,8 +61,8 @@ def list_gears(gears: Sequence[Artifact]) -> str:
 
 
 def common_shape(gears: Sequence[Artifact], output: bool, place: int) -> list[int | str | None]:
-    """Return the shape of the model's input or output at this place: numbers, and where the gears differ the model's name, or None
-    without."""
+    """Return the shape of the model's input or output at this place. A dimension is a number; where the gears differ it is the model's name
+    of it, or None without a name."""
     ports = [(g.outputs if output else g.inputs)[place] for g in gears]
     if len({len(p.shape) for p in ports}) > 1:
         return []

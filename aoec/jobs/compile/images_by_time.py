@@ -1,4 +1,4 @@
-"""Which convolutions stay as the model has them: those that take longer otherwise, by default schedules.
+"""Choice of the convolutions that stay as the model has them: those that take longer otherwise, by default schedules.
 
 Convolutions of one image may be one, and a product may make the planes of one. A launch that makes the image is timed with them, since it
 leaves the image in L2. Equal ones are timed once.
@@ -90,8 +90,8 @@ def _sibling_times(draft: Draft, found: Siblings, machine: Machine) -> tuple[flo
 
 
 def _planes_times(draft: Draft, found: Planes, readers: Sequence[OpNode], machine: Machine) -> tuple[float, float]:
-    """Return the modelled us of a convolution with its conversion, and of a product; with the elementwise operator of one operand behind,
-    which the addition of a bias joins."""
+    """Return the modelled us of a convolution with its conversion, and of a product. An elementwise operator of one operand behind it is
+    included; the addition of a bias is joined with it."""
     behind = [n for n in readers if len(readers) == 1 and family(n) == "elementwise" and len(n.inputs) == 1 and not n.definition]
     convolution = replace(found.convolution, outputs=found.conversion.outputs)
     maker = _maker(draft, convolution.inputs[0])

@@ -14,11 +14,11 @@ from aoec.target.machine import Machine
 
 
 def model_lines(model: Model, choices: list[Choice], machine: Machine) -> Lines:
-    """Return one timeline of all groups in order, launches overlapped as in a task queue; throughput from the state that one inference
-    leaves.
+    """Return one timeline of all groups in order, with launches overlapped as in a task queue. Throughput is from the state that one
+    inference leaves.
 
-    What runs on the host is added to it, and so are bodies of control flow, each a timeline of its own as often as it runs: nothing runs
-    beside what the host does."""
+    The time of groups on the host is added, and so are bodies of control flow, each a timeline of its own as often as it runs. Nothing runs
+    in parallel with the host."""
     known = {c.task.group.name: c.task for c in choices}
     funcs, keys = {name: t.func for name, t in known.items()}, {name: t.func_key for name, t in known.items()}
     warm = {t.group.name: t for t in tasks(model.graph, machine, True, funcs, keys)}

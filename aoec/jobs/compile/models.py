@@ -1,5 +1,5 @@
-"""Models as imported and as fused. What an equal one became is looked up; its constants are made when somebody asks for them: to verify
-a group, to write what is not written yet. A second compile of a model so hashes its file and reads none of it."""
+"""Models as imported and as fused. The result for an equal model is looked up. Its constants are only made when they are needed: to verify
+a group, or to write what is not written yet. So a second compile of a model hashes its file and reads nothing else of it."""
 from __future__ import annotations
 
 import mmap
@@ -38,9 +38,9 @@ def import_model(model: str | ModelProto, shapes: Mapping[str, tuple[int, ...]],
              pool: Pool | None = None, own: Definitions = NO_DEFINITIONS,
              rules: Sequence[Rule] = (), entered: Entered | None = None,
              training: Training | None = None) -> tuple[Graph, Weights, list[str], Applied]:
-    """Return (graph, constants, notices, the rewrites that were made and where) of an ONNX model, by path or as a proto, the user's `own`
-    operators and his own rewrites; what the frontend refuses is refused. `entered`: a plan, whose declined rewrites are not made.
-    `training`: the graph is a step of training by these options."""
+    """Return (graph, constants, notices, the rewrites that were made and where) of an ONNX model, by path or as a proto. `own` and `rules`
+    are the user's operators and rewrites. Raise the frontend's errors. `entered`: a plan, whose declined rewrites are not made. `training`:
+    the graph is a step of training by these options."""
     declined = entered.plan.declined if entered else ()
 
     @cache
@@ -115,7 +115,7 @@ def _what(t: Tensor) -> tuple[object, ...]:
 
 
 def file_digest(path: str) -> str:
-    """Return the sha256 of a file's bytes; "" where it cannot be read, which its reader says better."""
+    """Return the sha256 of a file's bytes. Return "" where it cannot be read, which its reader says better."""
     try:
         with open_plain(path) as f, mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ) as data:
             return sha256(data).hexdigest()

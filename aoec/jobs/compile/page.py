@@ -30,8 +30,8 @@ WAITS = 4  # the longest, of each schedule
 
 
 def write_report(folder: Path, made: Sequence[Made], reports: Sequence[Report], machine: Machine, beside: Mapping[str, str]) -> None:
-    """Nothing; the folder holds the report, of a model for several shapes one a gear in a folder of its own. `beside`: names of other
-    pages in the folder, by title."""
+    """Write the report into the folder. A model for several shapes has a report for each gear, in a folder of its own. `beside`: names of
+    other pages in the folder, by title."""
     names = [folder_of(number, r.gear) for number, r in enumerate(reports)]
     for name, one, report in zip(names, made, reports):
         gears = {r.gear: f"../{n}/index.html" for n, r in zip(names, reports)} if report.gear else {}
@@ -42,13 +42,14 @@ def write_report(folder: Path, made: Sequence[Made], reports: Sequence[Report], 
 
 
 def folder_of(number: int, gear: str) -> str:
-    """Return the name of a gear's folder, by its number where a dump calls it by what is no list of sizes; "." for what is no gear."""
+    """Return the name of a gear's folder. It has the gear's number where a dump names the gear by something else than a list of sizes.
+    Return "." for a model without gears."""
     name = f"gear_{gear.replace(',', 'x')}"
     return "." if not gear else name if manifest.NAME.fullmatch(name) else f"gear_{number}"
 
 
 def _write(folder: Path, made: Made, report: Report, machine: Machine, gears: dict[str, str], beside: Mapping[str, str]) -> None:
-    """Nothing; the report of one model stands in the folder."""
+    """Write the report of one model into the folder. Raise BackendError where the folder cannot be made."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as e:

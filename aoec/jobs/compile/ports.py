@@ -1,4 +1,4 @@
-"""What a user sees of a model's inputs and outputs: names, types and shapes, by the model's own words."""
+"""Inputs and outputs of a model as a user sees them: the model's own names, types and shapes."""
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What a training step needs of device memory: parameters, states, gradients, and what forward and backward passes keep."""
+"""Device memory of a training step: parameters, states, gradients, and what forward and backward passes keep."""
 from __future__ import annotations
 
 from collections import Counter
@@ -18,9 +18,9 @@ MB = 1e6
 
 @dataclass(frozen=True)
 class StepMemory:
-    """Bytes of a step. `parameters`, `states` (of the optimiser, and running statistics) and `gradients` are there all the time, next
-    values in their own place; `inputs`: data, labels and constants. `kept`: what forward and backward passes hold when the backward pass
-    begins; `most`: the most that they hold at one time. `peak`: all of it at that time."""
+    """Bytes of a step. `parameters`, `states` (of the optimiser, and running statistics) and `gradients` are there all the time; next
+    values take the place of the present ones. `inputs`: data, labels and constants. `kept`: what forward and backward passes hold when the
+    backward pass begins. `most`: the most that they hold at one time. `peak`: all of it at that time."""
 
     parameters: int
     states: int
@@ -46,8 +46,8 @@ class StepMemory:
 
 
 def step_memory(graph: Graph) -> StepMemory | None:
-    """Return the memory of a fused training graph, each tensor being there from the launch that makes it to the last that reads it; None
-    where the graph has no gradients."""
+    """Return the memory of a fused training graph. A tensor is held from the launch that makes it to the last launch that reads it. Return
+    None where the graph has no gradients."""
     gradients = find_gradients(graph)
     if not gradients:
         return None

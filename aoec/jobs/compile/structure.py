@@ -1,4 +1,4 @@
-"""How a model is put together, for its report: the operators that it was imported with, and the launches that do them."""
+"""Structure of a model for its report: the operators that it was imported with, and the launches that do them."""
 from __future__ import annotations
 
 from collections import Counter

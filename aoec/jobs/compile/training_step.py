@@ -1,4 +1,4 @@
-"""What is said of a compiled training step: how long its phases take, and what memory it needs."""
+"""Report on a compiled training step: how long its phases take, and what memory it needs."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from aoec.jobs.compile.step_memory import StepMemory, step_memory
 
 @dataclass(frozen=True)
 class Launch:
-    """A launch of a step, or what the host does in its place: its group, its phase and how long the device is held by it, in µs."""
+    """A launch of a step, or the host's work in its place: its group, its phase, and how long it occupies the device, in µs."""
 
     group: str
     phase: Phase
@@ -22,8 +22,8 @@ class Launch:
 
 
 def launch_times(graph: Graph, choices: Sequence[Choice], lines: Lines) -> dict[str, float]:
-    """Return group -> modelled µs from the end of the launch before to its own, in a step that follows another; host groups by their
-    estimate."""
+    """Return group -> modelled µs from the end of the launch before to its own end, in a step that follows another. Groups on the host have
+    their estimate."""
     times: dict[str, float] = host_times(graph)
     before = 0.0
     for choice, (_, end) in zip(choices, lines.tuned.steady_us, strict=True):
@@ -62,7 +62,7 @@ class StepFigures:
 
 
 def step_figures(graph: Graph, choices: Sequence[Choice], lines: Lines) -> StepFigures | None:
-    """Return what is said of a compiled graph that is a training step; None of another."""
+    """Return what is said of a compiled graph that is a training step. Return None for another."""
     gradients = find_gradients(graph)
     memory = step_memory(graph)
     if memory is None:

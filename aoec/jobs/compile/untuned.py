@@ -57,10 +57,10 @@ def compile_group(task: Task, trace: Trace, program: Program) -> Compiled:
 
 @lru_cache(maxsize=1024)
 def first_schedule(func: Func, machine: Machine) -> tuple[Trace, Program]:
-    """Return a legal schedule of a func, and its program: the first of the short list that a default is found in, of the first sketch with
-    one.
+    """Return a legal schedule of a func, and its program. It is the first candidate of a default's short list, from the first sketch that
+    has one.
 
-    UnsupportedError or ScheduleError where there is none.
+    Raise UnsupportedError or ScheduleError where there is none.
     """
     refused: list[str] = []
     for trace in sketches(func, machine):

@@ -1,4 +1,4 @@
-"""`aoec deliver --to DIR`: what was found, in the files that CANN and kernel writers take; a folder written whole, or not at all."""
+"""`aoec deliver --to DIR`: write results in the files that CANN and kernel writers use. The folder is written whole, or not at all."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,7 +35,7 @@ WHAT = {
 
 
 def deliver(model: str, folder: str, options: DeliverOptions) -> str:
-    """Writes a delivery of a model, compiled or not, or of a bank into a new folder. Returns the table, or its JSON."""
+    """Write a delivery of a model, compiled or not, or of a bank into a new folder. Return the table, or its JSON."""
     check_new_folder(folder)
     listed, voice = theirs(options), Voice(options.json, bar=False)
     gradients = read_gradients(options.gradient_plan or model) if options.gradient_plan or is_result(model) else None
@@ -51,7 +51,7 @@ def deliver(model: str, folder: str, options: DeliverOptions) -> str:
 
 
 def soc_of(machine: Machine, asked: str | None) -> str:
-    """Return CANN's name of the chip: what was asked for, else the machine's own; CheckError where that is no chip's."""
+    """Return CANN's name of the chip: what was asked for, else the machine's own. Raise CheckError where that is no chip's."""
     name = asked or machine.name
     if not name.startswith("Ascend") or not name.replace("_", "").isalnum():
         raise CheckError(f"{name} is no SoC of CANN, which names files by it: --soc Ascend910B3, say (npu-smi info tells yours)")
@@ -116,8 +116,8 @@ def line(e: Entry, r: Record, machine: Machine, seen: Sequence[Seen], tune: bool
 
 
 def tune_list(worth: Iterable[Entry], known: Keys) -> dict[str, TuneOps]:
-    """Return name of each group that CANN's own tuning takes -> what is listed of it: names as the user's file has them, else types, as
-    names after CANN's fusions are not known."""
+    """Return the name of each group that CANN's own tuning takes -> its entry in the list. Entries are names from the user's file, else
+    types, for names after CANN's fusions are not known."""
     out = {}
     for e in worth:
         names = dict.fromkeys(s.name for s in known.found.get(e.name, ()) if s.type in tune_ops.TYPES)

@@ -1,4 +1,5 @@
-"""What there is to deliver: the different groups of a model, compiled or not, or the funcs of a bank, with the best schedule of each."""
+"""Entries of a delivery, with the best schedule of each. They are the different groups of a model, compiled or not, or the funcs of a
+bank."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -85,9 +86,9 @@ class Entry:
 
 @dataclass(frozen=True)
 class Source:
-    """All that is to be delivered, of one machine. `precision` and `inputs`, which a bank has not: what a model runs in, and the shapes of
-    its inputs where there is one of each. `apart`: (operator or family, the next one's) where a result's only reader is another group.
-    `cut`: what of it runs in slices, in words. `figures`: of each gear of a compiled model."""
+    """Everything to deliver for one machine. `precision` and `inputs`: the precision of a model and the shapes of its inputs, where each
+    has one; a bank has neither. `apart`: (operator or family, the next one's) where a result's only reader is another group. `cut`: what of
+    the model runs in slices, in words. `figures`: those of each gear of a compiled model."""
 
     name: str
     machine: Machine
@@ -122,7 +123,7 @@ def is_bank(path: str) -> bool:
 # ---------------------------------------------------------------- models
 
 def of_model(path: str, options: DeliverOptions, voice: Voice) -> Source:
-    """Of an ONNX model: schedules are those of the banks, else default ones; nothing is searched."""
+    """Return the source of an ONNX model. Its schedules are those of the banks, else default ones; nothing is searched."""
     machine = load(options.target) if options.target else load()
     voice.reading(Path(path), machine, "--target" if options.target else "default; --target, see aoec targets")
     context = Context(machine, options.into(CompileOptions, model=path, tune=False, slices=Slices()), voice)
@@ -138,7 +139,8 @@ def of_model(path: str, options: DeliverOptions, voice: Voice) -> Source:
 
 
 def of_artifact(path: str, options: DeliverOptions) -> Source:
-    """Of a compiled model: the schedules that it has, for the machine that it was compiled for."""
+    """Return the source of a compiled model: its own schedules, for the machine that it was compiled for. Raise CheckError where
+    `options.target` is another machine."""
     gears = load_gears(path)
     machine = parse_machine(gears[0].machine, path) if gears[0].machine else load(gears[0].target)
     if options.target and load(options.target).hash != machine.hash:
@@ -177,7 +179,7 @@ def together(name: str, machine: Machine, precision: str, models: Sequence[Model
 
 @dataclass(frozen=True)
 class Found:
-    """A group's schedule and the default one ("": not known), and ticks of both and of the bound; `func_key`: of the func they are of."""
+    """A group's schedule and the default one ("": not known), with ticks of both and of the bound. `func_key`: the key of their func."""
 
     trace: str
     default: str
@@ -228,8 +230,8 @@ def with_times(entry: Entry, found: Found, us: float) -> Entry:
 
 
 def merge_entries(parts: Iterable[Entry]) -> tuple[Entry, ...]:
-    """Equal groups as one entry, in order; where what lies in L2 before them differs they may have several schedules: CANN keeps one for
-    a shape, which is that of most of the time."""
+    """Return equal groups as one entry, in order. They may have several schedules where L2 holds different data before them. CANN keeps one
+    schedule for a shape: the one that accounts for most of the time."""
     equal: dict[object, list[Entry]] = {}
     for e in parts:
         equal.setdefault((e.func_key, e.types) if e.func_key else (e.what, e.why), []).append(e)
@@ -267,8 +269,8 @@ def _word(node: OpNode) -> str:
 # ---------------------------------------------------------------- banks
 
 def of_bank(path: str, options: DeliverOptions, say: Say) -> Source:
-    """Of a bank or an export of one, what it has of one machine: of each func in a memory state the best schedule, and the default one.
-    Stale records are passed over."""
+    """Return the source of a bank, or of an export of one, for one machine. It has the best and the default schedule of each func in each
+    memory state. Stale records are passed over."""
     records = [r for r in read_records(path) if r.key.kind == "modelled" and not r.key.state.endswith(ROBUST)]
     machine = load(options.target) if options.target else load(_target(path, records))
     mine = [r for r in records if r.key.target == machine.name]
@@ -286,7 +288,7 @@ def of_bank(path: str, options: DeliverOptions, say: Say) -> Source:
 
 
 def _target(path: str, records: Sequence[Record]) -> str:
-    """Return the machine of all records; CheckError where there are several."""
+    """Return the machine of all records. Raise CheckError where there are several."""
     found = sorted({r.key.target for r in records})
     if len(found) > 1:
         raise CheckError(f"{path} has records of {', '.join(found)}: --target says which are meant")

@@ -1,4 +1,5 @@
-"""What a gradient tuning job left, as a part of a delivery: its result file, and the files of its run, held against each other."""
+"""Results of a gradient tuning job as a part of a delivery: its result file, and the files of its run. They are checked against each
+other."""
 from __future__ import annotations
 
 import json
@@ -37,8 +38,8 @@ def is_result(path: str) -> bool:
 
 
 def read_gradients(path: str) -> Gradients:
-    """Return what the job of a result file left. CheckError or BackendError where it is none, where a file of its run is not beside it, or
-    where they do not belong together."""
+    """Return what the job of a result file left. Raise CheckError or BackendError where it is none, where a file of its run is not beside
+    it, or where they do not belong together."""
     if not is_result(path):
         raise CheckError(f"give the result file of aoec tune --job gdat, {PREFIX}*.json", source=path)
     said = _result(read_json(path), path)
@@ -70,7 +71,7 @@ def _what(name: str) -> str:
 
 
 def _result(said: Any, path: str) -> dict[str, Any]:
-    """Return the job of a parsed result file; CheckError where it has not ended, or where a part is not as it must be."""
+    """Return the job of a parsed result file. Raise CheckError where it has not ended, or where a part is not as it must be."""
     of = said[-1].get("GDAT") if isinstance(said, list) and said and isinstance(said[-1], dict) else None
     if not isinstance(of, dict):
         raise CheckError("this result file says nothing of a gradient tuning that has ended", source=path)
@@ -119,7 +120,7 @@ def _part(said: Mapping[str, Any], trace: StepTrace, plan: BucketPlan, what: Map
 
 
 def plan_text(said: Mapping[str, Any], plan: BucketPlan, trace: StepTrace) -> str:
-    """`plan.json`: the buckets by the names of their gradients."""
+    """Return the text of `plan.json`: the buckets, by the names of their gradients."""
     buckets = [{"gradients": [trace.gradients[n].name for n in numbers], "bytes": sum(trace.gradients[n].size for n in numbers)}
                for numbers in plan.ranges()]
     return json.dumps({"format": FORMAT, "model": said["name"], "scheme": plan.scheme, "channels": plan.channels, "ends": list(plan.ends),

@@ -1,4 +1,4 @@
-"""The operators as the user's own CANN has them, out of a profile or a dumped graph, joined to ours by what they do, exactly."""
+"""Operators of the user's own CANN, from a profile or a dumped graph. They are matched exactly to ours by the work that they do."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
@@ -25,7 +25,8 @@ class Keys:
     alone: tuple[Seen, ...] = ()
 
     def share(self, names: Iterable[str]) -> tuple[float, float] | None:
-        """Return (time of all operators of the file, of that what the entries of these names do); None where it says no times."""
+        """Return (time of all operators of the file, time of those behind the entries of these names). Return None where the file has no
+        times."""
         listed = {id(s): s for one in self.found.values() for s in one}
         total = sum(s.all_us for s in (*listed.values(), *self.alone))
         those = {id(s): s for name in names for s in self.found.get(name, ())}
@@ -53,7 +54,7 @@ def theirs(options: DeliverOptions) -> Theirs | None:
 
 
 def keys(listed: Theirs | None, entries: Sequence[Entry]) -> Keys:
-    """Return the keys that the user's file gives; CheckError where it has none of these operators."""
+    """Return the keys that the user's file gives. Raise CheckError where it has none of these operators."""
     if listed is None:
         return Keys()
     path, seen = listed.source, listed.seen
@@ -71,7 +72,8 @@ def keys(listed: Theirs | None, entries: Sequence[Entry]) -> Keys:
 
 
 def nearest(entry: Entry, listed: Sequence[Seen]) -> tuple[Seen, ...]:
-    """Return those of equal work that are alike, and of these, where there are some, those with as many inputs: a bias is part of a key."""
+    """Return the operators of equal work that are alike. Where some of these have as many inputs, return only those: a bias is part of a
+    key."""
     found = tuple(s for s in listed if alike(entry, s))
     return tuple(s for s in found if len(s.inputs) == len(entry.inputs)) or found
 

@@ -35,9 +35,9 @@ NO_WORDS = {False: "CANN's run-time bank holds tilings of matrix products and co
 
 @dataclass(frozen=True)
 class Record:
-    """A group's line, or why it has none. `op`: whose records it is among; `key`: how its key is known. `differs`: what the tiling cannot
-    say of the schedule; `us`: modelled, of what it does say, and `default_us` the same of the default schedule's tiling, where that is
-    known; `doubt`: why CANN may not ask for it at all."""
+    """The line of a group in the bank, or why it has none. `op`: the operator whose records it belongs to. `key`: how its key is known.
+    `differs`: parts of the schedule that the tiling cannot express. `us`: modelled time of what it does express. `default_us`: the same for
+    the default schedule's tiling, where that is known. `doubt`: why CANN may not ask for it at all."""
 
     op: str = ""
     line: str = ""
@@ -50,7 +50,7 @@ class Record:
 
 
 def entry_tiling(entry: Entry, trace: str, machine: Machine) -> Said:
-    """Return a schedule of an entry as the vendor's tiling; None of what is no matrix product and no convolution."""
+    """Return a schedule of an entry as the vendor's tiling. Return None for what is no matrix product and no convolution."""
     mm = find_product(entry.func) if entry.func is not None else None
     if mm is None or entry.func is None or "attention" in entry.types:
         return None
@@ -59,9 +59,9 @@ def entry_tiling(entry: Entry, trace: str, machine: Machine) -> Said:
 
 
 def record(entry: Entry, machine: Machine, soc: str, seen: Sequence[Seen], every: bool = False, more: Sequence[str] = ()) -> Record:
-    """Return the line of an entry: of its schedule, of the default one or of `more` schedules, whichever is fastest as the vendor's kernels
-    read it. `seen`: the same operator as the user's CANN has it, where that is known. `every`: a tiling too that is modelled clearly slower
-    than the default."""
+    """Return the line of an entry. It is made of the entry's schedule, the default one or `more` schedules, whichever is fastest as the
+    vendor's kernels read it. `seen`: the same operator as the user's CANN has it, where that is known. `every`: keep also a tiling that is
+    modelled clearly slower than the default."""
     asked = [(trace, entry_tiling(entry, trace, machine)) for trace in dict.fromkeys((entry.trace, entry.default, *more)) if trace]
     if not asked or asked[0][1] is None:
         return Record(why=entry.why or NO_WORDS["attention" in entry.types])
@@ -97,7 +97,7 @@ def time_tiling(entry: Entry, tiling: Delivery, machine: Machine) -> tuple[float
 
 
 def problem(entry: Entry) -> Product | Window:
-    """Return what an entry's key is made of; BankError where a func alone does not say it."""
+    """Return what an entry's key is made of. Raise BankError where a func alone does not say it."""
     assert entry.func is not None
     mm = find_product(entry.func)
     assert mm is not None
@@ -155,8 +155,8 @@ def _identity(r: Record) -> str:
 
 
 def files(records: Iterable[Record], soc: str, cores: int) -> dict[str, str]:
-    """Return the bank's files by their place in the folder: below `bank` as $TUNE_BANK_PATH has it, below `home` as the home directory has,
-    of both generations."""
+    """Return the bank's files of both generations by their place in the folder. They are below `bank` as in $TUNE_BANK_PATH, and below
+    `home` as in the home directory."""
     lines: dict[str, list[str]] = {}
     for r in records:
         if r.line:

@@ -1,4 +1,4 @@
-"""A search among the schedules that a tiling of the vendor's can say: what is best of all may be none of them."""
+"""Search among the schedules that a tiling of the vendor's can express. The best schedule of all may not be among them."""
 from __future__ import annotations
 
 from aoec.base.errors import ScheduleError, UnsupportedError
@@ -15,9 +15,9 @@ LEADERS = 6  # of those found, that are tried as tilings: what a tiling leaves t
 
 
 def search_schedules(entry: Entry, machine: Machine, trials: int, seed: int = 0) -> list[str]:
-    """Return the fastest schedules found for a product or convolution, where the vendor's kernels decide as they do: results leave L0C in
-    granules where FIXPIPE takes them, no load runs ahead, what goes through UB has two slots, and no parts of the width over cores; none of
-    any other group."""
+    """Return the fastest schedules found for a product or convolution, within what the vendor's kernels do. In these, results leave L0C in
+    granules where FIXPIPE takes them, and no load runs ahead. Buffers in UB have two slots, and cores do not share the width in parts.
+    Return none for any other group."""
     func = entry.func
     if func is None or "attention" in entry.types or (mm := find_product(func)) is None:
         return []

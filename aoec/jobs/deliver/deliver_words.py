@@ -38,7 +38,7 @@ def words(entry: Entry, said: Said, machine: Machine) -> list[Value]:
 
 
 def product_tiling(func: Func, trace: str, machine: Machine) -> MatmulTiling | None:
-    """Return the tiling of a matrix product of which a bank has no record, such as one of a batch; None of what is none."""
+    """Return the tiling of a matrix product of which a bank has no record, such as one of a batch. Return None for what is none."""
     mm = find_product(func)
     try:
         choice = choice_of(func, mm, machine, parse_trace(trace)) if mm is not None else None

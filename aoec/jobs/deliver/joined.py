@@ -26,8 +26,8 @@ def operators(path: str) -> tuple[list[Timed], list[str]]:
 
 
 def compiled_operators(path: str) -> list[Timed]:
-    """Return the groups of a compiled model (of its first gear) that run on the AI Core, each alone in its place, launch included;
-    modelled."""
+    """Return the groups of a compiled model (of its first gear) that run on the AI Core. Times are modelled, for each alone in its place,
+    launch included."""
     a = load_gears(path)[0]
     machine = parse_machine(a.machine, path) if a.machine else load(a.target)
     ops, tensors = {n.name: n.op for n in a.graph.nodes}, {t.name: t for t in a.graph.tensors}

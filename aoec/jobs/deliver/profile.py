@@ -24,8 +24,8 @@ Ends = tuple[tuple[Operand, ...], tuple[Operand, ...]]
 
 @dataclass(frozen=True)
 class Place:
-    """A task's place on the timeline of one inference, in modelled microseconds. `passes`: how often its body of control flow runs in one;
-    all of them are one place, from the begin of the first to the end of the last."""
+    """A task's place on the timeline of one inference, in modelled microseconds. `passes`: how often its body of control flow runs in one
+    inference. All passes are one place, from the begin of the first to the end of the last."""
 
     group: Group
     passes: float
@@ -34,8 +34,8 @@ class Place:
 
 
 class TaskLine:
-    """A model's tasks in the order in which they run, as tuned or by default schedules: nothing runs beside the host, so what it does, and
-    the bodies that it walks, put off all that follows."""
+    """A model's tasks in the order in which they run, as tuned or by default schedules. Nothing runs in parallel with the host. So its
+    work, and the bodies that it runs, delay everything after them."""
 
     def __init__(self, made: Made, machine: Machine, tuned: bool) -> None:
         self.machine, self.graph, self.tuned = machine, made.model.graph, tuned

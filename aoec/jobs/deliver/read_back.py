@@ -1,9 +1,9 @@
-"""`aoec deliver --read`: a device's profile kept as measured times, beside what the bank's records of the same operators are modelled
-to take.
+"""`aoec deliver --read`: keep a device's profile as measured times, beside the modelled times of the bank's records of the same operators.
 
-Of one profile nothing says what ran: its times are the vendor's own. Of two, before and after what was delivered was applied, an operator
-with a tuned record of ours is a *hit* where its time changed by more than times of operators without one did, or it runs on another number
-of cores: its time after is then taken to be that of our schedule. Nothing in a profile says so for sure.
+A single profile does not say which schedule ran: its times are the vendor's own. Two profiles, from before and after the schedules were
+applied, can be compared. An operator with a tuned record of ours is a *hit* in two cases. It runs on another number of cores, or its time
+changed by more than the times of operators without such a record. Its time after is then taken to be that of our schedule. Nothing in a
+profile confirms this.
 """
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Back:
 
     @property
     def change(self) -> float | None:
-        """After by before: 0.9 is a tenth faster."""
+        """Return the time after divided by the time before: 0.9 is a tenth faster. Return None where there is no time before."""
         return self.now.us / self.before.us if self.before else None
 
     @property
@@ -61,7 +61,7 @@ class Back:
 
     @property
     def off(self) -> float:
-        """Return how far model and chip differ, as a logarithm; 0 where nothing is modelled."""
+        """Return how far model and chip differ, as a logarithm. Return 0 where nothing is modelled."""
         return abs(log(self.now.us / self.modelled_us)) if self.modelled_us else 0.0
 
 
@@ -78,7 +78,7 @@ def read_back(path: str, options: DeliverOptions) -> tuple[dict[str, Any], str, 
 
 
 def read_profile(path: str) -> Profile:
-    """Return the profile in a file; CheckError where its times are not a device's."""
+    """Return the profile in a file. Raise CheckError where its times are not a device's."""
     profile = read(path)
     if profile.kind != "measured":
         raise CheckError("the times of this profile are modelled, as its column source says; a device's are needed", source=path)
@@ -104,19 +104,20 @@ def backs(profiles: Sequence[Profile], known: Sequence[Known], machine: Machine)
 
 
 def best_of(now: Sequence[Timed], known: Sequence[Known]) -> dict[int, Record]:
-    """Return place of an operator -> the record of the same work; of several (memory states, older models) the one that gains most."""
+    """Return place of an operator -> the record of the same work. Of several (memory states, older models) it is the one with the largest
+    gain."""
     ranked = sorted(known, key=lambda k: k.record.ticks / max(k.record.default_ticks, 1))
     return {i: ranked[j].record for i, j in join(now, [k.timed for k in ranked])}
 
 
 def changes(untouched: Sequence[tuple[Timed, Timed | None, Record | None]]) -> float:
-    """By how much, as a logarithm, times change for which nothing was delivered: what a hit's change must be above."""
+    """Return by how much times change for which nothing was delivered, as a logarithm. A hit's change must be above this."""
     found = [abs(log(t.us / b.us)) for t, b, _ in untouched if b]
     return max(STEADY, SPREADS * median(found)) if found else STEADY
 
 
 def what(now: Timed, before: Timed | None, record: Record | None, steady: float) -> str:
-    """"hit" or "not hit" of an operator with a tuned record; "" where there is nothing to say."""
+    """Return "hit" or "not hit" for an operator with a tuned record. Return "" where this cannot be told."""
     if before is None or record is None or not record.is_faster:
         return ""
     moved = abs(log(now.us / before.us)) > steady

@@ -1,4 +1,4 @@
-"""What a gradient tuning job found: result files, the report and a delivery are made of it."""
+"""Result of a gradient tuning job, from which result files, the report and a delivery are made."""
 from __future__ import annotations
 
 import hashlib
@@ -36,8 +36,8 @@ class GdatFound:
 
     @property
     def key(self) -> str:
-        """Return a hash of what a plan follows from, the same on every computer: the names, sizes and times of the gradients, the system
-        with its ranks, the batch and the limits."""
+        """Return a hash of everything that a plan depends on, the same on every computer. That is the names, sizes and times of the
+        gradients, the system with its ranks, the batch and the limits."""
         return trace_key(self.trace, self.system.key, self.system.ranks, self.batch, self.options)
 
 

@@ -92,7 +92,7 @@ def page_files(found: GdatFound, alone: bool) -> dict[str, str]:
 
 
 def write_page(found: GdatFound, folder: Path, alone: bool = True) -> Path:
-    """Writes the report into a folder, and returns the page's path; BackendError where that cannot be."""
+    """Write the report into a folder, and return the page's path. Raise BackendError where the folder cannot be made."""
     texts: Mapping[str, str] = page_files(found, alone)
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -17,7 +17,8 @@ BANK = "bank"  # of --trace: look there
 
 
 def keep_trace(bank: Bank, trace: StepTrace, target: str, label: str) -> str:
-    """Keeps a measured trace, and returns that it did in words; "" where it is modelled, too long, or the bank cannot be written."""
+    """Put a measured trace into the bank, and return a line that says so. Return "" where the trace is modelled or too long, or where the
+    bank cannot be written."""
     text = json.dumps(json.loads(show_own(trace)), separators=(",", ":"))
     if trace.source != "measured" or len(text) > TRACE_LIMIT or not bank.writable:
         return ""
@@ -28,7 +29,7 @@ def keep_trace(bank: Bank, trace: StepTrace, target: str, label: str) -> str:
 
 
 def find_trace(bank: Bank, like: StepTrace, target: str) -> TraceRead:
-    """Return the measured trace of gradients of the same sizes; CheckError where the bank has none."""
+    """Return the measured trace of gradients of the same sizes. Raise CheckError where the bank has none."""
     found = bank.gradient_traces.find(target, sizes_key(g.size for g in like.gradients))
     if found is None:
         raise CheckError(f"the bank has no trace of {len(like.gradients):,} gradients of these sizes for {target}: measure one, "

@@ -19,7 +19,7 @@ from aoec.target.machine import Machine
 
 
 def model_trace(made: Made, machine: Machine) -> StepTrace:
-    """Return the trace of a graph that was compiled for a machine, with its schedules, modelled. CheckError where the model has no
+    """Return the trace of a graph that was compiled for a machine, with its schedules, modelled. Raise CheckError where the model has no
     gradients, or was compiled for another machine."""
     graph = made.model.graph
     if made.artifact.machine_hash != machine.hash:

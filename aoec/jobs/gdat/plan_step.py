@@ -32,7 +32,8 @@ TRIAL = StepTrace((Gradient("a", 1 << 20, 1.0), Gradient("b", 1 << 20, 2.0)), 1.
 
 
 def check_options(options: Any, alone: bool) -> None:
-    """Raises CheckError where options say too little, or what gradient tuning cannot do. `alone`: no other job of the run needs a model."""
+    """Raise CheckError where options say too little, or ask for what gradient tuning cannot do. `alone`: no other job of the run needs a
+    model."""
     costs = read_system(options)
     if options.trace not in (None, BANK) and alone and options.model:
         raise CheckError(f"--trace {options.trace} says what a model would: leave {options.model} out, or tune it too: --job opat,gdat")
@@ -62,7 +63,7 @@ def plan_model(models: Sequence[Made], job: Job) -> GdatFound:
 
 
 def batch_of(made: Made) -> int | None:
-    """Return the first dimension of the model's first input; None where there is none."""
+    """Return the first dimension of the model's first input. Return None where there is none."""
     shapes = [p.shape for p in made.model.inputs if p.shape]
     return shapes[0][0] if shapes else None
 
@@ -77,13 +78,13 @@ def read_system(options: GradientOptions) -> System:
 
 
 def load_system(options: GradientOptions) -> System:
-    """Return the system of --system; CheckError where there is none of that name."""
+    """Return the system of --system. Raise CheckError where there is none of that name."""
     options.check_system(", ".join(system.names()))
     return system.load(str(options.system))
 
 
 def plan_trace(read: TraceRead, costs: System, options: GradientOptions, name: str, target: str, batch: int | None) -> GdatFound:
-    """Return the plan of a trace. CheckError where it has too many gradients to be planned."""
+    """Return the plan of a trace. Raise CheckError where it has too many gradients to be planned."""
     trace = read.trace
     if len(trace.gradients) > MOST_PLANNED:
         raise CheckError(f"the trace has {len(trace.gradients):,} gradients, and at most {MOST_PLANNED:,} are planned; "

@@ -1,4 +1,4 @@
-"""What is said of a gradient tuning job, in the words of its result file and table."""
+"""Sentences on a gradient tuning job for its result file and table."""
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -42,7 +42,7 @@ class Sent:
 
 def average_trace(sent: Sequence[Sent], iterations: Sequence[Iteration], source: str, times: str = "measured") -> TraceRead:
     """Return the step that iterations have in common. Of three or more the first is dropped; each time is the median of the others, which
-    rises where each iteration's times do. CheckError where the result can be no step. `times`: "measured" or "modelled"."""
+    rises where each iteration's times do. Raise CheckError where the result can be no step. `times`: "measured" or "modelled"."""
     if not sent or not iterations:
         raise CheckError("the trace has no gradients", source=source)
     kept = iterations[1:] if len(iterations) >= WARM_FROM else iterations
@@ -57,7 +57,7 @@ def average_trace(sent: Sequence[Sent], iterations: Sequence[Iteration], source:
 
 
 def middle(times: Sequence[float | None]) -> float:
-    """Return the median of the times that are said; 0 where none is."""
+    """Return the median of the times that are said. Return 0 where none is."""
     found = [t for t in times if t is not None]
     return float(np.median(found)) if found else 0.0
 

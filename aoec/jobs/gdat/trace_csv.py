@@ -30,7 +30,7 @@ SETTING = re.compile(r"#\s*(forward_us|backward_us|optimiser_us)\s*[=:,]\s*(.*?)
 
 
 def read_csv(text: str, source: str) -> TraceRead:
-    """Return the trace of a file's text; CheckError with the row where it is none."""
+    """Return the trace of a file's text. Raise CheckError with the row where it is none."""
     passes: dict[str, float] = {}
     rows = _rows(text, passes, source)
     head = next(rows, None)
@@ -87,7 +87,7 @@ def _rows(text: str, passes: dict[str, float], source: str) -> Iterator[tuple[in
 
 
 def find_columns(head: list[str], source: str) -> dict[str, int]:
-    """Return which column is what; CheckError where one that is needed is missing."""
+    """Return which column is what. Raise CheckError where one that is needed is missing."""
     names = [cell.strip().lstrip("\ufeff").lower() for cell in head]
     found = {what: names.index(spelling) for what, spellings in SPELLINGS.items()
              for spelling in (next((s for s in spellings if s in names), None),) if spelling is not None}

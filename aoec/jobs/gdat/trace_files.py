@@ -16,7 +16,8 @@ TRACE_LIMIT_BYTES = 128 << 20
 
 
 def read_trace(path: str) -> TraceRead:
-    """Return the trace in a file, - for standard input; CheckError or BackendError in one sentence, with file and row, where it is none."""
+    """Return the trace in a file, - for standard input. Raise CheckError or BackendError in one sentence, with file and row, where it is
+    none."""
     data = read_bytes(path, TRACE_LIMIT_BYTES)
     try:
         text = data.decode("utf-8-sig")
@@ -28,7 +29,7 @@ def read_trace(path: str) -> TraceRead:
 
 
 def read_text_of_trace(text: str, source: str) -> TraceRead:
-    """Return the trace that a text is; CheckError where it is none."""
+    """Return the trace that a text is. Raise CheckError where it is none."""
     if not text.strip():
         raise CheckError("the file is empty; give a trace as JSON or CSV (docs/gdat.md)", source=source)
     if text.lstrip()[0] not in "[{":
@@ -43,7 +44,7 @@ def read_text_of_trace(text: str, source: str) -> TraceRead:
 
 
 def read_record(said: object, source: str) -> TraceRead:
-    """Return the trace that AOE's record holds; CheckError where it holds none, or several."""
+    """Return the trace that AOE's record holds. Raise CheckError where it holds none, or several."""
     import numpy as np
     record = parse_record(said, source, MOST_GRADIENTS)
     ready = np.cumsum([0.0, *record.gaps_us[1:]])

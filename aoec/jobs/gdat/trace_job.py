@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def tune_trace(options: TuneOptions) -> int:
-    """Plans the gradients of a trace, writes the result files, and returns 0. Nothing is written before the plan is made."""
+    """Plan the gradients of a trace, write the result files, and return 0. Nothing is written before the plan is made."""
     if options.output:
         raise CheckError("-o names a compiled model, and a trace is compiled to none: leave it out")
     begin = time.monotonic()

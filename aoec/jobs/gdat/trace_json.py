@@ -25,7 +25,7 @@ MOST_ITERATIONS = 1_000
 
 
 def read_own(said: Any, source: str) -> TraceRead:
-    """Return the trace of a parsed file; CheckError with the entry where it is none."""
+    """Return the trace of a parsed file. Raise CheckError with the entry where it is none."""
     if not isinstance(said, dict) or said.get("format") != FORMAT:
         raise CheckError(f'this JSON has no "format": "{FORMAT}" (docs/gdat.md)', source=source)
     times = said.get("times", "measured")
@@ -76,7 +76,7 @@ def _iteration(said: dict[str, Any], ready: list[float], where: str, source: str
 
 
 def read_list(said: Any, what: str, most: int, source: str) -> list[Any]:
-    """Return a list with entries; CheckError where it is none, empty or too long."""
+    """Return a list with entries. Raise CheckError where it is none, empty or too long."""
     if not isinstance(said, list) or not said:
         raise CheckError(f"{what} is no list with entries", source=source)
     if len(said) > most:

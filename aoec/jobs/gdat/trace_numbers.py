@@ -1,4 +1,4 @@
-"""Numbers and names of a trace out of a file that anybody may have written: each is checked, and refused with its place."""
+"""Numbers and names of a trace, from a file that may come from anybody. Each is checked, and refused with its place."""
 from __future__ import annotations
 
 import math
@@ -13,7 +13,7 @@ SHOWN = 40  # characters of a value that is refused
 
 
 def read_time(said: Any, what: str, where: str, source: str) -> float:
-    """Return a time in µs; CheckError where it is no finite number from 0 to TIME_LIMIT_US."""
+    """Return a time in µs. Raise CheckError where it is no finite number from 0 to TIME_LIMIT_US."""
     number = _number(said)
     if number is None or not 0 <= number <= TIME_LIMIT_US:
         raise CheckError(f"{where}: {what} is {_show(said)}; give µs, from 0 to {TIME_LIMIT_US:g}", source=source)
@@ -21,7 +21,7 @@ def read_time(said: Any, what: str, where: str, source: str) -> float:
 
 
 def read_size(said: Any, what: str, where: str, source: str) -> int:
-    """Return a size in bytes; CheckError where it is no whole number from 1 to SIZE_LIMIT."""
+    """Return a size in bytes. Raise CheckError where it is no whole number from 1 to SIZE_LIMIT."""
     number = _number(said)
     if number is None or number != int(number) or not 1 <= number <= SIZE_LIMIT:
         raise CheckError(f"{where}: {what} is {_show(said)}; give a whole number of bytes, from 1 to {SIZE_LIMIT:,}", source=source)
@@ -29,21 +29,21 @@ def read_size(said: Any, what: str, where: str, source: str) -> int:
 
 
 def read_name(said: Any, where: str, source: str) -> str:
-    """Return a name, with escapes for what cannot be printed; CheckError where it is none, or too long."""
+    """Return a name, with escapes for what cannot be printed. Raise CheckError where it is none, or too long."""
     if not isinstance(said, str) or not said.strip() or len(said) > NAME_LIMIT:
         raise CheckError(f"{where}: the name is {_show(said)}; give a text of 1 to {NAME_LIMIT:,} characters", source=source)
     return one_line(said.strip())
 
 
 def check_rising(us: float, before: float, where: str, source: str) -> None:
-    """Raises CheckError where a time is before the one in front of it."""
+    """Raise CheckError where a time is before the one in front of it."""
     if us < before:
         raise CheckError(f"{where}: the gradient is ready at {us:g} µs, before the one in front of it at {before:g}: times must not fall",
                          source=source)
 
 
 def _number(said: Any) -> float | None:
-    """Return a finite number; None for anything else. A text counts where it is written as a number."""
+    """Return a finite number. Return None for anything else. A text counts where it is written as a number."""
     if isinstance(said, bool) or not isinstance(said, (int, float, str)):
         return None
     try:

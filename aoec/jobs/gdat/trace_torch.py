@@ -57,7 +57,7 @@ def is_chrome(said: Any) -> bool:
 
 
 def read_torch(said: Any, source: str) -> TraceRead:
-    """Return the trace of a parsed export; CheckError where it holds no gradients, or none of their sizes."""
+    """Return the trace of a parsed export. Raise CheckError where it holds no gradients, or none of their sizes."""
     marks = _marks(said["traceEvents"], source)
     if not marks.gradients:
         raise CheckError(f"the export has no event {ACCUMULATE} with its Input Dims: {OPTIONS}, and with the backward pass in it",
@@ -100,7 +100,7 @@ def _bounds(marks: Marks) -> list[Mark]:
 
 def _one(marks: Marks, begin: float, end: float,
          on_device: Callable[[float], float]) -> tuple[tuple[tuple[tuple[int, ...], int], ...], Iteration] | None:
-    """Return (dimensions and bytes of each gradient, times) of one step; None where it has no backward pass."""
+    """Return (dimensions and bytes of each gradient, times) of one step. Return None where it has no backward pass."""
     first, last = bisect_left(marks.gradients, (begin,)), bisect_right(marks.gradients, (end, (1 << 62,)))
     gradients = marks.gradients[first:last]
     engine = _marks_between(marks.engine, begin, end)
@@ -134,7 +134,7 @@ def _marks(events: Any, source: str) -> Marks:
 
 
 def _take(event: dict[str, Any], out: Marks, number: int, source: str) -> None:
-    """Adds an event to what it marks."""
+    """Add an event to the marks that it belongs to."""
     name, kind = event.get("name"), event.get("cat")
     if not isinstance(name, str):
         return
@@ -159,7 +159,7 @@ def _take(event: dict[str, Any], out: Marks, number: int, source: str) -> None:
 
 
 def _span(event: dict[str, Any], number: int, source: str) -> Mark:
-    """Begin and end of an event in µs."""
+    """Return begin and end of an event in µs."""
     begin, took = event.get("ts"), event.get("dur", 0)
     for us in (begin, took):
         if isinstance(us, bool) or not isinstance(us, (int, float)) or not 0 <= us <= 1e18:  # since 1970, in µs

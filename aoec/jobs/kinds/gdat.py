@@ -18,8 +18,8 @@ SEARCHES = ("opat", "sgat")  # what else may search in the same run
 
 
 def settle(options: SomeOptions, jobs: Collection[str]) -> SomeOptions:
-    """Return the options of a job that plans gradients: its compile searches only what other jobs of the run do. Alone it checks values
-    only where that is asked for: checking a whole step takes far longer than the plan, and no schedule is new."""
+    """Return the options of a job that plans gradients. Its compile searches only what other jobs of the run search. Alone, it checks
+    values only where that is asked for: to check a whole step takes far longer than the plan, and no schedule is new."""
     from aoec.jobs.gdat.plan_step import check_options
     check_options(options, alone=not set(SEARCHES) & set(jobs))
     if set(SEARCHES) & set(jobs):
@@ -31,7 +31,7 @@ def settle(options: SomeOptions, jobs: Collection[str]) -> SomeOptions:
 
 
 def run_alone(options: TuneOptions) -> int | None:
-    """Plans a user's own trace, which needs no model."""
+    """Plan a user's own trace, which needs no model. Return None where there is a model, or no trace."""
     if options.trace is None or options.model:
         return None
     from aoec.jobs.gdat.trace_job import tune_trace

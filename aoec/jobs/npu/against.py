@@ -1,4 +1,4 @@
-"""What a device makes, held against the model machine: a model's outputs, and each group on what it really read."""
+"""Comparison of a device's results with the model machine: a model's outputs, and each group on the inputs that it really read."""
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ def differ(name: str, got: np.ndarray, wanted: np.ndarray, dtype: str, limits: M
 
 
 def differ_outputs(artifact: Artifact, got: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[Difference]:
-    """Of each output of a model that is an array of numbers, by its name."""
+    """Return the difference of each output of a model that is an array of numbers, by its name."""
     dtypes = {t.name: t.dtype for t in artifact.graph.tensors}
     arrays = [p for p in artifact.outputs if dtypes[p.tensor] != OPAQUE and got[p.name].dtype.kind in "fiubV"]
     precise = {"fp16": "fp16", "bf16": "bf16"}.get(artifact.precision, "fp32") if artifact.precision != "mixed" else "fp16"

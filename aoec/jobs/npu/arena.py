@@ -1,4 +1,4 @@
-"""Arena: one piece of device memory for all tensors of a model that come and go; what is alive at one time lies apart."""
+"""Arena: one piece of device memory for all tensors of a model that are not constant. Tensors that are alive at one time do not overlap."""
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -30,7 +30,7 @@ class Board:
         self._constants: dict[str, tuple[int, int]] = {}  # zone -> address, bytes
 
     def build(self, sources: Sources) -> dict[int, str]:
-        """Return why sources have no binary, by their number; all others are on the device then. BackendError where none of them has
+        """Return why sources have no binary, by their number; all others are on the device then. Raise BackendError where none of them has
         one."""
         new = [(i, k) for i, k in enumerate(sources.distinct) if anonymous(k) not in self._kernels]
         made = list(self._build([k for _, k in new]))
@@ -55,8 +55,8 @@ class Board:
         return self._kernels[anonymous(kernel)]
 
     def place(self, plan: Plan, weights: Mapping[str, np.ndarray]) -> Mapping[str, int]:
-        """Zone -> address, with the constants there; what is on the device already is not brought again. CheckError where it all does not
-        fit."""
+        """Return zone -> address, with the constants there. Constants that are on the device already are not copied again. Raise CheckError
+        where they do not all fit."""
         new = {zone: c for zone, c in plan.constants.items() if self._constants.get(zone, (0, 0))[1] < c.size}
         whole = sum(align(c.size) for c in new.values())
         self.check_room(plan, whole)

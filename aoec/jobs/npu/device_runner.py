@@ -33,7 +33,8 @@ Watch = Callable[[Compiled, Arrays, Arrays], None]  # a group that was launched,
 
 @dataclass
 class Spent:
-    """Seconds of one run by this computer's clock: from the first launch of a row to the end of the wait for it, copies, host groups."""
+    """Seconds of one run by this computer's clock. They are split into launches (from the first of a row to the end of the wait for it),
+    copies and host groups."""
 
     launches_s: float = 0.0
     copies_s: float = 0.0
@@ -42,7 +43,7 @@ class Spent:
 
     @contextmanager
     def on(self, what: str) -> Iterator[None]:
-        """Counts the time inside."""
+        """Add the time inside the block."""
         began = time.perf_counter()
         try:
             yield
@@ -74,11 +75,11 @@ class DeviceRunner(Runner):
 
     @cached_property
     def bases(self) -> Mapping[str, int]:
-        """Zone -> address; the constants are there then."""
+        """Return zone -> address. The constants are there then."""
         return self.board.place(self.plan, self.artifact.weights)
 
     def ready(self) -> DeviceRunner:
-        """This runner, with all on the device that a run needs."""
+        """Return this runner once everything that a run needs is on the device."""
         assert self.bases is not None
         return self
 
@@ -111,13 +112,13 @@ class DeviceRunner(Runner):
             self._bring(part, made)
 
     def _bring(self, part: Part, arrays: Values) -> None:
-        """Copies to the device what is used there."""
+        """Copy to the device those arrays that are used there."""
         for name, x in arrays.items():
             if name in part.spots:
                 self.board.device.write(self._at(part.spots[name]), np.ascontiguousarray(x))
 
     def _launch(self, part: Part, step: Calls, known: Values) -> None:
-        """Runs a row of kernels; one by one where somebody watches."""
+        """Run a row of kernels. Run them one by one where somebody watches."""
         for calls in [step.calls] if self.watch is _see_nothing else [(c,) for c in step.calls]:
             before = {} if self.watch is _see_nothing else self._read(known, calls[0], "input")
             with self.spent.on("launches_s"), name_groups(calls):
@@ -142,7 +143,7 @@ class DeviceRunner(Runner):
         return self.bases[spot.zone] + spot.start
 
     def _read(self, known: Values, call: Call, role: str) -> Arrays:
-        """Graph tensor -> stored array, of what a call reads or makes."""
+        """Return graph tensor -> stored array, for the tensors that a call reads or makes."""
         bound = dict(call.compiled.bindings)
         return {bound[a["name"]]: known[bound[a["name"]]] for a in call.written.facts["arguments"] if a["role"] == role}
 
@@ -156,7 +157,7 @@ class DeviceRunner(Runner):
 
 @contextmanager
 def name_groups(calls: Sequence[Call]) -> Iterator[None]:
-    """An error of a launch inside says the group, and of a limit how to raise it."""
+    """Add the group's name to an error of a launch inside the block, and to a time limit's error how to raise the limit."""
     try:
         yield
     except NpuError as e:
@@ -169,7 +170,7 @@ def name_groups(calls: Sequence[Call]) -> Iterator[None]:
 
 
 def _see_nothing(compiled: Compiled, before: Arrays, after: Arrays) -> None:
-    """Nothing: nobody watches, and launches that follow each other are one row."""
+    """Do nothing: no caller watches, and consecutive launches are one row."""
 
 
 class _Known(ChainMap[str, Any]):

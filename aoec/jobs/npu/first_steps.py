@@ -1,7 +1,7 @@
-"""What `aoec doctor --npu` does: every step from the toolkit to a kernel of both kinds of core, each with what failed and what to do.
+"""Steps of `aoec doctor --npu`, from the toolkit to a kernel of both kinds of core. Each step says what failed and what to do.
 
-It is the page that somebody with a board runs first. The report holds no name of a user or computer: paths below the toolkit's root begin
-with its variable, and of the environment the variables of Ascend alone are in it.
+A user with a board runs these first. The report holds no name of a user or computer. Paths below the toolkit's root begin with the root's
+variable, and only Ascend's variables are shown of the environment.
 """
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ SEND = "send the report back: this is where aoec and the board disagree"
 
 @dataclass
 class Step:
-    """One step: `status` is ok, failed, not here (what the product or release lacks) or not tried; `said`: what was found; `short`: its
-    first part, where the rest is a list of the places in `looked`, which an earlier step with the same list has; `help`: what to do."""
+    """One step. `status` is ok, failed, not here (the product or release lacks it) or not tried. `said`: what was found. `short`: the first
+    part of that, where the rest lists the places in `looked`, as an earlier step does. `help`: what to do."""
 
     name: str
     status: str = UNTRIED
@@ -119,7 +119,8 @@ def see_compiler(v: Visit, step: Step) -> str:
 
 
 def see_library(v: Visit, step: Step) -> str:
-    """Loads it in a worker, which takes the device as well: what that ends with is told by the step that it is about."""
+    """Load the library in a worker, which takes the device as well. A failure to take the device is reported by the step that it
+    concerns."""
     assert v.toolkit is not None
     try:
         v.device = v.held.enter_context(open_device(v.toolkit, v.number))
@@ -290,7 +291,7 @@ def visit_npu(number: int, tell: Callable[[Step], None] = lambda step: None) -> 
 
 
 def _take(v: Visit, step: Step, do: Do) -> None:
-    """Takes a step; whatever fails is what it found. A worker that ended is replaced, so that later steps can be tried."""
+    """Take a step; a failure is the step's result. A worker that ended is replaced, so that later steps can be tried."""
     try:
         step.said, step.status = do(v, step), OK
     except NotHere as e:
@@ -344,7 +345,7 @@ def without_places(value: Any, places: list[tuple[str, str]]) -> Any:
 
 
 def show_step(step: Step, width: int) -> str:
-    """Return a step in lines of so many characters: what was found, each place that was looked at (whole, to be copied), and what to do."""
+    """Return a step in lines of so many characters: what was found, the places that were searched (whole, to be copied), and what to do."""
     head = f"{step.status:9} {step.name:20} "
     said, helps = (in_columns(text, width - len(head)).split("\n") if text else [] for text in (step.short or step.said, step.help))
     lines = [*said, *[f"  {place}" for place in step.looked], *helps]

@@ -1,9 +1,9 @@
-"""The plan of a model on a device: where each tensor lies, what is launched in which order, and what runs on the host between.
+"""The plan of a model on a device: the place of each tensor, the order of launches, and what runs on the host between them.
 
-Constants lie in memory of their own, each once; all that comes and goes shares one arena by the time in which it is alive (arena.py). What
-is a view in the graph lies in the bytes of another tensor, so that a group of kind view does nothing. A tensor that a kernel adds to holds
-zeros when the run begins, and nothing else has its bytes before. Bodies of control flow have a part of the arena of their own. Scales that
-FIXPIPE reads are constants that lie there as its words of 64 bits, beside the same constant in fp32 where another kernel reads that.
+Each constant has memory of its own. All other tensors share one arena by the time in which they are alive (arena.py). A view in the graph
+has the bytes of another tensor, so a group of kind view does nothing. A tensor that a kernel adds to holds zeros when the run begins, and
+no other tensor has its bytes before. Bodies of control flow have a part of the arena of their own. Scales that FIXPIPE reads are stored as
+its words of 64 bits. The same constant is also stored in fp32 where another kernel reads that.
 """
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class Plan:
 
 
 def plan_model(artifact: Artifact, sources: Sources) -> Plan:
-    """Return the plan of one gear. CheckError where a tensor does not lie as its kernel needs it."""
+    """Return the plan of one gear. Raise CheckError where a tensor does not lie as its kernel needs it."""
     return _Planner(artifact, sources).plan()
 
 
@@ -177,7 +177,7 @@ class _Planner:
         return owners
 
     def use_arguments(self, owners: dict[str, _Owner], at: int, c: Compiled, written: WrittenKernel) -> None:
-        """Notes what a launch reads, writes and works in."""
+        """Note what a launch reads, writes and works in."""
         bound, room = dict(c.bindings), written.facts["reads_on_bytes"]
         for a in written.facts["arguments"]:
             name, start = self.home(bound[a["name"]]) if a["name"] in bound else (f"{c.group}/{a['name']}", 0)
@@ -201,7 +201,7 @@ class _Planner:
                     owner.use(BEFORE, 0)
 
     def keep_constant(self, name: str, argument: Mapping[str, Any], end: int) -> None:
-        """Notes that the device has a constant, as an argument needs it, up to that byte."""
+        """Note that the device has a constant, as an argument needs it, up to that byte."""
         zone, zero = self.constant_zone(name, argument), zero_of(argument)
         self.constants[zone] = Constant(name, max(end, self.constants[zone].size if zone in self.constants else 0), zero)
         if zero is None:
@@ -217,7 +217,7 @@ class _Planner:
         return start if zero_of(argument) is None else start // DTYPES["fp32"] * DTYPES[WORD]
 
     def use_outside(self, owners: dict[str, _Owner], groups: list[Compiled], inputs: Iterable[str], outputs: Iterable[str]) -> None:
-        """Notes when the host writes or reads what is on the device."""
+        """Note when the host writes or reads what is on the device."""
         def use(name: str, at: int) -> None:
             owner, start = self.home(name)
             if name in self.tensors and owner in owners:
@@ -242,8 +242,8 @@ class _Planner:
         return 0 if t.dtype == OPAQUE else prod(stored_shape(t)) * DTYPES[t.dtype]
 
     def refusal(self, c: Compiled, groups: list[Compiled]) -> str:
-        """Return why a group is not launched though it has a kernel: scales that are no constants, for the words of FIXPIPE are made of
-        them here; or zeros behind what is stored of an input, where something else lies."""
+        """Return why a group is not launched though it has a kernel, or "". Its scales may not be constants, of which FIXPIPE's words are
+        made here. Or its kernel reads zeros behind an input where another tensor is."""
         assert c.program is not None
         bound, facts = dict(c.bindings), self.sources.written[id(c.program)].facts
         for a in facts["arguments"]:
@@ -280,7 +280,7 @@ class _Planner:
         return Part(tuple(joined), spots, tuple(join_spots(zeros)))
 
     def step(self, c: Compiled, spots: Mapping[str, Spot], own: Mapping[str, Spot]) -> Call | HostStep | None:
-        """Return what a group becomes; None of a view whose bytes are on the device."""
+        """Return what a group becomes. Return None for a view whose bytes are on the device."""
         if (written := self.kernel_of(c)) is None:
             if self.groups[c.group].kind == VIEW:
                 made = [o for name in self.groups[c.group].nodes for o in self.nodes[name].outputs]
@@ -298,13 +298,13 @@ class _Planner:
 
 
 def zero_of(argument: Mapping[str, Any]) -> int | None:
-    """Return the zero point of an argument of a manifest that holds words of scales; None of all others."""
+    """Return the zero point of an argument of a manifest that holds words of scales. Return None for all others."""
     words = argument.get("scale_words")
     return None if words is None else int(words["zero"])
 
 
 def join_spots(spots: Iterable[Spot]) -> list[Spot]:
-    """Return neighbours in the arena as one, with what lies between them and the next place where a tensor can begin; in order."""
+    """Return spots in the arena in order, with neighbours joined. Neighbours have no room for another tensor between them."""
     out: list[Spot] = []
     for s in sorted(set(spots), key=lambda s: (s.start, s.size)):
         if out and align(out[-1].start + out[-1].size) >= s.start:

@@ -43,7 +43,8 @@ def kernel_machine(artifact: Artifact, own: Machine) -> Machine:
 
 @contextmanager
 def open_board(number: int, machine: Machine) -> Iterator[Opened]:
-    """The device of that number, for kernels of a machine. CannNotFound, NoDriver, NoDevice or UnsupportedProduct say what is missing."""
+    """Yield the opened device of that number, for kernels of a machine. Raise CannNotFound, NoDriver, NoDevice or UnsupportedProduct where
+    something is missing."""
     product = product_of(machine)
     toolkit = find_toolkit()
     toolkit.tool("bisheng")
@@ -68,7 +69,8 @@ def check_product(device: Device, machine: Machine, product: str) -> None:
 
 
 def test_device(device: Device, toolkit: Toolkit) -> None:
-    """Runs a kernel whose values are known; it is run again whenever the device is recovered. CompileError, KernelFault, KernelHang."""
+    """Run a kernel whose values are known. It runs again whenever the device is recovered. Raise CompileError, KernelFault or
+    KernelHang."""
     product = device.facts.product
     name, text, kind = known_good_source(product)
     (made,) = build([Source(name, text, kind, product)], toolkit)

@@ -1,4 +1,4 @@
-"""What `aoec run model.aoec --on npu` does: a compiled model on a device of this computer, its outputs and measured times."""
+"""Run of a compiled model on a device of this computer (`aoec run model.aoec --on npu`): its outputs and measured times."""
 from __future__ import annotations
 
 import json

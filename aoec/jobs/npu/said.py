@@ -1,4 +1,4 @@
-"""What results of a device have in common in words: where they were made, and how far values lie apart."""
+"""Words that all results of a device share: where they were made, and how far values differ."""
 from __future__ import annotations
 
 from collections.abc import Mapping

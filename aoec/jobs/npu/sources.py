@@ -1,4 +1,5 @@
-"""Sources: the kernel of each program of a model for one release of CANN, equal ones once; what no call does stays with a sentence."""
+"""Sources: the kernel of each program of a model for one release of CANN. Equal kernels are written once. A program that no kernel can
+express is left out with a sentence."""
 from __future__ import annotations
 
 import re
@@ -33,7 +34,7 @@ class Sources:
 
 
 def write_sources(programs: Iterable[Program], machine: Machine, release: str) -> Sources:
-    """Return the kernels of programs, each program once. UnsupportedError where sources are written for no product of the machine."""
+    """Return the kernels of programs, each program once. Raise UnsupportedError where sources are written for no product of the machine."""
     written, refused, known, distinct = dict[int, WrittenKernel](), dict[int, str](), dict[str, int](), list[Kernel]()
     for program in programs:
         if id(program) in written or id(program) in refused:

@@ -1,4 +1,5 @@
-"""What `aoec simulate g.prog --on npu` does: a kernel's values first, between guards and over poison, then its times beside the model's."""
+"""Timing of a kernel on a device (`aoec simulate g.prog --on npu`). Its values are checked first, between guards and over poison. Its times
+are then compared with the model's."""
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -114,7 +115,8 @@ def hold_tensors(device: Device, kernel: Kernel) -> dict[str, Held]:
 
 
 def check_values(device: Device, kernel: Kernel, tensors: Mapping[str, Held]) -> list[dict[str, Any]]:
-    """Of each tensor how far it lies from what the model machine makes, and whether its guards are whole; inputs must be as they were."""
+    """Return the difference of each tensor from what the model machine computes, and whether its guards are whole. Inputs must be
+    unchanged."""
     given = inputs_of(kernel.program)
     wanted = {**given, **execute(kernel.program, given)}
     out = []
@@ -131,7 +133,7 @@ def check_values(device: Device, kernel: Kernel, tensors: Mapping[str, Held]) ->
 
 
 def timing_facts(t: Timing) -> dict[str, Any]:
-    """Times as plain values, with how they were taken."""
+    """Return times as plain values, with how they were measured."""
     return {"kind": "measured", "source": t.source, "how": HOW, "hot_us": {"least": t.least, "median": t.hot, "spread": t.spread},
             "spans": len(t.hot_us), "passes": t.passes, "cold_us": {"median": t.cold, "least": min(t.cold_us, default=0.0)},
             "cold_passes": len(t.cold_us), "emptied_by": t.emptied_by, "empty_us": t.empty, "launch_bound": t.launch_bound}

@@ -1,4 +1,4 @@
-"""A plan that a user enters, with the places of its lines: what is refused of it later is shown where it stands."""
+"""A plan that a user enters, with the places of its lines. Later refusals are shown at these places."""
 from __future__ import annotations
 
 from collections.abc import Collection
@@ -30,7 +30,7 @@ class Entered:
 
 
 def read_plan(path: str) -> Entered:
-    """Return the plan in a file; ParseError or CheckError with the place."""
+    """Return the plan in a file. Raise ParseError or CheckError with the place."""
     text = read_text(path)
     need("plan", text, path)
     return Entered(*place_plan(text, path))

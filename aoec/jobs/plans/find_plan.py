@@ -1,4 +1,4 @@
-"""The search of a plan: groups, parts and neighbours of them, and what the plan decides by name, all by the time of the whole model.
+"""Search of a plan by the time of the whole model: its groups, parts and neighbours of them, and what the plan decides by name.
 
 A lattice holds the groups as they are, and beside them what else may run in their place. The cheapest row of it says which changes of the
 plan pay. They are made, and the model is looked at again, until no change pays. The last row is the groups of the plan.
@@ -126,8 +126,8 @@ class PlanFinder:
 
 
 def name_groups(row: Sequence[Group], before: Sequence[Group]) -> tuple[Group, ...]:
-    """Return the groups of a row, each under the name that it had `before`, or that its first node's group had, with a number where
-    there are several."""
+    """Return the groups of a row with names. A group has the name that it had `before`, else that of its first node's group, with a number
+    where there are several."""
     whole = {g.nodes: g.name for g in before}
     of = {name: g.name for g in before for name in g.nodes}
     taken = {whole[g.nodes] for g in row if g.nodes in whole}

@@ -1,4 +1,4 @@
-"""The lattice of a model: its groups as fusion makes them, parts of them, groups joined with their neighbours, and variants of stretches.
+"""Lattice of a model: its groups as fusion makes them, parts of them, groups joined with their neighbours, and variants of stretches.
 
 Places lie between operators, in the order in which fusion runs them. Each run of operators that can be one launch is an edge. A variant is
 another graph of the same model. Where it has other groups than the first, these lead past the first graph's own from place to place.
@@ -82,7 +82,7 @@ class Grouped:
         return out
 
     def _part(self, group: Group, i: int, j: int) -> Group | None:
-        """Return some nodes of a group as a group; None where they cannot be one."""
+        """Return some nodes of a group as a group. Return None where they cannot be one."""
         own = [self.nodes[name] for name in group.nodes[i:j]]
         if all(family(n) == "view" for n in own):
             return None

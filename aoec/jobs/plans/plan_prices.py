@@ -1,4 +1,5 @@
-"""What launches of a lattice take: by schedules that are searched when a search of plans asks for them, and by bounds before."""
+"""Times of launches in a lattice. They come from schedules that are searched when a search of plans asks for them, and from bounds
+before."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +32,7 @@ class PlanPrices:
         self._least: dict[At, Price] = {}
 
     def known_price(self, launch: Launch, state: State) -> Price | None:
-        """Return what a launch takes by its schedule; None where none was searched, NEVER where there is none."""
+        """Return what a launch takes by its schedule. Return None where none was searched, NEVER where there is none."""
         return self._known.get((launch.work, state_text(state)))
 
     def least_price(self, launch: Launch, state: State) -> Price:

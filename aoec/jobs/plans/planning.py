@@ -1,4 +1,4 @@
-"""A plan as a stage: made of a graph by the rules and times of a compile, and a graph put together by one."""
+"""A plan as a stage. A plan is made of a graph by the rules and times of a compile, and a graph is put together by a plan."""
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ def plan_text(text: str, source: str, weights_path: str, target: str) -> tuple[P
 
 
 def fuse_planned(text: str, source: str, weights_path: str, target: str, plan_path: str) -> tuple[Graph, Weights]:
-    """Return the graph in layouts, groups and slices as a plan has them, and its packed constants. CheckError at the line that cannot
+    """Return the graph in layouts, groups and slices as a plan has them, and its packed constants. Raise CheckError at the line that cannot
     be."""
     graph, machine, entered = _imported_graph(text, source), load(target), read_plan(plan_path)
     plan, at = entered.plan, entered.at

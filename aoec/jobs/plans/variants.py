@@ -1,5 +1,5 @@
-"""Variants of a plan: what it decides, decided otherwise. Decisions of one kind change together, since equal places gain alike, and each
-stretch of groups that comes out otherwise is taken or left alone."""
+"""Variants of a plan, in which its decisions are changed. Decisions of one kind change together, since equal places gain alike. Each
+stretch of groups that changes is then taken or left alone."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator

@@ -1,4 +1,4 @@
-"""The result file of gradient tuning as a job has it, and the files of its plan: written whole when the models are compiled."""
+"""Result file of gradient tuning for a job, and the files of its plan. They are written whole when the models are compiled."""
 from __future__ import annotations
 
 from pathlib import Path

@@ -48,8 +48,8 @@ class OpatFile(ResultFile):
         return hear
 
     def hear_layouts(self, found: Sequence[Change], every: Found) -> None:
-        """Adds a row for each change, under the first product that it touches, as `every` has it. In a job of subgraphs too they are in
-        that file, with what they bring."""
+        """Add a row for each change, under the first product that it touches, as `every` has it. In a job that also tunes subgraphs, the
+        changes are in the subgraphs' file instead, with their gain."""
         for change in found if self.span == WHOLE else ():
             self._add(*format_policy(change, every, self._machine))
 
@@ -60,13 +60,13 @@ class OpatFile(ResultFile):
         self._write()
 
     def _put_row(self, at: int) -> None:
-        """Nothing; the file of a row says what became of its operator."""
+        """Write the file of a row, which says what became of its operator."""
         found, task, solved = self._rows[at]
         self._put(file_of(at, found.name), operator_text(operator(task, solved, found, self._machine)))
 
     def _keep_to(self, made: Sequence[Made], searched: Searched) -> None:
-        """Nothing; rows are of operators that the compiled model has, of those that were to be tuned, in its order, and then of layouts.
-        What this run searched is said as its search had it: a later look finds it in the bank."""
+        """Reduce the rows to the operators of the compiled model that were to be tuned, in its order. Rows of layouts follow them. An
+        operator that this run searched is reported as its search reported it: a later look finds it in the bank."""
         types, rows = {n.name: n.op for m in made for n in m.model.graph.nodes}, []
         for key, c in ((key, c) for key, c in first_of_each(made).items() if key in searched.asked):
             solved = searched.tasks[key][1] if key in searched.tasks else c.solved
@@ -97,12 +97,12 @@ class OpatFile(ResultFile):
         return found_new(self._tuning.policies, "operator", first.before_ms, first.after_ms)
 
     def _write(self, whole: Tuning | None = None) -> None:
-        """`whole`: with the figures of the whole job, where the file is of a part of it."""
+        """Write the result file and the summary. `whole`: the figures of the whole job, where the file is of a part of it."""
         write_text(self.path, text(self._tuning))
         self._put("summary.json", summary_text(whole or self._tuning, self._machine.name, self.path.name, tuple(self._profiles)))
 
     def _put(self, name: str, said: str) -> None:
-        """Nothing; a file of the folder says this."""
+        """Write a file of the folder with this text."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, said)
@@ -129,7 +129,7 @@ def first_of_each(made: Iterable[Made]) -> dict[Key, Choice]:
 
 
 def failed_nodes(ready: Sequence[Ready], made: Sequence[Made]) -> tuple[str, ...]:
-    """First nodes of groups that were to run on the AI Core and have no schedule, whole or operator by operator."""
+    """Return the first nodes of groups that were to run on the AI Core and have no schedule, whole or operator by operator."""
     return tuple(g.nodes[0] for r, m in zip(ready, made) for g in r.model.graph.groups
                  if g.kind in ("cube", "vector") and not {n for c in (m.before or m).choices for n in c.task.group.nodes} >= {*g.nodes})
 
@@ -142,7 +142,8 @@ def policy(task: Task, solved: Solved, types: Mapping[str, str], machine: Machin
 
 
 def format_policy(change: Change, every: Found, machine: Machine) -> tuple[Policy, Task, Solved]:
-    """Return what became of a change of layouts that pays, with the first product that it touches: new, or made of what the bank had."""
+    """Return the outcome of a change of layouts that pays, with the first product that it touches. It is new, or made of what the bank
+    had."""
     ready, solved = every
     types, us = {n.name: n.op for n in ready.model.graph.nodes}, machine.us_per_tick
     task = next(t for t in ready.tasks if t.group.name in change.groups and t.group.kind == "cube")
@@ -161,6 +162,6 @@ def operator(task: Task, solved: Solved, found: Policy, machine: Machine) -> Ope
 
 
 def kind(solved: Solved) -> str:
-    """Impl where the best schedule has another structure than the default; Schedule where numbers alone differ."""
+    """Return "Impl" where the best schedule has another structure than the default, and "Schedule" where only numbers differ."""
     default, best = (structure(parse_trace(r.trace, "trace")) for r in (solved.default, solved.best))
     return "Schedule" if default == best else "Impl"

@@ -1,4 +1,4 @@
-"""What a result file of a tuning job hears while the job goes on, and at its end."""
+"""Interface of a tuning job's result file: what it is told while the job goes on, and at its end."""
 from __future__ import annotations
 
 import os
@@ -41,7 +41,7 @@ class RunPlace:
 
     @classmethod
     def begin(cls, where: Path, now: datetime) -> RunPlace:
-        """Return the place of a run that begins now; BackendError where nothing can be written there."""
+        """Return the place of a run that begins now. Raise BackendError where nothing can be written there."""
         check_folder(where)
         where.mkdir(parents=True, exist_ok=True)
         return cls(where, f"{now:%Y%m%d%H%M%S}{now.microsecond // 1000:03d}_pid{os.getpid()}")
@@ -83,7 +83,8 @@ class Ended:
 
     @property
     def forms(self) -> list[tuple[Made, Made, Made]]:
-        """Of each gear: as it was before, with operators tuned and no other plan than the default one or the bank's, and as compiled."""
+        """Return (before, tuned, compiled) for each gear: its model as it was before, with tuned operators, and as compiled. `tuned` has no
+        other plan than the default one or the bank's."""
         return [(was, min((plain, was), key=lambda m: asked_us(m.lines.tuned, self.metric)), made)
                 for was, plain, made in zip(self.was, self.plain, self.models)]
 
@@ -114,8 +115,9 @@ Heard = dict["Key", tuple["Task", "Solved"]]
 
 @dataclass
 class Searched:
-    """The tasks that a run has searched, in the model or in one that was only tried, by the key of their best; of a key the first: later
-    ones find it in the bank. `types`: the operators of their nodes, by name. `asked`: all that were to be tuned, found in the bank too."""
+    """The tasks that a run has searched, in the model or in one that was only tried, by the key of their best. Only the first of each key
+    is kept: later ones find it in the bank. `types`: the operators of their nodes, by name. `asked`: all that were to be tuned, also those
+    found in the bank."""
 
     asked: set[Key] = field(default_factory=set)
     tasks: Heard = field(default_factory=dict)
@@ -153,17 +155,17 @@ class ResultFile(ABC):
         return done
 
     def hear_layouts(self, found: Sequence[Change], every: Found) -> None:  # noqa: B027  a file of subgraphs has no use for it
-        """Takes note of changes of layouts that pay."""
+        """Note changes of layouts that pay."""
 
     def further(self) -> Further | None:
-        """What a closed file has to say below the table of the compile; None of one whose models are in the table."""
+        """Return what a closed file has to say below the compile's table. Return None where its models are in that table."""
         return None
 
     def write_page(self, folder: Path) -> tuple[str, str] | None:
-        """Writes what a closed file has to show into the folder of the report; returns title and name of the page, None where it is all in
-        the model's own page."""
+        """Write what a closed file has to show into the folder of the report, and return title and name of the page. Return None where it
+        is all in the model's own page."""
         return None
 
     @abstractmethod
     def close(self, ended: Ended, searched: Searched) -> str:
-        """Writes the file whole, and returns what the job found that is new, in words, or ""."""
+        """Write the file whole. Return in words what new results the job found, or ""."""

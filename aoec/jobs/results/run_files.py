@@ -36,7 +36,7 @@ class Trials:
         return self.searched.hear_tasks(graphs, done)
 
     def hear_layouts(self, found: Sequence[Change], every: Found) -> None:
-        """Takes no note."""
+        """Do nothing."""
 
     def aside(self) -> Trials:
         """Return what hears of a further trial."""
@@ -60,7 +60,7 @@ class RunFiles:
         return self.searched.hear_tasks(graphs, done)
 
     def hear_layouts(self, found: Sequence[Change], every: Found) -> None:
-        """Takes note of changes of layouts that pay."""
+        """Note changes of layouts that pay."""
         for member in self.members:
             member.hear_layouts(found, every)
 
@@ -74,11 +74,11 @@ class RunFiles:
         return tuple(found for member in self.members if (found := member.further()) is not None)
 
     def write_pages(self, folder: Path) -> dict[str, str]:
-        """Writes the pages of kinds of tuning beside that of the model, once files are closed; returns name by title."""
+        """Write the pages of kinds of tuning beside that of the model, once files are closed. Return name by title."""
         return dict(found for member in self.members if (found := member.write_page(folder)) is not None)
 
     def close(self, ended: Ended) -> tuple[str, ...]:
-        """Writes all files whole, and returns what the job found that is new, in words, by kind of tuning."""
+        """Write all files whole. Return in words what new results the job found, by kind of tuning."""
         new = tuple(filter(None, [member.close(ended, self.searched) for member in self.members]))
         gears = [gear_model(m, self.machine, ended.metric) for m in ended.models]
         left = [p for p, _ in left_out(ended.models, self.searched, self.machine)]

@@ -27,7 +27,7 @@ class SgatFile(ResultFile):
         write_text(self.path, text(self._tuning))
 
     def hear_layouts(self, found: Sequence[Change], every: Found) -> None:
-        """Takes note of each change, where operators are tuned too: what layouts bring is subgraph tuning's then."""
+        """Note each change where operators are tuned too: the gain of layouts then counts as subgraph tuning's."""
         for change in found if self.span == SGAT_OF_BOTH else ():
             self._layouts.append(format_policy(change, every, self._machine)[0])
 

@@ -1,7 +1,7 @@
-"""Execute: a compiled model on data. AI Core groups run their programs, the others NumPy; every array lies as the graph says.
+"""Execute: run a compiled model on data. AI Core groups run their programs, the others NumPy. Every array is stored as the graph says.
 
-A program's tensor may be declared larger than what is stored (a bias padded to whole fractals, columns of padding): it is
-filled with zeros behind the stored elements.
+A program's tensor may be declared larger than what is stored (a bias padded to whole fractals, columns of padding). It is then filled with
+zeros behind the stored elements.
 """
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ Values = Mapping[str, Any]  # arrays, and what else only the host holds: sequenc
 
 
 def run_model(artifact: Artifact, feeds: Values) -> dict[str, Any]:
-    """Return output name -> value, by the model's own names and dtypes; CheckError where the feeds are not the model's inputs."""
+    """Return output name -> value, by the model's own names and dtypes. Raise CheckError where the feeds are not the model's inputs."""
     return Runner(artifact).run(feeds)
 
 
 class Runner:
-    """A compiled model that runs again and again: each program is encoded when it first runs, and the model's constants then lie in the
-    program's own memory, where they stay."""
+    """A compiled model that runs repeatedly. Each program is encoded when it first runs. The model's constants are then in the program's
+    own memory, and stay there."""
 
     def __init__(self, artifact: Artifact, threads: int = 0) -> None:
-        """`threads` of each program; 0: one a processor."""
+        """Prepare to run a compiled model. `threads`: those of each program; 0: one for each processor."""
         self.artifact, self.threads = artifact, threads
         self.account: Account | None = None  # of what programs take, where somebody asks
         self.tensors = {t.name: t for t in artifact.graph.tensors}
@@ -59,7 +59,7 @@ class Runner:
         self.lock = Lock()  # what programs have made lies in their memory until they run again
 
     def run(self, feeds: Values) -> dict[str, Any]:
-        """Return output name -> value, by the model's own names and dtypes; CheckError where the feeds are not the model's inputs."""
+        """Return output name -> value, by the model's own names and dtypes. Raise CheckError where the feeds are not the model's inputs."""
         with self.lock:
             return self._run(feeds)
 
@@ -104,7 +104,7 @@ class Runner:
 
 def run_program(program: Program, bindings: Iterable[tuple[str, str]], tensors: Mapping[str, Tensor],
                 stored: Arrays) -> dict[str, np.ndarray]:
-    """Graph tensor -> stored array, of everything that the program writes; `bindings`: (tensor of the program, of the graph)."""
+    """Return graph tensor -> stored array, for everything that the program writes. `bindings`: (tensor of the program, of the graph)."""
     return BoundProgram(Executable(program), bindings, tensors).run(stored)
 
 
@@ -116,8 +116,8 @@ def executable(program: Program, bindings: Iterable[tuple[str, str]], constants:
 
 
 class BoundProgram:
-    """An executable on tensors of a graph; `bindings`: (tensor of the program, of the graph). Where it is `alone` in running the executable
-    and no two runs meet, results stay where the program made them, until it runs again."""
+    """An executable on tensors of a graph. `bindings`: (tensor of the program, of the graph). Where it is `alone` in running the executable
+    and no two runs overlap, results stay where the program made them, until it runs again."""
 
     def __init__(self, made: Executable, bindings: Iterable[tuple[str, str]], tensors: Mapping[str, Tensor], alone: bool = False) -> None:
         self.executable, self.tensors, self.alone = made, tensors, alone
@@ -126,14 +126,15 @@ class BoundProgram:
         self.outputs = [(p, g) for p, g in bound.items() if self.own[p].role == "output"]
 
     def run(self, stored: Values, threads: int = 0, account: Account | None = None) -> dict[str, np.ndarray]:
-        """Graph tensor -> stored array, of everything that the program writes."""
+        """Return graph tensor -> stored array, for everything that the program writes."""
         work = self.executable.run_in_place if self.alone else self.executable.run
         results = work({p: pad_array(self.own[p], stored[g]) for p, g in self.inputs}, threads, account)
         return {g: take_output(results[p], self.tensors[g], self.executable.program) for p, g in self.outputs}
 
 
 def pad_array(t: ProgramTensor, array: np.ndarray) -> np.ndarray:
-    """Return the elements of a stored array with zeros behind them up to what the program declares; CheckError where they are more."""
+    """Return the elements of a stored array with zeros behind them up to what the program declares. Raise CheckError where they are
+    more."""
     flat = np.ascontiguousarray(array).reshape(-1)
     size = prod(int(evaluate(d, {})) for d in t.shape)
     if flat.size > size:
@@ -155,8 +156,8 @@ def take_output(array: np.ndarray, t: Tensor, program: Program) -> np.ndarray:
 
 
 def run_nodes(nodes: Sequence[OpNode], tensors: Mapping[str, Tensor], stored: Values, bodies: Bodies | None = None) -> dict[str, Any]:
-    """Graph tensor -> stored array, of nodes that run as NumPy on the host: each result is rounded to its tensor's dtype. `bodies`: those
-    of the graph's control flow."""
+    """Return graph tensor -> stored array, for nodes that run as NumPy on the host. Each result is rounded to its tensor's dtype. `bodies`:
+    those of the graph's control flow."""
     made: dict[str, Any] = {}
     for node in nodes:
         logical = {i: to_logical(made[i] if i in made else stored[i], tensors[i]) for i in node.inputs if i}
@@ -176,7 +177,7 @@ def group_graph(graph: Graph, group: Group, inputs: Sequence[Tensor], outputs: S
 # ---------------------------------------------------------------- arrays that are alive
 
 def _tensors_read(compiled: Compiled, nodes: Sequence[OpNode]) -> list[str]:
-    """Graph tensors that a group reads."""
+    """Return the graph tensors that a group reads."""
     if compiled.program is not None:
         roles = {t.name: t.role for t in compiled.program.tensors}
         return [g for p, g in compiled.bindings if roles[p] == "input"]
@@ -198,7 +199,7 @@ def _readers(groups: Iterable[Compiled], outputs: Iterable[str], members: Mappin
 
 
 def _drop(values: dict[str, Any], left: Counter[str], read: Iterable[str], made: Iterable[str]) -> None:
-    """Nothing; of the arrays that a group read or made those are given back that no later one reads."""
+    """Drop the arrays that a group read or made and that no later group reads."""
     left.subtract(read)
     for name in {*read, *made}:
         if left[name] <= 0:
@@ -231,7 +232,7 @@ def _stored_inputs(artifact: Artifact, feeds: Values, tensors: Mapping[str, Tens
 
 
 def check_feeds(ports: Sequence[Port], feeds: Values) -> None:
-    """Nothing, or CheckError in a sentence: a missing or unknown input, another shape, another dtype."""
+    """Raise CheckError where the inputs are wrong, in a sentence: a missing or unknown input, another shape, another dtype."""
     check_names(ports, feeds)
     for p in ports:
         if p.dtype in NUMPY:

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 def export_model(path: str, text: str, weights: str | Path) -> onnx.ModelProto:
-    """Return the ONNX model of a compiled model, `path`.aoec, or of the `text` of a graph with its constants; of gears each is a model of
-    its own, so that a file with several is a CheckError."""
+    """Return the ONNX model of a compiled model, `path`.aoec, or of the `text` of a graph with its constants. Raise CheckError for a file
+    with several gears, as each is a model of its own."""
     if path.endswith(".aoec"):
         return of_artifact(path)
     from aoec.jobs.compile.ports import ports

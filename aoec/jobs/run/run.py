@@ -63,8 +63,8 @@ def facts_of(artifact: Artifact, outputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_programs(gears: Sequence[Artifact], source: str) -> str:
-    """Return a note on the machine where it is none that comes with aoec or has other numbers now, else ""; CheckError where a program is
-    not legal on it, or no machine is known that it could be checked on."""
+    """Return a note on the machine where it does not come with aoec or its numbers have changed, else "". Raise CheckError where a program
+    is not legal on it, or where no machine is known to check it on."""
     machine, note = machine_of(gears[0], source)
     for program in {id(c.program): c.program for a in gears for c in a.groups if c.program is not None}.values():
         try:
@@ -75,7 +75,8 @@ def check_programs(gears: Sequence[Artifact], source: str) -> str:
 
 
 def machine_of(artifact: Artifact, source: str) -> tuple[Machine, str]:
-    """Return (the machine that an artifact was compiled for, what is to be said of it): from the artifact itself, else by name."""
+    """Return (the machine that an artifact was compiled for, a note on it or ""). The machine is from the artifact itself, else found by
+    name."""
     known = machines.load(artifact.target) if artifact.target in machines.targets() else None
     stale = known is not None and known.hash != artifact.machine_hash
     if artifact.machine:
@@ -94,8 +95,8 @@ def machine_of(artifact: Artifact, source: str) -> tuple[Machine, str]:
 
 
 def random_feeds(artifact: Artifact, seed: int) -> dict[str, np.ndarray]:
-    """Return seeded inputs by name: standard normal for reals, small integers and booleans for others; CheckError for what is no array of
-    numbers and of a fixed shape."""
+    """Return seeded inputs by name: standard normal for reals, small integers and booleans for others. Raise CheckError for an input that
+    is no array of numbers with a fixed shape."""
     return {p.name: random_array(p, np.random.default_rng([seed, i])) for i, p in enumerate(artifact.inputs)}
 
 
@@ -115,8 +116,8 @@ def _array_of(port: Port) -> tuple[Any, tuple[int, ...]]:
 
 
 def plain_arrays(outputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Return the outputs as plain arrays: a sequence is an array an element, texts are of a fixed width, elements of few bits are the bytes
-    that stand for them, nothing is left out."""
+    """Return the outputs as plain arrays. A sequence is an array for each element, and texts have a fixed width. Elements of few bits are
+    the bytes that hold them, and an output that is nothing is left out."""
     out: dict[str, np.ndarray] = {}
     for name, x in outputs.items():
         if isinstance(x, list):
@@ -129,7 +130,8 @@ def plain_arrays(outputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
 # ---------------------------------------------------------------- what is said
 
 def summary(x: Any) -> dict[str, Any]:
-    """Shape, dtype and range of an output; the place of the largest value in each row of logits. Of a sequence its length."""
+    """Return shape, dtype and range of an output, and the place of the largest value in each row of logits. Return the length of a
+    sequence."""
     if not isinstance(x, np.ndarray):
         return {"shape": [len(x)] if x is not None else [], "dtype": "sequence" if x is not None else "nothing", "finite": True}
     if x.dtype.kind not in "fiub" and x.dtype != NUMPY["bf16"]:

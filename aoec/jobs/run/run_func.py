@@ -1,5 +1,5 @@
-"""Run: what `aoec run f.tir` and `aoec run f.prog --func f.tir` do: a func on its own, as a schedule or a program that is given makes it,
-executed on data and held against the func's own meaning."""
+"""Run a single func, as `aoec run f.tir` and `aoec run f.prog --func f.tir` do. A given schedule or program is executed on data, and the
+results are compared with the func's own meaning."""
 from __future__ import annotations
 
 import json
@@ -41,7 +41,7 @@ ROUNDED = 2.0**-9  # of the largest: sums of products in another order, rounded 
 
 
 def run_func(options: RunOptions) -> int:
-    """Return 0, or 1 where values differ from the func's meaning; outputs are written where -o says, and what they are is printed."""
+    """Run a func, write its outputs where -o says, and print a summary. Return 0, or 1 where values differ from the func's meaning."""
     source = options.func or options.model
     text = read_text(source)
     func = read_func(text, source)
@@ -93,7 +93,7 @@ def program_of(func: Func, machine: Machine, options: RunOptions) -> tuple[Progr
 
 
 def given_program(func: Func, options: RunOptions) -> tuple[Program, Machine]:
-    """Return (the program of a text, legal on its machine or that of --target; the machine); CheckError where its tensors are not the
+    """Return (the program of a text, legal on its machine or that of --target; the machine). Raise CheckError where its tensors are not the
     func's."""
     program, machine = program_text(read_text(options.model), options.model, options.target, {})
     own = {t.name: t for t in program.tensors}
@@ -116,8 +116,8 @@ def given_program(func: Func, options: RunOptions) -> tuple[Program, Machine]:
 
 
 def against(func: Func, feeds: dict[str, np.ndarray], outputs: dict[str, np.ndarray]) -> tuple[bool, str]:
-    """Return (whether values are wrong, what is found) against the func, block by block as it stands, if it is not scheduled and not too
-    large."""
+    """Return (whether values are wrong, a sentence on it) from a comparison with the func, block by block. The func is compared if it is
+    not scheduled and not too large."""
     if not takes(func):
         return False, "values: not compared, for the func is scheduled already"
     if points_of(func) > MOST_POINTS:

@@ -1,17 +1,17 @@
-"""A folder with the text of every stage, and entering the job again from any of them.
+"""A folder with the text of every stage, and functions to enter the job again from any of them.
 
-DIR/machine.toml           the machine, each number with its source
-DIR/manifest.json          names, ports and what the search found, by group
-DIR/import.graph, .npz     stage import: the graph after the frontend, its constants by hash beside it
-DIR/model.plan             stage plan: how the model is put together, where it was imported
-DIR/fused.graph, .npz      stage fuse: layouts, groups, packed constants
-DIR/funcs/g1.tir           stage lower
-DIR/schedules/g1.sched     stage schedule; DIR/scheduled/g1.tir is the func after it
-DIR/programs/g1.prog       stage emit
+    DIR/machine.toml           the machine, each number with its source
+    DIR/manifest.json          names, ports and what the search found, by group
+    DIR/import.graph, .npz     stage import: the graph after the frontend, its constants by hash beside it
+    DIR/model.plan             stage plan: how the model is put together, where it was imported
+    DIR/fused.graph, .npz      stage fuse: layouts, groups, packed constants
+    DIR/funcs/g1.tir           stage lower
+    DIR/schedules/g1.sched     stage schedule; DIR/scheduled/g1.tir is the func after it
+    DIR/programs/g1.prog       stage emit
 
-What is scheduled and emitted is shown simplified (ir/text/simplify.py).
+Scheduled funcs and emitted programs are shown simplified (ir/text/simplify.py).
 
-Of a model with gears each has such a folder in it, DIR/gear_8x448x448, and DIR/gears.txt names them in order.
+A model with gears has such a folder for each, as DIR/gear_8x448x448. DIR/gears.txt lists their names in order.
 """
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ Dumped = tuple[Stage, Artifact, "Sequence[Choice]", "Plan | None"]
 # ---------------------------------------------------------------- writing
 
 def write_all(folder: Path, gears: Sequence[Dumped], machine: Machine) -> None:
-    """`write` for a model, or for each gear of one in a folder of its own."""
+    """Call `write` for a model. For a model with several gears, call it for each in a folder of its own."""
     if len(gears) == 1:
         write(folder, *gears[0], machine)
         return
@@ -72,7 +72,7 @@ def write_all(folder: Path, gears: Sequence[Dumped], machine: Machine) -> None:
 
 
 def write(folder: Path, stage: Stage, artifact: Artifact, choices: Sequence[Choice], plan: Plan | None, machine: Machine) -> None:
-    """The text of every stage, a file a group."""
+    """Write the text of every stage, in a file for each group."""
     try:
         for name in ("funcs", "schedules", "scheduled", "programs", "reasons"):
             (folder / name).mkdir(parents=True, exist_ok=True)
@@ -173,8 +173,7 @@ class Schedules:
     tried: set[tuple[Func, Trace]] = field(default_factory=set)
 
     def read(self, path: Path, func: Func, known: str) -> str:
-        """Return the canonical text of a schedule; one that does not lead to a legal program is refused with a caret under the step to
-        blame.
+        """Return the canonical text of a schedule. Refuse one that leads to no legal program, with a caret under the step to blame.
 
         `known`: the schedule as it was dumped.
         """
@@ -193,7 +192,7 @@ class Schedules:
         return show(trace)
 
     def refusal(self, func: Func, trace: Trace) -> AoecError | None:
-        """Return why the schedule makes no legal program; None where it does."""
+        """Return why the schedule makes no legal program. Return None where it does."""
         try:
             check(normalise(emit(primitives.apply(func, trace), self.machine)), self.machine)
         except AoecError as e:

@@ -23,8 +23,8 @@ EVENTS = 1_000_000  # of a core: what the critical path is looked for in
 
 
 def candidate(path: str, func: str | None, target: str | None, values: Mapping[str, int]) -> tuple[Program, Machine]:
-    """Return the program in a file and its machine: of a .prog as it is, of a scheduled .tir as emitted, of a .sched applied to `func`.
-    CheckError for a whole model."""
+    """Return the program in a file and its machine. A .prog is read as it is, a scheduled .tir is emitted, and a .sched is applied to
+    `func`. Raise CheckError for a whole model."""
     if path.endswith((".aoec", ".onnx")):
         raise CheckError(f"{path} is a whole model, and one candidate is explained here: aoec compile --report DIR writes a page with the "
                          "reasons of each group in its place; --dump DIR writes DIR/programs/*.prog, and what each takes in its place "

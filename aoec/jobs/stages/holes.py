@@ -11,7 +11,7 @@ Facts = dict[str, Any]
 
 
 def facts(name: str | None) -> list[Facts]:
-    """Return all kinds of holes, or the one of that name; CheckError where there is none."""
+    """Return all kinds of holes, or the one of that name. Raise CheckError where there is none."""
     if name is not None and "(" in name:
         raise CheckError(f'the holes of one operator, with their choices: aoec lower "{name}" | aoec search - --space')
     return [_facts(k) for k in (KINDS if name is None else (kind(name),))]

@@ -29,7 +29,7 @@ def folders(folder: Path) -> list[Path]:
 
 
 def read(folder: Path) -> dict[str, Any]:
-    """Return the manifest of a dumped folder, its fields present and of their types; CheckError where it is none."""
+    """Return the manifest of a dumped folder, its fields present and of their types. Raise CheckError where it is none."""
     path = folder / "manifest.json"
     if not path.exists():
         raise CheckError("this folder holds no dump: aoec compile --dump DIR writes one, with a manifest.json", source=str(folder))
@@ -51,7 +51,7 @@ def read(folder: Path) -> dict[str, Any]:
 
 
 def group(said: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return what a manifest's groups say of one of them; CheckError where that is not usable."""
+    """Return what a manifest's groups say of one of them. Raise CheckError where that is not usable."""
     entry = said.get(name)
     good = isinstance(entry, dict) and all(type(entry.get(k)) is t for k, t in GROUP_FIELDS.items())
     if not good or entry["proof"] not in PROOFS or not 0 <= entry["bound_ticks"] <= entry["ticks"]:  # type: ignore[index]

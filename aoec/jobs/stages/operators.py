@@ -37,7 +37,7 @@ def graph_of(text: str, own: Definitions = NO_DEFINITIONS) -> tuple[Graph, dict[
 
 
 def parse_call(text: str, own: Definitions = NO_DEFINITIONS) -> Call:
-    """Return the call that the text spells; ParseError with the place where it does not."""
+    """Return the call that the text spells. Raise ParseError with the place where it does not."""
     words, name = _words(text), _operator_called(text, own)
     takes = _takes(name, own)
     required, optional, extra, params = takes.required, takes.optional, takes.flags, takes.numbers
@@ -60,7 +60,7 @@ def parse_call(text: str, own: Definitions = NO_DEFINITIONS) -> Call:
 
 
 def sizes_of(text: str, own: Definitions = NO_DEFINITIONS) -> tuple[str, ...]:
-    """Return the sizes that the operator of a call takes; ParseError where it is no call of a known one."""
+    """Return the sizes that the operator of a call takes. Raise ParseError where it is no call of a known one."""
     takes = _takes(_operator_called(text, own), own)
     return (*takes.required, *takes.optional)
 
@@ -104,8 +104,8 @@ def _operator_called(text: str, own: Definitions) -> str:
 
 
 def _own_graph(call: Call, own: Definitions) -> tuple[Graph, dict[str, np.ndarray]]:
-    """Return the graph of a model whose one node is the operator; arguments that say where others are read are whole numbers, and filters
-    of convolutions are constants, as models have them: zeros."""
+    """Return the graph of a model whose one node is the operator. Arguments that are indices into others are integers. Filters of
+    convolutions are constants, as in models; they are zeros."""
     from onnx import TensorProto, helper, numpy_helper
 
     from aoec.frontend.own.own_images import filters_of

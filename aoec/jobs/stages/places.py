@@ -1,4 +1,4 @@
-"""Where in a text a refusal belongs that was made after the text was read: what a caret is put under."""
+"""Places in a text of refusals that were made after the text was read. A caret is put under them."""
 from __future__ import annotations
 
 import re
@@ -11,8 +11,7 @@ from aoec.ir.schedule import Step, Trace
 
 
 def with_place(error: AoecError, text: str, source: str, place: tuple[int, int] = (0, 0)) -> CheckError:
-    """Return the refusal with its place in the text: `place`, or where the line stands that it quotes; other lines that it quotes are
-    numbered."""
+    """Return the refusal with its place in the text: `place`, or the line that it quotes. Other lines that it quotes are numbered."""
     message = getattr(error, "message", "") or str(error)
     if place[0]:
         return CheckError(message, text, *place, source)
@@ -22,7 +21,7 @@ def with_place(error: AoecError, text: str, source: str, place: tuple[int, int] 
 
 @contextmanager
 def blocks_shown(text: str, source: str) -> Iterator[None]:
-    """What is refused of a block of a func carries its place in the func's text."""
+    """Raise CheckError with the place in the func's text where the code inside refuses a block of the func."""
     try:
         yield
     except UnsupportedError as e:
@@ -34,10 +33,10 @@ def blocks_shown(text: str, source: str) -> Iterator[None]:
 
 
 def shown_definition(error: AoecError, texts: Mapping[str, str], name: str) -> AoecError:
-    """Return the refusal of an operator of the user's own with its place in the text of its definition; the refusal itself where it is
-    about something else, or has a place.
+    """Return the refusal of an operator of the user's own with its place in the text of its definition. Return the refusal itself where it
+    concerns something else, or has a place.
 
-    `texts`: source -> text. A message says the operator, perhaps the tensor whose statement it is about, and quotes what stands there."""
+    `texts`: source -> text. A message names the operator, perhaps the tensor whose statement it concerns, and quotes a part of the text."""
     said = re.search(rf"(?<!\w){re.escape(name)}: (?:(\w+): )?(.*)", str(error))
     for source, text in texts.items():
         head = re.search(rf"^[ \t]*({re.escape(name)})[ \t]*\(", text, re.MULTILINE)
@@ -50,8 +49,8 @@ def shown_definition(error: AoecError, texts: Mapping[str, str], name: str) -> A
 
 
 def statement_place(text: str, start: int, end: int, target: str, quote: str) -> int:
-    """Return where in a part of a text the longest beginning of a quote stands, else the statement that writes a target; 0 where neither
-    does."""
+    """Return where in a part of a text the longest beginning of a quote is, else the statement that writes a target. Return 0 where neither
+    is there."""
     code = [(at, c) for at, c in enumerate(text[start:end], start) if not c.isspace()]
     plain, wanted = "".join(c for _, c in code), close(quote)
     longest = next((n for n in range(min(len(wanted), len(plain)), 3, -1) if wanted[:n] in plain), 0)
@@ -62,8 +61,9 @@ def statement_place(text: str, start: int, end: int, target: str, quote: str) ->
 
 
 def quoted_place(message: str, text: str) -> tuple[int, int]:
-    """Return line and column (from 1) of the line of a program that a message quotes or names as `space X`; 0, 0 where there is none. Of
-    several the one at which the message begins counts, then the longest quote, of equally long ones the first in the message."""
+    """Return line and column (from 1) of the line of a program that a message quotes or names as `space X`. Return 0, 0 where there is
+    none. Of several lines, the one at the beginning of the message counts, then the one with the longest quote, then the first in the
+    message."""
     best, place, said = (False, 0, 0), (0, 0), close(message)
     for number, code, row in lines(text):
         head = re.match(r"(?:space|stream|input|output|temp|for) \w+\b", code)
@@ -74,7 +74,7 @@ def quoted_place(message: str, text: str) -> tuple[int, int]:
 
 
 def number_lines(message: str, text: str, first: int) -> str:
-    """Return the message with their numbers behind the lines that it quotes; without that of the line `first`, or of one equal to it."""
+    """Return the message with line numbers behind the lines that it quotes. The line `first`, or one equal to it, gets no number."""
     numbers: dict[str, list[int]] = {}
     for number, code, _ in lines(text):
         numbers.setdefault(quote_line(code), []).append(number)
@@ -111,10 +111,10 @@ def step_places(text: str) -> Iterator[tuple[int, int]]:
 
 
 def blamed_step(trace: Trace, known: Trace, legal: Callable[[Trace], bool]) -> int:
-    """Return the number of the step to point at where a schedule fails only as a whole, `known` being the schedule before it was edited.
+    """Return the number of the step to point at where a schedule fails only as a whole. `known`: the schedule before it was edited.
 
-    Of the steps that differ, the first whose change alone, taken back, makes the schedule legal; else the first that differs;
-    where none does (the func or the machine is another one), the first split.
+    It is a step that differs. The first is taken that makes the schedule legal when it alone is undone, else the first that differs. Where
+    none differs (the func or the machine is another one), it is the first split.
     """
     steps, before = trace.steps, known.steps
     edited = [n for n in range(len(steps)) if n >= len(before) or steps[n] != before[n]]

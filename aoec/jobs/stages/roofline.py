@@ -1,4 +1,4 @@
-"""Where the default and the best schedule of a func lie under the machine's roofs: operations a second over operations a byte."""
+"""Places of a func's default and best schedule under the machine's roofs: operations a second over operations a byte."""
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from aoec.target.machine import Machine
 
 
 def roofline(func: Func, machine: Machine, measures: Mapping[str, Mapping[str, Any]]) -> Roofline | None:
-    """Return the roofs of a func's kind of work, and a point for each schedule by its figures; None for a func that only moves elements."""
+    """Return the roofs of a func's kind of work, and a point for each schedule. Return None for a func that only moves elements."""
     stated = blocks(func.body)
     done = sum(points(above) * operations(b) for b, above in stated)
     if not done:
@@ -24,8 +24,8 @@ def roofline(func: Func, machine: Machine, measures: Mapping[str, Mapping[str, A
 
 
 def operations(b: Block) -> int:
-    """Return operations on elements for each point of a statement: its own, and one where it reduces; indices, choices and casts are
-    none."""
+    """Return operations on elements for each point of a statement: its own, and one where it reduces. Indices, choices and casts do not
+    count."""
     return _operations(b.value) + (b.op != "=")
 
 
@@ -37,8 +37,8 @@ def _operations(e: Expr) -> int:
 
 
 def peak_of(func: Func, machine: Machine) -> tuple[str, float]:
-    """Return (unit, operations a µs of all cores): the cube's products for a func that has any, else the vector unit's additions of a
-    scalar, which read one source and so are as fast as any."""
+    """Return (unit, operations a µs of all cores). For a func with products, it is the cube's rate of products. Else it is the vector
+    unit's rate of additions of a scalar. These read one source, so no operation is faster."""
     product = next((b for b, _ in blocks(func.body) if is_product(b)), None)
     if product is not None:
         dtype = func.buffer(reads(product.value)[1].buffer).dtype

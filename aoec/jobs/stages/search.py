@@ -44,7 +44,7 @@ ENDS = {"default": "the default schedule", "proof": "a proof", "settling": "sett
 
 
 def search_func(options: SearchOptions) -> int:
-    """Searches the space of a func text, or shows it; 0. The trace goes to `options.output`, or the facts as JSON."""
+    """Search the space of a func text, or show the space. Return 0. The trace goes to `options.output`, or the facts as JSON."""
     machine = load(options.target) if options.target else load()
     text = options.text
     func = read_func(text, options.input)
@@ -86,7 +86,7 @@ def as_json(facts: Mapping[str, object]) -> str:
 
 
 def start_search(p: Problem) -> Outcome:
-    """Return the default of a space; ScheduleError with what took the last candidates where none is legal."""
+    """Return the default of a space. Raise ScheduleError with what took the last candidates where none is legal."""
     try:
         return start(p)
     except ScheduleError as e:
@@ -188,7 +188,7 @@ def trial_table(p: Problem, path: str) -> str:
 
 
 def held_on(trust: Trust | None) -> str:
-    """On how many seeded machines the schedule beats the default, and its worst case, in words."""
+    """Return in words on how many seeded machines the schedule beats the default, and its worst case."""
     if trust is None:
         return "the default"
     close = "" if trust.is_confirmed else ", ≈ default"

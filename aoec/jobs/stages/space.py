@@ -46,8 +46,8 @@ def legal(grid: Grid, found: Sequence[Cut]) -> tuple[int, float]:
 
 
 def why_empty(p: Problem) -> str:
-    """Return the sentence for a space of which nothing is left: what took the last candidates of the sketch that had most; "" where some
-    are left, or perhaps are."""
+    """Return a sentence on why a space is empty: what excluded the last candidates of the sketch that had most. Return "" where some are
+    left, or may be."""
     ends = [end for g, found in zip(p.space.grids, all_cuts(p)) for end in last_cut(g, found)]
     if len(ends) < len(p.sketches):
         return ""
@@ -58,6 +58,7 @@ def why_empty(p: Problem) -> str:
 
 
 def last_cut(grid: Grid, found: Sequence[Cut]) -> list[tuple[int, str]]:
-    """[(candidates before the constraint that left none, its reason)]; [] where some are left, or the count is an estimate."""
+    """Return [(candidates before the constraint that left none, its reason)]. Return [] where some are left, or where the count is an
+    estimate."""
     left = [grid.size, *[c.left for c in found]]
     return [(left[i], c.constraint.reason) for i, c in enumerate(found) if not c.left and not c.error][:1]

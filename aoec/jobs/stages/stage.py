@@ -1,4 +1,4 @@
-"""Where a compile starts: an imported graph, or what a dump gives of the later stages."""
+"""Start of a compile: an imported graph, or the later stages from a dump."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -48,7 +48,7 @@ class Stage:
 
     @property
     def rewrites(self) -> dict[str, int]:
-        """Rewrite of the graph -> at how many places it was made at import."""
+        """Return rewrite of the graph -> at how many places it was made at import."""
         return count_rules(self.made)
 
     def for_one_shape(self) -> Stage:

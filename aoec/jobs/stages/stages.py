@@ -1,7 +1,7 @@
 """The stages one by one, as `aoec import | fuse | lower | schedule | emit | simulate` call them: text in, noun out.
 
-Each function is a step between two nouns of design section 3, with the checks that text from outside needs: whatever was
-edited is refused with its place where the text shows it. The whole way at once is `jobs/compile/compile.py`.
+Each function is a step between two nouns of design section 3, with the checks that text from outside needs. An edit that is refused is
+shown with its place in the text. The whole job at once is `jobs/compile/compile.py`.
 """
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ T = TypeVar("T", Func, Trace, Program)
 def import_model(path: str, input_shapes: Mapping[str, tuple[int, ...]], precision: str,
                  ops: Sequence[str] = (), rewrites: Sequence[str] = (),
                  training: Training | None = None) -> tuple[Graph, Weights, list[str]]:
-    """Return the graph of an ONNX model, its constants by tensor name, and notices for the user; `ops` are files of definitions, `rewrites`
-    of rules. `training`: the graph is a step of training by these options."""
+    """Return the graph of an ONNX model, its constants by tensor name, and notices for the user. `ops`: files of definitions. `rewrites`:
+    files of rules. `training`: the graph is a step of training by these options."""
     from aoec.frontend.rewrites.apply import Rewriting
     from aoec.frontend.rewrites.law import read_own
     from aoec.jobs.compile.models import load_graph
@@ -111,7 +111,8 @@ def lower_operator(text: str, own: Definitions | None = None, group: str | None 
 
 
 def lower_call(text: str, paths: Sequence[str], group: str | None = None) -> Func:
-    """As `lower_operator`, of operators defined in files; what is refused of a definition is shown there."""
+    """Return a func as `lower_operator` does, also of operators that files define. An error in a definition is shown at its place in the
+    file."""
     from aoec.base.files.files import read_text
     from aoec.ops.own import read_files
     own = read_files(paths)
@@ -125,8 +126,8 @@ def lower_call(text: str, paths: Sequence[str], group: str | None = None) -> Fun
 
 
 def operator_group(graph: Graph, name: str | None = None) -> Group:
-    """Return the group of the operator that a graph was made for: the one named, the one whose node has the graph's name, or the only one
-    that does more than bring tensors into other layouts."""
+    """Return the group of the operator that a graph was made for. It is the one named, the one whose node has the graph's name, or the only
+    one that does more than change layouts."""
     from aoec.lowering.arrange.joined.results import why_apart
     groups = [g for g in graph.groups if g.kind in ("cube", "vector")]
     ops = {n.name: n.op for n in graph.nodes}
@@ -225,7 +226,7 @@ def check_shown(program: Program, machine: Machine, text: str, source: str) -> N
 
 
 def check_program(program: Program, machine: Machine) -> None:
-    """Nothing, or CheckError or CapacityError where the program breaks a rule of the machine."""
+    """Raise CheckError or CapacityError where the program breaks a rule of the machine."""
     from aoec.target.legality.check import check
     check(program, machine)
 
@@ -253,12 +254,12 @@ def _settings(open_holes: Mapping[str, tuple[int, ...]]) -> str:
 # ---------------------------------------------------------------- constants beside a graph's text
 
 def save_weights(graph: Graph, weights: Mapping[str, np.ndarray], path: str | Path) -> None:
-    """Nothing; the constants of the graph go to a .npz file under the hashes that its text names."""
+    """Write the constants of the graph to a .npz file, under the hashes that the graph's text names."""
     arrays.save(path, {t.data: weights[t.name] for t in graph.tensors if t.data})
 
 
 def load_weights(graph: Graph, path: str | Path) -> Weights:
-    """Return the constants of the graph by tensor name; CheckError where one is missing or its bytes have another hash."""
+    """Return the constants of the graph by tensor name. Raise CheckError where one is missing or its bytes have another hash."""
     wanted = [t for t in graph.tensors if t.data]
     if not wanted:
         return {}

@@ -1,4 +1,4 @@
-"""`aoec tasks`: what a tuning job of a model would have to do, none of it done: its different groups, their weight, what the bank has."""
+"""`aoec tasks`: list what a tuning job of a model would do, without doing it: its different groups, their weight, and what the bank has."""
 from __future__ import annotations
 
 import json
@@ -59,7 +59,7 @@ class PlannedTasks:
 
 
 def plan_tasks(options: TasksOptions, machine: Machine) -> PlannedTasks:
-    """`options.model` imported and fused by the rules, with its tasks."""
+    """Import `options.model`, fuse it by the rules, and return it with its tasks."""
     imported, weights, _, _ = import_model(options.model, options.shapes, options.precision, None, read_files(options.operator_files),
                                         read_own(options.rewrite_files))
     graph, _, _, _ = fuse_by_time(imported, weights, machine)

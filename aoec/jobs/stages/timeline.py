@@ -40,7 +40,7 @@ class View:
     state: State = ()
 
     def window(self, end: float, kept: float) -> tuple[float, float] | None:
-        """Return the cycles asked for; CheckError where nothing of a timeline up to `end`, of which there is all up to `kept`, lies
+        """Return the cycles asked for. Raise CheckError where nothing of a timeline up to `end`, of which there is all up to `kept`, lies
         there."""
         if self.start is None and self.stop is None:
             return None
@@ -101,7 +101,7 @@ def observe(program: Program, machine: Machine, view: View = View()) -> Observed
 
 
 def export(program: Program, machine: Machine, view: View, trace: str | None, svg: str | None) -> None:
-    """Nothing; the Chrome trace and the picture go to the files named."""
+    """Write the Chrome trace and the picture to the files named."""
     seen = observe(program, machine, view)
     seen.window()  # refused before anything is written
     if trace:
@@ -219,7 +219,7 @@ class _Drawn:
         return LANES[PIPES[self.told.pipes[i]]]
 
     def run(self, i: int) -> None:
-        """An instruction."""
+        """Add an instruction."""
         place, which = int(self.told.log[i, 0]), int(self.told.log[i, 1])
         if (place, which) not in self.known:
             self.known[place, which] = self.words(i)
@@ -257,14 +257,14 @@ class _Drawn:
         return self.texts[place]
 
     def flag(self, i: int) -> str:
-        """Such as "MTE1>MTE2 1": pipes and id of a flag, or the other stream and id."""
+        """Return the pipes and id of a flag, or the other stream and the id, such as "MTE1>MTE2 1"."""
         item, which = self.item(i), int(self.told.log[i, 1])
         source = getattr(item, "source", getattr(item, "pipe", ""))
         target = getattr(item, "target", getattr(item, "to", getattr(item, "pipe", "")))
         return f"{source}>{target} {which}"
 
     def wait(self, i: int, setter: int) -> None:
-        """A wait that holds its pipe up, and an arrow from where the flag is set."""
+        """Add a wait that blocks its pipe, and an arrow from the instruction that sets the flag."""
         if self.told.log[i, 5] <= self.told.log[i, 4]:
             return
         item, start, end, lane = self.item(i), self.cycles(i, 4), self.cycles(i, 5), self.lane(i)
@@ -306,16 +306,17 @@ def _plain(kind: str, start: float, end: float, what: str) -> Slice:
 
 def _into(groups: dict[tuple[str, str, str], tuple[list[float], list[float]]], key: tuple[str, str, str], starts: list[float],
           ends: list[float]) -> None:
-    """Nothing; the spans are added to the group."""
+    """Add the spans to the group."""
     group = groups.setdefault(key, ([], []))
     group[0].extend(starts)
     group[1].extend(ends)
 
 
 def _pixels(groups: dict[tuple[str, str, str], tuple[list[float], list[float]]], edges: np.ndarray[Any, Any]) -> tuple[Slice, ...]:
-    """Runs of pixels (between `edges`) alike: work where there is some, by what covers most; its share is `own` of the slice.
+    """Return runs of equal pixels (between `edges`). A pixel shows work where there is some, else the rest, by the group that covers most.
+    The share of the slice that is covered is its `own` time.
 
-    Spans of a group do not overlap; shares are told in tenths, and less than a twentieth is nothing.
+    Spans of a group do not overlap. Shares are given in tenths, and less than a twentieth counts as nothing.
     """
     keys, shares = list(groups), [_share(starts, ends, edges) for starts, ends in groups.values()]
     work = np.array([s if k[0] == "run" else 0 * s for k, s in zip(keys, shares, strict=True)])

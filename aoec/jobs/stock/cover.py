@@ -1,4 +1,4 @@
-"""What is known of how CANN runs a group without tuning: which rule stands for its operator, and how good that is."""
+"""Knowledge of how CANN runs a group without tuning: the rule for its operator, and how good that rule is."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -46,8 +46,8 @@ VECTOR = (
 
 
 def vector_cover(nodes: list[OpNode]) -> VectorCover | None:
-    """Return the rule of a vector group: that of all its operators, or of the last kind where it is a chain of one kind; None where there
-    is none."""
+    """Return the rule of a vector group: that of all its operators, or of the last kind where it is a chain of one kind. Return None where
+    there is none."""
     words = [{n.op, family(n)} for n in nodes]
     for c in VECTOR:
         if len(c.operators) == len(words) and all(op in own for op, own in zip(c.operators, words)):

@@ -1,4 +1,4 @@
-"""A graph in the groups of a table of fusions, and in no others: layouts as ours, each other operator a launch of its own."""
+"""A graph in the groups of a table of fusions, and in no others. Its layouts are ours, and each other operator is a launch of its own."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -52,12 +52,13 @@ class _Stated(Grouping):
     table: Sequence[Fusion] = ()
 
     def chain(self, before: list[OpNode], first: OpNode) -> tuple[list[OpNode], OpNode | None]:
-        """Return (the nodes of the first fusion of the table that fits behind `first`, itself alone where none does; nobody to wait for)"""
+        """Return (the nodes of the first fusion of the table that fits from `first` on, None). Return `first` alone where no fusion fits.
+        The None says that there is no node to wait for."""
         found = (self.match(fusion, first) for fusion in self.table)
         return next((nodes for nodes in found if nodes), [first]), None
 
     def match(self, fusion: Fusion, first: OpNode) -> list[OpNode]:
-        """Return the nodes of a fusion that begins with a node; [] where it does not fit."""
+        """Return the nodes of a fusion that begins with a node. Return [] where it does not fit."""
         if not _is(first, fusion.steps[0]) or fusion.after and not any(
                 (maker := self.makers.get(i)) and _is(maker, fusion.after) for i in first.inputs):
             return []
@@ -72,8 +73,8 @@ class _Stated(Grouping):
         return chain if len(chain) > 1 and self.suits(fusion, chain) else []
 
     def joining(self, chain: Sequence[OpNode], word: str) -> OpNode | None:
-        """Return the node of this operator or family that may follow a chain: its last result's only reader, of which all else is there; of
-        a sum that others read too, the norm of its rows."""
+        """Return the node of this operator or family that may follow a chain, or None. It is the only reader of the chain's last result,
+        and its other inputs exist by then. Where others read a sum too, it is the norm of the sum's rows."""
         follower = self.follower(chain)
         if follower is None or follower.name in self.taken or not _is(follower, word) or not can_follow(
                 self.draft, chain[-1], follower, (follower.op,)):

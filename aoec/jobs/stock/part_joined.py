@@ -12,7 +12,7 @@ JOINED = "_joined"  # how names of what was joined end (frontend/passes/siblings
 
 
 def part_joined(draft: Draft) -> None:
-    """Nothing; each joined product, of which only slices of columns are read, became a product for each slice."""
+    """Split each joined product of which only slices of columns are read. It becomes a product for each slice."""
     users, nodes, draft.nodes = draft.users(), draft.nodes, []
     gone = set[str]()
     for node in nodes:

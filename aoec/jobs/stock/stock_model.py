@@ -56,7 +56,7 @@ class StockModel:
 
     @property
     def shares(self) -> dict[str, float]:
-        """Cover -> its share of the AI Core's time, groups timed alone."""
+        """Return cover -> its share of the AI Core's time, with each group timed alone."""
         whole = sum(g.count * g.us for g in self.groups) or 1.0
         return {c: sum(g.count * g.us for g in self.groups if g.cover == c) / whole for c in COVERS}
 
@@ -74,8 +74,8 @@ class Picked:
 
 def stock_model(graph: Graph, machine: Machine, warm: bool = False,
                 defaults: Mapping[tuple[str, str], str] | None = None) -> StockModel | None:
-    """Return the stock model of an imported graph; None where the machine is of no product with public rules. `warm`: from the state that
-    an inference before leaves; `defaults`: default schedules that are known, by func key and state."""
+    """Return the stock model of an imported graph. Return None where the machine is of no product with public rules. `warm`: from the state
+    that an inference before leaves; `defaults`: default schedules that are known, by func key and state."""
     product = product_of(machine.name)
     if not product:
         return None
@@ -126,7 +126,7 @@ def choice(task: Task, p: Picked, machine: Machine) -> Choice:
 
 
 def groups_of(graph: Graph, plan: Sequence[Task], picked: Mapping[tuple[str, str], Picked], machine: Machine) -> tuple[StockRow, ...]:
-    """Equal groups as one, in order."""
+    """Return equal groups as one row, in order."""
     often, out = counts(graph), dict[tuple[str, str], StockRow]()
     for t in plan:
         key = t.func_key, t.state_text
@@ -139,8 +139,8 @@ def groups_of(graph: Graph, plan: Sequence[Task], picked: Mapping[tuple[str, str
 
 
 def pick(task: Task, nodes: list[OpNode], machine: Machine, product: str, defaults: Mapping[tuple[str, str], str]) -> Picked:
-    """Return the stock schedule of a group; the default one where no rule stands for it. UnsupportedError or ScheduleError where it has
-    none."""
+    """Return the stock schedule of a group; the default one where no rule stands for it. Raise UnsupportedError or ScheduleError where it
+    has none."""
     found = pick_cube(task, nodes, machine, product) if task.group.kind == "cube" else pick_vector(task, nodes, machine, product)
     if found is not None:
         return found
@@ -167,7 +167,7 @@ def pick_cube(task: Task, nodes: list[OpNode], machine: Machine, product: str) -
 
 
 def cube_schedules(task: Task, nodes: list[OpNode], machine: Machine, product: str) -> Iterable[Fitted]:
-    """Schedules of a cube group, the nearest to its rule first."""
+    """Return schedules of a cube group, the nearest to its rule first."""
     main, chip = main_node(nodes), chip_of(machine, product)
     if find_product(task.func) is None:
         return ()

@@ -33,7 +33,7 @@ Told = Callable[[int], None]
 
 
 def sweep(options: SweepOptions) -> int:
-    """Times all combinations and writes them; 1 where values were checked and are wrong, else 0."""
+    """Time all combinations and write them. Return 1 where values were checked and are wrong, else 0."""
     what = plan(options.input, options.traces, options.axes, options.targets, options.tune is not None, read_files(options.operator_files))
     if options.plot and not what.x:
         raise CheckError("there is nothing to draw along: --plot needs a --set with more than one value")
@@ -56,7 +56,7 @@ def empty(what: Plan, options: SweepOptions) -> Sheet:
 
 
 def fill_sheet(sheet: Sheet, what: Plan, how: How, told: Told) -> None:
-    """Adds all rows, or those up to a Ctrl-C."""
+    """Add all rows, or those up to a Ctrl-C."""
     slab: list[Row] = []
     for row in rows(what, how):
         slab.append(row)
@@ -132,7 +132,7 @@ def dump_schedule(row: Row, made: Made | None, swept: Sequence[str], folder: str
 
 @contextmanager
 def progress(total: int) -> Iterator[Told]:
-    """What is told of rows that are done, as they are."""
+    """Yield a function to call with the number of rows that were just timed."""
     done, began = 0, time.monotonic()
     with show_progress("timing", total) as line:
         def tell(n: int) -> None:
@@ -143,8 +143,8 @@ def progress(total: int) -> Iterator[Told]:
 
 
 def write(sheet: Sheet, what: Plan, options: SweepOptions) -> str:
-    """Writes the files, each whole, of the rows that there are; a table for people where standard output is free; a count. Returns what a
-    Ctrl-C leaves, in words."""
+    """Write the files, each whole, of the rows that there are. Print a table for people where standard output is free, and a count. Return
+    in words what remains after a Ctrl-C."""
     write_text(options.output, json_text(sheet) if options.json else csv_text(sheet))
     if options.plot:
         write_text(options.plot, chart(sheet))

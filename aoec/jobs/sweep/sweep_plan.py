@@ -1,4 +1,4 @@
-"""What a sweep times: a func whose sizes change, schedules whose holes change, machines; counted before anything is timed."""
+"""Plan of a sweep: a func whose sizes change, schedules whose holes change, machines. Its rows are counted before anything is timed."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -79,7 +79,7 @@ class Subject:
         return with_sizes(self.operator, sizes, own=self.own)
 
     def func(self, sizes: Sizes) -> Func:
-        """Return the func at these sizes; AoecError where it has none."""
+        """Return the func at these sizes. Raise AoecError where it has none."""
         if self.read is None:
             return lower_operator(self.call(sizes), self.own)
         func = self.read
@@ -200,7 +200,8 @@ def read_trace(path: str) -> Trace:
 
 
 def check_axes(subject: Subject, axes: Sequence[Axis], holes: set[str]) -> None:
-    """Nothing, or CheckError: each axis is swept once, and is a size or a hole of something."""
+    """Raise CheckError where an axis is swept twice, or is neither a size nor a hole. A size must also have values, and no name that a
+    column of the rows has."""
     seen: set[tuple[str, bool]] = set()
     for a in axes:
         known = [*(() if a.hole else subject.sizes), *sorted(holes)]
@@ -220,7 +221,7 @@ def check_axes(subject: Subject, axes: Sequence[Axis], holes: set[str]) -> None:
 
 
 def contender(subject: Subject, name: str, trace: Trace | None, holes: Sequence[Axis], tune: bool) -> Contender:
-    """Return a schedule with the values of its holes; CheckError where one is open and nothing fills it."""
+    """Return a schedule with the values of its holes. Raise CheckError where one is open and nothing fills it."""
     choices = {**subject.holes, **(holes_of(trace) if trace else {})}
     mine = [h for h in holes if h.name in choices]
     for hole in mine:

@@ -39,8 +39,8 @@ Columns = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Made:
-    """What a row that was timed is made of: a schedule (None: the func is scheduled as it was read) and its program, with holes that
-    have these values."""
+    """The origin of a row that was timed: a schedule (None: the func is scheduled as it was read) and its program, whose holes have these
+    values."""
 
     trace: Trace | None
     open_program: Program
@@ -93,7 +93,7 @@ class Cell:
             yield from self.filled_rows(c, *made, columns) if made else self.searched_rows(c, columns)
 
     def bound_us(self, values: Values) -> float | None:
-        """Return the time that no schedule of the func beats, launch included; None where the func is scheduled already."""
+        """Return the time that no schedule of the func beats, launch included. Return None where the func is scheduled already."""
         own = tuple(values.values())
         if own not in self.bounds:
             func = fill(self.func, values)
@@ -211,7 +211,7 @@ def no_choice(c: Contender, values: Values) -> str:
 
 
 def brief(encoded: Encoded, columns: Columns, count: int, state: State) -> Iterator[Row | int]:
-    """Times alone, of all rows together; the status of a row that has none."""
+    """Yield only the times of all rows, which are timed together. Yield its status for a row that has no time."""
     machine, times = encoded.machine, time_rows(encoded, columns, state)
     zeros_us = np.broadcast_to(zeroing_us(encoded.program, machine, columns), (count,)).tolist()
     for i in range(count):

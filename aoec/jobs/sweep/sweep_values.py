@@ -1,7 +1,7 @@
-"""Values of a sweep's programs against the reference: of an operator by name its NumPy one, of a func its own evaluation.
+"""Values of a sweep's programs against the reference. An operator by name has its NumPy reference, and a func its own evaluation.
 
-Small whole numbers come in, whose sums of products are exact in any order; programs of an operator are also held to its reference on
-normal data (jobs/verify/verify.py).
+Inputs are small whole numbers, whose sums of products are exact in any order. Programs of an operator are also compared with its reference
+on normal data (jobs/verify/verify.py).
 """
 from __future__ import annotations
 
@@ -98,14 +98,14 @@ class Values:
         return Finding(Status.WRONG_VALUE.value, "no", "; ".join(faults)) if faults else Finding(Status.TIMED.value, "yes")
 
     def against_operator(self, program: Program) -> list[str]:
-        """Against the operator's reference in NumPy, with seeded constants."""
+        """Compare a program with the operator's reference in NumPy, with seeded constants."""
         if self._operator is None:
             self._operator = operator(self.subject.call(self.sizes), self.func, self.subject.own)
         graph, group, bindings, weights = self._operator
         return verify_group(graph, group, program, bindings, weights)
 
     def against_func(self, program: Program) -> list[str]:
-        """Against the func's own evaluation."""
+        """Compare a program with the func's own evaluation."""
         if self._data is None:
             feeds = whole_numbers(self.func)
             self._data = feeds, (evaluate_whole if takes(self.func) else evaluate_func)(self.func, feeds)
@@ -152,8 +152,8 @@ def whole_numbers(func: Func) -> dict[str, np.ndarray]:
 
 
 def allowed_difference(func: Func, wanted: np.ndarray, t: Tensor) -> np.ndarray:
-    """Return how much each element may differ: nothing where whole numbers stay whole; else what rounding once a block gives, as
-    jobs/verify/verify.py says of nodes."""
+    """Return how much each element may differ: nothing where whole numbers stay whole. Else it is the bound that jobs/verify/allowed.py has
+    for inexact nodes, for as many nodes as the func has blocks."""
     size = np.nan_to_num(np.abs(finite(wanted, t.dtype)))
     if t.dtype not in REALS or all(exact(e) for b, _ in blocks(func.body) for e in (b.value, *([] if b.init is None else [b.init]))):
         return np.zeros(t.shape)

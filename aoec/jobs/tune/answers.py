@@ -1,7 +1,7 @@
-"""What the model machine answered a search, question by question: noted while it works, told again to the same search when it goes on.
+"""The model machine's answers to a search. They are recorded while it works, and given again to the same search when it resumes.
 
-A search is a function of its task, seed and budget and of these answers, and so one that is told again what it was told before does the
-same again, up to where it broke off, and goes on from there to the same end. Nothing else of it is ever saved.
+A search is a function of its task, seed, budget and these answers. A search that gets its earlier answers again repeats its work up to the
+point where it broke off. From there it goes on to the same end. Nothing else of it is ever saved.
 """
 from __future__ import annotations
 
@@ -45,12 +45,13 @@ class Answers:
 
     @property
     def seconds(self) -> float:
-        """Since the search began, those of earlier runs included; the clock stands still while it is told what it knew."""
+        """Return the seconds since the search began, with those of earlier runs. The clock stands still while earlier answers are given
+        again."""
         return self._spent if self._told else self._spent + self._clock() - self._since
 
     def ask(self, question: Sequence[bytes], timed: int, shape: tuple[int, ...], work: Callable[[], np.ndarray]) -> np.ndarray:
-        """Return the answer to a question, an array of int64 of a shape: the one of an earlier run where there is one, else what `work`
-        gives. `timed`: how many candidates it times. BankError where it cannot be noted."""
+        """Return the answer to a question, an array of int64 of a shape. It is the answer of an earlier run where there is one, else that
+        of `work`. `timed`: how many candidates it times. Raise BankError where it cannot be noted."""
         if self._notes is None and not self._told:
             return work()
         asked = hash_question(question)
@@ -66,7 +67,7 @@ class Answers:
         return found
 
     def _close(self) -> None:
-        """Nothing; nothing more is noted."""
+        """Stop recording answers."""
         if self._notes is not None:
             self._notes.close()
             self._notes = None
@@ -101,8 +102,8 @@ def pack(found: np.ndarray) -> bytes:
 
 
 def unpack(data: bytes, shape: tuple[int, ...]) -> np.ndarray | None:
-    """Return the array of a shape that was packed; None where the bytes, which may come from anybody, are none. None is larger than its
-    shape."""
+    """Return the array of a shape that was packed. Return None where the bytes, which may come from anybody, are none. None is larger than
+    its shape."""
     size = 8 * int(np.prod(shape))
     try:
         raw = zlib.decompressobj().decompress(data, size + 1)

@@ -1,4 +1,4 @@
-"""What a run is measured against, as AOE's is: a build of the model with the bank as it was when the run began."""
+"""The baseline that a run is compared with, as AOE does it: a build of the model with the bank as it was when the run began."""
 from __future__ import annotations
 
 from dataclasses import replace
@@ -11,8 +11,9 @@ from aoec.target.machine import Machine
 
 
 def baseline(plain: Made, laid_out: Made, banked: Made | None, machine: Machine, metric: str) -> Made:
-    """Return the fastest of the forms that a build with the bank as it was could take: the model in plain layouts, `laid_out` in others
-    that pay now (itself where none do), and that in the slices of the bank's plan, `banked`, where it has one."""
+    """Return the fastest form that a build with the bank as it was could have. There are three forms: the model in plain layouts,
+    `laid_out` in other layouts that pay now (itself where none do), and `banked`, that model in the slices of the bank's plan, if the bank
+    has one."""
     forms = [plain]
     if laid_out is plain or is_known(laid_out):
         forms += [laid_out, *([banked] if banked else [])]
@@ -20,14 +21,14 @@ def baseline(plain: Made, laid_out: Made, banked: Made | None, machine: Machine,
 
 
 def is_known(made: Made) -> bool:
-    """Return whether the bank knew every group of a model when the run began, with a gain or without: only then a build takes its
+    """Return whether the bank knew every group of a model when the run began, with a gain or without. Only then does a build use its
     layouts."""
     return all(c.solved.held is not None for c in made.choices)
 
 
 def as_it_was(made: Made, machine: Machine) -> Made:
-    """Return the model with the schedules that the bank had when the run began, and default ones where it had none; itself where these are
-    what it has."""
+    """Return the model with the schedules that the bank had when the run began, and default ones where it had none. Return the model itself
+    where it has these already."""
     choices = [before(c, machine) for c in made.choices]
     if all(new is old for new, old in zip(choices, made.choices)):
         return made

@@ -1,4 +1,4 @@
-"""What one search may look at, in counts: equal limits give an equal result on any machine and at any speed.
+"""Budget of one search, in counts. Equal limits give an equal result on any machine and at any speed.
 
 A budget in trials is a limit from the start. A budget in seconds becomes limits too: those of proofs follow from the seconds before the
 search begins, and the trials are counted when the time is over. So a search by time is repeated by what it has counted.
@@ -19,10 +19,10 @@ INTEGER_LIMIT = 1 << 62
 
 @dataclass(frozen=True)
 class Limits:
-    """`trials`: legal candidates that a strategy may have timed, None where time says when it ends. `whole`: a space of at most so many
-    legal candidates is tried whole instead, which proves its best. `before`, `after`: rows that the proofs before and after a search may
-    look at. `alone`: rows for a search that is nothing but a proof. `earnest`: proofs are given up as soon as they are foreseen to fail.
-    `asked`: how often the proof of such a search was asked whether to go on until time ended it, 0 where time did not end it."""
+    """Limits of a search. `trials`: legal candidates that a strategy may have timed, None where time decides when it ends. `whole`: a space
+    of at most so many legal candidates is tried whole instead, which proves its best. `before`, `after`: rows that the proofs before and
+    after a search may look at. `alone`: rows for a search that is only a proof. `earnest`: a proof is given up as soon as it is predicted
+    to fail. `asked`: how often such a proof asked whether to go on until time ended it, 0 where time did not end it."""
 
     trials: int | None
     whole: int
@@ -50,7 +50,7 @@ def limits(budget: Budget) -> Limits:
 
 
 def seconds_of(budget: Budget) -> float | None:
-    """Return the seconds of a budget by time; None of any other."""
+    """Return the seconds of a budget by time. Return None for any other."""
     return None if isinstance(budget, Limits) or budget[0] != "seconds" else float(budget[1])
 
 
@@ -65,7 +65,7 @@ def words(budget: Budget) -> dict[str, float]:
 
 
 def parse_limits(said: Mapping[str, Any]) -> Limits:
-    """Return the limits that a file says; ValueError where it says none."""
+    """Return the limits that a file says. Raise ValueError where it says none."""
     names = {"trials", "whole", "before", "after", "alone", "earnest", "asked"}
     if not isinstance(said, Mapping) or set(said) != names or type(said["earnest"]) is not bool or not all(
             type(said[n]) is int and 0 <= said[n] < INTEGER_LIMIT for n in names - {"earnest"}):
@@ -74,8 +74,8 @@ def parse_limits(said: Mapping[str, Any]) -> Limits:
 
 
 class Until:
-    """When work that is done in steps ends: when no time is `left` (None: time is no limit), or after as many `steps` as time left to an
-    equal one (0: it ended by itself)."""
+    """The end of work that is done in steps. It ends when no time is `left` (None: time is no limit), or after as many `steps` as an equal
+    one had time for (0: that one ended by itself)."""
 
     def __init__(self, left: Callable[[], float | None] = lambda: None, steps: int = 0) -> None:
         self.left, self.steps = left, steps

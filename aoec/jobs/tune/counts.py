@@ -1,4 +1,4 @@
-"""The counts that repeat a run by time: what a report, a summary of results or the JSON of a command says of its searches, read again."""
+"""Counts that repeat a run by time. They are read again from a report, a summary of results or the JSON of a command."""
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ def facts(counts: Counts, strategy: str, seed: int, robust: bool) -> dict[str, A
 
 
 def read(path: str | Path, strategy: str, seed: int, robust: bool) -> Counts:
-    """Return the counts in a file; CheckError where it says none, or those of searches that were made otherwise."""
+    """Return the counts in a file. Raise CheckError where it says none, or those of searches that were made otherwise."""
     said = read_json(path)
     if isinstance(said, Mapping) and isinstance(gears := said.get("gears"), list) and gears and "searches" not in said:
         said = gears[0]

@@ -1,8 +1,9 @@
-"""Schedules made real: the program of a trace, its modelled time, how far it holds. What an earlier run made of the same is not made again.
+"""Programs of schedules: the program of a trace, its modelled time, and how far that time can be trusted. Results of an earlier run for the
+same trace are not computed again.
 
-A bank's record may come from a stranger, or from a damaged file, and is a claim; what it claims is looked up among what this user's own
-runs have made (jobs/known.py), else made here. What is looked up is named by all that it follows from: the texts of func and trace, the
-machine's hash, the memory state, and the sources that make and time programs.
+A bank's record may come from a stranger, or from a damaged file, so it is only a claim. Each claim is looked up among the results of this
+user's own runs (jobs/known.py), else it is computed here. The key of a result covers everything that it depends on. That is the texts of
+func and trace, the machine's hash, the memory state, and the sources that make and time programs.
 """
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ def func_as_recorded(func: Func, record: Record) -> Func:
 
 
 def realise(func: Func, trace: str, machine: Machine, state: State) -> Schedule:
-    """Return the program of a trace (its text) and its measure; AoecError where the trace does not fit the func any more."""
+    """Return the program of a trace (its text) and its measure. Raise AoecError where the trace does not fit the func any more."""
     made, program = emit_trace(func, trace, machine)
     return Schedule(made, program, measure_trace(func, trace, machine, state))
 

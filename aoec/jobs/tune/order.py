@@ -1,4 +1,4 @@
-"""What is asked of a search, how far it is, what becomes of a task, and under which keys a bank has it."""
+"""Orders of searches: what is asked of a search, how far it is, the outcome for a task, and its keys in a bank."""
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -57,8 +57,8 @@ class Order:
 
 @dataclass(frozen=True)
 class SoFar:
-    """How far a search is: legal trials, seconds since it began, and ticks of the best so far, of the default and of the bound; `part`: of
-    its budget, or of its time, that is spent."""
+    """Progress of a search: legal trials, seconds since it began, and ticks of the best so far, of the default and of the bound. `part`:
+    the part of its budget, or of its time, that is spent."""
 
     trials: int
     seconds: float
@@ -70,9 +70,9 @@ class SoFar:
 
 @dataclass(frozen=True)
 class Solved:
-    """Records of a task's default and best schedule; `found`: both were in the bank already; `spent`: what this run looked at, and
-    `candidates`: how many of it ended in each status; `held`: the bank's best when the run began, whether or not faster than the
-    default; `stopped`: the user ended the search, and the best is the best so far."""
+    """Records of a task's default and best schedule. `found`: both were in the bank already. `spent`: what this run looked at.
+    `candidates`: how many of these ended in each status. `held`: the bank's best when the run began, whether or not faster than the
+    default. `stopped`: the user ended the search, and the best is the best so far."""
 
     default: Record
     best: Record
@@ -91,8 +91,8 @@ class Solved:
 
     @property
     def before(self) -> Record | None:
-        """Return the bank's best when the run began; None where it had none that is faster than the default (a search that found nothing is
-        remembered with its effort, and is no hit)."""
+        """Return the bank's best when the run began. Return None where the bank had none that is faster than the default. The bank also
+        keeps a search that found nothing, with its effort; that is no hit."""
         return gaining(self.held)
 
     @property
@@ -115,7 +115,7 @@ def search_of(key: Key) -> str:
 
 
 def gaining(record: Record | None) -> Record | None:
-    """Return a bank's record that is faster than the default; None of any other."""
+    """Return a bank's record that is faster than the default. Return None for any other."""
     return record if record is not None and record.is_faster else None
 
 
@@ -125,6 +125,6 @@ def budget_trials(order: Order) -> int:
 
 
 def suffices(record: Record, order: Order) -> bool:
-    """Return whether what a bank has makes a search needless: it is proved, took the effort that is asked for, or reaches what is to be."""
+    """Return whether the bank's record makes a search needless: it is proved, took the effort that is asked for, or reaches the target."""
     return bool(record.proof) or record.searched >= budget_trials(order) or order.is_reached(
         record.ticks, record.default_ticks, record.bound_ticks)

@@ -1,8 +1,10 @@
-"""How a tuning job that was broken off goes on: what its journal holds (bank/journal.py), as a job and its searches see it.
+"""Resumption of a tuning job that was broken off. Here, a job and its searches read the job's journal (bank/journal.py).
 
-Three things are known of a broken job. Tasks that were done: their outcomes, so that the result counts what this bank learned from the job
-and not from another. Searches under way: what the model machine answered, which answers them again (jobs/tune/answers.py). And searches
-that a user ended: the bank has the best so far of these, which gives way when the search goes on and ends.
+Three things are known of a broken job:
+
+- The outcomes of tasks that were done. So the result counts what the bank learned from this job and from no other.
+- The model machine's answers to searches under way. They are given again when a search resumes (jobs/tune/answers.py).
+- The best so far of searches that a user ended. It is in the bank, and is replaced when the search resumes and ends.
 """
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ from aoec.jobs.tune.trust import Trust
 
 @dataclass(frozen=True)
 class Search:
-    """One search in the journal of a bank, as a worker process is told of it; `again`: it goes on from what is noted."""
+    """One search in the journal of a bank, as a worker process gets it. `again`: it resumes from its notes."""
 
     bank: Path
     name: str
@@ -73,8 +75,8 @@ class Unfinished:
         return other
 
     def begin(self, keys: Iterable[Key]) -> str:
-        """Return a line that says what there is of an earlier run, "" where there is nothing; the job's tasks have these keys of their
-        best."""
+        """Return a line about the notes of an earlier run, "" where there are none. `keys`: those of the best schedules of the job's
+        tasks."""
         if not self._on:
             return ""
         journal = self.bank.journal
@@ -97,12 +99,12 @@ class Unfinished:
         return self._done.get(key)
 
     def search(self, key: Key) -> Search | None:
-        """Return the search of a task; None where nothing is noted."""
+        """Return the search of a task. Return None where nothing is noted."""
         return Search(self.bank.path, search_name(key, self.order), self.order.resume) if self._on else None
 
     def before(self, held: Mapping[Key, Record]) -> dict[Key, Record]:
-        """Return what the bank held before the job began: what it holds now, less what it kept of searches that a user ended and that go
-        on."""
+        """Return what the bank held before the job began. That is what it holds now, without the best so far of searches that a user ended
+        and that resume."""
         out = dict(held)
         for key, (earlier, kept) in ((k, stop) for k in self._stops if (stop := self._stop(k))):
             if out.get(key) == kept:
@@ -111,8 +113,8 @@ class Unfinished:
         return out
 
     def keep(self, solved: Solved, before: Record | None) -> None:
-        """Nothing; records and outcome of a task are in the bank together, and what was noted of its search no longer is; of one that a
-        user ended, the best so far is in the bank, and its answers stay. `before`: what the bank held."""
+        """Put the records and the outcome of a task into the bank together, and delete the notes of its search. After a search that a user
+        ended, the bank gets the best schedule so far, and the answers stay. `before`: what the bank held."""
         if not self.bank.writable:
             return
         records = [solved.default, *([solved.best] if self.order.tune else [])]
@@ -132,16 +134,16 @@ class Unfinished:
         self.bank.put_all(records, self._stop(key), note)
 
     def note(self, solved: Mapping[Key, Solved]) -> None:
-        """Nothing; what the searches of these tasks had is known."""
+        """Note what limits the searches of these tasks had."""
         self.searched |= {search_of(k): s.spent.limits for k, s in solved.items() if self.order.tune and not s.found}
 
     def fail(self, key: Key) -> None:
-        """Nothing is noted of a task's search any more: there is no schedule."""
+        """Delete the notes of a task's search: there is no schedule."""
         if self._on:
             self.bank.journal.forget(search_name(key, self.order))
 
     def end(self) -> None:
-        """Nothing is noted of the job any more: it has ended."""
+        """Delete the notes of the job: it has ended."""
         if self._on and self._name:
             self.bank.journal.end(self._name)
 
@@ -177,7 +179,7 @@ def text_of(solved: Solved) -> str:
 
 
 def solved_of(text: str) -> Solved | None:
-    """Return the solved task of a line; None where it is none. Its records are claims, as all of a bank are."""
+    """Return the solved task of a line. Return None where it is none. Its records are claims, as all of a bank are."""
     try:
         said = json.loads(text)
         trust = Trust(*(tuple(map(int, ticks)) for ticks in said["trust"])) if said["trust"] else None

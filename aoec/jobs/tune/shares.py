@@ -1,4 +1,4 @@
-"""How the time of a job is shared among its searches: by how much each may save, and what one leaves goes to those that follow."""
+"""Shares of a job's time for its searches. A search gets time by how much it may save, and unused time goes to the searches after it."""
 from __future__ import annotations
 
 import time
@@ -21,7 +21,7 @@ class Share:
     ready_s: float
 
     def seconds(self, clock: Callable[[], float] = time.monotonic) -> float:
-        """Return the seconds that the search may take when it begins now; 0 where the time is over."""
+        """Return the seconds that the search may take when it begins now. Return 0 where the time is over."""
         left = self.deadline - clock()
         return max(0.0, min(left, (left - self.ready_s) * self.part))
 

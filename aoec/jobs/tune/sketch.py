@@ -33,8 +33,9 @@ class Sketch:
 
     @cached_property
     def loose(self) -> Encoded:
-        """It on a machine for bounds: of more flags, for as many slots as there may be of each buffer, whether the flags suffice or not;
-        and where L0C is handed over in granules, each of them is there at once: no later than in granules or whole."""
+        """Return the program encoded for a machine that gives lower bounds. That machine has more flags, for as many slots as each buffer
+        may have, whether the real machine's flags suffice or not. Where L0C is handed over in granules, each granule is there at once. So
+        it is there no later than with real granules or without."""
         own, of = self.encoded, self.encoded.machine
         machine = replace(of, flag_ids=LOOSE * of.flag_ids, timing={n: replace(t, granule=Int(0)) for n, t in of.timing.items()})
         return replace(encode(self.program, machine), units=own.units, noted=own.noted, emitted=own.emitted)

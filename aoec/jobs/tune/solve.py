@@ -1,4 +1,4 @@
-"""Schedules for tasks: from the bank, else the default, else a search; equal tasks once, each result kept as soon as it is there."""
+"""Schedules for tasks: from the bank, else the default, else a search. Equal tasks are solved once, and each result is kept at once."""
 from __future__ import annotations
 
 import atexit
@@ -50,15 +50,16 @@ DEFAULTS_A_START = 4  # schedules found without a search while a process starts,
 
 
 def unheard(key: Key, so_far: SoFar | None) -> None:
-    """Nothing: nobody listens."""
+    """Do nothing: nobody listens."""
 
 
 def solve(tasks: Iterable[Task], machine: Machine, target: str, bank: Bank, order: Order, done: Callable[[Task, Solved], None],
           job: Unfinished | None = None, course: Course | None = None) -> tuple[dict[Key, Solved], dict[Key, str]]:
-    """Return (solved, reasons) by best key, for every distinct task; `done` is told of each as it comes, results go into the bank at once.
+    """Return (solved, reasons) by best key, for every distinct task. `done` is called for each as it comes, and results go into the bank at
+    once.
 
-    A task without a legal schedule is no failure of the job: it is left out of the first and has its reason in the second. `job`: what is
-    noted of it, so that it can go on where it is broken off. `course` is told how far searches are, and of tasks that fail.
+    A task without a legal schedule is no failure of the job: it is not in the first, and has its reason in the second. `job`: the notes of
+    the job, from which it can resume. `course` is told how far searches are, and which tasks fail.
     """
     job = job or Unfinished(bank, order, noted=False)
     missing: dict[Key, Task] = {}
@@ -118,8 +119,8 @@ def not_in_bank(missing: Sequence[Task], bank: Bank) -> str:
 
 
 def held_records(bank: Bank, claimed: Mapping[Key, Record], task: Task, machine: Machine, robust: bool = False) -> dict[Key, Record]:
-    """Return what of the bank's claims about a task is so: timed before it is believed, dropped where it is not, to make room for what
-    is."""
+    """Return those of the bank's claims about a task that are true. Each is timed first. One that is not true is dropped, to make room for
+    one that is."""
     out = {}
     for record in filter(None, map(claimed.get, keys(task, machine, robust))):
         if not (why := unlike(record, task, machine)):
@@ -153,7 +154,8 @@ def holds(record: Record, task: Task, machine: Machine) -> bool:
 
 
 def unlike(record: Record, task: Task, machine: Machine) -> str:
-    """Return why a record does not say what is so, "" where it does: its schedule makes no program, or one of another time."""
+    """Return why a record's claim is not true, "" where it is. A claim is not true where its schedule makes no program, or one of another
+    time."""
     try:
         ticks = total_ticks(measure_trace(func_as_recorded(task.func, record), record.trace, machine, task.state), machine)
     except AoecError as e:
@@ -162,7 +164,7 @@ def unlike(record: Record, task: Task, machine: Machine) -> str:
 
 
 def runs(record: Record, task: Task, machine: Machine) -> bool:
-    """Return True where the program of a record's trace is one that its machine takes: of a record that was verified it is known."""
+    """Return True where the program of a record's trace is legal on its machine. A record that was verified is not checked again."""
     try:
         if not record.verified and not task.own:
             schedule_legal(func_as_recorded(task.func, record), record.trace, machine)
@@ -172,14 +174,14 @@ def runs(record: Record, task: Task, machine: Machine) -> bool:
 
 
 def drop(bank: Bank, held: dict[Key, Record], which: Iterable[Key]) -> None:
-    """Nothing; these records are no longer held, nor in the bank where it can be written, to make room for what is found anew."""
+    """Drop these records from those held, and from the bank where it can be written. So new results can take their place."""
     gone = [held.pop(key) for key in which if key in held]
     if bank.writable:
         bank.drop(gone)
 
 
 def total_ticks(m: Measure, machine: Machine) -> int:
-    """Return ticks of a measure with all that goes before its first instruction: the launch, and the zeros of what it adds to."""
+    """Return ticks of a measure with everything before its first instruction: the launch, and the zeroing of tensors that it adds to."""
     return m.ticks + round((m.time_us - m.cycles / machine.clock_mhz) * machine.clock_mhz * TICKS_PER_CYCLE)
 
 
@@ -218,14 +220,15 @@ class Todo:
 
 
 def budget_of(order: Order, key: Key) -> Budget | Share:
-    """Return what the search of a task may spend: what it had in the run that this one repeats, perhaps no time, else what all have."""
+    """Return the budget of a task's search. It is what the search had in the run that this one repeats, perhaps no time, else the common
+    budget."""
     found = order.counts.get(search_of(key), order.budget)
     return NO_TIME if found is None else found
 
 
 def processes(order: Order, tasks: int) -> int:
-    """Return how many processes work on so many tasks: those asked for, else one a core, but none whose start takes longer than its
-    part."""
+    """Return how many processes work on so many tasks: those asked for, else one for each core. A process is left out where its start takes
+    longer than its part of the work."""
     worth = tasks if order.tune or order.jobs else max(1, tasks // DEFAULTS_A_START)
     return min(order.jobs or os.cpu_count() or 1, worth)
 
@@ -240,7 +243,7 @@ class Workers:
         self.pool = ProcessPoolExecutor(jobs, context, begin_worker, (self._words,))
 
     def start(self) -> None:
-        """Nothing; the first few start."""
+        """Start the first few workers."""
         if not self._are_started:
             self._are_started = True
             with interrupt.defer_interrupts(), few_threads(share_of(self.jobs)):
@@ -253,7 +256,7 @@ class Workers:
             yield self._words.get()
 
     def end(self) -> None:
-        """Nothing; they are gone, and so is the pool's thread, which else may be woken on a closed pipe when Python ends."""
+        """End the workers and the pool's thread. That thread may else be woken on a closed pipe when Python ends."""
         self.pool.shutdown(wait=True, cancel_futures=True)
 
 
@@ -262,7 +265,8 @@ _kept: ContextVar[Workers | None] = ContextVar("kept", default=None)  # of all s
 
 @contextmanager
 def keep_workers(jobs: int | None) -> Iterator[None]:
-    """Nothing; all searches within it have the same worker processes, `jobs` at most (None: one for each core), gone at its end."""
+    """Keep worker processes for all searches inside the block, and end them at its end. There are `jobs` at most (None: one for each
+    core)."""
     workers = Workers(jobs or os.cpu_count() or 1)
     token = _kept.set(workers)
     try:
@@ -273,14 +277,14 @@ def keep_workers(jobs: int | None) -> Iterator[None]:
 
 
 def start_workers() -> None:
-    """Nothing; worker processes that are kept start, beside what this process does before its searches."""
+    """Start the worker processes that are kept. They start while this process does its work before the searches."""
     workers = _kept.get()
     if workers is not None and workers.jobs > 1:
         workers.start()
 
 
 def note_start() -> None:
-    """Nothing: the first work of a worker, which has imported all that it needs."""
+    """Do nothing. This is a worker's first task: the worker has then imported everything that it needs."""
 
 
 def in_processes(jobs: int, todo: Sequence[Todo], target: str, order: Order, hear: Hear) -> Iterable[tuple[Task, Solved | str]]:
@@ -313,7 +317,7 @@ def in_processes(jobs: int, todo: Sequence[Todo], target: str, order: Order, hea
 
 
 def begin_worker(words: SimpleQueue[tuple[Key, SoFar | None]]) -> None:
-    """Nothing; this worker process takes Ctrl-C as the others do, and says how far its searches are."""
+    """Set up this worker process: it takes Ctrl-C as the others do, and reports how far its searches are."""
     global _words
     _words = words
     atexit.register(os._exit, 0)  # what it has in memory would else be freed piece by piece, which takes half a second
@@ -321,13 +325,13 @@ def begin_worker(words: SimpleQueue[tuple[Key, SoFar | None]]) -> None:
 
 
 def attempt_on(one: Todo, target: str, order: Order, share: int) -> Solved | str | None:
-    """Return `attempt` in a worker process with its share of processors; None where the user has asked to stop before it began."""
+    """Return `attempt` in a worker process with its share of processors. Return None where the user has asked to stop before it began."""
     keep_to(share)
     return None if interrupt.is_asked() else attempt(one.task, load(target), order, one.noted, say, one.budget)
 
 
 def say(key: Key, so_far: SoFar | None) -> None:
-    """Nothing; the process that began this worker is told how far a search is."""
+    """Tell the process that started this worker how far a search is."""
     if _words is not None:
         _words.put((key, so_far))
 
@@ -335,8 +339,8 @@ def say(key: Key, so_far: SoFar | None) -> None:
 @seldom_collected()
 def attempt(task: Task, machine: Machine, order: Order, noted: Search | None = None, hear: Hear = unheard,
             budget: Budget | Share | None = None) -> Solved | str:
-    """Default and best of one task by this machine's model, or why there is no schedule. `noted`: its search in the bank's journal;
-    `budget`: what that may spend, by default the order's."""
+    """Return the default and the best schedule of one task by this machine's model, or why there is no schedule. `noted`: the task's search
+    in the bank's journal. `budget`: what the search may spend, by default the order's."""
     default_key, best_key = keys(task, machine, order.robust)
     hear(best_key, None)
     try:

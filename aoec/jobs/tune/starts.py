@@ -1,6 +1,6 @@
-"""Where a search may begin beside the default: schedules of the same func that are stale or of CANN's own banks, and of near shapes.
+"""Starting points of a search beside the default: schedules of the same func that are stale or from CANN's own banks, and of near shapes.
 
-They are claims of a bank like all others, and more: nobody says what they take here. Each is placed in the space and timed as a candidate.
+They are claims of a bank, and their times on this machine are not known. So each is placed in the space and timed as a candidate.
 """
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ Starts = Mapping[str, tuple[str, ...]]  # func key -> texts of schedules
 
 
 def starts(plan: Sequence[Task], machine: Machine, bank: Bank, order: Order) -> tuple[Starts, str]:
-    """Return (what is known for the searches of a job, a line that says so or "").
+    """Return (known starting points for the searches of a job, a line that says so or "").
 
-    Nothing that a run of the same job may have kept itself is among it: so it ends as it would have where it is broken off and goes on.
+    Records that a run of the same job may have kept are left out. So a job that is broken off and resumes ends as it would have otherwise.
     """
     wanted = {t.func_key: t for t in tasks_to_search(plan, machine, bank, order)}
     if not wanted:
@@ -62,8 +62,8 @@ def tasks_to_search(plan: Sequence[Task], machine: Machine, bank: Bank, order: O
 
 
 def usable(records: Iterable[Record], machine: Machine) -> list[Record]:
-    """Return those that a search may learn from: better than their default in a model of the same chip, whatever its file said; all of
-    CANN's."""
+    """Return those that a search may learn from: all of CANN's, and those that are better than their default in a model of the same chip,
+    of any machine file."""
     here = (machine.name, "modelled")
     mine = [r for r in records if (r.key.target, r.key.kind) == here]
     return [r for r in mine if r.is_faster and not r.key.state.endswith(DEFAULT) or is_imported(r)]
@@ -94,8 +94,7 @@ def describe_starts(stale: int, imported: int, near: int) -> str:
 
 
 def candidates(p: Problem, traces: Iterable[str]) -> list[Candidate]:
-    """Return the candidates of a problem's space that schedules come nearest to, each once; of a text that is no schedule there are
-    none."""
+    """Return the candidates of a problem's space that are nearest to schedules, each once. A text that is no schedule has none."""
     out: dict[Candidate, None] = {}
     for text in traces:
         try:

@@ -1,4 +1,4 @@
-"""How a search went, in so few numbers that they are always kept: each improvement, the fastest candidates, how large the space is."""
+"""The course of a search, in so few numbers that they are always kept: each improvement, the fastest candidates, the size of the space."""
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -24,8 +24,8 @@ class Leader:
 
 @dataclass(frozen=True)
 class Story:
-    """`improvements`: (legal trials so far, ticks), from the default to the best; the last may come from settling holes, which is no trial.
-    `trials`: legal ones of all; `size`: candidates of the space, legal or not."""
+    """The course of a search. `improvements`: (legal trials so far, ticks), from the default to the best. The last may come from settling
+    holes, which is no trial. `trials`: all legal ones. `size`: candidates of the space, legal or not."""
 
     improvements: tuple[tuple[int, int], ...]
     leaders: tuple[Leader, ...]
@@ -50,7 +50,7 @@ def keep_story(story: Story, best: Record) -> Story:
 
 
 def recall_story(best: Record) -> Story | None:
-    """Return the story of the search that found a record; None where another user's did, or it is forgotten."""
+    """Return the story of the search that found a record. Return None where another user's did, or it is forgotten."""
     said = memo().get(*_at(best))
     try:
         return None if said is None else Story(

@@ -1,4 +1,4 @@
-"""How far a choice holds: schedules timed again on seeded machines, whose numbers vary within their confidence (target/vary.py).
+"""Robustness of a choice: schedules timed again on seeded machines, whose numbers vary within their confidence (target/vary.py).
 
 A gain that rests on one number is worth what that number is. The machines are the same for everything that is compared, so ticks
 of one machine compare, and sums over groups do.

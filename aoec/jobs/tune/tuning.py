@@ -58,9 +58,9 @@ SETTLED = 3  # sketches whose cheapest are settled at the end: the one that led 
 
 @dataclass
 class Problem:
-    """`costs` remembers what was timed: a default's shortlist is not timed again by the search. `known`: what was when the search began;
-    `given_up`: what takes at least as many ticks, and was not timed to its end; `answers`: what the model machine said, and has said to
-    an earlier run; `ledger`: what became of each."""
+    """A tuning problem. `costs`: times of candidates, so that the search does not time a default's shortlist again. `known`: the candidates
+    that were timed when the search began. `given_up`: candidates that take at least as many ticks, and were not timed to their end.
+    `answers`: the model machine's answers, also those to an earlier run. `ledger`: the outcome for each candidate."""
 
     func: Func
     machine: Machine
@@ -79,8 +79,8 @@ class Problem:
         self.ledger = Ledger(self.space, abandoned=ABANDONED)
 
     def cost(self, candidates: Sequence[Candidate], limits: Sequence[int] | None = None) -> list[int | None]:
-        """Return modelled ticks of each candidate, launch included; None where it is illegal, or takes as long as its limit, if there are
-        any."""
+        """Return modelled ticks of each candidate, launch included. Return None where it is illegal, or takes as long as its limit, if it
+        has one."""
         most: dict[Candidate, int] = {}
         for c, limit in zip(candidates, limits or repeat(NEVER)):
             most[c] = max(limit, most.get(c, 0))
@@ -91,7 +91,7 @@ class Problem:
         return [self.costs.get(c) for c in candidates]
 
     def _time(self, grid: int, columns: Rows, candidates: Sequence[Candidate], limits: Mapping[Candidate, int]) -> None:
-        """Nothing; candidates of a sketch are timed, or given up at their limit."""
+        """Time candidates of a sketch. A candidate is given up at its limit."""
         most = np.array([limits[c] for c in candidates], np.int64)
 
         def time_candidates() -> np.ndarray:
@@ -109,7 +109,7 @@ class Problem:
                 self.given_up.pop(c, None)
 
     def takes(self, candidate: Candidate, ticks: int) -> bool:
-        """Return whether a candidate takes so many ticks, timed once more: what it is said to take may have been noted by anybody."""
+        """Return whether a candidate takes so many ticks. It is timed once more, for the recorded time may come from anybody."""
         grid, _, columns = self.space.slabs([candidate])[0]
         times = time_rows(self.sketches[grid].encoded, columns, self.state)
         return (int(times.status[0]), int(times.total_ticks[0])) == (0, ticks)
@@ -127,7 +127,7 @@ class Problem:
         return [(i, v) for i, grid in enumerate(self.space.grids) for v in some(grid, self.constraints(i), DRAWN)]
 
     def pool(self) -> Pool | None:
-        """Return the legal candidates, where they may be few and are; None where they are not."""
+        """Return the legal candidates, where they may be few and are. Return None where they are not."""
         if self.space.size > LISTABLE and self.restriction == NONE:
             return None
         most, ranks = SMALL if self.restriction == NONE else LISTED, list[int]()
@@ -139,8 +139,8 @@ class Problem:
         return Listed(self.space, ranks)
 
     def filter(self, strategy: str) -> Pool | None:
-        """Return what refuses illegal candidates to a strategy whose proposals cost more than to ask whether they are legal; None for
-        others, which learn it with the times: asking costs as much as timing."""
+        """Return a pool that refuses illegal candidates, for strategies whose proposals cost more than a check of legality. Return None for
+        other strategies. They learn legality with the times, as the check costs as much as timing."""
         return Pool(self.space, self.legal) if strategy in ("pool", "bayes") else None
 
     def leaders(self) -> list[Found]:
@@ -162,26 +162,27 @@ class Problem:
 
     @property
     def slot_ticks(self) -> int:
-        """Return what a slot more may cost at most: a flag is set for it before the loops, in a loop of its own, and waited for behind
+        """Return the most that one more slot may cost. A flag is set for it before the loops, in a loop of its own, and waited for after
         them."""
         return round(2 * (self.machine.issue_cycles + self.machine.loop_cycles) * TICKS_PER_CYCLE)
 
     def slots(self, grid: int) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
-        """Return the holes that count slots; those of them on which no instruction's cost depends; those on which none does where no slot
-        is in the way of another."""
+        """Return three sets of holes: those that count slots; those of them on which no instruction's cost depends; and those on which no
+        cost depends as long as no slot blocks another."""
         return self.sketches[grid].slots
 
     def slot_places(self, grid: int, columns: Rows) -> np.ndarray:
-        """Return what costs hang on of where slots lie that are in nobody's way, [question, row]: where it is the same they are."""
+        """Return [question, row]: those facts of where slots lie on which costs depend, where no slot blocks another. Rows that differ only
+        in slots have equal costs where these values are equal."""
         return placed_rows(self.sketches[grid].loose, columns)
 
     def ceilings(self, grid: int) -> list[Ceiling]:
-        """Return holes, each with a tile that grows with it, and an expression of others: from that on it makes no difference how large it
-        is."""
+        """Return holes, each with a tile that grows with it, and an expression of other holes. Beyond the value of that expression, the
+        hole's size makes no difference."""
         return self.sketches[grid].ceilings
 
     def floors(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
-        """Return ticks that no row beats, nor any with other slots; 0 where none are known, any such from `limit` on."""
+        """Return ticks that no row beats, nor any with other slots. Return 0 where none are known, any such from `limit` on."""
         count = len(next(iter(columns.values()), (0,)))  # no holes: one row
 
         def bound_rows() -> np.ndarray:
@@ -204,15 +205,15 @@ class Problem:
         return work_parts(self.sketches[grid].loose, columns, whatever, opened, limit)
 
     def core_floors(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
-        """Return ticks that no row beats, nor any with fewer slots: by a walk of its first core, slots in nobody's way: see
-        Bounds.alone."""
+        """Return ticks that no row beats, nor any with fewer slots. They come from a walk of its first core in which no slot blocks
+        another: see Bounds.alone."""
         count = len(next(iter(columns.values()), (0,)))
         question = [b"alone", *self.sketches[grid].question(columns), str(limit).encode()]
         return self.answers.ask(question, 0, (count,), lambda: np.minimum(alone_rows(
             self.sketches[grid].loose, columns, self.state, limit).total_ticks, limit))
 
     def times(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
-        """Return ticks of each row; NEVER where it cannot be timed or takes `limit` or more."""
+        """Return ticks of each row. Return NEVER where it cannot be timed or takes `limit` or more."""
         candidates = [(grid, row) for row in zip(*[columns[n].tolist() for n in self.space.grids[grid].names])]
         return np.array([t or NEVER for t in self.cost(candidates, [limit] * len(candidates))], np.int64)
 
@@ -230,7 +231,7 @@ class Problem:
 
 
 def bound_in(func: Func, machine: Machine, state: State) -> Bound:
-    """Return the bound of an unscheduled func in a memory state; where an equal launch went before, all inputs may lie in L2."""
+    """Return the bound of an unscheduled func in a memory state. All inputs may be in L2 where an equal launch went before."""
     resident = {b.name: size_bytes(b) for b in func.inputs} if state == PREVIOUS_LAUNCH else dict(state)
     return bound(func, machine, resident)
 
@@ -238,8 +239,8 @@ def bound_in(func: Func, machine: Machine, state: State) -> Bound:
 @seldom_collected()
 def problem(func: Func, machine: Machine, state: State = (), traces: Sequence[Trace] | None = None,
             restriction: Restriction = NONE) -> Problem:
-    """Return the tuning problem of an unscheduled func over all its sketches, or over given ones, and what a user leaves of them;
-    UnsupportedError where none can be emitted."""
+    """Return the tuning problem of an unscheduled func over all its sketches, or over given ones, within a user's restriction. Raise
+    UnsupportedError where no sketch can be emitted."""
     kept, refused, at = [], [], ""
     for number, trace in enumerate(restrict_sketches(sketches(func, machine) if traces is None else traces, restriction)):
         if trace is None:
@@ -282,21 +283,21 @@ Watch = Callable[[Result], bool]  # told of each batch; True stops the search wi
 
 @seldom_collected()
 def start(p: Problem) -> Outcome:
-    """Return the default schedule, timed; ScheduleError where no candidate of the space is legal."""
+    """Return the default schedule, timed. Raise ScheduleError where no candidate of the space is legal."""
     ticks, first = default(p.space, p.cost, p.constraints)
     return Outcome(first, ticks, first, ticks, min(p.bound().ticks, ticks))
 
 
 def hopeless(proof: Proof | None, ticks: int, most: Limits) -> bool:
-    """Return whether a proof before a search in earnest foresaw that one behind it, of these ticks, would be given up: the surer, the more
-    of it was done."""
+    """Return whether the proof before an earnest search predicts that a proof after it, from these ticks, would be given up. The prediction
+    counts for more, the more rows of the first proof were done."""
     return proof is not None and most.earnest and \
         proof.foreseen(ticks) > most.after * (HOPE_LAST - (HOPE_LAST - 1) * min(1.0, proof.effort / most.after))
 
 
 def outcome_of_proof(p: Problem, first: Outcome, proof: Proof) -> Outcome:
-    """Return the outcome of a proof and no search, settled: where it is closed in its slots alone, since one less than fits may save two
-    flag operations."""
+    """Return the outcome of a proof without a search, settled. A closed proof is settled only in its slots, since one slot less than fits
+    may save two flag operations."""
     found = min((proof.ticks, proof.best), *p.leaders()[:1])
     slots = [(name,) for name in p.space.grids[found[1][0]].names if name in p.slots(found[1][0])[0]]
     p.ledger.phase = Phase.SETTLING
@@ -313,14 +314,16 @@ def time_candidates(p: Problem, candidates: Sequence[Candidate]) -> list[Found]:
 @seldom_collected()
 def search(p: Problem, first: Outcome, strategy: str, budget: Budget, seed: int, watch: Watch = lambda r: False,
            starts: Sequence[Candidate] = ()) -> Outcome:
-    """Return the best that a strategy finds within the budget, the default being candidate 0; never slower than it.
+    """Return the best that a strategy finds within the budget. The default is candidate 0, so the result is never slower than it.
 
-    A space that is tried whole in the time of the budget is, whatever the strategy: that counts as a proof where it has more candidates
-    than the budget. A larger one is tried to be decided by bounds (search/proof/prove.py), before a portfolio with a small part of the
-    budget and after it, from what it found, with a larger one; or for strategy "proof" with all of it. A strategy is told the cheapest of
-    each sketch that the default was chosen from, and `starts`, timed here. What was found is settled at the end, and beside it the
-    cheapest of other sketches: every hole and pair of holes at its best in turn. The trials count what the strategy asked for, and none
-    of the rest.
+    A space that can be tried whole within the budget is tried whole, whatever the strategy. This counts as a proof where the space has more
+    candidates than the budget. A larger space may be decided by bounds (search/proof/prove.py). A portfolio tries such a proof with a small
+    part of the budget before its search, and with a larger part after it, from the search's result. Strategy "proof" spends the whole
+    budget on it.
+
+    A strategy is told the cheapest candidate of each sketch that the default was chosen from, and `starts`, which are timed here. At the
+    end the result and the cheapest of other sketches are settled: every hole and pair of holes is set to its best in turn. The trials count
+    only what the strategy asked for.
     """
     p.known = frozenset(p.costs)
     asked = Asked(p, watch, limits(budget), seconds_of(budget))
@@ -339,11 +342,12 @@ class Asked:
         self.until = Until(self.seconds_left, most.asked)
 
     def seconds_left(self) -> float | None:
-        """Return seconds that are left, at least 0; None where time is no limit."""
+        """Return seconds that are left, at least 0. Return None where time is no limit."""
         return None if self.seconds is None else max(0.0, self.seconds - (self.p.answers.seconds - self.begun))
 
     def beside(self, begun: Found, rows: int, hope: float, so_far: Result) -> Proof:
-        """Return a proof before or after a search: given up where it is foreseen to take `hope` times so many rows, or with that many."""
+        """Return a proof before or after a search. It is given up when it is predicted to take `hope` times `rows`, or after that many
+        rows."""
         self.p.ledger.phase = Phase.PROOF
         self.proofs.append(prove(self.p.space.grids, self.p, begun[1], begun[0], rows, lambda: self.watch(so_far),
                                  hope if self.most.earnest else inf))
@@ -400,8 +404,8 @@ class Asked:
 
 
 def confirm(p: Problem, found: Outcome, proof: Proof) -> Outcome:
-    """Return what a search found with what a proof that began there adds: that it is optimal, what is, or how much it may be short of
-    it."""
+    """Return the result of a search with that of a proof that began from it: that it is optimal, a better one that is, or how far it may be
+    from the optimum."""
     if proof.closed:
         last = outcome_of_proof(p, found, proof)
         return replace(found, best=last.best, ticks=last.ticks, proof=last.proof, floor_ticks=last.floor_ticks)

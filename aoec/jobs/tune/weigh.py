@@ -15,8 +15,8 @@ BEST = 10  # candidates that are timed again
 
 
 def weigh(p: Problem, found: Outcome, robust: bool) -> Outcome:
-    """Return a search's outcome with its trust, from its best ten candidates timed again; `robust`: of those that at least 90 % of the
-    machines confirm, the one whose worst case is best, instead of the fastest; the default where none is confirmed."""
+    """Return a search's outcome with its trust, from its best ten candidates timed again. With `robust`, it is not the fastest, but the
+    candidate with the best worst case of those that at least 90 % of the machines confirm. It is the default where none is confirmed."""
     if found.best == found.default:
         return found
     ten = leaders(p, found)

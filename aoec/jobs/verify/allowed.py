@@ -1,25 +1,27 @@
 """How much a result of a group may differ from the reference on normal data.
 
-With u the distance of neighbouring numbers of the result's dtype relative to them (fp32 2^-23, fp16 2^-10, bf16 2^-7), an element may
-differ by
+Let u be the distance of neighbouring numbers of the result's dtype, relative to them (fp32 2^-23, fp16 2^-10, bf16 2^-7). An element may
+differ by the sum of these terms:
 
-- u * |result|: two fp32 sums that differ in their last bits can lie on the two sides of a rounding boundary;
-- 2 k 2^-24 * M for sums over k products, M the same sum over magnitudes: the bound of fp32 summation in two orders, which
-  stays meaningful where products cancel;
-- u * |sum| where more is done to such a sum in its group: the sum itself may lie on the two sides of a boundary, and what is added to it
-  may leave little of it;
-- the same bound for each reduction that sums in a vector group, 8 u (|value| + min(1, largest value)) for each other operator that is not
-  exact, and u * |value| for each value between nodes in bf16, which the reference
-  rounds and a vector group keeps in fp32, as far as what follows carries them to the result: an addition may leave little of both;
-- what the roundings of an attention in fp32 come to (`attention_error`);
-- 8 u * nodes * (|result| + min(1, largest result)) where a vector group is not exact: it rounds after each of the instructions
-  that make up a sigmoid, tanh or softmax, and the reference only once a node; u is here that of the group's roughest dtype;
-- a step of a quantiser, as what follows carries it, where what is allowed before it reaches the middle between two steps (`halfway.py`);
-- 8 u (|result| + largest result) for each operation of an operator of the user's own, which is rounded after each of them where the
-  interpreted definition is rounded once; its data have no large values, which would drown what they are added to;
-- the smallest subnormal, 2^-24 in fp16.
+- u * |result|. Two fp32 sums that differ in their last bits can round to different sides of a boundary.
+- 2 k 2^-24 * M for sums over k products, where M is the same sum over magnitudes. This is the bound of fp32 summation in two orders. It
+  stays meaningful where products cancel.
+- u * |sum| where more is done to such a sum in its group. The sum itself may round to either side of a boundary, and an addition may cancel
+  most of it.
+- The errors of values inside a vector group, as far as later operators carry them to the result. An addition may cancel most of a value and
+  leave its error. A reduction that sums has the summation bound above. For each other operator that is not exact, the error is
+  8 u (|value| + min(1, largest value)). For each value in bf16 between nodes, it is u * |value|: the reference rounds the value, and a
+  vector group keeps it in fp32.
+- The error of the roundings of an attention in fp32 (`attention_error`).
+- 8 u * nodes * (|result| + min(1, largest result)) where a vector group is not exact. It rounds after each instruction of a sigmoid, tanh
+  or softmax, and the reference only once for each node. Here, u is that of the group's roughest dtype.
+- A step of a quantiser, as later operators carry it, where the difference allowed before it reaches the middle between two steps
+  (`halfway.py`).
+- 8 u (|result| + largest result) for each operation of an operator of the user's own. The program rounds after each operation, and the
+  interpreted definition only once. The data of such operators have no large values, which would hide what they are added to.
+- The smallest subnormal, 2^-24 in fp16.
 
-Infinity counts as the first power of two beyond the dtype, so that what is within a rounding of overflow may be either.
+Infinity counts as the first power of two beyond the dtype. So a value within a rounding of overflow may be finite or infinite.
 """
 from __future__ import annotations
 
@@ -74,8 +76,8 @@ def tolerance(alone: Graph, data: Arrays, wanted: Arrays, t: Tensor) -> np.ndarr
 
 
 def carried_rounding(alone: Graph, values: Arrays, t: Tensor) -> np.ndarray:
-    """Return what roundings of values between nodes to bf16, and of sums in another order, may come to in a result; through operators that
-    are not listed, nothing."""
+    """Return how far the roundings of values between nodes to bf16, and of sums in another order, may change a result. Operators that are
+    not listed carry no errors on."""
     errors: dict[str, np.ndarray] = {}
     dtypes = {x.name: x.dtype for x in alone.tensors}
     for n in alone.nodes:
@@ -118,16 +120,16 @@ def move_error(moves: Sequence[OpNode], error: np.ndarray, values: Arrays) -> np
 
 
 def attention_error(node: OpNode, values: Arrays) -> np.ndarray:
-    """Return how far two results of an attention in fp32 may be apart, by the standard bounds of rounded sums, e being 2^-24 and p the
-    shares:
+    """Return how far two results of an attention in fp32 may be apart. The bounds are the standard ones of rounded sums, with e = 2^-24 and
+    p the shares:
 
-    - a score of d products is off by (d + 1) e * scale * |q| |k|, and by e for each of its scale, bias, shift by the row's maximum, and the
-      shifts of that where the keys are worked on in parts: 4 e (|score| + |maximum|);
-    - an exponential is off by that, relative to it, and by 4 e of its own;
-    - what is off by r_n of its own in the exponentials is off by sum_n p_n r_n (|v_n| + |y|) in their weighted mean y;
-    - the two sums over n keys are off by (n + 1) e * (sum_n p_n |v_n| + |y|).
+    - A score of d products is off by (d + 1) e * scale * |q| |k|. It is also off by 4 e (|score| + |maximum|). That is e for each of scale,
+      bias, shift by the row's maximum, and further shifts where the keys are worked on in parts.
+    - An exponential is off by as much, relative to it, and by 4 e of its own.
+    - Relative errors r_n of the exponentials make their weighted mean y off by sum_n p_n r_n (|v_n| + |y|).
+    - The two sums over n keys are off by (n + 1) e * (sum_n p_n |v_n| + |y|).
 
-    Twice all of it, as both sides are rounded."""
+    The result is twice the sum of all that, as both sides are rounded."""
     q, k, v, *bias = (values[i].astype(np.float32) for i in node.inputs if i)
     v = v if node.attribute("trans_v", 0) else v.swapaxes(-1, -2)
     scale = float(node.attribute("scale", 1.0))  # type: ignore[arg-type]
@@ -148,7 +150,7 @@ def attention_error(node: OpNode, values: Arrays) -> np.ndarray:
 
 
 def operations(node: OpNode) -> int:
-    """Return how often a node of the user's own operator rounds; 0 of any other."""
+    """Return how often a node of the user's own operator rounds. Return 0 for any other."""
     if not node.definition:
         return 0
     values = [v for s in parse_meaning(node.definition).statements for v in (s.value, s.init) if v is not None]

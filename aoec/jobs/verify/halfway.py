@@ -1,4 +1,5 @@
-"""What a number half way between two steps of a quantiser may come to: a rounding before it decides on which side it falls."""
+"""Results of numbers half way between two steps of a quantiser. A rounding before the quantiser decides on which side such a number
+falls."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
@@ -15,10 +16,10 @@ QUANTISING = ("quantise", "requantise", "quantise_range")  # operators that roun
 
 
 def either_way(alone: Graph, values: Arrays, t: Tensor, off: Callable[[Graph, Tensor], np.ndarray]) -> np.ndarray:
-    """float64: by how much an element of a group's result differs where such numbers fall on the other side; 0 elsewhere.
+    """Return by how much an element of a group's result differs where such numbers fall on the other side (float64; 0 elsewhere).
 
-    `values`: of all tensors of the group, as the reference has them. `off` says how much a tensor that a part of the group makes may differ
-    from these: a number counts where that much reaches the middle between two steps.
+    `values`: those of all tensors of the group in the reference. `off` returns how much a tensor that a part of the group makes may differ
+    from these. A number counts where that much reaches the middle between two steps.
     """
     tensors, out = {x.name: x for x in alone.tensors}, np.zeros(t.shape)
     for at, n in enumerate(alone.nodes):

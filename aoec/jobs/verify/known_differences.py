@@ -14,8 +14,8 @@ from aoec.frontend.read.versions import opset
 
 
 def find_known(path: str, values: Mapping[str, np.ndarray]) -> dict[str, tuple[str, Difference]]:
-    """Return output -> (operator, difference) of a node that it is made of, for outputs of the ONNX file where there is one. `values` are
-    those of our tensors by name: a difference of special values alone counts where the node's data hold NaN or infinities."""
+    """Return output -> (operator, difference) of a node that the output depends on, for outputs of the ONNX file that have one. `values`:
+    those of our tensors by name. A difference that concerns special values counts only where the node's data hold NaN or infinities."""
     model = open_model(path)
     shapes = _shapes(model)
     found: dict[str, tuple[str, Difference]] = {}  # value -> why it may differ

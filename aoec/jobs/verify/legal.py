@@ -13,12 +13,12 @@ from aoec.target.machine import Machine
 
 
 def legal(program: Program, machine: Machine) -> None:
-    """Nothing where it is; else what `check` says."""
+    """Raise what `check` raises where the program is not legal."""
     recall(("check", show(program), machine.name, machine.hash), lambda: check(program, machine), lambda _: True, lambda _: None)
 
 
 def schedule_legal(func: Func, trace: str, machine: Machine) -> None:
-    """Nothing where the program of a schedule that aoec chose is legal; else IllegalProgram."""
+    """Raise IllegalProgram where the program of a schedule that aoec chose is not legal."""
     try:
         legal(emit_trace(func, trace, machine)[1], machine)
     except AoecError as e:

@@ -1,4 +1,5 @@
-"""Programs of operators of the user's own, of which no test of aoec has met the like, held against the definitions before they are used."""
+"""Check of programs with operators of the user's own against the definitions, before they are used. No test of aoec covers such
+operators."""
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -11,8 +12,8 @@ from aoec.target.machine import Machine
 
 
 def faults_of(model: Model, choices: Iterable[Choice], machine: Machine, options: CompileOptions) -> dict[str, str]:
-    """Return group -> what is wrong with its program, of groups with operators of the user's own: whether the machine takes it
-    and, unless --no-verify, whether it gives what the definitions say."""
+    """Return group -> what is wrong with its program, for groups with operators of the user's own. A program must be legal on the machine
+    and, unless --no-verify, compute what the definitions say."""
     own = {n.name for n in model.graph.nodes if n.definition}
     out = {}
     for c in choices:

@@ -1,4 +1,4 @@
-"""Data that a group is verified on: small integers, or normal values with a few large ones and rows of special ones among them."""
+"""Data to verify a group on: small integers, or normal values with a few large ones and rows of special ones among them."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
@@ -37,8 +37,8 @@ def integers(inputs: list[Tensor], nodes: tuple[OpNode, ...], random: np.random.
 
 
 def zeros(nodes: tuple[OpNode, ...], tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Places]]:
-    """Yield (tensor, where the graph keeps zeros in it): a bias behind its channels; a packed weight behind those of the result's
-    channels, and for channels that fill its image's blocks, where padding may read something else than 0."""
+    """Yield (tensor, where the graph keeps zeros in it). A bias has zeros behind its channels. A packed weight has them behind the result's
+    channels, and for channels that fill its image's blocks, where padding may hold something other than 0."""
     for name, channels in bias_columns(nodes, tensors).items():
         yield name, (slice(channels, None),)
     for n in nodes:
@@ -80,7 +80,7 @@ def _filling(node: OpNode, tensors: Mapping[str, Tensor]) -> Places:
 
 
 def bias_columns(nodes: tuple[OpNode, ...], tensors: Mapping[str, Tensor]) -> dict[str, int]:
-    """Bias -> elements of it that belong to an output channel; what is stored behind them is padding."""
+    """Return bias -> how many of its elements belong to an output channel. The elements stored behind them are padding."""
     out = {}
     for n in nodes:
         if n.op in ("conv2d_packed", "matmul") and len(n.inputs) > 2 and n.inputs[2] in tensors:
@@ -91,7 +91,7 @@ def bias_columns(nodes: tuple[OpNode, ...], tensors: Mapping[str, Tensor]) -> di
 
 
 def normal(inputs: list[Tensor], weights: Arrays, random: np.random.Generator, large: bool = True) -> dict[str, np.ndarray]:
-    """Normal values, with a few `large` ones, for what is computed, the real values of constants."""
+    """Return normal values for inputs, with a few `large` ones. Constants have their real values."""
     out = {}
     for t in inputs:
         if t.name in weights:
@@ -122,9 +122,10 @@ def _real_inputs(inputs: list[Tensor], weights: Arrays) -> list[Tensor]:
 
 
 def sow(alone: Graph, inputs: list[Tensor], weights: Arrays, data: dict[str, np.ndarray], random: np.random.Generator) -> None:
-    """Nothing; some rows of what a group computes with are special now, the same ones of all inputs that have as many: one of zeros; one of
-    equal numbers; one with a NaN, where that stays in its row; and one of the ends of the range, where numbers stay where they are. What a
-    quantiser makes of a quotient by 0 is not defined: where there is one, no row is special."""
+    """Make some rows of a group's inputs special: the same rows in all inputs that have most rows. One row is of zeros. One is of equal
+    numbers, unless a reduction over rows reads another operator's result. One has a NaN, where a NaN stays in its row. One holds the ends
+    of the range, where numbers stay in their places. No row is special where the group has a quantiser: its result for a quotient by 0 is
+    not defined."""
     given = [] if any(n.op in QUANTISING for n in alone.nodes) else _real_inputs(inputs, weights)
     counts = {t.name: prod(t.shape) // _length(alone, t) for t in given}
     most = max(counts.values(), default=0)
@@ -156,7 +157,7 @@ def _length(alone: Graph, t: Tensor) -> int:
 
 
 def _set_row(array: np.ndarray, axes: tuple[int, ...], row: int, values: np.ndarray) -> None:
-    """Nothing; one row of an array, counted over the axes that are not its own, holds the values."""
+    """Set one row of an array to the values. Rows are counted over all axes but `axes`."""
     rest = [a for a in range(array.ndim) if a not in axes]
     moved = array.transpose(*rest, *axes)
     at = np.unravel_index(row, [array.shape[a] for a in rest])

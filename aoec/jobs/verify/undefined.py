@@ -1,4 +1,4 @@
-"""Where a cast of reals to whole numbers has no defined result: ONNX leaves it open, the machine saturates, NumPy wraps."""
+"""Casts of reals to whole numbers without a defined result: ONNX leaves it open, the machine saturates, NumPy wraps."""
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ Arrays = Mapping[str, np.ndarray]
 
 
 def within_casts(alone: Graph, data: Arrays, constants: Arrays) -> dict[str, np.ndarray]:
-    """Return the data of a group, those that a cast reads as they are brought to the numbers that its result has; constants stay."""
+    """Return the data of a group. Data that a cast reads directly are clipped to the range of the cast's result; constants stay."""
     out, dtypes = dict(data), {t.name: t.dtype for t in alone.tensors}
     for n in alone.nodes:
         name = n.inputs[0] if n.inputs else ""
@@ -23,7 +23,7 @@ def within_casts(alone: Graph, data: Arrays, constants: Arrays) -> dict[str, np.
 
 
 def undefined_elements(alone: Graph, values: Arrays, name: str) -> np.ndarray:
-    """Of each element of a group's tensor, whether it follows from a cast of a number that its result cannot hold."""
+    """Return for each element of a group's tensor whether it depends on a cast of a number that its result dtype cannot hold."""
     dtypes = {t.name: t.dtype for t in alone.tensors}
     found: dict[str, np.ndarray] = {}
     for n in alone.nodes:
@@ -37,7 +37,7 @@ def undefined_elements(alone: Graph, values: Arrays, name: str) -> np.ndarray:
 
 
 def _limits(n: OpNode, dtypes: Mapping[str, str]) -> tuple[int, int] | None:
-    """Return the least and the greatest number of a cast from reals to whole numbers; None of other nodes."""
+    """Return the least and the greatest number of a cast from reals to whole numbers. Return None for other nodes."""
     if n.op != "cast" or dtypes[n.inputs[0]] not in REALS or np.dtype(NUMPY[dtypes[n.outputs[0]]]).kind not in "iu":
         return None
     limits = np.iinfo(NUMPY[dtypes[n.outputs[0]]])

@@ -1,14 +1,14 @@
 """Verify: a group's program on data, element by element against the reference; a compiled model against onnxruntime.
 
-Two kinds of data. *Integers*: small ones (-2..2, weights -1..1). Every sum of products is then exact in fp32, in any order, and is
-rounded once; so where all operators of a group are exact on integers, results must be equal. *Normal*: values of either sign with a few
-large ones, rows of special ones (`sown.py`) and the real weights, so that overflow happens where the reference has it too. How much an
-element may differ there is in `allowed.py`.
+There are two kinds of data. *Integers* are small ones (-2..2, weights -1..1). Every sum of products is then exact in fp32, in any order,
+and is rounded once. So results must be equal where all operators of a group are exact on integers. *Normal* data are values of either sign
+with a few large ones, rows of special ones (`sown.py`) and the real weights. So overflow happens where the reference has it too.
+`allowed.py` says how much an element may then differ.
 
-Where a group keeps values between its nodes wider than the graph has them, what follows may make much of little, as a norm of two numbers
-that are nearly the same does: an element is right too if it is as near to the reference with these values in fp32.
+A group may keep values between its nodes wider than the graph has them. Later operators may amplify the small difference, as a norm of two
+nearly equal numbers does. So an element is also right if it is as near to the reference with these values in fp32.
 
-What a cast makes of a number that its result does not hold is not defined (`undefined.py`).
+The result of a cast is not defined where its dtype cannot hold the number (`undefined.py`).
 """
 from __future__ import annotations
 
@@ -90,15 +90,16 @@ def compare(alone: Graph, program: Program, bindings: tuple[tuple[str, str], ...
 
 
 def beyond(alone: Graph, wanted: Arrays, name: str) -> np.ndarray:
-    """Of each element of a result, whether a value between the nodes of its group is beyond its dtype there: a program that keeps it wider
-    makes something else of it."""
+    """Return for each element of a result whether a value between the nodes of its group overflows its dtype there. A program that keeps
+    that value wider computes another result."""
     between = [wanted[o] for n in alone.nodes for o in n.outputs if o not in alone.outputs and wanted[o].dtype.kind not in "iub"]
     shape = wanted[name].shape
     return np.logical_or.reduce([np.zeros(shape, bool), *(np.isinf(x.astype(np.float32)) for x in between if x.shape == shape)])
 
 
 def kept_wide(alone: Graph) -> Graph:
-    """Return a vector group with the reals between its nodes in fp32; itself where it begins with a sum of the cube's, which is rounded."""
+    """Return a vector group with the reals between its nodes in fp32. Return the group itself where it begins with a sum of the cube unit,
+    which is rounded."""
     between = {o for n in alone.nodes for o in n.outputs} - set(alone.outputs)
     if main_node(alone.nodes).op in SUMS:
         return alone
@@ -106,7 +107,8 @@ def kept_wide(alone: Graph) -> Graph:
 
 
 def nearer(got: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Of two references the one that is nearer to a result, element by element; of what is no number, the one that is none."""
+    """Return, element by element, the one of two references that is nearer to a result. Where only one reference is NaN, return that one if
+    the result is NaN, else the other."""
     wide = [x.astype(np.float64) for x in (got, a, b)]
     with np.errstate(invalid="ignore"):
         near = np.abs(wide[0] - wide[2]) < np.abs(wide[0] - wide[1])
@@ -133,9 +135,9 @@ def differences(group: str, t: Tensor, stored: np.ndarray, wanted: np.ndarray, a
 
 @dataclass(frozen=True)
 class Agreement:
-    """How near an output is to the reference: max|a - b| / max|b|, and in how many rows the largest element is the same one. Places,
-    counts and truths are `counted`, a row each: what share of them differs, of which one may be far from the other and as good, as the
-    places of two elements that are nearly the greatest."""
+    """How near an output is to the reference: max|a - b| / max|b|, and in how many rows the largest element is the same. Indices, counts
+    and booleans are `counted`, one a row, by the share of them that differs. One of them may be far from the other and as good, as the
+    indices of two elements that are both nearly the greatest."""
 
     reference: str
     relative_error: float
@@ -173,9 +175,9 @@ def verify_model(artifact: Artifact, graph: Graph, weights: Arrays, feeds: Array
 
 
 def agreement(got: np.ndarray, wanted: np.ndarray, reference: str) -> Agreement:
-    """Return how near `got` is to `wanted`; CheckError where they are of different shapes. What overflows counts as the largest number of
-    the wanted type, so that it may fall on either side of it; NaN is near NaN alone. Whole numbers of four bytes or more, and truths, are
-    counted; those of one or two stand for reals."""
+    """Return how near `got` is to `wanted`. Raise CheckError where their shapes differ. An overflow counts as the largest number of the
+    wanted type, so that it may fall on either side of it. NaN is near only NaN. Integers of four bytes or more, and booleans, are counted;
+    integers of one or two bytes stand for reals."""
     if got.shape != wanted.shape:
         raise CheckError(f"an output has shape {list(got.shape)}, and {reference} gives {list(wanted.shape)}")
     if wanted.dtype.kind == "b" or wanted.dtype.kind in "iu" and wanted.dtype.itemsize >= 4:
@@ -196,8 +198,8 @@ def agreement(got: np.ndarray, wanted: np.ndarray, reference: str) -> Agreement:
 
 
 def _onnxruntime(model_path: str, feeds: Arrays) -> tuple[dict[str, np.ndarray] | None, str]:
-    """Return (the outputs that onnxruntime gives, ""), or (None, why not): it is not installed, or does not take the model (a newer version
-    of the format than it knows, an operator that it lacks): what reads a model here and what onnxruntime reads need not be of one age."""
+    """Return (the outputs that onnxruntime gives, ""), or (None, why not). It may not be installed, or may not take the model, which may
+    have a newer version of the format or an operator that it lacks. The ONNX reader here and onnxruntime may be of different ages."""
     if not model_path:
         return None, ""
     try:

@@ -15,10 +15,10 @@ Range = tuple[int, int]
 
 
 def read_func(text: str, source: str) -> Func:
-    """Return the func that a text says; CheckError at the block that goes beyond an axis of a tensor in GM.
+    """Return the func that a text says. Raise CheckError at the block that reads or writes beyond an axis of a tensor in GM.
 
-    Said of sums of loops times numbers alone, which reach both of their ends; what is chosen (select) or cut (min) is left to those who
-    wrote it.
+    Only sums of loops times numbers are checked, for they reach both of their ends. Indices that are chosen (select) or cut (min) are left
+    to the author of the text.
     """
     need("func", text, source)
     func = parse_func(text, source)
@@ -53,7 +53,7 @@ def _accesses(block: Block) -> Iterator[Read]:
 
 
 def _value_range(e: Expr, ranges: Mapping[str, Range]) -> Range | None:
-    """Return the least and the greatest value of a sum in which each loop stands once; None for anything else."""
+    """Return the least and the greatest value of a sum in which each loop stands once. Return None for anything else."""
     terms = [(1, e)]
     low = high = 0
     seen: set[str] = set()

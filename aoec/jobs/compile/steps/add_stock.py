@@ -11,7 +11,7 @@ from aoec.target.machine import Machine
 
 
 def add_stock(report: Report, made: Made, machine: Machine, metric: str) -> Report:
-    """Return the report with the stock model; without one where the machine's product has no public rules, which a note says, or where the
+    """Return the report with the stock model. It has none where the machine's product has no public rules, which a note says, or where the
     job was entered behind the imported graph."""
     if made.stage.graph.groups:
         return report

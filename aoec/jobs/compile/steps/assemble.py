@@ -47,7 +47,7 @@ def assemble(found: Found, context: Context, before: Made | None = None) -> Made
 
 
 def write_groups(plan: Plan, graph: Graph, choices: list[Choice], machine: Machine) -> Plan:
-    """Return the plan with the groups that its model got, as they are before they are cut in slices, and what each takes in its place."""
+    """Return the plan with the groups of its model, as they are before they are cut in slices, and the time of each in its place."""
     taken = {name: us * 1000 for name, us in host_times(graph).items()}
     taken |= {c.task.group.name: total_ticks(c.best.measure, machine) * machine.us_per_tick * 1000 for c in choices}
     of: dict[str, float] = {}
@@ -83,7 +83,7 @@ def choose_programs(listed: list[Task], solved: dict[str, Solved], machine: Mach
 
 
 def trust_in(task: Task, records: Solved, default: Schedule, best: Schedule, machine: Machine, emitted: bool) -> Trust | None:
-    """Return how far a choice holds: as its search found it, else timed; None where nothing is gained. `emitted`: its program is its
+    """Return how far a choice holds: as its search found it, else timed. Return None where nothing is gained. `emitted`: its program is its
     trace's."""
     if best.program == default.program:
         return None

@@ -35,7 +35,7 @@ MOST_LINES = 32  # on outputs, each of which has a line; of more only the worst 
 
 
 def check_programs(made: Sequence[Made], job: Job) -> None:
-    """Raises an error where a program that was not verified before breaks a rule of the machine."""
+    """Raise an error where a program that was not verified before breaks a rule of the machine."""
     for program in {id(c.best.program): c.best.program for m in made for c in m.choices if not c.solved.best.verified}.values():
         legal(program, job.machine)
 
@@ -81,18 +81,18 @@ class Checks:
         self._done, self._began, self._count = 0.0, clock(), 0
 
     def begin(self, what: str) -> None:
-        """Says what is checked now, and how long all that is left may take if it takes as long by weight as what is done."""
+        """Say what is checked now, and how long the rest may take. The estimate assumes the same time for each unit of weight as before."""
         left = sum(self.left.values()) + self._wholes * self._each
         seconds = (self._clock() - self._began) * left / self._done if self._done else None
         self._line(what, self._count, seconds)
 
     def end(self, key: tuple[str, int]) -> None:
-        """Takes note that a schedule is checked."""
+        """Note that a schedule is checked."""
         self._done += self.left.pop(key)
         self._count += 1
 
     def end_whole(self) -> None:
-        """Takes note that a whole model is checked."""
+        """Note that a whole model is checked."""
         self._wholes -= 1
         self._done += self._each
         self._count += 1
@@ -167,9 +167,9 @@ def most_different(found: Mapping[str, Agreement], how: str) -> list[str]:
 
 
 def held_together(found: Mapping[str, Agreement], inputs: Sequence[str]) -> dict[str, Agreement]:
-    """Return the agreements of a training step, where errors of gradients are relative to the largest element of all gradients, and those
-    of states of one kind to that of all of these. A gradient that is 0 but for rounding, as that of a bias in front of a normalisation,
-    would differ from itself else."""
+    """Return the agreements of a training step. Errors of gradients are relative to the largest element of all gradients, and those of
+    states of one kind to the largest of all of these. Else a gradient that is 0 but for rounding, as that of a bias in front of a
+    normalisation, would count as different."""
     from aoec.frontend.training.parts.optimisers import STATES
     from aoec.ir.graph.gradients import NEXT, gradients_among
 
@@ -183,8 +183,8 @@ def held_together(found: Mapping[str, Agreement], inputs: Sequence[str]) -> dict
 
 
 def starting_values(artifact: Artifact, options: CompileOptions) -> dict[str, np.ndarray]:
-    """Return what inputs of a training step hold in a check, by name: parameters and running statistics as the model has them, and an
-    optimiser's states. Random ones would let numbers grow past what 16 bits hold. Nothing of an inference."""
+    """Return the values of inputs of a training step in a check, by name: parameters and running statistics of the model, and an
+    optimiser's states. With random values, numbers would grow beyond the range of 16 bits. Return {} for an inference."""
     if options.training is None:
         return {}
     from aoec.frontend.read.read import open_model
@@ -202,8 +202,8 @@ def starting_values(artifact: Artifact, options: CompileOptions) -> dict[str, np
 
 def _hold_known(artifact: Artifact, stage: Stage, feeds: dict[str, np.ndarray], path: str, far: list[str], limit: float, how: str,
            ) -> tuple[list[str], list[str]]:
-    """Return (notes, outputs that are still far away): outputs that onnxruntime gives other values by a known difference are held against
-    the operators' references."""
+    """Return (notes, outputs that are still far away). Outputs for which onnxruntime has a known difference are compared with the
+    operators' references."""
     from aoec.jobs.verify.verify import verify_model
 
     values = evaluate(stage.graph, {p.tensor: feeds[p.name] for p in artifact.inputs}, stage.weights, every=True)

@@ -1,4 +1,4 @@
-"""Choosing a plan: groups, and what fusion decides by name, by the time of the whole model with the schedules that it gets."""
+"""Choice of a plan: its groups and its named fusion decisions, by the time of the whole model with the schedules that it gets."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -41,8 +41,8 @@ FEW = 8  # launches that are scheduled in this process: to begin another takes l
 
 
 def choose_plan(made: Made, job: Job) -> Chosen:
-    """Return the model by the plan with which it is faster, itself where there is none: as the bank has one, or as a search finds it. The
-    bank then keeps it, or that none was found."""
+    """Return the model by the plan with which it is faster, from the bank or from a search. Return the model itself where there is none.
+    The bank then keeps the plan, or that none was found."""
     stage, options = made.stage, job.options
     if made.model.plan is None or stage.entered or stage.funcs or stage.traces or stage.graph.groups or stage.graph.bodies:
         return made, ()
@@ -139,7 +139,7 @@ class Planning:
         return found
 
     def make(self, plan: Plan) -> PlannedGraph | None:
-        """Return the graph of a plan in groups that can all be lowered; None where there is none, or more would run on the host."""
+        """Return the graph of a plan in groups that can all be lowered. Return None where there is none, or more would run on the host."""
         asked = frozenset[str]()
 
         def fuse(graph: Graph, apart: frozenset[str]) -> tuple[Graph, Weights, frozenset[str]]:
@@ -183,7 +183,7 @@ class Planning:
 # ---------------------------------------------------------------- the bank
 
 def try_kept(kept: ModelPlan, made: Made, job: Job) -> Made | None:
-    """Return the model by a plan of a bank, which is a claim; None where it cannot be had, which is said."""
+    """Return the model by a plan of a bank, which is a claim. Return None where it cannot be had, which is said."""
     try:
         plan, at = place_plan(kept.plan, f"{job.bank.path}: plan of {kept.label}")
         found = put_together(replace(plan, name=made.stage.graph.name), made, job, at)
@@ -196,7 +196,7 @@ def try_kept(kept: ModelPlan, made: Made, job: Job) -> Made | None:
 
 
 def keep_plan(made: Made, best: Made, job: Job) -> None:
-    """Nothing; the bank has the plan, or that none was found, where it can be written."""
+    """Record the plan in the bank, or that none was found. Do nothing where the bank cannot be written."""
     if job.bank.writable:
         row = plan_row(made, best, job.machine, job.options.metric, budget_trials(job.runs[0].order))
         job.bank.model_plans.put_all([replace(row, tool=f"aoec {version('aoec')}", created=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")])

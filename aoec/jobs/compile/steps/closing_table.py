@@ -1,4 +1,4 @@
-"""What is said of a compiled model at the end: the closing table, and how far to believe it."""
+"""Report on a compiled model at the end: the closing table, and how reliable it is."""
 from __future__ import annotations
 
 from collections import Counter
@@ -79,8 +79,8 @@ def closing_table(made: Made, machine: Machine, options: CompileOptions) -> Repo
 
 
 def reason_of(c: Choice, machine: Machine) -> str:
-    """Return what a group's time is bound by, in a few characters: the share of it that the launch takes or that a pipe or memory is held.
-    Of few cores at work their number, of a long tail how much longer than the mean the last core takes."""
+    """Return in a few characters what a group's time is bound by: the share of it that the launch takes, or that a pipe or memory is busy.
+    Where few cores work, return their number. Where the last core takes much longer than the mean, return how much."""
     m = c.best.measure if c.best.measure.verdict else measure(c.best.program, machine, c.task.state)
     if m.verdict is None or m.reasons is None:
         return m.bound_by
@@ -93,8 +93,8 @@ def reason_of(c: Choice, machine: Machine) -> str:
 
 
 def images_of(model: Model) -> int:
-    """Return how many images an inference takes: the first size that all inputs and outputs have, of a model that works on images; else
-    0."""
+    """Return how many images an inference takes: the first size, if all inputs and outputs share it and the model works on images. Else
+    return 0."""
     sizes = {p.shape[0] if p.shape else 0 for p in (*model.inputs, *model.outputs)}
     there = any(t.layout.startswith("NC1HWC0") for t in model.graph.tensors) and any(len(p.shape) == 4 for p in model.inputs)
     return sizes.pop() if there and len(sizes) == 1 else 0
@@ -118,8 +118,8 @@ def chain_bound_us(made: Made, machine: Machine) -> float:
 
 
 def looked_at(spent: Iterable[Spent]) -> dict[str, Any]:
-    """Return the fields of a report that say what searches looked at: trials, and beside them what was timed to other ends, or decided
-    untimed."""
+    """Return the fields of a report on what searches looked at: trials, and beside them candidates that were timed for other purposes, or
+    decided without timing."""
     found = list(spent)
     beside = sum((Counter(s.candidates) for s in found), Counter[str]())
     return {"trials": sum(s.trials for s in found), "beside": {name: n for name, n in beside.items() if name != Phase.SEARCH.value},

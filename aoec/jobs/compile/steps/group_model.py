@@ -1,5 +1,5 @@
-"""Grouping: a model in layouts and fused groups, in slices where that is asked for, by rules and times or by a plan, and what of it is to
-be scheduled."""
+"""Grouping of a model: layouts, fused groups, and slices where they are asked for. The groups follow from rules and times, or from a plan.
+The step also lists the tasks to schedule."""
 from __future__ import annotations
 
 from dataclasses import replace
@@ -25,7 +25,7 @@ NAMED = 8  # nodes in a sentence
 
 
 def group_model(stage: Stage, context: Context) -> Ready:
-    """Return a stage with its model in groups, and these lowered. UnsupportedError for nodes on the host that --no-host forbids."""
+    """Return a stage with its model in groups, and these lowered. Raise UnsupportedError for nodes on the host that --no-host forbids."""
     asked = context.options.slicing
     if (asked.regions or asked.source == "search") and (stage.funcs or stage.traces):
         raise CheckError(f"--slices cuts a model, or the fused graph of a dump: enter it at --from fuse, not {stage.start}")
@@ -48,7 +48,7 @@ def fuse_model(stage: Stage, context: Context, regions: slices.Asked = ()) -> tu
 
 
 def enter_plan(stage: Stage, entered: Entered, context: Context) -> tuple[Model, dict[str, Func]]:
-    """Return the model as a plan puts it together, and its funcs by group. CheckError at the line of the plan that cannot be."""
+    """Return the model as a plan puts it together, and its funcs by group. Raise CheckError at the line of the plan that cannot be."""
     plan, at, machine = entered.plan, entered.at, context.machine
 
     def fuse(graph: Graph, apart: frozenset[str]) -> enter.Fused:
@@ -82,7 +82,7 @@ def lay_out(stage: Stage, context: Context, widened: Widened | None = None) -> t
 
 
 def refuse_host(graph: Graph, reasons: dict[str, str]) -> None:
-    """Raises UnsupportedError that names the nodes that would run on the host, and why where there is more to say."""
+    """Raise UnsupportedError that names the nodes that would run on the host, and the reasons that are known."""
     nodes = {n.name: n for n in graph.nodes}
     found = [(name, nodes[name].op, reasons.get(g.name, "")) for g in graph.groups if g.kind == "host" for name in g.nodes]
     if found:
