@@ -2,11 +2,11 @@
 
     python bench/attention.py [--target Ascend910B1] [--only bert,gpt2,long,long-fp32,decode,published] [--json]
 
-The first part times both ways of a few models' attention by default schedules, from cold inputs: what `aoec compile` chooses by. The
-second part times schedules of one pass for the sizes of the PTO manual kernel on an A3 die (hicann/pto-isa, commit dd3cb0f,
-kernels/manual/common/flash_atten/README.md: fp16, one head of 128, not causal, 128 rows of queries on each core), the best of a few tiles
-(state: previous launch, as repeated launches see it), with the launch of one task. Its own tiling is not published, so a ratio says how
-near the best of our schedules for that work is to theirs, no more.
+The first part times both ways of a few models' attention by default schedules, from cold inputs. `aoec compile` chooses by these times. The
+second part times schedules of one pass for the sizes of the PTO manual kernel on an A3 die. The source of these is hicann/pto-isa (commit
+dd3cb0f, kernels/manual/common/flash_atten/README.md): fp16, one head of 128, not causal, 128 rows of queries on each core. The time is that
+of the best of a few tiles, with the launch of one task. The memory state is that of a previous launch, as repeated launches see it. The
+kernel's own tiling is not published. So a ratio only says how near the best of our schedules for that work is to theirs.
 """
 from __future__ import annotations
 

@@ -7,9 +7,9 @@ layer's operations (ranks/worker.py: it sleeps). The links between ranks are lim
 it, else they are the loopback's. First the time of an all-reduce is measured by size on these links; that table is the system. The ready
 times are measured in steps without communication. Then each plan is timed in interleaved steps. A step's time is that of the slowest rank.
 
-Judged: of two plans whose modelled steps are more than 5 % apart the measured order of the medians agrees, and the searched plan is the
-fastest or within 3 % of it. Also, DDP makes the buckets that each plan says. Exit code 1 where that fails, 3 where torch is not there.
-None of this runs on an NPU: it checks the model of a step, and the plans, on a network that is here.
+Three things are judged. Of two plans whose modelled steps are more than 5 % apart, the measured medians have the same order. The searched
+plan is the fastest, or within 3 % of it. DDP makes the buckets of each plan. The exit code is 1 where that fails, and 3 where torch is not
+installed. None of this runs on an NPU. It checks the model of a step, and the plans, on the network of this machine.
 """
 from __future__ import annotations
 

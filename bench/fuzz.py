@@ -2,10 +2,10 @@
 
     python bench/fuzz.py [-n 2000] [--first 0] [--step 1] [--jobs 2] [--keep DIR]
 
-Number i takes the i-th model of ONNX's backend tests, round and round, and damages it in a way that i alone decides: bytes flipped, the
-file cut short, or edits of the model (attributes, shapes, types, names, operators, constants). It is imported, compiled and run in a
-process of its own, which may take 30 s of processors and 4 GiB; its results are compared with onnxruntime's, in another. Exit code 1 where
-something else came of one: a traceback, a hang, too much memory, another value.
+Number i takes the i-th model of ONNX's backend tests, and begins again after the last one. i alone decides the damage: bytes are flipped,
+the file is cut short, or the model is edited (attributes, shapes, types, names, operators, constants). The model is imported, compiled and
+run in a process of its own, with at most 30 s of CPU time and 4 GiB. Another process compares its results with onnxruntime's. The exit code
+is 1 where a model has another outcome: a traceback, a hang, too much memory, another value.
 """
 from __future__ import annotations
 

@@ -66,6 +66,6 @@ def peak_mib() -> float:
 
 
 def forget_peak() -> None:
-    """Nothing; the peak of this process begins again at what it holds now, where the system lets it."""
+    """Reset the memory peak of this process to the memory that it holds now, where the system allows it."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5", "utf-8")

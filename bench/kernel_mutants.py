@@ -1,8 +1,8 @@
 """Small faults in programs of kernels, and who notices each: the checker of programs, or the stand-in that runs their kernels.
 
-A fault is one change of a program: a flag that is missing, an address that is 32 bytes off, a tile that is too large, two flags in each
-other's place, a copy that is missing. The checker (target/legality) sees the program. The stand-in sees the kernel that is written of it,
-and runs it: it ends the launch with a sentence, or the values are others.
+A fault is one change of a program: a missing flag or copy, an address that is 32 bytes off, a tile that is too large, or two swapped flags.
+The checker (target/legality) sees the program. The stand-in sees the kernel that is written from it, and runs it. It notices a fault where
+it ends the launch with a sentence, or where the values differ.
 """
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ class Judge:
 
 
 def some(name: str, program: Program, most: int) -> list[Mutant]:
-    """At most so many mutants of each kind, the same every time; 0: all."""
+    """Return at most `most` mutants of each kind, the same ones every time. 0 means all."""
     found = [[m for m in mutants(program) if m.kind == kind] for kind in KINDS]
     return [m for kind, of in zip(KINDS, found) for m in (random.Random(kind + name).sample(of, most) if 0 < most < len(of) else of)]
 

@@ -190,7 +190,7 @@ def table(choices: Sequence[Choice], seeds: int, count: int) -> str:
 
 
 def write(choices: Sequence[Choice], text: str, root: Path) -> None:
-    """Nothing; the table stands on the page, and the programs in their folder."""
+    """Write the table into the page, and the programs into their folder. Remove old ones. Raise SystemExit where the page lacks marks."""
     page, folder = root / PAGE, root / FOLDER
     try:
         written = with_blocks(page.read_text("utf-8"), {"kernels": text})

@@ -2,9 +2,10 @@
 
     python bench/nodes.py [-k PATTERN] [--list] [--stride N] [--write]
 
-All tests of the kinds node, simple, pytorch-converted and pytorch-operator, which lie in the onnx package, each with the tolerance that it
-states. --list prints a line a test; --write makes docs/operators.md of a run of all of them. A test is known where its data are those of
-ONNX's reference, from which onnxruntime and we differ by a place of aoec/frontend/differences.py. Exit code 1 where a value is wrong.
+It runs all tests of the kinds node, simple, pytorch-converted and pytorch-operator of the onnx package. Each has the tolerance that it
+states. --list prints a line for each test. --write makes docs/operators.md from a run of all of them. A test is *known* where its data are
+those of ONNX's reference, and both onnxruntime and we differ from them. aoec/frontend/differences.py lists these differences. The exit code
+is 1 where a value is wrong.
 """
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Outcome:
 
 
 def cases(count: int, seed: int, only: str = "") -> Iterator[Case]:
-    """`count` cases, each from a seed of its own, so that any of them can be drawn alone; all of one operator where it is named."""
+    """Yield cases out of `count` draws, those of the operator `only` where it is named. Each has its own seed, so it can be drawn alone."""
     for number in range(count):
         case = draw(seed, number)
         if not only or case.op == only:

@@ -2,9 +2,9 @@
 
     python bench/scale.py [--only shapes,rows,layers,residual,diamonds,...] [--more] [--first N] [--json]
 
-Every line is a child process, which imports, does a small one of its kind, and then reports the CPU seconds that the work took
-and the most memory that it ever held above what it held before. Beside each figure stands its ratio to the line before and that of
-the size: a ratio below it is growth that is less than linear. Ratios compare between computers, seconds do not.
+Every line is a child process. It imports, and does a small job of its kind first. Then it reports the CPU seconds of the work, and the most
+memory that it held beyond the memory before the work. Beside each figure are its ratio to the line before, and the ratio of the sizes. A
+ratio below that of the sizes is growth that is less than linear. Ratios compare between computers, seconds do not.
 """
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def shapes(n: int) -> Work:
 
 
 def rows(count: int) -> Work:
-    """`count` candidates of one space, legal and new, timed in one call."""
+    """Return the work of timing `count` candidates of one space in one call. They are legal and new."""
     import numpy as np
 
     from aoec.jobs.stages.stages import lower_operator

@@ -1,8 +1,8 @@
-"""A device as the parent process sees it: memory, kernels, launches, times; a worker does them, and is ended when it fails or is late.
+"""A device as the parent process sees it: memory, kernels, launches, times. A worker does them. It is ended when it fails or is late.
 
-Three limits lie in each other: the device's own for a kernel, the host's wait for the stream, and the parent's for the answer, after which
-the worker is killed. After a kernel that hung or failed the worker ends in every case, and with it all memory of the device; `recover`
-starts a new one and lets a kernel with known values run first.
+There are three time limits, each longer than the one before: the device's own for a kernel, the host's wait for the stream, and the
+parent's wait for the answer. After the last one the worker is killed. After a kernel that hung or failed the worker always ends, and all
+memory of the device is lost with it. `recover` starts a new worker, which first runs a kernel with known values.
 """
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The process that drives one device: it answers its parent until that is gone. `python -m aoec.acl.worker READ WRITE LIFE MEMORY`.
 
-It is started anew, never forked, so that nothing of the library is in its parent. It ends itself when its parent ends, in whatever way: a
-thread waits on a pipe that only the parent has open, also while a call of the library does not return.
+It is a new process, never a fork, so that its parent never holds the library. It ends itself when its parent ends in any way. To notice
+that, a thread waits on a pipe that only the parent has open. That works even while a call of the library does not return.
 """
 from __future__ import annotations
 

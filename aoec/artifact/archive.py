@@ -1,7 +1,7 @@
-"""Archive: a zip file of stored entries, written with equal bytes and read as what a stranger may have sent.
+"""Archive: a zip file of stored entries. Equal entries are written as equal bytes. A file that is read is not trusted.
 
-Nothing is unpacked to disk and nothing is compressed, so an entry can claim no more than the file holds; names come from
-a fixed list of forms, each at most once.
+Nothing is unpacked to disk and nothing is compressed, so an entry cannot be larger than the file. Names have one of a fixed list of
+forms, and each is there at most once.
 """
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def pack(entries: Mapping[str, bytes | Stored]) -> bytes:
 
 
 def write(file: IO[bytes], entries: Mapping[str, bytes | Stored]) -> None:
-    """Nothing; the file holds what `pack` gives, arrays one after the other and none of them twice in memory."""
+    """Write the bytes that `pack` returns into a file. It writes one array after the other, and holds none of them twice in memory."""
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as z:
         for name in sorted(entries):
             entry, info = entries[name], _info(name)
@@ -168,7 +168,7 @@ class Entries:
 
 @contextmanager
 def open_file(path: str | Path) -> Iterator[Entries]:
-    """The entries of a file while it is open; whatever is wrong with it ends as one sentence."""
+    """Yield the entries of a file while it is open. Every fault of the file is raised as an error of one sentence."""
     check_file(path, "a compiled model")
     try:
         with open(path, "rb") as f, zipfile.ZipFile(f) as z:

@@ -7,11 +7,11 @@
     programs/g3.prog    what runs
     weights/<hash>.npy  constants by the sha256 of their bytes, equal ones once
 
-A model that is compiled for several shapes of its inputs is several artifacts, its gears, in one file: their manifests stand in a list,
-their graphs in graphs/0.graph and so on, the names of their schedules and programs begin with the same number; equal ones are there once.
+A model that is compiled for several shapes of its inputs is several artifacts in one file, its gears. Their manifests are in a list, and
+their graphs in graphs/0.graph and so on. The names of their schedules and programs begin with the same number. Equal ones are there once.
 
-Equal artifacts are equal bytes: entries sorted and stored without compression (whose bytes differ between zlib builds), one
-fixed date, no times, paths or provenance.
+Equal artifacts are equal bytes. Entries are sorted, and have one fixed date. They are stored without compression, because compressed
+bytes differ between zlib builds. There are no times, paths or provenance.
 """
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LONGEST = 200  # characters of a name in a manifest
 
 
 def write(path: str | Path, *gears: Artifact) -> None:
-    """Nothing; the file holds the artifact, or the gears of one, whole or not at all. CheckError where its parts contradict each other."""
+    """Write an artifact, or the gears of one, to a file, whole or not at all. Raise CheckError where its parts contradict each other."""
     for a in gears:
         check(a, constants=False)  # where the file is current its constants have been hashed there, and need not be made
     check_gears(gears)

@@ -361,7 +361,7 @@ class _Writer:
         return expr(e, lambda n: self.names.name("var", n), self.need, "aoec::", alone)
 
     def need(self, helper: str) -> None:
-        """Nothing; the source has this helper."""
+        """Add this helper to the source, once."""
         self.helpers.setdefault(helper)
 
 

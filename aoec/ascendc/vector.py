@@ -290,7 +290,7 @@ def pack_by_masks(site: Site) -> str:
 
 
 def bits(site: Site) -> str:
-    """and, or and not of whole numbers, as elements of 16 bits."""
+    """Return calls of and, or and not of whole numbers, as elements of 16 bits."""
     factor = site.size("dst") // 2
     if site.op == "vnot":
         return write_repeats(site, "Not({dst}, {src}, {mask}, {repeat}, params);", unary_strides(site), "uint16_t", factor)

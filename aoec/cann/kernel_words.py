@@ -1,10 +1,10 @@
 """A kernel's tiles in the words of those who write kernels by hand: TCubeTiling of Ascend C, CATLASS, Triton.
 
-What goes in are the vendor's fields of a matrix product's tiling by their own names (MatMulV3), with the swizzle of CATLASS where a
-schedule has it. Those of convolutions are Conv2DV2's. What comes out is a value for each word, or why there is none. TCubeTiling: the
-structure of that name in the Ascend C API (atlasascendc_api_07_0673). CATLASS: GemmShape of L1 and L0 tiles, and
-GemmIdentityBlockSwizzle<offset, direction>, which numbers blocks in groups of `offset` rows (direction 0) or columns (1) and deals them to
-the cores in turn. Triton: block sizes as its tutorials name them.
+The input is the vendor's fields of a matrix product's tiling by their own names (MatMulV3), with the swizzle of CATLASS where a
+schedule has it. The fields of convolutions are Conv2DV2's. The output is a value for each word, or the reason why there is none.
+TCubeTiling is the structure of that name in the Ascend C API (atlasascendc_api_07_0673). The words of CATLASS are GemmShape of L1 and L0
+tiles, and GemmIdentityBlockSwizzle<offset, direction>. That swizzle numbers blocks in groups of `offset` rows (direction 0) or columns
+(direction 1), and deals them to the cores in turn. The words of Triton are block sizes as its tutorials name them.
 """
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """`op_summary.csv`: a row for each task of one inference, with the column names of msprof's file of that name and `source` behind them.
 
-Columns and their order are those of the msprof guide ("op_summary"): chips whose cores hold cube and vector both have one family of
-metrics (`mac_time(us)`), the others one for cube cores (`aic_mac_time(us)`) and one for vector cores (`aiv_vec_time(us)`). Total cycles are
-over all cores of the kind and time = total cycles / clock / cores, as the guide defines them; a pipe's ratio is its share of that time, on
-the core that ends last. What is not modelled is N/A.
+Columns and their order are those of the msprof guide ("op_summary"). Chips whose cores hold both cube and vector units have one family of
+metrics (`mac_time(us)`). The others have one for cube cores (`aic_mac_time(us)`) and one for vector cores (`aiv_vec_time(us)`). As the
+guide defines them, total cycles are over all cores of the kind, and time = total cycles / clock / cores. A pipe's ratio is its share of
+that time, on the core that ends last. What is not modelled is N/A.
 """
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A profile of a device read: `op_summary_*.csv` of msprof, `kernel_details.csv` of the profiler of PyTorch, or our own file of that form.
 
-Names of columns are those of the msprof guide and the older spellings of it: "OP Type" or "Op Type", "Block Dim" or "Block Num",
-metrics with `aic_` and `aiv_` before them or without, times in ns, us, ms or s as the heading says. The file comes from outside: it is
-bounded, a cell that cannot be is refused with its line and column, and columns that are not read are listed.
+Names of columns are those of the msprof guide and its older spellings: "OP Type" or "Op Type", "Block Dim" or "Block Num". Metrics may
+begin with `aic_` or `aiv_`. Times are in ns, us, ms or s as the heading says. The file is not trusted: its size is limited, and an
+impossible cell is refused with its line and column. Columns that are not read are listed.
 """
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class _Reader:
         return text
 
     def head(self, cells: Sequence[str]) -> None:
-        """Nothing; it is known what stands in which column. CheckError where one is missing, or there twice."""
+        """Note which column holds what. Raise CheckError where a column is missing, or is there twice."""
         if len(cells) > LIMIT_COLUMNS:
             raise CheckError(f"{len(cells):,} columns; a profile has at most {LIMIT_COLUMNS}", source=self.source)
         names = {spelt: what for what, spellings in {**NEEDED, **OTHERS}.items() for spelt in spellings}

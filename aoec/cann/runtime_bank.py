@@ -1,8 +1,8 @@
 """CANN's run-time knowledge bank: files of JSON lines, one tiling of one operator for one key each; read strictly, written whole.
 
-The loader looks a key up exactly (a 32-bit hash of the packed key, then its bytes), computes the hash anew, ignores the stored `id`, and
-keeps the first of equal keys; `version` is stored and never checked; SoC and count of cores stand in the file's name alone. How the hash is
-made is not public, so `id` is a value of our own, the same for the same key. Source: CANN's runtime_bank_manager.cpp (2026).
+The loader looks up the exact key: first a 32-bit hash of the packed key, then its bytes. It computes the hash itself, ignores the stored
+`id`, and keeps the first of equal keys. `version` is stored and never checked. Only the file's name holds the SoC and the count of cores.
+The hash function is not public, so `id` is a value of our own, the same for the same key. Source: CANN's runtime_bank_manager.cpp (2026).
 """
 from __future__ import annotations
 
@@ -240,7 +240,7 @@ def _check_type(value: int | float | bool, kind: str) -> int | float | bool:
 
 
 def record_id(op: str, key: Fields) -> int:
-    """32 bits that are the same for the same key. Ours: the loader's own hash is not public, and it ignores this one."""
+    """Return 32 bits that are the same for the same key. They are our own: the loader's hash is not public, and it ignores this one."""
     kind = kind_of(op)
     text = json.dumps([op, [[n, _check_type(key[n], t)] for n, t in sorted(kind.key.items())]], separators=(",", ":"))
     return zlib.crc32(text.encode())

@@ -1,8 +1,8 @@
-"""Keys of run-time knowledge banks: what an operator is looked up by, from its sizes and types, and back.
+"""Keys of run-time knowledge banks: made from an operator's sizes and types, and read back into them.
 
-MatMulV3 rounds m and n up to 16 and k to 16 (8 of fp32) and says of each whether it was so before; bf16 is looked up as fp16; batches,
-UB slots and what is reserved are always alike. Conv2DV2 takes an image's and a filter's sizes as they are. Sources: the functions of the
-vendor's operator library ops-nn (2026-08) that make these keys.
+MatMulV3 rounds m and n up to 16, and k up to 16 (8 for fp32). Its key also says of each whether it was aligned before. bf16 has the key of
+fp16. Batches, UB slots and reserved fields always have the same values. Conv2DV2 takes an image's and a filter's sizes as they are.
+Sources: the functions of the vendor's operator library ops-nn (2026-08) that make these keys.
 """
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Tilings of run-time knowledge banks, from and to the fields that `search.vendor` reads: what stands in a record beside them.
+"""Tilings of run-time knowledge banks, from and to the fields that `search.vendor` reads, with the other fields of a record.
 
-MatMulV3: tilingEnable names the kernel's template by its digits: ones, how k is parted; tens, which operand is loaded whole; thousands,
-how unaligned results leave; ten thousands, staggered starts along k. Conv2DV2: pBufferFlag has a bit for two slots each of L0A, L0B, L0C
-and the L1 buffers of image and filter, lowest first; of mMode 1 pixels are one axis. Sources: how the vendor's operator library ops-nn
-(2026-08) takes records apart.
+In MatMulV3 the decimal digits of tilingEnable name the kernel's template. The ones say how k is split. The tens say which operand is
+loaded whole. The thousands say how unaligned results are stored. The ten thousands say whether starts along k are staggered.
+In Conv2DV2 pBufferFlag has a bit for each buffer that has two slots: L0A, L0B, L0C, and the L1 buffers of image and filter, lowest first.
+With mMode 1, pixels are one axis. Source: the code of the vendor's operator library ops-nn (2026-08) that parses records.
 """
 from __future__ import annotations
 

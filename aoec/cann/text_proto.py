@@ -69,7 +69,7 @@ class _Reader:
         return self.stack[0][0]
 
     def open(self, found: re.Match[str]) -> None:
-        """A message begins."""
+        """Begin a message inside the innermost open one. Raise an error where too many are open."""
         if len(self.stack) > DEPTH_LIMIT:
             raise self.error(found.start("open"), f"more than {DEPTH_LIMIT} messages in each other")
         inner = Message()
@@ -77,7 +77,7 @@ class _Reader:
         self.stack.append((inner, CLOSES[found["open"]]))
 
     def close(self, found: re.Match[str]) -> None:
-        """The innermost message ends."""
+        """End the innermost message. Raise an error where the bracket does not close it."""
         if found["close"] != self.stack[-1][1]:
             raise self.error(found.start("close"), f"{found['close']} closes no message")
         self.stack.pop()

@@ -84,7 +84,7 @@ class Parser(argparse.ArgumentParser):
         return found, rest
 
     def print_help(self, file: Any = None) -> None:
-        """Nothing; argparse's own says nothing of what could not be written."""
+        """Print the help with `say`, because argparse's own method does not report output that could not be written."""
         if file is None:
             say(self.format_help())
         else:

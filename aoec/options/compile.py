@@ -163,7 +163,7 @@ class CompileOptions(ModelOptions, GearOptions, TrainingOptions, TuningOptions, 
         return str(self.model) if isinstance(self.model, (str, Path)) else self.model.graph.name or "model"
 
     def default_slices(self) -> str:
-        """With --tune slices are looked for, wherever the whole model is to be decided: not in a part of it, a plan, or a dump's stage."""
+        """Return "auto" where --tune decides the whole model. Return "bank" for a part of it, a plan, a dump's stage, or with --frozen."""
         whole = self.only is None and self.plan is None and self.start == "import"
         return "auto" if self.tune and whole and not self.frozen else "bank"
 

@@ -141,7 +141,7 @@ def as_json(d: Delivery) -> str:
 
 
 def kernels_json(d: Delivery) -> str:
-    """`kernels.json`: the words by group, and what each means."""
+    """Return the text of `kernels.json`: the words by group, and what each means."""
     meanings = {f"{words}.{name}": meaning for x in d.lines for words, name, _, meaning, _ in x.values if name}
     said = [{"group": x.name, "what": x.what, "count": x.count, "us": x.us, "words": dict(x.words), "notes": {
         ".".join(filter(None, (words, name))): why for words, name, _, _, why in x.values if why}} for x in d.lines]
@@ -149,7 +149,7 @@ def kernels_json(d: Delivery) -> str:
 
 
 def kernels_csv(d: Delivery) -> str:
-    """`kernels.csv`: a row for each word of each group."""
+    """Return the text of `kernels.csv`: a row for each word of each group."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(("group", "what", "words", "field", "value", "meaning", "note"))

@@ -94,7 +94,7 @@ def _account(f: Facts, pipe: str) -> Facts | None:
 
 
 def _hidden(f: Facts) -> Iterator[str]:
-    """On pipes that work much and are little on the path."""
+    """Yield a sentence for each pipe that works much of the time but is little on the critical path."""
     for pipe, account in f["measure"]["reasons"]["accounts"].items():
         stream, _, name = pipe.rpartition(".")
         exposed = _on_path(f, name)

@@ -76,7 +76,7 @@ def _waits(why: Facts) -> list[str]:
 
 
 def wait_words(w: Facts) -> str:
-    """Such as "MTE2 for a free slot of A_L1 (1 slot) from MTE1"."""
+    """Return the words of a wait, such as "MTE2 for a free slot of A_L1 (1 slot) from MTE1"."""
     slots = f" ({w['depth']} slot{'s' if w['depth'] != 1 else ''})"
     what = {"data": f"data in {w['buffer']}{slots} from {w['source']}", "slot": f"a free slot of {w['buffer']}{slots} from {w['source']}",
             "cross": f"cores of stream {w['source']}"}

@@ -228,7 +228,7 @@ def show_table(report: Report, width: int = PLAIN_WIDTH, every: bool = False) ->
 
 
 def _sayable(text: str, encoding: str | None) -> str:
-    """`text`, in ASCII where the output's encoding lacks a character of it."""
+    """Return `text`. Where the output's encoding lacks one of its characters, return it in ASCII."""
     try:
         text.encode(encoding or "utf-8")
         return text
@@ -268,7 +268,7 @@ def _figure(report: Report, side: str) -> float | None:
 
 
 def _change(before: float | None, after: float | None) -> str:
-    """By how much a figure is another, such as "-31 %"; small changes to one decimal."""
+    """Return the words of a change, such as "-31 %". Changes of less than 10 % have one decimal."""
     if not before or after is None:
         return "–"
     percent = 100 * (after / before - 1)
@@ -303,7 +303,7 @@ def _print(report: Report, console: Console, every: bool = False) -> None:
 
 
 def choose_rows(rows: Sequence[Row], most: int = MOST_ROWS) -> list[Row]:
-    """Of many rows those with the largest gains and those that take the most time, in their order."""
+    """Choose about `most` of many rows: those with the largest gains, then those that take the most time. They keep their order."""
     if len(rows) <= most + 1:
         return list(rows)
     saving = sorted(range(len(rows)), key=lambda i: -_saving_us(rows[i]))[:MOST_SAVING]

@@ -1,7 +1,7 @@
 """Compiles kernels against the stand-in's header with g++, each distinct source once: results are kept in the user's cache by content.
 
-A source that does not compile is a result too: the sentence of the header that it breaks (elements that a call does not take), or what g++
-says first (a call that the product or the release lacks).
+A source that does not compile is a result too. The result is the header's own sentence where a call does not take the elements. Where the
+product or the release lacks a call, it is the first message of g++.
 """
 from __future__ import annotations
 

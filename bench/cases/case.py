@@ -237,7 +237,7 @@ def parse_dtype(text: str) -> tuple[tuple[str, ...], bool]:
 
 
 def parse_pairs(text: str) -> tuple[tuple[str, int], ...]:
-    """`name:step` words: cases of one name are compared with the next step."""
+    """Parse `name:step` words. Cases of one name are compared with the next step. Raise ValueError where a word has another form."""
     out = []
     for word in text.split():
         name, _, step = word.rpartition(":")
@@ -248,7 +248,7 @@ def parse_pairs(text: str) -> tuple[tuple[str, int], ...]:
 
 
 def parse_shape(text: str) -> Shape:
-    """`m=128 n=256 k=64`, or tensors: `8192x8192 + 8192 -> 8192x8192`."""
+    """Parse a shape: sizes such as `m=128 n=256 k=64`, or tensors such as `8192x8192 + 8192 -> 8192x8192`."""
     text = " ".join(text.split())
     if "=" in text:
         return Shape(sizes=dict(_sizes(text)), text=text)

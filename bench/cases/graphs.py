@@ -61,7 +61,7 @@ def _negative_part(n: Net, x: list[str]) -> str:
 
 
 def _gelu_exponent(n: Net, x: list[str]) -> str:
-    """-1.5957691 * (x + 0.044715 * x^3): GELU by its tanh form, as the vendor's vector library computes it."""
+    """Add -1.5957691 * (x + 0.044715 * x^3): GELU by its tanh form, as the vendor's vector library computes it."""
     cube = n.node("mul", [n.node("mul", [x[0], x[0]]), x[0]])
     return n.node("muls", [n.node("add", [x[0], n.node("muls", [cube], scalar=0.044715)])], scalar=-1.5957691)
 

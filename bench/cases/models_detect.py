@@ -36,7 +36,7 @@ def yolo_v3(n: Model, x: str) -> Graph:
 
 
 def five(n: Model, x: str, filters: int) -> str:
-    """1x1 and 3x3 in turn, five of them."""
+    """Add five convolutions, 1x1 and 3x3 in turn. The 3x3 ones have twice the filters."""
     for i in range(5):
         x = n.conv(x, filters << i % 2, 1 + 2 * (i % 2), act="leaky")
     return x

@@ -125,7 +125,7 @@ def fused_block(n: Model, x: str, expand: int, filters: int, stride: int) -> str
 
 
 def gated_block(n: Model, x: str, expand: int, filters: int, stride: int) -> str:
-    """1x1, depthwise 3x3, each channel weighed by what the means of all say, 1x1."""
+    """Add a 1x1 convolution, a depthwise 3x3, a weight for each channel computed from the means of all channels, and a 1x1."""
     given = n.shape(x)[1]
     y = n.conv(n.conv(x, given * expand, 1, act="silu"), given * expand, 3, stride, given * expand, "silu")
     weight = n.conv(n.node("global_avg_pool", [y]), given // 4, 1, act="silu")

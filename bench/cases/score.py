@@ -34,7 +34,7 @@ class Result:
 
     @property
     def error(self) -> float | None:
-        """|modelled - measured| / measured"""
+        """Return |modelled - measured| / measured, or None where nothing was modelled."""
         return None if self.ratio is None else abs(self.ratio - 1)
 
 

@@ -128,7 +128,7 @@ class Net:
         return y
 
     def heads(self, x: str, shape: Sequence[int]) -> str:
-        """[batch, words, heads * size] as [batch, heads, words, size]."""
+        """Add nodes that turn [batch, words, heads * size] into [batch, heads, words, size]."""
         return self.node("Transpose", self.shaped(x, *shape), perm=[0, 2, 1, 3])
 
     def network(self, name: str, outputs: dict[str, tuple[str, Sequence[int]]]) -> Network:

@@ -41,7 +41,7 @@ def attention(n: Net, x: str, batch: int, words: int, width: int, mask: str) -> 
 
 
 def merged(n: Net, x: str, batch: int, words: int, width: int) -> str:
-    """[batch, heads, words, size] as [batch, words, width]."""
+    """Add nodes that turn [batch, heads, words, size] into [batch, words, width]."""
     return n.shaped(n.node("Transpose", x, perm=[0, 2, 1, 3]), batch, words, width)
 
 

@@ -1,8 +1,8 @@
 """A rank of bench/ddp.py, in a process of its own: python worker.py JOB.json RANK. Needs torch and nothing of aoec.
 
-Compute is a timed wait: each parameter passes through an autograd function whose backward sleeps until the time at which that gradient is
-to be ready, counted from the begin of the backward pass. So DDP's hooks fire at known times, and no core is kept busy. gloo has one thread,
-so collectives run one after the other in the order in which they were asked for.
+Compute is a timed wait. Each parameter passes through an autograd function. Its backward sleeps until the time at which that gradient is to
+be ready, counted from the begin of the backward pass. So DDP's hooks fire at known times, and no core is kept busy. gloo has one thread,
+so collectives run one after the other, in the order of their calls.
 """
 import importlib.util
 import inspect

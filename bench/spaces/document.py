@@ -14,7 +14,7 @@ MARK = 5  # percent, of the table
 
 
 def put(path: Path, games: Games, sizes: Mapping[str, Size], mine: str, peers: Sequence[str]) -> None:
-    """Nothing; the tables stand between the marks of a file. AoecError where it has none, or there is nothing to say."""
+    """Write the tables between the marks of a file. Raise AoecError where it has no marks, or there are no games to report."""
     if not set(games) & set(sizes):
         raise AoecError(f"{path} is left as it is: no games of a space that is asked for (--spaces, --own)")
     before, mark, rest = path.read_text("utf-8").partition(BEGIN)

@@ -56,7 +56,7 @@ def main(words: Sequence[str], tune: Tune, note: Note) -> int:
 
 
 def one_of_many(asked: Asked, common: Sequence[str], work: Path, tune: Tune, note: Note) -> tuple[int, Job | None]:
-    """`tuned`; a model that cannot be is said, and keeps no other from its turn."""
+    """Tune one of several models, as `tune_model` does. Where that fails, note the error and return 2, so that the others still run."""
     try:
         return tune_model(asked, common, work, tune, note)
     except AoecError as e:
@@ -167,7 +167,7 @@ def effort(given: Mapping[str, str], note: Note) -> list[str]:
 
 
 def time_limit(given: Mapping[str, str]) -> str:
-    """--tuning_time_limit as --time has it: seconds of the whole job."""
+    """Return --tuning_time_limit in the form of --time: seconds of the whole job. Raise CheckError where it is no whole number."""
     if not re.fullmatch(r"[1-9][0-9]{0,6}", given["tuning_time_limit"]):
         raise CheckError("--tuning_time_limit is a whole number of seconds")
     return given["tuning_time_limit"] + "s"
@@ -194,7 +194,7 @@ def config(path: str, note: Note) -> Options:
 
 
 def close(asked: Asked, job: Job) -> None:
-    """Nothing; the compiled model is where it was wanted, and AOE's closing line is said, with what the percentage is."""
+    """Copy the compiled model to the wanted place. Print AOE's closing line, with the meaning of its percentage."""
     if asked.output is not None:
         shutil.copyfile(asked.result, asked.output)
     print(f"{asked.name} process finished. Performance improved by {improvement(job.baseline_ms or 0.0, job.result_ms or 0.0)}")

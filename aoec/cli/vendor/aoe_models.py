@@ -37,13 +37,13 @@ class Asked:
         return self.result.parents[2] / f"{self.name}.onnx" if self.ends else self.model
 
     def tidy(self) -> None:
-        """Nothing; of the folders that were made for it those are gone that hold nothing."""
+        """Remove the empty folders among those that were made for the result."""
         with contextlib.suppress(OSError):  # as soon as one does
             for folder in (self.result.parent, *list(self.result.parents)[1:4]):
                 folder.rmdir()
 
     def ready(self) -> None:
-        """Nothing; the model of a single operator is written, and there is a place for what comes of it."""
+        """Make the folder of the result. Write the model of a single operator, and cut a model that is to end early."""
         self.result.parent.mkdir(parents=True, exist_ok=True)
         if self.operator is not None:
             from aoec.frontend.vendor.singleop import model

@@ -79,7 +79,7 @@ def run(real: Real, note: Callable[[str], None]) -> int:
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """Nothing; the process has ended: of itself, or told to, or by force; at a second Ctrl-C at once."""
+    """End the process. Wait until it ends by itself, then interrupt it, then kill it. A second Ctrl-C kills it at once."""
     with suppress(KeyboardInterrupt):
         with suppress(subprocess.TimeoutExpired):
             child.wait(TOLD_S)

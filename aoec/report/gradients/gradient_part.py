@@ -33,7 +33,7 @@ class GradientPart:
 
     @property
     def change(self) -> float:
-        """By what share the step is longer than before; below zero where it is shorter."""
+        """Return the share by which the step is longer than before. It is below zero where the step is shorter."""
         return (self.step_us - self.before_us) / self.before_us if self.before_us else 0.0
 
 

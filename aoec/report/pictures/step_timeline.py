@@ -223,7 +223,7 @@ class Panels:
                    f"<title>{escape(_clean(f'{words}: {size / 1e6:,.3f} MB, ready at {when} ms'))}</title></line>")
 
     def _links(self, above: float, below: float, spans: Sequence[StepSpan], plan: BucketPlan, ready: Sequence[float]) -> Iterator[str]:
-        """From the mark of each bucket's last gradient to where the bucket begins, where that is in the same step."""
+        """Yield a line from the mark of each bucket's last gradient to the begin of the bucket, where that is in the same step."""
         for s in spans:
             number = bucket_of(s)
             if s.kind != "all_gather" and number is not None and number < len(plan.ends):

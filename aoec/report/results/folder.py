@@ -54,7 +54,7 @@ def profile_of(when: str, gear: str) -> str:
 
 
 def summary_text(t: Tuning, target: str, result: str, profiles: tuple[str, ...]) -> str:
-    """`summary.json`; `result` is the name of AOE's result file of the same job."""
+    """Return the text of `summary.json`. `result` is the name of AOE's result file of the same job."""
     said: dict[str, Any] = {"model": t.name, "target": target, "times": "modelled", "result_file": result, "status": status(t)}
     if t.seconds is not None:
         said["tuning_seconds"] = round(t.seconds, 3)

@@ -1,8 +1,9 @@
 """The result file of an operator tuning job, as AOE writes it: JSON, an array of two objects, `basic` and `OPAT`.
 
 Field names and counters are those of AOE's documentation ("tuning results" of CANN's AOE guide). Its percentages say how much the
-throughput grows, before / after - 1, cut off after two decimals (every published sample agrees with that, and with no other reading); they
-are kept as they are, and `speedup` and `time_reduction_percent` beside them say it without doubt. All times are modelled, and say so.
+throughput grows: before / after - 1, cut off after two decimals. Every published sample agrees with that reading, and with no other.
+These percentages are kept as they are. The fields `speedup` and `time_reduction_percent` beside them are unambiguous. All times are
+modelled, and the file says so.
 """
 from __future__ import annotations
 

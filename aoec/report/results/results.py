@@ -1,9 +1,10 @@
-"""Result files read again, aoec's and AOE's own of every release: what each job came to, and several of them side by side.
+"""Reads result files of aoec, and of AOE in every release. It shows the outcome of each job, and several jobs side by side.
 
-AOE has written three forms ("tuning results" of its guides): since CANN 7 a list in which `repo_modified_operators` is a list of operators
-with their kinds of tuning; before that an object of `add_repo_operators` and `update_repo_operators`; and, of single operators in CANN 6.0,
-an object of such reports by `report_<time>_<thread>`, whose fields say tune_ for tuning_. Subgraph tuning (`SGAT`) has the older form, in
-ms, and a `repo_key` for a name. A published sample lacks a comma; so may what is read here.
+AOE has written three forms ("tuning results" of its guides). Since CANN 7 the file is a list, in which `repo_modified_operators` is a list
+of operators with their kinds of tuning. Before that it was an object of `add_repo_operators` and `update_repo_operators`. For single
+operators, CANN 6.0 wrote an object of such reports by `report_<time>_<thread>`, whose field names have tune_ in place of tuning_.
+Subgraph tuning (`SGAT`) has the older form, with times in ms and a `repo_key` as the name. A published sample lacks a comma, so files
+that lack it are read too.
 """
 from __future__ import annotations
 
