@@ -63,7 +63,8 @@ def question(machine: Machine, layers: Sequence[tuple[int, int, int]]) -> dict[s
 
 def run(machine: Machine, layers: Sequence[tuple[int, int, int]], python: str = sys.executable) -> dict[str, Any] | None:
     """Return what the peer says of the products: its version, and for `core` and `chip` a row for each with the size of its space, how many
-    mappings it evaluated, CPU seconds and the least cycles. None where the interpreter does not have it; RuntimeError where it fails."""
+    mappings it evaluated, CPU seconds and the least cycles. None where the interpreter does not have it. Raise RuntimeError where it
+    fails."""
     return ask(Path(__file__), question(machine, layers), python)
 
 

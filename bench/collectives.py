@@ -65,7 +65,7 @@ class Row:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Return the rows of a file, timed; CheckError with the line where one is damaged."""
+    """Return the rows of a file, timed. Raise CheckError with the line where one is damaged."""
     rows = []
     with path.open(newline="", encoding="utf-8") as f:
         lines = csv.DictReader(f)

@@ -94,7 +94,7 @@ def resnet50_gradients() -> list[tuple[int, float]]:
 
 
 def run_workers(job: dict[str, Any], network: Network, python: str, folder: Path) -> list[dict[str, Any]]:
-    """Start a process a rank, and return what each found; AoecError where one fails or time runs out."""
+    """Start a process a rank, and return what each found. Raise AoecError where one fails or time runs out."""
     path = folder / f"{job['what']}.json"
     path.write_text(json.dumps(job), "utf-8")
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}

@@ -42,7 +42,7 @@ PUBLISHED = Path(__file__).parent / "cases/published.csv"
 
 
 def chosen(cases: Sequence[Case], only: str, classes: str) -> list[Case]:
-    """Return the cases that are asked for: ids, or else classes; AoecError where an id or class is none."""
+    """Return the cases that are asked for: ids, or else classes. Raise AoecError where an id or class is none."""
     ids, kinds = [i for i in only.split(",") if i], [k for k in classes.split(",") if k]
     known = {c.id for c in cases}
     for name in ids:

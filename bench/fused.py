@@ -54,7 +54,7 @@ def products(count: int, rows: int) -> Chain:
 
 
 def case(name: str, rows: int) -> tuple[Chain, Row]:
-    """Return a chain by its name, and what the peer is told of it. ValueError where the name is unknown."""
+    """Return a chain by its name, and what the peer is told of it. Raise ValueError where the name is unknown."""
     if name == "mobilenet_28":
         return chain_of(parse_meaning(MOBILENET), 8), {"name": name, "example": "mobilenet_28.yaml"}
     count = name.removeprefix("chain")

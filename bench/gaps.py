@@ -64,8 +64,8 @@ def operator_cases(pattern: str, machine: Machine) -> Iterator[Case]:
 
 
 def gap_of(case: Case, machine: Machine, trials: int) -> Gap | None:
-    """Return the gap of a group, with the default schedule or the best of so many trials; None where its time is near its bound, or where
-    it has no schedule."""
+    """Return the gap of a group, with the default schedule or the best of so many trials. Return None where its time is near its bound, or
+    where it has no schedule."""
     what, func, state = case
     try:
         p = problem(func, machine, state)

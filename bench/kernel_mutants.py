@@ -141,7 +141,7 @@ def _with(item: Instr, field: str, value: Ref | Expr) -> Instr:
 
 
 def _places(body: Iterable[Item], path: Path) -> Iterator[tuple[Path, Item]]:
-    """Yield items of a body with their places, but for those of loops that never run."""
+    """Yield items of a body with their places, except for those of loops that never run."""
     for i, item in enumerate(body):
         yield (*path, i), item
         if isinstance(item, For) and item.trips != Int(0):

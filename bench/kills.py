@@ -88,7 +88,7 @@ def ended(child: int, within_s: float) -> int | None:
 
 
 def noted(folder: Path) -> Noted:
-    """Return what the journal of a sound bank holds; AssertionError where the bank is not sound."""
+    """Return what the journal of a sound bank holds. Raise AssertionError where the bank is not sound."""
     path = folder / "bank.db"
     if not path.exists() or not path.stat().st_size:
         return set(), set()

@@ -164,7 +164,7 @@ def run_onnxruntime(case: Case) -> list[Any]:
 
 
 def differ(got: Any, wanted: Any, case: Case) -> Any:
-    """Return where elements differ by more than they may; None where shapes or dtypes do."""
+    """Return where elements differ by more than they may. Return None where shapes or dtypes do."""
     if got.shape != wanted.shape or got.dtype != wanted.dtype:
         return None
     if wanted.dtype.kind != "f":

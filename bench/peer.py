@@ -19,7 +19,7 @@ MISSING = 3  # exit code of a process that finds no package
 
 
 def ask(program: Path, question: dict[str, Any], python: str = sys.executable) -> dict[str, Any] | None:
-    """Return what a program answers; None where the interpreter does not have the peer. RuntimeError where it fails."""
+    """Return what a program answers. Return None where the interpreter does not have the peer. Raise RuntimeError where it fails."""
     try:
         done = subprocess.run([python, str(program.resolve())], input=json.dumps(question), text=True, capture_output=True, timeout=SECONDS)
     except (OSError, subprocess.TimeoutExpired) as e:

@@ -74,8 +74,8 @@ def text(row: Line) -> str:
 
 
 def peer(args: argparse.Namespace, machine: Machine, found: Sequence[tuple[Case, Line]]) -> dict[str, Any] | None:
-    """Return what the peer needs for the distinct products of the groups, beside what ours took for these groups; None where it cannot
-    run."""
+    """Return what the peer needs for the distinct products of the groups, beside what ours took for these groups. Return None where it
+    cannot run."""
     with_products = [(beside.products(func), row) for (_, func, _), row in found]
     layers = list(dict.fromkeys((m, k, n) for products, _ in with_products for _, m, k, n in products))
     try:

@@ -89,7 +89,7 @@ def layers(count: int, distinct: bool = False) -> Work:
 
 
 def residual(count: int) -> Work:
-    """Return a model of `count` nodes, compiled so and run once: blocks x + (relu(x @ v + b) @ w), all alike but for their constants."""
+    """Return a model of `count` nodes, compiled so and run once: blocks x + (relu(x @ v + b) @ w), all alike except for their constants."""
     nodes, constants, blocks = [], {}, max(1, count // 5)
     for i in range(blocks):
         constants |= {f"v{i}": (32, 32), f"b{i}": (32,), f"w{i}": (32, 32)}

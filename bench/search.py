@@ -38,7 +38,7 @@ Results = dict[str, dict[str, list[dict[str, object]]]]  # space -> player -> ga
 
 
 def cases(args: argparse.Namespace) -> Iterator[Case]:
-    """Yield the spaces that are asked for, files first; AoecError where --only names none of them."""
+    """Yield the spaces that are asked for, files first. Raise AoecError where --only names none of them."""
     files = {f.name.removesuffix(".csv.gz"): f for f in sorted(args.spaces.glob("*.csv.gz"))} if args.spaces else {}
     names = [*files, *(OPERATORS if args.own else ())]
     only = [n for n in args.only.split(",") if n] or names
@@ -50,7 +50,7 @@ def cases(args: argparse.Namespace) -> Iterator[Case]:
 
 
 def played(case: Case, name: str, seed: int, budget: int) -> dict[str, object] | None:
-    """Return the game of one player with one seed; None where its package is missing."""
+    """Return the game of one player with one seed. Return None where its package is missing."""
     play, game = player(name), Game(case, budget)
     if play is None:
         return None

@@ -131,8 +131,8 @@ class Entries:
         self._infos = _check_directory(z, source, len(data))
 
     def data(self, name: str) -> memoryview:
-        """Return the bytes of an entry where the file is mapped, its checksum verified; CheckError where it is missing. What is written to
-        them does not reach the file."""
+        """Return the bytes of an entry where the file is mapped, its checksum verified. Raise CheckError where it is missing. What is
+        written to them does not reach the file."""
         if name not in self._infos:
             raise CheckError(f"this artifact has no {name}; compile the model again", source=self.source)
         self.used.add(name)
@@ -148,7 +148,7 @@ class Entries:
         return part
 
     def text(self, name: str) -> str:
-        """Return the text of an entry; CheckError where it is too large, ValueError where it is no UTF-8."""
+        """Return the text of an entry. Raise CheckError where it is too large, ValueError where it is no UTF-8."""
         if name in self._infos and self._infos[name].file_size > TEXT_LIMIT_BYTES:
             raise CheckError(f"{name} is larger than {TEXT_LIMIT_BYTES:,} bytes, the most that is read as text", source=self.source)
         return str(self.data(name), "utf-8")
@@ -186,7 +186,7 @@ def open_file(path: str | Path) -> Iterator[Entries]:
 
 
 def _check_directory(z: zipfile.ZipFile, source: str, size_bytes: int) -> dict[str, zipfile.ZipInfo]:
-    """Return the directory by name. CheckError where an entry is not one that aoec writes."""
+    """Return the directory by name. Raise CheckError where an entry is not one that aoec writes."""
     infos = z.infolist()
     faults = [f"it has {len(infos):,} entries of at most {ENTRY_LIMIT:,}"] if len(infos) > ENTRY_LIMIT else []
     seen: set[str] = set()
@@ -222,7 +222,7 @@ def array_header(dtype: np.dtype, shape: tuple[int, ...]) -> bytes:
 
 
 def array_bytes(data: memoryview, name: str) -> memoryview:
-    """Return the elements' bytes of a .npy file; ValueError where the header does not describe exactly what follows it."""
+    """Return the elements' bytes of a .npy file. Raise ValueError where the header does not describe exactly what follows it."""
     f = io.BytesIO(data[:HEADER_LIMIT_BYTES])
     if npy.read_magic(f) != (1, 0):
         raise ValueError(f"{name} is not of array format 1.0")

@@ -68,8 +68,8 @@ def made_for(path: str | Path) -> tuple[str, str]:
 
 
 def load(path: str | Path) -> Artifact:
-    """Return the artifact in a file; BackendError where it cannot be read, CheckError or ParseError where it is none or damaged, or has
-    gears."""
+    """Return the artifact in a file. Raise BackendError where it cannot be read, CheckError or ParseError where it is none or damaged, or
+    has gears."""
     first, *others = load_gears(path)
     if others:
         raise CheckError(f"this artifact has {len(others) + 1} gears, and one shape of inputs is wanted here", source=str(path))

@@ -302,7 +302,7 @@ class _Writer:
         return Site(item.op, dtypes, self.product, self.release, atomic, padded, ragged, self.side(item) if ragged else "")
 
     def side(self, item: Instr) -> str:
-        """Return what is written back with bursts into GM that are shorter than a block; UnsupportedError where none is known to be
+        """Return what is written back with bursts into GM that are shorter than a block. Raise UnsupportedError where none is known to be
         right."""
         if item not in self.sides:
             stream = next(s for s in self.program.streams if item in _instructions(s.body))

@@ -21,7 +21,8 @@ OPERANDS_LIMIT = 256  # of one operator
 
 
 def read(path: str | Path) -> tuple[Seen, ...]:
-    """Return the operators of a dumped graph, in its order, without those that hold or name data; CheckError where the file holds none."""
+    """Return the operators of a dumped graph, in its order, without those that hold or name data. Raise CheckError where the file holds
+    none."""
     said = parse(read_text(path), str(path))
     found = [seen for graph in said.all("graph") for seen in (*_of_nodes(graph), *_of_ops(graph))]
     found = [seen for seen in found if seen.type not in NO_KERNELS]

@@ -76,7 +76,7 @@ class Profile:
 
 
 def read(path: str | Path) -> Profile:
-    """Return the profile in a file, or in standard input for `-`; CheckError where it is none, with line and column."""
+    """Return the profile in a file, or in standard input for `-`. Raise CheckError where it is none, with line and column."""
     return parse(read_bytes(path, LIMIT_BYTES), str(path))
 
 
@@ -113,7 +113,7 @@ class _Reader:
         return f" (line {self.passed_over[0][0]}: {self.passed_over[0][1]})" if self.passed_over else ""
 
     def text(self, data: bytes) -> str:
-        """Return the file's text; CheckError where it is none."""
+        """Return the file's text. Raise CheckError where it is none."""
         try:
             text = data.decode("utf-8-sig")
         except UnicodeDecodeError as e:

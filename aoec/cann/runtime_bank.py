@@ -88,7 +88,7 @@ def kinds() -> dict[str, Kind]:
 
 
 def kind_of(op: str) -> Kind:
-    """Return the fields of an operator's records; BankError where none are known."""
+    """Return the fields of an operator's records. Raise BankError where none are known."""
     if op not in kinds():
         raise BankError(f"operator {op[:60]}: its records are not known here; known are {', '.join(kinds())}")
     return kinds()[op]
@@ -156,7 +156,7 @@ def _part(of: str, data: Any, fields: Mapping[str, str], further: Mapping[str, s
 
 
 def wrong(value: object, kind: str) -> str:
-    """Return what a value of a type must be, where it is not; "" where it is."""
+    """Return what a value of a type must be, where it is not. Return "" where it is."""
     if kind == "bool":
         good = type(value) is bool
     elif kind == "f32":
@@ -172,7 +172,7 @@ def _quote_value(value: object) -> str:
 
 
 def read_file(path: str | Path) -> File:
-    """Return all that a file holds, line by line; what is no record is among `unread`. BackendError where it cannot be read or is too
+    """Return all that a file holds, line by line; what is no record is among `unread`. Raise BackendError where it cannot be read or is too
     large."""
     path = Path(path)
     text = read_bytes(path, FILE_LIMIT_BYTES).decode("utf-8-sig", errors="replace")  # some begin with a mark
@@ -202,7 +202,7 @@ def _op_in(line: str) -> str:
 
 
 def files_in(path: str | Path) -> Iterator[Path]:
-    """Yield the file itself, or all run-time banks below a folder, sorted; BankError where there are none, or too many."""
+    """Yield the file itself, or all run-time banks below a folder, sorted. Raise BankError where there are none, or too many."""
     path = Path(path)
     if not path.is_dir():
         yield path
@@ -226,7 +226,7 @@ def firsts(lines: Iterable[Line]) -> tuple[list[Line], list[Line]]:
 # ---------------------------------------------------------------- writing
 
 def line(op: str, key: Fields, knowledge: Fields) -> str:
-    """Return a record as a line, fields in the vendor's order, without its end; BankError where a field is wrong, by name."""
+    """Return a record as a line, fields in the vendor's order, without its end. Raise BankError where a field is wrong, by name."""
     kind = kind_of(op)
     _part(f"{op} info_dict", dict(key), kind.key, {})
     _part(f"{op} knowledge", dict(knowledge), kind.knowledge, kind.optional)

@@ -84,12 +84,12 @@ Problem = Product | Window
 
 
 def key_of(problem: Problem) -> tuple[str, Fields]:
-    """Return (operator, key); BankError where the operator's key has no word for it."""
+    """Return (operator, key). Raise BankError where the operator's key has no word for it."""
     return matmul_key(problem) if isinstance(problem, Product) else conv2d_key(problem)
 
 
 def problem_of(op: str, key: Fields) -> Problem:
-    """Return what a key is of; BankError with the reason where it is of nothing that is known here."""
+    """Return what a key is of. Raise BankError with the reason where it is of nothing that is known here."""
     if op == CONV2D:
         return window_of(key)
     if op in (MATMUL, QUANTISED):
@@ -207,7 +207,7 @@ def window_of(key: Fields) -> Window:
 
 
 def doubt(op: str, soc: str) -> str:
-    """Return why a key may not be hit on a chip whatever its fields, in words; "" where nothing is known against it."""
+    """Return why a key may not be hit on a chip whatever its fields, in words. Return "" where nothing is known against it."""
     of = GENERATION.get(op, "")
     known = not of or soc.startswith(of)
     return "" if known else f"public banks of {op} are of {of} alone; whether CANN asks for it on {soc} is not known"

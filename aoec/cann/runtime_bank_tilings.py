@@ -29,8 +29,8 @@ def knowledge_of(problem: Problem, tiling: Mapping[str, int]) -> Fields:
 
 
 def tiling_of(problem: Problem, knowledge: Fields, unit_flag: bool) -> Tiling:
-    """Return the fields of a MatmulTiling or ConvTiling; UnsupportedError where a record says what they have no word for. `unit_flag`:
-    whether the chip's kernels drain L0C in granules."""
+    """Return the fields of a MatmulTiling or ConvTiling. Raise UnsupportedError where a record says what they have no word for.
+    `unit_flag`: whether the chip's kernels drain L0C in granules."""
     if isinstance(problem, Window):
         own = conv2d_tiling(problem, knowledge)
     else:

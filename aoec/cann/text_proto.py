@@ -27,7 +27,7 @@ class Message:
     messages: dict[str, list[Message]] = field(default_factory=dict)
 
     def text(self, name: str) -> str:
-        """Return the last value of a scalar, as protobuf has it; "" where there is none."""
+        """Return the last value of a scalar, as protobuf has it. Return "" where there is none."""
         return self.scalars.get(name, [""])[-1]
 
     def texts(self, name: str) -> list[str]:
@@ -38,7 +38,7 @@ class Message:
 
 
 def parse(text: str, source: str = "") -> Message:
-    """Return the message that a text says; ParseError, with the place, where it is none."""
+    """Return the message that a text says. Raise ParseError, with the place, where it is none."""
     return _Reader(text, source).message()
 
 

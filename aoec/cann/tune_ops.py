@@ -37,7 +37,7 @@ class TuneOps:
 
 
 def read(path: str | Path) -> TuneOps:
-    """Return what a tune_ops_file lists; either list may be missing, and not both. CheckError where the file is none."""
+    """Return what a tune_ops_file lists; either list may be missing, and not both. Raise CheckError where the file is none."""
     said = read_json(path)
     good = isinstance(said, dict) and said and set(said) <= set(LISTS) and all(
         isinstance(v, list) and all(isinstance(w, str) and w for w in v) for v in said.values())

@@ -18,7 +18,7 @@ VENDOR_FOLDERS = ("model_path", "base_result", "op_bank_path", "op_compiler_cach
 
 
 def script(shell: str, parser: argparse.ArgumentParser) -> str:
-    """Return the script that completes a parser's words in a shell; BackendError where shtab, which writes it, is not installed."""
+    """Return the script that completes a parser's words in a shell. Raise BackendError where shtab, which writes it, is not installed."""
     try:
         import shtab
     except ImportError as e:

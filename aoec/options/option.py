@@ -64,7 +64,7 @@ class Option:
     vendor: tuple[str, ...] = ()
 
     def value(self, name: str, given: Any) -> Any:
-        """Return the value of a field for what a caller gave: text is read, paths become text. ParseError for what cannot be."""
+        """Return the value of a field for what a caller gave: text is read, paths become text. Raise ParseError for what cannot be."""
         if given is None or isinstance(given, bool):
             return given
         if isinstance(given, Mapping):

@@ -98,7 +98,7 @@ class TrainingOptions(Options):
 
     @property
     def training(self) -> Training | None:
-        """Return what a training graph is made by; None where none is asked for."""
+        """Return what a training graph is made by. Return None where none is asked for."""
         if self.loss is None and not self.gradients:
             return None
         return Training(self.loss or "", self.optimiser, self.gradient_type, self.momentum, self.weight_decay, self.loss_scale,

@@ -42,7 +42,7 @@ def as_dict(s: Shares) -> dict[str, Any]:
 
 
 def words(s: Shares) -> str:
-    """Return the shares in a sentence; "" where nothing is gained."""
+    """Return the shares in a sentence. Return "" where nothing is gained."""
     if s.parts is None:
         return ""
     opat, sgat = (f"{100 * part:.0f} %" for part in s.parts)

@@ -67,7 +67,7 @@ def column(values: Sequence[Any]) -> np.ndarray:
 
 
 def plain(value: Any) -> Any:
-    """Return a number with six decimals at most (of µs: picoseconds), whole where it is whole; None where it is missing."""
+    """Return a number with six decimals at most (of µs: picoseconds), whole where it is whole. Return None where it is missing."""
     if not isinstance(value, float):
         return value
     return None if value != value else int(value) if value == int(value) else round(value, 6)

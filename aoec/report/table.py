@@ -188,7 +188,7 @@ def seconds_by_part(took: Mapping[str, float]) -> dict[str, float]:
 
 
 def _total_seconds(report: Report) -> float | None:
-    """Return the seconds that all parts of the work took together; None where nobody measured them."""
+    """Return the seconds that all parts of the work took together. Return None where nobody measured them."""
     return sum(report.seconds.values()) if report.seconds else None
 
 

@@ -42,7 +42,7 @@ class CompileError(BackendError):
 
 @lru_cache(maxsize=1)
 def compiler() -> str:
-    """Return the path of g++; BackendError where there is none, or what it makes are no ELF objects."""
+    """Return the path of g++. Raise BackendError where there is none, or what it makes are no ELF objects."""
     if sys.platform != "linux":
         raise BackendError(f"the stand-in needs ELF objects, which g++ makes on Linux; this is {sys.platform}")
     found = shutil.which("g++")

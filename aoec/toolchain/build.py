@@ -132,7 +132,7 @@ def _result(folder: Path, key: str, source: Source, toolkit: Toolkit, how: Plan,
 
 
 def _kept_result(path: Path, source: Source) -> Path | CompileError | None:
-    """Return what an earlier run has kept; None where that is nothing that can be believed."""
+    """Return what an earlier run has kept. Return None where that is nothing that can be believed."""
     try:
         record = json.loads(_read_own(path.with_suffix(".json"), RECORD_BYTES))
         if isinstance(record, dict) and isinstance(record.get("object"), str):

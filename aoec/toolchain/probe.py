@@ -64,7 +64,7 @@ def ask_compiler(toolkit: Toolkit) -> Compiler:
 
 def plan(toolkit: Toolkit, product: int, core_type: str) -> Plan:
     """Return the first route by which the compiler makes an object of an empty kernel of that product and kind. UnsupportedProduct where
-    none is known; CompileError, with what was said of each route, where none works."""
+    none is known. Raise CompileError, with what was said of each route, where none works."""
     routes = [r for r in ORDER if has_route(r, product, core_type)]
     if not routes:
         raise UnsupportedProduct(f"no compile route is known for {kind_of(core_type)} kernels of product {product}")

@@ -53,7 +53,7 @@ def unchanged(case: Case) -> str:
 
 
 def build(case: Case, machine: Machine, folder: Path = Path()) -> Program:
-    """Return the program of a case; AoecError with the reason where the case cannot be expressed."""
+    """Return the program of a case. Raise AoecError with the reason where the case cannot be expressed."""
     if unsaid := [why for word, why in UNSAID.items() if word in case.tile]:
         raise UnsupportedError(unsaid[0])
     program = built(case, machine, folder)

@@ -104,7 +104,7 @@ def family(operator: str) -> str:
 
 
 def read_cases(paths: Sequence[str | Path]) -> list[Case]:
-    """Return the cases of all files in order; CaseError where a file, a row or an id is not right."""
+    """Return the cases of all files in order. Raise CaseError where a file, a row or an id is not right."""
     out: list[Case] = []
     seen: dict[str, str] = {}
     for path in paths:
@@ -191,7 +191,7 @@ def _plain(name: str, text: str, where: str) -> None:
 
 
 def _parsed(cell: dict[str, str], line: int) -> Case:
-    """Return the case of stripped cells; ValueError with the reason."""
+    """Return the case of stripped cells. Raise ValueError with the reason."""
     metric = ALIASES.get(cell["metric"], cell["metric"])
     dtypes, known = parse_dtype(cell["dtype"])
     unit = UNITS.get(cell["unit"].lower(), cell["unit"])

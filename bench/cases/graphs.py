@@ -68,7 +68,7 @@ def _gelu_exponent(n: Net, x: list[str]) -> str:
 
 def graph_of(case: Case, flat: bool = False, machine: Machine | None = None) -> Graph:
     """Return the fused graph of a case's operator, as a compile for the machine would have it, if one is given; `flat`: elementwise tensors
-    as one run. UnsupportedError where aoec has no such operator."""
+    as one run. Raise UnsupportedError where aoec has no such operator."""
     sizes = case.shape.sizes
     if case.operator in KERNELS:
         return KERNELS[case.operator](case, machine)

@@ -71,7 +71,7 @@ def rows(case: Case, at: int = 0) -> tuple[int, int]:
 
 
 def reals(case: Case) -> Net:
-    """Return a net in the case's dtype; UnsupportedError where that is none of reals."""
+    """Return a net in the case's dtype. Raise UnsupportedError where that is none of reals."""
     if case.dtypes[0] not in REALS or not case.shape.inputs:
         raise UnsupportedError(f"aoec has no {case.operator} of {case.dtypes[0]} and shape {case.shape.text!r}")
     return Net(case.operator, case.dtypes[0])

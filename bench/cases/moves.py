@@ -23,7 +23,7 @@ class Move:
 
 
 def moved(case: Case) -> Move:
-    """Return what a case moves; UnsupportedError where its shapes do not say what goes where."""
+    """Return what a case moves. Raise UnsupportedError where its shapes do not say what goes where."""
     first, result = case.shape.inputs[0], case.shape.output or case.shape.inputs[0]
     return MOVES[case.operator](case.shape.inputs, result, first)
 

@@ -49,7 +49,7 @@ def scheduled(task: Task, machine: Machine, done: Done) -> tuple[Problem, Outcom
 
 
 def fit(task: Task, machine: Machine, known: tuple[int, int, dict[str, int]]) -> tuple[Problem, Outcome] | None:
-    """Return the same sketch with the nearest choices of its holes, settled; None where the task has other sketches or that one is
+    """Return the same sketch with the nearest choices of its holes, settled. Return None where the task has other sketches or that one is
     illegal."""
     number, count, values = known
     traces = sketches(task.func, machine)

@@ -81,7 +81,7 @@ class Net:
 
     def conv(self, x: str, filters: int, kernel: int, stride: int = 1, act: str = "relu", group: int = 1, pad: int = -1,
              scale: float = 1.0) -> str:
-        """Return a convolution with bias and its activation, the size kept but for the stride where no pad is given; `scale`: of its
+        """Return a convolution with bias and its activation, the size kept except for the stride where no pad is given; `scale`: of its
         results."""
         each = self.channels[x] // group
         deviation = scale * sqrt(self.gain.get(x, 1.0) / (each * kernel * kernel))

@@ -95,7 +95,7 @@ class Game:
 
 
 def read(path: Path) -> Case:
-    """Return the space in a file; AoecError where it is none."""
+    """Return the space in a file. Raise AoecError where it is none."""
     with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
         head, *rows = csv.reader(file)
     if not rows or head[-1] != "time_ms":

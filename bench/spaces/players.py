@@ -124,7 +124,7 @@ def nearest(case: Case, values: tuple[int, ...]) -> int:
 
 
 def measured(case: Case, game: Game, values: tuple[int, ...]) -> float | None:
-    """Return the time of a proposal; None where it is not legal or fails."""
+    """Return the time of a proposal. Return None where it is not legal or fails."""
     if values not in case.rows:
         game.refuse()
         return None
@@ -173,7 +173,7 @@ OURS = {name: ours(name) for name in STRATEGIES if name not in ("exhaustive", "r
 
 
 def player(name: str) -> Player | None:
-    """Return who has that name, its packages imported; None where one that it needs is not installed."""
+    """Return who has that name, its packages imported. Return None where one that it needs is not installed."""
     logging.disable(logging.WARNING)
     warnings.simplefilter("ignore")
     package, play = ("sklearn.ensemble", OURS[name]) if name in OURS else PEERS[name]

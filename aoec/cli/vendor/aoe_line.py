@@ -36,7 +36,7 @@ Tune = Callable[[Sequence[str]], int]
 
 
 def main(words: Sequence[str], tune: Tune, note: Note) -> int:
-    """Return the exit code of AOE's command line; `tune` runs a command of aoec's. CheckError for what is not to be had here."""
+    """Return the exit code of AOE's command line; `tune` runs a command of aoec's. Raise CheckError for what is not to be had here."""
     given = parse(words)
     if "help" in given:
         return told_help()
@@ -88,12 +88,12 @@ def results_in(work: Path) -> set[Path]:
 
 
 def parse(words: Sequence[str]) -> Options:
-    """Return name -> value of AOE's options; CheckError for what is none, without a value, or given twice."""
+    """Return name -> value of AOE's options. Raise CheckError for what is none, without a value, or given twice."""
     return read_options("aoe", words, WORDS, SHORT)
 
 
 def job_of(given: Mapping[str, str], note: Note) -> str:
-    """Return the job, whose name is said: opat, sgat or gdat; CheckError for one that does not exist, or that nobody names."""
+    """Return the job, whose name is said: opat, sgat or gdat. Raise CheckError for one that does not exist, or that nobody names."""
     asked = given.get("job_type", "").lower()
     if not asked and (mode := os.environ.get(MODE)):
         asked = mode.lower()

@@ -53,7 +53,7 @@ class Asked:
 
 
 def asked_for(given: Mapping[str, str], work: Path, stamp: str, note: Note) -> list[Asked]:
-    """Return what is to be tuned; CheckError where that is nothing, not to be had, or named twice over."""
+    """Return what is to be tuned. Raise CheckError where that is nothing, not to be had, or named twice over."""
     if sum(name in given for name in SOURCES) != 1:
         raise CheckError("give one of --model FILE.onnx, --model_path DIRECTORY and --singleop FILE.json")
     framework = given.get("framework", "5")
@@ -91,7 +91,7 @@ def _files(given: Mapping[str, str]) -> list[Path]:
 
 
 def cut_model(path: Path, ends: str, copy: Path) -> Path:
-    """Return a copy of a model that ends at outputs of nodes; CheckError where it could not find its constants."""
+    """Return a copy of a model that ends at outputs of nodes. Raise CheckError where it could not find its constants."""
     from aoec.frontend.read.ends import ending_at, parse_ends
     from aoec.frontend.read.read import open_model
     from aoec.jobs.compile.models import refers_elsewhere

@@ -57,7 +57,7 @@ def chip(target: str) -> str:
 
 
 def program() -> str:
-    """Return the atc of the path; CheckError where there is none."""
+    """Return the atc of the path. Raise CheckError where there is none."""
     found = shutil.which("atc")
     if found is None:
         raise CheckError("--exec: there is no atc on the path; CANN's set_env.sh puts it there. Without --exec nothing but aoec runs")

@@ -40,7 +40,7 @@ def banks_of(given: Options, fates: Fates, note: Note) -> list[str]:
 
 
 def bank_at(path: str) -> Path | None:
-    """Return the bank of aoec's that a file is or a directory holds; None where there is none."""
+    """Return the bank of aoec's that a file is or a directory holds. Return None where there is none."""
     at = Path(path).expanduser()
     at = in_folder(at) if at.is_dir() else at
     return at if at.is_file() else None

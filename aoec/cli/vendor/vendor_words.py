@@ -36,7 +36,7 @@ class Word:
 
 
 def read_options(tool: str, words: Sequence[str], table: Mapping[str, Word], short: Mapping[str, str]) -> Options:
-    """Return name -> value of a tool's options; CheckError for what is none, without a value, given twice, or not to be had here."""
+    """Return name -> value of a tool's options. Raise CheckError for what is none, without a value, given twice, or not to be had here."""
     out: Options = {}
     left = list(words)
     while left:

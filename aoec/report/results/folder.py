@@ -82,13 +82,13 @@ def operator_text(op: Operator) -> str:
 
 
 def latest(place: Path) -> Path | None:
-    """Return the folder of results that a directory is, or the last one in it; None where there is none."""
+    """Return the folder of results that a directory is, or the last one in it. Return None where there is none."""
     within = [place, *sorted(place.glob(f"{FOLDER}*"), reverse=True)] if place.is_dir() else []
     return next((f for f in within if (f / OPERATORS).is_dir()), None)
 
 
 def operators(folder: Path) -> Iterator[tuple[Path, Any]]:
-    """Yield the files of a folder's operators, and what they say as JSON; CheckError where one is none, or they are too many."""
+    """Yield the files of a folder's operators, and what they say as JSON. Raise CheckError where one is none, or they are too many."""
     files = list(islice((folder / OPERATORS).glob("*.json"), MOST_OPERATORS + 1))
     if len(files) > MOST_OPERATORS:
         raise CheckError(f"{folder / OPERATORS} holds more than {MOST_OPERATORS:,} files")

@@ -82,7 +82,7 @@ def files_of(path: str) -> list[str]:
 
 
 def jobs(text: str, source: str) -> list[Job]:
-    """Return the jobs of a result file; CheckError where it is none."""
+    """Return the jobs of a result file. Raise CheckError where it is none."""
     said = lenient(text, source)
     try:
         found = [job(report, source) for report in (said.values() if isinstance(said, dict) else [said])]
@@ -165,7 +165,7 @@ def word(said: Any) -> str:
 
 
 def number(said: Any) -> Any:
-    """Return a number as it is, or None for none. TypeError for anything else."""
+    """Return a number as it is, or None for none. Raise TypeError for anything else."""
     if said is not None and (isinstance(said, bool) or not isinstance(said, (int, float)) or not math.isfinite(said)):
         raise TypeError(said)
     return said

@@ -30,8 +30,8 @@ def machines(target: str | None = None) -> list[Machine]:
 
 
 def facts(name: str | None, target: str | None = None) -> list[Facts]:
-    """Return all instructions, or the one of that name; CheckError with the nearest name where there is none. Chips and rules are those of
-    the target, or of every chip."""
+    """Return all instructions, or the one of that name. Raise CheckError with the nearest name where there is none. Chips and rules are
+    those of the target, or of every chip."""
     if name is not None and name not in INSTRUCTIONS:
         raise CheckError(f"there is no instruction {name}{nearest(name, INSTRUCTIONS) or '; aoec instructions lists them'}")
     known = machines(target)

@@ -21,7 +21,7 @@ KINDS = {Expr: "number or hole", str: "name", NAMES: "list of names"}
 
 
 def facts(name: str | None = None) -> list[Facts]:
-    """Return all primitives by name, or the one of that name; CheckError with the nearest name where there is none."""
+    """Return all primitives by name, or the one of that name. Raise CheckError with the nearest name where there is none."""
     words = primitives()
     if name is not None and name not in words:
         raise CheckError(f"there is no primitive {name}{nearest(name, words)}")
