@@ -44,8 +44,8 @@ USUAL = ("resnet50", "bert-base", "gpt2")  # of AOE's tutorials' networks; YOLOv
 
 
 def tune(name: str, target: str, folder: Path, budget: int, jobs: int) -> bool:
-    """Return whether a network was tuned into the bank of a folder, and was not before, by a run that was ended later. Raise CheckError
-    where a value is wrong. Where a run was ended in its midst it is gone on with."""
+    """Tune a network into the bank of a folder. Return whether that was done now, and not by an earlier run. Raise CheckError
+    where a value is wrong. A run that was interrupted is continued."""
     done = folder / f"{name}.done"
     if done.exists():
         return False

@@ -145,7 +145,7 @@ def make_plans(trace: StepTrace, system: System, scale: int) -> dict[str, Bucket
 
 
 def judge(rows: Sequence[Row]) -> list[str]:
-    """Return what fails, a sentence each."""
+    """Return a sentence for each check that fails."""
     wrong = [f"{r.name}: DDP's buckets are not those of the plan" for r in rows if not r.buckets_agree]
     for a, b in combinations(sorted(rows, key=lambda r: r.modelled_us), 2):
         if b.modelled_us > a.modelled_us * (1 + APART) and b.median_us < a.median_us:

@@ -64,7 +64,7 @@ def case(name: str, rows: int) -> tuple[Chain, Row]:
 
 
 def line(name: str, chain: Chain, machine: Machine) -> Row:
-    """Return what the search says of one case."""
+    """Return the result of the search for one case."""
     started = time.process_time()
     found = fuse(chain, machine)
     searched = time.process_time()

@@ -260,7 +260,7 @@ def guarded(work: Callable[[], dict[str, str]], result: Path) -> tuple[dict[str,
 
 
 def outcome(number: int, bases: list[Any], keep: Path | None = None) -> Outcome:
-    """Return what becomes of the model of that number."""
+    """Return the outcome of the model of that number."""
     test = bases[number % len(bases)]
     data = (test.model or onnx.load(Path(test.model_dir) / "model.onnx")).SerializeToString()
     broken = damaged(data, np.random.default_rng(number))

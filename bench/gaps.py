@@ -44,7 +44,7 @@ class Gap:
     figures: str
 
     def line(self) -> str:
-        """Return all of it in a line."""
+        """Return the whole gap in a line."""
         return f"{self.what[:60]:60} {self.us:10.2f} {self.bound_us:8.2f} {self.us / self.bound_us:6.1f}   {self.reason:15} {self.figures}"
 
 

@@ -28,7 +28,7 @@ class Clock:
         self.spent: dict[str, float] = {}
 
     def __call__(self, name: str, work: Callable[..., Any], *given: Any) -> Any:
-        """Return what the work gives."""
+        """Return the result of the work."""
         started = time.process_time()
         out = work(*given)
         self.spent[name] = self.spent.get(name, 0.0) + time.process_time() - started

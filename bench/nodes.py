@@ -88,7 +88,7 @@ def model_of(test: TestCase) -> onnx.ModelProto:
 # ---------------------------------------------------------------- one test
 
 def outcome(test: TestCase) -> Outcome:
-    """Return what becomes of a test through the backend."""
+    """Return the outcome of a test through the backend."""
     model = model_of(test)
     operators, began = frozenset(operators_of(model.graph)), time.process_time()
     host: tuple[str, ...] = ()

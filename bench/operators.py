@@ -67,7 +67,7 @@ def draw(seed: int, number: int) -> Case:
 
 
 def outcome(case: Case) -> Outcome:
-    """Return what becomes of a case: onnxruntime's values against ours."""
+    """Return the outcome of a case: onnxruntime's values against ours."""
     began = time.process_time()
     status, why = _outcome(case)
     return Outcome(case, status, why, time.process_time() - began)

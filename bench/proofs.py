@@ -45,7 +45,7 @@ def tuned(p: Problem, first: Outcome, budget: int) -> Proof:
 
 
 def line(case: Case, machine: Machine, budget: int, clock: Clock, tune: bool) -> Line:
-    """Return what became of one space."""
+    """Return the outcome of one space."""
     label, func, state = case
     forget_peak()
     own = Clock()

@@ -134,7 +134,7 @@ def cpu_seconds() -> float:
 
 
 def table(rows: Sequence[Row], language: str) -> str:
-    """Return the lines between the marks: what they are of, heads, rows."""
+    """Return the lines between the marks: the caption, heads and rows."""
     head, words = HEADS[language]
     ruled = min((r.ruled for r in rows if r.ruled is not None), default=0.0)
     said = words.format(**{**asdict(rows[0]), "ruled": f"{100 * ruled:.0f} %"})

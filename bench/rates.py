@@ -6,7 +6,7 @@ proof decides, the slowest candidate, and memory.
     python bench/rates.py [--set resnet50:1 resnet50:16 bert-base:1 bert-base-512:1] [--rows 12000] [--only conv2d] [--decided 20]
                           [--target Ascend910B1] [--json] [--of FILE.json ...] [--write]
 
-Only legal candidates count. They are drawn evenly from each sketch of a group's space. The share of illegal combinations is printed apart.
+Only legal candidates count. They are drawn evenly from each sketch of a group's space. The share of legal combinations is printed apart.
 Rates are per CPU second of one core and include the tables, so that they nearly hold on a busy computer. --write makes docs/throughput.md.
 With --of it takes the results of earlier runs with --json. In full, and alone, a tenth of the candidates are timed.
 """

@@ -161,7 +161,7 @@ KINDS: dict[str, Callable[[int], Work]] = {
 
 
 def child(kind: str, size: int) -> dict[str, float]:
-    """Return what one line says."""
+    """Return the text of one line."""
     with tempfile.TemporaryDirectory() as cache, patch.dict(os.environ, AOEC_CACHE_DIR=cache):
         KINDS[kind](SIZES[kind][0])()
         work = KINDS[kind](size)

@@ -49,7 +49,7 @@ class Outcome:
 
 
 def called(words: list[str], folder: Path) -> dict[str, str]:
-    """Run a command here, with its standard streams in files, and return what became of it."""
+    """Run a command here, with its standard streams in files, and return its outcome."""
     os.chdir(folder)
     said = folder / "said"
     handle = os.open(said, os.O_WRONLY | os.O_CREAT, 0o600)
@@ -69,7 +69,7 @@ def called(words: list[str], folder: Path) -> dict[str, str]:
 
 
 def outcome(number_: int, kind: str, made: seeds.Seeds, keep: Path | None = None) -> Outcome:
-    """Return what becomes of the file of that number and kind."""
+    """Return the outcome of the file of that number and kind."""
     random = np.random.default_rng([number_, *kind.encode()])
     seed = made.of(kind)[int(random.integers(len(made.of(kind))))]
     data = CHANGES[kind](seed.data, random)

@@ -74,7 +74,7 @@ class Checked:
         return ", ".join(f"{op} x {count}" for op, count in sorted(self.on_host.items())) or "nothing"
 
     def line(self) -> str:
-        """Return all of it in words."""
+        """Return the whole row in words."""
         errors = ", ".join(f"{n} {e:.1e}" for n, e in self.errors.items())
         fits = "within" if self.fits else "beyond"
         held = (f"{errors} ({fits} {self.allowed.relative:.2g}, {self.allowed.reason})" if self.steps is None

@@ -79,7 +79,7 @@ class Board:
         return SECOND
 
     def facts(self) -> dict[str, Any]:
-        """Return what the library says of the device."""
+        """Return the facts that the library reports about the device."""
         free, total = self.memory()
         version = self.library.call("aclrtGetVersion") if self.library.has("aclrtGetVersion") else ()
         cores = {name: n for name, what in (("core", AICORE_NUM), ("cube", CUBE_CORE_NUM), ("vector", VECTOR_CORE_NUM))

@@ -225,7 +225,7 @@ class Device:
                 self.quarantined = f"its worker, process {worker.process.pid}, does not end when it is killed: {why}"
 
     def _ask(self, word: str, seconds: float, **given: Any) -> Any:
-        """Return what the worker answers. Whatever goes wrong in between ends the worker."""
+        """Return the answer of the worker. Any fault in between ends the worker."""
         worker = self._open_worker()
         try:
             answer = worker.ask(word, given, seconds)

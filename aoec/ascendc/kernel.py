@@ -119,7 +119,7 @@ class _Writer:
         return self.release.static and self.product != "1001" and not any(self.product in table().calls[w].framework for w in self.used)
 
     def notes(self) -> tuple[str, ...]:
-        """Return what its calls mean otherwise than the instructions, or what no page says of them."""
+        """Return where its calls differ from the instructions, and what no page says about them."""
         rows = [table().calls[w] for w in sorted(self.used)]
         out = [f"{r.name} ({r.call}): {text}" for r in rows for text in (r.differs, r.unknown and f"unknown is {r.unknown}") if text]
         out += [f"{r.name} ({r.call}): {r.unlisted[self.product]}" for r in rows if self.product in r.unlisted]

@@ -69,7 +69,7 @@ def product_words(t: Mapping[str, int], p: Sizes, apart: bool) -> list[Value]:
 
 
 def tcube(t: Mapping[str, int], p: Sizes) -> list[Value]:
-    """TCubeTiling. Its library parts a product over cores as a grid of blocks and never along k; what differs is said."""
+    """Return the values of TCubeTiling. Its library splits a product over cores as a grid of blocks, never along k. Notes say where."""
     given = {**t, "M": p.m, "N": p.n, "Ka": p.k, "Kb": p.k, "isBias": int(p.bias)}
     notes = {}
     if t["singleCoreK"] < p.k:

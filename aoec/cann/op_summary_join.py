@@ -58,7 +58,7 @@ class Timed:
 
     @property
     def work(self) -> Work | None:
-        """Return what it does. Return None where types or shapes do not say it."""
+        """Return what the operator does. Return None where types or shapes do not say it."""
         return work(self.types, self.inputs, self.outputs)
 
 
@@ -126,7 +126,7 @@ def _difference(one: Timed, other: Timed) -> int:
 
 
 def work(types: Iterable[str], inputs: Sequence[Operand], outputs: Sequence[Operand]) -> Work | None:
-    """Return what an operator does. Return None where that is not to be seen."""
+    """Return what an operator does. Return None where that is unknown."""
     words = tuple(map(plain, types))
     if not words or not inputs or not outputs:
         return None

@@ -69,7 +69,7 @@ class Profile:
 
     @property
     def notes(self) -> list[str]:
-        """Return what of the file is not used, in words."""
+        """Return the parts of the file that are not used, in words."""
         out = [f"{self.source}: columns that are not read: {', '.join(self.unread)}"] if self.unread else []
         first = ", ".join(f"line {line}: {why}" for line, why in self.passed_over[:3])
         return [*out, f"{self.source}: {plural(len(self.passed_over), 'task')} without a time left out ({first})"] if first else out
@@ -178,7 +178,7 @@ class _Reader:
         return one_line(said[what])
 
     def time(self, line: int, what: str, cell: str) -> float | None:
-        """µs; None where there is none. CheckError of what is no time."""
+        """Return a time in µs, or None where there is none. Raise CheckError where the cell is no time."""
         if cell in ("", NOT):
             return None
         _, heading, unit = self.at[what]

@@ -55,7 +55,7 @@ class Line:
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """Return what the loader holds equal: the operator and the key."""
+        """Return the fields by which the loader compares records: the operator and the key."""
         return (self.op, *[self.key[n] for n in sorted(self.key)])
 
 

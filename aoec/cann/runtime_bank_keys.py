@@ -41,7 +41,7 @@ class Product:
 
     @property
     def result(self) -> str:
-        """Return the dtype of what is written."""
+        """Return the dtype of the result."""
         return self.out or self.dtype
 
 
@@ -89,7 +89,7 @@ def key_of(problem: Problem) -> tuple[str, Fields]:
 
 
 def problem_of(op: str, key: Fields) -> Problem:
-    """Return what a key is of. Raise BankError with the reason where it is of nothing that is known here."""
+    """Return the problem that a key describes. Raise BankError with the reason where the key is of no known kind."""
     if op == CONV2D:
         return window_of(key)
     if op in (MATMUL, QUANTISED):
@@ -119,7 +119,7 @@ ALIKE: Fields = {"aub_double_num": 1.0, "bub_double_num": 1.0, "fused_double_ope
 
 
 def unit(axis: str, dtype: str) -> int:
-    """Return what an axis is rounded up to."""
+    """Return the size to which an axis is rounded up."""
     return 8 if axis == "k" and dtype == "fp32" else 16
 
 

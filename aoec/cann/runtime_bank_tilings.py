@@ -112,7 +112,7 @@ def conv2d_knowledge(w: Window, t: Mapping[str, int]) -> Fields:
 
 
 def share(extent: int, tile: int, parts: int) -> int:
-    """Return what a core has of an axis, in whole tiles."""
+    """Return the part of an axis that one core has, in whole tiles."""
     tiles = -(-extent // tile)
     return min(-(-tiles // parts) * tile, extent)
 

@@ -179,7 +179,7 @@ def _digits(cell: str) -> bool:
 
 
 def _take(table: Table, row: dict[str, str], number: int, source: str) -> None:
-    """Adds a row to its table. Raise CheckError, with the line, where it is damaged or its check failed."""
+    """Add a row to its table. Raise CheckError, with the line, where it is damaged or its check failed."""
     where = f"line {number}"
     try:
         size, us = int(row["size"]), float(row["time"])

@@ -187,7 +187,7 @@ def _points(raw: Any, place: str, source: str) -> list[tuple[float, float]]:
 
 
 def check_order(points: Sequence[tuple[float, float]], error: Callable[[str], Exception]) -> None:
-    """Raises `error` where the last point is smaller than the one in front of it, or the third one of a size."""
+    """Raise `error` where the last point is smaller than the one in front of it, or the third one of a size."""
     size = points[-1][0]
     if len(points) > 1 and size < points[-2][0]:
         raise error(f"{size:,.0f} bytes stand behind {points[-2][0]:,.0f}; sizes of a table ascend")

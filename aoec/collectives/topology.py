@@ -6,8 +6,11 @@ for a byte that it sends, and gamma seconds for a byte that it adds.
 
 A reduce-scatter takes steps x alpha + (p - 1) / p x n x (beta + gamma). An all-gather takes the same without gamma. There are p - 1 steps
 on a ring, and log2 p by halving (or doubling). There is 1 step on a mesh, where each rank has a link to each other one. An all-reduce is a
-reduce-scatter and an all-gather. By halving, where p is no power of two, p' ranks first take over the data of the others. That costs
-alpha + n x (beta + gamma). At the end, alpha + n x beta gives the result back (the same paper, section 4.4, in its simple form).
+reduce-scatter and an all-gather.
+
+Halving among p ranks that are no power of two takes more. p' is the largest power of two below p. First, p' ranks add the data of the
+others, which costs alpha + n x (beta + gamma). At the end, alpha + n x beta gives the result back (the same paper, section 4.4, in its
+simple form).
 
 With several levels, the reduce-scatters begin at the innermost level and go outwards. Each works on the shard that the level below leaves.
 The all-gathers come back inwards. HCCL's page on HCCL_ALGO names these levels level0 and level1.

@@ -79,7 +79,7 @@ class ModelTuning(Options):
         return self.plans or self.default_slices()
 
     def default_slices(self) -> str:
-        """Return what is done where --slices and --plans say nothing, in their words."""
+        """Return the default of --slices and --plans, in their words."""
         return "bank"
 
 

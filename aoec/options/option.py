@@ -145,7 +145,7 @@ class Options:
             object.__setattr__(self, name, found.value(name, getattr(self, name)))
 
     def left_behind(self) -> str:
-        """Return what there is after a Ctrl-C, in words."""
+        """Return what a Ctrl-C leaves behind, in words."""
         return "nothing was written"
 
     def into(self, other: type[SomeOptions], **changes: Any) -> SomeOptions:

@@ -29,12 +29,12 @@ class Training:
     gradients: tuple[str, ...] = ()
 
     def scale(self, precision: str) -> float:
-        """Return what the loss is multiplied by before its gradients are made."""
+        """Return the factor of the loss before its gradients are made."""
         return self.loss_scale if self.loss_scale is not None else FP16_LOSS_SCALE if precision == "fp16" else 1.0
 
 
 def read_share(text: str) -> float:
-    """Return a number from 0 up to, but not with, 1."""
+    """Return a number from 0 to below 1. Raise ParseError where it is not."""
     if not 0 <= (number := read_number(text)) < 1:
         raise ParseError(f"{text!r} is not a number from 0 to below 1")
     return number

@@ -184,7 +184,7 @@ def _clip(words: str) -> str:
 
 
 def totals(d: Delivery) -> list[str]:
-    """Return what of the modelled time, and of what the schedules save of it, CANN's bank can be told; what gradient tuning found."""
+    """Return lines: the share of the modelled time that records of CANN's bank can deliver, times, and the result of gradient tuning."""
     more = [] if d.gradients is None else gradient_part.totals(d.gradients)
     if not d.lines and more:
         return [*more, *d.notes]
@@ -201,13 +201,13 @@ def totals(d: Delivery) -> list[str]:
 
 
 def _model_times(ns: Mapping[str, int]) -> str:
-    """Return what a compiled model takes, in words."""
+    """Return the modelled times of a compiled model, in words."""
     latency, default, alone = (f"{ns[name] / 1000:,.2f}" for name in WHOLE)
     return f"one inference: {latency} µs, {default} by default schedules of the same groups; groups alone: {alone}"
 
 
 def _of_records(us: Mapping[str, float | None]) -> str:
-    """Return what groups with a record take, in words."""
+    """Return the modelled times of groups with a record, in words."""
     read = us["record_default_us"]
     so = "" if read is None else f", {read:,.1f} µs with default ones"
     return (f"modelled time of these groups: {us['us']:,.1f} µs with our schedules, {us['default_us']:,.1f} µs with default ones; as the "

@@ -189,7 +189,7 @@ def _launch(f: Facts) -> dict[tuple[str, str, str], float]:
 
 
 def sentence(a: Facts, b: Facts, key: tuple[str, str, str], x: float, y: float) -> str:
-    """Return what became of one part of the time, and why as far as the programs tell."""
+    """Return the change of one part of the time, and its reason as far as the programs show it."""
     pipe, what, name = key
     head = f"{y - x:+,.2f} us: " + (f"{pipe} {WHATS[what]}" if pipe else WHATS[what]).strip() + (f" ({name})" if name else "")
     instead = f"{y:,.2f} us instead of {x:,.2f}"

@@ -239,7 +239,7 @@ def _sayable(text: str, encoding: str | None) -> str:
 
 
 def sentence(report: Report) -> str:
-    """Return what came out, in one sentence: times before and after, against what, how it is known, how long it took."""
+    """Return the result in one sentence: times before and after, the reference, how they are known, and how long the job took."""
     after, ours, stock = (_figure(report, side) for side in ("tuned", "default", "stock"))
     gear = f", gear {report.gear}," if report.gear else ""
     images = "images" if report.images else "inferences"
@@ -321,7 +321,7 @@ def _saving_us(r: Row) -> float:
 
 
 def _rest(rows: Sequence[Row], shown: Sequence[Row]) -> str:
-    """Return what the rows that are not shown come to."""
+    """Return a line with the number, time and gain of the rows that are not shown."""
     left = [r for r in rows if r not in shown]
     saved = sum(map(_saving_us, left))
     gained = f", in which tuning saved {_number(saved)}" if saved >= 0.005 else ""
@@ -452,7 +452,7 @@ def _times(t: Times) -> dict[str, float | None]:
 
 
 def _work(report: Report) -> list[str]:
-    """Return what was done, and from which state it was timed."""
+    """Return lines about the work: groups, trials, seconds, and the shares of the gain."""
     ours = [r for r in report.rows if PLACES[r.kind] == "AI Core"]
     work = [f"{plural(sum(r.count for r in ours), 'group')} on the AI Core, {len(ours):,} distinct"]
     work += [f"{report.found:,} found in the bank"] if report.found else []
@@ -464,7 +464,7 @@ def _work(report: Report) -> list[str]:
 
 
 def _took(seconds: Mapping[str, float]) -> str:
-    """Return what each part of the work took; short parts are one, so that what is said adds up to the whole."""
+    """Return the seconds of each part of the work. Short parts are summed into one, so that the parts add up to the whole."""
     long = {part: s for part, s in seconds.items() if s >= SHORTEST_S}
     rest = sum(seconds.values()) - sum(long.values())
     parts = [f"{part} {s:,.1f}" for part, s in (*long.items(), *([("rest", rest)] if rest >= SHORTEST_S / 2 else []))]
@@ -472,14 +472,14 @@ def _took(seconds: Mapping[str, float]) -> str:
 
 
 def _beside(report: Report) -> list[str]:
-    """Return what was looked at beside the trials, which a budget does not count."""
+    """Return the candidates that were examined beside the trials. A budget does not count them."""
     other = ", ".join(f"{n:,} {name}" for name, n in report.beside.items() if n)
     timed = [f"{plural(sum(report.beside.values()), 'more candidate')} timed ({other})"] if other else []
     return [*timed, *([f"{report.bounded:,} decided by bounds"] if report.bounded else [])]
 
 
 def _legend(report: Report) -> Table:
-    """Return how to read the table: a line for each word of it that needs one."""
+    """Return the legend of the table: a line for each of its words that needs one."""
     proofs = {r.proof for r in report.rows}
     marks = "; * best of its space, proved" * ("space" in proofs) + "; = at the bound" * ("bound" in proofs)
     images = f", in which an inference takes {report.images:,} images" if report.images > 1 else ""

@@ -99,7 +99,7 @@ def _runtime_object(path: Path) -> Path:
 
 @lru_cache(maxsize=1)
 def _processor() -> str:
-    """Return what code for this processor alone depends on."""
+    """Return the facts on which code for this processor alone depends."""
     try:
         flags = re.search(r"^(?:flags|Features)\s*:.*$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     except OSError:

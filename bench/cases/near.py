@@ -24,7 +24,7 @@ class Done:
     schedules: dict[str, tuple[int, int, dict[str, int]]] = field(default_factory=dict)
 
     def at(self, task: Task, machine: Machine, trials: int) -> tuple[str, str]:
-        """Return what the measure of a task depends on."""
+        """Return the facts on which the measure of a task depends."""
         return task.func_key, f"{machine.hash} {task.state_text} {trials}"
 
 

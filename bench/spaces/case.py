@@ -88,7 +88,7 @@ class Game:
         return None if np.isnan(self.seen[row]) else self.seen[row]
 
     def refuse(self) -> None:
-        """Counts a proposal that is not legal: it costs no measure, but not for ever."""
+        """Count a proposal that is not legal. It costs no measure, but the number of such proposals is limited."""
         self.proposals += 1
         if self.proposals >= 100 * self.budget:
             raise Over

@@ -36,7 +36,7 @@ Tune = Callable[[Sequence[str]], int]
 
 
 def main(words: Sequence[str], tune: Tune, note: Note) -> int:
-    """Return the exit code of AOE's command line; `tune` runs a command of aoec's. Raise CheckError for what is not to be had here."""
+    """Return the exit code of AOE's command line; `tune` runs a command of aoec's. Raise CheckError for what is not available here."""
     given = parse(words)
     if "help" in given:
         return told_help()
@@ -88,12 +88,12 @@ def results_in(work: Path) -> set[Path]:
 
 
 def parse(words: Sequence[str]) -> Options:
-    """Return name -> value of AOE's options. Raise CheckError for what is none, without a value, or given twice."""
+    """Return name -> value of AOE's options. Raise CheckError for an option that is unknown, without a value, or given twice."""
     return read_options("aoe", words, WORDS, SHORT)
 
 
 def job_of(given: Mapping[str, str], note: Note) -> str:
-    """Return the job, whose name is said: opat, sgat or gdat. Raise CheckError for one that does not exist, or that nobody names."""
+    """Return the job that is asked for: opat, sgat or gdat. Raise CheckError for one that does not exist, or where none is named."""
     asked = given.get("job_type", "").lower()
     if not asked and (mode := os.environ.get(MODE)):
         asked = mode.lower()
@@ -133,7 +133,7 @@ def translate_options(given: Mapping[str, str], note: Note, job: str) -> list[st
 
 
 def gradient_words(given: Mapping[str, str], note: Note, job: str) -> list[str]:
-    """Return what is of gradient tuning alone; for another job it changes nothing, which is said."""
+    """Return the words for options of gradient tuning. For another job they change nothing, and a note says so."""
     found = [name for name in OF_GRADIENTS if name in given]
     if job != "gdat":
         for name in found:
@@ -143,7 +143,7 @@ def gradient_words(given: Mapping[str, str], note: Note, job: str) -> list[str]:
 
 
 def time_words(given: Mapping[str, str], note: Note) -> list[str]:
-    """Return the time of the job alone: what says how schedules are searched says nothing of slices, which is said."""
+    """Return the words for the time of the job. Options of the search of schedules have no effect on slices, and a note says so."""
     for name in ("tune_optimization_level", "Fdeeper_opat", "config"):
         if name in given:
             note(f"aoe: --{name} changes nothing: it is of operator tuning, --job_type=2 (some tutorials swap 1 and 2)")
@@ -216,6 +216,6 @@ def summary(ended: Sequence[tuple[str, Job | None]]) -> str:
 
 
 def told_help() -> int:
-    """Return 0, after each option was listed with what becomes of it."""
+    """Print each option with its effect, and return 0."""
     print(help_lines(WORDS, "aoec aoe --job_type=2 --framework=5 --model=model.onnx --output=model"))
     return 0

@@ -53,7 +53,7 @@ class Asked:
 
 
 def asked_for(given: Mapping[str, str], work: Path, stamp: str, note: Note) -> list[Asked]:
-    """Return what is to be tuned. Raise CheckError where that is nothing, not to be had, or named twice over."""
+    """Return the models to tune. Raise CheckError where there are none, where one is not available, or is named twice."""
     if sum(name in given for name in SOURCES) != 1:
         raise CheckError("give one of --model FILE.onnx, --model_path DIRECTORY and --singleop FILE.json")
     framework = given.get("framework", "5")
@@ -121,5 +121,5 @@ def _output(given: Mapping[str, str], model: Path, note: Note) -> Path | None:
 
 
 def as_ours(path: Path) -> Path:
-    """Return where the compiled model is of which a vendor's tool would write `path`, which may lack its ending."""
+    """Return the path of the compiled model for which a vendor's tool would write `path`. `path` may lack its ending."""
     return path.with_suffix(".aoec") if path.suffix in (".om", ".aoec") else path.with_name(path.name + ".aoec")

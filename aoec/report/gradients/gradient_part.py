@@ -45,7 +45,7 @@ def facts(p: GradientPart) -> dict[str, Any]:
 
 
 def totals(p: GradientPart) -> list[str]:
-    """Return what the plan comes to, in a line."""
+    """Return the result of the plan in a line."""
     return [f"gradients of {clip_name(p.name)} on {clip_name(p.system)}, {plural(p.ranks, 'rank')}: a step {p.before_us / 1000:,.3f} -> "
             f"{p.step_us / 1000:,.3f} ms ({p.change:+.1%}) against {p.before}, with {plural(p.buckets, 'bucket')}; {p.times}"]
 

@@ -51,7 +51,7 @@ class Row:
 
     @property
     def us(self) -> float:
-        """Return what they take, modelled."""
+        """Return the modelled time of the launches in µs."""
         return sum(x.us for x in self.launches)
 
     @property

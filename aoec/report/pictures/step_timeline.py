@@ -74,7 +74,7 @@ def milliseconds(us: float) -> str:
 
 
 def figures(trace: StepTrace, step: Step) -> str:
-    """Return what a plan gives, in a line."""
+    """Return the result of a plan in a line."""
     hidden = hidden_share(step.timeline)
     exposed = step.timeline.exposed_us
     share = exposed / step.timeline.step_us if step.timeline.step_us > 0 else 0.0

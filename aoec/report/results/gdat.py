@@ -32,7 +32,7 @@ class PlanFigures:
 
     @property
     def communication_us(self) -> float:
-        """Return what all collectives take."""
+        """Return the time of all collectives."""
         return sum(s.end_us - s.begin_us for s in self.timeline.spans if s.lane != COMPUTE)
 
     @property
@@ -129,7 +129,7 @@ def _plan(p: PlanFigures, trace: StepTrace) -> dict[str, Any]:
 
 
 def headline(t: Tuning) -> str:
-    """Return what was found, in one sentence. The gain is that of the whole step."""
+    """Return the result in one sentence. The gain is that of the whole step."""
     batch = f" batch {t.batch}" if t.batch else ""
     change = (t.after_us - t.before_us) / t.before_us if t.before_us else 0.0
     proved = "proved" if t.proof.is_optimal else "not proved"

@@ -94,7 +94,7 @@ def jobs(text: str, source: str) -> list[Job]:
 
 
 def lenient(text: str, source: str) -> Any:
-    """Return what JSON says in which a few commas may lack."""
+    """Return the value of JSON text that may lack a few commas. Raise CheckError where it is not JSON."""
     for _ in range(COMMAS + 1):
         try:
             return json.loads(text)
@@ -124,7 +124,7 @@ def job(report: Sequence[Fields], source: str) -> Job:
 
 
 def shares(said: Fields) -> dict[str, Any]:
-    """Return what a file says of shares, as far as all of it is there."""
+    """Return the shares of a file. Return {} where it has none."""
     return {"metric": word(said["metric"]), **{name: number(said[name]) for name in SHARES}} if said else {}
 
 
@@ -144,7 +144,7 @@ def entries(modified: Any) -> Iterator[Entry]:
 
 
 def entry(item: Fields, kind: str, figures: Fields, mode: str) -> Entry:
-    """Return an entry; `item` says what it is of, `figures` its times."""
+    """Return an entry. `item` names the operator, `figures` has its times."""
     types = item.get("op_type", ())
     before, after = (next((number(figures[at]) * us for unit, us in UNIT_US.items()
                            if (at := f"performance_{when}_tune({unit})") in figures), None) for when in ("before", "after"))

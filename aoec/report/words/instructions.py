@@ -154,7 +154,7 @@ def limits(n: Facts) -> str:
 
 
 def says(n: Facts) -> str:
-    """Return what a field says, and whether it may be left out."""
+    """Return the meaning of a field, and whether it may be left out."""
     return n["says"] + "; 0 where it is left out" * n["optional"]
 
 
@@ -172,7 +172,7 @@ def chip_lines(f: Facts) -> list[str]:
 
 
 def number_name(n: Facts) -> str:
-    """Return what a number is called: the name that formulas have for it, of a table with the dtype."""
+    """Return the name of a number: the one of formulas, and of a table with the dtype."""
     return n["place"].removeprefix("tables.") if n["place"].startswith("tables.") else n["name"]
 
 
