@@ -130,7 +130,7 @@ def retime(target: str, output: Path | None) -> tuple[Path | None, list[str]]:
 
 
 def retime_all(targets: Sequence[str], output: Path | None) -> int:
-    """Retime the banks of targets; 1 where a time differs, or there is no bank."""
+    """Retime the banks of targets. Return 1 where a time differs, or there is no bank."""
     code = 0
     for target in targets:
         path, different = retime(target, output)

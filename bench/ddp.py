@@ -65,7 +65,7 @@ class Row:
 
     @property
     def spread(self) -> float:
-        """Half the range between the quartiles, as a share of the median."""
+        """Return half the range between the quartiles, as a share of the median."""
         low, high = np.quantile(self.measured_us, (0.25, 0.75))
         return float(high - low) / 2 / self.median_us
 

@@ -179,7 +179,7 @@ class Outcome:
 
 
 def ours(folder: Path, random_seed: int) -> dict[str, str]:
-    """Imports, compiles and runs the model in a folder; leaves the feeds and outputs there."""
+    """Import, compile and run the model in a folder. Leave the feeds and outputs there."""
     try:
         graph, weights, _ = load(folder / "model.onnx", precision=PRECISION)
         artifact, _ = compile_untuned(graph, weights, PRECISION, machine.load())
@@ -200,7 +200,7 @@ def ours(folder: Path, random_seed: int) -> dict[str, str]:
 
 
 def theirs(folder: Path) -> dict[str, str]:
-    """Runs onnxruntime on the same model and feeds; compares."""
+    """Run onnxruntime on the same model and feeds; compares."""
     import onnxruntime as ort
     options = ort.SessionOptions()
     options.log_severity_level, options.intra_op_num_threads, options.inter_op_num_threads = 4, 1, 1

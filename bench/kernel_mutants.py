@@ -100,7 +100,7 @@ def mutants(program: Program) -> Iterator[Mutant]:
 
 
 def _without_flags(program: Program, places: Sequence[tuple[Path, Item]]) -> Iterator[Mutant]:
-    """Mutants without one end of a flag, and without both ends: all that name one id between two pipes, or between cores."""
+    """Yield mutants without one end of a flag, and without both ends: all that name one id between two pipes, or between cores."""
     for path, item in places:
         if isinstance(item, FLAGS):
             yield Mutant(FLAG, f"no {show_item(item)}", _put(program, path))
@@ -119,7 +119,7 @@ def _without_flags(program: Program, places: Sequence[tuple[Path, Item]]) -> Ite
 
 
 def _moved(program: Program, places: Sequence[tuple[Path, Item]]) -> Iterator[Mutant]:
-    """Mutants with a buffer 32 bytes on or back, and with an operand 32 bytes on."""
+    """Yield mutants with a buffer 32 bytes on or back, and with an operand 32 bytes on."""
     for at, s in enumerate(program.spaces):
         for by in (OFF_BYTES, -OFF_BYTES):
             address = normalise(s.address + by)
@@ -141,7 +141,7 @@ def _with(item: Instr, field: str, value: Ref | Expr) -> Instr:
 
 
 def _places(body: Iterable[Item], path: Path) -> Iterator[tuple[Path, Item]]:
-    """Yield items of a body with their places, except for those of loops that never run."""
+    """Yield items of a body with their places. Leave out those of loops that never run."""
     for i, item in enumerate(body):
         yield (*path, i), item
         if isinstance(item, For) and item.trips != Int(0):

@@ -77,7 +77,7 @@ def tuned_groups(machine: Machine, count: int) -> list[Record]:
 
 
 def log_times(program: Program, machine: Machine, machines: Sequence[Machine], state: State) -> Array:
-    """Logarithms of the µs that a program takes with its launch, by machine."""
+    """Return the logarithms of the µs that a program takes with its launch, by machine."""
     ticks = [int(times.total_ticks[0]) for times in times_on(encode(program, machine), machines, {}, state)]
     return np.log([t * m.us_per_tick for t, m in zip(ticks, machines)])
 

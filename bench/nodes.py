@@ -193,7 +193,7 @@ def share(outcomes: Sequence[Outcome], operators: frozenset[str]) -> tuple[int, 
 
 
 def summary(outcomes: Sequence[Outcome]) -> list[str]:
-    """Counts, as lines."""
+    """Return counts, as lines."""
     counts = Counter(o.status for o in outcomes)
     whole, found = share(outcomes, core_operators())
     return [f"{len(outcomes):,} tests: " + ", ".join(f"{counts[s]:,} {s}" for s in STATUSES),
@@ -213,7 +213,7 @@ def rows(outcomes: Sequence[Outcome]) -> Iterator[str]:
 
 
 def document(outcomes: Sequence[Outcome]) -> str:
-    """docs/operators.md."""
+    """Return the text of docs/operators.md."""
     refused = [o for o in outcomes if o.status != "passed"]
     host = Counter(op.removeprefix("host.") for o in outcomes for op in o.host)
     return "\n".join([

@@ -147,7 +147,7 @@ def explains(op: str, given: Sequence[Any], apart: Sequence[Any]) -> bool:
 
 
 def run_aoec(case: Case) -> list[Any]:
-    """Our values, in the order of the results."""
+    """Return our values, in the order of the results."""
     graph, weights, _ = load(case.model, {}, "keep")
     artifact, _ = compile_untuned(graph, weights, "keep", machine.load(machine.DEFAULT))
     got = Runner(artifact).run(case.feeds)
@@ -203,7 +203,7 @@ def first_line(e: Exception) -> str:
 
 
 def summary(outcomes: Sequence[Outcome]) -> list[str]:
-    """Counts, as lines."""
+    """Return counts, as lines."""
     counts = Counter(o.status for o in outcomes)
     operators = {o.case.op for o in outcomes}
     return [f"{len(outcomes):,} cases of {len(operators)} operators: " + ", ".join(f"{counts[s]:,} {s}" for s in STATUSES)]

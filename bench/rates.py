@@ -207,7 +207,7 @@ def said(row: Line) -> str:
 
 
 def page(lines: Sequence[Line], summary: str, target: str) -> str:
-    """docs/throughput.md."""
+    """Return the text of docs/throughput.md."""
     sets = ", ".join(dict.fromkeys(row["group"].partition(" ")[0] for row in lines))
     head = f"""# How fast candidates are timed
 

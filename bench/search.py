@@ -62,7 +62,7 @@ def played(case: Case, name: str, seed: int, budget: int) -> dict[str, object] |
 
 
 def play_all(args: argparse.Namespace, results: Results) -> dict[str, Size]:
-    """Plays what is missing in the results, seed by seed, so that an early end leaves as many seeds of each player as can be; the sizes of
+    """Play what is missing in the results, seed by seed, so that an early end leaves as many seeds of each player as can be; the sizes of
     the spaces."""
     missing: set[str] = set()
     sizes = {}
@@ -91,7 +91,7 @@ def play_seed(case: Case, seed: int, args: argparse.Namespace, rows: dict[str, l
 
 @contextlib.contextmanager
 def kept(path: Path | None, results: Results) -> Iterator[None]:
-    """Writes what new games there are at the end, also at an early one."""
+    """Write what new games there are at the end, also at an early one."""
     before = count(results)
     try:
         yield

@@ -81,7 +81,7 @@ def skipped(programs, machine) -> float:
 
 
 def drawn(p: Problem, count: int) -> list[Candidate]:
-    """About `count` random candidates of all sketches that keep every constraint."""
+    """Return about `count` random candidates of all sketches that keep every constraint."""
     random = np.random.default_rng(0)
     tried = [(s, tuple(int(random.choice(v)) for v in grid.choices)) for s, grid in enumerate(p.space.grids) for _ in range(4 * count)]
     legal = [c for c, good in zip(tried, p.legal(tried), strict=True) if good]

@@ -50,7 +50,7 @@ def taken(work: Callable[[], object]) -> Taken:
 
 @contextlib.contextmanager
 def stopped_clocks(spent: dict[str, float]) -> Iterator[None]:
-    """While this lasts, `spent` takes the CPU seconds of each step."""
+    """Add the CPU seconds of each step to `spent` while this lasts."""
     from importlib import import_module
 
     with contextlib.ExitStack() as stack:

@@ -44,7 +44,7 @@ class Library:
     """The functions that are there. `where`: which library each comes from."""
 
     def __init__(self, paths: Sequence[str]) -> None:
-        """CannNotFound where no library can be loaded, with the loader's words, or where a required function is in none."""
+        """Load the library. Raise CannNotFound, with the loader's words, where none can be loaded, or a required function is in none."""
         loaded, said = [], []
         for path in paths:
             try:

@@ -51,7 +51,7 @@ class Worker:
         return self.channel.receive(seconds)
 
     def end(self) -> bool:
-        """Kills the process and what it started; whether it is gone."""
+        """Kill the process and those that it started. Return whether it is gone."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
         gone = self._wait(END_SECONDS)

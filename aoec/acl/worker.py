@@ -30,7 +30,7 @@ def handlers(board: Board) -> dict[str, Callable[..., Any]]:
 
 
 def serve(channel: Channel, shared: Any) -> None:
-    """Answers frames until one says that it is the last."""
+    """Answer frames until one says that it is the last."""
     board: Board | None = None
     while True:
         head = channel.receive()
@@ -62,7 +62,7 @@ def describe(e: NpuError) -> dict[str, Any]:
 
 
 def main(words: Sequence[str]) -> int:
-    """Serves until the parent is done or gone."""
+    """Serve until the parent is done or gone."""
     reader, writer, life, memory = map(int, words)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
     threading.Thread(target=watch, args=(life, os.getppid()), name="parent", daemon=True).start()
@@ -74,7 +74,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def watch(life: int, parent: int) -> None:
-    """Ends this process when the parent has: without clean-up, since a call of the library may never return. Where a child of the parent
+    """End this process when the parent has: without clean-up, since a call of the library may never return. Where a child of the parent
     has the pipe too, the number of the parent tells."""
     while os.getppid() == parent and not select.select([life], [], [], LOOK_SECONDS)[0]:
         pass

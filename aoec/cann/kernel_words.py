@@ -109,7 +109,7 @@ def catlass_notes(t: Mapping[str, int], p: Sizes) -> Iterator[tuple[str, str]]:
 
 
 def blocks(t: Mapping[str, int], p: Sizes) -> int:
-    """Single-core blocks of one product."""
+    """Return the single-core blocks of one product."""
     return -(-p.m // t["singleCoreM"]) * -(-p.n // t["singleCoreN"]) * -(-p.k // t["singleCoreK"])
 
 

@@ -89,7 +89,7 @@ def task_type(launch: Launch) -> str:
 
 
 def operands(listed: Sequence[Operand]) -> tuple[str, str, str]:
-    """Shapes, data types and formats, as msprof writes those of several tensors."""
+    """Return shapes, data types and formats, as msprof writes those of several tensors."""
     return (f'"{";".join(",".join(map(str, o.shape)) for o in listed)}"', ";".join(TYPES.get(o.dtype, o.dtype.upper()) for o in listed),
             ";".join(FORMATS.get(o.layout, o.layout) for o in listed))
 

@@ -71,7 +71,7 @@ class Joined:
 
     @property
     def ratio(self) -> float:
-        """Theirs by ours: 2 is twice as long."""
+        """Return their time divided by ours: 2 is twice as long."""
         return self.theirs.us / self.ours.us
 
     @property

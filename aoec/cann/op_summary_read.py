@@ -225,6 +225,6 @@ def _list(cell: str) -> list[str]:
 
 
 def dtype(name: str) -> str:
-    """Our word for one of CANN's data types, "" for none."""
+    """Return our word for one of CANN's data types, or "" where there is none."""
     plain = name.upper().strip()
     return OURS.get(plain) or OURS.get(plain.removeprefix("DT_")) or plain.removeprefix("DT_").lower()[:40]

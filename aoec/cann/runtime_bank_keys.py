@@ -99,7 +99,7 @@ def problem_of(op: str, key: Fields) -> Problem:
 
 
 def matmul_key(p: Product) -> tuple[str, Fields]:
-    """MatMulV3 and its key."""
+    """Return MatMulV3 and its key."""
     for dtype in (p.dtype, p.result):
         if dtype not in ("fp16", "bf16", "fp32"):
             raise BankError(f"MatMulV3 has no key for {dtype}")
@@ -169,7 +169,7 @@ def _dtype(op: str, key: Fields, field: str) -> str:
 
 
 def conv2d_key(w: Window) -> tuple[str, Fields]:
-    """Conv2DV2 and its key; images in NCHW, as ONNX has them."""
+    """Return Conv2DV2 and its key. Images are in NCHW, as ONNX has them."""
     for dtype in (w.dtype, w.out or w.dtype):
         if dtype not in DTYPE:
             raise BankError(f"Conv2DV2 has no key for {dtype}")

@@ -138,7 +138,7 @@ def conv2d_tiling(w: Window, knowledge: Fields) -> Tiling:
 
 
 def tiles(w: Window, k: dict[str, int]) -> Tiling:
-    """hoL1, woL1, hoL0, woL0 of a ConvTiling: of a point convolution pixels, else rows and columns."""
+    """Return hoL1, woL1, hoL0, woL0 of a ConvTiling. For a point convolution they are pixels, otherwise rows and columns."""
     flat, extents = k["mMode"] == 1, {n: k[n] for n in ("hoL1", "woL1", "hoL0", "woL0")}
     if flat == w.point:
         return extents | ({"woL1": 1, "woL0": 1} if flat else {})

@@ -86,7 +86,7 @@ def open_streams() -> None:
 
 
 def run(command: Command[Any], options: Options) -> int:
-    """Runs a command and returns its exit code. Output that is still buffered is written here, where a closed pipe is expected."""
+    """Run a command and return its exit code. Output that is still buffered is written here, where a closed pipe is expected."""
     from aoec.options.shared import StepLimit
     if isinstance(options, StepLimit) and options.most_steps:
         from aoec.base.process.stop import allow

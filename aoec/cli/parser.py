@@ -27,7 +27,7 @@ class Help(argparse.HelpFormatter):
         super().__init__(prog, max_help_position=COLUMN, width=min(shutil.get_terminal_size().columns, WIDEST) - 2)
 
     def add_argument(self, action: argparse.Action) -> None:
-        """Takes the action in; commands are as long as they stand, further in than options, which argparse does not count."""
+        """Add the action. Commands are indented further than options. Count that width, because argparse does not."""
         super().add_argument(action)
         if isinstance(action, argparse._SubParsersAction):
             longest = max(map(len, action.choices), default=0)
@@ -125,7 +125,7 @@ def parser(only: str = "") -> Parser:
 
 
 def _add_command(commands: argparse._SubParsersAction, c: Command[Any] | CommandGroup, page: str = "") -> None:
-    """Adds the parser of one command, whose help names its page under docs/, with its options or its actions."""
+    """Add the parser of one command, whose help names its page under docs/, with its options or its actions."""
     about = c.about.replace("%", "%%")
     p: Parser = commands.add_parser(c.name, help=about.partition(". ")[0], description=f"{about[0].upper()}{about[1:]}.",
                                     allow_abbrev=False, epilog=f"example: {c.example}" if c.example else None)
@@ -140,7 +140,7 @@ def _add_command(commands: argparse._SubParsersAction, c: Command[Any] | Command
 
 
 def add_options(p: argparse.ArgumentParser, cls: type[Options]) -> None:
-    """Adds the words of a class of options to a parser, in the groups that their classes name."""
+    """Add the words of a class of options to a parser, in the groups that their classes name."""
     groups: dict[str, Container] = {"": p}
     sets: dict[str, Container] = {}
     found = options_of(cls)
@@ -154,7 +154,7 @@ def add_options(p: argparse.ArgumentParser, cls: type[Options]) -> None:
 
 
 def _add_option(place: Container, name: str, said: Option, default: Any) -> None:
-    """Adds the word of one field. An option that is not given leaves the field's own default."""
+    """Add the word of one field. An option that is not given leaves the field's own default."""
     given: dict[str, Any] = {"help": said.help.replace("%", "%%") or None, "default": argparse.SUPPRESS}
     if isinstance(default, bool) or said.negatable:
         given["action"] = argparse.BooleanOptionalAction if said.negatable else "store_true"

@@ -206,7 +206,7 @@ def _check_result(table: Table, word: str, what: str, source: str) -> None:
 
 
 def _check_bandwidth(word: str, size: int, us: float, where: str, source: str) -> None:
-    """Raises CheckError where the bandwidth of a row is not size / time, in 10^9 bytes a second, as far as its digits go."""
+    """Raise CheckError where the bandwidth of a row is not size / time, in 10^9 bytes a second, as far as its digits go."""
     try:
         said = float(word)
     except ValueError:

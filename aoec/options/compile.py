@@ -173,7 +173,7 @@ class CompileOptions(ModelOptions, GearOptions, TrainingOptions, TuningOptions, 
         return str(self.output)
 
     def check(self) -> None:
-        """Raises CheckError or BankError where what is asked for cannot be; nothing is read but names."""
+        """Raise CheckError or BankError where the request is impossible. Only names are read."""
         if self.json and self.events == "-":
             raise CheckError("--json and --events - would both write to standard output; give --events a file")
         if self.plan is not None and self.slicing != Slices(source="bank"):

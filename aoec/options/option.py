@@ -126,7 +126,7 @@ def _field(found: Option, default: Any, factory: Any, kw_only: bool) -> Any:
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(option, argument, switch, redeclare, field))
 def options(cls: type[T]) -> type[T]:
-    """Makes a frozen dataclass of a class of options."""
+    """Make a frozen dataclass of a class of options."""
     return dataclass(frozen=True, kw_only=True)(cls)
 
 

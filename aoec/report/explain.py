@@ -262,7 +262,7 @@ def _count(n: int, word: str) -> str:
 # ---------------------------------------------------------------- what changed
 
 def changes(a: Facts, b: Facts) -> Iterator[Change]:
-    """Grid, slots, instructions, bytes and flags that differ."""
+    """Yield the changes: grid, slots, instructions, bytes and flags that differ."""
     pairs: list[tuple[str, ...]] = [("target", a["target"], b["target"]), ("grid", _grid(a), _grid(b))]
     for name in dict.fromkeys([*a["slots"], *b["slots"]]):
         pairs.append((f"buffer {name}", _slot(a, name), _slot(b, name)))

@@ -37,7 +37,7 @@ def describe(plan: Plan) -> Facts:
 
 
 def decisions(plan: Plan) -> dict[str, list[str]]:
-    """Word of a line -> what its lines name."""
+    """Return word of a line -> what its lines name."""
     named = {word: list(getattr(plan, field)) for word, field in LISTS.items()}
     sites = {"rewrite": plan.rewrites, "off": plan.declined}
     return {**named, **{word: [f"{rule} at {site}" for rule, site in found] for word, found in sites.items()}}

@@ -40,7 +40,7 @@ def percent(share: float) -> str:
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Aligned lines: the first column to the left, the others to the right."""
+    """Return aligned lines: the first column to the left, the others to the right."""
     widths = [max(len(r[i]) for r in [heads, *rows]) for i in range(len(heads))]
     return ["  ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(r, widths, strict=True))).rstrip()
             for r in [heads, *rows]]

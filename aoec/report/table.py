@@ -202,7 +202,7 @@ def stock_as_dict(stock: Stock | None) -> dict[str, Any] | None:
 
 
 def print_table(report: Report, file: TextIO | None = None, every: bool = False) -> None:
-    """Prints the report: in colour and as wide as a terminal allows, else plain text as wide as $COLUMNS says, or of 80 columns. `every`:
+    """Print the report: in colour and as wide as a terminal allows, else plain text as wide as $COLUMNS says, or of 80 columns. `every`:
     all rows, and those of the stock model."""
     out = file or sys.stdout
     if out.isatty():

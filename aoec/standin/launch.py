@@ -62,7 +62,7 @@ class Kernel:
     """A compiled kernel, ready to be launched."""
 
     def __init__(self, path: Path, name: str) -> None:
-        """BackendError where the object has no kernel of that name."""
+        """Load a kernel. Raise BackendError where the object has no kernel of that name."""
         self.path, self.name = path, name
         self.library = _load(str(path))
         try:

@@ -80,7 +80,7 @@ def build(sources: Sequence[Source], toolkit: Toolkit, jobs: int = 0, seconds: f
 
 
 def default_jobs() -> int:
-    """Half the processors, at most 16."""
+    """Return half the number of processors, at most 16."""
     return min(MOST_JOBS, max(1, (os.cpu_count() or 2) // 2))
 
 

@@ -96,7 +96,7 @@ FAMILIES = {"matmul": ("matmul", "batch_matmul", "grouped_matmul", "quant_matmul
 
 
 def family(operator: str) -> str:
-    """matmul, conv, copy, reduce, norm, attention, model, or else elementwise."""
+    """Return the family: matmul, conv, copy, reduce, norm, attention, model, or else elementwise."""
     for name, starts in FAMILIES.items():
         if operator.startswith(starts):
             return name

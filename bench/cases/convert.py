@@ -116,7 +116,7 @@ def measured(row: Row) -> tuple[str, str, str]:
 
 
 def dtype_of(text: str) -> str:
-    """fp16, fp32?, int8->bf16; what is mixed or not said ends in a question mark."""
+    """Return a dtype such as fp16, fp32? or int8->bf16. A mixed or unstated one ends in a question mark."""
     text = text.strip()
     found = re.fullmatch(r"(\w+)(?:->(\w+))?(\?)?", text)
     known = ("fp16", "bf16", "fp32", "int8", "uint8", "int32", "int64", "bool")
@@ -174,7 +174,7 @@ def layout_of(row: Row) -> str:
 
 
 def number_pairs(cases: Sequence[Row]) -> None:
-    """Cases of one source, chip, operator, shape and metric whose words differ are steps of one ladder or sweep."""
+    """Number the pairs. Cases of one source, chip, operator, shape and metric whose words differ are steps of one ladder or sweep."""
     groups: dict[tuple[str, ...], list[Row]] = {}
     for c in cases:
         if c["class"] in ("tile", "micro", "fused"):

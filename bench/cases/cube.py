@@ -58,7 +58,7 @@ def base_block(case: Case, machine: Machine, size: int) -> tuple[int, int, int]:
 
 
 def steps(case: Case, machine: Machine, base: tuple[int, int, int], size: int) -> tuple[int, int]:
-    """Base blocks along k that one load of A and of B brings."""
+    """Return the base blocks along k that one load of A and of B brings."""
     if outer := case.tile.numbers("l1"):
         return (max(1, outer[2] // base[2]),) * 2
     if "mdl" in case.tile and not any(w in case.tile for w in ("step", "stepka", "stepkb", "deptha")):

@@ -55,7 +55,7 @@ def scaled(n: Net, x: list[str]) -> list[str]:
 
 
 def _negative_part(n: Net, x: list[str]) -> str:
-    """min(alpha * (exp(x) - 1), 0)"""
+    """Add min(alpha * (exp(x) - 1), 0)."""
     grown = n.node("muls", [n.node("adds", [n.node("exp", x)], scalar=-1.0)], scalar=1.6733)
     return n.node("clip", [grown], lo=-10.0, hi=0.0)
 
@@ -268,6 +268,6 @@ def filter_of(s: Mapping[str, int]) -> tuple[int, int]:
 
 
 def pads(size: int, out: int, kernel: int, stride: int) -> tuple[int, int]:
-    """Padding before and after that gives a result of `out`."""
+    """Return the padding before and after that gives a result of `out`."""
     total = max(0, (out - 1) * stride + kernel - size)
     return total // 2, total - total // 2

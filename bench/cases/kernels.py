@@ -58,7 +58,7 @@ REMARKS = {"dynamic_quant": "without the scale of each row, 4 bytes of it",
 
 @lru_cache(maxsize=1)
 def definitions() -> Mapping[str, str]:
-    """Kernel -> its definition."""
+    """Return kernel -> its definition."""
     return read_definitions(TEXT, "bench/cases/kernels.py")
 
 
@@ -157,7 +157,7 @@ def image_grad(case: Case, machine: Machine | None) -> Graph:
 
 
 def masked_image_grad(case: Case, machine: Machine | None) -> Graph:
-    """Never: UnsupportedError with the reason."""
+    """Raise UnsupportedError with the reason."""
     raise UnsupportedError("the mask of the ReLU before it lies in packed bits, which no instruction of ours reads")
 
 

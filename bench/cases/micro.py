@@ -20,7 +20,7 @@ UB_SHARE = 4  # a tile whose size is left open takes a quarter of UB
 
 
 def core_kind(machine: Machine, cube: bool) -> str:
-    """aic or aiv, or core where both share one."""
+    """Return aic or aiv, or core where both share one."""
     return ("aic" if cube else "aiv") if "aiv" in machine.cores else "core"
 
 

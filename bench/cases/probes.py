@@ -235,7 +235,7 @@ def cube_probe(name: str, about: str, k: int, lines: Sequence[str], loads: bool 
 
 
 def filled_probe() -> Probe:
-    """Loads of L0A from one slot of L1 while the other is filled."""
+    """Yield probes of loads of L0A from one slot of L1 while the other is filled."""
     lines = ["wait(MTE1, MTE2, a)", "copy_gm_l1(dst=Z.a[0], src=X[i*16384], bursts=1, length=1024, src_gap=0, dst_gap=0)",
              "set(MTE2, MTE1, a)", "wait(MTE2, MTE1, a)",
              *["load_l0a(dst=a[0], src=Z.a[0], repeat=64, src_stride=1, dst_gap=0, transpose=0)"] * 4, "set(MTE1, MTE2, a)", "advance(a)"]

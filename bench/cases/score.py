@@ -29,7 +29,7 @@ class Result:
 
     @property
     def ratio(self) -> float | None:
-        """modelled / measured"""
+        """Return modelled / measured."""
         return None if self.modelled is None else self.modelled / self.case.value
 
     @property

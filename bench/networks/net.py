@@ -75,7 +75,7 @@ class Net:
         return self.node("Add", self.normal(made, deviation=0.1), y) if bias else y
 
     def normed(self, x: str, width: int, epsilon: float = 1e-5) -> str:
-        """LayerNormalization with scale and shift."""
+        """Add a LayerNormalization with scale and shift."""
         scale = self.constant(self.random.uniform(0.8, 1.2, width))
         return self.node("LayerNormalization", x, scale, self.normal(width, deviation=0.1), axis=-1, epsilon=epsilon)
 
@@ -103,7 +103,7 @@ class Net:
         return y
 
     def gelu(self, x: str) -> str:
-        """x * (1 + erf(x / sqrt 2)) / 2."""
+        """Add x * (1 + erf(x / sqrt 2)) / 2."""
         erf = self.node("Erf", self.node("Div", x, self.constant(sqrt(2))))
         return self.node("Mul", self.node("Mul", x, self.node("Add", erf, self.constant(1))), self.constant(0.5))
 
@@ -115,7 +115,7 @@ class Net:
         return y
 
     def joined(self, *images: str) -> str:
-        """Images one behind the other along their channels."""
+        """Add a node that joins images along their channels."""
         y = self.node("Concat", *images, axis=1)
         self.channels[y] = sum(self.channels[i] for i in images)
         self.gain[y] = max(self.gain.get(i, 1.0) for i in images)

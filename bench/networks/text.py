@@ -32,7 +32,7 @@ def bert_base(batch: int = 1, seed: int = 0, words: int = 128, layers: int = 12,
 
 
 def attention(n: Net, x: str, batch: int, words: int, width: int, mask: str) -> str:
-    """Attention of all words to each other."""
+    """Add attention of all words to each other."""
     shape = batch, words, width // 64, 64
     q, v = n.heads(n.dense(x, width, width), shape), n.heads(n.dense(x, width, width), shape)
     k = n.node("Transpose", n.shaped(n.dense(x, width, width), *shape), perm=[0, 2, 3, 1])
@@ -108,7 +108,7 @@ def llm_block(batch: int = 1, seed: int = 0, words: int = 128, layers: int = 2, 
 
 
 def rms_norm(n: Net, x: str, width: int) -> str:
-    """x / sqrt(mean(x^2) + epsilon) * scale, spelt out."""
+    """Add x / sqrt(mean(x^2) + epsilon) * scale, as single nodes."""
     mean = n.node("ReduceMean", n.node("Pow", x, n.constant(2.0)), axes=[-1], keepdims=1)
     turned = n.node("Div", n.constant(1.0), n.node("Sqrt", n.node("Add", mean, n.constant(1e-5))))
     return n.node("Mul", n.constant(n.random.uniform(0.8, 1.2, width)), n.node("Mul", x, turned))

@@ -28,7 +28,7 @@ class Clock:
         self.ready, self.begin, self.seen = ready, 0.0, [0.0] * len(ready)
 
     def wait(self, number):
-        """Sleeps until a gradient is to be ready; not at all where that is past."""
+        """Sleep until a gradient is to be ready. Where that is past, do not sleep."""
         left = self.begin + self.ready[number] - time.perf_counter()
         if left > 0:
             time.sleep(left)
@@ -66,7 +66,7 @@ class Model(torch.nn.Module):
 
 
 def make_group(job, rank):
-    """Starts gloo with one thread, on the interface that the job names."""
+    """Start gloo with one thread, on the interface that the job names."""
     def make(store, rank, size, timeout):
         options = dist.ProcessGroupGloo._Options()
         options._threads, options._timeout = 1, timeout

@@ -114,7 +114,7 @@ def integers(column: list[str]) -> np.ndarray:
 
 
 def write(case: Case, path: Path) -> None:
-    """Writes a space; parameters with one value are left out."""
+    """Write a space; parameters with one value are left out."""
     kept = [i for i, values in enumerate(case.choices) if len(values) > 1]
     with gzip.open(path, "wt", encoding="utf-8", newline="") as file:
         out = csv.writer(file)

@@ -25,7 +25,7 @@ def put(path: Path, games: Games, sizes: Mapping[str, Size], mine: str, peers: S
 
 
 def tables(games: Games, sizes: Mapping[str, Size], mine: str, peers: Sequence[str]) -> str:
-    """Measures to MARK by space and player, how many seeds each played, the verdicts by mark, and CPU time."""
+    """Return the tables: measures to MARK by space and player, the number of seeds, the verdicts by mark, and CPU time."""
     known = {space: games[space] for space in games if space in sizes}
     players = players_of(known, mine, peers)
     said = words(known, mine, peers, MARK)

@@ -47,7 +47,7 @@ def figure(games: Sequence[Mapping[str, object]], mark: int) -> Figure:
 
 
 def verdict(mine: Figure, peers: Mapping[str, Figure]) -> str:
-    """best, tied, behind or far behind (more than WORST times the best peer's median)."""
+    """Return best, tied, behind or far behind (more than WORST times the best peer's median)."""
     best = min(peers.values(), key=lambda f: f.median)
     if mine.median <= best.median:
         return "best"

@@ -174,7 +174,7 @@ def time_limit(given: Mapping[str, str]) -> str:
 
 
 def config(path: str, note: Note) -> Options:
-    """Option of `aoec tune` -> value, of a tutorial's JSON."""
+    """Return option of `aoec tune` -> value, from a tutorial's JSON."""
     said = read_json(path)
     if not isinstance(said, dict):
         raise CheckError(f"{path} is no JSON object")

@@ -54,7 +54,7 @@ def _without(path: str) -> str:
 
 
 def of_cann(folder: Path) -> dict[str, Path]:
-    """Chip -> what $TUNE_BANK_PATH has to be, of the banks of CANN's that a directory has."""
+    """Return chip -> the value for $TUNE_BANK_PATH, for the CANN banks in a directory."""
     places = [folder / name for name in reversed(DELIVERED)] if folder.is_dir() else []
     return {p.parent.parent.name: place for place in places for p in place.glob(f"*/{KERNEL_BANKS}")}
 

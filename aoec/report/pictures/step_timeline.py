@@ -112,7 +112,7 @@ class Panels:
     # ---- the axis
 
     def _axis(self) -> Iterator[str]:
-        """Round numbers of ms, and lines through the lanes of all plans."""
+        """Draw round numbers of ms, and lines through the lanes of all plans."""
         step = nice(self.until / 1000 / 10)
         feet = [*self.tops[1:], self.difference or self.axis]
         for i in range(floor(self.until / 1000 / step + 1e-9) + 1):
@@ -178,7 +178,7 @@ class Panels:
         return self.x(s.end_us) - self.x(s.begin_us)
 
     def _together(self, y: float, spans: Sequence[StepSpan]) -> str:
-        """Thin spans of one kind as one rectangle."""
+        """Draw thin spans of one kind as one rectangle."""
         if len(spans) == 1:
             s = spans[0]
             return self._rectangle(s.kind, y, s.begin_us, s.end_us, f"{s.name}: {KINDS.get(s.kind, s.kind)}, {self._span_words(s)}")

@@ -218,7 +218,7 @@ def times(before: float | None, after: float | None) -> str:
 
 
 def side_by_side(found: Sequence[Job]) -> str:
-    """Times after tuning of whole models, and of the operators that more than one file has, a column a file."""
+    """Return times after tuning of whole models, and of the operators that more than one file has. Each file has a column."""
     keys = dict.fromkeys((e.name, e.kind) for j in found for e in j.entries)
     after = [{(e.name, e.kind): e.after_us for e in j.entries} for j in found]
     shared = [k for k in keys if sum(k in a for a in after) > 1]
