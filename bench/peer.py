@@ -34,7 +34,7 @@ def ask(program: Path, question: dict[str, Any], python: str = sys.executable) -
 # ---------------------------------------------------------------- its side
 
 def answer(rows: Callable[[Any, Path, dict[str, Any]], dict[str, Any]]) -> int:
-    """Answer one question on stdin, and return the exit code. `rows`: of the package, a folder and the question."""
+    """Answer one question on stdin, and return the exit code. `rows` takes the package, a folder and the question."""
     sys.path = [p for p in sys.path if Path(p or ".").resolve() != Path(__file__).resolve().parent]
     started = time.process_time()
     try:

@@ -78,7 +78,7 @@ def legal_rows(p: Problem, sketch: int, count: int) -> np.ndarray:
 
 
 def sample(p: Problem, count: int) -> Drawn:
-    """About `count` legal candidates, as many of each sketch that has any; without those that cannot be timed, as a size in them varies
+    """Return about `count` legal candidates, as many of each sketch that has any. Leave out those that cannot be timed, as a size varies
     in other than the first and last iteration of a loop."""
     out = []
     for i, grid in enumerate(p.space.grids):

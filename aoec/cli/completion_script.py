@@ -41,7 +41,7 @@ def _walk(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.Argum
 
 
 def _mark(parser: argparse.ArgumentParser, shtab: Any) -> None:
-    """Say for each option of a parser that takes a file, a folder or a machine that this is what is completed."""
+    """Mark each option of a parser that takes a file, a folder or a machine, so that these are completed."""
     for action in parser._actions:
         use = getattr(action, "file", None)
         if str(action.metavar).startswith(MACHINE):

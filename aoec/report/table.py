@@ -417,7 +417,7 @@ def _table_of(report: Report, without: Sequence[str], most: int | None = None) -
 
 
 def _cells(times: Times, proof: str, held: Held | None, within: Within | None, ranged: bool) -> tuple[str | Text, ...]:
-    """default, tuned, what it is within (where `ranged`), bound, gain, gap as cells; a gap that is proved closed, or that nothing in the
+    """Return cells: default, tuned, its range (where `ranged`), bound, gain and gap. A gap that is proved closed, or that nothing in the
     space can close, has a mark."""
     gain = Text(_percent(times.gain), style="green" if (times.gain or 0) >= 0.005 else "dim")
     if held and not held.confirmed and (times.gain or 0) > 0:

@@ -72,8 +72,8 @@ def steps(case: Case, machine: Machine, base: tuple[int, int, int], size: int) -
 
 
 def halves(case: Case, machine: Machine, base: tuple[int, int, int], size: int) -> tuple[int, int]:
-    """Base blocks along k in a load of A and of B that the tiling API chooses where it parts the product itself: two slots in half of L1,
-    rows of whole 512 or 256 bytes, the larger a multiple of the smaller (asc-devkit matmul_tiling_algorithm.cpp, CalcL1Tiling)."""
+    """Return base blocks along k in a load of A and of B, as the tiling API chooses them where it splits the product: two slots in half of
+    L1, rows of whole 512 or 256 bytes, the larger a multiple of the smaller (asc-devkit matmul_tiling_algorithm.cpp, CalcL1Tiling)."""
     m, n, k = base
     found = [max(1, machine.scope("L1").size_bytes // 4 // (x * k * size)) for x in (m, n)]
     for i, step in enumerate(found):

@@ -216,7 +216,7 @@ def matmul_graph(case: Case, machine: Machine | None = None) -> Graph:
 
 
 def _dequantised(n: Net, y: str, layout: str, dtype: str) -> str:
-    """Sums as reals, by a scale for each column; a program of its own, for FIXPIPE of ours scales to int8 alone."""
+    """Turn sums into reals, by a scale for each column. It is a program of its own, because our FIXPIPE scales to int8 alone."""
     columns = n.shape(y)[-1:]
     return n.node("dequantise", [y, n.input("scale", columns, dtype="fp32"), n.zeros("zero", columns, "int32")], dtype, layout)
 

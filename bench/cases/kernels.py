@@ -162,8 +162,8 @@ def masked_image_grad(case: Case, machine: Machine | None) -> Graph:
 
 
 def attention(case: Case, machine: Machine | None) -> Graph:
-    """Attention without a mask: b (or batch) sequences, hq (or heads) heads, of which hkv have keys of their own, s (or sq and skv) rows of
-    d. Heads that share keys are rows of one product."""
+    """Build attention without a mask: b (or batch) sequences, hq (or heads) heads, of which hkv have keys of their own, s (or sq and skv)
+    rows of d. Heads that share keys are rows of one product."""
     s = case.shape.sizes
     queries, keys, d = s.get("sq", s.get("s", 0)), s.get("skv", s.get("s", 0)), s.get("d", 0)
     if not (queries and keys and d):

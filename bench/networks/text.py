@@ -11,7 +11,7 @@ VOCABULARY = {"bert": 30522, "gpt2": 50257, "llm": 32000}
 
 
 def bert_base(batch: int = 1, seed: int = 0, words: int = 128, layers: int = 12, width: int = 768) -> Network:
-    """BERT-base (Devlin et al., 2018): hidden states and the pooled first word; texts of different lengths under a mask."""
+    """Build BERT-base (Devlin et al., 2018): hidden states and the pooled first word; texts of different lengths under a mask."""
     n = Net(seed)
     ids = n.input("input_ids", n.random.integers(0, VOCABULARY["bert"], (batch, words)))
     kinds = n.input("token_type_ids", np.zeros((batch, words), np.int64))
@@ -46,7 +46,7 @@ def merged(n: Net, x: str, batch: int, words: int, width: int) -> str:
 
 
 def gpt2(batch: int = 1, seed: int = 0, words: int = 128, layers: int = 12, width: int = 768) -> Network:
-    """GPT-2 (Radford et al., 2019), 124 M parameters: the next word's logits at every place; one table looks up and classifies."""
+    """Build GPT-2 (Radford et al., 2019), 124 M parameters: the next word's logits at every place; one table looks up and classifies."""
     n = Net(seed)
     ids = n.input("input_ids", n.random.integers(0, VOCABULARY["gpt2"], (batch, words)))
     table = n.normal(VOCABULARY["gpt2"], width, deviation=0.7)
@@ -62,7 +62,7 @@ def gpt2(batch: int = 1, seed: int = 0, words: int = 128, layers: int = 12, widt
 
 
 def causal(n: Net, x: str, batch: int, words: int, width: int, past: str) -> str:
-    """Attention of each word to those before it: one product for q, k and v, and a mask that is selected by."""
+    """Add attention of each word to those before it: one product for q, k and v, and a mask that is selected by."""
     q, k, v = n.parts("Split", 3, n.dense(x, width, 3 * width), n.constant([width] * 3, np.int64), axis=2)
     shape = batch, words, width // 64, 64
     scores = n.node("MatMul", n.heads(q, shape), n.node("Transpose", n.shaped(k, *shape), perm=[0, 2, 3, 1]))
