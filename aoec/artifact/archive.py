@@ -213,8 +213,8 @@ def _entry_faults(info: zipfile.ZipInfo, seen: set[str]) -> list[str]:
 # ---------------------------------------------------------------- arrays
 
 def array_header(dtype: np.dtype, shape: tuple[int, ...]) -> bytes:
-    """Return what a .npy file holds before the elements, which are little-endian and row-major; types that NumPy does not have (bfloat16)
-    go as unsigned integers."""
+    """Return the header of a .npy file. The elements are little-endian and row-major. Types that NumPy does not have (bfloat16) are stored
+    as unsigned integers."""
     out = io.BytesIO()
     plain = np.dtype(f"<u{dtype.itemsize}") if dtype.kind == "V" else dtype.newbyteorder("<")
     npy.write_array_header_1_0(out, {"descr": npy.dtype_to_descr(plain), "fortran_order": False, "shape": shape})

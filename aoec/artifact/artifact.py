@@ -56,7 +56,7 @@ def pack(*gears: Artifact) -> bytes:
 
 
 def made_for(path: str | Path) -> tuple[str, str]:
-    """Return (target, machine hash) that a file says it was compiled for, nothing else of it read; empty of what is no artifact."""
+    """Return (target, machine hash) for which a file was compiled. Nothing else is read. Both are empty where it is no artifact."""
     try:
         with archive.open_file(path) as entries:
             said = entries.json("manifest.json")
@@ -77,7 +77,7 @@ def load(path: str | Path) -> Artifact:
 
 
 def load_gears(path: str | Path) -> tuple[Artifact, ...]:
-    """Return the gears in a file, of which an artifact for one shape of inputs is the only one; errors as of `load`."""
+    """Return the gears in a file. An artifact for one shape of inputs is its only gear. Errors are those of `load`."""
     with archive.open_file(path) as entries:
         gears = manifest.artifacts(entries)
     for a in gears:

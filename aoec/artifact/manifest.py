@@ -195,7 +195,7 @@ class Fields:
 
 
 def artifacts(files: archive.Entries) -> tuple[Artifact, ...]:
-    """Return the gears in an archive; CheckError or ParseError where an entry is not what it should be."""
+    """Return the gears in an archive. Raise CheckError or ParseError where an entry is not what it should be."""
     top = Fields(files.json("manifest.json"), "the top", files.source)
     if (version := top.number("format")) not in (FORMAT, SEVERAL):
         raise top.wrong(f"format is {version}, and this aoec reads the formats {FORMAT} and {SEVERAL}")

@@ -124,7 +124,7 @@ def release_of(name: str) -> Release:
 
 
 def refusal(name: str, product: str, why: str) -> UnsupportedError:
-    """Return what is said of an instruction that a product has no call for: instruction, call, product, reason and page."""
+    """Return the message for an instruction that has no call on a product: instruction, call, product, reason and page."""
     t, row = table(), table().calls[name]
     return UnsupportedError(f"{name} has no call on product {product} ({row.call}): {why}; page {t.page(row.page)}")
 

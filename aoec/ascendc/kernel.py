@@ -293,7 +293,7 @@ class _Writer:
         return f"aoec::{site.name}({', '.join(args)});"
 
     def site(self, item: Instr) -> Site:
-        """Return what the function of an instruction is written for."""
+        """Return the properties of an instruction for which its function is written."""
         dtypes = tuple(self.buffers[v.buffer].dtype for o in INSTRUCTIONS[item.op].operands if isinstance(v := item[o.name], Ref))
         atomic = "atomic" in INSTRUCTIONS[item.op].fields() and item["atomic"] != Int(0)
         ragged = item.op == "copy_ub_gm" and not moves_bytes(self.product) and any(

@@ -72,8 +72,8 @@ def csv_text(model: str, launches: Sequence[Launch], clock_mhz: float, split: bo
 
 
 def head(model: str, number: int, launch: Launch) -> dict[str, str]:
-    """Return what a row says before its metrics: of a mix of both kinds Block Dim is that of cube cores, Mix Block Dim that of vector
-    cores."""
+    """Return the cells of a row before its metrics. For a mix of both kinds, Block Dim is that of cube cores, and Mix Block Dim that of
+    vector cores."""
     cores = [part.cores for part in launch.parts.values()]
     said = (NOT, model, NOT, str(number), NOT, launch.name, "+".join(launch.types), "static", task_type(launch), figure(launch.start_us),
             figure(launch.duration_us), figure(launch.wait_us), str(cores[0] if cores else 0), str(cores[1] if len(cores) > 1 else 0), "NO",

@@ -95,7 +95,7 @@ def values(said: str) -> list[str]:
 
 
 def plain(quoted: str) -> str:
-    """Return what a quoted text stands for; bytes that are no UTF-8 are replaced."""
+    """Return the value of a quoted text. Bytes that are no UTF-8 are replaced."""
     return ESCAPE.sub(_unescape, quoted.encode()).decode("utf-8", "replace") if "\\" in quoted else quoted
 
 

@@ -72,7 +72,7 @@ def _add_vendor_words(tool: str, parser: argparse.ArgumentParser) -> None:
 
 
 def _add_vendor_word(word: Word, parser: argparse.ArgumentParser) -> None:
-    """Add one option, with what becomes of it as its help."""
+    """Add one option. Its help says what its effect is."""
     said = (word.use.value + (f": {word.said}" if word.said else "")).replace("%", "%%")
     if word.bare:
         parser.add_argument(f"--{word.name}", action="store_true", help=said)

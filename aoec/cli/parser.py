@@ -49,7 +49,7 @@ class Parser(argparse.ArgumentParser):
         return super().format_help() + (f"{READ} {self.page}\n" if self.page else "")
 
     def _usage_words(self) -> list[str]:
-        """Return what must be given, as the line of usage has it."""
+        """Return the required words, as the line of usage has them."""
         either = {id(a): g for g in self._mutually_exclusive_groups if g.required for a in g._group_actions}
         out: list[str] = []
         for a in self._actions:
@@ -65,8 +65,8 @@ class Parser(argparse.ArgumentParser):
         return out
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Return what argparse gives; what is left over is refused here, where the command and its options are known. A command that is
-        nothing but a choice of others shows them where none is chosen."""
+        """Return the result of argparse. Words that are left over are refused here, where the command and its options are known. A command
+        that is only a choice of others shows them where none is chosen."""
         words = sys.argv[1:] if args is None else list(args)
         if not words and self._subparsers is not None:
             self.print_help(sys.stderr)
@@ -173,7 +173,7 @@ def _add_option(place: Container, name: str, said: Option, default: Any) -> None
 
 
 def reader(read: Callable[[str], Any]) -> Callable[[str], Any]:
-    """Return a reader of text as argparse has them: its complaint is said with the option's word."""
+    """Return a reader of text in argparse's form. Its error names the option."""
     def value(text: str) -> Any:
         try:
             return read(text)

@@ -65,7 +65,8 @@ def read_system(text: str, source: str, ranks: int | None, name: str) -> System:
 # ---------------------------------------------------------------- tables of costs
 
 def _collectives(raw: Mapping[str, Any], ranks: int, unit: float, source: str) -> tuple[dict[str, Curve], tuple[Statement, ...]]:
-    """Return the curves of `[ranks.N]` and what is said of them. Those made from others are made last; one made from itself is refused."""
+    """Return the curves of `[ranks.N]` and the notes on them. Curves that are made from others come last. One made from itself is
+    refused."""
     place = f"ranks.{ranks}"
     _check_keys(raw, COLLECTIVES, place, source)
     if not raw:
@@ -198,7 +199,7 @@ def check_order(points: Sequence[tuple[float, float]], error: Callable[[str], Ex
 # ---------------------------------------------------------------- levels
 
 def _levels(raw: Mapping[str, Any], source: str) -> tuple[list[Level], tuple[Statement, ...]]:
-    """Return the levels, the innermost first, and what is said of their numbers."""
+    """Return the levels, the innermost first, and the notes on their numbers."""
     listed = _list(raw["level"], "level", source)
     if not 1 <= len(listed) <= MAX_LEVELS:
         raise CheckError(f"level: has {len(listed)} levels; give 1 to {MAX_LEVELS}, the innermost first", source=source)

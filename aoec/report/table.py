@@ -86,7 +86,7 @@ class Stock:
 
     @property
     def words(self) -> str:
-        """Return what its time rests on, such as "rules 12 %, proxies 80 %"."""
+        """Return the basis of its time, such as "rules 12 %, proxies 80 %"."""
         return ", ".join(f"{COVERS.get(name, name)} {100 * part:.0f} %" for name, part in self.shares.items() if part >= 0.005)
 
 
@@ -365,8 +365,8 @@ def _pairs(lines: Sequence[tuple[str, str]]) -> Table:
 
 
 def _table(report: Report, console: Console) -> tuple[Table, list[str]]:
-    """Return (the table, no wider than the console, columns that are left out for that): those are left out of which the rest needs
-    least."""
+    """Return (the table, no wider than the console; the columns that are left out for that). Those are left out without which the rest
+    needs the least width."""
     def needs(without: Sequence[str], most: int | None) -> int:
         return Measurement.get(console, console.options.update(width=10 * WIDTHS[1]), _table_of(report, without, most)).maximum
 
@@ -497,7 +497,7 @@ def _legend(report: Report) -> Table:
 
 
 def _stock_legend(stock: Stock) -> list[tuple[str, str]]:
-    """Return what the stock time is, and what it rests on."""
+    """Return the meaning of the stock time, and the rules that it depends on."""
     parts = ", ".join(f"{name} {100 * part:.1f} %" for name, part in stock.shares.items())
     return [("stock", f"CANN without tuning, by its public rules for {stock.product} (docs/stock.md), modelled: "
                       f"{_number(stock.latency_us)} µs one inference, {_number(stock.isolated_us)} groups alone"),

@@ -169,7 +169,7 @@ class Strip:
 
 
 def strips(cores: Sequence[Core], until: float) -> tuple[Strip, ...]:
-    """Return cores on a scale from 0 to `until` cycles: pixels by what holds most of them, work the darker the more of it there is."""
+    """Return strips of cores on a scale from 0 to `until` cycles. The cause that holds most of a pixel colours it. More work is darker."""
     scale = STRIP / max(until, 1.0)
     return tuple(Strip(c.name, c.note, tuple((lane, _lane(slices, scale)) for lane, slices in c.strip.items() if slices)) for c in cores)
 

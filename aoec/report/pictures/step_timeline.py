@@ -103,7 +103,7 @@ class Panels:
         return LEFT + min(max(us, 0.0), self.until) * self.scale
 
     def draw(self) -> list[str]:
-        """Return all of it: the axis first, which lies below."""
+        """Return the elements of the picture. The axis comes first, so that it lies below the others."""
         out = [*self._axis()]
         for top, step in zip(self.tops, self.steps):
             out += self._panel(top, step)

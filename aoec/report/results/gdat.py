@@ -183,7 +183,7 @@ def size_words(size: int) -> str:
 
 
 def _show_change(change: float) -> str:
-    """Return a change as a percentage with its sign; what rounds to nothing is said so."""
+    """Return a change as a percentage with its sign. A change that rounds to nothing is "no change"."""
     return "no change" if abs(change) < 0.0005 else f"{100 * change:+.1f} %"
 
 

@@ -48,7 +48,7 @@ class Tuning:
 
 
 def document(t: Tuning) -> list[dict[str, Any]]:
-    """Return what the file says. Before the job has ended, and where there is no subgraph, that is its name alone."""
+    """Return the contents of the file. Before the job has ended, and where there is no subgraph, that is its name alone."""
     basic: dict[str, Any] = {"tuning_name": t.name} | ({} if t.seconds is None else {"tuning_time(s)": round(t.seconds, 3)})
     if not t.subgraphs and not t.layouts:
         return [{"basic": basic}]

@@ -49,7 +49,7 @@ def _fields(primitive: type[Primitive]) -> list[Facts]:
 
 
 def _default(value: object) -> str:
-    """Return what an optional field stands at; "" for nothing, and of one that is needed."""
+    """Return the default of an optional field. Return "" where there is none, and for a field that is needed."""
     return shown(value) if isinstance(value, Expr) else value if isinstance(value, str) else ""
 
 
