@@ -1,8 +1,8 @@
-"""Operators of profiles found again among others by what they do and their sizes: a device's rows among ours, or those of two profiles.
+"""Matches operators of two profiles by their work and sizes: a device's rows with ours, or those of two profiles.
 
-Two spell one operator differently: types (MatMulV2 or matmul), layouts ([m, k] or its fractals), leading dimensions folded or not.
-So each is brought to its `Work`, in which whatever may lie in fractals is a multiple of
-16; what else differs says which of several is nearest.
+Two profiles spell one operator differently: types (MatMulV2 or matmul), layouts ([m, k] or its fractals), leading dimensions folded or not.
+So each operator is turned into its `Work`. In it, every size that may be in fractals is a multiple of 16. The other differences decide
+which of several matches is nearest.
 """
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Where ATC looks for what tuning found: of operators in $TUNE_BANK_PATH before --op_bank_path before the default place, and what is not
-there is passed over (atlasatcparam_16_0076). aoec's bank is a file in such a directory; a bank of CANN's may lie beside it."""
+"""The places in which ATC looks for results of tuning.
+
+For operators it takes $TUNE_BANK_PATH first, then --op_bank_path, then the default place. It skips a place that does not exist
+(atlasatcparam_16_0076). aoec's bank is a file in such a directory. A bank of CANN's may be beside it."""
 from __future__ import annotations
 
 import os

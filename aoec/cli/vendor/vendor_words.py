@@ -1,4 +1,4 @@
-"""Options of the vendor's command lines: what becomes of each here, and how they are read (aoe_words.py, atc_words.py)."""
+"""Options of the vendor's command lines: the effect of each here, and how they are read (aoe_words.py, atc_words.py)."""
 from __future__ import annotations
 
 import difflib

@@ -1,8 +1,8 @@
 """The result file of a gradient tuning job, in the form of AOE's others: JSON, an array of two objects, `basic` and `GDAT`.
 
-AOE documents no result file of this job; its family's fields (model times in ms, `performance_improvement` as throughput gain) are
-kept, and all else is aoec's own (`schemas/gdat.json`). The baseline is a step with DDP's buckets under the same costs. Times of
-communication are modelled; those of compute are modelled or measured, as the trace says.
+AOE documents no result file of this job. The fields of its other result files are kept (model times in ms, `performance_improvement` as
+throughput gain). All else is aoec's own (`schemas/gdat.json`). The baseline is a step with DDP's buckets under the same costs. Times of
+communication are modelled. Those of compute are modelled or measured, as the trace says.
 """
 from __future__ import annotations
 

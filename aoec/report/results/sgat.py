@@ -1,8 +1,8 @@
 """The result file of a subgraph tuning job, as AOE writes it: JSON, an array of two objects, `basic` and `SGAT`.
 
-Fields, units (ms) and counters are those of AOE's documentation ("tuning results" of CANN's AOE guide), in which subgraphs are counted;
-percentages are AOE's too (report/results/opat.py). Times are those of one inference, of a job for throughput the time between two.
-Beside them stand what has no doubt in it, and which groups run in slices. All times are modelled, and say so.
+Fields, units (ms) and counters are those of AOE's documentation ("tuning results" of CANN's AOE guide), which counts subgraphs.
+Percentages are AOE's too (report/results/opat.py). Times are those of one inference. For a job for throughput they are the time between
+two. Beside them are unambiguous fields, and the groups that run in slices. All times are modelled, and the file says so.
 """
 from __future__ import annotations
 
